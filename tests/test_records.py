@@ -1,0 +1,125 @@
+"""The tables are a contract: their columns, order and types are spelled out here once more."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+
+from flowcontrol.records import CHANNELS, LATENCY, LEDGER, RESULTS, STAGES, Column, Table
+
+CONTRACT = {
+    "stages": (
+        "t_s stage subtask records_in records_out rate_in rate_out busy_ms_per_s idle_ms_per_s "
+        "backpressured_ms_per_s in_pool_usage out_pool_usage floating_buffers_usage "
+        "exclusive_buffers_usage input_queue_buffers output_queue_buffers output_pool_size "
+        "output_pool_used"
+    ),
+    "channels": (
+        "t_s edge sender receiver written released announced sent consumed credit backlog "
+        "exclusive_free floating_held queued in_flight_records in_flight_bytes"
+    ),
+    "latency": "t_s stage subtask count mean_ms p50_ms p90_ms p99_ms max_ms",
+    "ledger": (
+        "side batch_id sender receiver written released announced sent consumed exclusive "
+        "floating_held credit backlog pool_used pool_size rows bytes committed_at channel_state "
+        "task_state"
+    ),
+}
+TABLES = [STAGES, CHANNELS, LATENCY, LEDGER]
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_columns_are_those_of_the_contract_in_its_order(table: Table) -> None:
+    assert table.names == tuple(CONTRACT[table.name].split())
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_every_column_says_what_it_means(table: Table) -> None:
+    assert table.meaning.endswith(".")
+    for column in table.columns:
+        assert column.meaning.endswith("."), column.name
+        assert len(column.meaning) > 15, column.name
+
+
+def test_numbers_have_a_unit_unless_they_are_an_index() -> None:
+    without = {
+        column.name
+        for table in TABLES
+        for column in table.columns
+        if column.type != "string" and not column.unit
+    }
+    assert without == {"subtask", "sender", "receiver", "batch_id"}
+
+
+def test_a_unit_in_the_name_is_the_unit() -> None:
+    endings = {"_ms_per_s": "ms/s", "_usage": "ratio", "_s": "s", "_ms": "ms"}
+    checked = 0
+    for column in (column for table in TABLES for column in table.columns):
+        for ending, unit in endings.items():
+            if column.name.endswith(ending):
+                assert column.unit == unit, column.name
+                checked += 1
+                break
+    assert checked >= 15
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_arrow_schema_holds_the_columns_in_order(table: Table) -> None:
+    schema = table.arrow_schema()
+    assert tuple(schema.names) == table.names
+    assert len(schema) == len(table.columns)
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "expected"),
+    [
+        (STAGES, "t_s", pa.float64()),
+        (STAGES, "stage", pa.string()),
+        (STAGES, "records_in", pa.int64()),
+        (CHANNELS, "credit", pa.int64()),
+        (LATENCY, "count", pa.int64()),
+        (LATENCY, "p99_ms", pa.float64()),
+        (LEDGER, "sender", pa.int64()),
+        (LEDGER, "committed_at", pa.timestamp("us", tz="UTC")),
+        (LEDGER, "channel_state", pa.string()),
+    ],
+    ids=str,
+)
+def test_arrow_types(table: Table, column: str, expected: pa.DataType) -> None:
+    assert table.arrow_schema().field(column).type == expected
+
+
+def test_unit_and_meaning_travel_with_the_arrow_field() -> None:
+    metadata = STAGES.arrow_schema().field("rate_in").metadata
+    assert metadata[b"unit"] == b"records/s"
+    assert metadata[b"meaning"].decode() == STAGES.column("rate_in").meaning
+
+
+def test_a_table_of_rows_takes_the_schema_with_and_without_nulls() -> None:
+    row = dict.fromkeys(LEDGER.names) | {"side": "sender", "batch_id": 0}
+    table = pa.Table.from_pylist([row], schema=LEDGER.arrow_schema())
+    assert table.num_rows == 1
+    assert table["consumed"].null_count == 1
+
+
+def test_column_finds_by_name_and_lists_the_names_when_it_does_not() -> None:
+    assert CHANNELS.column("backlog") == Column(
+        "backlog", "int64", "buffers", "Level: released - sent, waiting at the sender."
+    )
+    with pytest.raises(KeyError, match=r"no column 'lag'; it has t_s, stage"):
+        STAGES.column("lag")
+
+
+def test_results_are_the_three_tables_and_cannot_be_changed() -> None:
+    assert list(RESULTS) == ["stages", "channels", "latency"]
+    assert [table.name for table in RESULTS.values()] == list(RESULTS)
+    with pytest.raises(TypeError):
+        RESULTS["ledger"] = LEDGER  # type: ignore[index]
+
+
+def test_import_loads_no_arrow() -> None:
+    code = "import sys, flowcontrol.records; sys.exit('pyarrow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
