@@ -1,0 +1,1 @@
+"""Flink's credit-based flow control as pure rules and state machines."""

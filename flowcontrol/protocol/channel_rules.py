@@ -1,0 +1,250 @@
+"""Rules of the receiver's channel (``RemoteInputChannel`` and ``BufferManager``, section 1)."""
+
+from __future__ import annotations
+
+from flowcontrol.protocol.pool_rules import (
+    request_segment,
+)
+from flowcontrol.protocol.rows import (
+    CH_EXCLUSIVE,
+    CH_FLOATING,
+    CH_INITIAL,
+    CH_RELEASED,
+    CH_REQUIRED,
+    CH_UNANNOUNCED,
+    CH_WAITING,
+    GLOBAL_FREE,
+    GLOBAL_UNPOOLED,
+    POOL_DESTROYED,
+    POOL_FREE,
+    POOL_IN_USE,
+    POOL_SIZE,
+    TAKEN_EXCLUSIVE,
+    TAKEN_FLOATING,
+    TAKEN_NONE,
+    Row,
+    Rows,
+    fifo_pop,
+    fifo_push,
+)
+
+__all__ = [
+    "announce",
+    "available_buffers",
+    "block_channel",
+    "offer_floating",
+    "on_backlog",
+    "recycle_exclusive",
+    "recycle_floating",
+    "release_channel",
+    "request_floating",
+    "required_buffers",
+    "resume_channel",
+    "return_floating",
+    "take_buffer",
+]
+
+
+def required_buffers(backlog: int, initial_credit: int) -> int:
+    """Free buffers that a channel wants for its sender's backlog (section 1.3)."""
+    return backlog + initial_credit
+
+
+def available_buffers(channel: Row) -> int:
+    """Free buffers of a channel, exclusive and floating."""
+    return channel[CH_EXCLUSIVE] + channel[CH_FLOATING]
+
+
+def request_floating(channel: Row, index: int, pool: Row, global_row: Row, waiting: Row) -> int:
+    """Ask the gate's pool until the channel has what it requires, or wait at the tail.
+
+    Returns
+    -------
+    int
+        Buffers obtained. They are not yet in the unannounced credit.
+
+    Notes
+    -----
+    ``BufferManager.tryRequestBuffers``, section 1.3 step 2. A destroyed pool gives nothing
+    and lets nobody wait.
+    """
+    gained = 0
+    while available_buffers(channel) < channel[CH_REQUIRED] and channel[CH_WAITING] == 0:
+        if request_segment(pool, global_row) == 1:
+            channel[CH_FLOATING] += 1
+            gained += 1
+        elif pool[POOL_DESTROYED] == 1:
+            break
+        else:
+            fifo_push(waiting, index)
+            channel[CH_WAITING] = 1
+    return gained
+
+
+def on_backlog(
+    channel: Row, index: int, backlog: int, pool: Row, global_row: Row, waiting: Row
+) -> int:
+    """Take note of the sender's backlog; return the credit gained, now also unannounced.
+
+    Notes
+    -----
+    ``RemoteInputChannel.onSenderBacklog``, section 1.3. A smaller backlog gives nothing back;
+    a channel that waits only raises what it requires; a released one ignores it.
+    """
+    if channel[CH_RELEASED] == 1:
+        return 0
+    channel[CH_REQUIRED] = required_buffers(backlog, channel[CH_INITIAL])
+    gained = request_floating(channel, index, pool, global_row, waiting)
+    channel[CH_UNANNOUNCED] += gained
+    return gained
+
+
+def take_buffer(channel: Row) -> int:
+    """Take a buffer for an arriving data message: which kind, ``TAKEN_NONE`` if there is none.
+
+    Notes
+    -----
+    ``BufferManager.requestBuffer``, section 1.4 (since 1.14): what the channel requires falls
+    by one first, below zero if need be; then floating before exclusive.
+    """
+    if channel[CH_RELEASED] == 1:
+        return TAKEN_NONE
+    channel[CH_REQUIRED] -= 1
+    if channel[CH_FLOATING] > 0:
+        channel[CH_FLOATING] -= 1
+        return TAKEN_FLOATING
+    if channel[CH_EXCLUSIVE] > 0:
+        channel[CH_EXCLUSIVE] -= 1
+        return TAKEN_EXCLUSIVE
+    return TAKEN_NONE
+
+
+def offer_floating(channel: Row, index: int, pool: Row, global_row: Row, waiting: Row) -> int:
+    """Offer a recycled floating buffer to a channel that was waiting.
+
+    Returns
+    -------
+    int
+        Credit: 0 if refused, else 1 for this buffer and 1 for each more that it fetched.
+
+    Notes
+    -----
+    ``BufferManager.notifyBufferAvailable``, section 1.5 (since 1.14): the accepting channel
+    asks for more at once and, if still short, waits again at the tail.
+    """
+    channel[CH_WAITING] = 0
+    if channel[CH_RELEASED] == 1 or available_buffers(channel) >= channel[CH_REQUIRED]:
+        return 0
+    channel[CH_FLOATING] += 1
+    return 1 + request_floating(channel, index, pool, global_row, waiting)
+
+
+def recycle_floating(channels: Rows, pool: Row, global_row: Row, waiting: Row) -> int:
+    """Give a floating buffer back to the gate's pool, which offers it to the waiting channels.
+
+    Returns
+    -------
+    int
+        Index of the channel that accepted it (its unannounced credit has grown), or -1.
+
+    Notes
+    -----
+    ``LocalBufferPool.recycle``, sections 1.5 and 4.3: to the global pool when destroyed or
+    over the quota (then :func:`serve_pools` is due), else to the first that accepts, first
+    come first served, else it stays free in the pool.
+    """
+    while True:
+        requested = pool[POOL_IN_USE] + pool[POOL_FREE]
+        if pool[POOL_DESTROYED] == 1 or requested > pool[POOL_SIZE]:
+            pool[POOL_IN_USE] -= 1
+            global_row[GLOBAL_FREE] += 1
+            return -1
+        index = fifo_pop(waiting)
+        if index < 0:
+            pool[POOL_IN_USE] -= 1
+            pool[POOL_FREE] += 1
+            return -1
+        credit = offer_floating(channels[index], index, pool, global_row, waiting)
+        if credit > 0:
+            channels[index][CH_UNANNOUNCED] += credit
+            return index
+
+
+def recycle_exclusive(
+    channel: Row, pool: Row, global_row: Row, channels: Rows, waiting: Row
+) -> int:
+    """Give an exclusive buffer back to its channel; return the credit the channel gained.
+
+    Notes
+    -----
+    ``BufferManager.recycle``, section 1.5: if the channel then has more than it requires and
+    a floating buffer free, that one goes back to the pool (and on to whoever waits) and there
+    is no credit; else credit 1, also above what is required. Of a released channel it goes to
+    the global pool: a redistribution is due.
+    """
+    if channel[CH_RELEASED] == 1:
+        global_row[GLOBAL_FREE] += 1
+        global_row[GLOBAL_UNPOOLED] -= 1
+        return 0
+    channel[CH_EXCLUSIVE] += 1
+    if available_buffers(channel) > channel[CH_REQUIRED] and channel[CH_FLOATING] > 0:
+        channel[CH_FLOATING] -= 1
+        recycle_floating(channels, pool, global_row, waiting)
+        return 0
+    channel[CH_UNANNOUNCED] += 1
+    return 1
+
+
+def announce(channel: Row) -> int:
+    """Take all unannounced credit of a channel; 0 of a released one (section 1.6)."""
+    credit = channel[CH_UNANNOUNCED]
+    channel[CH_UNANNOUNCED] = 0
+    if channel[CH_RELEASED] == 1:
+        return 0
+    return credit
+
+
+def return_floating(channel: Row, channels: Rows, pool: Row, global_row: Row, waiting: Row) -> None:
+    """Give all free floating buffers of a channel back, after it stopped holding any."""
+    held = channel[CH_FLOATING]
+    channel[CH_FLOATING] = 0
+    for _ in range(held):
+        recycle_floating(channels, pool, global_row, waiting)
+
+
+def block_channel(channel: Row, channels: Rows, pool: Row, global_row: Row, waiting: Row) -> None:
+    """Note the arrival of a blocking event (section 1.8).
+
+    Only a channel without initial credit acts: it wants nothing and gives its floating
+    buffers back, or others might never get one. With initial credit, credit survives.
+    """
+    if channel[CH_INITIAL] == 0:
+        channel[CH_REQUIRED] = 0
+        return_floating(channel, channels, pool, global_row, waiting)
+
+
+def resume_channel(channel: Row) -> None:
+    """Forget unannounced credit when a channel without initial credit resumes (section 1.8)."""
+    if channel[CH_INITIAL] == 0:
+        channel[CH_UNANNOUNCED] = 0
+
+
+def release_channel(channel: Row, channels: Rows, pool: Row, global_row: Row, waiting: Row) -> int:
+    """Release a channel; return the free exclusive segments given back to the global pool.
+
+    Notes
+    -----
+    ``BufferManager.releaseAllBuffers``, section 1.8: floating ones to the gate's pool, then
+    the exclusive ones in one batch: one redistribution is due if there were any. Buffers in
+    use follow when they are recycled.
+    """
+    if channel[CH_RELEASED] == 1:
+        return 0
+    channel[CH_RELEASED] = 1
+    channel[CH_UNANNOUNCED] = 0
+    return_floating(channel, channels, pool, global_row, waiting)
+    returned = channel[CH_EXCLUSIVE]
+    channel[CH_EXCLUSIVE] = 0
+    global_row[GLOBAL_FREE] += returned
+    global_row[GLOBAL_UNPOOLED] -= returned
+    return returned

@@ -1,0 +1,394 @@
+"""One subtask's part of a round, composed of the rules; both clocks run these very functions.
+
+What lives here: what a message, a record, a flush or a send does to the rows of one gate or
+one result partition. What must not: a credit rule of its own (they are all in
+:mod:`flowcontrol.protocol.rules`), objects, clocks. As there, a row is anything indexable.
+
+Order within a round: receive, take up and process (which writes), recycle, offer floating
+buffers, flush, release, send, announce. Gates, channels and partitions in declared order.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from flowcontrol.protocol.rules import (
+    CH_INITIAL,
+    FIFO_COUNT,
+    TAKEN_EXCLUSIVE,
+    TAKEN_NONE,
+    Row,
+    Rows,
+    announce,
+    fifo_pop,
+    fifo_push,
+    finished_count,
+    flush_pending_after,
+    is_data_available,
+    note_quota,
+    on_backlog,
+    pool_is_available,
+    recycle_exclusive,
+    recycle_floating,
+    recycle_segment,
+    reported_backlog,
+    request_segment,
+    take_buffer,
+)
+
+__all__ = [
+    "IN_ANNOUNCED",
+    "IN_ARRIVED",
+    "IN_CONSUMED",
+    "IN_TAKEN",
+    "IN_WIDTH",
+    "KIND_LOCAL",
+    "OUT_ANNOUNCED",
+    "OUT_BUFFERS",
+    "OUT_FILL",
+    "OUT_FLUSH",
+    "OUT_OPEN",
+    "OUT_RECORDS",
+    "OUT_RELEASED_SEEN",
+    "OUT_SENT",
+    "OUT_TAIL",
+    "OUT_UNREAD",
+    "OUT_WIDTH",
+    "TASK_CHANNEL",
+    "TASK_GATE",
+    "TASK_IN",
+    "TASK_KIND",
+    "TASK_LEFT",
+    "TASK_WIDTH",
+    "Gate",
+    "Partition",
+    "announce_credit",
+    "flush",
+    "free_local",
+    "has_input",
+    "next_input",
+    "partition_is_available",
+    "ready_messages",
+    "receive",
+    "send_message",
+    "take_record",
+    "write_bytes",
+    "write_whole_records",
+]
+
+IN_ARRIVED = 0  # messages received
+IN_CONSUMED = 1  # messages whose buffer was recycled
+IN_ANNOUNCED = 2  # credits ever granted, the initial ones included
+IN_TAKEN = 3  # records taken up
+IN_WIDTH = 4
+
+OUT_BUFFERS = 0  # buffers queued, the open one included
+OUT_OPEN = 1  # 1: the last buffer is open
+OUT_FILL = 2  # bytes in the open buffer
+OUT_UNREAD = 3  # bytes of the open buffer that no slice has carried yet
+OUT_TAIL = 4  # records that end in those bytes
+OUT_FLUSH = 5  # 1: a flush is pending
+OUT_SENT = 6  # messages sent
+OUT_ANNOUNCED = 7  # credits ever granted, as the sender has heard
+OUT_RECORDS = 8  # records written whole
+OUT_RELEASED_SEEN = 9  # local channel: messages consumed, as the producer has heard
+OUT_WIDTH = 10
+
+TASK_GATE = 0  # gate of the buffer being read
+TASK_CHANNEL = 1  # its channel
+TASK_KIND = 2  # its kind
+TASK_LEFT = 3  # records of it not yet taken up; 0: no buffer in hand
+TASK_IN = 4  # records taken up (a source: emitted)
+TASK_WIDTH = 5
+
+KIND_LOCAL = 3
+"""Beside TAKEN_EXCLUSIVE and TAKEN_FLOATING: a buffer that stays charged to the producer."""
+
+
+class Gate(NamedTuple):
+    """Rows of one input gate (all channels from one edge to one subtask)."""
+
+    channels: Rows
+    """Receiver's channel rows, ``(channels, CH_WIDTH)``; unused for a local channel."""
+    pool: Row
+    """The floating pool."""
+    segments: Row
+    """The part of the global pool that is set aside for this gate's floating pool."""
+    waiting: Row
+    """Channels that wait for a floating buffer, first come first served."""
+    order: Row
+    """Channels with data, in the order in which they are polled."""
+    records: Rows
+    """Per channel, first in first out: records that end in each queued message."""
+    kinds: Rows
+    """Per channel, first in first out: kind of the buffer of each queued message."""
+    cursors: Rows
+    """Per channel ``IN_WIDTH`` counters."""
+
+
+class Partition(NamedTuple):
+    """Rows of one result partition (all channels of one edge from one subtask)."""
+
+    pool: Row
+    """The partition's pool."""
+    segments: Row
+    """The part of the global pool set aside for it, overdraft included."""
+    channels: Rows
+    """Per subpartition ``OUT_WIDTH`` numbers."""
+    records: Rows
+    """Per subpartition, first in first out: records that end in each finished buffer."""
+    held: Rows
+    """Per local subpartition, first in first out: buffers that each handed-over message frees."""
+    counts: Row
+    """Buffers of the pool in use by each subpartition, for the quota."""
+
+
+def receive(gate: Gate, union: Row, number: int, channel: int, records: int, backlog: int) -> int:
+    """Store an arriving data message and act on its backlog.
+
+    Parameters
+    ----------
+    union : row
+        Gates with data, in the order in which they are polled.
+    number : int
+        Index of this gate in the subtask.
+    channel : int
+        Channel of the gate.
+    records : int
+        Records that end in the message.
+    backlog : int
+        Backlog at the sender when it left, buffers.
+
+    Returns
+    -------
+    int
+        1, or 0 if there was no buffer for it: the sender broke the protocol.
+
+    Notes
+    -----
+    ``RemoteInputChannel.onBuffer``: allocate, append, wake the gate, then the backlog
+    (reference section 1.4). A local channel takes no buffer and knows no backlog (1.10).
+    """
+    local = gate.channels[channel][CH_INITIAL] < 0
+    kind = KIND_LOCAL if local else take_buffer(gate.channels[channel])
+    if kind == TAKEN_NONE:
+        return 0
+    gate.cursors[channel][IN_ARRIVED] += 1
+    fifo_push(gate.records[channel], records)
+    fifo_push(gate.kinds[channel], kind)
+    if gate.records[channel][FIFO_COUNT] == 1:
+        fifo_push(gate.order, channel)
+        if gate.order[FIFO_COUNT] == 1:
+            fifo_push(union, number)
+    if not local:
+        on_backlog(gate.channels[channel], channel, backlog, gate.pool, gate.segments, gate.waiting)
+    return 1
+
+
+def recycle(gate: Gate, channel: int, kind: int) -> None:
+    """Recycle the buffer of a consumed message (reference section 1.5)."""
+    if kind == TAKEN_EXCLUSIVE:
+        recycle_exclusive(
+            gate.channels[channel], gate.pool, gate.segments, gate.channels, gate.waiting
+        )
+    elif kind != KIND_LOCAL:
+        recycle_floating(gate.channels, gate.pool, gate.segments, gate.waiting)
+    gate.cursors[channel][IN_CONSUMED] += 1
+
+
+def announce_credit(gate: Gate, channel: int) -> None:
+    """Announce all credit that a channel has gained (reference section 1.6)."""
+    if gate.channels[channel][CH_INITIAL] >= 0:
+        gate.cursors[channel][IN_ANNOUNCED] += announce(gate.channels[channel])
+
+
+def next_input(task: Row, gates: list[Gate], union: Row) -> int:
+    """Make sure that the task has a buffer with a record in hand: 1, or 0 if there is none.
+
+    Notes
+    -----
+    Strict round robin over the gates with data and, within one, over its channels with data,
+    a buffer a turn (``UnionInputGate``, ``SingleInputGate``; section 1.9). A buffer in which
+    no record ends is copied out and recycled as soon as it is polled.
+    """
+    while task[TASK_LEFT] == 0:
+        number = fifo_pop(union)
+        if number < 0:
+            return 0
+        gate = gates[number]
+        channel = fifo_pop(gate.order)
+        records = fifo_pop(gate.records[channel])
+        kind = fifo_pop(gate.kinds[channel])
+        if gate.records[channel][FIFO_COUNT] > 0:
+            fifo_push(gate.order, channel)
+        if gate.order[FIFO_COUNT] > 0:
+            fifo_push(union, number)
+        if records == 0:
+            recycle(gate, channel, kind)
+        else:
+            task[TASK_GATE] = number
+            task[TASK_CHANNEL] = channel
+            task[TASK_KIND] = kind
+            task[TASK_LEFT] = records
+    return 1
+
+
+def has_input(task: Row, gates: list[Gate], union: Row) -> int:
+    """Tell, without polling, whether a record is there to be taken up: 1 if so."""
+    if task[TASK_LEFT] > 0:
+        return 1
+    for number in range(len(gates)):
+        gate = gates[number]
+        for channel in range(len(gate.records)):
+            row = gate.records[channel]
+            capacity = len(row) - 2
+            for i in range(row[FIFO_COUNT]):
+                if row[2 + (row[0] + i) % capacity] > 0:
+                    return 1
+    return 0
+
+
+def take_record(task: Row, gates: list[Gate], count: int) -> None:
+    """Take ``count`` records up from the buffer in hand, at most those left in it.
+
+    The buffer is recycled when its last record is *read*, before that record is processed.
+    """
+    gate = gates[task[TASK_GATE]]
+    channel = task[TASK_CHANNEL]
+    task[TASK_LEFT] -= count
+    task[TASK_IN] += count
+    gate.cursors[channel][IN_TAKEN] += count
+    if task[TASK_LEFT] == 0:
+        recycle(gate, channel, task[TASK_KIND])
+
+
+def partition_is_available(partition: Partition) -> int:
+    """Tell whether the task may start another record (reference section 4.4): 1 if so."""
+    return pool_is_available(partition.pool)
+
+
+def write_bytes(
+    partition: Partition, channel: int, nbytes: int, quota: int, buffer_bytes: int
+) -> int:
+    """Append bytes of one record to a subpartition, as far as buffers can be had.
+
+    Returns
+    -------
+    int
+        Bytes left over because the pool gave no buffer: the task is blocked inside the
+        record (hard back-pressure). 0: the record is written whole.
+
+    Notes
+    -----
+    ``BufferWritingResultPartition.emitRecord`` (section 2.6): the buffer is requested when
+    the first byte needs it and finished when it is full.
+    """
+    row = partition.channels[channel]
+    while nbytes > 0:
+        if row[OUT_OPEN] == 0:
+            if request_segment(partition.pool, partition.segments) == 0:
+                return nbytes
+            note_quota(partition.pool, partition.counts, channel, 1, quota)
+            row[OUT_BUFFERS] += 1
+            row[OUT_OPEN] = 1
+            row[OUT_FILL] = 0
+            row[OUT_UNREAD] = 0
+        part = min(nbytes, buffer_bytes - row[OUT_FILL])
+        row[OUT_FILL] += part
+        row[OUT_UNREAD] += part
+        nbytes -= part
+        if nbytes == 0:
+            row[OUT_TAIL] += 1
+            row[OUT_RECORDS] += 1
+        if row[OUT_FILL] == buffer_bytes:
+            row[OUT_OPEN] = 0
+            fifo_push(partition.records[channel], row[OUT_TAIL])
+            row[OUT_TAIL] = 0
+    return 0
+
+
+def write_whole_records(
+    partition: Partition, channel: int, record_bytes: int, most: int, buffer_bytes: int
+) -> int:
+    """Append the records that fit into the open buffer without filling it; return how many.
+
+    The same as :func:`write_bytes` once for each: no buffer is requested or finished, so
+    nothing that a task looks at between two records changes.
+    """
+    row = partition.channels[channel]
+    if row[OUT_OPEN] == 0:
+        return 0
+    count = min(most, (buffer_bytes - 1 - row[OUT_FILL]) // record_bytes)
+    row[OUT_FILL] += count * record_bytes
+    row[OUT_UNREAD] += count * record_bytes
+    row[OUT_TAIL] += count
+    row[OUT_RECORDS] += count
+    return count
+
+
+def flush(partition: Partition, channel: int) -> None:
+    """Flush a subpartition (the periodic flusher's ``flushAll`` on one of them, section 2.5)."""
+    row = partition.channels[channel]
+    has_unread = 1 if row[OUT_OPEN] == 0 or row[OUT_UNREAD] > 0 else 0
+    row[OUT_FLUSH] = flush_pending_after(row[OUT_BUFFERS], row[OUT_FLUSH], has_unread)
+
+
+def ready_messages(partition: Partition, channel: int) -> int:
+    """Messages that the subpartition holds: finished buffers, and the open one if flushed."""
+    row = partition.channels[channel]
+    flushed = 1 if row[OUT_OPEN] == 1 and row[OUT_FLUSH] == 1 and row[OUT_UNREAD] > 0 else 0
+    return row[OUT_BUFFERS] - row[OUT_OPEN] + flushed
+
+
+def send_message(partition: Partition, channel: int, quota: int, is_local: int) -> int:
+    """Poll one message; return the records that end in it, or -1 if nothing may be read.
+
+    The caller checks the credit before and asks :func:`backlog_after` afterwards.
+
+    Notes
+    -----
+    ``PipelinedSubpartition.pollBuffer`` (section 2.5). A finished buffer leaves the queue and
+    its segment returns to the pool, at once on a remote channel, when it is consumed on a
+    local one. Of an open buffer the unread slice goes, the buffer stays.
+    """
+    row = partition.channels[channel]
+    finished = finished_count(row[OUT_BUFFERS], 0)
+    if is_data_available(0, row[OUT_FLUSH], finished) == 0:
+        return -1
+    records = fifo_pop(partition.records[channel])
+    if records >= 0:
+        row[OUT_BUFFERS] -= 1
+        if row[OUT_BUFFERS] == 0:
+            row[OUT_FLUSH] = 0
+        if is_local == 1:
+            fifo_push(partition.held[channel], 1)
+        else:
+            recycle_segment(partition.pool, partition.segments)
+            note_quota(partition.pool, partition.counts, channel, -1, quota)
+    else:
+        row[OUT_FLUSH] = 0
+        if row[OUT_UNREAD] == 0:
+            return -1
+        records = row[OUT_TAIL]
+        row[OUT_TAIL] = 0
+        row[OUT_UNREAD] = 0
+        if is_local == 1:
+            fifo_push(partition.held[channel], 0)
+    row[OUT_SENT] += 1
+    return records
+
+
+def backlog_after(partition: Partition, channel: int) -> int:
+    """Backlog that goes with the message just polled (reference section 2.5)."""
+    row = partition.channels[channel]
+    return reported_backlog(row[OUT_BUFFERS], row[OUT_FLUSH], 0, 0, 0)
+
+
+def free_local(partition: Partition, channel: int, consumed: int, quota: int) -> None:
+    """Take back the buffers of the messages that the local consumer has recycled (1.10)."""
+    row = partition.channels[channel]
+    while row[OUT_RELEASED_SEEN] < consumed:
+        row[OUT_RELEASED_SEEN] += 1
+        if fifo_pop(partition.held[channel]) == 1:
+            recycle_segment(partition.pool, partition.segments)
+            note_quota(partition.pool, partition.counts, channel, -1, quota)

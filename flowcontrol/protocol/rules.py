@@ -1,0 +1,185 @@
+"""Every rule of the credit protocol, once, as a function of integers or of a row of integers.
+
+What lives here: Flink's network stack 1.20 as arithmetic (``reference/flink-network.md``,
+sections 1, 2, 4, 5). What must not: objects, exceptions, closures, dictionaries. A row is
+anything indexable that holds integers (a list in the core, a row of an array in a compiled
+kernel); booleans are 0 and 1. The rules do not check their arguments: their callers do.
+
+Parameters named alike everywhere:
+
+``channel``
+    Row of :data:`CH_WIDTH` integers, a remote input channel (``CONS.BufferManager``).
+``channels``
+    All channel rows of a gate, by index.
+``pool``
+    Row of :data:`POOL_WIDTH` integers, a ``LocalBufferPool``. Segments requested from the
+    global pool = in use + free. A floating buffer that a channel holds free is in use here.
+``global_row``
+    Row of :data:`GLOBAL_WIDTH` integers, the ``NetworkBufferPool``.
+``waiting``
+    First-in-first-out row of the indexes of the channels that wait for a floating buffer.
+"""
+
+from __future__ import annotations
+
+from flowcontrol.protocol.channel_rules import (
+    announce,
+    available_buffers,
+    block_channel,
+    offer_floating,
+    on_backlog,
+    recycle_exclusive,
+    recycle_floating,
+    release_channel,
+    request_floating,
+    required_buffers,
+    resume_channel,
+    return_floating,
+    take_buffer,
+)
+from flowcontrol.protocol.pool_rules import (
+    can_request,
+    destroy_pool,
+    fetch_segment,
+    note_quota,
+    pool_is_available,
+    recycle_segment,
+    request_segment,
+    reserve_segments,
+    resize_pool,
+    serve_pools,
+)
+from flowcontrol.protocol.rows import (
+    CH_EXCLUSIVE,
+    CH_FLOATING,
+    CH_INITIAL,
+    CH_RELEASED,
+    CH_REQUIRED,
+    CH_UNANNOUNCED,
+    CH_WAITING,
+    CH_WIDTH,
+    FIFO_COUNT,
+    FIFO_HEAD,
+    FIFO_SLOTS,
+    GLOBAL_FREE,
+    GLOBAL_REQUIRED,
+    GLOBAL_TOTAL,
+    GLOBAL_UNPOOLED,
+    GLOBAL_WIDTH,
+    POOL_AT_QUOTA,
+    POOL_DESTROYED,
+    POOL_FREE,
+    POOL_IN_USE,
+    POOL_MAX,
+    POOL_OVERDRAFT,
+    POOL_REQUIRED,
+    POOL_SIZE,
+    POOL_WIDTH,
+    TAKEN_EXCLUSIVE,
+    TAKEN_FLOATING,
+    TAKEN_NONE,
+    UNLIMITED,
+    Row,
+    Rows,
+    fifo_pop,
+    fifo_push,
+    fifo_remove,
+)
+from flowcontrol.protocol.sender_rules import (
+    credit_after_resume,
+    credit_after_send,
+    finished_count,
+    flush_pending_after,
+    is_data_available,
+    is_event_available,
+    is_reader_available,
+    is_slice_sent,
+    needs_backlog_announcement,
+    reported_backlog,
+    should_notify_on_add,
+    should_notify_on_flush,
+    should_notify_priority,
+)
+from flowcontrol.protocol.sizing import (
+    gate_sizes,
+    partition_sizes,
+    redistribute,
+    spare_capacity,
+)
+
+__all__ = [
+    "CH_EXCLUSIVE",
+    "CH_FLOATING",
+    "CH_INITIAL",
+    "CH_RELEASED",
+    "CH_REQUIRED",
+    "CH_UNANNOUNCED",
+    "CH_WAITING",
+    "CH_WIDTH",
+    "FIFO_COUNT",
+    "FIFO_HEAD",
+    "FIFO_SLOTS",
+    "GLOBAL_FREE",
+    "GLOBAL_REQUIRED",
+    "GLOBAL_TOTAL",
+    "GLOBAL_UNPOOLED",
+    "GLOBAL_WIDTH",
+    "POOL_AT_QUOTA",
+    "POOL_DESTROYED",
+    "POOL_FREE",
+    "POOL_IN_USE",
+    "POOL_MAX",
+    "POOL_OVERDRAFT",
+    "POOL_REQUIRED",
+    "POOL_SIZE",
+    "POOL_WIDTH",
+    "TAKEN_EXCLUSIVE",
+    "TAKEN_FLOATING",
+    "TAKEN_NONE",
+    "UNLIMITED",
+    "Row",
+    "Rows",
+    "announce",
+    "available_buffers",
+    "block_channel",
+    "can_request",
+    "credit_after_resume",
+    "credit_after_send",
+    "destroy_pool",
+    "fetch_segment",
+    "fifo_pop",
+    "fifo_push",
+    "fifo_remove",
+    "finished_count",
+    "flush_pending_after",
+    "gate_sizes",
+    "is_data_available",
+    "is_event_available",
+    "is_reader_available",
+    "is_slice_sent",
+    "needs_backlog_announcement",
+    "note_quota",
+    "offer_floating",
+    "on_backlog",
+    "partition_sizes",
+    "pool_is_available",
+    "recycle_exclusive",
+    "recycle_floating",
+    "recycle_segment",
+    "redistribute",
+    "release_channel",
+    "reported_backlog",
+    "request_floating",
+    "request_segment",
+    "required_buffers",
+    "reserve_segments",
+    "resize_pool",
+    "resume_channel",
+    "return_floating",
+    "serve_pools",
+    "should_notify_on_add",
+    "should_notify_on_flush",
+    "should_notify_priority",
+    "spare_capacity",
+    "take_buffer",
+]

@@ -1,0 +1,124 @@
+"""Rules of the sender (``PipelinedSubpartition`` and the view reader, section 2): scalars only."""
+
+from __future__ import annotations
+
+__all__ = [
+    "credit_after_resume",
+    "credit_after_send",
+    "finished_count",
+    "flush_pending_after",
+    "is_data_available",
+    "is_event_available",
+    "is_reader_available",
+    "is_slice_sent",
+    "needs_backlog_announcement",
+    "reported_backlog",
+    "should_notify_on_add",
+    "should_notify_on_flush",
+    "should_notify_priority",
+]
+
+
+def reported_backlog(
+    data_buffers: int, flush_pending: int, is_finished: int, last_is_event: int, is_blocked: int
+) -> int:
+    """Backlog that goes with a message, after its own buffer was removed.
+
+    Notes
+    -----
+    ``PipelinedSubpartition.getBuffersInBacklogUnsafe``, section 2.5: the open tail counts only
+    while a flush is pending, after the end, or when an event stands behind it.
+    """
+    if is_blocked == 1 or data_buffers == 0:
+        return 0
+    if flush_pending == 1 or is_finished == 1 or last_is_event == 1:
+        return data_buffers
+    return data_buffers - 1
+
+
+def finished_count(size: int, tail_seen_finished: int) -> int:
+    """Elements of a queue of ``size`` that are known to be finished (section 2.5)."""
+    if size == 1 and tail_seen_finished == 1:
+        return 1
+    return max(0, size - 1)
+
+
+def is_data_available(is_blocked: int, flush_pending: int, finished: int) -> int:
+    """Tell whether a reader with credit gets something: 1 if so (section 2.5)."""
+    return 1 if is_blocked == 0 and (flush_pending == 1 or finished > 0) else 0
+
+
+def is_event_available(is_blocked: int, head_is_event: int) -> int:
+    """Tell whether a reader without credit gets something: 1 if so (section 2.5)."""
+    return 1 if is_blocked == 0 and head_is_event == 1 else 0
+
+
+def should_notify_on_add(finished: int, flush_pending: int, is_blocked: int, is_finish: int) -> int:
+    """Tell whether adding an element notifies the reader: 1 if so.
+
+    Notes
+    -----
+    ``PipelinedSubpartition.add``, section 2.5: when the finished count has just become
+    exactly 1 and no flush is pending and nothing blocked; the end always notifies.
+    """
+    if is_finish == 1:
+        return 1
+    return 1 if finished == 1 and flush_pending == 0 and is_blocked == 0 else 0
+
+
+def should_notify_priority(priority_elements: int, is_blocked: int) -> int:
+    """Tell whether adding a priority event notifies on its own path: 1 if it is the first."""
+    return 1 if priority_elements == 1 and is_blocked == 0 else 0
+
+
+def should_notify_on_flush(size: int, flush_pending: int, has_unread: int, is_blocked: int) -> int:
+    """Tell whether a flush notifies: 1 for exactly one element with unread bytes, unblocked."""
+    return 1 if size == 1 and has_unread == 1 and flush_pending == 0 and is_blocked == 0 else 0
+
+
+def flush_pending_after(size: int, flush_pending: int, has_unread: int) -> int:
+    """Flush-pending flag after a flush; ``has_unread`` is that of a single element."""
+    if flush_pending == 1 or size > 1:
+        return 1
+    return 1 if size == 1 and has_unread == 1 else 0
+
+
+def is_slice_sent(nbytes: int, is_finished: int, initial_credit: int) -> int:
+    """Tell whether the slice read from the head becomes a message: 1 if so.
+
+    Notes
+    -----
+    ``PipelinedSubpartition.pollBuffer``, section 2.5: empty slices are skipped, except of a
+    finished buffer when the receiver has no exclusive buffers: its credit must come back.
+    """
+    return 1 if nbytes > 0 or (is_finished == 1 and initial_credit == 0) else 0
+
+
+def is_reader_available(credit: int, data_available: int, event_available: int) -> int:
+    """Tell whether a reader can be served: 1 if so (section 2.1)."""
+    return data_available if credit > 0 else event_available
+
+
+def credit_after_send(credit: int, is_event: int) -> int:
+    """Credit after a message: data costs 1, events nothing; below 0 is a violation (2.1)."""
+    return credit if is_event == 1 else credit - 1
+
+
+def credit_after_resume(credit: int, initial_credit: int) -> int:
+    """Credit after consumption resumed: 0 without initial credit (section 2.1)."""
+    return 0 if initial_credit == 0 else credit
+
+
+def needs_backlog_announcement(
+    initial_credit: int, credit: int, backlog: int, is_available: int
+) -> int:
+    """Tell whether a BacklogAnnouncement is due: 1 if so.
+
+    Notes
+    -----
+    ``PartitionRequestQueue.enqueueAvailableReader``, section 2.2 (since 1.14): not
+    serviceable, a backlog, and both the configured initial credit and the credit are 0.
+    """
+    if is_available == 1 or backlog == 0:
+        return 0
+    return 1 if initial_credit == 0 and credit == 0 else 0

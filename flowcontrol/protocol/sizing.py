@@ -1,0 +1,264 @@
+"""How many buffers a pool gets: sizes of gates and partitions, and redistribution.
+
+Pure integer rules, the compiled kernel may register them; the two ``*_spec`` functions
+are their checking fronts. A maximum of :data:`UNLIMITED` means no maximum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableSequence, Sequence
+
+__all__ = [
+    "PARTITION_KINDS",
+    "UNLIMITED",
+    "gate_sizes",
+    "gate_spec",
+    "partition_sizes",
+    "partition_spec",
+    "redistribute",
+    "spare_capacity",
+]
+
+UNLIMITED = -1
+"""Maximum of a pool without one (Flink: ``NetworkBufferPool.UNBOUNDED_POOL_SIZE``)."""
+
+SORT_MIN_BUFFERS = 512
+"""Buffers (``taskmanager.network.sort-shuffle.min-buffers``)."""
+
+SORT_MIN_PARALLELISM = 1
+"""Subpartitions from which a blocking partition sorts (``sort-shuffle.min-parallelism``)."""
+
+PARTITION_KINDS = {
+    "pipelined_bounded": 0,
+    "pipelined_approximate": 0,
+    "pipelined": 1,
+    "blocking_hash": 1,
+    "blocking_sort": 2,
+    "hybrid_full": 1,
+    "hybrid_selective": 1,
+}
+"""Result partition type to sizing class: 0 bounded, 1 unbounded, 2 sorting."""
+
+
+def partition_sizes(
+    subpartitions: int,
+    sizing_class: int,
+    exclusive: int,
+    floating: int,
+    sort_buffers: int,
+) -> tuple[int, int]:
+    """Smallest and largest pool of a result partition.
+
+    Parameters
+    ----------
+    subpartitions : int
+        Consumers, at least 1.
+    sizing_class : int
+        0 bounded, 1 unbounded, 2 sorting (the values of :data:`PARTITION_KINDS`).
+    exclusive, floating : int
+        ``buffers-per-channel`` and ``floating-buffers-per-gate``, buffers.
+    sort_buffers : int
+        Minimum of a sorting partition, buffers.
+
+    Returns
+    -------
+    tuple of int
+        Minimum and maximum in buffers; the maximum may be :data:`UNLIMITED`.
+
+    Notes
+    -----
+    ``NettyShuffleUtils.getMinMaxNetworkBuffersPerResultPartition``, reference section 6.2.
+    The spare buffer of the minimum makes "available" reachable while every channel holds an
+    open one. The maximum is never below the minimum, which matters with 0 exclusive.
+    """
+    smallest = subpartitions + 1
+    largest = UNLIMITED
+    if sizing_class == 0:
+        largest = max(smallest, subpartitions * exclusive + floating)
+    elif sizing_class == 2:
+        smallest = sort_buffers
+        largest = max(smallest, 4 * subpartitions)
+    return smallest, largest
+
+
+def gate_sizes(
+    channels: int, exclusive: int, floating: int, threshold: int
+) -> tuple[int, int, int]:
+    """Floating pool and exclusive buffers of an input gate.
+
+    Parameters
+    ----------
+    channels : int
+        Input channels, at least 1.
+    exclusive, floating : int
+        ``buffers-per-channel`` and ``floating-buffers-per-gate``, buffers.
+    threshold : int
+        Most buffers that may be required per gate, at least 1; :data:`UNLIMITED` for none.
+
+    Returns
+    -------
+    tuple of int
+        Minimum and maximum of the floating pool, exclusive buffers per channel.
+
+    Notes
+    -----
+    ``InputGateSpecUtils.createGateBuffersSpec``, reference section 6.1. What the threshold
+    takes from the exclusive buffers, the floating pool may hold instead.
+    """
+    required = channels * exclusive + 1
+    if threshold != UNLIMITED:
+        required = min(required, threshold)
+    effective = min(exclusive, (required - 1) // channels)
+    taken = effective * channels
+    return required - taken, channels * exclusive + floating - taken, effective
+
+
+def redistribute(
+    total: int,
+    unpooled: int,
+    required: Sequence[int],
+    maximum: Sequence[int],
+    size: MutableSequence[int],
+) -> int:
+    """Set the size of every resizable pool from what nobody requires.
+
+    Parameters
+    ----------
+    total : int
+        Segments of the global pool.
+    unpooled : int
+        Segments taken as exclusive buffers.
+    required, maximum : sequence of int, shape (pools,)
+        Minimum and maximum of each pool in order of creation, buffers.
+    size : mutable sequence of int, shape (pools,)
+        Current sizes; those of resizable pools are overwritten.
+
+    Returns
+    -------
+    int
+        Segments shared out on top of the minima.
+
+    Notes
+    -----
+    ``NetworkBufferPool.redistributeBuffers``, reference section 5.1: shares are proportional
+    to capacity, by running sums, so that no remainder is lost. Flink walks a hash set; we
+    walk in order of creation. A pool whose minimum is its maximum keeps its size.
+    """
+    pools = len(required)
+    excess = total - unpooled
+    for i in range(pools):
+        excess -= required[i]
+    capacity = 0
+    for i in range(pools):
+        capacity += spare_capacity(required[i], maximum[i], excess)
+    if excess > 0 and capacity == 0:
+        return 0
+    shared = min(excess, capacity)
+    part = 0
+    done = 0
+    for i in range(pools):
+        if maximum[i] == UNLIMITED or required[i] < maximum[i]:
+            part += spare_capacity(required[i], maximum[i], excess)
+            share = 0
+            if shared > 0:
+                share = shared * part // capacity - done
+            size[i] = required[i] + share
+            done += share
+    return done
+
+
+def spare_capacity(required: int, maximum: int, excess: int) -> int:
+    """Buffers that a pool could take on top of its minimum, at most ``excess``."""
+    if maximum == UNLIMITED:
+        return excess
+    return min(excess, maximum - required)
+
+
+def partition_spec(
+    subpartitions: int,
+    kind: str = "pipelined_bounded",
+    exclusive: int = 2,
+    floating: int = 8,
+) -> tuple[int, int | None]:
+    """Smallest and largest pool of a result partition of a kind.
+
+    Parameters
+    ----------
+    subpartitions : int
+        Consumers, at least 1.
+    kind : str, default "pipelined_bounded"
+        One of :data:`PARTITION_KINDS`.
+    exclusive : int, default 2
+        ``taskmanager.network.memory.buffers-per-channel``.
+    floating : int, default 8
+        ``taskmanager.network.memory.floating-buffers-per-gate``.
+
+    Returns
+    -------
+    tuple
+        Minimum and maximum in buffers; None is no maximum.
+
+    Raises
+    ------
+    ValueError
+        If the kind is unknown, ``subpartitions`` is below 1 or another number negative.
+    """
+    if kind not in PARTITION_KINDS:
+        known = ", ".join(PARTITION_KINDS)
+        raise ValueError(f"unknown kind of result partition {kind!r}; known: {known}")
+    _check(subpartitions=subpartitions - 1, exclusive=exclusive, floating=floating)
+    smallest, largest = partition_sizes(
+        subpartitions, PARTITION_KINDS[kind], exclusive, floating, SORT_MIN_BUFFERS
+    )
+    return smallest, None if largest == UNLIMITED else largest
+
+
+def gate_spec(
+    channels: int,
+    exclusive: int = 2,
+    floating: int = 8,
+    threshold: int | None = None,
+) -> tuple[int, int, int]:
+    """Floating pool and exclusive buffers of an input gate.
+
+    Parameters
+    ----------
+    channels : int
+        Input channels, at least 1.
+    exclusive : int, default 2
+        ``taskmanager.network.memory.buffers-per-channel``.
+    floating : int, default 8
+        ``taskmanager.network.memory.floating-buffers-per-gate``.
+    threshold : int, optional
+        ``taskmanager.network.memory.read-buffer.required-per-gate.max``, at least 1; None
+        (pipelined and hybrid edges) is no limit.
+
+    Returns
+    -------
+    tuple of int
+        Minimum and maximum of the floating pool, exclusive buffers per channel.
+
+    Raises
+    ------
+    ValueError
+        If ``channels`` or ``threshold`` is below 1, another number is negative, or the
+        floating pool's minimum would exceed its maximum (0 floating buffers).
+    """
+    _check(channels=channels - 1, exclusive=exclusive, floating=floating)
+    if threshold is not None:
+        _check(threshold=threshold - 1)
+    limit = UNLIMITED if threshold is None else threshold
+    smallest, largest, effective = gate_sizes(channels, exclusive, floating, limit)
+    if smallest > largest:
+        raise ValueError(
+            f"floating={floating}: the gate needs at least {smallest} floating buffers, "
+            f"but may hold only {largest}"
+        )
+    return smallest, largest, effective
+
+
+def _check(**numbers: int) -> None:
+    """Refuse the first negative number; one that must be positive is passed less 1."""
+    for name, number in numbers.items():
+        if number < 0:
+            raise ValueError(f"{name} is too small by {-number}")
