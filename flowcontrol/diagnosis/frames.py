@@ -1,0 +1,106 @@
+"""From result tables to frames with the length of each sample's interval.
+
+A sample's rates, shares and latencies cover the time since the sample before, and samples need
+not be equally far apart (the last one stands at the end of the run). Every mean over time is
+therefore weighted by ``interval_s``, the column that this module adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from flowcontrol.records import RESULTS
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+__all__ = ["end_of", "mean_over_time", "result_frame", "second_half_start"]
+
+
+def result_frame(tables: Mapping[str, pa.Table], name: str) -> pd.DataFrame:
+    """Return one result table as a frame that knows the length of its intervals.
+
+    Parameters
+    ----------
+    tables : mapping of str to pyarrow.Table
+        The results of a run by table name; one that is missing counts as empty.
+    name : {"stages", "channels", "latency"}
+        The table wanted.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The columns of :data:`flowcontrol.records.RESULTS` and ``interval_s`` (float64, s, the
+        time since the sample before), ordered by time and otherwise as written.
+
+    Raises
+    ------
+    ValueError
+        If a column of the contract is missing.
+    """
+    expected = RESULTS[name]
+    table = tables.get(name)
+    if table is None:
+        table = expected.arrow_schema().empty_table()
+    missing = [column for column in expected.names if column not in table.column_names]
+    if missing:
+        raise ValueError(f"result table {name} lacks {', '.join(missing)}")
+    frame: pd.DataFrame = table.select(list(expected.names)).to_pandas()
+    lengths = _interval_lengths(_sample_times(tables))
+    frame["interval_s"] = frame["t_s"].map(lengths).astype("float64")
+    return frame.sort_values("t_s", kind="stable", ignore_index=True)
+
+
+def _sample_times(tables: Mapping[str, pa.Table]) -> list[float]:
+    """Return the times of all samples in order; the latency table may leave some out."""
+    times: set[float] = set()
+    for table in tables.values():
+        if "t_s" in table.column_names:
+            times.update(table["t_s"].unique().to_pylist())
+    return sorted(times)
+
+
+def _interval_lengths(times: Sequence[float]) -> dict[float, float]:
+    """Return for each sample the time since the sample before, the first one's since 0."""
+    return {at: at - before for before, at in zip([0.0, *times], times, strict=False)}
+
+
+def end_of(tables: Mapping[str, pa.Table]) -> float:
+    """Return the time of the last sample in seconds; 0 when nothing was sampled."""
+    return max(_sample_times(tables), default=0.0)
+
+
+def second_half_start(tables: Mapping[str, pa.Table]) -> float:
+    """Return where the second half of a run starts, in seconds.
+
+    Returns
+    -------
+    float
+        The last sample at or before the middle, so that no interval is cut in two; 0 when the
+        first sample already lies beyond the middle.
+    """
+    middle = end_of(tables) / 2
+    return max((at for at in _sample_times(tables) if at <= middle), default=0.0)
+
+
+def mean_over_time(frame: pd.DataFrame, column: str) -> float:
+    """Return the mean of a column, each row weighted by the length of its interval.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        Rows with ``interval_s``; several rows of one sample (subtasks) weigh equally.
+    column : str
+        A column of numbers.
+
+    Returns
+    -------
+    float
+        The mean; 0 when the frame covers no time.
+    """
+    weight = float(frame["interval_s"].sum())
+    if weight <= 0:
+        return 0.0
+    return float((frame[column] * frame["interval_s"]).sum()) / weight

@@ -1,0 +1,67 @@
+"""How the latencies of many intervals and subtasks become one row, honestly.
+
+Counts, means and maxima combine exactly. Percentiles do not: the records behind them are gone.
+What is left of an interval says that half of its records took at most p50, nine tenths at most
+p90, and so on. So each record counts with the *next known figure at or above it*: 50 % of an
+interval's records with its p50, the next 40 % with its p90, the next 9 % with its p99 and the
+last 1 % with its maximum. The percentile of these is never below the true one (but for the
+rounding to whole records within each interval) and never above the maximum; one interval alone
+gives back its own figures.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["LATENCY_FIGURES", "combine_latencies"]
+
+LATENCY_FIGURES = ("mean_ms", "p50_ms", "p90_ms", "p99_ms", "max_ms")
+
+_QUANTILES = {"p50_ms": 0.50, "p90_ms": 0.90, "p99_ms": 0.99}
+_STEPS = (("p50_ms", 0.50), ("p90_ms", 0.40), ("p99_ms", 0.09), ("max_ms", 0.01))
+_TOLERANCE = 1e-9
+"""Share of all records by which a sum of weights may miss a quantile and still reach it."""
+
+
+def combine_latencies(frame: pd.DataFrame) -> dict[str, float] | None:
+    """Combine rows of the latency table into one.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        Rows of :data:`flowcontrol.records.LATENCY`, of whatever intervals and subtasks.
+
+    Returns
+    -------
+    dict of str to float, or None
+        ``count`` (records), ``mean_ms`` (weighted by count, exact), ``p50_ms``, ``p90_ms``,
+        ``p99_ms`` (upper bounds, see the top of this module) and ``max_ms`` (exact). None when
+        no record was taken up.
+    """
+    count = int(frame["count"].sum())
+    if count <= 0:
+        return None
+    weighted = float((frame["mean_ms"] * frame["count"]).sum())
+    combined = {"count": count, "mean_ms": weighted / count}
+    combined |= _upper_quantiles(frame)
+    combined["max_ms"] = float(frame["max_ms"].max())
+    return combined
+
+
+def _upper_quantiles(frame: pd.DataFrame) -> dict[str, float]:
+    """Return the weighted quantiles of the steps that stand for each row's records."""
+    import numpy as np
+
+    counts = frame["count"].to_numpy(dtype="float64")
+    values = np.concatenate([frame[name].to_numpy(dtype="float64") for name, _ in _STEPS])
+    weights = np.concatenate([counts * share for _, share in _STEPS])
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weights[order]) / counts.sum()
+    last = len(order) - 1
+    return {
+        name: float(values[order[min(last, int(np.searchsorted(reached, q - _TOLERANCE)))]])
+        for name, q in _QUANTILES.items()
+    }

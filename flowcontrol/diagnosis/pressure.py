@@ -1,0 +1,79 @@
+"""The pressure status of a stage, as Flink's page shows it.
+
+What lives here: the two thresholds and the rule of the worst subtask. Nothing here reads a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+__all__ = ["HIGH_ABOVE", "LOW_ABOVE", "Pressure", "pressure_of", "worst_pressure"]
+
+LOW_ABOVE = 0.10
+"""Blocked share of the time above which a subtask is LOW; at it, it is still OK."""
+
+HIGH_ABOVE = 0.5
+"""Blocked share of the time above which a subtask is HIGH; at it, it is still LOW."""
+
+_MS_PER_S = 1000.0
+
+
+class Pressure(StrEnum):
+    """How much of its time a stage was blocked by what comes after it."""
+
+    OK = "OK"
+    LOW = "LOW"
+    HIGH = "HIGH"
+
+    @property
+    def rank(self) -> int:
+        """Order of severity: 0 for OK, 1 for LOW, 2 for HIGH."""
+        return ("OK", "LOW", "HIGH").index(self.value)
+
+
+def pressure_of(backpressured_ms_per_s: float) -> Pressure:
+    """Return the status of one subtask.
+
+    Parameters
+    ----------
+    backpressured_ms_per_s : float, ms/s
+        Time for which the subtask was blocked, per second; 0 to 1000.
+
+    Returns
+    -------
+    Pressure
+        With ratio = backpressured_ms_per_s / 1000: OK <= 0.10 < LOW <= 0.5 < HIGH.
+
+    Raises
+    ------
+    ValueError
+        If the figure is not a number or below zero.
+
+    Notes
+    -----
+    Flink's ``JobVertexBackPressureHandler`` (1.13 and later, FLINK-20852).
+    """
+    if not backpressured_ms_per_s >= 0:
+        raise ValueError(f"a blocked time is at least 0 ms/s, not {backpressured_ms_per_s}")
+    ratio = backpressured_ms_per_s / _MS_PER_S
+    if ratio > HIGH_ABOVE:
+        return Pressure.HIGH
+    return Pressure.LOW if ratio > LOW_ABOVE else Pressure.OK
+
+
+def worst_pressure(backpressured_ms_per_s: Iterable[float]) -> Pressure:
+    """Return the status of a stage: that of its worst subtask.
+
+    Parameters
+    ----------
+    backpressured_ms_per_s : iterable of float, ms/s
+        One figure per subtask. Without any the stage is OK: nothing of it was blocked.
+
+    Returns
+    -------
+    Pressure
+        The most severe status among the subtasks.
+    """
+    statuses = [pressure_of(figure) for figure in backpressured_ms_per_s]
+    return max(statuses, key=lambda status: status.rank, default=Pressure.OK)

@@ -1,0 +1,293 @@
+"""The stage that limits, in jobs whose answer is known."""
+
+from __future__ import annotations
+
+import itertools
+from types import ModuleType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flowcontrol.diagnosis import find_bottleneck
+
+CHAIN = {"source": {"emit_rate": 10000}, "middle": {}, "sink": {}}
+CHAIN_EDGES = ["source->middle", "middle->sink"]
+TIMES = [5.0 * n for n in range(1, 21)]
+
+
+def busy(ms_per_s: object, blocked: object = 0) -> dict[str, object]:
+    """Return the time shares of a stage; what is left is idle."""
+    return {"busy_ms_per_s": ms_per_s, "backpressured_ms_per_s": blocked}
+
+
+def test_nothing_blocked_means_the_source_sets_the_pace(builder: ModuleType) -> None:
+    job = builder.scenario("free", CHAIN, CHAIN_EDGES)
+    results = (
+        builder.Results(TIMES)
+        .stage("source", **busy(30), rate_out=6000)
+        .stage("middle", **busy(250))
+        .stage("sink", **busy(500))
+    )
+    found = find_bottleneck(results.tables(), job)
+    assert (found.stage, found.edge, found.limited_s) == (None, None, 0.0)
+    assert found.sentence == (
+        "No bottleneck: source set the pace at its own rate, 6,000 records/s on average; sink, the "
+        "busiest stage after it, was busy 50 % of the time, and nothing was blocked for long."
+    )
+
+
+def test_the_sink_limits_and_everything_before_it_is_blocked(builder: ModuleType) -> None:
+    job = builder.scenario("sink", CHAIN, CHAIN_EDGES)
+    results = (
+        builder.Results(TIMES)
+        .stage("source", **busy(100, 700))
+        .stage("middle", **busy(300, 690))
+        .stage("sink", **busy(995))
+    )
+    found = find_bottleneck(results.tables(), job)
+    assert (found.stage, found.subtasks, found.limited_s) == ("sink", (), 100.0)
+    assert found.sentence == (
+        "Bottleneck: sink — it was busy 100 % of the time in all 100 s, while source and middle "
+        "were blocked 70 % and 69 %; give sink more parallelism or speed."
+    )
+
+
+def test_the_middle_limits_although_the_sink_is_busy_too(builder: ModuleType) -> None:
+    job = builder.scenario("middle", CHAIN, CHAIN_EDGES)
+    results = (
+        builder.Results(TIMES)
+        .stage("source", **busy(100, 600))
+        .stage("middle", **busy(1000))
+        .stage("sink", **busy(950))
+    )
+    found = find_bottleneck(results.tables(), job)
+    assert found.stage == "middle"
+    assert "source was blocked 60 %" in found.sentence
+
+
+def test_a_bottleneck_of_some_phases_is_named_with_its_time(builder: ModuleType) -> None:
+    job = builder.scenario("phases", {"source": {}, "sink": {}}, ["source->sink"])
+    slow = [20 < t <= 40 or 60 < t <= 80 for t in TIMES]
+    results = (
+        builder.Results(TIMES)
+        .stage("source", **busy(30, [470 if s else 0 for s in slow]))
+        .stage("sink", **busy([980 if s else 400 for s in slow]))
+    )
+    found = find_bottleneck(results.tables(), job)
+    assert (found.stage, found.limited_s, found.total_s) == ("sink", 40.0, 100.0)
+    assert found.detail()["share_of_run"] == 0.4
+    assert found.sentence == (
+        "Bottleneck: sink — it was busy 98 % of the time in 40 of 100 s, while source was "
+        "blocked 47 %; give sink more parallelism or speed."
+    )
+
+
+def test_of_two_that_limit_in_turn_the_longer_is_named_and_the_other_mentioned(
+    builder: ModuleType,
+) -> None:
+    job = builder.scenario("turns", CHAIN, CHAIN_EDGES)
+    first = [t <= 60 for t in TIMES]
+    results = (
+        builder.Results(TIMES)
+        .stage("source", **busy(10, 500))
+        .stage(
+            "middle", **busy([1000 if f else 200 for f in first], [0 if f else 600 for f in first])
+        )
+        .stage("sink", **busy([200 if f else 1000 for f in first]))
+    )
+    found = find_bottleneck(results.tables(), job)
+    assert (found.stage, found.limited_s) == ("middle", 60.0)
+    assert found.sentence.endswith("(sink limited for another 40 s).")
+
+
+def test_one_slow_subtask_is_named(builder: ModuleType) -> None:
+    job = builder.scenario("skew", {"source": {}, "sink": {"parallelism": 4}}, ["source->sink"])
+    results = builder.Results(TIMES).stage("source", **busy(10, 800))
+    for subtask in range(4):
+        hot = subtask == 2
+        results.stage("sink", subtask, **busy(1000 if hot else 100), rate_in=250)
+    found = find_bottleneck(results.tables(), job)
+    assert (found.stage, found.subtasks) == ("sink", (2,))
+    assert found.sentence == (
+        "Bottleneck: subtask 2 of sink — it was busy 100 % of the time (the other 3: 10 %) in all "
+        "100 s, while source was blocked 80 %; it got no more records than the others: speed it "
+        "up or send it less."
+    )
+
+
+def test_one_overloaded_subtask_is_told_from_a_slow_one(builder: ModuleType) -> None:
+    job = builder.scenario("keys", {"source": {}, "sink": {"parallelism": 2}}, ["source->sink"])
+    results = (
+        builder.Results(TIMES)
+        .stage("source", **busy(10, 800))
+        .stage("sink", 0, **busy(1000), rate_in=900)
+        .stage("sink", 1, **busy(110), rate_in=100)
+    )
+    found = find_bottleneck(results.tables(), job)
+    assert found.subtasks == (0,)
+    assert "(the other: 11 %)" in found.sentence
+    assert found.sentence.endswith("it got 90 % of the records: spread the keys more evenly.")
+
+
+def test_two_hot_subtasks_of_five(builder: ModuleType) -> None:
+    job = builder.scenario("hot", {"source": {}, "sink": {"parallelism": 5}}, ["source->sink"])
+    results = builder.Results(TIMES).stage("source", **busy(10, 800))
+    for subtask in range(5):
+        results.stage("sink", subtask, **busy(990 if subtask in (1, 4) else 300), rate_in=10)
+    found = find_bottleneck(results.tables(), job)
+    assert found.subtasks == (1, 4)
+    assert "subtasks 1 and 4 of sink — they were busy 99 %" in found.sentence
+    assert "they got no more records than the others: speed them up" in found.sentence
+
+
+@pytest.mark.parametrize("others", [760, 900, 1000])
+def test_subtasks_that_are_nearly_alike_are_not_told_apart(
+    builder: ModuleType, others: int
+) -> None:
+    job = builder.scenario("even", {"source": {}, "sink": {"parallelism": 3}}, ["source->sink"])
+    results = builder.Results(TIMES).stage("source", **busy(10, 500))
+    for subtask in range(3):
+        results.stage("sink", subtask, **busy(1000 if subtask == 0 else others))
+    assert find_bottleneck(results.tables(), job).subtasks == ()
+
+
+def test_fan_in_names_the_stage_where_the_sources_meet(builder: ModuleType) -> None:
+    job = builder.scenario(
+        "fan-in", {"left": {}, "right": {}, "join": {}, "sink": {}},
+        ["left->join", "right->join", "join->sink"],
+    )  # fmt: skip
+    results = (
+        builder.Results(TIMES)
+        .stage("left", **busy(10, 600))
+        .stage("right", **busy(10, 0))
+        .stage("join", **busy(1000))
+        .stage("sink", **busy(300))
+    )
+    found = find_bottleneck(results.tables(), job)
+    assert found.stage == "join"
+    assert "while left was blocked 60 %" in found.sentence
+
+
+def test_fan_out_blames_the_branch_that_blocks(builder: ModuleType) -> None:
+    job = builder.scenario(
+        "fan-out", {"source": {}, "slow": {}, "quick": {}}, ["source->slow", "source->quick"]
+    )
+    results = (
+        builder.Results(TIMES)
+        .stage("source", **busy(10, 900))
+        .stage("slow", **busy(1000))
+        .stage("quick", **busy(50))
+    )
+    assert find_bottleneck(results.tables(), job).stage == "slow"
+
+
+def test_an_exchange_with_too_few_buffers_is_told_from_a_slow_stage(builder: ModuleType) -> None:
+    job = builder.scenario("window", {"source": {}, "sink": {}}, ["source->sink"])
+    results = (
+        builder.Results(TIMES)
+        .stage("source", **busy(10, 300))
+        .stage("sink", **busy(580))
+        .channel("source->sink", backlog=9, credit=0, queued=0)
+    )
+    found = find_bottleneck(results.tables(), job)
+    assert (found.stage, found.edge) == (None, "source->sink")
+    assert found.sentence.startswith(
+        "Bottleneck: the exchange source->sink — source was blocked 30 % of the time in all 100 s, "
+        "although sink was busy only 58 %; its buffers are too few for one round trip"
+    )
+
+
+def test_the_same_with_full_queues_is_the_stage(builder: ModuleType) -> None:
+    job = builder.scenario("window", {"source": {}, "sink": {}}, ["source->sink"])
+    results = (
+        builder.Results(TIMES)
+        .stage("source", **busy(10, 300))
+        .stage("sink", **busy(580))
+        .channel("source->sink", backlog=9, credit=0, queued=10)
+    )
+    assert find_bottleneck(results.tables(), job).stage == "sink"
+
+
+def test_blocked_for_longer_than_anybody_was_busy_is_the_exchange(builder: ModuleType) -> None:
+    job = builder.scenario("idle", {"source": {}, "sink": {}}, ["source->sink"])
+    results = builder.Results(TIMES).stage("source", **busy(10, 700)).stage("sink", **busy(200))
+    assert find_bottleneck(results.tables(), job).edge == "source->sink"
+
+
+@pytest.mark.parametrize(("samples", "named"), [(0, False), (4, False), (5, True), (6, True)])
+def test_a_limit_of_less_than_a_twentieth_of_the_run_is_no_bottleneck(
+    builder: ModuleType, samples: int, named: bool
+) -> None:
+    job = builder.scenario("start", {"source": {}, "sink": {}}, ["source->sink"])
+    limited = [n < samples for n in range(100)]
+    results = (
+        builder.Results([n + 1.0 for n in range(100)])
+        .stage("source", **busy(10, [500 if now else 0 for now in limited]))
+        .stage("sink", **busy([1000 if now else 100 for now in limited]))
+    )
+    found = find_bottleneck(results.tables(), job)
+    assert (found.stage == "sink") is named
+    if samples == 4:
+        assert found.sentence.endswith("sink limited for 4 of 100 s.")
+
+
+@pytest.mark.parametrize(
+    ("blocked", "stage"), [(19, None), (20, None), (21, "sink"), (100, "sink"), (101, "sink")]
+)
+def test_little_pressure_counts_when_a_stage_is_saturated(
+    builder: ModuleType, blocked: int, stage: str | None
+) -> None:
+    job = builder.scenario("edge", {"source": {}, "sink": {}}, ["source->sink"])
+    results = (
+        builder.Results(TIMES).stage("source", **busy(980, blocked)).stage("sink", **busy(900))
+    )
+    assert find_bottleneck(results.tables(), job).stage == stage
+
+
+@pytest.mark.parametrize(("blocked", "stage"), [(100, None), (101, "sink")])
+def test_little_pressure_does_not_count_when_none_is(
+    builder: ModuleType, blocked: int, stage: str | None
+) -> None:
+    job = builder.scenario("edge", {"source": {}, "sink": {}}, ["source->sink"])
+    results = (
+        builder.Results(TIMES).stage("source", **busy(980, blocked)).stage("sink", **busy(899))
+    )
+    assert find_bottleneck(results.tables(), job).stage == stage
+
+
+def test_no_sample_at_all(builder: ModuleType) -> None:
+    job = builder.scenario("none", {"source": {}, "sink": {}}, ["source->sink"])
+    found = find_bottleneck(builder.Results([]).tables(), job)
+    assert found.stage is None
+    assert found.sentence == ("No bottleneck can be named: the run ended before its first sample.")
+    assert found.detail()["share_of_run"] == 0.0
+
+
+def test_a_job_of_one_stage(builder: ModuleType) -> None:
+    job = builder.scenario("lone", {"source": {}}, [])
+    results = builder.Results(TIMES).stage("source", rate_out=10, **busy(10))
+    assert find_bottleneck(results.tables(), job).sentence == (
+        "No bottleneck: source set the pace at its own rate, 10 records/s on average, and nothing "
+        "was blocked for long."
+    )
+
+
+@given(limiting=st.integers(1, 5), length=st.integers(2, 6), blocked=st.integers(101, 990))
+def test_in_any_chain_the_first_busy_stage_below_the_blocked_ones(
+    builder: ModuleType, limiting: int, length: int, blocked: int
+) -> None:
+    limiting = min(limiting, length - 1)
+    names = [f"s{n}" for n in range(length)]
+    job = builder.scenario(
+        "chain", {name: {} for name in names},
+        [f"{a}->{b}" for a, b in itertools.pairwise(names)],
+    )  # fmt: skip
+    results = builder.Results([1.0, 2.0])
+    for index, name in enumerate(names):
+        upstream = index < limiting
+        share = (
+            busy(1000 - blocked, blocked) if upstream else busy(1000 if index == limiting else 950)
+        )
+        results.stage(name, **share)
+    assert find_bottleneck(results.tables(), job).stage == names[limiting]
