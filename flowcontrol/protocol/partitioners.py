@@ -1,0 +1,283 @@
+"""Which channel a record goes to: Flink's hashes and patterns, and shares spread evenly.
+
+Pure functions of integers and text (``streaming.runtime.partitioner`` and
+``KeyGroupRangeAssignment``, reference section 12). What must not live here: random numbers;
+``shuffle`` and the random start of ``rebalance`` are the caller's, who has the seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from math import gcd, lcm
+
+__all__ = [
+    "channel_of_group",
+    "channel_of_key",
+    "default_max_parallelism",
+    "integer_weights",
+    "java_hash",
+    "key_group",
+    "key_group_range",
+    "murmur",
+    "next_by_share",
+    "pointwise_channels",
+    "spread",
+]
+
+MASK = 0xFFFFFFFF
+SIGN = 0x80000000
+
+MIN_MAX_PARALLELISM = 128
+"""Key groups at least (``KeyGroupRangeAssignment.DEFAULT_LOWER_BOUND_MAX_PARALLELISM``)."""
+
+MAX_MAX_PARALLELISM = 1 << 15
+"""Key groups at most (``KeyGroupRangeAssignment.UPPER_BOUND_MAX_PARALLELISM``)."""
+
+
+def murmur(code: int) -> int:
+    """Mix a 32-bit integer; never negative.
+
+    Parameters
+    ----------
+    code : int
+        Its lowest 32 bits are used, so that signed and unsigned forms are the same.
+
+    Returns
+    -------
+    int
+        0 to 2147483647.
+
+    Notes
+    -----
+    ``MathUtils.murmurHash``: MurmurHash3 of one block, 32-bit arithmetic throughout; a
+    negative result is negated, the smallest becomes 0.
+    """
+    code = (code & MASK) * 0xCC9E2D51 & MASK
+    code = (code << 15 | code >> 17) & MASK
+    code = code * 0x1B873593 & MASK
+    code = (code << 13 | code >> 19) & MASK
+    code = (code * 5 + 0xE6546B64) & MASK
+    code ^= 4
+    code = (code ^ code >> 16) * 0x85EBCA6B & MASK
+    code = (code ^ code >> 13) * 0xC2B2AE35 & MASK
+    code ^= code >> 16
+    if code & SIGN:
+        code = -code & MASK & ~SIGN
+    return code
+
+
+def java_hash(text: str) -> int:
+    """Hash text as ``java.lang.String.hashCode`` does, over UTF-16 code units.
+
+    Returns
+    -------
+    int
+        A signed 32-bit integer; 0 for the empty text.
+    """
+    code = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for i in range(0, len(units), 2):
+        code = (31 * code + (units[i] << 8 | units[i + 1])) & MASK
+    return code - (1 << 32) if code & SIGN else code
+
+
+def key_group(key_hash: int, max_parallelism: int) -> int:
+    """Return the key group of a key.
+
+    Parameters
+    ----------
+    key_hash : int
+        The key's Java hash code.
+    max_parallelism : int
+        Number of key groups, at least 1.
+
+    Raises
+    ------
+    ValueError
+        If ``max_parallelism`` is below 1.
+    """
+    if max_parallelism < 1:
+        raise ValueError(f"max_parallelism is {max_parallelism}, must be at least 1")
+    return murmur(key_hash) % max_parallelism
+
+
+def channel_of_group(group: int, parallelism: int, max_parallelism: int) -> int:
+    """Return the subtask that owns a key group: group x parallelism / max, rounded down."""
+    return group * parallelism // max_parallelism
+
+
+def channel_of_key(key: str, parallelism: int, max_parallelism: int) -> int:
+    """Return the subtask that a text key is routed to (``KeyGroupStreamPartitioner``).
+
+    Raises
+    ------
+    ValueError
+        If ``parallelism`` is below 1 or above ``max_parallelism``.
+    """
+    _check_parallelism(parallelism, max_parallelism)
+    group = key_group(java_hash(key), max_parallelism)
+    return channel_of_group(group, parallelism, max_parallelism)
+
+
+def key_group_range(subtask: int, parallelism: int, max_parallelism: int) -> tuple[int, int]:
+    """First and last key group of a subtask, both included.
+
+    Raises
+    ------
+    ValueError
+        If ``parallelism`` is below 1 or above ``max_parallelism``, or there is no such
+        subtask.
+
+    Notes
+    -----
+    ``KeyGroupRangeAssignment.computeKeyGroupRangeForOperatorIndex``.
+    """
+    _check_parallelism(parallelism, max_parallelism)
+    if not 0 <= subtask < parallelism:
+        raise ValueError(f"subtask {subtask} of {parallelism} does not exist")
+    first = (subtask * max_parallelism + parallelism - 1) // parallelism
+    last = ((subtask + 1) * max_parallelism - 1) // parallelism
+    return first, last
+
+
+def default_max_parallelism(parallelism: int) -> int:
+    """Number of key groups of a stage that does not say: 128 to 32768, a power of two.
+
+    Raises
+    ------
+    ValueError
+        If ``parallelism`` is below 1 or above 32768.
+    """
+    _check_parallelism(parallelism, MAX_MAX_PARALLELISM)
+    wanted = parallelism + parallelism // 2
+    power = 1 << (wanted - 1).bit_length()
+    return min(max(power, MIN_MAX_PARALLELISM), MAX_MAX_PARALLELISM)
+
+
+def pointwise_channels(sender: int, senders: int, receivers: int) -> list[int]:
+    """Receivers of a sender on a pointwise edge (forward, rescale), in order.
+
+    Parameters
+    ----------
+    sender : int
+        Subtask that sends.
+    senders, receivers : int
+        Parallelism of both stages, at least 1.
+
+    Returns
+    -------
+    list of int
+        At least one receiver; every receiver has at least one sender.
+
+    Raises
+    ------
+    ValueError
+        If a parallelism is below 1 or there is no such sender.
+
+    Notes
+    -----
+    ``VertexInputInfoComputationUtils.computeVertexInputInfoForPointwise``.
+    """
+    if senders < 1 or receivers < 1:
+        raise ValueError(f"parallelism must be at least 1, but is {senders} to {receivers}")
+    if not 0 <= sender < senders:
+        raise ValueError(f"sender {sender} of {senders} does not exist")
+    if senders >= receivers:
+        return [((sender + 1) * receivers - 1) // senders]
+    first = (sender * receivers + senders - 1) // senders
+    after = ((sender + 1) * receivers + senders - 1) // senders
+    return list(range(first, after))
+
+
+def next_by_share(counts: Sequence[int], weights: Sequence[int], records: int) -> int:
+    """Channel whose share of the records so far is furthest behind; changes nothing.
+
+    Parameters
+    ----------
+    counts : sequence of int, shape (channels,)
+        Records that each channel has had.
+    weights : sequence of int, shape (channels,)
+        Its share of the whole; not all 0, none negative.
+    records : int
+        Records so far, the sum of ``counts``.
+
+    Returns
+    -------
+    int
+        Channel of the next record; the lowest of those equally far behind.
+
+    Notes
+    -----
+    Behind = weight x (records + 1) - count x sum of weights. No channel is ever a whole
+    record ahead of its share, and a channel of weight 0 gets none.
+    """
+    total = 0
+    for i in range(len(weights)):
+        total += weights[i]
+    best = 0
+    behind = weights[0] * (records + 1) - counts[0] * total
+    for i in range(1, len(weights)):
+        deficit = weights[i] * (records + 1) - counts[i] * total
+        if deficit > behind:
+            best = i
+            behind = deficit
+    return best
+
+
+def spread(records: int, weights: Sequence[int]) -> list[int]:
+    """Channels of the first ``records`` records, shares spread evenly over time.
+
+    Parameters
+    ----------
+    records : int
+        How many; 0 gives an empty list.
+    weights : sequence of int, shape (channels,)
+        Share of each channel.
+
+    Raises
+    ------
+    ValueError
+        If ``records`` or a weight is negative, or no weight is positive.
+    """
+    if records < 0:
+        raise ValueError(f"records is {records}, must not be negative")
+    if not any(weights) or min(weights) < 0:
+        raise ValueError(f"weights are {list(weights)}: none may be negative, one must be positive")
+    counts = [0] * len(weights)
+    channels = []
+    for record in range(records):
+        channel = next_by_share(counts, weights, record)
+        counts[channel] += 1
+        channels.append(channel)
+    return channels
+
+
+def integer_weights(weights: Iterable[Fraction | float]) -> list[int]:
+    """Smallest integers in the same proportion as some weights.
+
+    Parameters
+    ----------
+    weights : iterable of Fraction or float
+        A float stands for the shortest decimal that reads back as it (0.1 is a tenth).
+
+    Raises
+    ------
+    ValueError
+        If there is none, one is negative or not finite, or none is positive.
+    """
+    exact = [Fraction(str(weight)) for weight in weights]
+    if not any(exact) or min(exact) < 0:
+        shown = ", ".join(str(weight) for weight in exact)
+        raise ValueError(f"weights are [{shown}]: none may be negative, one must be positive")
+    scale = lcm(*(weight.denominator for weight in exact))
+    whole = [int(weight * scale) for weight in exact]
+    divisor = gcd(*whole)
+    return [weight // divisor for weight in whole]
+
+
+def _check_parallelism(parallelism: int, max_parallelism: int) -> None:
+    if not 1 <= parallelism <= max_parallelism:
+        raise ValueError(
+            f"parallelism is {parallelism}, must be at least 1 and at most {max_parallelism}"
+        )
