@@ -1,0 +1,178 @@
+# shellcheck shell=bash
+# What spark-submit.sh and run-tests.sh share: find Python and Java, make the environment once.
+#
+# Sourced, never run; the sourcing script sets FC_ROOT to the checkout before. Works with bash 3.2.
+# An environment is ready when its stamp says so. A stamp is written last, so what was interrupted
+# is done again, and under a lock, so that two first starts at once do it once.
+
+FC_VENV=${FLOWCONTROL_VENV:-$FC_ROOT/.venv}
+case $FC_VENV in /*) ;; *) FC_VENV=$PWD/$FC_VENV ;; esac
+FC_PYTHON=$FC_VENV/bin/python
+FC_STATE=$FC_VENV/flowcontrol
+
+# The artifact's name holds the Spark version; both belong to the pins of setup.cfg.
+DELTA_PACKAGE=io.delta:delta-spark_4.2_2.13:4.4.0
+# Spark ships these itself, in newer versions: two of a kind on one class path break.
+DELTA_EXCLUDES='com.fasterxml.*:*,com.github.luben:*,com.google.*:*,commons-*:*,io.airlift:*'
+DELTA_EXCLUDES+=',javax.*:*,org.apache.*:*,org.locationtech.*:*,org.roaringbitmap:*,org.slf4j:*'
+DELTA_EXCLUDES+=',org.xerial.*:*'
+
+die() {
+    printf '%s: %s\n' "${0##*/}" "$1" >&2
+    exit 1
+}
+
+say() {
+    printf '%s: %s\n' "${0##*/}" "$1" >&2
+}
+
+# Print the first Python that is new enough and can make a virtual environment. Each is tried by
+# running it: a name on the PATH may be a pyenv shim of a version that is not there.
+find_python() {
+    local name candidate names=(python3.11 python3.12 python3.13 python3.14 python3 python)
+    local IFS=$'\n'
+    [[ -z ${FLOWCONTROL_PYTHON:-} ]] || names=("$FLOWCONTROL_PYTHON")
+    for name in "${names[@]}"; do
+        for candidate in $(type -aP "$name"); do
+            if "$candidate" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' \
+                >/dev/null 2>&1; then
+                printf '%s\n' "$candidate"
+                return 0
+            fi
+        done
+    done
+    return 1
+}
+
+# Print the feature version (17) of the Java at $1; the release file saves starting a JVM.
+java_version() {
+    local path release line
+    path=$(readlink -f "$1" 2>/dev/null || printf '%s' "$1")
+    release=${path%/bin/java}/release
+    if [[ -r $release ]] && line=$(grep -m1 '^JAVA_VERSION=' "$release"); then
+        line=${line#JAVA_VERSION=\"}
+    else
+        line=$("$path" -version 2>&1 | sed -n 's/.*version "\([0-9.]*\).*/\1/p')
+    fi
+    line=${line%%[!0-9]*}
+    printf '%s\n' "${line:-0}"
+}
+
+# Make sure that Spark will find a Java of 17 or newer, by JAVA_HOME or by the PATH.
+require_java() {
+    local java found=''
+    for java in "${JAVA_HOME:+$JAVA_HOME/bin/java}" "$(type -P java || true)"; do
+        [[ -x $java ]] || continue
+        found=$(java_version "$java")
+        if ((found >= 17)); then
+            [[ $java == "${JAVA_HOME:-}/bin/java" ]] || unset JAVA_HOME
+            return 0
+        fi
+    done
+    [[ -n $found ]] && found="only Java $found"
+    die "Spark needs Java 17 or newer and ${found:-none} was found by JAVA_HOME or PATH: install one (Debian: apt-get install openjdk-17-jre-headless, macOS: brew\
+ install openjdk@17), or use --clock virtual, which needs no Java"
+}
+
+# What the environment was made from: the extras in $1, the place, Python and the pinned versions.
+environment_key() {
+    printf '%s\n%s\n%s\n' "$1" "$FC_ROOT" "$("$FC_PYTHON" -V 2>&1)"
+    (cd "$FC_ROOT" && cksum setup.cfg pyproject.toml requirements/constraints.txt)
+}
+
+is_ready() { # STAMP KEY
+    [[ -f $FC_STATE/$1 && "$(<"$FC_STATE/$1")" == "$2" ]]
+}
+
+mark_ready() { # STAMP KEY
+    printf '%s\n' "$2" >"$FC_STATE/$1.new"
+    mv "$FC_STATE/$1.new" "$FC_STATE/$1"
+}
+
+# Hold the lock until the script ends. Python takes it, for flock(1) is not on every system; the
+# lock belongs to the open file that bash passes on, so it stays when that Python is gone.
+lock_environment() { # PYTHON
+    mkdir -p "${FC_VENV%/*}"
+    exec 9>"$FC_VENV.lock"
+    "$1" - "${0##*/}" <<'PYTHON'
+import fcntl, sys
+try:
+    fcntl.flock(9, fcntl.LOCK_EX | fcntl.LOCK_NB)
+except BlockingIOError:
+    print(f"{sys.argv[1]}: waiting for another start to finish the set-up", file=sys.stderr)
+    fcntl.flock(9, fcntl.LOCK_EX)
+PYTHON
+}
+
+make_venv() { # PYTHON
+    "$FC_PYTHON" -m pip --version >/dev/null 2>&1 && return
+    if [[ -e $FC_VENV && ! -e $FC_VENV/pyvenv.cfg && -n $(ls -A "$FC_VENV") ]]; then
+        die "$FC_VENV is in the way: it is no virtual environment; set FLOWCONTROL_VENV to another"
+    fi
+    "$1" -m venv --clear "$FC_VENV" || die "$1 could not make the virtual environment $FC_VENV"
+}
+
+# Install the package and its extras $2, unless stamp $1 says that it was done.
+ensure_environment() { # STAMP EXTRAS
+    local python log=$FC_STATE/pip.log
+    is_ready "$1" "$(environment_key "$2")" && return
+    python=$(find_python) || die "Python 3.11 or newer with its venv module is needed and none was\
+ found: install it (Debian: apt-get install python3 python3-venv) or set FLOWCONTROL_PYTHON"
+    lock_environment "$python"
+    if ! is_ready "$1" "$(environment_key "$2")"; then
+        make_venv "$python"
+        mkdir -p "$FC_STATE"
+        rm -f "$FC_STATE/$1"
+        say "installing Python packages into $FC_VENV (once, a minute or two)"
+        (cd "$FC_ROOT" && "$FC_PYTHON" -m pip install --disable-pip-version-check --no-input \
+            --constraint requirements/constraints.txt --editable ".[$2]") >"$log" 2>&1 ||
+            die "pip failed: $(grep -m1 '^ERROR' "$log" || tail -n 1 "$log") (all of it: $log)"
+        mark_ready "$1" "$(environment_key "$2")"
+    fi
+    exec 9>&-
+}
+
+# Where the environment's own Spark is; one that is installed elsewhere is another version.
+find_spark() {
+    local entries entry kept=''
+    if [[ -n ${SPARK_HOME:-} && -n ${PYTHONPATH:-} ]]; then
+        IFS=: read -r -a entries <<<"$PYTHONPATH"
+        for entry in "${entries[@]}"; do
+            case $entry in "$SPARK_HOME"/*) ;; *) kept+=${kept:+:}$entry ;; esac
+        done
+        export PYTHONPATH=$kept
+    fi
+    for SPARK_HOME in "$FC_VENV"/lib/python3*/site-packages/pyspark; do
+        [[ -x $SPARK_HOME/bin/spark-submit ]] && export SPARK_HOME && return
+    done
+    die "$FC_VENV has no pyspark: remove $FC_STATE and start again"
+}
+
+# Fetch Delta's JARs once, by Spark's own resolver, into a folder of the environment: with
+# --packages every start would resolve them again, in a cache under the JVM's idea of home.
+ensure_jars() {
+    local log=$FC_STATE/jars.log ivy=$FC_STATE/ivy key="$DELTA_PACKAGE $DELTA_EXCLUDES"
+    is_ready ready-jars "$key" && return
+    lock_environment "$FC_PYTHON"
+    if ! is_ready ready-jars "$key"; then
+        say "fetching Delta's JARs (once)"
+        rm -rf "$FC_STATE/jars" "$ivy"
+        : >"$FC_STATE/nothing.py"
+        PYSPARK_PYTHON=$FC_PYTHON "$SPARK_HOME/bin/spark-submit" --master 'local[1]' \
+            --conf "spark.jars.ivy=$ivy" --packages "$DELTA_PACKAGE" \
+            --exclude-packages "$DELTA_EXCLUDES" "$FC_STATE/nothing.py" >"$log" 2>&1 ||
+            die "Delta's JARs could not be fetched: $(grep -m1 -E 'unresolved|Error|Exception' \
+                "$log" || tail -n 1 "$log") (all of it: $log)"
+        mv "$ivy/jars" "$FC_STATE/jars"
+        rm -rf "$ivy"
+        mark_ready ready-jars "$key"
+    fi
+    exec 9>&-
+}
+
+# Print the JARs as Spark's --jars wants them.
+delta_jars() {
+    local files=("$FC_STATE"/jars/*.jar)
+    local IFS=,
+    printf '%s\n' "${files[*]}"
+}
