@@ -1,0 +1,75 @@
+"""What all tests share: profiles of Hypothesis, and one Spark session, made when first asked for."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import Phase, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).resolve().parent.parent
+SCRIPTS = ROOT / "scripts"
+
+# A failing example is printed as a blob that reproduces it (print_blob). No deadline: a shared
+# machine is slow now and then, and a slow example is no failure.
+settings.register_profile("dev", max_examples=100, deadline=None, print_blob=True)
+settings.register_profile("ci", settings.get_profile("dev"), max_examples=300)
+settings.register_profile("nightly", settings.get_profile("dev"), max_examples=20_000)
+settings.register_profile("fast", settings.get_profile("dev"), phases=[Phase.explicit])
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+
+def read_settings(path: Path) -> dict[str, str]:
+    """Return the settings of a Spark properties file."""
+    lines = (line.strip() for line in path.read_text().splitlines())
+    return dict(line.split(maxsplit=1) for line in lines if line and not line.startswith("#"))
+
+
+def delta_jars() -> list[str]:
+    """Return Delta's JARs: where FLOWCONTROL_JARS says, or where the start script puts them."""
+    folder = os.environ.get("FLOWCONTROL_JARS", f"{sys.prefix}/flowcontrol/jars")
+    return sorted(str(path) for path in Path(folder).glob("*.jar"))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Return the one Spark session of a test run, with the start script's own settings."""
+    from pyspark.sql import SparkSession
+
+    home = tmp_path_factory.mktemp("spark")
+    # Spark starts PATH's python3 for its workers otherwise, which may be another version.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    # Workers hash strings alike; and nothing listens on the network.
+    os.environ.setdefault("PYTHONHASHSEED", "0")
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    chosen = {
+        **read_settings(SCRIPTS / "spark-defaults.conf"),
+        **read_settings(SCRIPTS / "spark-local.conf"),
+        # Two cores, as the smallest machine that the tests must pass on.
+        "spark.master": "local[2]",
+        "spark.app.name": "flowcontrol tests",
+        # -Xss16m: stopping a Python foreachBatch query in mid-batch overflows the usual stack.
+        "spark.driver.extraJavaOptions": (
+            f"-Xss16m -Dderby.system.home={home} "
+            f'"-Dlog4j2.configurationFile={SCRIPTS / "log4j2.properties"}"'
+        ),
+        # Tables that a test makes by name are gone with the run.
+        "spark.sql.warehouse.dir": str(home / "warehouse"),
+    }
+    if jars := delta_jars():
+        chosen["spark.jars"] = ",".join(jars)
+    else:  # an environment that the start script did not make
+        chosen["spark.jars.packages"] = "io.delta:delta-spark_4.2_2.13:4.4.0"
+    builder = SparkSession.builder
+    for key, value in chosen.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    yield session
+    session.stop()
