@@ -1,0 +1,46 @@
+"""What is described: stages, edges, workload, machines and Flink's own options.
+
+A scenario file is read in three steps. :mod:`~flowcontrol.scenario.yaml_file` reads strict
+YAML; :mod:`~flowcontrol.scenario.spec` says what may be written; and
+:mod:`~flowcontrol.scenario.resolve` works out what it means, a frozen
+:class:`~flowcontrol.scenario.models.Scenario`. All problems are reported at once.
+"""
+
+from flowcontrol.scenario.clocks import MAX_LIVE_CHANNELS, channels_of, check_clock
+from flowcontrol.scenario.files import load_scenario
+from flowcontrol.scenario.inputs import open_csv
+from flowcontrol.scenario.models import (
+    LIVE_ROUND_MS,
+    Cluster,
+    Edge,
+    Input,
+    Output,
+    Scenario,
+    Stage,
+    Stall,
+    SystemSpec,
+)
+from flowcontrol.scenario.options import NetworkOptions
+from flowcontrol.scenario.resolve import parse_scenario
+from flowcontrol.scenario.schedule import Phase, Schedule
+
+__all__ = [
+    "LIVE_ROUND_MS",
+    "MAX_LIVE_CHANNELS",
+    "Cluster",
+    "Edge",
+    "Input",
+    "NetworkOptions",
+    "Output",
+    "Phase",
+    "Scenario",
+    "Schedule",
+    "Stage",
+    "Stall",
+    "SystemSpec",
+    "channels_of",
+    "check_clock",
+    "load_scenario",
+    "open_csv",
+    "parse_scenario",
+]

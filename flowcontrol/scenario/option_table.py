@@ -1,0 +1,225 @@
+"""Flink's options that a scenario may state: key, kind of value, default, limits, effect.
+
+The defaults are those of Flink 1.20 (``TaskManagerOptions``,
+``NettyShuffleEnvironmentOptions``, ``ExecutionOptions``). What the options mean together is
+worked out in :mod:`flowcontrol.scenario.options`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final, Literal
+
+from flowcontrol.scenario.fields import exact
+from flowcontrol.scenario.problems import show
+from flowcontrol.scenario.units import LONG_MAX, read_boolean, read_duration_us, read_memory
+
+__all__ = ["ALIASES", "OPTIONS", "Option", "Value"]
+
+Value = int | bool | Fraction | str | None
+Effect = Literal["emulated", "none", "refused"]
+
+MIN_SEGMENT_BYTES: Final = 4096
+"""Flink's ``MemoryManager.MIN_PAGE_SIZE``, bytes."""
+MAX_SEGMENT_BYTES: Final = 2**30
+"""Largest power of two that is a Java int, bytes."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of Flink.
+
+    Attributes
+    ----------
+    key : str
+        Its full key.
+    read : callable
+        Reads a value in Flink's syntax; ValueError with value, limit and syntax.
+    default : Value
+        Flink's default (None: unset, or without limit).
+    effect : str
+        ``emulated``; ``none``: nothing here depends on it; ``refused``: what it does is not
+        emulated on any clock, so that only its default is accepted.
+    meaning : str
+        What it does.
+    """
+
+    key: str
+    read: Callable[[object], Value]
+    default: Value
+    effect: Effect
+    meaning: str
+
+
+def _whole(low: int, high: int = 2**31 - 1, why: str = "") -> Callable[[object], Value]:
+    """Return a reader of whole numbers, also written as text, as Flink's file does."""
+
+    def read(value: object) -> Value:
+        limits = f"a whole number, at least {low} and at most {high}{why}"
+        text = value.strip() if isinstance(value, str) else value
+        number = exact(text)
+        if isinstance(text, str) and text.removeprefix("-").isdecimal():
+            number = Fraction(text)
+        if number is None or number.denominator != 1 or not low <= number <= high:
+            raise ValueError(f"{show(value)} is out of range: needs {limits}")
+        return int(number)
+
+    return read
+
+
+def _fraction(value: object) -> Value:
+    """Read a share of a whole: at least 0, less than 1 (Flink's ``RangeFraction``)."""
+    number = exact(value)
+    if isinstance(value, str) and value.strip().replace(".", "", 1).isdecimal():
+        number = Fraction(value.strip())
+    if number is None or not 0 <= number < 1:
+        raise ValueError(f"{show(value)} is out of range: needs a share, at least 0, less than 1")
+    return number
+
+
+def _memory(low: int = 0, high: int = LONG_MAX) -> Callable[[object], Value]:
+    def read(value: object) -> Value:
+        size = read_memory(value)
+        if not low <= size <= high:
+            raise ValueError(
+                f"{show(value)} is out of range: needs at least {low} bytes and at most {high}"
+            )
+        return size
+
+    return read
+
+
+def _segment(value: object) -> Value:
+    """Read a page size as ``ConfigurationParserUtils.getPageSize`` checks it."""
+    size = read_memory(value)
+    if not MIN_SEGMENT_BYTES <= size <= MAX_SEGMENT_BYTES or size & (size - 1):
+        raise ValueError(
+            f"{show(value)} is out of range: Flink takes powers of two, at least "
+            f"{MIN_SEGMENT_BYTES} bytes (4kb) and at most {MAX_SEGMENT_BYTES}"
+        )
+    return size
+
+
+def _duration(low_us: int = 0) -> Callable[[object], Value]:
+    def read(value: object) -> Value:
+        duration = read_duration_us(value)
+        if duration < low_us or duration % 1000 > 0:
+            least = "0, or -1 for never" if low_us < 0 else f"{low_us // 1000} ms"
+            raise ValueError(
+                f"{show(value)} is out of range: needs whole milliseconds, at least {least}"
+            )
+        return duration
+
+    return read
+
+
+def _choice(*words: str) -> Callable[[object], Value]:
+    def read(value: object) -> Value:
+        if not isinstance(value, str) or value.strip().lower() not in words:
+            raise ValueError(f"{show(value)} is not one of {', '.join(words)}")
+        return value.strip().lower()
+
+    return read
+
+
+_TM = "taskmanager.memory."
+_NET = "taskmanager.network."
+_NETMEM = "taskmanager.network.memory."
+_CKPT = "execution.checkpointing."
+_MIB = 1024 * 1024
+_SHARE = Fraction(1, 10)
+
+_EMULATED: Final = (
+    (_TM + "segment-size", _segment, 32 * 1024, "size of a buffer"),
+    (_NETMEM + "buffers-per-channel", _whole(0), 2, "exclusive buffers of a channel"),
+    (
+        _NETMEM + "floating-buffers-per-gate",
+        _whole(1, why=" (a gate needs one floating buffer to make progress)"),
+        8,
+        "floating buffers of a gate",
+    ),
+    (_NETMEM + "max-buffers-per-channel", _whole(1), 10, "soft quota of a subpartition"),
+    (_NETMEM + "max-overdraft-buffers-per-gate", _whole(0), 5, "overdraft of a result partition"),
+    (_NETMEM + "read-buffer.required-per-gate.max", _whole(1), None, "most a gate may require"),
+    ("execution.buffer-timeout.interval", _duration(-1), 100_000, "period of the flusher"),
+    ("execution.buffer-timeout.enabled", read_boolean, True, "whether there is a flusher"),
+    (_TM + "network.fraction", _fraction, _SHARE, "share of Flink's memory for the network"),
+    (_TM + "network.min", _memory(), 64 * _MIB, "least memory for the network"),
+    (_TM + "network.max", _memory(), LONG_MAX, "most memory for the network"),
+    (_NET + "numberOfBuffers", _whole(1), None, "network buffers of a task manager (legacy)"),
+    (_TM + "flink.size", _memory(1), None, "Flink's memory of a task manager"),
+    (_TM + "process.size", _memory(1), None, "all memory of a task manager"),
+    (_TM + "jvm-metaspace.size", _memory(), 256 * _MIB, "metaspace of the JVM"),
+    (_TM + "jvm-overhead.fraction", _fraction, _SHARE, "share of the JVM's own memory"),
+    (_TM + "jvm-overhead.min", _memory(), 192 * _MIB, "least of the JVM's own memory"),
+    (_TM + "jvm-overhead.max", _memory(), 1024 * _MIB, "most of the JVM's own memory"),
+)
+_WITHOUT_EFFECT: Final = (
+    (_NETMEM + "buffer-debloat.target", _duration(), 1_000_000, "time to consume (debloating)"),
+    (_NETMEM + "buffer-debloat.period", _duration(1), 200_000, "period of debloating"),
+    (_NETMEM + "buffer-debloat.samples", _whole(1), 20, "samples of debloating"),
+    (_NETMEM + "buffer-debloat.threshold-percentages", _whole(0, 100), 25, "least change, %"),
+    (_TM + "min-segment-size", _memory(1), 256, "smallest buffer (debloating)"),
+    (_TM + "starting-segment-size", _memory(1), 1024, "first buffer (debloating)"),
+    (_NETMEM + "buffers-request-timeout", _duration(), 30_000_000, "wait for exclusive buffers"),
+    (_NET + "request-backoff.initial", _whole(0), 100, "first delay of a partition request, ms"),
+    (_NET + "request-backoff.max", _whole(0), 10_000, "longest delay of a partition request, ms"),
+    (_NET + "partition-request-timeout", _duration(), 10_000_000, "wait for a partition"),
+    (_NET + "detailed-metrics", read_boolean, False, "metrics per gate"),
+    (_NET + "sort-shuffle.min-buffers", _whole(1), 512, "buffers of a sort-merge partition"),
+    (_NET + "sort-shuffle.min-parallelism", _whole(1), 1, "from when on partitions sort"),
+    (_NET + "adaptive-partitioner.max-traverse-size", _whole(1), 4, "channels looked at"),
+    (_TM + "framework.heap.size", _memory(), 128 * _MIB, "heap of the framework"),
+    (_TM + "framework.off-heap.size", _memory(), 128 * _MIB, "off-heap of the framework"),
+    (_TM + "framework.off-heap.batch-shuffle.size", _memory(), 64 * _MIB, "for batch reads"),
+    (_TM + "task.off-heap.size", _memory(), 0, "off-heap of the tasks"),
+    (_TM + "managed.fraction", _fraction, Fraction(2, 5), "share of managed memory"),
+    (_CKPT + "mode", _choice("exactly_once", "at_least_once"), "exactly_once", "guarantee"),
+    (_CKPT + "unaligned.enabled", read_boolean, False, "barriers that overtake data"),
+    (_CKPT + "aligned-checkpoint-timeout", _duration(), 0, "until a barrier overtakes"),
+    (_CKPT + "timeout", _duration(), 600_000_000, "until a checkpoint fails"),
+    (_CKPT + "max-concurrent-checkpoints", _whole(1), 1, "checkpoints at a time"),
+    (_CKPT + "min-pause", _duration(), 0, "pause between checkpoints"),
+    (_CKPT + "tolerable-failed-checkpoints", _whole(0), 0, "failures until the job fails"),
+)
+_REFUSED: Final = (
+    (_NETMEM + "buffer-debloat.enabled", read_boolean, False, "buffer debloating"),
+    (
+        _NET + "max-num-tcp-connections",
+        _whole(1),
+        1,
+        "more than one connection of two task managers",
+    ),
+    (_NET + "credit-model", read_boolean, True, "flow control without credits (Flink up to 1.9)"),
+    (_NET + "adaptive-partitioner.enabled", read_boolean, False, "the adaptive partitioner"),
+    (_CKPT + "interval", _duration(), None, "checkpoints"),
+    (_TM + "task.heap.size", _memory(), None, "network memory derived from the heap of the tasks"),
+    (_TM + "managed.size", _memory(), None, "network memory derived from managed memory"),
+    ("taskmanager.numberOfTaskSlots", _whole(1), None, "slots as an option (state cluster.slots)"),
+    ("pipeline.max-parallelism", _whole(1, 32_768), None, "a number of key groups of one's own"),
+)
+
+
+def _table() -> dict[str, Option]:
+    groups: tuple[tuple[Effect, tuple[tuple[str, Callable[[object], Value], Value, str], ...]], ...]
+    groups = (("emulated", _EMULATED), ("none", _WITHOUT_EFFECT), ("refused", _REFUSED))
+    return {
+        key: Option(key, read, default, effect, meaning)
+        for effect, rows in groups
+        for key, read, default, meaning in rows
+    }
+
+
+OPTIONS: Final[dict[str, Option]] = _table()
+"""Every option that is known, by its key."""
+
+ALIASES: Final[dict[str, str]] = {
+    "execution.buffer-timeout": "execution.buffer-timeout.interval",
+    "taskmanager.network.memory.fraction": "taskmanager.memory.network.fraction",
+    "taskmanager.network.memory.min": "taskmanager.memory.network.min",
+    "taskmanager.network.memory.max": "taskmanager.memory.network.max",
+    "execution.checkpointing.unaligned": "execution.checkpointing.unaligned.enabled",
+}
+"""Deprecated keys of Flink, and the key that each stands for."""

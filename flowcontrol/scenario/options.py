@@ -1,0 +1,240 @@
+"""What Flink's options mean together: the sizes that flow control works with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict
+
+from flowcontrol.errors import Problem
+from flowcontrol.scenario.option_table import ALIASES, OPTIONS, Value
+from flowcontrol.scenario.problems import key_path, nearest
+from flowcontrol.scenario.units import LONG_MAX
+
+__all__ = ["NEVER", "NetworkOptions", "read_options"]
+
+NEVER: Final = -1
+"""Flush interval of a job without a flusher: only full buffers and events are sent."""
+
+_SEGMENT = "taskmanager.memory.segment-size"
+_EXCLUSIVE = "taskmanager.network.memory.buffers-per-channel"
+_FLOATING = "taskmanager.network.memory.floating-buffers-per-gate"
+_QUOTA = "taskmanager.network.memory.max-buffers-per-channel"
+_OVERDRAFT = "taskmanager.network.memory.max-overdraft-buffers-per-gate"
+_THRESHOLD = "taskmanager.network.memory.read-buffer.required-per-gate.max"
+_INTERVAL = "execution.buffer-timeout.interval"
+_ENABLED = "execution.buffer-timeout.enabled"
+_BUFFERS = "taskmanager.network.numberOfBuffers"
+_FRACTION, _MIN, _MAX = (f"taskmanager.memory.network.{end}" for end in ("fraction", "min", "max"))
+_FLINK, _PROCESS = (f"taskmanager.memory.{end}.size" for end in ("flink", "process"))
+_OVERHEAD = "taskmanager.memory.jvm-overhead."
+_METASPACE = "taskmanager.memory.jvm-metaspace.size"
+_CHECKPOINTS = "execution.checkpointing.interval"
+_DEBLOAT = "taskmanager.network.memory.buffer-debloat.enabled"
+
+
+class NetworkOptions(BaseModel):
+    """Flink's options, as flow control uses them.
+
+    Attributes
+    ----------
+    segment_bytes : int, default 32768
+        Size of a buffer, bytes (``taskmanager.memory.segment-size``).
+    exclusive_buffers : int, default 2
+        Of a channel (``taskmanager.network.memory.buffers-per-channel``).
+    floating_buffers : int, default 8
+        Of a gate (``taskmanager.network.memory.floating-buffers-per-gate``).
+    max_buffers_per_channel : int, default 10
+        Soft quota of a subpartition (``....max-buffers-per-channel``).
+    max_overdraft_buffers : int, default 5
+        Of a result partition (``....max-overdraft-buffers-per-gate``).
+    read_buffer_threshold : int or None, default None
+        Most buffers that a gate may require (``....read-buffer.required-per-gate.max``);
+        None: no limit, as for streaming jobs.
+    flush_interval_us : int, default 100000
+        Period of the output flusher, microseconds (``execution.buffer-timeout.interval``);
+        0 flushes after every record, -1 never.
+    network_buffers : int, default 2048
+        Buffers of a task manager: its network memory divided by the size of a buffer.
+    unemulated : tuple of (str, value)
+        Options whose mechanism no clock emulates, set to something that would change the
+        run; :func:`~flowcontrol.scenario.check_clock` refuses them.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    segment_bytes: int = 32_768
+    exclusive_buffers: int = 2
+    floating_buffers: int = 8
+    max_buffers_per_channel: int = 10
+    max_overdraft_buffers: int = 5
+    read_buffer_threshold: int | None = None
+    flush_interval_us: int = 100_000
+    network_buffers: int = 2_048
+    unemulated: tuple[tuple[str, bool | int | str], ...] = ()
+
+    @property
+    def debloat_enabled(self) -> bool:
+        """Whether buffers change their size (``....buffer-debloat.enabled``)."""
+        return (_DEBLOAT, True) in self.unemulated
+
+    def canonical(self) -> dict[str, bool | int | str]:
+        """Return the options as a scenario file states them, one way for equal options."""
+        flush_ms = self.flush_interval_us // 1000 if self.flush_interval_us > 0 else None
+        stated: dict[str, bool | int | str | None] = {
+            _SEGMENT: self.segment_bytes,
+            _EXCLUSIVE: self.exclusive_buffers,
+            _FLOATING: self.floating_buffers,
+            _QUOTA: self.max_buffers_per_channel,
+            _OVERDRAFT: self.max_overdraft_buffers,
+            _THRESHOLD: self.read_buffer_threshold,
+            _INTERVAL: f"{flush_ms}ms" if flush_ms else self.flush_interval_us,
+            _BUFFERS: self.network_buffers,
+            **dict(self.unemulated),
+        }
+        return {key: value for key, value in stated.items() if value is not None}
+
+
+def read_options(raw: Mapping[Any, Any], problems: list[Problem]) -> NetworkOptions | None:
+    """Read the options of a scenario.
+
+    Parameters
+    ----------
+    raw : mapping
+        Flink's keys and values.
+    problems : list of Problem
+        Grows by everything that is wrong.
+
+    Returns
+    -------
+    NetworkOptions or None
+        None if something is wrong.
+    """
+    before = len(problems)
+    given = _read_values(raw, problems)
+    _check_together(given, problems)
+    if len(problems) > before:
+        return None
+    buffers = _network_buffers(given, problems)
+    if buffers is None:
+        return None
+    threshold = _value(given, _THRESHOLD)
+    return NetworkOptions(
+        segment_bytes=_int(given, _SEGMENT),
+        exclusive_buffers=_int(given, _EXCLUSIVE),
+        floating_buffers=_int(given, _FLOATING),
+        max_buffers_per_channel=_int(given, _QUOTA),
+        max_overdraft_buffers=_int(given, _OVERDRAFT),
+        read_buffer_threshold=None if threshold is None else int(threshold),
+        flush_interval_us=_int(given, _INTERVAL) if _value(given, _ENABLED) else NEVER,
+        network_buffers=buffers,
+        unemulated=_unemulated(given),
+    )
+
+
+def _place(key: str) -> str:
+    return key_path(["options", key])
+
+
+def _read_values(raw: Mapping[Any, Any], problems: list[Problem]) -> dict[str, Value]:
+    """Read each value by its own syntax."""
+    given: dict[str, Value] = {}
+    for key, value in raw.items():
+        name = ALIASES.get(key, key)
+        if name not in OPTIONS:
+            hint = nearest(str(key), [*OPTIONS, *ALIASES])
+            problems.append(
+                Problem(_place(str(key)), f"{str(key)!r} is no option of Flink's network{hint}")
+            )
+        elif name in given:
+            problems.append(
+                Problem(_place(key), f"{key!r} and {name!r} are one option: state it once")
+            )
+        else:
+            _read_one(str(key), value, given, problems)
+    return given
+
+
+def _read_one(key: str, value: object, given: dict[str, Value], problems: list[Problem]) -> None:
+    option = OPTIONS[ALIASES.get(key, key)]
+    try:
+        given[option.key] = option.read(value)
+    except ValueError as error:
+        problems.append(Problem(_place(key), f"{error} ({option.meaning})"))
+
+
+def _value(given: Mapping[str, Value], key: str) -> Value:
+    return given[key] if key in given else OPTIONS[key].default
+
+
+def _int(given: Mapping[str, Value], key: str) -> int:
+    return int(_value(given, key) or 0)
+
+
+def _check_together(given: Mapping[str, Value], problems: list[Problem]) -> None:
+    """Refuse options that contradict each other."""
+    for low, high in ((_MIN, _MAX), (f"{_OVERHEAD}min", f"{_OVERHEAD}max")):
+        if _int(given, low) > _int(given, high):
+            text = f"{_int(given, low)} bytes is more than {high}, {_int(given, high)} bytes"
+            problems.append(Problem(_place(low), f"{text}: lower it, or raise the other"))
+    rivals = [key for key in (_FRACTION, _MIN, _MAX) if key in given]
+    if _BUFFERS in given and rivals:
+        text = f"{given[_BUFFERS]} has no effect in Flink beside {', '.join(rivals)}: state one way"
+        problems.append(Problem(_place(_BUFFERS), text))
+
+
+def _network_buffers(given: Mapping[str, Value], problems: list[Problem]) -> int | None:
+    """Return the buffers of a task manager: its network memory / the size of a buffer.
+
+    Notes
+    -----
+    Flink's ``TaskExecutorFlinkMemoryUtils``: a share of Flink's memory within its limits; the
+    legacy number of buffers only if none of the three is given. Without any total size, with
+    which no task manager of Flink would start, the least network memory counts.
+    """
+    segment = _int(given, _SEGMENT)
+    if _BUFFERS in given:
+        return _int(given, _BUFFERS)
+    total = _flink_memory(given)
+    memory = _int(given, _MIN) if total is None else _clamped_share(given, total, _FRACTION, _MIN)
+    if total is not None and memory > total:
+        text = f"{memory} bytes for the network are more than Flink's memory, {total} bytes"
+        problems.append(Problem(_place(_MIN), f"{text}: lower it, or raise {_FLINK}"))
+        return None
+    if memory < segment:
+        text = f"{memory} bytes for the network hold no buffer of {segment} bytes: raise it"
+        problems.append(Problem(_place(_MIN), text))
+        return None
+    return memory // segment
+
+
+def _flink_memory(given: Mapping[str, Value]) -> int | None:
+    """Return Flink's memory in bytes, perhaps negative; None if no size was stated."""
+    if _FLINK in given:
+        return _int(given, _FLINK)
+    if _PROCESS not in given:
+        return None
+    process = _int(given, _PROCESS)
+    overhead = _clamped_share(given, process, f"{_OVERHEAD}fraction", f"{_OVERHEAD}min")
+    return process - _int(given, _METASPACE) - overhead
+
+
+def _clamped_share(given: Mapping[str, Value], total: int, fraction: str, low: str) -> int:
+    """Return floor(fraction x total), within the minimum and its maximum."""
+    share = int(Fraction(_value(given, fraction) or 0) * total)
+    high = _int(given, f"{low.removesuffix('min')}max")
+    return min(max(share, _int(given, low)), high, LONG_MAX)
+
+
+def _unemulated(given: Mapping[str, Value]) -> tuple[tuple[str, bool | int | str], ...]:
+    """Return what is set to something that would change the run, as a file may state it."""
+    changed = {
+        key: value
+        for key, value in sorted(given.items())
+        if OPTIONS[key].effect == "refused" and value != OPTIONS[key].default
+    }
+    if _CHECKPOINTS in changed:
+        changed[_CHECKPOINTS] = f"{_int(given, _CHECKPOINTS) // 1000}ms"
+    return tuple((key, value) for key, value in changed.items() if isinstance(value, int | str))

@@ -1,0 +1,110 @@
+"""Changes to a scenario from a command line: ``stages.sink.service_rate=3000``."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+
+from flowcontrol.errors import Problem
+from flowcontrol.scenario.problems import show
+from flowcontrol.scenario.yaml_file import read_yaml_value
+
+__all__ = ["apply_overrides", "split_path"]
+
+_PART = re.compile(r'"([^"]*)"|\'([^\']*)\'|\[(\d+)\]|([^.\[\]"\'=]+)')
+
+
+def split_path(path: str) -> tuple[str, ...]:
+    """Return the parts of a key path.
+
+    Parameters
+    ----------
+    path : str
+        Keys with dots between them, positions or names of stages; a key with a dot in it is
+        quoted: ``options."taskmanager.memory.segment-size"``, ``stages[0].emit_rate``.
+
+    Returns
+    -------
+    tuple of str
+        Its parts.
+
+    Raises
+    ------
+    ValueError
+        If it is no path.
+    """
+    parts, at = [], 0
+    while at < len(path):
+        match = _PART.match(path, at)
+        if match is None:
+            raise ValueError(f"{show(path)} is no path of a key")
+        parts.append(next(group for group in match.groups() if group is not None))
+        at = match.end()
+        if at < len(path) and path[at] == ".":
+            at += 1
+    if not parts or path.endswith("."):
+        raise ValueError(f"{show(path)} is no path of a key")
+    return tuple(parts)
+
+
+def apply_overrides(
+    mapping: dict[str, Any], overrides: Sequence[str], problems: list[Problem]
+) -> dict[str, Any]:
+    """Return a copy of a scenario file with some of its values changed.
+
+    Parameters
+    ----------
+    mapping : dict
+        The file; it is not changed.
+    overrides : sequence of str
+        ``PATH=VALUE`` each, the value in YAML.
+    problems : list of Problem
+        Grows by every change that cannot be made.
+
+    Returns
+    -------
+    dict
+        The copy. A key that is not there yet is added (and refused later if unknown).
+    """
+    changed = copy.deepcopy(mapping)
+    for override in overrides:
+        path, equals, text = override.partition("=")
+        try:
+            if not equals:
+                raise ValueError(f"{show(override)} is not of the form PATH=VALUE")
+            _set(changed, split_path(path.strip()), read_yaml_value(text))
+        except (ValueError, yaml.YAMLError) as error:
+            problems.append(Problem(path.strip(), f"cannot be set: {error}"))
+    return changed
+
+
+def _set(container: Any, parts: tuple[str, ...], value: Any) -> None:
+    """Set one value, making the mappings on the way."""
+    key, *rest = parts
+    if isinstance(container, list):
+        index = _position(container, key)
+        if rest:
+            _set(container[index], tuple(rest), value)
+        else:
+            container[index] = value
+    elif not isinstance(container, dict):
+        raise ValueError(f"there is no {key!r} in {show(container)}")
+    elif rest:
+        _set(container.setdefault(key, {}), tuple(rest), value)
+    else:
+        container[key] = value
+
+
+def _position(items: list[Any], key: str) -> int:
+    """Return the position of an item, by number or by its name."""
+    if key.isdecimal() and int(key) < len(items):
+        return int(key)
+    names = [item.get("name") if isinstance(item, dict) else None for item in items]
+    if key in names:
+        return names.index(key)
+    named = ", ".join(str(name) for name in names if name is not None)
+    raise ValueError(f"{key!r} is none of {len(items)} items" + (f" ({named})" if named else ""))

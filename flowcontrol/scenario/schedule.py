@@ -1,0 +1,152 @@
+"""Rates over time, exactly: piecewise constant, in Fractions and whole microseconds.
+
+A rate of 0.1 records/s is one tenth here, not the nearest double, so that the number of
+records due by a moment never depends on how a run was cut into rounds.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+__all__ = ["MICROSECONDS", "Phase", "Schedule"]
+
+MICROSECONDS: Final = 1_000_000
+"""Microseconds of a second."""
+
+
+class Phase(BaseModel):
+    """One phase of a schedule: from a moment on, a rate.
+
+    Attributes
+    ----------
+    at_us : int
+        Start of the phase in emulated microseconds since the start of the run, at least 0.
+    rate : Fraction
+        Records per emulated second, at least 0; 0 means that nothing happens.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    at_us: int
+    rate: Fraction
+
+    @model_validator(mode="after")
+    def _check(self) -> Phase:
+        if self.at_us < 0 or self.rate < 0:
+            raise ValueError(f"at_us and rate must be at least 0, not {self.at_us}, {self.rate}")
+        return self
+
+
+class Schedule(BaseModel):
+    """A rate over the whole run; the last phase lasts for ever.
+
+    Attributes
+    ----------
+    phases : tuple of Phase
+        At least one; the first starts at 0, each later than the one before.
+
+    Examples
+    --------
+    >>> schedule = Schedule.steps((0, 6000), (20, 3000))
+    >>> schedule.records_until(21_000_000)
+    123000
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    phases: tuple[Phase, ...]
+
+    @model_validator(mode="after")
+    def _check(self) -> Schedule:
+        starts = [phase.at_us for phase in self.phases]
+        if not starts or starts[0] != 0:
+            raise ValueError("a schedule needs a first phase at 0")
+        if any(later <= earlier for earlier, later in pairwise(starts)):
+            raise ValueError(f"the phases of a schedule must start one after the other: {starts}")
+        return self
+
+    @classmethod
+    def constant(cls, rate: Fraction | int) -> Schedule:
+        """Return the schedule of one rate, records/s, at least 0."""
+        return cls(phases=(Phase(at_us=0, rate=Fraction(rate)),))
+
+    @classmethod
+    def steps(cls, *steps: tuple[int, Fraction | int]) -> Schedule:
+        """Return a schedule of pairs (start in whole seconds, records/s)."""
+        return cls(
+            phases=tuple(
+                Phase(at_us=at_s * MICROSECONDS, rate=Fraction(rate)) for at_s, rate in steps
+            )
+        )
+
+    def integral(self, us: int) -> Fraction:
+        """Return the exact number of records, fractions included, due by a moment.
+
+        Parameters
+        ----------
+        us : int
+            Emulated microseconds since the start, at least 0.
+
+        Returns
+        -------
+        Fraction
+            Integral of the rate from 0 to ``us``, records.
+
+        Raises
+        ------
+        ValueError
+            If ``us`` is negative.
+        """
+        if us < 0:
+            raise ValueError(f"a schedule starts at 0; {us} us is before it")
+        total = Fraction(0)
+        ends = [*(phase.at_us for phase in self.phases[1:]), us]
+        for phase, end in zip(self.phases, ends, strict=True):
+            if phase.at_us >= us:
+                break
+            total += phase.rate * (min(end, us) - phase.at_us)
+        return total / MICROSECONDS
+
+    def records_until(self, us: int) -> int:
+        """Return the whole records due by a moment: the floor of :meth:`integral`.
+
+        Parameters
+        ----------
+        us : int
+            Emulated microseconds since the start, at least 0.
+
+        Returns
+        -------
+        int
+            Records; never falls as ``us`` grows.
+        """
+        integral = self.integral(us)
+        return integral.numerator // integral.denominator
+
+    def rate_at(self, us: int) -> Fraction:
+        """Return the rate in force at a moment (a phase includes its start), records/s.
+
+        Parameters
+        ----------
+        us : int
+            Emulated microseconds since the start; before 0 the first phase counts.
+
+        Returns
+        -------
+        Fraction
+            Records per emulated second.
+        """
+        rate = self.phases[0].rate
+        for phase in self.phases:
+            if phase.at_us <= us:
+                rate = phase.rate
+        return rate
+
+    def changes(self) -> tuple[int, ...]:
+        """Return the moments after 0 at which the rate becomes another one, microseconds."""
+        pairs = pairwise(self.phases)
+        return tuple(later.at_us for earlier, later in pairs if later.rate != earlier.rate)

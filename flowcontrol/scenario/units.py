@@ -1,0 +1,167 @@
+"""Flink's value syntax: sizes of memory, durations and truth values.
+
+Only text and numbers live here; which option has which kind of value is in
+:mod:`flowcontrol.scenario.option_table`. Every reader raises ``ValueError`` with the value
+and the syntax; the caller adds the key.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = [
+    "LONG_MAX",
+    "MEMORY_UNITS",
+    "TIME_UNITS_NS",
+    "read_boolean",
+    "read_duration_us",
+    "read_memory",
+]
+
+LONG_MAX: Final = 2**63 - 1
+"""Largest value of a Java long; Flink refuses a size of memory beyond it."""
+
+_MEMORY_NAMES: Final = (
+    ("b", "bytes"),
+    ("k", "kb", "kibibytes"),
+    ("m", "mb", "mebibytes"),
+    ("g", "gb", "gibibytes"),
+    ("t", "tb", "tebibytes"),
+)
+
+MEMORY_UNITS: Final[dict[str, int]] = {
+    name: 1024**power for power, names in enumerate(_MEMORY_NAMES) for name in names
+}
+"""Bytes of each unit of memory. All multiples are binary, ``kb`` too."""
+
+_TIME_NAMES: Final = (
+    (86_400 * 10**9, ("d", "day", "days")),
+    (3_600 * 10**9, ("h", "hour", "hours")),
+    (60 * 10**9, ("min", "m", "minute", "minutes")),
+    (10**9, ("s", "sec", "secs", "second", "seconds")),
+    (10**6, ("ms", "milli", "millis", "millisecond", "milliseconds")),
+    (10**3, ("µs", "micro", "micros", "microsecond", "microseconds")),
+    (1, ("ns", "nano", "nanos", "nanosecond", "nanoseconds")),
+)
+
+TIME_UNITS_NS: Final[dict[str, int]] = {
+    name: nanoseconds for nanoseconds, names in _TIME_NAMES for name in names
+}
+"""Nanoseconds of each unit of time."""
+
+_NUMBER_AND_UNIT: Final = re.compile(r"([0-9]+)\s*([^\s0-9]*)")
+
+
+def _split(value: object, kind: str, syntax: str) -> tuple[int, str]:
+    """Return number and unit (in lower case, perhaps empty) of one value."""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError(f"{value!r} is not {kind}: write {syntax}")
+    match = _NUMBER_AND_UNIT.fullmatch(str(value).strip().lower())
+    if match is None:
+        raise ValueError(f"{value!r} is not {kind}: write {syntax}")
+    return int(match[1]), match[2]
+
+
+def read_memory(value: object) -> int:
+    """Read a size of memory.
+
+    Parameters
+    ----------
+    value : object
+        ``32kb``, ``64 mb``, ``1g``; a number without a unit counts bytes.
+
+    Returns
+    -------
+    int
+        Bytes, at least 0.
+
+    Raises
+    ------
+    ValueError
+        If it is not a whole number with a known unit, or is beyond a Java long.
+
+    Notes
+    -----
+    Flink's ``MemorySize``: whole numbers only, any case, blanks allowed around the unit.
+
+    Examples
+    --------
+    >>> read_memory("32kb"), read_memory("64 mb"), read_memory(512)
+    (32768, 67108864, 512)
+    """
+    syntax = "a whole number and a unit, as 32kb, 64 mb or 1g (b, kb, mb, gb, tb; binary multiples)"
+    number, unit = _split(value, "a size of memory", syntax)
+    if unit and unit not in MEMORY_UNITS:
+        raise ValueError(f"{value!r} has the unknown unit {unit!r}: write {syntax}")
+    size = number * MEMORY_UNITS.get(unit, 1)
+    if size > LONG_MAX:
+        raise ValueError(f"{value!r} is more than the largest size of memory, {LONG_MAX} bytes")
+    return size
+
+
+def read_duration_us(value: object) -> int:
+    """Read a duration.
+
+    Parameters
+    ----------
+    value : object
+        ``100ms``, ``1 s``, ``5 min``; a number without a unit counts milliseconds. ``-1``
+        stands for "never" where an option knows it.
+
+    Returns
+    -------
+    int
+        Microseconds, at least 0; -1 for ``-1`` (with or without a unit).
+
+    Raises
+    ------
+    ValueError
+        If it is not a whole number with a known unit, is another negative number, or is
+        not a whole number of microseconds.
+
+    Notes
+    -----
+    Flink's ``TimeUtils.parseDuration``; ``-1`` was the way to write "never" while the
+    buffer timeout was a plain number of milliseconds.
+
+    Examples
+    --------
+    >>> read_duration_us("100ms"), read_duration_us("1 s"), read_duration_us(0)
+    (100000, 1000000, 0)
+    """
+    syntax = "a whole number and a unit, as 100ms, 1 s or 5 min (d, h, min, s, ms, µs, ns)"
+    if re.fullmatch(r"-1\s*(ms)?", str(value).strip()):
+        return -1
+    number, unit = _split(value, "a duration", syntax)
+    if unit and unit not in TIME_UNITS_NS:
+        raise ValueError(f"{value!r} has the unknown unit {unit!r}: write {syntax}")
+    nanoseconds = number * TIME_UNITS_NS[unit or "ms"]
+    if nanoseconds % 1000:
+        raise ValueError(f"{value!r} is not a whole number of microseconds, the finest time here")
+    return nanoseconds // 1000
+
+
+def read_boolean(value: object) -> bool:
+    """Read a truth value: YAML's own, or the text ``true`` or ``false`` in any case.
+
+    Parameters
+    ----------
+    value : object
+        What stands in the file.
+
+    Returns
+    -------
+    bool
+        The value.
+
+    Raises
+    ------
+    ValueError
+        If it is anything else; 0 and 1, yes and no are refused as Flink refuses them.
+    """
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().lower() in {"true", "false"}:
+        return value.strip().lower() == "true"
+    raise ValueError(f"{value!r} is not a truth value: write true or false")
