@@ -98,7 +98,7 @@ shift
 [[ -f $pipeline ]] || die "there is no file $pipeline"
 
 is_virtual() {
-    local before=''
+    local word before=''
     for word in "$@"; do
         [[ $word == --clock=virtual || "$before $word" == '--clock virtual' ]] && return
         before=$word
@@ -108,14 +108,13 @@ is_virtual() {
 
 # Python as Spark starts it: output at once, hashes that are the same in every process.
 export PYTHONUNBUFFERED=1 PYTHONHASHSEED=${PYTHONHASHSEED:-0}
-extras=spark,report,flights
 
 if is_virtual "$@"; then
-    ensure_environment ready-run "$extras"
+    ensure_environment ready-run "$FC_EXTRAS"
     exec "$FC_PYTHON" "$pipeline" "$@"
 fi
 require_java
-ensure_environment ready-run "$extras"
+ensure_environment ready-run "$FC_EXTRAS"
 find_spark
 ensure_jars
 

@@ -9,6 +9,7 @@ FC_VENV=${FLOWCONTROL_VENV:-$FC_ROOT/.venv}
 case $FC_VENV in /*) ;; *) FC_VENV=$PWD/$FC_VENV ;; esac
 FC_PYTHON=$FC_VENV/bin/python
 FC_STATE=$FC_VENV/flowcontrol
+FC_EXTRAS=spark,report,flights
 
 # The artifact's name holds the Spark version; both belong to the pins of setup.cfg.
 DELTA_PACKAGE=io.delta:delta-spark_4.2_2.13:4.4.0
@@ -148,13 +149,17 @@ find_spark() {
     die "$FC_VENV has no pyspark: remove $FC_STATE and start again"
 }
 
+jars_key() {
+    printf '%s\n%s\n' "$DELTA_PACKAGE" "$DELTA_EXCLUDES"
+}
+
 # Fetch Delta's JARs once, by Spark's own resolver, into a folder of the environment: with
 # --packages every start would resolve them again, in a cache under the JVM's idea of home.
 ensure_jars() {
-    local log=$FC_STATE/jars.log ivy=$FC_STATE/ivy key="$DELTA_PACKAGE $DELTA_EXCLUDES"
-    is_ready ready-jars "$key" && return
+    local log=$FC_STATE/jars.log ivy=$FC_STATE/ivy
+    is_ready ready-jars "$(jars_key)" && return
     lock_environment "$FC_PYTHON"
-    if ! is_ready ready-jars "$key"; then
+    if ! is_ready ready-jars "$(jars_key)"; then
         say "fetching Delta's JARs (once)"
         rm -rf "$FC_STATE/jars" "$ivy"
         : >"$FC_STATE/nothing.py"
@@ -165,7 +170,7 @@ ensure_jars() {
                 "$log" || tail -n 1 "$log") (all of it: $log)"
         mv "$ivy/jars" "$FC_STATE/jars"
         rm -rf "$ivy"
-        mark_ready ready-jars "$key"
+        mark_ready ready-jars "$(jars_key)"
     fi
     exec 9>&-
 }

@@ -1,4 +1,4 @@
-"""What all tests share: profiles of Hypothesis, and one Spark session, made when first asked for."""
+"""What all tests share: profiles of Hypothesis, and one Spark session, made when asked for."""
 
 from __future__ import annotations
 

@@ -1,0 +1,145 @@
+"""The first start: what is installed when, and what an interrupted or doubled one leaves."""
+
+from __future__ import annotations
+
+import configparser
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def tools(outcome):
+    return [call["tool"] for call in outcome.calls]
+
+
+def test_first_start_sets_up_and_the_second_does_not(bare_checkout):
+    first = bare_checkout.start("pipeline.py")
+    assert first.status == 0
+    assert tools(first) == ["venv", "pip", "resolve", "pipeline"]
+    second = bare_checkout.start("pipeline.py")
+    assert tools(second) == ["pipeline"]
+    assert second.err == ""
+
+
+def test_packages_are_pinned_by_the_constraints(bare_checkout):
+    (call,) = bare_checkout.start("pipeline.py").named("pip")
+    words = call["argv"]
+    assert words[words.index("--constraint") + 1] == "requirements/constraints.txt"
+    assert words[-2:] == ["--editable", ".[spark,report,flights]"]
+
+
+def test_virtual_clock_first_fetches_jars_when_a_live_one_comes(bare_checkout):
+    assert tools(bare_checkout.start("pipeline.py", "--clock=virtual")) == [
+        "venv",
+        "pip",
+        "pipeline",
+    ]
+    assert tools(bare_checkout.start("pipeline.py")) == ["resolve", "pipeline"]
+
+
+@pytest.mark.parametrize("changed", ["setup.cfg", "pyproject.toml", "requirements/constraints.txt"])
+def test_changed_requirements_are_installed(bare_checkout, changed):
+    bare_checkout.start("pipeline.py")
+    with open(bare_checkout.root / changed, "a") as file:
+        file.write("# changed\n")
+    assert tools(bare_checkout.start("pipeline.py")) == ["pip", "pipeline"]
+
+
+def test_another_python_in_the_environment_is_set_up_again(bare_checkout):
+    bare_checkout.start("pipeline.py")
+    outcome = bare_checkout.start("pipeline.py", FAKE_VERSION="3.12.1")
+    assert tools(outcome) == ["pip", "pipeline"]
+
+
+def test_failed_install_is_one_line_and_is_tried_again(bare_checkout):
+    failed = bare_checkout.start("pipeline.py", FAKE_PIP_STATUS="1")
+    assert failed.status == 1
+    assert "pip failed: ERROR: No matching distribution" in failed.err.splitlines()[-1]
+    assert tools(bare_checkout.start("pipeline.py")) == ["pip", "resolve", "pipeline"]
+
+
+def test_failed_fetch_of_jars_is_one_line_and_is_tried_again(bare_checkout):
+    failed = bare_checkout.start("pipeline.py", FAKE_IVY_STATUS="1")
+    assert failed.status == 1
+    last = failed.err.splitlines()[-1]
+    assert "Delta's JARs could not be fetched: :: unresolved dependency" in last
+    assert tools(bare_checkout.start("pipeline.py")) == ["resolve", "pipeline"]
+
+
+def test_killed_set_up_is_done_again(bare_checkout):
+    process = bare_checkout.popen("pipeline.py", FAKE_PIP_SECONDS="30")
+    while not any(call["tool"] == "pip" for call in bare_checkout.calls()):
+        assert process.poll() is None
+    process.kill()
+    process.communicate()
+    (pip,) = [call for call in bare_checkout.calls() if call["tool"] == "pip"]
+    # The lock is the dead script's and its pip's; the test ends the pip as a closed terminal would.
+    _end_children(pip)
+    assert tools(bare_checkout.start("pipeline.py")) == ["pip", "resolve", "pipeline"]
+
+
+def test_two_first_starts_at_once_install_once(bare_checkout):
+    both = [bare_checkout.popen("pipeline.py", FAKE_PIP_SECONDS="1") for _ in range(2)]
+    errors = [process.communicate(timeout=60)[1] for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    called = [call["tool"] for call in bare_checkout.calls()]
+    assert sorted(called) == ["pip", "pipeline", "pipeline", "resolve", "venv"]
+    assert sum("waiting for another start" in text for text in errors) == 1
+
+
+def test_folder_that_is_no_environment_is_left_alone(bare_checkout):
+    precious = bare_checkout.root / "data" / "precious"
+    precious.parent.mkdir()
+    precious.touch()
+    outcome = bare_checkout.start("pipeline.py", FLOWCONTROL_VENV=str(precious.parent))
+    assert outcome.status == 1
+    assert "it is no virtual environment" in outcome.err
+    assert precious.exists()
+    assert tools(outcome) == []
+
+
+def test_environment_can_stand_elsewhere(bare_checkout, tmp_path):
+    elsewhere = tmp_path / "else where"
+    outcome = bare_checkout.start("pipeline.py", FLOWCONTROL_VENV=str(elsewhere))
+    assert outcome.status == 0
+    assert (elsewhere / "flowcontrol" / "ready-run").exists()
+    assert not bare_checkout.venv.exists()
+
+
+def test_python_that_cannot_run_is_passed_over(bare_checkout):
+    bare_checkout.fake(
+        "python3.11", "#!/bin/sh\necho 'pyenv: version not installed' >&2\nexit 127\n"
+    )
+    outcome = bare_checkout.start("pipeline.py", FLOWCONTROL_PYTHON="")
+    assert outcome.status == 0
+    bare_checkout.fake("python3", "#!/bin/sh\nexit 1\n")
+    (bare_checkout.venv / "bin" / "python").unlink()
+    outcome = bare_checkout.start("pipeline.py", FLOWCONTROL_PYTHON="")
+    assert outcome.status == 1
+    assert outcome.err.count("\n") == 1
+    assert "Python 3.11 or newer" in outcome.err
+
+
+def test_versions_of_delta_and_spark_agree():
+    """The JAR's name holds both versions; setup.cfg pins them; the constraints install them."""
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    pins = dict(
+        line.split(" ==") for line in setup["options.extras_require"]["spark"].split("\n") if line
+    )
+    package = re.search(r"^DELTA_PACKAGE=(\S+)$", (ROOT / "scripts/env.sh").read_text(), re.M)[1]
+    spark_minor = ".".join(pins["pyspark"].split(".")[:2])
+    assert package == f"io.delta:delta-spark_{spark_minor}_2.13:{pins['delta-spark']}"
+    constraints = (ROOT / "requirements" / "constraints.txt").read_text()
+    assert f"pyspark=={pins['pyspark']}\n" in constraints
+    assert f"delta_spark=={pins['delta-spark']}\n" in constraints
+
+
+def _end_children(call):
+    import os
+    import signal
+
+    os.kill(call["pid"], signal.SIGKILL)
