@@ -1,0 +1,307 @@
+"""The shape of the package: which layer imports which, what an import costs, sizes, docstrings."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "flowcontrol"
+
+# Each layer, and the layers that it may import besides itself. Imports go one way.
+BASE = {"errors", "records", "scenario"}
+CORE = BASE | {"protocol", "emulation"}
+ALLOWED = {
+    "errors": set(),
+    "records": {"errors"},
+    "scenario": {"errors", "records"},
+    "protocol": {"errors"},
+    "testing": {"errors", "protocol"},
+    "emulation": BASE | {"protocol"},
+    "policies": CORE,
+    "virtual": CORE | {"policies"},
+    "ledger": BASE | {"protocol"},
+    "streaming": CORE | {"policies", "ledger"},
+    "diagnosis": BASE,
+    "report": BASE | {"diagnosis"},
+}
+
+# What `import flowcontrol` must not load: engines, compilers, plots.
+HEAVY = {"pyspark", "delta", "py4j", "numba", "plotly", "matplotlib"}
+# Layers that may name an engine at the top of a module.
+ON_SPARK = {"streaming", "virtual"}
+
+FILE_LINES = 500
+FUNCTION_LINES = 80
+LONG_FUNCTION_LINES = 45
+LONG_FUNCTION_SHARE = 1 / 20
+PIPELINE_LINES = 100
+PUBLIC_NAMES = 25
+
+
+class Module(NamedTuple):
+    """A parsed source file."""
+
+    path: Path
+    tree: ast.Module
+
+    @property
+    def name(self) -> str:
+        return str(self.path.relative_to(ROOT))
+
+    @property
+    def layer(self) -> str:
+        """The first part below the package; empty for its own ``__init__``."""
+        return self.path.relative_to(PACKAGE).parts[0].removesuffix(".py").replace("__init__", "")
+
+
+def parse(path: Path) -> Module:
+    return Module(path, ast.parse(path.read_text(), str(path)))
+
+
+def modules(folder: Path = PACKAGE) -> list[Module]:
+    return [parse(path) for path in sorted(folder.rglob("*.py"))]
+
+
+def imports(node: ast.AST, path: Path) -> Iterator[str]:
+    """Yield the full name of every module that is imported anywhere below a node."""
+    for found in ast.walk(node):
+        if isinstance(found, ast.Import):
+            yield from (alias.name for alias in found.names)
+        elif isinstance(found, ast.ImportFrom):
+            package = path.relative_to(ROOT).parent.parts
+            base = package[: len(package) - found.level + 1] if found.level else ()
+            name = ".".join([*base, *([found.module] if found.module else [])])
+            # `from flowcontrol import report` imports a module as well as a name.
+            yield from (f"{name}.{alias.name}" for alias in found.names)
+
+
+def layer_of(imported: str) -> str | None:
+    parts = imported.split(".")
+    return parts[1] if parts[0] == "flowcontrol" and len(parts) > 1 else None
+
+
+def top_level(module: Module) -> ast.Module:
+    """Return the statements that run on import: no function bodies, no TYPE_CHECKING blocks."""
+    kept = [
+        node
+        for node in module.tree.body
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        and not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
+    ]
+    return ast.Module(body=kept, type_ignores=[])
+
+
+def wrong_imports(module: Module) -> list[str]:
+    """Return the layers that a module imports and may not."""
+    own = module.layer
+    layers = {layer_of(name) for name in imports(module.tree, module.path)} - {None, own}
+    known = {layer for layer in layers if layer in ALLOWED}
+    return sorted(known - ALLOWED[own])
+
+
+def test_there_are_modules_to_look_at():
+    assert len(modules()) > 20
+
+
+def test_every_module_belongs_to_a_layer():
+    layers = {module.layer for module in modules()} - {""}
+    assert layers <= set(ALLOWED)
+
+
+@pytest.mark.parametrize("layer", sorted(ALLOWED))
+def test_imports_go_one_way(layer):
+    wrong = {m.name: wrong_imports(m) for m in modules() if m.layer == layer and wrong_imports(m)}
+    assert wrong == {}
+
+
+def test_the_layers_have_no_cycle():
+    from graphlib import TopologicalSorter
+
+    assert len(list(TopologicalSorter(ALLOWED).static_order())) == len(ALLOWED)
+
+
+def test_the_two_clocks_do_not_know_each_other():
+    assert "streaming" not in ALLOWED["virtual"]
+    assert "virtual" not in ALLOWED["streaming"]
+
+
+@pytest.mark.parametrize(
+    ("source", "wrong"),
+    [
+        ("from flowcontrol.streaming import x", ["streaming"]),
+        ("from flowcontrol import ledger", ["ledger"]),
+        ("import flowcontrol.report.page", ["report"]),
+        ("from ..scenario import Scenario", ["scenario"]),
+        ("def f():\n    from flowcontrol.virtual import run", ["virtual"]),
+        ("from flowcontrol.errors import ProtocolError\nfrom .rules import f", []),
+    ],
+)
+def test_a_wrong_import_is_seen(source, wrong):
+    module = Module(PACKAGE / "protocol" / "planted.py", ast.parse(source))
+    assert wrong_imports(module) == wrong
+
+
+def test_protocol_is_pure():
+    """The standard library and our errors: no clock, no chance, no files, no other package."""
+    impure = {
+        "asyncio",
+        "datetime",
+        "io",
+        "os",
+        "pathlib",
+        "random",
+        "secrets",
+        "time",
+        "threading",
+    }
+    for module in modules(PACKAGE / "protocol"):
+        for name in imports(module.tree, module.path):
+            first = name.split(".")[0]
+            ours = name.startswith(("flowcontrol.protocol", "flowcontrol.errors"))
+            pure = first in sys.stdlib_module_names and first not in impure
+            assert ours or pure, f"{module.name} imports {name}"
+
+
+def test_engines_are_imported_late_elsewhere():
+    for module in modules():
+        if module.layer not in ON_SPARK:
+            found = {name.split(".")[0] for name in imports(top_level(module), module.path)}
+            assert not found & HEAVY, f"{module.name} imports {found & HEAVY} when it is loaded"
+
+
+def test_importing_the_package_is_cheap():
+    """A fresh interpreter: this one has pyspark loaded long since."""
+    code = f"import sys, flowcontrol; print(sorted({HEAVY!r} & set(sys.modules)))"
+    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (found.stdout, found.stderr) == ("[]\n", "")
+
+
+RULE_FILES = sorted(path for path in (PACKAGE / "protocol").glob("*rules.py"))
+
+
+def defined(tree: ast.AST) -> set[str]:
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+
+
+def test_a_rule_is_written_once():
+    rules = {name for path in RULE_FILES for name in defined(parse(path).tree) if name[0] != "_"}
+    assert len(rules) >= 10
+    for module in modules():
+        if module.path not in RULE_FILES:
+            top = {node.name for node in module.tree.body if isinstance(node, ast.FunctionDef)}
+            assert not top & rules, f"{module.name} defines {top & rules} again"
+
+
+# credit, backlog and required, as design section 2 defines them.
+FORMULAS = {
+    ("announced", ast.Sub, "sent"),
+    ("released", ast.Sub, "sent"),
+    ("backlog", ast.Add, "initial_credit"),
+    ("backlog", ast.Add, "exclusive"),
+}
+
+
+def last_name(node: ast.expr) -> str:
+    """Return ``sent`` for ``sent``, ``channel.sent`` and ``row["sent"]``."""
+    if isinstance(node, ast.Subscript):
+        node = node.slice
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    return getattr(node, "attr", getattr(node, "id", ""))
+
+
+def formulas(tree: ast.AST) -> list[str]:
+    return [
+        ast.unparse(node)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.BinOp)
+        and (last_name(node.left), type(node.op), last_name(node.right)) in FORMULAS
+    ]
+
+
+def test_a_formula_of_the_protocol_stands_in_the_rules_only():
+    """As far as names show it. An audit may: it checks the rules' results against the design."""
+    for module in modules():
+        if module.path not in RULE_FILES and module.path.stem != "audit":
+            assert formulas(module.tree) == [], module.name
+
+
+@pytest.mark.parametrize(
+    "source", ["c.announced - c.sent", "row['released'] - row['sent']", "backlog + initial_credit"]
+)
+def test_a_formula_is_recognised(source):
+    assert formulas(ast.parse(source)) == [source]
+
+
+SOURCES = [
+    module
+    for folder in ("flowcontrol", "pipelines", "tests", "bench", "scripts")
+    for module in modules(ROOT / folder)
+]
+
+
+@pytest.mark.parametrize("module", SOURCES, ids=lambda module: module.name)
+def test_no_file_is_too_long(module):
+    assert len(module.path.read_text().splitlines()) <= FILE_LINES
+
+
+def functions(tree: ast.AST) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef
+    return [node for node in ast.walk(tree) if isinstance(node, kinds)]
+
+
+def length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Count the lines of a function, its docstring left out."""
+    first = node.body[1] if ast.get_docstring(node) and len(node.body) > 1 else node.body[0]
+    return (node.end_lineno or 0) - first.lineno + 2
+
+
+def test_no_function_is_too_long():
+    found = {
+        f"{module.name}:{node.name}": length(node)
+        for module in modules()
+        for node in functions(module.tree)
+    }
+    assert {name: lines for name, lines in found.items() if lines > FUNCTION_LINES} == {}
+    long = {name: lines for name, lines in found.items() if lines > LONG_FUNCTION_LINES}
+    assert len(long) <= LONG_FUNCTION_SHARE * len(found), long
+
+
+def test_pipelines_hold_no_logic():
+    for module in modules(ROOT / "pipelines"):
+        assert len(module.path.read_text().splitlines()) < PIPELINE_LINES, module.name
+
+
+def undocumented(module: Module) -> list[str]:
+    """Return what is public and has no docstring: the module, classes, functions, methods."""
+    found = [] if ast.get_docstring(module.tree) else ["the module"]
+    nodes: list[ast.AST] = [module.tree]
+    while nodes:
+        for node in ast.iter_child_nodes(nodes.pop()):
+            kinds = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+            if not isinstance(node, kinds) or node.name.startswith("_"):
+                continue
+            overloaded = any("overload" in ast.unparse(d) for d in node.decorator_list)
+            if not ast.get_docstring(node) and not overloaded:
+                found.append(node.name)
+            if isinstance(node, ast.ClassDef):
+                nodes.append(node)
+    return found
+
+
+def test_everything_public_is_described():
+    silent = {m.name: undocumented(m) for m in modules() if undocumented(m)}
+    assert silent == {}
+
+
+def test_few_names_are_public_at_the_top():
+    import flowcontrol
+
+    assert len(getattr(flowcontrol, "__all__", ())) <= PUBLIC_NAMES
