@@ -1,1 +1,57 @@
-"""Flink's credit-based flow control as pure rules and state machines."""
+"""Flink's credit-based flow control as pure rules and state machines.
+
+What lives here imports the standard library and our errors only: no clock, no randomness,
+no Spark, no file. The rules (:mod:`flowcontrol.protocol.rules`) hold every formula once, as
+functions of integers; the objects exported here are thin shells that check arguments. Nothing
+ever waits: a request that cannot be served returns None.
+
+Source of every fact: Apache Flink 1.20's network stack (``reference/flink-network.md``).
+"""
+
+from __future__ import annotations
+
+from flowcontrol.errors import InsufficientBuffersError, ProtocolError
+from flowcontrol.protocol.connection import (
+    BacklogAnnouncement,
+    ConnectionQueue,
+    SequenceNumberingReader,
+)
+from flowcontrol.protocol.gate import InputChannel, InputGate
+from flowcontrol.protocol.partitioners import (
+    default_max_parallelism,
+    java_hash,
+    key_group,
+    key_group_range,
+    murmur,
+    pointwise_channels,
+    spread,
+)
+from flowcontrol.protocol.pools import Buffer, LocalBufferPool, NetworkBufferPool, Segment
+from flowcontrol.protocol.sizing import gate_spec, partition_spec
+from flowcontrol.protocol.subpartition import BufferHandle, Message, Subpartition
+
+__all__ = [
+    "BacklogAnnouncement",
+    "Buffer",
+    "BufferHandle",
+    "ConnectionQueue",
+    "InputChannel",
+    "InputGate",
+    "InsufficientBuffersError",
+    "LocalBufferPool",
+    "Message",
+    "NetworkBufferPool",
+    "ProtocolError",
+    "Segment",
+    "SequenceNumberingReader",
+    "Subpartition",
+    "default_max_parallelism",
+    "gate_spec",
+    "java_hash",
+    "key_group",
+    "key_group_range",
+    "murmur",
+    "partition_spec",
+    "pointwise_channels",
+    "spread",
+]

@@ -1,0 +1,238 @@
+"""The receiver: an input gate and its remote channels.
+
+Thin shells over the rules: which buffers a channel has, what it asks for, which credit it
+may announce. What must not live here: data, queues of received messages, clocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flowcontrol.errors import InsufficientBuffersError
+from flowcontrol.protocol import rules
+from flowcontrol.protocol.pools import Buffer, LocalBufferPool, NetworkBufferPool
+from flowcontrol.protocol.rules import Row
+
+__all__ = ["InputChannel", "InputGate"]
+
+
+class InputChannel:
+    """One remote channel of a gate (``RemoteInputChannel`` with its ``BufferManager``).
+
+    Attributes
+    ----------
+    row : list of int, shape (CH_WIDTH,)
+        The state, as the rules see it; read only.
+
+    Notes
+    -----
+    The initial credit travels with the partition request, never in an announcement, so
+    ``unannounced_credit`` starts at 0 although buffers are available (section 1.2).
+    """
+
+    def __init__(self, network: NetworkBufferPool, pool: LocalBufferPool, credit: int) -> None:
+        self.row: Row = [0] * rules.CH_WIDTH
+        self.row[rules.CH_EXCLUSIVE] = self.row[rules.CH_INITIAL] = credit
+        self._network = network
+        self._pool = pool
+        self._index = pool.add_channel(self.row)
+
+    @property
+    def initial_credit(self) -> int:
+        """Exclusive buffers owned, for life."""
+        return self.row[rules.CH_INITIAL]
+
+    @property
+    def available(self) -> int:
+        """Free buffers, exclusive and floating."""
+        return rules.available_buffers(self.row)
+
+    @property
+    def exclusive_free(self) -> int:
+        """Free exclusive buffers."""
+        return self.row[rules.CH_EXCLUSIVE]
+
+    @property
+    def floating_free(self) -> int:
+        """Free floating buffers held."""
+        return self.row[rules.CH_FLOATING]
+
+    @property
+    def required(self) -> int:
+        """Free buffers wanted; below 0 after more messages than the backlog told of."""
+        return self.row[rules.CH_REQUIRED]
+
+    @property
+    def unannounced_credit(self) -> int:
+        """Credit gained, not yet told to the sender."""
+        return self.row[rules.CH_UNANNOUNCED]
+
+    @property
+    def is_waiting(self) -> bool:
+        """Registered for a floating buffer."""
+        return self.row[rules.CH_WAITING] == 1
+
+    @property
+    def is_released(self) -> bool:
+        """The channel was released."""
+        return self.row[rules.CH_RELEASED] == 1
+
+    def on_backlog(self, backlog: int) -> int:
+        """Ask for floating buffers, as the sender's backlog wants them (section 1.3).
+
+        Parameters
+        ----------
+        backlog : int
+            Messages waiting at the sender; 0 is told too.
+
+        Returns
+        -------
+        int
+            Credit gained; 0 after release.
+
+        Raises
+        ------
+        ValueError
+            If the backlog is negative; nothing has changed then.
+        """
+        if backlog < 0:
+            raise ValueError(f"backlog is {backlog}, must not be negative")
+        return rules.on_backlog(
+            self.row,
+            self._index,
+            backlog,
+            self._pool.row,
+            self._network.row,
+            self._pool.waiting,
+        )
+
+    def take(self) -> Buffer | None:
+        """Take a buffer for an arriving data message (section 1.4).
+
+        Returns
+        -------
+        Buffer or None
+            None if there is none: the sender sent without credit, or the channel is released.
+        """
+        kind = rules.take_buffer(self.row)
+        if kind == rules.TAKEN_NONE:
+            return None
+        if kind == rules.TAKEN_FLOATING:
+            return Buffer(self._pool.recycle_floating)
+        return Buffer(self._recycle_exclusive, is_exclusive=True)
+
+    def announce(self) -> int:
+        """Take all unannounced credit for the sender; it is 0 afterwards (section 1.6)."""
+        return rules.announce(self.row)
+
+    def on_blocked(self) -> None:
+        """Note the arrival of a blocking event (section 1.8).
+
+        Without exclusive buffers all floating ones are given back; otherwise nothing happens.
+        """
+        if not self.is_released:
+            pool = self._pool
+            rules.block_channel(self.row, pool.channels, pool.row, self._network.row, pool.waiting)
+            self._network.serve()
+
+    def on_resumed(self) -> None:
+        """Note that consumption resumes (section 1.8).
+
+        Raises
+        ------
+        ValueError
+            If the channel is released.
+        """
+        if self.is_released:
+            raise ValueError("a released channel cannot resume")
+        rules.resume_channel(self.row)
+
+    def release(self) -> None:
+        """Give all free buffers back; those in use follow when recycled. Twice is harmless."""
+        if self.is_released:
+            return
+        pool = self._pool
+        returned = rules.release_channel(
+            self.row, pool.channels, pool.row, self._network.row, pool.waiting
+        )
+        if returned > 0:
+            self._network.redistribute()
+        else:
+            self._network.serve()
+
+    def _recycle_exclusive(self) -> None:
+        pool = self._pool
+        rules.recycle_exclusive(self.row, pool.row, self._network.row, pool.channels, pool.waiting)
+        if self.is_released:
+            self._network.redistribute()
+        else:
+            self._network.serve()
+
+
+class InputGate:
+    """All remote inputs of one edge to one subtask (``SingleInputGate``).
+
+    Parameters
+    ----------
+    network : NetworkBufferPool
+        Where the exclusive buffers come from.
+    pool : LocalBufferPool
+        The floating buffers, a local pool of ``network``.
+    initial_credits : sequence of int
+        Exclusive buffers of each channel; 0 is allowed.
+
+    Attributes
+    ----------
+    channels : tuple of InputChannel
+        In the order of ``initial_credits``.
+
+    Raises
+    ------
+    ValueError
+        If a credit is negative, or the pool is of another network pool or destroyed.
+    InsufficientBuffersError
+        If the exclusive buffers are promised to others, or all out (where Flink waits for
+        30 s and then fails).  What was taken is given back.
+
+    Notes
+    -----
+    ``SingleInputGate.setupChannels``: one segment is reserved in the floating pool first, so
+    that the gate always makes progress (FLINK-24035), then each channel takes its own.
+    """
+
+    def __init__(
+        self, network: NetworkBufferPool, pool: LocalBufferPool, initial_credits: Sequence[int]
+    ) -> None:
+        if any(credit < 0 for credit in initial_credits):
+            raise ValueError(f"initial credits {list(initial_credits)}: none may be negative")
+        if pool.network is not network or pool.is_destroyed:
+            raise ValueError("the floating pool is destroyed, or not of this network pool")
+        if not pool.reserve(1):
+            raise _short(network, 1)
+        _take_exclusive(network, initial_credits)
+        self.pool = pool
+        self.channels = tuple(InputChannel(network, pool, credit) for credit in initial_credits)
+
+    @property
+    def floating_free(self) -> int:
+        """Free floating buffers held by the channels; they count as used in the pool."""
+        return sum(channel.floating_free for channel in self.channels)
+
+
+def _take_exclusive(network: NetworkBufferPool, initial_credits: Sequence[int]) -> None:
+    """Take every channel's exclusive buffers in turn, or none at all."""
+    taken = 0
+    try:
+        for credit in initial_credits:
+            if credit > 0 and not network.take_unpooled(credit):
+                raise _short(network, credit)
+            taken += credit
+    except InsufficientBuffersError:
+        network.return_unpooled(taken)
+        raise
+
+
+def _short(network: NetworkBufferPool, required: int) -> InsufficientBuffersError:
+    return InsufficientBuffersError(
+        required, network.free, network.total_buffers, network.buffer_bytes
+    )

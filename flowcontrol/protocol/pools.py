@@ -1,0 +1,398 @@
+"""The global buffer pool of a task manager and the local pools that share it.
+
+Thin shells over the rules: rows of integers plus the checks of arguments. Nothing ever
+waits: a request that cannot be served returns None and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from flowcontrol.errors import InsufficientBuffersError
+from flowcontrol.protocol import rules
+from flowcontrol.protocol.rules import UNLIMITED, Row
+
+__all__ = ["Buffer", "LocalBufferPool", "NetworkBufferPool", "Segment"]
+
+
+class Buffer:
+    """A buffer in use: the right to one segment until it is recycled.
+
+    Parameters
+    ----------
+    recycle : callable
+        What gives the segment back; called once.
+    is_exclusive : bool, default False
+        Owned by a channel, not drawn from a local pool.
+    """
+
+    __slots__ = ("_recycle", "is_exclusive")
+
+    def __init__(self, recycle: Callable[[], None], *, is_exclusive: bool = False) -> None:
+        self._recycle: Callable[[], None] | None = recycle
+        self.is_exclusive = is_exclusive
+
+    @property
+    def is_recycled(self) -> bool:
+        """The segment was given back."""
+        return self._recycle is None
+
+    def recycle(self) -> None:
+        """Give the segment back to where it came from.
+
+        Raises
+        ------
+        ValueError
+            If it was recycled before; nothing has changed then.
+        """
+        if self._recycle is None:
+            raise ValueError("the buffer was recycled before")
+        recycle, self._recycle = self._recycle, None
+        recycle()
+
+
+class Segment:
+    """An exclusive (unpooled) segment, taken straight from the global pool."""
+
+    __slots__ = ("owner",)
+
+    def __init__(self, owner: NetworkBufferPool) -> None:
+        self.owner: NetworkBufferPool | None = owner
+
+
+class LocalBufferPool:
+    """Share of the global pool for one result partition or one input gate.
+
+    Made by :meth:`NetworkBufferPool.create_local_pool`.
+
+    Attributes
+    ----------
+    row : list of int, shape (POOL_WIDTH,)
+        The state, as the rules see it; read only.
+    channels : list of list of int
+        Rows of the channels that draw floating buffers from here.
+    waiting : list of int
+        First-in-first-out row of the channels that wait.
+    counts : list of int, shape (subpartitions,)
+        Buffers in use by each subpartition.
+
+    Notes
+    -----
+    ``LocalBufferPool`` (reference section 4). The listeners of Flink's pool are the channels
+    that wait; they belong to the pool, so that several gates may share one.
+    """
+
+    def __init__(
+        self, network: NetworkBufferPool, row: Row, subpartitions: int, quota: int
+    ) -> None:
+        self.network = network
+        self.row = row
+        self.channels: list[Row] = []
+        self.waiting: Row = [0] * rules.FIFO_SLOTS
+        self.counts = [0] * subpartitions
+        self._quota = quota
+
+    @property
+    def size(self) -> int:
+        """Current quota, buffers."""
+        return self.row[rules.POOL_SIZE]
+
+    @property
+    def free(self) -> int:
+        """Segments held and not in use, the pre-fetched one included."""
+        return self.row[rules.POOL_FREE]
+
+    @property
+    def in_use(self) -> int:
+        """Segments handed out, overdraft included."""
+        return self.row[rules.POOL_IN_USE]
+
+    @property
+    def required(self) -> int:
+        """Minimum, guaranteed."""
+        return self.row[rules.POOL_REQUIRED]
+
+    @property
+    def maximum(self) -> int | None:
+        """Largest quota; None is no maximum."""
+        largest = self.row[rules.POOL_MAX]
+        return None if largest == UNLIMITED else largest
+
+    @property
+    def overdraft(self) -> int:
+        """Segments requested above the quota."""
+        return max(0, self.in_use + self.free - self.size)
+
+    @property
+    def is_available(self) -> bool:
+        """One is free and no subpartition is at its quota (section 4.4)."""
+        return rules.pool_is_available(self.row) == 1
+
+    @property
+    def is_destroyed(self) -> bool:
+        """The pool was destroyed."""
+        return self.row[rules.POOL_DESTROYED] == 1
+
+    def request(self, subpartition: int | None = None) -> Buffer | None:
+        """Take a buffer, or None when none can be had (or the pool is destroyed).
+
+        Parameters
+        ----------
+        subpartition : int, optional
+            Whose quota counts it; the quota is soft, it refuses nothing.
+
+        Raises
+        ------
+        ValueError
+            If there is no such subpartition.
+        """
+        if subpartition is not None and not 0 <= subpartition < len(self.counts):
+            raise ValueError(f"subpartition {subpartition} of {len(self.counts)} does not exist")
+        if rules.request_segment(self.row, self.network.row) == 0:
+            return None
+        if subpartition is not None:
+            rules.note_quota(self.row, self.counts, subpartition, 1, self._quota)
+        return Buffer(lambda: self._recycle(subpartition))
+
+    def reserve(self, buffers: int) -> bool:
+        """Make sure that the pool holds so many segments; False if the global pool is short.
+
+        Raises
+        ------
+        ValueError
+            If it is negative or more than the pool's minimum, or the pool is destroyed.
+        """
+        if not 0 <= buffers <= self.required:
+            raise ValueError(f"{buffers} reserved of {self.required} required")
+        if self.is_destroyed:
+            raise ValueError("the pool is destroyed")
+        return rules.reserve_segments(self.row, buffers, self.network.row) == 1
+
+    def resize(self, size: int) -> None:
+        """Set the quota, at most the maximum; it lasts until the next redistribution.
+
+        Raises
+        ------
+        ValueError
+            If ``size`` is below the minimum.
+
+        Notes
+        -----
+        ``setNumBuffers``. In-use excess becomes overdraft and returns as it is recycled.
+        """
+        if size < self.required:
+            raise ValueError(f"size {size} is below the {self.required} required")
+        rules.resize_pool(self.row, size, self.network.row)
+        self.network.serve()
+
+    def destroy(self) -> None:
+        """Return all free segments; used ones follow when recycled. Twice is harmless."""
+        if self.is_destroyed:
+            return
+        rules.destroy_pool(self.row, self.network.row)
+        self.waiting[rules.FIFO_COUNT] = 0
+        self.network.remove(self)
+
+    def add_channel(self, row: Row) -> int:
+        """Register a channel that draws floating buffers here; return its index."""
+        self.channels.append(row)
+        queued = []
+        while (index := rules.fifo_pop(self.waiting)) >= 0:
+            queued.append(index)
+        self.waiting = [0] * (rules.FIFO_SLOTS + len(self.channels))
+        for index in queued:
+            rules.fifo_push(self.waiting, index)
+        return len(self.channels) - 1
+
+    def recycle_floating(self) -> None:
+        """Give one segment in use back: to a waiting channel, here, or to the global pool."""
+        rules.recycle_floating(self.channels, self.row, self.network.row, self.waiting)
+        self.network.serve()
+
+    def _recycle(self, subpartition: int | None) -> None:
+        if subpartition is not None:
+            rules.note_quota(self.row, self.counts, subpartition, -1, self._quota)
+        self.recycle_floating()
+
+
+class NetworkBufferPool:
+    """All network buffers of one task manager.
+
+    Parameters
+    ----------
+    total_buffers : int
+        Segments, at least 1.
+    buffer_bytes : int, default 32768
+        Size of a segment, at least 1 byte (``taskmanager.memory.segment-size``).
+
+    Attributes
+    ----------
+    row : list of int, shape (GLOBAL_WIDTH,)
+        The state, as the rules see it; read only.
+
+    Raises
+    ------
+    ValueError
+        If a number is below 1.
+
+    Notes
+    -----
+    ``NetworkBufferPool`` (reference section 5). Where Flink walks a hash set, and where it
+    completes futures, the order here is that in which the local pools were created.
+    """
+
+    def __init__(self, total_buffers: int, buffer_bytes: int = 32768) -> None:
+        if total_buffers < 1 or buffer_bytes < 1:
+            raise ValueError(f"{total_buffers} buffers of {buffer_bytes} bytes: both at least 1")
+        self.buffer_bytes = buffer_bytes
+        self.row: Row = [total_buffers, total_buffers, 0, 0]
+        self._pools: list[LocalBufferPool] = []
+
+    @property
+    def total_buffers(self) -> int:
+        """Segments in all."""
+        return self.row[rules.GLOBAL_TOTAL]
+
+    @property
+    def free(self) -> int:
+        """Segments not handed out; one that a local pool pre-fetched is handed out."""
+        return self.row[rules.GLOBAL_FREE]
+
+    @property
+    def unpromised(self) -> int:
+        """Segments that no local pool requires and no channel owns."""
+        promised = self.row[rules.GLOBAL_REQUIRED] + self.row[rules.GLOBAL_UNPOOLED]
+        return self.total_buffers - promised
+
+    def create_local_pool(
+        self,
+        required: int = 1,
+        maximum: int | None = None,
+        max_overdraft: int = 0,
+        subpartitions: int = 0,
+        max_buffers_per_channel: int | None = None,
+    ) -> LocalBufferPool:
+        """Create a local pool and share the excess out anew.
+
+        Parameters
+        ----------
+        required : int, default 1
+            Minimum, at least 1 buffer.
+        maximum : int, optional
+            Largest quota, at least ``required``; None is no maximum.
+        max_overdraft : int, default 0
+            Most buffers above the quota (``max-overdraft-buffers-per-gate``).
+        subpartitions : int, default 0
+            How many have a quota; 0 for an input gate.
+        max_buffers_per_channel : int, optional
+            Quota of a subpartition, at least 1; None is no quota.
+
+        Raises
+        ------
+        ValueError
+            If a number is outside its range.
+        InsufficientBuffersError
+            If ``required`` is more than is not yet promised.
+        """
+        if required < 1 or (maximum is not None and maximum < required):
+            raise ValueError(f"required {required}, maximum {maximum}: 1 <= required <= maximum")
+        if max_overdraft < 0 or subpartitions < 0:
+            raise ValueError(f"max_overdraft {max_overdraft}, subpartitions {subpartitions}: < 0")
+        if max_buffers_per_channel is not None and max_buffers_per_channel < 1:
+            raise ValueError(f"max_buffers_per_channel {max_buffers_per_channel} is below 1")
+        self._check_unpromised(required)
+        row = [0] * rules.POOL_WIDTH
+        row[rules.POOL_SIZE] = row[rules.POOL_REQUIRED] = required
+        row[rules.POOL_MAX] = UNLIMITED if maximum is None else maximum
+        row[rules.POOL_OVERDRAFT] = max_overdraft
+        quota = UNLIMITED if max_buffers_per_channel is None else max_buffers_per_channel
+        pool = LocalBufferPool(self, row, subpartitions, quota)
+        self._pools.append(pool)
+        self.row[rules.GLOBAL_REQUIRED] += required
+        rules.fetch_segment(row, self.row)
+        self.redistribute()
+        return pool
+
+    def take_exclusive(self, buffers: int) -> list[Segment] | None:
+        """Take exclusive segments; the other pools shrink to make room for them.
+
+        Returns
+        -------
+        list of Segment or None
+            None if they exist on paper but are all in use; the quotas are then as before.
+
+        Raises
+        ------
+        ValueError
+            If ``buffers`` is below 1.
+        InsufficientBuffersError
+            If more than is not yet promised.
+        """
+        if buffers < 1:
+            raise ValueError(f"{buffers} exclusive buffers: at least 1")
+        if not self.take_unpooled(buffers):
+            return None
+        return [Segment(self) for _ in range(buffers)]
+
+    def return_exclusive(self, segments: Sequence[Segment]) -> None:
+        """Give exclusive segments back in one batch, hence with one redistribution.
+
+        Raises
+        ------
+        ValueError
+            If one is not of this pool, was returned before, or stands there twice; nothing
+            has changed then.
+        """
+        if len(set(segments)) < len(segments) or any(s.owner is not self for s in segments):
+            raise ValueError("a segment was returned before, or is not of this pool")
+        for segment in segments:
+            segment.owner = None
+        self.return_unpooled(len(segments))
+
+    def take_unpooled(self, buffers: int) -> bool:
+        """As :meth:`take_exclusive`, for a channel that counts its segments itself."""
+        self._check_unpromised(buffers)
+        self.row[rules.GLOBAL_UNPOOLED] += buffers
+        self.redistribute()
+        if self.free < buffers:
+            self.row[rules.GLOBAL_UNPOOLED] -= buffers
+            self.redistribute()
+            return False
+        self.row[rules.GLOBAL_FREE] -= buffers
+        return True
+
+    def return_unpooled(self, buffers: int) -> None:
+        """As :meth:`return_exclusive`, of segments that were only counted."""
+        self.row[rules.GLOBAL_FREE] += buffers
+        self.row[rules.GLOBAL_UNPOOLED] -= buffers
+        self.redistribute()
+
+    def redistribute(self) -> None:
+        """Share out what nobody requires (section 5.1), after serving who waits."""
+        self.serve()
+        sizes = [pool.size for pool in self._pools]
+        rules.redistribute(
+            self.total_buffers,
+            self.row[rules.GLOBAL_UNPOOLED],
+            [pool.required for pool in self._pools],
+            [pool.row[rules.POOL_MAX] for pool in self._pools],
+            sizes,
+        )
+        for pool, size in zip(self._pools, sizes, strict=True):
+            pool.resize(size)
+
+    def serve(self) -> None:
+        """Let local pools that wait for a segment fetch it."""
+        rules.serve_pools([pool.row for pool in self._pools], self.row)
+
+    def remove(self, pool: LocalBufferPool) -> None:
+        """Forget a destroyed pool and share out what it required."""
+        self._pools.remove(pool)
+        self.row[rules.GLOBAL_REQUIRED] -= pool.required
+        self.redistribute()
+
+    def _check_unpromised(self, buffers: int) -> None:
+        if buffers > self.unpromised:
+            raise InsufficientBuffersError(
+                buffers, self.unpromised, self.total_buffers, self.buffer_bytes
+            )
