@@ -118,10 +118,13 @@ ensure_environment ready-run "$FC_EXTRAS"
 find_spark
 ensure_jars
 
+# Quiet logs, unless this machine has settings of its own for Spark.
+export SPARK_CONF_DIR=${SPARK_CONF_DIR:-$FC_ROOT/scripts/spark-conf}
+
 # Print the value that a properties file of the user's gives the setting $1, if one does.
 from_properties() {
     local file pattern=${1//./\\.}
-    for file in "$properties" "${SPARK_CONF_DIR:-$SPARK_HOME/conf}/spark-defaults.conf"; do
+    for file in "$properties" "$SPARK_CONF_DIR/spark-defaults.conf"; do
         if [[ $file != "$properties" && -n $properties && -z $load_defaults ]]; then
             continue # Spark reads one of the two, unless told to read both
         fi
@@ -157,8 +160,7 @@ py_files=${py_files:-$(from_properties spark.submit.pyFiles || true)}
 packages=${packages:-$(from_properties spark.jars.packages || true)}
 
 # 16 MB: stopping a Python foreachBatch query in mid-batch overflows a thread's usual stack.
-set_default spark.driver.defaultJavaOptions \
-    "-Xss16m \"-Dlog4j2.configurationFile=$FC_ROOT/scripts/log4j2.properties\""
+set_default spark.driver.defaultJavaOptions -Xss16m
 default_settings "$FC_ROOT/scripts/spark-defaults.conf"
 
 case $master in

@@ -49,6 +49,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     # Workers hash strings alike; and nothing listens on the network.
     os.environ.setdefault("PYTHONHASHSEED", "0")
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # Quiet logs, and no settings of this machine's.
+    os.environ["SPARK_CONF_DIR"] = str(SCRIPTS / "spark-conf")
     chosen = {
         **read_settings(SCRIPTS / "spark-defaults.conf"),
         **read_settings(SCRIPTS / "spark-local.conf"),
@@ -56,10 +58,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.master": "local[2]",
         "spark.app.name": "flowcontrol tests",
         # -Xss16m: stopping a Python foreachBatch query in mid-batch overflows the usual stack.
-        "spark.driver.extraJavaOptions": (
-            f"-Xss16m -Dderby.system.home={home} "
-            f'"-Dlog4j2.configurationFile={SCRIPTS / "log4j2.properties"}"'
-        ),
+        "spark.driver.extraJavaOptions": "-Xss16m",
         # Tables that a test makes by name are gone with the run.
         "spark.sql.warehouse.dir": str(home / "warehouse"),
     }

@@ -113,9 +113,14 @@ def test_settings_that_delta_and_the_stages_need_are_given(checkout):
     assert given["spark.scheduler.mode"] == "FAIR"
     assert given["spark.ui.enabled"] == "false"
     assert given["spark.app.name"] == "pipeline.py"
-    java = shlex.split(given["spark.driver.defaultJavaOptions"])
-    quiet = f"-Dlog4j2.configurationFile={checkout.root}/scripts/log4j2.properties"
-    assert java == ["-Xss16m", quiet]
+    assert given["spark.driver.defaultJavaOptions"] == "-Xss16m"
+
+
+def test_logs_are_quiet_unless_the_machine_has_settings_of_its_own(checkout):
+    ours = checkout.start("pipeline.py").pipeline["env"]["SPARK_CONF_DIR"]
+    assert ours == f"{checkout.root}/scripts/spark-conf"
+    theirs = checkout.start("pipeline.py", SPARK_CONF_DIR="/etc/spark").pipeline["env"]
+    assert theirs["SPARK_CONF_DIR"] == "/etc/spark"
 
 
 def test_setting_on_the_command_line_wins(checkout):
