@@ -15,6 +15,8 @@ from typing import NamedTuple
 from flowcontrol.protocol.rules import (
     CH_INITIAL,
     FIFO_COUNT,
+    FIFO_HEAD,
+    FIFO_SLOTS,
     TAKEN_EXCLUSIVE,
     TAKEN_NONE,
     Row,
@@ -59,17 +61,20 @@ __all__ = [
     "TASK_IN",
     "TASK_KIND",
     "TASK_LEFT",
+    "TASK_READ",
     "TASK_WIDTH",
     "Gate",
     "Partition",
     "announce_credit",
+    "backlog_after",
     "flush",
     "free_local",
-    "has_input",
     "next_input",
     "partition_is_available",
+    "queued_records",
     "ready_messages",
     "receive",
+    "recycle",
     "send_message",
     "take_record",
     "write_bytes",
@@ -99,7 +104,8 @@ TASK_CHANNEL = 1  # its channel
 TASK_KIND = 2  # its kind
 TASK_LEFT = 3  # records of it not yet taken up; 0: no buffer in hand
 TASK_IN = 4  # records taken up (a source: emitted)
-TASK_WIDTH = 5
+TASK_READ = 5  # records of the buffer in hand that were taken up
+TASK_WIDTH = 6
 
 KIND_LOCAL = 3
 """Beside TAKEN_EXCLUSIVE and TAKEN_FLOATING: a buffer that stays charged to the producer."""
@@ -230,22 +236,20 @@ def next_input(task: Row, gates: list[Gate], union: Row) -> int:
             task[TASK_CHANNEL] = channel
             task[TASK_KIND] = kind
             task[TASK_LEFT] = records
+            task[TASK_READ] = 0
     return 1
 
 
-def has_input(task: Row, gates: list[Gate], union: Row) -> int:
-    """Tell, without polling, whether a record is there to be taken up: 1 if so."""
-    if task[TASK_LEFT] > 0:
-        return 1
+def queued_records(task: Row, gates: list[Gate]) -> int:
+    """Records that have arrived and are not yet taken up."""
+    total = task[TASK_LEFT]
     for number in range(len(gates)):
         gate = gates[number]
         for channel in range(len(gate.records)):
             row = gate.records[channel]
-            capacity = len(row) - 2
             for i in range(row[FIFO_COUNT]):
-                if row[2 + (row[0] + i) % capacity] > 0:
-                    return 1
-    return 0
+                total += row[FIFO_SLOTS + (row[FIFO_HEAD] + i) % (len(row) - FIFO_SLOTS)]
+    return total
 
 
 def take_record(task: Row, gates: list[Gate], count: int) -> None:
@@ -256,6 +260,7 @@ def take_record(task: Row, gates: list[Gate], count: int) -> None:
     gate = gates[task[TASK_GATE]]
     channel = task[TASK_CHANNEL]
     task[TASK_LEFT] -= count
+    task[TASK_READ] += count
     task[TASK_IN] += count
     gate.cursors[channel][IN_TAKEN] += count
     if task[TASK_LEFT] == 0:

@@ -1,0 +1,55 @@
+"""Backpressure in stream processing, on PySpark: emulate it, or put it into a pipeline.
+
+Importing the package loads no engine: pyspark, numba and plotting come with what needs them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flowcontrol.errors import (
+    FlowControlError,
+    InsufficientBuffersError,
+    ProtocolError,
+    RunError,
+    ScenarioError,
+)
+
+if TYPE_CHECKING:
+    from flowcontrol.jobs import RunResult, emulate
+    from flowcontrol.ledger.audit import Violation, audit
+    from flowcontrol.scenario import Scenario, load_scenario
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "FlowControlError",
+    "InsufficientBuffersError",
+    "ProtocolError",
+    "RunError",
+    "RunResult",
+    "Scenario",
+    "ScenarioError",
+    "Violation",
+    "audit",
+    "emulate",
+    "load_scenario",
+]
+
+_LAZY = {
+    "RunResult": "flowcontrol.jobs",
+    "Scenario": "flowcontrol.scenario",
+    "Violation": "flowcontrol.ledger.audit",
+    "audit": "flowcontrol.ledger.audit",
+    "emulate": "flowcontrol.jobs",
+    "load_scenario": "flowcontrol.scenario",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first asked for."""
+    if name in _LAZY:
+        from importlib import import_module
+
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

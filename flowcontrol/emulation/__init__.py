@@ -1,0 +1,21 @@
+"""A job in rounds: laid out on task managers, its subtasks' states, and what a round does.
+
+Both clocks stand on this package; it knows neither Spark nor Delta.
+"""
+
+from __future__ import annotations
+
+from flowcontrol.emulation.job import Channel, Job, Link, StagePlan, lay_out
+from flowcontrol.emulation.subtask import Incoming, Outgoing, Subtask, Work
+
+__all__ = [
+    "Channel",
+    "Incoming",
+    "Job",
+    "Link",
+    "Outgoing",
+    "StagePlan",
+    "Subtask",
+    "Work",
+    "lay_out",
+]

@@ -1,0 +1,181 @@
+"""A scenario laid out: subtasks on task managers, channels, gates and partitions with sizes.
+
+The counterpart of Flink's physical graph. Everything here is constant during a run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from flowcontrol.emulation.buffers import Sizes, size_buffers
+from flowcontrol.protocol.partitioners import pointwise_channels
+from flowcontrol.scenario import Edge, Scenario, Stage
+
+__all__ = ["Channel", "Job", "Link", "StagePlan", "lay_out"]
+
+POINTWISE = ("forward", "rescale")
+
+
+@dataclass(frozen=True)
+class Channel:
+    """One sender subtask to one receiver subtask.
+
+    Attributes
+    ----------
+    sender, receiver : int
+        Subtask indexes.
+    is_local : bool
+        Both on one task manager: no credits, buffers stay charged to the producer.
+    """
+
+    sender: int
+    receiver: int
+    is_local: bool
+
+
+@dataclass(frozen=True)
+class Link:
+    """All channels of one edge.
+
+    Attributes
+    ----------
+    edge : Edge
+        As in the scenario.
+    channels : tuple of Channel
+        Ordered by sender, then by receiver.
+    record_bytes : int
+        Size of a record on this edge, bytes.
+    """
+
+    edge: Edge
+    channels: tuple[Channel, ...]
+    record_bytes: int
+
+    @property
+    def name(self) -> str:
+        """Name in the results, ``source->sink``."""
+        return self.edge.name
+
+    @property
+    def folder(self) -> str:
+        """Folder below ``links/``, ``source-sink``."""
+        return self.edge.folder
+
+    def outgoing(self, sender: int) -> tuple[Channel, ...]:
+        """Channels of a sender subtask, in the order of its subpartitions."""
+        return tuple(c for c in self.channels if c.sender == sender)
+
+    def incoming(self, receiver: int) -> tuple[Channel, ...]:
+        """Channels of a receiver subtask, in the order of its gate."""
+        return tuple(c for c in self.channels if c.receiver == receiver)
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """One stage with its links, in declared order."""
+
+    stage: Stage
+    inputs: tuple[Link, ...]
+    outputs: tuple[Link, ...]
+
+    @property
+    def name(self) -> str:
+        """Name of the stage."""
+        return self.stage.name
+
+    @property
+    def is_source(self) -> bool:
+        """Whether no edge leads to it."""
+        return not self.inputs
+
+    @property
+    def is_sink(self) -> bool:
+        """Whether no edge leaves it."""
+        return not self.outputs
+
+
+@dataclass(frozen=True)
+class Job:
+    """A scenario with everything that a clock needs to run it.
+
+    Attributes
+    ----------
+    scenario : Scenario
+        As read.
+    round_us : int
+        Emulated time of a round, microseconds.
+    rounds : int
+        Rounds of the whole run.
+    stages : tuple of StagePlan
+        In topological order, declared order within.
+    links : tuple of Link
+        In declared order.
+    sizes : Sizes
+        Buffers of every gate and partition.
+    """
+
+    scenario: Scenario
+    round_us: int
+    rounds: int
+    stages: tuple[StagePlan, ...]
+    links: tuple[Link, ...]
+    sizes: Sizes
+    _by_name: dict[str, StagePlan] = field(default_factory=dict, compare=False, repr=False)
+
+    def stage(self, name: str) -> StagePlan:
+        """Return the plan of a stage by its name; ``KeyError`` if there is none."""
+        return self._by_name[name]
+
+    def time_s(self, rounds: int) -> float:
+        """Emulated time after so many rounds, seconds."""
+        return rounds * self.round_us / 1e6
+
+
+def lay_out(scenario: Scenario, *, round_us: int | None = None) -> Job:
+    """Lay a scenario out.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        Read and checked.
+    round_us : int, optional
+        Emulated time of a round, microseconds; by default the live clock's.
+
+    Returns
+    -------
+    Job
+        Ready to run.
+
+    Raises
+    ------
+    ScenarioError
+        If a task manager has too few network buffers, with Flink's text and figures.
+    """
+    round_us = scenario.live_round_us if round_us is None else round_us
+    rounds = -(-scenario.duration_us // round_us)
+    links = tuple(_link(scenario, edge) for edge in scenario.edges)
+    stages = tuple(
+        StagePlan(
+            stage,
+            tuple(link for link in links if link.edge.receiver == stage.name),
+            tuple(link for link in links if link.edge.sender == stage.name),
+        )
+        for stage in scenario.topological()
+    )
+    sizes = size_buffers(scenario, stages)
+    return Job(
+        scenario, round_us, rounds, stages, links, sizes, {plan.name: plan for plan in stages}
+    )
+
+
+def _link(scenario: Scenario, edge: Edge) -> Link:
+    sender, receiver = scenario.stage(edge.sender), scenario.stage(edge.receiver)
+    channels = []
+    for index in range(sender.parallelism):
+        if edge.partitioner in POINTWISE:
+            targets = pointwise_channels(index, sender.parallelism, receiver.parallelism)
+        else:
+            targets = list(range(receiver.parallelism))
+        here = sender.placement[index]
+        channels += [Channel(index, t, here == receiver.placement[t]) for t in targets]
+    return Link(edge, tuple(channels), sender.record_bytes)

@@ -1,0 +1,97 @@
+"""Run a job's rounds in memory: no Spark, no Delta, no rows; the same states.
+
+The dullest possible loop over all subtasks. It is what tests compare the live clock with, and
+it shows quickly what a scenario will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from flowcontrol.emulation.job import Job, Link
+from flowcontrol.emulation.rows import new_partition
+from flowcontrol.emulation.snapshot import incoming_of, outgoing_of, receiver_rows, sender_rows
+from flowcontrol.emulation.subtask import Incoming, Outgoing, Subtask
+from flowcontrol.protocol import rounds as r
+
+__all__ = ["RoundRows", "first_incoming", "first_outgoing", "rehearse"]
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class RoundRows:
+    """Ledger rows of one round: by edge name, then side."""
+
+    number: int
+    rows: dict[str, dict[str, Rows]]
+
+
+def first_incoming() -> Incoming:
+    """Return what a receiver sees of a sender before the first round: nothing was sent."""
+    return Incoming(0, ())
+
+
+def first_outgoing(job: Job, link: Link, sender: int) -> list[Outgoing]:
+    """Return what a sender sees of its receivers before the first round: initial credit."""
+    fresh = new_partition(job, link, sender, link.outgoing(sender))
+    return [Outgoing(row[r.OUT_ANNOUNCED], 0) for row in fresh.channels]
+
+
+def rehearse(
+    job: Job, *, tamper: Callable[[int, Subtask, list[list[Outgoing]]], None] | None = None
+) -> Iterator[RoundRows]:
+    """Run all rounds of a job in memory.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out; its sources make their rows up (nothing is replayed).
+    tamper : callable, optional
+        Called before each subtask's round with the round, the subtask and what it sees of
+        its receivers; may change the latter. For tests that break the rules on purpose.
+
+    Yields
+    ------
+    RoundRows
+        A round each.
+    """
+    subtasks = {
+        plan.name: [Subtask(job, plan, i) for i in range(plan.stage.parallelism)]
+        for plan in job.stages
+    }
+    before: dict[str, dict[str, Rows]] = {}
+    for number in range(job.rounds):
+        after: dict[str, dict[str, Rows]] = {
+            link.name: {"sender": [], "receiver": []} for link in job.links
+        }
+        for plan in job.stages:
+            for subtask in subtasks[plan.name]:
+                incoming = [_incoming(before, link, subtask.index) for link in plan.inputs]
+                outgoing = [_outgoing(job, before, link, subtask.index) for link in plan.outputs]
+                if tamper is not None:
+                    tamper(number, subtask, outgoing)
+                subtask.step(number, incoming, outgoing)
+                for i, link in enumerate(plan.inputs):
+                    after[link.name]["receiver"] += receiver_rows(subtask, i)
+                for i, link in enumerate(plan.outputs):
+                    after[link.name]["sender"] += sender_rows(subtask, i)
+        before = after
+        yield RoundRows(number, after)
+
+
+def _incoming(before: dict[str, dict[str, Rows]], link: Link, receiver: int) -> list[Incoming]:
+    if not before:
+        return [first_incoming() for _ in link.incoming(receiver)]
+    return [incoming_of(row) for row in before[link.name]["sender"] if row["receiver"] == receiver]
+
+
+def _outgoing(
+    job: Job, before: dict[str, dict[str, Rows]], link: Link, sender: int
+) -> list[Outgoing]:
+    if not before:
+        return first_outgoing(job, link, sender)
+    found = [row for row in before[link.name]["receiver"] if row["sender"] == sender]
+    return [outgoing_of(row) for row in sorted(found, key=lambda row: row["receiver"])]

@@ -1,0 +1,114 @@
+"""The rows of a fresh gate and a fresh partition, and first-in-first-out rows as plain lists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flowcontrol.emulation.job import Channel, Job, Link
+from flowcontrol.protocol import rounds as r
+from flowcontrol.protocol.rules import (
+    CH_EXCLUSIVE,
+    CH_INITIAL,
+    CH_WIDTH,
+    FIFO_COUNT,
+    FIFO_HEAD,
+    FIFO_SLOTS,
+    GLOBAL_FREE,
+    GLOBAL_TOTAL,
+    GLOBAL_WIDTH,
+    POOL_MAX,
+    POOL_OVERDRAFT,
+    POOL_REQUIRED,
+    POOL_SIZE,
+    POOL_WIDTH,
+    Row,
+    fetch_segment,
+)
+
+__all__ = ["LOCAL", "fifo", "fifo_values", "new_gate", "new_partition", "refill"]
+
+LOCAL = -1
+"""Initial credit that marks a local channel, which knows no credit."""
+
+
+def fifo(capacity: int) -> list[int]:
+    """Return an empty first-in-first-out row."""
+    return [0] * (FIFO_SLOTS + max(1, capacity))
+
+
+def fifo_values(row: Sequence[int]) -> list[int]:
+    """Return the values of a first-in-first-out row, oldest first."""
+    capacity = len(row) - FIFO_SLOTS
+    return [row[FIFO_SLOTS + (row[FIFO_HEAD] + i) % capacity] for i in range(row[FIFO_COUNT])]
+
+
+def refill(row: Row, values: Sequence[int]) -> None:
+    """Make a first-in-first-out row hold exactly these values, oldest first."""
+    row[FIFO_HEAD] = 0
+    row[FIFO_COUNT] = len(values)
+    for i, value in enumerate(values):
+        row[FIFO_SLOTS + i] = value
+
+
+def new_gate(job: Job, link: Link, receiver: int, channels: Sequence[Channel]) -> r.Gate:
+    """Return the rows of a gate at the start of a run.
+
+    Initial credit is carried by the partition request, so it counts as announced from the
+    first round on (reference section 1.2).
+    """
+    size = job.sizes.gates[link.name, receiver]
+    rows, cursors, depths = [], [], []
+    for channel in channels:
+        row = [0] * CH_WIDTH
+        row[CH_INITIAL] = LOCAL if channel.is_local else size.exclusive
+        row[CH_EXCLUSIVE] = max(0, row[CH_INITIAL])
+        rows.append(row)
+        cursors.append([0] * r.IN_WIDTH)
+        cursors[-1][r.IN_ANNOUNCED] = row[CH_EXCLUSIVE]
+        remote = size.exclusive + size.floating
+        depths.append(_local_depth(job, link, channel.sender) if channel.is_local else remote)
+    pool, segments = _pool(size.floating, 0)
+    return r.Gate(
+        channels=rows,
+        pool=pool,
+        segments=segments,
+        waiting=fifo(len(channels)),
+        order=fifo(len(channels)),
+        records=[fifo(depth) for depth in depths],
+        kinds=[fifo(depth) for depth in depths],
+        cursors=cursors,
+    )
+
+
+def new_partition(job: Job, link: Link, sender: int, channels: Sequence[Channel]) -> r.Partition:
+    """Return the rows of a result partition at the start of a run."""
+    size = job.sizes.partitions[link.name, sender]
+    depth = _local_depth(job, link, sender)
+    pool, segments = _pool(size.size, size.overdraft)
+    rows = [[0] * r.OUT_WIDTH for _ in channels]
+    for row, channel in zip(rows, channels, strict=True):
+        gate = job.sizes.gates[link.name, channel.receiver]
+        row[r.OUT_ANNOUNCED] = 0 if channel.is_local else gate.exclusive
+    return r.Partition(
+        pool=pool,
+        segments=segments,
+        channels=rows,
+        records=[fifo(depth) for _ in channels],
+        held=[fifo(depth) for _ in channels],
+        counts=[0] * len(channels),
+    )
+
+
+def _local_depth(job: Job, link: Link, sender: int) -> int:
+    size = job.sizes.partitions[link.name, sender]
+    return size.size + size.overdraft
+
+
+def _pool(size: int, overdraft: int) -> tuple[list[int], list[int]]:
+    """Return a pool's row with its eagerly fetched segment, and its share of the global pool."""
+    pool, segments = [0] * POOL_WIDTH, [0] * GLOBAL_WIDTH
+    pool[POOL_SIZE] = pool[POOL_MAX] = pool[POOL_REQUIRED] = size
+    pool[POOL_OVERDRAFT] = overdraft
+    segments[GLOBAL_TOTAL] = segments[GLOBAL_FREE] = size + overdraft
+    fetch_segment(pool, segments)
+    return pool, segments

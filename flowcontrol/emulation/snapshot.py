@@ -1,0 +1,223 @@
+"""A subtask's complete state as ledger rows, and back.
+
+Cursors are what is audited; the complete state is what a run resumes from. A side's row of a
+channel holds both: the columns that the contract names, ``channel_state`` (the rest of that
+channel) and, on the first row of each subtask and link, ``task_state`` (the rest of the
+subtask). All of it is integers and lists, so equal states are equal text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from flowcontrol.emulation.rows import fifo_values, refill
+from flowcontrol.emulation.subtask import Incoming, Outgoing, Subtask
+from flowcontrol.protocol import rounds as r
+from flowcontrol.protocol.rules import (
+    CH_FLOATING,
+    CH_INITIAL,
+    POOL_IN_USE,
+    POOL_SIZE,
+    TAKEN_FLOATING,
+)
+
+__all__ = ["incoming_of", "outgoing_of", "receiver_rows", "restore", "sender_rows"]
+
+Row = Mapping[str, Any]
+
+
+def receiver_rows(subtask: Subtask, gate_number: int, latency: Any = None) -> list[dict[str, Any]]:
+    """Return a subtask's rows of one of its gates: what the receiver's side owns.
+
+    Parameters
+    ----------
+    subtask : Subtask
+        After its round.
+    gate_number : int
+        Which gate.
+    latency : object, optional
+        Of a sink: pairs of rounds since emission and records, kept with the task's state.
+
+    Returns
+    -------
+    list of dict
+        A row per channel, in gate order.
+    """
+    link, own = subtask.in_links[gate_number]
+    gate = subtask.gates[gate_number]
+    rows = []
+    for index, channel in enumerate(own):
+        cursors, kinds = gate.cursors[index], fifo_values(gate.kinds[index])
+        reading = _is_read(subtask, gate_number, index)
+        used = kinds.count(TAKEN_FLOATING)
+        used += reading and subtask.task[r.TASK_KIND] == TAKEN_FLOATING
+        announced = cursors[r.IN_ARRIVED] if channel.is_local else cursors[r.IN_ANNOUNCED]
+        state = {
+            "local": channel.is_local,
+            "row": list(gate.channels[index]),
+            "cursors": list(cursors),
+            "records": fifo_values(gate.records[index]),
+            "kinds": kinds,
+        }
+        rows.append(
+            {
+                "sender": channel.sender,
+                "receiver": channel.receiver,
+                "announced": announced,
+                "consumed": cursors[r.IN_CONSUMED],
+                "exclusive": max(0, gate.channels[index][CH_INITIAL]),
+                "floating_held": gate.channels[index][CH_FLOATING] + used,
+                "pool_used": gate.pool[POOL_IN_USE],
+                "pool_size": gate.pool[POOL_SIZE],
+                "rows": subtask.taken[gate_number][index],
+                "bytes": subtask.taken[gate_number][index] * link.record_bytes,
+                "channel_state": _text(state),
+                "task_state": _text(_task_state(subtask, latency)) if index == 0 else None,
+            }
+        )
+    return rows
+
+
+def sender_rows(subtask: Subtask, number: int) -> list[dict[str, Any]]:
+    """Return a subtask's rows of one of its partitions: what the sender's side owns."""
+    link, own = subtask.out_links[number]
+    part = subtask.partitions[number]
+    rows = []
+    for index, channel in enumerate(own):
+        row = part.channels[index]
+        ready = r.ready_messages(part, index)
+        credit = 0 if channel.is_local else row[r.OUT_ANNOUNCED] - row[r.OUT_SENT]
+        state = {
+            "local": channel.is_local,
+            "row": list(row),
+            "records": fifo_values(part.records[index]),
+            "held": fifo_values(part.held[index]),
+            "routed": subtask.routers[number].counts[index],
+            "messages": subtask.messages[number][index],
+        }
+        rows.append(
+            {
+                "sender": channel.sender,
+                "receiver": channel.receiver,
+                "written": row[r.OUT_SENT] + ready,
+                "released": row[r.OUT_SENT] + ready,
+                "sent": row[r.OUT_SENT],
+                "credit": credit,
+                "backlog": ready,
+                "pool_used": part.pool[POOL_IN_USE],
+                "pool_size": part.pool[POOL_SIZE],
+                "rows": subtask.routed[number][index],
+                "bytes": subtask.routed[number][index] * link.record_bytes,
+                "channel_state": _text(state),
+                "task_state": _text(_task_state(subtask)) if index == 0 else None,
+            }
+        )
+    return rows
+
+
+def _is_read(subtask: Subtask, gate: int, channel: int) -> bool:
+    task = subtask.task
+    return task[r.TASK_LEFT] > 0 and task[r.TASK_GATE] == gate and task[r.TASK_CHANNEL] == channel
+
+
+def _task_state(subtask: Subtask, latency: Any = None) -> dict[str, Any]:
+    state = {
+        "task": list(subtask.task),
+        "union": fifo_values(subtask.union),
+        "times_us": list(subtask.times_us),
+        "gates": [
+            {
+                "pool": list(gate.pool),
+                "segments": list(gate.segments),
+                "waiting": fifo_values(gate.waiting),
+                "order": fifo_values(gate.order),
+            }
+            for gate in subtask.gates
+        ],
+        "partitions": [
+            {
+                "pool": list(part.pool),
+                "segments": list(part.segments),
+                "pending": list(pending),
+                "left_bytes": left,
+            }
+            for part, pending, left in zip(
+                subtask.partitions, subtask.pending, subtask.left_bytes, strict=True
+            )
+        ],
+    }
+    if latency is not None:
+        state["latency"] = latency
+    return state
+
+
+def restore(
+    subtask: Subtask, received: Iterable[Iterable[Row]], sent: Iterable[Iterable[Row]]
+) -> None:
+    """Put a fresh subtask into the state that its ledger rows of one batch hold.
+
+    Parameters
+    ----------
+    subtask : Subtask
+        Fresh; changed in place.
+    received, sent : iterable of iterable of mapping
+        Its rows per gate and per partition, in the order in which they were made.
+    """
+    task_state: dict[str, Any] | None = None
+    for gate, rows in zip(subtask.gates, received, strict=True):
+        for index, row in enumerate(rows):
+            task_state = task_state or _loads(row["task_state"])
+            state = json.loads(row["channel_state"])
+            gate.channels[index][:] = state["row"]
+            gate.cursors[index][:] = state["cursors"]
+            refill(gate.records[index], state["records"])
+            refill(gate.kinds[index], state["kinds"])
+    for number, rows in enumerate(sent):
+        part, counts = subtask.partitions[number], []
+        for index, row in enumerate(rows):
+            task_state = task_state or _loads(row["task_state"])
+            state = json.loads(row["channel_state"])
+            part.channels[index][:] = state["row"]
+            part.counts[index] = state["row"][r.OUT_BUFFERS] + sum(state["held"])
+            refill(part.records[index], state["records"])
+            refill(part.held[index], state["held"])
+            counts.append(state["routed"])
+        subtask.routers[number].restore(counts)
+    _restore_task(subtask, task_state or {})
+
+
+def _restore_task(subtask: Subtask, state: Mapping[str, Any]) -> None:
+    subtask.task[:] = state["task"]
+    refill(subtask.union, state["union"])
+    for gate, values in zip(subtask.gates, state["gates"], strict=True):
+        gate.pool[:] = values["pool"]
+        gate.segments[:] = values["segments"]
+        refill(gate.waiting, values["waiting"])
+        refill(gate.order, values["order"])
+    for number, values in enumerate(state["partitions"]):
+        part = subtask.partitions[number]
+        part.pool[:] = values["pool"]
+        part.segments[:] = values["segments"]
+        subtask.pending[number] = list(values["pending"])
+        subtask.left_bytes[number] = values["left_bytes"]
+
+
+def incoming_of(row: Row) -> Incoming:
+    """Read what a receiver needs off the sender's row of a round ago."""
+    messages = json.loads(row["channel_state"])["messages"]
+    return Incoming(row["sent"], [(records, backlog) for records, backlog in messages])
+
+
+def outgoing_of(row: Row) -> Outgoing:
+    """Read what a sender needs off the receiver's row of a round ago."""
+    return Outgoing(row["announced"], row["consumed"])
+
+
+def _text(state: Any) -> str:
+    return json.dumps(state, separators=(",", ":"))
+
+
+def _loads(text: str | None) -> dict[str, Any] | None:
+    return None if text is None else json.loads(text)

@@ -1,0 +1,358 @@
+"""The complete state of one subtask, and its part of a round in plain integers.
+
+A :class:`Subtask` owns the rows that the rules work on. It knows neither Spark nor Delta:
+what the neighbours did a round ago comes in as numbers, what it did goes out as numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from flowcontrol.emulation.job import Job, StagePlan
+from flowcontrol.emulation.routing import Router
+from flowcontrol.emulation.rows import new_gate, new_partition
+from flowcontrol.errors import ProtocolError
+from flowcontrol.protocol import rounds as r
+from flowcontrol.protocol.rules import FIFO_COUNT, FIFO_SLOTS
+
+__all__ = ["BACKPRESSURED", "BUSY", "IDLE", "Incoming", "Outgoing", "Subtask", "Work"]
+
+Ints = npt.NDArray[np.int64]
+
+CAPACITY, STARVED, BLOCKED = range(3)
+"""Why a task stopped in a round: capacity used up, no input, output unavailable."""
+
+BUSY, IDLE, BACKPRESSURED = range(3)
+"""Places in :attr:`Subtask.times_us`."""
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """What a receiver sees of one channel's sender: its state a round ago.
+
+    Attributes
+    ----------
+    sent : int
+        Messages ever sent.
+    messages : sequence of (int, int)
+        Of each message of that round: records that end in it, backlog that came with it.
+    """
+
+    sent: int
+    messages: Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """What a sender sees of one channel's receiver: its cursors a round ago."""
+
+    announced: int
+    consumed: int
+
+
+@dataclass
+class Work:
+    """What a subtask did in a round, as far as rows have to move.
+
+    Attributes
+    ----------
+    takes : list of (int, int, int)
+        Runs of records taken up, in order: gate, channel of the gate, records. Empty for a
+        source.
+    first, records : int
+        Number of the first record taken up (a source: emitted) in the round, and how many.
+    routes : list of ndarray of int64
+        Per output edge: subpartition of each output record, in order.
+    parents : list of ndarray of int64
+        Per output edge: which of the records taken up each output record is made of.
+    """
+
+    takes: list[tuple[int, int, int]] = field(default_factory=list)
+    first: int = 0
+    records: int = 0
+    routes: list[Ints] = field(default_factory=list)
+    parents: list[Ints] = field(default_factory=list)
+
+
+class Subtask:
+    """One subtask: its gates, its result partitions, and the task between them.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    plan : StagePlan
+        Its stage.
+    index : int
+        Which subtask of the stage.
+    tables : sequence of (ndarray or None), optional
+        Per output edge, subpartition of each replayed row in order.
+    input_records : int, optional
+        Rows that a replaying source has to emit; None is no end.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        plan: StagePlan,
+        index: int,
+        *,
+        tables: Sequence[Ints | None] | None = None,
+        input_records: int | None = None,
+    ) -> None:
+        self.job, self.plan, self.index = job, plan, index
+        self.in_links = [(link, link.incoming(index)) for link in plan.inputs]
+        self.out_links = [(link, link.outgoing(index)) for link in plan.outputs]
+        self.gates = [new_gate(job, link, index, own) for link, own in self.in_links]
+        self.partitions = [new_partition(job, link, index, own) for link, own in self.out_links]
+        self.union = [0] * (FIFO_SLOTS + max(1, len(self.gates)))
+        self.task = [0] * r.TASK_WIDTH
+        self.pending: list[list[int]] = [[] for _ in self.out_links]
+        self.left_bytes = [0] * len(self.out_links)
+        self.messages: list[list[list[tuple[int, int]]]] = [[] for _ in self.out_links]
+        self.taken = [[0] * len(own) for _, own in self.in_links]
+        self.routed = [[0] * len(own) for _, own in self.out_links]
+        self.times_us = [0, 0, 0]
+        tables = tables or [None] * len(self.out_links)
+        self.routers = [
+            Router(link, index, job.scenario.seed, table)
+            for (link, _), table in zip(self.out_links, tables, strict=True)
+        ]
+        options, selectivity = job.scenario.options, plan.stage.selectivity_exact
+        self._input_records = input_records
+        self._buffer_bytes = options.segment_bytes
+        self._quota = options.max_buffers_per_channel
+        self._flush_us = options.flush_interval_us
+        self._out_of, self._in_of = selectivity.numerator, selectivity.denominator
+
+    def step(
+        self,
+        number: int,
+        incoming: Sequence[Sequence[Incoming]],
+        outgoing: Sequence[Sequence[Outgoing]],
+    ) -> Work:
+        """Run round ``number`` on what the neighbours did in the round before.
+
+        Parameters
+        ----------
+        number : int
+            Round, from 0.
+        incoming : sequence of sequence of Incoming
+            Per gate and channel.
+        outgoing : sequence of sequence of Outgoing
+            Per partition and subpartition.
+
+        Returns
+        -------
+        Work
+            Which rows move.
+
+        Raises
+        ------
+        ProtocolError
+            If a neighbour broke the protocol: a message without a buffer, or a gap.
+        """
+        self._receive(incoming)
+        self._hear(outgoing)
+        work = Work(first=self.task[r.TASK_IN])
+        cursors = [[row[r.IN_TAKEN] for row in gate.cursors] for gate in self.gates]
+        counts = [list(router.counts) for router in self.routers]
+        routes: list[list[int]] = [[] for _ in self.routers]
+        capacity = self._capacity(number)
+        reason = self._process(capacity, work, routes)
+        work.records = self.task[r.TASK_IN] - work.first
+        self._account(capacity, work.records, reason)
+        self.taken = [
+            [row[r.IN_TAKEN] - old for row, old in zip(gate.cursors, before, strict=True)]
+            for gate, before in zip(self.gates, cursors, strict=True)
+        ]
+        self.routed = [
+            [new - old for new, old in zip(router.counts, before, strict=True)]
+            for router, before in zip(self.routers, counts, strict=True)
+        ]
+        self._name_rows(work, routes)
+        self._flush(number)
+        self._send()
+        for gate in self.gates:
+            for channel in range(len(gate.channels)):
+                r.announce_credit(gate, channel)
+        return work
+
+    def _receive(self, incoming: Sequence[Sequence[Incoming]]) -> None:
+        for number, (gate, seen) in enumerate(zip(self.gates, incoming, strict=True)):
+            for channel, state in enumerate(seen):
+                arrived = gate.cursors[channel][r.IN_ARRIVED]
+                if arrived + len(state.messages) != state.sent:
+                    raise ProtocolError(self._broken(number, channel, state))
+                for records, backlog in state.messages:
+                    if r.receive(gate, self.union, number, channel, records, backlog) == 0:
+                        raise ProtocolError(self._broken(number, channel, state))
+
+    def _broken(self, gate: int, channel: int, state: Incoming) -> str:
+        link, own = self.in_links[gate]
+        cursors = self.gates[gate].cursors[channel]
+        return (
+            f"channel {link.name} {own[channel].sender}->{self.index}: {len(state.messages)} "
+            f"messages came, sent is {state.sent}, arrived {cursors[r.IN_ARRIVED]}, announced "
+            f"{cursors[r.IN_ANNOUNCED]}: a message has no buffer, or one is missing"
+        )
+
+    def _hear(self, outgoing: Sequence[Sequence[Outgoing]]) -> None:
+        for (_, own), part, seen in zip(self.out_links, self.partitions, outgoing, strict=True):
+            for index, state in enumerate(seen):
+                if own[index].is_local:
+                    r.free_local(part, index, state.consumed, self._quota)
+                else:
+                    part.channels[index][r.OUT_ANNOUNCED] = state.announced
+
+    def _capacity(self, number: int) -> int | None:
+        """Records due in the round; None for a stage without a rate of its own."""
+        stage = self.plan.stage
+        schedules = stage.emit_rate if self.plan.is_source else stage.service_rate
+        if schedules is None:
+            return None
+        start, schedule = number * self.job.round_us, schedules[self.index]
+        due = schedule.records_until(start + self.job.round_us) - schedule.records_until(start)
+        if self._input_records is not None:
+            due = min(due, self._input_records - self.task[r.TASK_IN])
+        return due
+
+    def _process(self, capacity: int | None, work: Work, routes: list[list[int]]) -> int:
+        """Take records up and write what they yield until something stops the task."""
+        done = 0
+        while True:
+            if not self._write_pending():
+                return BLOCKED
+            if capacity is not None and done >= capacity:
+                return CAPACITY
+            if not self._outputs_available():
+                return BLOCKED
+            if self.plan.is_source:
+                done += self._emit((capacity or 0) - done, routes)
+                continue
+            if r.next_input(self.task, self.gates, self.union) == 0:
+                return STARVED
+            most = 1 if self.partitions else self.task[r.TASK_LEFT]
+            count = most if capacity is None else min(most, capacity - done)
+            _note_run(work.takes, self.task[r.TASK_GATE], self.task[r.TASK_CHANNEL], count)
+            r.take_record(self.task, self.gates, count)
+            self._route(routes)
+            done += count
+
+    def _emit(self, most: int, routes: list[list[int]]) -> int:
+        """Emit one record, or all that fit into the one open buffer without filling it.
+
+        Several at once only where all go to one channel of one edge: then nothing that a
+        task looks at between two records changes.
+        """
+        if len(self.routers) == 1 and self.routers[0].width == 1 and self._out_of == self._in_of:
+            size = self.out_links[0][0].record_bytes
+            count = r.write_whole_records(self.partitions[0], 0, size, most, self._buffer_bytes)
+            if count > 0:
+                self.task[r.TASK_IN] += count
+                self.routers[0].advance(0, count)
+                routes[0].extend([0] * count)
+                return count
+        self.task[r.TASK_IN] += 1
+        self._route(routes)
+        return 1
+
+    def _route(self, routes: list[list[int]]) -> None:
+        """Route all that the records taken up yield; it is written as buffers can be had."""
+        due = self.task[r.TASK_IN] * self._out_of // self._in_of
+        for router, pending, route in zip(self.routers, self.pending, routes, strict=True):
+            while router.emitted < due:
+                channel = router.peek()
+                router.advance(channel)
+                pending.append(channel)
+                route.append(channel)
+
+    def _write_pending(self) -> bool:
+        """Write what is pending, an edge after the other; False if the task is blocked in it."""
+        for number, pending in enumerate(self.pending):
+            part, size = self.partitions[number], self.out_links[number][0].record_bytes
+            while pending:
+                nbytes = self.left_bytes[number] or size
+                left = r.write_bytes(part, pending[0], nbytes, self._quota, self._buffer_bytes)
+                self.left_bytes[number] = left
+                if left > 0:
+                    return False
+                pending.pop(0)
+        return True
+
+    def _outputs_available(self) -> bool:
+        return all(r.partition_is_available(part) for part in self.partitions)
+
+    def _account(self, capacity: int | None, done: int, reason: int) -> None:
+        """Share the round out over busy, idle and back-pressured (reference section 9).
+
+        A source that waits for its own rate is idle; a stage without a rate works in no time.
+        """
+        whole = self.job.round_us
+        self.times_us = [0, 0, 0]
+        waiting = r.queued_records(self.task, self.gates)
+        blocked = reason == BLOCKED or (capacity == 0 and not self._outputs_available())
+        if self.plan.is_source:
+            lost = whole if not capacity else whole * (capacity - done) // capacity
+            lost = lost if blocked else 0
+            self.times_us[BACKPRESSURED] = lost
+            self.times_us[IDLE] = whole - lost
+            return
+        if capacity is None:
+            rest = whole * waiting // max(1, done + waiting) if blocked else 0
+            self.times_us[BACKPRESSURED], self.times_us[IDLE] = rest, whole - rest
+            return
+        busy = whole * done // capacity if capacity else (whole if waiting and not blocked else 0)
+        self.times_us[BUSY] = busy
+        self.times_us[BACKPRESSURED if blocked else IDLE] = whole - busy
+
+    def _name_rows(self, work: Work, routes: list[list[int]]) -> None:
+        """Say which record taken up each output of the round is made of."""
+        for router, route in zip(self.routers, routes, strict=True):
+            numbers = np.arange(router.emitted - len(route), router.emitted, dtype=np.int64)
+            parents = -((-(numbers + 1) * self._in_of) // self._out_of) - 1
+            work.routes.append(np.asarray(route, dtype=np.int64))
+            work.parents.append(parents - work.first)
+
+    def _flush(self, number: int) -> None:
+        """Let the periodic flusher run if its period ends in the round (reference 2.6)."""
+        if self._flush_us < 0:
+            return
+        start = number * self.job.round_us
+        end = start + self.job.round_us
+        ticks = 1 if self._flush_us == 0 else end // self._flush_us - start // self._flush_us
+        if ticks > 0:
+            for part in self.partitions:
+                for channel in range(len(part.channels)):
+                    r.flush(part, channel)
+
+    def _send(self) -> None:
+        """Send what credit allows; hand a local consumer what its queue may hold."""
+        self.messages = []
+        for (_, own), part in zip(self.out_links, self.partitions, strict=True):
+            sent: list[list[tuple[int, int]]] = [[] for _ in own]
+            for index, channel in enumerate(own):
+                row, held = part.channels[index], part.held[index]
+                local = 1 if channel.is_local else 0
+                while (
+                    held[FIFO_COUNT] < len(held) - FIFO_SLOTS
+                    if local
+                    else row[r.OUT_SENT] < row[r.OUT_ANNOUNCED]
+                ):
+                    records = r.send_message(part, index, self._quota, local)
+                    if records < 0:
+                        break
+                    sent[index].append((records, r.backlog_after(part, index)))
+            self.messages.append(sent)
+
+
+def _note_run(takes: list[tuple[int, int, int]], gate: int, channel: int, count: int) -> None:
+    """Append a run of records, joined to the last one where it is of the same channel."""
+    if takes and takes[-1][:2] == (gate, channel):
+        takes[-1] = (gate, channel, takes[-1][2] + count)
+    else:
+        takes.append((gate, channel, count))

@@ -1,0 +1,7 @@
+"""What a spark-submit job or a notebook calls: from a scenario to a folder of results."""
+
+from __future__ import annotations
+
+from flowcontrol.jobs.emulate import RunResult, emulate
+
+__all__ = ["RunResult", "emulate"]

@@ -1,0 +1,175 @@
+"""Emulate a scenario: check it, run it, write tables, summary and report."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from flowcontrol.diagnosis import summarise
+from flowcontrol.emulation import Job, lay_out
+from flowcontrol.emulation.window import window_warnings
+from flowcontrol.errors import ScenarioError
+from flowcontrol.report import write_report
+from flowcontrol.scenario import Scenario, check_clock, load_scenario
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+__all__ = ["RunResult", "emulate"]
+
+Clock = Literal["live", "virtual"]
+
+
+class Progress(Protocol):
+    """Whatever wants to know how far a run is."""
+
+    def update(self, rounds_done: int, rows: int) -> None:
+        """Take notice of the rounds done and of the records that reached the sinks."""
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run left.
+
+    Attributes
+    ----------
+    path : Path
+        Its folder.
+    summary : dict
+        As in ``summary.json``.
+    tables : dict of str to pyarrow.Table
+        ``stages``, ``channels`` and ``latency``.
+    is_finished : bool
+        False if it was stopped before its last round; the same call resumes it.
+    """
+
+    path: Path
+    summary: dict[str, Any]
+    tables: dict[str, pa.Table]
+    is_finished: bool
+
+
+def emulate(
+    scenario: Scenario | str | Path,
+    *,
+    out: Path | str | None = None,
+    clock: Clock = "live",
+    overwrite: bool = False,
+    spark: SparkSession | None = None,
+    progress: Callable[[Job], AbstractContextManager[Progress]] | None = None,
+    warn: Callable[[str], None] | None = None,
+) -> RunResult:
+    """Run a scenario and write its results.
+
+    Parameters
+    ----------
+    scenario : Scenario, or str or Path
+        A scenario, or the file of one.
+    out : Path or str, optional
+        Folder of the results; by default ``out/<scenario name>-<clock>``. An unfinished run
+        of the same scenario in it is resumed.
+    clock : {"live", "virtual"}, default "live"
+        Which clock drives the rounds.
+    overwrite : bool, default False
+        Replace a run that stands in a folder that was named.
+    spark : SparkSession, optional
+        By default the running one, else a new one.
+    progress : callable, optional
+        Called with the job when it starts; returns a context manager whose value is told now
+        and then the rounds done and the records that reached the sinks
+        (:class:`flowcontrol.report.RunProgress` is one).
+    warn : callable, optional
+        Called with each remark, such as a rate that is beyond a channel's window.
+
+    Returns
+    -------
+    RunResult
+        What was written.
+
+    Raises
+    ------
+    ScenarioError
+        If the scenario or the folder is refused. Nothing was written.
+    RunError
+        If the run failed after it had started.
+
+    Examples
+    --------
+    >>> result = emulate("conf/experiment.yaml", out="out/try")  # doctest: +SKIP
+    >>> result.summary["bottleneck"]  # doctest: +SKIP
+    'sink'
+    """
+    if not isinstance(scenario, Scenario):
+        scenario = load_scenario(scenario)
+    problems = check_clock(scenario, clock)
+    if problems:
+        raise ScenarioError(problems, scenario.name)
+    job = lay_out(scenario)
+    for remark in window_warnings(job):
+        (warn or _ignore)(remark)
+    root = Path("out") / f"{scenario.name}-{clock}" if out is None else Path(out)
+    return _run(job, root, spark, clock, out is not None, overwrite, progress)
+
+
+def _run(
+    job: Job,
+    root: Path,
+    spark: SparkSession | None,
+    clock: Clock,
+    named: bool,
+    overwrite: bool,
+    progress: Callable[[Job], AbstractContextManager[Progress]] | None,
+) -> RunResult:
+    from flowcontrol.streaming.folder import open_folder
+    from flowcontrol.streaming.live import run_live
+    from flowcontrol.streaming.session import get_session
+
+    folder = open_folder(root, job.scenario, named=named, overwrite=overwrite)
+    try:
+        began = time.monotonic()
+        session = spark or get_session(f"flowcontrol {job.scenario.name}")
+        with progress(job) if progress is not None else nullcontext(_Silent()) as shown:
+            run = run_live(session, job, folder, shown.update)
+        wall_s = time.monotonic() - began
+        summary = summarise(
+            run.tables,
+            job.scenario,
+            clock=clock,
+            rounds=run.rounds,
+            wall_s=wall_s,
+            round_ms=job.round_us / 1000,
+        )
+        _write_results(folder.paths.root, run.tables, summary, job.scenario)
+        if run.is_finished:
+            folder.mark(finished=True)
+        return RunResult(folder.paths.root, summary, run.tables, run.is_finished)
+    finally:
+        folder.close()
+
+
+def _write_results(
+    root: Path, tables: dict[str, pa.Table], summary: dict[str, Any], scenario: Scenario
+) -> None:
+    from deltalake import write_deltalake
+
+    for name, table in tables.items():
+        write_deltalake(str(root / name), table, mode="overwrite")
+    (root / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
+    write_report(root / "report.html", tables, summary, scenario)
+
+
+class _Silent:
+    """Shows nothing."""
+
+    def update(self, rounds_done: int, rows: int) -> None:
+        """Take notice of nothing."""
+
+
+def _ignore(*_: object) -> None:
+    """Take notice of nothing."""

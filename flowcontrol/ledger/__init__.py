@@ -1,0 +1,1 @@
+"""Credit and backlog at rest: Delta tables. The only place that knows table names and commits."""

@@ -1,0 +1,227 @@
+"""The exchange log of a link: the rows that its channels carry, as files named in commits.
+
+A writer task packs the rows of a round into one Parquet file, sorted by receiver. The commit
+that names the file holds its index beside the statistics: per receiver the number of the
+first record on that channel, the first row of the file, and how many there are. A buffer of a
+channel is then a range of record numbers. Only files named in a commit exist.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from flowcontrol.errors import LedgerError
+from flowcontrol.ledger.commit import NewFile, Writer, create_table
+from flowcontrol.ledger.log import Add, DeltaLog
+
+__all__ = ["Exchange", "ExchangeView", "PackedFile", "Span", "sweep"]
+
+TRIM_EVERY = 32
+"""Rounds between trims: a trim takes the consumed files out in the round's own commit."""
+
+PARTITIONS = ("batch_id", "sender")
+
+
+@dataclass(frozen=True)
+class PackedFile:
+    """A file that a writer task has packed.
+
+    Attributes
+    ----------
+    path : str
+        Relative to the exchange log.
+    sender : int
+        Subtask that wrote it.
+    nbytes, rows : int
+        Size of the file in bytes, rows in it.
+    index : tuple of (int, int, int, int)
+        Per receiver: receiver, number of its first record on the channel, first row, rows.
+    """
+
+    path: str
+    sender: int
+    nbytes: int
+    rows: int
+    index: tuple[tuple[int, int, int, int], ...]
+
+
+@dataclass(frozen=True)
+class Span:
+    """Rows of one file, in order: a part of what a channel carries."""
+
+    path: str
+    first_row: int
+    rows: int
+
+
+class ExchangeView:
+    """Where the records of every channel stand.
+
+    Parameters
+    ----------
+    path : Path
+        The exchange log's table.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._log = DeltaLog(path)
+        self._spans: dict[tuple[int, int], deque[tuple[int, Span]]] = {}
+
+    def refresh(self) -> None:
+        """Take notice of the commits since the last look."""
+        for commit in self._log.poll():
+            for add in sorted(commit.adds, key=_batch):
+                for receiver, first, row, rows in add.stats.get("channels", ()):
+                    channel = (int(add.partition["sender"]), receiver)
+                    spans = self._spans.setdefault(channel, deque())
+                    spans.append((first, Span(str(self.path / add.path), row, rows)))
+
+    def locate(self, sender: int, receiver: int, first: int, count: int) -> list[Span]:
+        """Return where the records ``first`` to ``first + count`` of a channel stand.
+
+        Raises
+        ------
+        LedgerError
+            If some of them are not in the log (any more).
+        """
+        found, wanted = [], first
+        spans = self._spans.get((sender, receiver), deque())
+        while spans and spans[0][0] + spans[0][1].rows <= first:
+            spans.popleft()
+        for start, span in spans:
+            if wanted >= first + count:
+                break
+            if start > wanted:
+                break
+            skip = wanted - start
+            rows = min(span.rows - skip, first + count - wanted)
+            found.append(Span(span.path, span.first_row + skip, rows))
+            wanted += rows
+        if wanted < first + count:
+            raise LedgerError(
+                f"{self.path}: channel {sender}->{receiver} holds no records "
+                f"{wanted} to {first + count}; they were trimmed or never written"
+            )
+        return found
+
+
+class Exchange:
+    """The sender's hand on the exchange log.
+
+    Parameters
+    ----------
+    path : Path
+        The table; created if it is not there.
+    schema : pyarrow.Schema
+        Columns of the rows, hidden ones included, partition columns not.
+    run_id : str
+        Makes the application id unique to this run.
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema, run_id: str) -> None:
+        full = schema
+        for name in PARTITIONS:
+            full = full.append(pa.field(name, pa.int64()))
+        create_table(path, full, "Rows on their way over a link.", PARTITIONS)
+        self.path = path
+        self._writer = Writer(path, f"{run_id}/exchange")
+        self._live: deque[tuple[NewFile, dict[tuple[int, int], int]]] = deque()
+        for commit in DeltaLog(path).poll():
+            for add in sorted(commit.adds, key=_batch):
+                self._live.append((_named(add), _ends(add.partition, add.stats["channels"])))
+            gone = set(commit.removes)
+            self._live = deque(live for live in self._live if live[0].path not in gone)
+
+    def is_committed(self, batch_id: int) -> bool:
+        """Whether the rows of a batch are in the log."""
+        return self._writer.last_batch() >= batch_id
+
+    def commit(
+        self,
+        batch_id: int,
+        files: Sequence[PackedFile],
+        taken: Mapping[tuple[int, int], int],
+    ) -> bool:
+        """Commit the files of a round; False if the round was there.
+
+        Parameters
+        ----------
+        batch_id : int
+            The round.
+        files : sequence of PackedFile
+            What the writer tasks packed.
+        taken : mapping of (int, int) to int
+            Per channel (sender, receiver): records that the receiver had taken up and
+            recycled for good a round ago. What lies wholly before is trimmed.
+        """
+        adds = []
+        for file in files:
+            partition = {"batch_id": str(batch_id), "sender": str(file.sender)}
+            stats = {"channels": [list(entry) for entry in file.index]}
+            adds.append(NewFile(file.path, file.nbytes, file.rows, stats, partition))
+        removes: list[NewFile] = []
+        if batch_id % TRIM_EVERY == TRIM_EVERY - 1:
+            removes = self._consumed(taken)
+        done = self._writer.commit(batch_id, adds, removes)
+        if not done:
+            return False
+        for added, file in zip(adds, files, strict=True):
+            self._live.append((added, _ends({"sender": str(file.sender)}, file.index)))
+        gone = {file.path for file in removes}
+        self._live = deque(live for live in self._live if live[0].path not in gone)
+        for path in gone:
+            (self.path / path).unlink(missing_ok=True)
+        return True
+
+    def _consumed(self, taken: Mapping[tuple[int, int], int]) -> list[NewFile]:
+        return [
+            file
+            for file, ends in self._live
+            if all(taken.get(channel, 0) >= end for channel, end in ends.items())
+        ]
+
+
+def sweep(path: Path, older_than_s: float = 3600.0) -> int:
+    """Delete data files that no commit names and that are old; return how many.
+
+    A failed or retried task leaves a file that was never committed. Age keeps the files of
+    tasks that are still at work.
+    """
+    named: set[str] = set()
+    for commit in DeltaLog(path).poll():
+        named |= {add.path for add in commit.adds}
+        named -= set(commit.removes)
+    swept, limit = 0, time.time() - older_than_s
+    for file in path.rglob("*.parquet"):
+        relative = file.relative_to(path)
+        if relative.parts[0] == "_delta_log" or str(relative) in named:
+            continue
+        if file.stat().st_mtime < limit:
+            file.unlink(missing_ok=True)
+            swept += 1
+    return swept
+
+
+def _batch(add: Add) -> int:
+    return int(add.partition["batch_id"])
+
+
+def _named(add: Add) -> NewFile:
+    return NewFile(
+        add.path, int(add.stats.get("size", 0)), add.stats["numRecords"], add.stats, add.partition
+    )
+
+
+def _ends(
+    partition: Mapping[str, str], index: Sequence[Sequence[int]]
+) -> dict[tuple[int, int], int]:
+    """Number of the record after the last one in a file, per channel."""
+    sender = int(partition["sender"])
+    return {(sender, receiver): first + rows for receiver, first, _, rows in index}

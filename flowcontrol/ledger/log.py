@@ -1,0 +1,141 @@
+"""Follow a Delta table's transaction log, commit by commit.
+
+A neighbour's row must be seen within a millisecond of its commit, so the log is followed
+file by file instead of through a table handle (which costs several milliseconds a look).
+Only reading is done here; what is committed goes through delta-rs (:mod:`.commit`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from flowcontrol.errors import LedgerError
+
+__all__ = ["Add", "Commit", "DeltaLog"]
+
+
+@dataclass(frozen=True)
+class Add:
+    """A file that a commit adds.
+
+    Attributes
+    ----------
+    path : str
+        Relative to the table.
+    partition : dict of str to str
+        Partition values.
+    stats : dict
+        Statistics of the file, with whatever the writer put beside them.
+    """
+
+    path: str
+    partition: dict[str, str]
+    stats: dict[str, Any]
+
+
+@dataclass
+class Commit:
+    """What one commit (or one checkpoint) says."""
+
+    version: int
+    adds: list[Add] = field(default_factory=list)
+    removes: list[str] = field(default_factory=list)
+
+
+class DeltaLog:
+    """A position in a table's log that moves forward.
+
+    Parameters
+    ----------
+    path : Path
+        The table, on a local file system.
+
+    Attributes
+    ----------
+    version : int
+        Last commit that was read; -1 before the first.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.version = -1
+        self._folder = path / "_delta_log"
+
+    def poll(self) -> Iterator[Commit]:
+        """Yield the commits that are there and have not been read.
+
+        Yields
+        ------
+        Commit
+            In order. The first may be a checkpoint, which stands for all before it.
+
+        Raises
+        ------
+        LedgerError
+            If the table does not exist, or the log was cleaned behind this position.
+        """
+        if self.version < 0:
+            checkpoint = self._checkpoint_version()
+            if checkpoint >= 0:
+                self.version = checkpoint
+                yield self._read_checkpoint(checkpoint)
+        while True:
+            try:
+                text = (self._folder / f"{self.version + 1:020d}.json").read_text()
+            except FileNotFoundError:
+                break
+            self.version += 1
+            yield _parse(self.version, text)
+        if self.version < 0:
+            raise LedgerError(f"{self.path}: no Delta table stands here")
+        if self._is_cut_off():
+            raise LedgerError(
+                f"{self.path}: commit {self.version + 1} was cleaned from the log before it was "
+                "read; start again from the table"
+            )
+
+    def _checkpoint_version(self) -> int:
+        try:
+            return int(json.loads((self._folder / "_last_checkpoint").read_text())["version"])
+        except FileNotFoundError:
+            return -1
+
+    def _is_cut_off(self) -> bool:
+        """Whether later commits stand in the log although the next one does not."""
+        if (self._folder / f"{self.version + 1:020d}.json").exists():
+            return False
+        return self._checkpoint_version() > self.version
+
+    def _read_checkpoint(self, version: int) -> Commit:
+        import pyarrow.parquet as pq
+
+        table = pq.read_table(self._folder / f"{version:020d}.checkpoint.parquet", columns=["add"])
+        commit = Commit(version)
+        for add in table.column("add").to_pylist():
+            if add is not None:
+                commit.adds.append(
+                    Add(add["path"], dict(add["partitionValues"]), _stats(add["stats"]))
+                )
+        return commit
+
+
+def _parse(version: int, text: str) -> Commit:
+    commit = Commit(version)
+    for line in text.splitlines():
+        action = json.loads(line)
+        if "add" in action:
+            add = action["add"]
+            commit.adds.append(
+                Add(add["path"], add.get("partitionValues") or {}, _stats(add.get("stats")))
+            )
+        elif "remove" in action:
+            commit.removes.append(action["remove"]["path"])
+    return commit
+
+
+def _stats(text: str | None) -> dict[str, Any]:
+    return json.loads(text) if text else {}

@@ -1,0 +1,1 @@
+"""The live clock: Structured Streaming queries in lock-step, rows through Delta."""

@@ -1,0 +1,136 @@
+"""The folder of a run: made, resumed, replaced or refused (design section 4)."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from flowcontrol.errors import Problem, RunError, ScenarioError
+from flowcontrol.scenario import Scenario
+from flowcontrol.streaming.paths import RunPaths
+
+__all__ = ["RunFolder", "open_folder"]
+
+
+@dataclass
+class RunFolder:
+    """A folder that this process may write a run to.
+
+    Attributes
+    ----------
+    paths : RunPaths
+        Where things stand.
+    run_id : str
+        Identity of the run; the same when it is resumed.
+    is_resumed : bool
+        Whether an unfinished run goes on.
+    """
+
+    paths: RunPaths
+    run_id: str
+    is_resumed: bool
+    scenario: Scenario
+    _lock: IO[str]
+
+    def mark(self, *, finished: bool) -> None:
+        """Note whether the run is finished."""
+        _write(self.paths.run_file, self.scenario, self.run_id, finished)
+
+    def close(self) -> None:
+        """Let other processes use the folder."""
+        self._lock.close()
+
+
+def open_folder(root: Path, scenario: Scenario, *, named: bool, overwrite: bool) -> RunFolder:
+    """Make a run's folder ready.
+
+    Parameters
+    ----------
+    root : Path
+        The folder.
+    scenario : Scenario
+        What is to be run in it.
+    named : bool
+        Whether the user named the folder: then a finished run in it is not replaced.
+    overwrite : bool
+        Replace whatever run stands there.
+
+    Returns
+    -------
+    RunFolder
+        Locked for this process.
+
+    Raises
+    ------
+    ScenarioError
+        If the folder holds something that must not be replaced. Nothing was written.
+    RunError
+        If another process runs in it.
+    """
+    paths = RunPaths(root.resolve())
+    if root.exists() and not root.is_dir():
+        raise _refused(f"{root} is a file; name a folder")
+    found = _read(paths)
+    if found is None:
+        if root.exists() and any(root.iterdir()):
+            raise _refused(f"{root} holds something that is not a run; name another folder")
+        return _new(paths, scenario)
+    lock = _lock(paths)
+    if not found["finished"] and found["scenario"] == scenario.canonical():
+        paths.stop_file.unlink(missing_ok=True)
+        return RunFolder(paths, found["run_id"], True, scenario, lock)
+    if not overwrite and not found["finished"]:
+        raise _refused(
+            f"{root} holds an unfinished run of another scenario, {found['scenario']['name']!r}; "
+            "name another folder, or replace it with --overwrite"
+        )
+    if not overwrite and named:
+        raise _refused(f"{root} holds a finished run; name another folder or add --overwrite")
+    lock.close()
+    shutil.rmtree(paths.root)
+    return _new(paths, scenario)
+
+
+def _new(paths: RunPaths, scenario: Scenario) -> RunFolder:
+    paths.root.mkdir(parents=True, exist_ok=True)
+    run_id = uuid.uuid4().hex[:12]
+    lock = _lock(paths)
+    _write(paths.run_file, scenario, run_id, finished=False)
+    return RunFolder(paths, run_id, False, scenario, lock)
+
+
+def _read(paths: RunPaths) -> dict[str, Any] | None:
+    try:
+        found = json.loads(paths.run_file.read_text())
+        return found if {"scenario", "run_id", "finished"} <= set(found) else None
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+
+
+def _write(file: Path, scenario: Scenario, run_id: str, finished: bool) -> None:
+    text = json.dumps(
+        {"run_id": run_id, "finished": finished, "scenario": scenario.canonical()}, indent=1
+    )
+    temporary = file.with_suffix(".tmp")
+    temporary.write_text(text)
+    temporary.replace(file)
+
+
+def _lock(paths: RunPaths) -> IO[str]:
+    """Take the folder's lock; the system lets go of it when the process ends, however."""
+    handle = (paths.root / ".lock").open("w")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        handle.close()
+        raise RunError(f"{paths.root}: another process runs in this folder") from error
+    return handle
+
+
+def _refused(text: str) -> ScenarioError:
+    return ScenarioError([Problem("--out", text)], "command")

@@ -1,0 +1,138 @@
+"""A streaming query per stage: started together, watched, ended between batches."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from flowcontrol.emulation import Job
+from flowcontrol.errors import RunError
+from flowcontrol.streaming.batch import StageBatch
+from flowcontrol.streaming.paths import RunPaths
+from flowcontrol.streaming.rowschema import ROUND, SUBTASK
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["StageQueries"]
+
+LOOK_EVERY_S = 0.1
+
+
+class StageQueries:
+    """The queries of a run.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        Where they run.
+    job : Job
+        The scenario, laid out.
+    paths : RunPaths
+        The run's folder.
+    schemas : dict of str to pyarrow.Schema
+        Columns of each stage's rows, without the hidden ones.
+    run_id : str
+        Identity of the run.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        job: Job,
+        paths: RunPaths,
+        schemas: dict[str, pa.Schema],
+        run_id: str,
+    ) -> None:
+        self._spark, self._job, self._paths = spark, job, paths
+        self._schemas = schemas
+        self.batches = {
+            plan.name: StageBatch(job, plan.name, paths, schemas[plan.name], run_id)
+            for plan in job.stages
+        }
+        self._queries: dict[str, StreamingQuery] = {}
+
+    def run(self, watch: Callable[[int, int], None]) -> bool:
+        """Run all stages to the last round.
+
+        Parameters
+        ----------
+        watch : callable
+            Called now and then with the rounds that all stages have done, and with the
+            records that the sinks have taken up.
+
+        Returns
+        -------
+        bool
+            False if the run was stopped before its last round.
+
+        Raises
+        ------
+        RunError
+            If a query failed; the others were ended between batches.
+        """
+        from flowcontrol.streaming.source import StageSource
+
+        self._spark.dataSource.register(StageSource)
+        for plan in self._job.stages:
+            self._queries[plan.name] = self._start(plan.name)
+        while any(query.isActive for query in self._queries.values()):
+            try:
+                watch(*self._progress())
+                if any(query.exception() for query in self._queries.values()):
+                    self.stop()
+                time.sleep(LOOK_EVERY_S)
+            except KeyboardInterrupt:
+                self.stop()
+        watch(*self._progress())
+        self._raise_failure()
+        return self._progress()[0] == self._job.rounds
+
+    def stop(self) -> None:
+        """Ask every stage to end after its current batch."""
+        self._paths.stop_file.touch()
+
+    def _start(self, stage: str) -> StreamingQuery:
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        rows = from_arrow_schema(self._schemas[stage]).add(ROUND, "long").add(SUBTASK, "long")
+        ddl = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in rows.fields)
+        self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", f"flowcontrol-{stage}")
+        self._spark.sparkContext.setJobDescription(f"flowcontrol stage {stage}")
+        reader = (
+            self._spark.readStream.format("flowcontrol_stage")
+            .option("scenario", json.dumps(self._job.scenario.canonical()))
+            .option("folder", str(self._paths.root))
+            .option("stage", stage)
+            .option("schema", ddl)
+        )
+        return (
+            reader.load()
+            .writeStream.foreachBatch(self.batches[stage])
+            .queryName(f"{self._job.scenario.name}-{stage}")
+            .option("checkpointLocation", str(self._paths.checkpoint(stage)))
+            .trigger(availableNow=True)
+            .start()
+        )
+
+    def _progress(self) -> tuple[int, int]:
+        done = min(batch.rounds for batch in self.batches.values())
+        sinks = [plan.name for plan in self._job.stages if plan.is_sink]
+        return done, sum(self.batches[name].records for name in sinks)
+
+    def _raise_failure(self) -> None:
+        for stage, query in self._queries.items():
+            error = query.exception()
+            if error is not None:
+                raise RunError(f"stage {stage} failed: {_last_line(str(error))}") from error
+
+
+def _last_line(text: str) -> str:
+    """The cause in a streaming exception: Python's last line of the traceback, if there is one."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith(("flowcontrol.", "deltalake.", "pyarrow."))]
+    return (causes or lines or ["unknown"])[-1 if causes else 0]

@@ -1,0 +1,159 @@
+"""Real rows for a replaying source: read once, on executors, and split by subtask.
+
+Row *i* of the input is record *i // n* of subtask *i mod n* (*n* subtasks). Beside the rows
+stands, per edge that a key column routes, the subpartition of every row. That much metadata
+the rules must know beforehand: which channel a record goes to decides when a task blocks.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from flowcontrol.emulation import Job, Link, StagePlan
+from flowcontrol.errors import RunError
+from flowcontrol.protocol.partitioners import channel_of_key, default_max_parallelism
+from flowcontrol.scenario.inputs import open_csv
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Replay", "stage_replay"]
+
+ROW_GROUP_ROWS = 4096
+"""Rows of a row group of the split input; a round reads a few of them."""
+
+
+class Replay:
+    """The split input of a replaying source, as staged below the run's folder.
+
+    Parameters
+    ----------
+    folder : Path
+        Where :func:`stage_replay` put it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        described = json.loads((folder / "rows.json").read_text())
+        self.counts: list[int] = described["counts"]
+
+    def file(self, subtask: int) -> Path:
+        """Return the rows of a subtask."""
+        return self.folder / f"subtask-{subtask}.parquet"
+
+    def schema(self) -> pa.Schema:
+        """Return the columns of the rows."""
+        return pq.read_schema(self.file(0)).remove_metadata()
+
+    def table(self, link: Link, subtask: int) -> np.ndarray[Any, np.dtype[np.int64]] | None:
+        """Return the subpartition of each row over a link that a key routes, else None."""
+        if link.edge.key is None:
+            return None
+        routes = np.load(self.folder / f"routes-{link.folder}-{subtask}.npy")
+        return np.asarray(routes, dtype=np.int64)
+
+
+def stage_replay(spark: SparkSession, job: Job, plan: StagePlan, folder: Path) -> Replay:
+    """Read a source's input on an executor and split it by subtask, unless that is done.
+
+    Raises
+    ------
+    RunError
+        If the input cannot be read.
+    """
+    if not (folder / "rows.json").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        task = _Split(plan, folder)
+        counts = spark.sparkContext.parallelize([0], 1).map(task).collect()[0]
+        if sum(counts) == 0:
+            raise RunError(f"the input of stage {plan.name} holds no rows: {_input_path(plan)}")
+        (folder / "rows.json").write_text(json.dumps({"counts": counts}))
+    return Replay(folder)
+
+
+def _input_path(plan: StagePlan) -> Path:
+    if plan.stage.input is None:
+        raise RunError(f"stage {plan.name} replays nothing")
+    return plan.stage.input.path
+
+
+class _Split:
+    """The task that reads the input and writes a file a subtask; it runs on an executor."""
+
+    def __init__(self, plan: StagePlan, folder: Path) -> None:
+        self.plan, self.folder = plan, folder
+
+    def __call__(self, _: int) -> list[int]:
+        """Split the input; return the rows of each subtask."""
+        width = self.plan.stage.parallelism
+        writers: list[pq.ParquetWriter | None] = [None] * width
+        routes: dict[tuple[str, int], list[np.ndarray[Any, Any]]] = {}
+        counts, position = [0] * width, 0
+        for batch in self._batches():
+            table = pa.Table.from_batches([_spark_types(batch)])
+            for subtask in range(width):
+                part = table.take(pa.array(range((subtask - position) % width, len(table), width)))
+                writer = writers[subtask] or pq.ParquetWriter(
+                    self.folder / f"subtask-{subtask}.parquet", part.schema, compression="lz4"
+                )
+                writers[subtask] = writer
+                writer.write_table(part, row_group_size=ROW_GROUP_ROWS)
+                counts[subtask] += len(part)
+                self._route(part, subtask, routes)
+            position += len(table)
+        for open_writer in writers:
+            if open_writer is not None:
+                open_writer.close()
+        for (link, subtask), parts in routes.items():
+            np.save(self.folder / f"routes-{link}-{subtask}.npy", np.concatenate(parts))
+        return counts
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        path, kind = _input_path(self.plan), self.plan.stage.input.format  # type: ignore[union-attr]
+        if kind == "csv":
+            import pyarrow.csv as csv
+
+            # One block size for the whole file, so that types are inferred from all its rows.
+            with open_csv(path) as stream:
+                yield from csv.read_csv(stream).to_batches(max_chunksize=65536)
+        elif kind == "parquet":
+            import pyarrow.dataset as ds
+
+            yield from ds.dataset(path, format="parquet").to_batches()
+        else:
+            from deltalake import DeltaTable
+
+            yield from DeltaTable(str(path)).to_pyarrow_dataset().to_batches()
+
+    def _route(
+        self, part: pa.Table, subtask: int, routes: dict[tuple[str, int], list[Any]]
+    ) -> None:
+        for link in self.plan.outputs:
+            if link.edge.key is None:
+                continue
+            width = len(link.outgoing(subtask))
+            groups = default_max_parallelism(width)
+            text = part.column(link.edge.key).cast(pa.string()).fill_null("null")
+            coded = text.combine_chunks().dictionary_encode()
+            keys = [str(key) for key in coded.dictionary.to_pylist()]
+            of_key = np.array([channel_of_key(k, width, groups) for k in keys] or [0], np.int16)
+            codes = coded.indices.to_numpy(zero_copy_only=False)
+            routes.setdefault((link.folder, subtask), []).append(of_key[codes])
+
+
+def _spark_types(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Cast to the types that Spark gives the columns, or the reader fails inside the JVM."""
+    from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+    target = to_arrow_schema(from_arrow_schema(batch.schema.remove_metadata()))
+    target = pa.schema([pa.field(field.name, field.type) for field in target])
+    return batch.cast(target)

@@ -1,0 +1,142 @@
+"""A stage's state in one process: restored from the ledger, moved on a round at a time.
+
+The reader (which plans a batch) and the foreachBatch function (which runs it) live in two
+processes. Both hold a :class:`StageRuntime`; a round is a pure function of the ledger's rows
+of the round before, so both come to the same result and nothing but the ledger is shared.
+"""
+
+from __future__ import annotations
+
+from flowcontrol.emulation import Incoming, Job, Outgoing, StagePlan, Subtask, Work
+from flowcontrol.emulation.rehearsal import first_incoming, first_outgoing
+from flowcontrol.emulation.snapshot import incoming_of, outgoing_of, restore
+from flowcontrol.ledger.ledger import LedgerView
+from flowcontrol.streaming.paths import RunPaths
+from flowcontrol.streaming.replay import Replay
+
+__all__ = ["StageRuntime"]
+
+
+class StageRuntime:
+    """One stage's subtasks and what its ledgers say.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    stage : str
+        Which stage.
+    paths : RunPaths
+        The run's folder.
+    views : dict of str to LedgerView
+        The ledger of each of the stage's links, by edge name.
+    """
+
+    def __init__(self, job: Job, stage: str, paths: RunPaths, views: dict[str, LedgerView]) -> None:
+        self.job, self.paths, self.views = job, paths, views
+        self.plan: StagePlan = job.stage(stage)
+        self.round = -1
+        self.subtasks: list[Subtask] = []
+        self.works: list[Work] = []
+        self._replay: Replay | None = None
+
+    def refresh(self) -> None:
+        """Take notice of what has been committed."""
+        for view in self.views.values():
+            view.refresh()
+
+    def is_ready(self, number: int) -> bool:
+        """Whether the neighbours' rows of the round before are there."""
+        before = number - 1
+        return all(
+            self.views[link.name].last_batch("sender") >= before for link in self.plan.inputs
+        ) and all(
+            self.views[link.name].last_batch("receiver") >= before for link in self.plan.outputs
+        )
+
+    def is_committed(self, number: int) -> bool:
+        """Whether this stage's own rows of a round are in all of its ledgers."""
+        return all(
+            self.views[link.name].last_batch("receiver") >= number for link in self.plan.inputs
+        ) and all(
+            self.views[link.name].last_batch("sender") >= number for link in self.plan.outputs
+        )
+
+    def advance(self, number: int) -> list[Work]:
+        """Run a round; return each subtask's work. The same round again gives the same.
+
+        Parameters
+        ----------
+        number : int
+            The round: the one after the last, or any other, for which the state is then
+            restored from the ledger.
+
+        Raises
+        ------
+        LedgerError
+            If the rows of the round before are not there.
+        ProtocolError
+            If a neighbour broke the protocol.
+        """
+        if number == self.round:
+            return self.works
+        if number != self.round + 1 or not self.subtasks:
+            self._restore(number - 1)
+        incoming = self._incoming(number - 1)
+        outgoing = self._outgoing(number - 1)
+        self.round = -2  # half done: a failure in between must not pass for either round
+        self.works = [
+            subtask.step(number, incoming[subtask.index], outgoing[subtask.index])
+            for subtask in self.subtasks
+        ]
+        self.round = number
+        return self.works
+
+    def _restore(self, before: int) -> None:
+        plan = self.plan
+        if plan.stage.input is not None and self._replay is None:
+            self._replay = Replay(self.paths.replay(plan.name))
+        self.subtasks = [self._fresh(index) for index in range(plan.stage.parallelism)]
+        if before < 0:
+            return
+        received = [self.views[link.name].rows("receiver", before) for link in plan.inputs]
+        sent = [self.views[link.name].rows("sender", before) for link in plan.outputs]
+        for subtask in self.subtasks:
+            i = subtask.index
+            restore(
+                subtask,
+                [[row for row in rows if row["receiver"] == i] for rows in received],
+                [[row for row in rows if row["sender"] == i] for rows in sent],
+            )
+
+    def _fresh(self, index: int) -> Subtask:
+        if self._replay is None:
+            return Subtask(self.job, self.plan, index)
+        tables = [self._replay.table(link, index) for link in self.plan.outputs]
+        records = self._replay.counts[index]
+        return Subtask(self.job, self.plan, index, tables=tables, input_records=records)
+
+    def _incoming(self, before: int) -> list[list[list[Incoming]]]:
+        """Return what each subtask's gates see, by subtask, gate and channel."""
+        seen: list[list[list[Incoming]]] = [[] for _ in self.subtasks]
+        for link in self.plan.inputs:
+            rows = [] if before < 0 else self.views[link.name].rows("sender", before)
+            for i, gates in enumerate(seen):
+                if before < 0:
+                    gates.append([first_incoming() for _ in link.incoming(i)])
+                else:
+                    gates.append([incoming_of(row) for row in rows if row["receiver"] == i])
+        return seen
+
+    def _outgoing(self, before: int) -> list[list[list[Outgoing]]]:
+        """Return what each subtask's partitions see, by subtask, partition and subpartition."""
+        seen: list[list[list[Outgoing]]] = [[] for _ in self.subtasks]
+        for link in self.plan.outputs:
+            rows = [] if before < 0 else self.views[link.name].rows("receiver", before)
+            rows = sorted(rows, key=lambda row: row["receiver"])
+            for i, partitions in enumerate(seen):
+                if before < 0:
+                    partitions.append(first_outgoing(self.job, link, i))
+                else:
+                    partitions.append([outgoing_of(row) for row in rows if row["sender"] == i])
+        return seen

@@ -1,0 +1,10 @@
+"""Emulate a scenario: ``./spark-submit.sh pipelines/emulate.py SCENARIO [--out DIR]``."""
+
+from __future__ import annotations
+
+import sys
+
+from flowcontrol.jobs.emulate_cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())
