@@ -120,10 +120,8 @@ ensure_jars
 
 # Quiet logs, unless this machine has settings of its own for Spark.
 export SPARK_CONF_DIR=${SPARK_CONF_DIR:-$FC_ROOT/scripts/spark-conf}
-case $SPARK_CONF_DIR in
-    # Spark's launcher sources this folder's spark-env.sh without quotes: skip it, it only filters.
-    "$FC_ROOT"*' '*) export SPARK_ENV_LOADED=1 ;;
-esac
+# Spark's launcher sources this folder's spark-env.sh without quotes; it is only a filter: do without.
+[[ $SPARK_CONF_DIR != "$FC_ROOT/"* || $FC_ROOT != *' '* ]] || export SPARK_ENV_LOADED=1
 
 # Print the value that a properties file of the user's gives the setting $1, if one does.
 from_properties() {
