@@ -73,7 +73,7 @@ class Number:
     is_low_allowed : bool
         False: it must be more than ``low``.
     step : Fraction or None
-        The value must be a multiple of it.
+        The value must be a multiple of it: 1, or a microsecond in the unit.
     """
 
     unit: str
@@ -88,7 +88,7 @@ class Number:
         edge = "at least" if self.is_low_allowed else "more than"
         steps = ""
         if self.step is not None:
-            steps = "" if self.step == 1 else f", in steps of {float(self.step):g}"
+            steps = "" if self.step == 1 else ", in whole microseconds"
         return f"{edge} {self.low} and at most {self.high}{steps}"
 
     def __call__(self, value: object) -> Fraction:

@@ -40,16 +40,16 @@ def check_edges(
     links : sequence of (int, str, str)
         All edges that name their stages.
     names : sequence of str
-        Names of all stages, in the order of the file.
+        Names of all stages, in the order of the file; empty for a stage without one.
     is_whole : bool
         No edge is left out of ``links``; otherwise no stage is called lonely.
     problems : list of Problem
         Grows by everything that is wrong.
     """
-    nowhere = list(_edges_to_nowhere(links, names))
+    nowhere = list(_edges_to_nowhere(links, names)) if names and all(names) else []
     problems.extend(nowhere)
     problems.extend(_edges_in_one_folder(links))
-    if is_whole and not nowhere:
+    if is_whole and links and not nowhere:
         problems.extend(_lonely_stages(links, names))
     cycle = find_cycle((sender, receiver) for _, sender, receiver in links)
     if cycle:

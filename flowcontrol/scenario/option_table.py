@@ -105,7 +105,7 @@ def _segment(value: object) -> Value:
 def _duration(low_us: int = 0) -> Callable[[object], Value]:
     def read(value: object) -> Value:
         duration = read_duration_us(value)
-        if duration < low_us or duration % 1000 > 0:
+        if duration < low_us or (duration > 0 and duration % 1000):
             least = "0, or -1 for never" if low_us < 0 else f"{low_us // 1000} ms"
             raise ValueError(
                 f"{show(value)} is out of range: needs whole milliseconds, at least {least}"

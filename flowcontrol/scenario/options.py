@@ -149,8 +149,9 @@ def _read_values(raw: Mapping[Any, Any], problems: list[Problem]) -> dict[str, V
                 Problem(_place(str(key)), f"{str(key)!r} is no option of Flink's network{hint}")
             )
         elif name in given:
+            old = next(alias for alias, new in ALIASES.items() if new == name)
             problems.append(
-                Problem(_place(key), f"{key!r} and {name!r} are one option: state it once")
+                Problem(_place(key), f"{old!r} is the old name of {name!r}: state it once")
             )
         else:
             _read_one(str(key), value, given, problems)
@@ -200,8 +201,12 @@ def _network_buffers(given: Mapping[str, Value], problems: list[Problem]) -> int
     total = _flink_memory(given)
     memory = _int(given, _MIN) if total is None else _clamped_share(given, total, _FRACTION, _MIN)
     if total is not None and memory > total:
-        text = f"{memory} bytes for the network are more than Flink's memory, {total} bytes"
-        problems.append(Problem(_place(_MIN), f"{text}: lower it, or raise {_FLINK}"))
+        stated = _FLINK if _FLINK in given else _PROCESS
+        text = (
+            f"{_int(given, stated)} bytes leave {max(total, 0)} for Flink, of which the network "
+            f"takes at least {memory}: raise it, or lower {_MIN}"
+        )
+        problems.append(Problem(_place(stated), text))
         return None
     if memory < segment:
         text = f"{memory} bytes for the network hold no buffer of {segment} bytes: raise it"

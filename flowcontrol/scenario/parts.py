@@ -37,7 +37,7 @@ class Parts:
     edges : list of (int, EdgeSpec)
         Likewise.
     names : list of str
-        Names of all stages, also of those that could not be read.
+        Names of all stages, also of those that could not be read; empty for one without.
     links : list of (int, str, str)
         Position, sender and receiver of all edges that name both, likewise.
     is_whole : bool
@@ -103,7 +103,9 @@ def _list(mapping: Mapping[Any, Any], key: str) -> Sequence[Any]:
 
 
 def _name(raw: object) -> str:
-    return str(raw.get("name", "")) if isinstance(raw, Mapping) else ""
+    """Return the name of a stage; empty if it has none that an edge could mean."""
+    name = raw.get("name") if isinstance(raw, Mapping) else None
+    return name if isinstance(name, str) else ""
 
 
 def _links(index: int, raw: object) -> Iterator[tuple[int, str, str]]:

@@ -58,7 +58,7 @@ def resolve_edge(
         partitioner=partitioner,
         key_weights=edge.key_weights,
         channel_weights=edge.channel_weights,
-        key=_key(place, edge, partitioner, rows, problems),
+        key=_key(place, edge, partitioner, sender, rows, problems),
         chain=edge.chain,
         partition_type=edge.partition_type,
     )
@@ -94,6 +94,7 @@ def _check_weights(
     if shares is not None and len(shares) != receiver.parallelism:
         text = f"{len(shares)} shares for {receiver.parallelism} subtasks of {receiver.name!r}"
         problems.append(Problem(f"{place}.channel_weights", f"{text}: write one for each"))
+        shares = None
     for key, values in (
         ("channel_weights", shares),
         ("key_weights", None if edge.key_weights is None else tuple(edge.key_weights.values())),
@@ -107,6 +108,7 @@ def _key(
     place: str,
     edge: EdgeSpec,
     partitioner: str,
+    sender: StageSpec,
     rows: Mapping[str, Replayed | None],
     problems: list[Problem],
 ) -> str | None:
@@ -114,6 +116,8 @@ def _key(
     if partitioner != "hash" or edge.key_weights is not None or edge.channel_weights is not None:
         return None
     replayed = rows.get(edge.sender)
+    if replayed is None and sender.input is not None:
+        return None  # the input itself was refused
     if replayed is None:
         text = "exactly one of key_weights and channel_weights (a key needs real rows to read)"
         problems.append(Problem(f"{place}.key_weights", f"is missing: hash needs {text}"))

@@ -57,7 +57,7 @@ def _expand(
         one = _schedule(rates, place, problems)
         return None if one is None else (one,) * parallelism
     if len(rates) != parallelism:
-        text = f"{len(rates)} rates for {parallelism} subtasks: write one for each, or one for all"
+        text = f"{len(rates)} for {parallelism} subtasks: write a rate for each, or one for all"
         problems.append(Problem(place, text))
         return None
     each = [_schedule(rate, f"{place}[{i}]", problems) for i, rate in enumerate(rates)]
@@ -129,9 +129,7 @@ def _check_placement(
     problems: list[Problem],
 ) -> None:
     if len(placement) != stage.parallelism:
-        text = (
-            f"{len(placement)} task managers for {stage.parallelism} subtasks: write one for each"
-        )
+        text = f"{len(placement)} for {stage.parallelism} subtasks: write a task manager for each"
         problems.append(Problem(f"{place}.placement", text))
         return
     for k, manager in enumerate(placement):
@@ -141,8 +139,8 @@ def _check_placement(
     most = max(placement.count(manager) for manager in placement)
     if cluster.slots is not None and most > cluster.slots:
         text = (
-            f"{most} subtasks of {stage.name!r} on one task manager with {cluster.slots} slots, "
-            "each of which takes one: raise cluster.slots or cluster.task_managers"
+            f"{most} subtasks of {stage.name!r} on one task manager, which has {cluster.slots} "
+            "slots for one each: raise cluster.slots or cluster.task_managers"
         )
         problems.append(Problem(f"{place}.placement", text))
 
@@ -152,17 +150,19 @@ def resolve_record_bytes(
 ) -> Mapping[str, int]:
     """Return the record size of each stage of an acyclic job, in bytes.
 
-    A stage's own size counts; else that of what it reads; else, of a source, the default.
+    A stage's own size counts; else that of what it reads; else, of a source, the default. A
+    sink sends nothing, so its inputs may differ; the largest of them stands for it.
     """
+    senders = {edge.sender for edge in edges}
     specs = {stage.name: (index, stage) for index, stage in stages}
     sizes: dict[str, int] = {}
     for name in in_order((edge.sender, edge.receiver) for edge in edges):
         index, stage = specs[name]
         inputs = {edge.sender: sizes[edge.sender] for edge in edges if edge.receiver == name}
         found = set(inputs.values())
-        if stage.record_bytes is None and len(found) > 1:
+        if stage.record_bytes is None and len(found) > 1 and name in senders:
             listed = ", ".join(f"{size} from {sender!r}" for sender, size in inputs.items())
             text = f"is missing, and its inputs differ ({listed} bytes): state the size it sends"
             problems.append(Problem(f"stages[{index}].record_bytes", text))
-        sizes[name] = stage.record_bytes or min(found, default=DEFAULT_RECORD_BYTES)
+        sizes[name] = stage.record_bytes or max(found, default=DEFAULT_RECORD_BYTES)
     return sizes

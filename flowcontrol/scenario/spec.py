@@ -61,6 +61,8 @@ TAG_MARK = "rate="
 
 def _kind_of_rate(value: Any) -> str:
     """Tell a number, a schedule (a list of mappings) and a list per subtask apart."""
+    if isinstance(value, dict):
+        return f"{TAG_MARK}schedule"
     if not isinstance(value, list | tuple):
         return f"{TAG_MARK}number"
     is_schedule = bool(value) and all(isinstance(item, dict | PhaseSpec) for item in value)
@@ -126,8 +128,8 @@ class StageSpec(_Spec):
     )
     service_rate: Rates | None = Field(
         default=None,
-        description="records/s per subtask that the stage can process, written as emit_rate; "
-        "default: it is never the bottleneck",
+        description="records/s per subtask that the stage can process: a number, a schedule "
+        "[{at_s, rate}], or a list with one of either per subtask; default: never the bottleneck",
     )
     record_bytes: f.Bytes | None = Field(
         default=None,

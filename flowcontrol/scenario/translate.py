@@ -58,8 +58,14 @@ def read_part(
 def _problem(model: type[BaseModel], detail: ErrorDetails, at: tuple[Part, ...]) -> Problem:
     """Translate one of pydantic's errors."""
     parts = [part for part in detail["loc"] if not str(part).startswith(TAG_MARK)]
+    if parts and parts[-1] == _KEY_MARK:
+        return Problem(key_path([*at, *parts[:-2]]), _no_key(detail["input"]))
     owner, field = _find(model, parts)
     return Problem(key_path([*at, *parts]), _message(detail, parts, owner, field))
+
+
+def _no_key(value: object) -> str:
+    return f"{show(value)} is a key, but not text: write it in quotes"
 
 
 def _find(model: type[BaseModel], parts: list[Part]) -> tuple[type[BaseModel], FieldInfo | None]:
@@ -86,6 +92,9 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     return next((model for model in found if model is not None), None)
 
 
+_KEY_MARK = "[key]"
+"""How pydantic marks the place of a mapping's key."""
+
 _SHAPES = {
     "list_type": "a list",
     "tuple_type": "a list",
@@ -106,6 +115,8 @@ def _message(
     meaning = field.description if field is not None else ""
     if kind == "scenario":
         return str(detail["ctx"]["message"])
+    if kind == "invalid_key":
+        return _no_key(parts[-1])
     if kind == "extra_forbidden":
         return known(str(parts[-1]), _by_key(owner), "key")
     if kind == "missing":

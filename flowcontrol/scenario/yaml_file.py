@@ -100,6 +100,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise _refusal(path, "file", f"is not text in UTF-8: {error.reason}") from error
     except yaml.YAMLError as error:
         raise _refusal(path, *_yaml_fault(error)) from error
+    except (ValueError, RecursionError) as error:
+        raise _refusal(path, "file", f"is not YAML that can be read: {error}") from error
     if value is None:
         raise _refusal(path, "file", "is empty: write a mapping that begins with schema: 1")
     if not isinstance(value, dict):
