@@ -156,7 +156,11 @@ def _blocked(evidence: Evidence, stage: str, times: frozenset[float]) -> str:
         for name in _upstream(evidence.scenario, stage)
     }
     named = [name for name, share in shares.items() if share > 0.005] or list(shares)
-    figures = join_words([_percent(shares[name]) for name in named[:_MOST_NAMED]])
+    if len(named) > _MOST_NAMED:
+        worst = max(named, key=lambda name: shares[name])
+        figure = _percent(shares[worst])
+        return f"{len(named)} stages before it were blocked, {worst} the most, {figure}"
+    figures = join_words([_percent(shares[name]) for name in named])
     verb = "was" if len(named) == 1 else "were"
     return f"{join_words(named)} {verb} blocked {figures}"
 

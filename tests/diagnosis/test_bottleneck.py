@@ -264,12 +264,15 @@ def test_no_sample_at_all(builder: ModuleType) -> None:
     assert found.detail()["share_of_run"] == 0.0
 
 
-def test_a_job_of_one_stage(builder: ModuleType) -> None:
-    job = builder.scenario("lone", {"source": {}}, [])
-    results = builder.Results(TIMES).stage("source", rate_out=10, **busy(10))
-    assert find_bottleneck(results.tables(), job).sentence == (
-        "No bottleneck: source set the pace at its own rate, 10 records/s on average, and nothing "
-        "was blocked for long."
+def test_more_than_three_blocked_stages_are_counted(builder: ModuleType) -> None:
+    names = ["a", "b", "c", "d", "sink"]
+    edges = ["a->b", "b->c", "c->d", "d->sink"]
+    job = builder.scenario("long", {name: {} for name in names}, edges)
+    results = builder.Results(TIMES).stage("sink", **busy(1000))
+    for index, name in enumerate(names[:-1]):
+        results.stage(name, **busy(10, 900 - 100 * index))
+    assert "while 4 stages before it were blocked, a the most, 90 %;" in (
+        find_bottleneck(results.tables(), job).sentence
     )
 
 

@@ -155,7 +155,7 @@ def test_a_run_that_ended_before_its_first_sample(builder: ModuleType) -> None:
 
 
 def test_one_sample_is_both_windows(builder: ModuleType) -> None:
-    job = builder.scenario("one", {"source": {}}, [])
+    job = builder.scenario("one", {"source": {}, "sink": {}}, ["source->sink"])
     tables = builder.Results([4.0]).stage("source", records_out=40, rate_out=10).tables()
     stage = summarise(tables, job, **RUN)["stages"]["source"]
     assert stage["whole"] == stage["second_half"]
@@ -163,7 +163,7 @@ def test_one_sample_is_both_windows(builder: ModuleType) -> None:
 
 
 def test_uneven_intervals_weigh_by_their_length(builder: ModuleType) -> None:
-    job = builder.scenario("uneven", {"source": {}}, [])
+    job = builder.scenario("uneven", {"source": {}, "sink": {}}, ["source->sink"])
     results = builder.Results([9.0, 10.0]).stage("source", idle_ms_per_s=[1000, 0])
     assert (
         summarise(results.tables(), job, **RUN)["stages"]["source"]["whole"]["idle_ms_per_s"]

@@ -1,0 +1,23 @@
+"""What people look at: the report page, the table and progress on the terminal, the picture.
+
+Nothing is printed on import, and plotly is loaded only when a page is written.
+"""
+
+from __future__ import annotations
+
+from flowcontrol.report.files import write_atomically
+from flowcontrol.report.html import report_page, write_report
+from flowcontrol.report.picture import picture
+from flowcontrol.report.progress import RunProgress
+from flowcontrol.report.terminal import StageTable, print_summary, render_table
+
+__all__ = [
+    "RunProgress",
+    "StageTable",
+    "picture",
+    "print_summary",
+    "render_table",
+    "report_page",
+    "write_atomically",
+    "write_report",
+]

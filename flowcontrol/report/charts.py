@@ -1,0 +1,237 @@
+"""The charts of the report, each from the result tables to a figure with its explanation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flowcontrol.diagnosis.latencies import combine_latencies
+from flowcontrol.report.colours import BLOCKED, BUSY, GREY, IDLE, LIMIT, LineStyle, line_style
+from flowcontrol.report.figures import Chart, area, axis, figure, line, steps
+from flowcontrol.report.rundata import RunData, fullest_edges, left_out, shown_channels
+from flowcontrol.report.series import (
+    Series,
+    capability,
+    edge_capacity,
+    over_interval,
+    summed,
+    thinned,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["all_charts"]
+
+Trace = dict[str, Any]
+
+_PERCENT_AXIS = {"ticksuffix": " %"}
+
+
+def all_charts(run: RunData) -> list[Chart]:
+    """Return the charts of the page in their order."""
+    return [
+        rates_chart(run),
+        channels_chart(run),
+        in_flight_chart(run),
+        pools_chart(run),
+        shares_chart(run),
+        latency_chart(run),
+    ]
+
+
+def rates_chart(run: RunData) -> Chart:
+    """Return what each stage did over time, and what it was able to do."""
+    traces: list[Trace] = []
+    for index, stage in enumerate(run.shown_stages()):
+        style = line_style(index)
+        is_source = not run.scenario.inputs(stage.name)
+        column, verb = ("rate_out", "emits") if is_source else ("rate_in", "takes up")
+        series = over_interval(
+            f"{stage.name} {verb}", summed(run.stage_rows(stage.name), column), column
+        )
+        solid = LineStyle(style.colour, "solid", style.marker)
+        traces.append(steps(series, solid, width=4.5 if is_source else 2.0))
+        able = stage.emit_rate if is_source else stage.service_rate
+        if able is not None:
+            limit = capability(f"{stage.name} could", able, run.until_s)
+            traces.append(_limit(limit, colour=style.colour))
+    return Chart(
+        "rates",
+        "Rates of producer and consumer",
+        "Solid: records per second, the average since the sample before, all subtasks of a stage "
+        "together; sources are drawn thick, so that what follows them stays visible. Dotted: what "
+        "its schedule would allow it; vertical lines are changes of a schedule. A producer below "
+        "its dotted line, at the rate of a consumer that touches its own, is being held back."
+        + left_out(run),
+        figure(traces, [axis("records/s")], until_s=run.until_s, changes=run.changes, row_px=300),
+    )
+
+
+def channels_chart(run: RunData) -> Chart:
+    """Return credit and backlog of the channels."""
+    picked, typical = shown_channels(run)
+    traces: list[Trace] = []
+    for row, column in enumerate(("credit", "backlog")):
+        for index, (name, rows) in enumerate(picked):
+            x, y = thinned(rows, column)
+            traces.append(line(Series(name, x, y), line_style(index), row=row, showlegend=row == 0))
+        if typical:
+            median = Series(
+                "median of all", *thinned(summed(run.channels, column, "median"), column)
+            )
+            style = LineStyle(GREY, "dash", "circle")
+            traces.append(line(median, style, row=row, showlegend=row == 0))
+    note = (
+        f" Of the {typical:,} channels the {len(picked)} with the largest backlog are drawn, and "
+        "the median of all of them."
+        if typical
+        else ""
+    )
+    return Chart(
+        "channels",
+        "Credit and backlog per channel",
+        "Credit: buffers that the sender may still send. Backlog: buffers that wait at the sender. "
+        "Credit at 0 while the backlog stands means that the receiver has no buffer free: this is "
+        "back pressure at work. A local channel has no credits and shows 0." + note,
+        figure(traces, [axis("credit (buffers)"), axis("backlog (buffers)")],
+               until_s=run.until_s, changes=run.changes, row_px=190),
+    )  # fmt: skip
+
+
+def in_flight_chart(run: RunData) -> Chart:
+    """Return what is in flight on each edge, in buffers and in records."""
+    rows = run.channels.assign(in_flight=run.channels["released"] - run.channels["consumed"])
+    traces: list[Trace] = []
+    edges = fullest_edges(run)
+    for index, edge in enumerate(edges):
+        of_edge = rows[rows["edge"] == edge.name]
+        style = line_style(index)
+        for row, column in enumerate(("in_flight", "in_flight_records")):
+            series = Series(edge.name, *thinned(summed(of_edge, column), column))
+            traces.append(line(series, style, row=row, showlegend=row == 0))
+        room = edge_capacity(edge, run.channels, run.stages, run.scenario)
+        if room is not None:
+            limit = Series(f"{edge.name} can hold", [0.0, run.until_s], [room, room])
+            traces.append(_limit(limit, colour=style.colour))
+    left = len(run.scenario.edges) - len(edges)
+    return Chart(
+        "in-flight",
+        "In flight between the stages",
+        "What a stage has emitted and the next one has not taken up, all channels of an edge "
+        "together. Above: buffers released by the sender and not yet recycled by the receiver; "
+        "dotted: how many the pools at both ends can hold, overdraft not counted. Below: records. "
+        "In flight at its limit adds delay and nothing else."
+        + (f" The {len(edges)} fullest edges are drawn, {left} are left out." if left else ""),
+        figure(traces, [axis("buffers"), axis("records")],
+               until_s=run.until_s, changes=run.changes, row_px=190),
+    )  # fmt: skip
+
+
+def pools_chart(run: RunData) -> Chart:
+    """Return the usage of input and output pools."""
+    traces: list[Trace] = []
+    full = Series("full", [0.0, run.until_s], [100.0, 100.0])
+    for index, stage in enumerate(run.shown_stages()):
+        sides = (
+            (0, "in_pool_usage", run.scenario.inputs(stage.name)),
+            (1, "out_pool_usage", run.scenario.outputs(stage.name)),
+        )
+        is_named = False
+        for row, column, edges in sides:
+            if not edges:
+                continue
+            frame = summed(run.stage_rows(stage.name), column, "mean")
+            x, y = thinned(frame, column)
+            percents = Series(stage.name, x, [100 * value for value in y])
+            traces.append(line(percents, line_style(index), row=row, showlegend=not is_named))
+            is_named = True
+    traces += [_limit(full, row=row, showlegend=row == 0) for row in (0, 1)]
+    return Chart(
+        "pools",
+        "Pool usage",
+        "Share of a stage's buffers in use, the mean of its subtasks. Output full and the next "
+        "stage's input empty: the exchange between them is the limit. Input full and output empty: "
+        "this stage is the limit. Both full: it is held up from further down. Output above 100 % "
+        "is overdraft."
+        + left_out(run),
+        figure(traces, [axis(name, **_PERCENT_AXIS) for name in ("input pools", "output pools")],
+               until_s=run.until_s, changes=run.changes, row_px=190),
+    )  # fmt: skip
+
+
+def shares_chart(run: RunData) -> Chart:
+    """Return how each stage spent its time."""
+    stages = run.shown_stages()
+    layers = (
+        ("busy", "busy_ms_per_s", BUSY, ""),
+        ("blocked", "backpressured_ms_per_s", BLOCKED, "/"),
+        ("idle", "idle_ms_per_s", IDLE, ""),
+    )
+    traces: list[Trace] = []
+    for row, stage in enumerate(stages):
+        rows = run.stage_rows(stage.name)
+        for name, column, colour, pattern in layers:
+            series = over_interval(name, summed(rows, column, "mean"), column, 0.1)
+            traces.append(area(series, colour, pattern, row=row, showlegend=row == 0))
+    axes = [axis("", range=[0, 100], nticks=3, **_PERCENT_AXIS) for _ in stages]
+    return Chart(
+        "shares",
+        "How each stage spent its time",
+        "Busy: processing, or waiting for an external system. Blocked (hatched): no output buffer "
+        "to write to. Idle: nothing to process, or a source waiting for its own rate. The limit is "
+        "the first stage that is busy and not blocked after one that is blocked. Each share is the "
+        "mean of the stage's subtasks since the sample before." + left_out(run),
+        figure(
+            traces,
+            axes,
+            until_s=run.until_s,
+            changes=run.changes,
+            row_px=128,
+            captions=[stage.name for stage in stages],
+        ),
+    )
+
+
+def latency_chart(run: RunData) -> Chart:
+    """Return the percentiles of latency at each sink."""
+    sinks = [
+        s.name for s in run.shown_stages() if not run.latency[run.latency["stage"] == s.name].empty
+    ]
+    percentiles = (("p50_ms", "solid"), ("p90_ms", "dash"), ("p99_ms", "dot"))
+    traces: list[Trace] = []
+    for index, sink in enumerate(sinks):
+        frame = _latency_by_sample(run.latency[run.latency["stage"] == sink])
+        for column, dash in percentiles:
+            prefix = f"{sink} " if len(sinks) > 1 else ""
+            series = over_interval(prefix + column.removesuffix("_ms"), frame, column)
+            own = line_style(index if len(sinks) > 1 else len(traces))
+            traces.append(steps(series, LineStyle(own.colour, dash, own.marker)))
+    return Chart(
+        "latency",
+        "Latency",
+        "Time from a record's emission at its source to the start of its processing at the sink. "
+        "p50: half of the records since the sample before took at most this; p90 and p99: nine "
+        "tenths, and all but a hundredth. Several subtasks are combined so that a percentile is "
+        "never shown too low." + left_out(run),
+        figure(
+            traces, [axis("latency (ms)")], until_s=run.until_s, changes=run.changes, row_px=240
+        ),
+    )
+
+
+def _latency_by_sample(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per sample with the percentiles of all subtasks of a sink."""
+    import pandas as pd
+
+    samples = [
+        {"t_s": t_s, "interval_s": part["interval_s"].iloc[0]} | (combine_latencies(part) or {})
+        for t_s, part in rows.groupby("t_s")
+    ]
+    return pd.DataFrame(samples)
+
+
+def _limit(series: Series, *, colour: str = LIMIT, row: int = 0, **more: Any) -> dict[str, Any]:
+    """Return a dotted line of what is possible."""
+    style = LineStyle(colour, "dot", "circle")
+    trace = line(series, style, row=row, mode="lines", **more)
+    return trace | {"line": {"color": colour, "dash": "dot", "width": 1.5, "shape": "hv"}}

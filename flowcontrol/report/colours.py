@@ -1,0 +1,79 @@
+"""Colours, dashes and markers of every drawing, so that no two lines differ by colour alone.
+
+The colours are the palette of Okabe and Ito, which people with any common colour blindness can
+tell apart. Its yellow is left out: it cannot be read on white.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from flowcontrol.diagnosis.pressure import Pressure
+
+__all__ = [
+    "BLOCKED",
+    "BUSY",
+    "GREY",
+    "IDLE",
+    "LIMIT",
+    "PRESSURE_COLOURS",
+    "LineStyle",
+    "line_style",
+]
+
+BLUE: Final = "#0072B2"
+VERMILLION: Final = "#D55E00"
+GREEN: Final = "#009E73"
+ORANGE: Final = "#E69F00"
+PURPLE: Final = "#CC79A7"
+SKY: Final = "#56B4E9"
+GREY: Final = "#8a8f98"
+"""For what is not a series: reference lines and typical values. Readable on white and on dark."""
+
+PALETTE: Final = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY)
+DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash")
+MARKERS: Final = ("circle", "square", "diamond", "triangle-up", "x", "cross", "star")
+
+PRESSURE_COLOURS: Final = {
+    Pressure.OK: GREEN,
+    Pressure.LOW: ORANGE,
+    Pressure.HIGH: VERMILLION,
+}
+"""Fill of a stage in the job graph. All three carry dark text; the status is written out too."""
+
+BUSY: Final = BLUE
+IDLE: Final = "#c3c8cf"
+BLOCKED: Final = VERMILLION
+LIMIT: Final = GREY
+
+
+@dataclass(frozen=True)
+class LineStyle:
+    """How one series is drawn.
+
+    Attributes
+    ----------
+    colour : str
+        As ``#rrggbb``.
+    dash : str
+        Plotly's name of a dash.
+    marker : str
+        Plotly's name of a marker symbol.
+    """
+
+    colour: str
+    dash: str
+    marker: str
+
+
+def line_style(index: int) -> LineStyle:
+    """Return the style of a drawing's series number ``index``, from 0.
+
+    Colour, dash and marker run with different periods, so that the first 210 series differ.
+    """
+    return LineStyle(
+        PALETTE[index % len(PALETTE)],
+        DASHES[index % len(DASHES)],
+        MARKERS[index % len(MARKERS)],
+    )

@@ -1,0 +1,226 @@
+"""Plotly figures as plain dicts: traces, axes and the layout that all charts share.
+
+Plain dicts because the page needs nothing else, and plotly takes a second to import. The page's
+script adds what depends on its theme: colours of text and grid, and a transparent background.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from flowcontrol.report.colours import GREY, LineStyle
+from flowcontrol.report.series import Series
+
+__all__ = ["Chart", "Figure", "area", "axis", "figure", "line", "phase_lines", "rows", "steps"]
+
+Figure = dict[str, Any]
+
+_MOST_MARKERS = 60
+"""Samples up to which each one gets a marker; more would make a smear."""
+
+_GAP = 0.14
+"""Space above a plot, as a share of its height with that space."""
+
+_CAPTION_PX = 34
+"""The same in pixels where a line of text stands in it."""
+
+_BASE_PX = 118
+"""Height of a chart without its plots: legend, title of the time axis, margins."""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One chart of the page.
+
+    Attributes
+    ----------
+    id : str
+        Of its element; letters and hyphens.
+    title : str
+        Above it.
+    explanation : str
+        Plain text under it: how to read it, and what was left out.
+    figure : dict
+        ``data`` and ``layout`` for plotly; empty data when there is nothing to draw.
+    """
+
+    id: str
+    title: str
+    explanation: str
+    figure: Figure
+
+
+def steps(series: Series, style: LineStyle, *, width: float = 2.0) -> dict[str, Any]:
+    """Return a trace of a figure that covers intervals: it rises where the interval starts."""
+    stroke = {"color": style.colour, "dash": style.dash, "width": width, "shape": "vh"}
+    return line(series, style) | {"line": stroke, "mode": "lines"}
+
+
+def line(series: Series, style: LineStyle, *, row: int = 0, **more: Any) -> dict[str, Any]:
+    """Return a trace of a level, drawn from sample to sample.
+
+    Parameters
+    ----------
+    series : Series
+        The points.
+    style : LineStyle
+        Colour, dash and marker.
+    row : int, default 0
+        Which of the plots above each other it belongs to, from the top.
+    **more : Any
+        Further keys of the trace; they win.
+    """
+    has_markers = 0 < len(series.x) <= _MOST_MARKERS
+    trace = {
+        "type": "scatter",
+        "name": escape(series.name, quote=False),
+        "x": series.x,
+        "y": series.y,
+        "mode": "lines+markers" if has_markers else "lines",
+        "line": {"color": style.colour, "dash": style.dash, "width": 2},
+        "marker": {"color": style.colour, "symbol": style.marker, "size": 6},
+        "legendgroup": series.name,
+    }
+    return trace | _axes(row) | more
+
+
+def area(series: Series, colour: str, pattern: str, *, row: int, **more: Any) -> dict[str, Any]:
+    """Return one layer of a stack that fills up to 100 %; ``pattern`` is plotly's hatch."""
+    return (
+        {
+            "type": "scatter",
+            "name": escape(series.name, quote=False),
+            "x": series.x,
+            "y": series.y,
+            "mode": "lines",
+            "line": {"width": 0.6, "color": colour, "shape": "vh"},
+            "fillcolor": colour,
+            "fillpattern": {"shape": pattern, "fgcolor": "#ffffff", "bgcolor": colour, "size": 7},
+            "stackgroup": f"row{row}",
+            "legendgroup": series.name,
+        }
+        | _axes(row)
+        | more
+    )
+
+
+def axis(title: str, **more: Any) -> dict[str, Any]:
+    """Return an axis of values that starts at 0; the title names the unit."""
+    return {
+        "title": {"text": title, "standoff": 8},
+        "rangemode": "tozero",
+        "automargin": True,
+        **more,
+    }
+
+
+def figure(
+    traces: list[dict[str, Any]],
+    axes: Sequence[dict[str, Any]],
+    *,
+    until_s: float,
+    changes: Sequence[float] = (),
+    row_px: int = 240,
+    captions: Sequence[str] = (),
+) -> Figure:
+    """Return a figure of one or more plots above each other that share the time axis.
+
+    Parameters
+    ----------
+    traces : list of dict
+        From :func:`steps`, :func:`line` and :func:`area`.
+    axes : sequence of dict
+        The value axis of each plot, from the top.
+    until_s : float, s
+        End of the time axis.
+    changes : sequence of float, s
+        Times marked by a vertical line through all plots.
+    row_px : int, default 240
+        Height of one plot, the space under it included.
+    captions : sequence of str
+        A line of text above each plot, which then has more space for it; none by default.
+
+    Returns
+    -------
+    dict
+        ``data`` and ``layout``.
+    """
+    height = row_px * len(axes)
+    legend_y = 1 + (_CAPTION_PX - 8 if captions else 4) / height
+    layout: dict[str, Any] = {
+        "height": _BASE_PX + height,
+        "margin": {"l": 62, "r": 14, "t": 10, "b": 52},
+        "hovermode": "x unified",
+        "legend": {"orientation": "h", "x": 0, "y": legend_y, "yanchor": "bottom"},
+        "shapes": phase_lines(changes),
+        "annotations": [],
+        "xaxis": {
+            "title": {"text": "emulated time (s)", "standoff": 8},
+            "range": [0, until_s],
+            "anchor": "y" if len(axes) == 1 else f"y{len(axes)}",
+        },
+    }
+    domains = rows(len(axes), _CAPTION_PX / row_px if captions else _GAP)
+    for row, (domain, value_axis) in enumerate(zip(domains, axes, strict=True)):
+        layout["yaxis" if row == 0 else f"yaxis{row + 1}"] = {**value_axis, "domain": list(domain)}
+    for caption, (_, top) in zip(captions, domains, strict=False):
+        layout["annotations"].append(_caption(caption, top))
+    return {"data": traces, "layout": layout}
+
+
+def rows(count: int, gap: float) -> list[tuple[float, float]]:
+    """Return the share of the height for each of some plots above each other, top first.
+
+    Parameters
+    ----------
+    count : int
+        Plots, at least 1.
+    gap : float
+        Space *above* each plot but the first, as a share of a plot with its space.
+
+    Returns
+    -------
+    list of (float, float)
+        Lower and upper end, of a height that runs from 0 at the bottom to 1.
+    """
+    unit = 1 / (count - gap)
+    tops = [1 - row * unit for row in range(count)]
+    return [(max(0.0, top - (1 - gap) * unit), top) for top in tops]
+
+
+def phase_lines(changes: Sequence[float]) -> list[dict[str, Any]]:
+    """Return a thin vertical line for each change of phase."""
+    return [
+        {
+            "type": "line",
+            "xref": "x",
+            "yref": "paper",
+            "x0": at,
+            "x1": at,
+            "y0": 0,
+            "y1": 1,
+            "line": {"color": GREY, "width": 1, "dash": "dot"},
+        }
+        for at in changes
+    ]
+
+
+def _caption(content: str, top: float) -> dict[str, Any]:
+    """Return a line of text above a plot whose upper end is at ``top``."""
+    return {
+        "text": escape(content, quote=False),
+        "xref": "paper",
+        "yref": "paper",
+        "x": 0,
+        "y": top,
+        "xanchor": "left",
+        "yanchor": "bottom",
+        "showarrow": False,
+    }
+
+
+def _axes(row: int) -> dict[str, str]:
+    return {"xaxis": "x", "yaxis": "y" if row == 0 else f"y{row + 1}"}

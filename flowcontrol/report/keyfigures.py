@@ -1,0 +1,105 @@
+"""The few figures of a run that a reader wants first, and the line that says what was run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from flowcontrol.diagnosis.wording import seconds
+from flowcontrol.report.numbers import bytes_text, milliseconds, number, percent, rate
+
+if TYPE_CHECKING:
+    from flowcontrol.scenario import Scenario
+
+__all__ = ["KeyFigure", "key_figures", "run_line"]
+
+_CLOCKS = {"live": "Structured Streaming, live", "virtual": "virtual clock"}
+
+
+@dataclass(frozen=True)
+class KeyFigure:
+    """One figure with its label, its unit in the value, and a second line under it."""
+
+    label: str
+    value: str
+    note: str
+
+
+def run_line(summary: Mapping[str, Any], scenario: Scenario) -> str:
+    """Return what was run, in one line; a run that ended early says so."""
+    emulated = seconds(summary["emulated_s"])
+    is_whole = summary["emulated_s"] >= scenario.duration_s * 0.999
+    length = f"{emulated} s emulated" if is_whole else (
+        f"ended early, {emulated} of {seconds(scenario.duration_s)} s emulated"
+    )  # fmt: skip
+    return " · ".join(
+        [
+            _CLOCKS.get(summary["clock"], summary["clock"]),
+            f"{length} in {seconds(summary['wall_s'])} s",
+            f"{summary['rounds']:,} rounds of {milliseconds(summary['round_ms'])}",
+        ]
+    )
+
+
+def key_figures(summary: Mapping[str, Any], scenario: Scenario) -> list[KeyFigure]:
+    """Return the figures of a run that come first.
+
+    Parameters
+    ----------
+    summary : mapping
+        From :func:`flowcontrol.diagnosis.summarise`.
+    scenario : Scenario
+        What was run.
+
+    Returns
+    -------
+    list of KeyFigure
+        Emitted, taken up, blocked, in flight, latency; the last one only if it was measured.
+    """
+    stages = {name: stage["whole"] for name, stage in summary["stages"].items()}
+    sources = [stage.name for stage in scenario.stages if not scenario.inputs(stage.name)]
+    sinks = [stage.name for stage in scenario.stages if not scenario.outputs(stage.name)]
+    figures = [
+        KeyFigure(
+            "Producers emitted",
+            rate(sum(stages[name]["rate_out"] for name in sources)),
+            f"{number(sum(stages[name]['records_out'] for name in sources))} records in all",
+        ),
+        KeyFigure(
+            "Consumers took up",
+            rate(sum(stages[name]["rate_in"] for name in sinks)),
+            f"{number(sum(stages[name]['records_in'] for name in sinks))} records in all",
+        ),
+        _blocked(stages),
+        _in_flight(summary),
+    ]
+    latencies = [stages[name]["latency"] for name in sinks if stages[name]["latency"]]
+    return figures + ([_latency(latencies)] if latencies else [])
+
+
+def _blocked(stages: Mapping[str, Mapping[str, Any]]) -> KeyFigure:
+    """Return the largest share of time for which anything was blocked."""
+    key = "worst_backpressured_ms_per_s"
+    worst = max(stages, key=lambda name: stages[name][key])
+    share = stages[worst][key] / 1000
+    note = worst if share > 0 else "nothing was blocked"
+    return KeyFigure("Most blocked", f"{percent(share)} of the time", note)
+
+
+def _in_flight(summary: Mapping[str, Any]) -> KeyFigure:
+    """Return what was in flight between all stages."""
+    edges = [edge["whole"] for edge in summary["edges"].values()]
+    records = sum(edge["in_flight_records"] for edge in edges)
+    size = sum(edge["in_flight_bytes"] for edge in edges)
+    return KeyFigure(
+        "In flight", f"{number(records)} records", f"{bytes_text(size)}, mean over the run"
+    )
+
+
+def _latency(latencies: list[Mapping[str, Any]]) -> KeyFigure:
+    """Return the latency of the slowest sink."""
+    worst = max(latencies, key=lambda latency: float(latency["p50_ms"]))
+    median, high = (milliseconds(worst[key]) for key in ("p50_ms", "p99_ms"))
+    sink = "" if len(latencies) == 1 else " at the slowest sink"
+    return KeyFigure("Latency", f"{median} median", f"p99 {high}{sink}")

@@ -1,0 +1,40 @@
+"""Numbers as people read them: thousands separated, no digit that means nothing."""
+
+from __future__ import annotations
+
+__all__ = ["bytes_text", "milliseconds", "number", "percent", "rate"]
+
+_BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def number(value: float) -> str:
+    """Return a number with about three digits that matter: ``6,000``, ``12.5``, ``0.25``."""
+    size = abs(value)
+    decimals = 0 if size >= 100 or value == int(value) else 1 if size >= 10 else 2
+    return f"{value:,.{decimals}f}"
+
+
+def rate(records_per_s: float) -> str:
+    """Return a rate with its unit: ``6,000 records/s``."""
+    return f"{number(records_per_s)} records/s"
+
+
+def percent(ratio: float) -> str:
+    """Return a ratio in per cent: ``47 %``; between 0 and 1 % with a decimal."""
+    decimals = 1 if 0 < abs(ratio) < 0.01 else 0
+    return f"{100 * ratio:.{decimals}f} %"
+
+
+def milliseconds(value: float) -> str:
+    """Return a time with its unit: ``196 ms``, from a second on ``4.51 s``."""
+    return f"{number(value / 1000)} s" if value >= 1000 else f"{number(value)} ms"
+
+
+def bytes_text(value: float) -> str:
+    """Return a size with a binary unit: ``320 KiB``."""
+    size = float(value)
+    for unit in _BYTE_UNITS:
+        if size < 1024 or unit == _BYTE_UNITS[-1]:
+            break
+        size /= 1024
+    return f"{number(size)} {unit}"

@@ -1,0 +1,36 @@
+"use strict";
+(function () {
+  const figures = JSON.parse(document.getElementById("figures").textContent);
+  const config = { responsive: true, displayModeBar: false };
+
+  function themed(layout) {
+    const style = getComputedStyle(document.body);
+    const colour = (name) => style.getPropertyValue(name).trim();
+    const title = { font: { size: 13 } };
+    const axis = {
+      gridcolor: colour("--grid"), linecolor: colour("--line"),
+      zerolinecolor: colour("--line"), tickcolor: colour("--line"),
+    };
+    const result = Object.assign({}, layout, {
+      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+      font: { color: colour("--ink"), size: 13, family: style.fontFamily },
+      hoverlabel: { bgcolor: colour("--card"), bordercolor: colour("--line"), font: { color: colour("--ink") } },
+    });
+    for (const key of Object.keys(layout)) {
+      if (/^[xy]axis/.test(key)) {
+        result[key] = Object.assign({}, axis, layout[key]);
+        result[key].title = Object.assign({}, layout[key].title, title);
+      }
+    }
+    return result;
+  }
+
+  function draw() {
+    for (const [id, figure] of Object.entries(figures)) {
+      Plotly.react(document.getElementById(id), figure.data, themed(figure.layout), config);
+    }
+  }
+
+  draw();
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+})();

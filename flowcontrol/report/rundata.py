@@ -1,0 +1,128 @@
+"""What the charts draw from, and which part of a large job they draw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flowcontrol.diagnosis.frames import end_of, mean_over_time, result_frame
+from flowcontrol.report.series import phase_changes
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+    from flowcontrol.scenario import Edge, Scenario, Stage
+
+__all__ = ["MOST_CHANNELS", "MOST_STAGES", "RunData", "fullest_edges", "left_out", "shown_channels"]
+
+MOST_STAGES = 8
+"""Stages, or edges, drawn in one chart; of a larger job those that tell most are picked."""
+
+MOST_CHANNELS = 8
+"""Channels drawn in one chart; of a larger job the fullest, and the typical one."""
+
+_FULLEST = 5
+_MOST_CHANGES = 40
+
+
+@dataclass(frozen=True)
+class RunData:
+    """Everything that the charts draw from.
+
+    Attributes
+    ----------
+    stages, channels, latency : pandas.DataFrame
+        The result tables with ``interval_s``.
+    scenario : Scenario
+        What was run.
+    until_s : float, s
+        Time of the last sample.
+    bottleneck : str or None
+        Stage that limited, which is always drawn.
+    """
+
+    stages: pd.DataFrame
+    channels: pd.DataFrame
+    latency: pd.DataFrame
+    scenario: Scenario
+    until_s: float
+    bottleneck: str | None = None
+
+    @classmethod
+    def of(
+        cls, tables: Mapping[str, pa.Table], scenario: Scenario, bottleneck: str | None = None
+    ) -> RunData:
+        """Return the data of a run from its result tables."""
+        return cls(
+            result_frame(tables, "stages"),
+            result_frame(tables, "channels"),
+            result_frame(tables, "latency"),
+            scenario,
+            end_of(tables),
+            bottleneck,
+        )
+
+    @property
+    def changes(self) -> list[float]:
+        """Times of the changes of phase; none when there are too many to tell apart."""
+        changes = phase_changes(self.scenario, self.until_s)
+        return changes if len(changes) <= _MOST_CHANGES else []
+
+    def shown_stages(self) -> list[Stage]:
+        """Return the stages to draw, in order: all, or the ends, the limit and the most blocked."""
+        order = list(self.scenario.topological())
+        if len(order) <= MOST_STAGES:
+            return order
+        blocked = {
+            str(stage): mean_over_time(rows, "backpressured_ms_per_s")
+            for stage, rows in self.stages.groupby("stage")
+        }
+
+        def interest(stage: Stage) -> tuple[bool, bool, float]:
+            inputs, outputs = self.scenario.inputs(stage.name), self.scenario.outputs(stage.name)
+            is_end = not inputs or not outputs
+            return stage.name == self.bottleneck, is_end, blocked.get(stage.name, 0.0)
+
+        chosen = sorted(order, key=interest, reverse=True)[:MOST_STAGES]
+        return [stage for stage in order if stage in chosen]
+
+    def stage_rows(self, stage: str) -> pd.DataFrame:
+        """Return the samples of one stage."""
+        return self.stages[self.stages["stage"] == stage]
+
+
+def shown_channels(run: RunData) -> tuple[list[tuple[str, pd.DataFrame]], int]:
+    """Return the channels to draw, and how many there are when not all of them are drawn."""
+    owner = ["edge", "sender", "receiver"]
+    parts = [
+        (f"{edge} [{sender} to {receiver}]", rows)
+        for (edge, sender, receiver), rows in run.channels.groupby(owner, sort=False)
+    ]
+    if len(parts) <= MOST_CHANNELS:
+        return parts, 0
+    fullest = sorted(parts, key=lambda part: -mean_over_time(part[1], "backlog"))
+    return fullest[:_FULLEST], len(parts)
+
+
+def fullest_edges(run: RunData) -> list[Edge]:
+    """Return the edges to draw, in order: all, or those with most in flight."""
+    edges = list(run.scenario.edges)
+    if len(edges) <= MOST_STAGES:
+        return edges
+    held = run.channels.groupby("edge")["in_flight_records"].sum().to_dict()
+    fullest = sorted(edges, key=lambda edge: -held.get(edge.name, 0))[:MOST_STAGES]
+    return [edge for edge in edges if edge in fullest]
+
+
+def left_out(run: RunData) -> str:
+    """Return a sentence on the stages that are not drawn."""
+    shown: Sequence[Stage] = run.shown_stages()
+    left = len(run.scenario.stages) - len(shown)
+    if not left:
+        return ""
+    return (
+        f" Of the {len(run.scenario.stages)} stages {len(shown)} are drawn: sources, sinks, the "
+        "bottleneck, and the most blocked."
+    )

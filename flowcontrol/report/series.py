@@ -1,0 +1,195 @@
+"""What the drawings show, as plain lists of numbers: one place for sums, means and steps.
+
+A figure that covers an interval is drawn over that whole interval: its series starts at 0 with
+the first value, and is meant to be drawn as steps that rise at the *start* of an interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from flowcontrol.scenario import Edge, Scenario
+    from flowcontrol.scenario.schedule import Schedule
+
+__all__ = [
+    "MAX_POINTS",
+    "Series",
+    "capability",
+    "edge_capacity",
+    "is_remote",
+    "over_interval",
+    "phase_changes",
+    "summed",
+    "thinned",
+]
+
+MAX_POINTS = 600
+"""Samples drawn of one series; longer ones are averaged over groups of neighbours."""
+
+_US_PER_S = 1_000_000
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line of a drawing.
+
+    Attributes
+    ----------
+    name : str
+        For the legend.
+    x : list of float, s
+        Emulated time.
+    y : list of float
+        As many values.
+    """
+
+    name: str
+    x: list[float]
+    y: list[float]
+
+
+def thinned(frame: pd.DataFrame, column: str) -> tuple[list[float], list[float]]:
+    """Return times and values of a column, at most :data:`MAX_POINTS` of them.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        One row per sample, in order, with ``t_s`` and ``interval_s``.
+    column : str
+        A column of numbers.
+
+    Returns
+    -------
+    tuple of (list of float, list of float)
+        Times in seconds, and values; of a long run each the mean of a group of neighbours,
+        weighted by their intervals, at the time of the group's last sample.
+    """
+    times, values = frame["t_s"].tolist(), frame[column].astype("float64").tolist()
+    size = -(-len(times) // MAX_POINTS)
+    if size <= 1:
+        return times, values
+    lengths = frame["interval_s"].tolist()
+    starts = range(0, len(times), size)
+    return (
+        [times[min(start + size, len(times)) - 1] for start in starts],
+        [_mean(values[s : s + size], lengths[s : s + size]) for s in starts],
+    )
+
+
+def _mean(values: Sequence[float], weights: Sequence[float]) -> float:
+    """Return the weighted mean; the plain one when the weights are all 0."""
+    total = sum(weights)
+    if total <= 0:
+        return sum(values) / len(values)
+    return sum(v * w for v, w in zip(values, weights, strict=True)) / total
+
+
+def summed(rows: pd.DataFrame, column: str, how: str = "sum") -> pd.DataFrame:
+    """Return a row per sample: a column over subtasks or channels, and the interval's length.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        Rows of a result table with ``interval_s``.
+    column : str
+        A column of numbers.
+    how : {"sum", "mean", "max", "min", "median"}, default "sum"
+        How the rows of one sample become one.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``t_s``, ``interval_s`` and ``column``, ordered by time.
+    """
+    grouped = rows.groupby("t_s")
+    frame = grouped[[column]].agg(how)
+    frame["interval_s"] = grouped["interval_s"].first()
+    return frame.reset_index()
+
+
+def over_interval(name: str, frame: pd.DataFrame, column: str, factor: float = 1.0) -> Series:
+    """Return the series of a figure that covers intervals, from time 0 on."""
+    x, y = thinned(frame, column)
+    y = [value * factor for value in y]
+    return Series(name, [0.0, *x], [*y[:1], *y]) if x else Series(name, [], [])
+
+
+def capability(name: str, schedules: Iterable[Schedule], until_s: float) -> Series:
+    """Return what a stage is able to do over time: the sum of its subtasks' schedules.
+
+    Parameters
+    ----------
+    name : str
+        For the legend.
+    schedules : iterable of Schedule
+        One per subtask.
+    until_s : float, s
+        Where the line ends; phases beyond are left out. At 0 there is no line.
+
+    Returns
+    -------
+    Series
+        Corners of a line that keeps its value until the next one, records/s.
+    """
+    subtasks = list(schedules)
+    starts = {phase.at_us for schedule in subtasks for phase in schedule.phases}
+    times = sorted(start for start in starts | {0} if start < until_s * _US_PER_S)
+    rates = [float(sum(schedule.rate_at(at) for schedule in subtasks)) for at in times]
+    corners = [at / _US_PER_S for at in times]
+    return Series(name, [*corners, until_s], [*rates, rates[-1]]) if times else Series(name, [], [])
+
+
+def phase_changes(scenario: Scenario, until_s: float) -> list[float]:
+    """Return the times, in seconds, at which any subtask's rate changes before ``until_s``."""
+    changes = {
+        change / _US_PER_S
+        for stage in scenario.stages
+        for schedule in (*(stage.emit_rate or ()), *(stage.service_rate or ()))
+        for change in schedule.changes()
+    }
+    return sorted(change for change in changes if 0 < change < until_s)
+
+
+def is_remote(edge: Edge, sender: int, receiver: int, scenario: Scenario) -> bool:
+    """Return whether a channel crosses task managers, and so has credits and exclusive buffers."""
+    at_sender = scenario.stage(edge.sender).placement[sender]
+    return at_sender != scenario.stage(edge.receiver).placement[receiver]
+
+
+def edge_capacity(
+    edge: Edge, channels: pd.DataFrame, stages: pd.DataFrame, scenario: Scenario
+) -> float | None:
+    """Return how many buffers an edge can hold in flight with its pools full.
+
+    Parameters
+    ----------
+    edge : Edge
+        The edge.
+    channels, stages : pandas.DataFrame
+        The result tables, from which the channels and the size of the output pools are taken.
+    scenario : Scenario
+        What was run.
+
+    Returns
+    -------
+    float or None
+        Output pools, exclusive buffers of the remote channels and floating buffers of their
+        gates; overdraft is not counted. None where a pool is shared with another edge, or where
+        nothing was sampled: then no single figure belongs to the edge.
+    """
+    shared = len(scenario.outputs(edge.sender)) > 1 or len(scenario.inputs(edge.receiver)) > 1
+    rows = channels[channels["edge"] == edge.name]
+    pools = stages[stages["stage"] == edge.sender]
+    if shared or rows.empty or pools.empty:
+        return None
+    pairs = set(zip(rows["sender"].tolist(), rows["receiver"].tolist(), strict=True))
+    remote = [pair for pair in pairs if is_remote(edge, *pair, scenario)]
+    gates = {receiver for _, receiver in remote}
+    size = float(pools[pools["t_s"] == pools["t_s"].max()]["output_pool_size"].sum())
+    exclusive = scenario.options.exclusive_buffers * len(remote)
+    return size + exclusive + scenario.options.floating_buffers * len(gates)

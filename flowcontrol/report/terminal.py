@@ -1,0 +1,156 @@
+"""The table and the sentence at the end of a run, on a terminal of any width.
+
+The table takes the columns that the console has room for, the most telling first; a number is
+never wrapped, a long stage name is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from flowcontrol.report.numbers import milliseconds, number, percent
+
+__all__ = ["StageTable", "print_summary", "render_table"]
+
+_STYLES = {"OK": "green", "LOW": "yellow", "HIGH": "bold red"}
+_LEAST_NAME = 12
+"""Letters of a stage's name that a narrow table leaves room for before it drops a column."""
+
+_BETWEEN = 2
+"""Spaces between two columns."""
+
+
+@dataclass(frozen=True)
+class _Column:
+    """One column: its head, how telling it is (1 the most), and the cell of a stage."""
+
+    head: str
+    rank: int
+    cell: Callable[[Mapping[str, Any]], str]
+
+
+def _share(key: str) -> Callable[[Mapping[str, Any]], str]:
+    return lambda stage: percent(stage["whole"][key] / 1000)
+
+
+def _usage(key: str) -> Callable[[Mapping[str, Any]], str]:
+    return lambda stage: percent(stage["whole"][key])
+
+
+def _figure(key: str) -> Callable[[Mapping[str, Any]], str]:
+    return lambda stage: number(stage["whole"][key])
+
+
+def _latency(key: str) -> Callable[[Mapping[str, Any]], str]:
+    def cell(stage: Mapping[str, Any]) -> str:
+        latency = stage["whole"]["latency"]
+        return milliseconds(latency[key]) if latency else ""
+
+    return cell
+
+
+_COLUMNS = (
+    _Column("Pressure", 1, lambda stage: str(stage["pressure"])),
+    _Column("Subtasks", 10, lambda stage: number(stage["parallelism"])),
+    _Column("In rec/s", 2, _figure("rate_in")),
+    _Column("Out rec/s", 3, _figure("rate_out")),
+    _Column("Busy", 4, _share("busy_ms_per_s")),
+    _Column("Idle", 8, _share("idle_ms_per_s")),
+    _Column("Blocked", 5, _share("backpressured_ms_per_s")),
+    _Column("In pool", 6, _usage("in_pool_usage")),
+    _Column("Out pool", 7, _usage("out_pool_usage")),
+    _Column("Latency p50", 9, _latency("p50_ms")),
+    _Column("p99", 11, _latency("p99_ms")),
+)
+
+
+class StageTable:
+    """The stages of a run as a table that fits the console on which it is printed.
+
+    Parameters
+    ----------
+    summary : mapping
+        From :func:`flowcontrol.diagnosis.summarise`.
+    """
+
+    def __init__(self, summary: Mapping[str, Any]) -> None:
+        self._stages: Mapping[str, Mapping[str, Any]] = summary["stages"]
+
+    def table(self, width: int) -> Table:
+        """Return the table for a console of so many letters a line."""
+        columns = self._fitting(width)
+        table = Table(box=None, padding=(0, _BETWEEN, 0, 0), pad_edge=False, header_style="bold")
+        table.add_column("Stage", overflow="fold", min_width=self._name_width(_LEAST_NAME))
+        for column in columns:
+            justify: JustifyMethod = "left" if column.head == "Pressure" else "right"
+            table.add_column(column.head, justify=justify, no_wrap=True)
+        for name, stage in self._stages.items():
+            table.add_row(Text(name), *(_cell(column, stage) for column in columns))
+        return table
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the table that fits."""
+        yield self.table(options.max_width)
+
+    def _fitting(self, width: int) -> Sequence[_Column]:
+        """Return the columns there is room for, in the order of the table."""
+        used, chosen = self._name_width(_LEAST_NAME), []
+        for column in sorted(_COLUMNS, key=lambda column: column.rank):
+            used += _BETWEEN + self._width(column)
+            if used > width:
+                break
+            chosen.append(column)
+        return [column for column in _COLUMNS if column in chosen]
+
+    def _width(self, column: _Column) -> int:
+        """Return the letters that the widest cell of a column takes."""
+        return max(len(column.head), *(len(column.cell(s)) for s in self._stages.values()))
+
+    def _name_width(self, at_most: int) -> int:
+        """Return the letters of the longest name, cut off at a limit."""
+        return min(at_most, max(len(name) for name in [*self._stages, "Stage"]))
+
+
+def _cell(column: _Column, stage: Mapping[str, Any]) -> Text:
+    """Return one cell; the pressure is coloured as well as named."""
+    content = column.cell(stage)
+    return Text(content, style=_STYLES.get(content, "") if column.rank == 1 else "")
+
+
+def render_table(summary: Mapping[str, Any]) -> StageTable:
+    """Return the table of the stages for ``rich``.
+
+    Parameters
+    ----------
+    summary : mapping
+        From :func:`flowcontrol.diagnosis.summarise`.
+
+    Returns
+    -------
+    StageTable
+        A renderable; it picks its columns by the width of the console that prints it. Figures
+        are those of the whole run.
+    """
+    return StageTable(summary)
+
+
+def print_summary(summary: Mapping[str, Any], console: Console | None = None) -> None:
+    """Print the table and the sentence on the bottleneck.
+
+    Parameters
+    ----------
+    summary : mapping
+        From :func:`flowcontrol.diagnosis.summarise`.
+    console : rich.console.Console, optional
+        Where to; by default standard output.
+    """
+    console = console or Console()
+    console.print(Padding(render_table(summary), (1, 0)))
+    console.print(Text(summary["sentence"]))

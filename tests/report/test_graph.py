@@ -1,0 +1,85 @@
+"""The job graph: every stage and edge, its status in words and in colour."""
+
+from __future__ import annotations
+
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from flowcontrol.report.graph import job_graph
+
+
+def parsed(run: Any) -> ElementTree.Element:
+    return ElementTree.fromstring(job_graph(run.summary, run.scenario))
+
+
+def texts(root: ElementTree.Element, name: str) -> list[str]:
+    return [node.text or "" for node in root.iter("text") if node.get("class") == name]
+
+
+def classes(root: ElementTree.Element, tag: str) -> list[str]:
+    return [node.get("class", "") for node in root.iter(tag)]
+
+
+def test_every_stage_with_its_status_and_figures(experiment: Any) -> None:
+    root = parsed(experiment)
+    assert texts(root, "name") == ["producer", "consumer"]
+    assert texts(root, "status") == ["LOW · blocked 21 %", "OK · blocked 0 %"]
+    assert texts(root, "figure") == [
+        "1 subtask, busy 4 %",
+        "out 661 records/s",
+        "1 subtask, busy 85 %",
+        "in 661 records/s",
+    ]
+
+
+def test_statuses_have_their_colours(experiment: Any) -> None:
+    fills = [node.get("fill") for node in parsed(experiment).iter("path") if node.get("fill")]
+    assert fills == ["#E69F00", "#009E73"]
+
+
+def test_high_pressure_is_vermillion(experiment: Any) -> None:
+    stages = experiment.summary["stages"]
+    producer = {**stages["producer"], "pressure": "HIGH"}
+    summary = {**experiment.summary, "stages": {**stages, "producer": producer}}
+    drawn = job_graph(summary, experiment.scenario)
+    assert "#D55E00" in drawn
+    assert "HIGH · blocked" in drawn
+
+
+def test_the_bottleneck_is_framed(experiment: Any) -> None:
+    assert classes(parsed(experiment), "rect") == ["node", "node limit"]
+
+
+def test_an_exchange_that_limits_is_marked(experiment: Any) -> None:
+    detail = {**experiment.summary["bottleneck_detail"], "edge": "producer->consumer"}
+    summary = {**experiment.summary, "bottleneck": None, "bottleneck_detail": detail}
+    root = ElementTree.fromstring(job_graph(summary, experiment.scenario))
+    assert classes(root, "rect") == ["node", "node"]
+    assert "edge limit" in classes(root, "path")
+
+
+def test_every_edge_with_its_partitioner(fan: Any) -> None:
+    root = parsed(fan)
+    assert classes(root, "path").count("edge") == len(fan.scenario.edges) == 4
+    assert texts(root, "partitioner") == ["rebalance"] * 4
+    assert len(texts(root, "name")) == 5
+
+
+def test_names_are_escaped_and_long_ones_shortened_with_the_whole_in_a_tooltip(
+    hostile: Any,
+) -> None:
+    root = parsed(hostile)
+    assert texts(root, "name") == ["<b>x</b>", '"><script>alert(1)<…']
+    titles = [node.text or "" for node in root.iter("title")]
+    assert any(title.startswith('"><script>alert(1)</script>: OK') for title in titles)
+
+
+@pytest.mark.parametrize("name", ["experiment", "fan", "large", "hostile", "empty"])
+def test_everything_lies_inside_the_drawing(name: str, request: pytest.FixtureRequest) -> None:
+    root = parsed(request.getfixturevalue(name))
+    width, height = float(root.get("width", 0)), float(root.get("height", 0))
+    for node in [*root.iter("rect"), *root.iter("text")]:
+        assert 0 <= float(node.get("x", -1)) <= width
+        assert 0 <= float(node.get("y", -1)) <= height

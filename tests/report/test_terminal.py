@@ -1,0 +1,117 @@
+"""The table on terminals of any width: no line too long, no number cut, every stage there."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from flowcontrol.report import print_summary, render_table
+
+EVERY_HEAD = [
+    "Stage", "Pressure", "Subtasks", "In rec/s", "Out rec/s", "Busy", "Idle", "Blocked", "In pool",
+    "Out pool", "Latency p50", "p99",
+]  # fmt: skip
+
+
+def printed(summary: dict[str, Any], width: int, *, table_only: bool = False) -> list[str]:
+    console = Console(file=io.StringIO(), width=width)
+    if table_only:
+        console.print(render_table(summary))
+    else:
+        print_summary(summary, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("width", "heads"),
+    [
+        (60, ["Stage", "Pressure", "In rec/s", "Out rec/s", "Busy", "Blocked"]),
+        (
+            80,
+            ["Stage", "Pressure", "In rec/s", "Out rec/s", "Busy", "Idle", "Blocked", "In pool",
+             "Out pool"],
+        ),
+        (120, EVERY_HEAD),
+    ],
+)  # fmt: skip
+def test_columns_are_chosen_by_the_width(experiment: Any, width: int, heads: list[str]) -> None:
+    lines = printed(experiment.summary, width, table_only=True)
+    assert re.split(r" {2,}", lines[0].strip()) == heads
+    assert len(lines) == 3
+
+
+@pytest.mark.parametrize("name", ["experiment", "fan", "large"])
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_no_line_is_longer_than_the_console(
+    name: str, width: int, request: pytest.FixtureRequest
+) -> None:
+    summary = request.getfixturevalue(name).summary
+    lines = printed(summary, width)
+    assert max(map(len, lines)) <= width
+    text = "\n".join(lines)
+    for stage in summary["stages"]:
+        assert stage in text
+    assert " ".join(text.split()).endswith(summary["sentence"])
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_long_name_is_wrapped_and_its_numbers_are_not(experiment: Any, width: int) -> None:
+    stages = experiment.summary["stages"]
+    long = "a-consumer-with-a-name-that-is-very-long-indeed-0123456789"
+    summary = {**experiment.summary, "stages": {long: stages["consumer"]}}
+    lines = printed(summary, width, table_only=True)
+    assert max(map(len, lines)) <= width
+    first = lines[1]
+    assert {"OK", "661", "85"} <= set(first.split())
+    end = len(lines[0]) - len(lines[0].split("Pressure", 1)[1]) - len("Pressure")
+    assert "".join(line[:end].strip() for line in lines[1:]) == long
+
+
+@given(width=st.integers(40, 200))
+def test_every_number_stays_whole_at_any_width(fan: Any, width: int) -> None:
+    lines = printed(fan.summary, width, table_only=True)
+    assert max(map(len, lines)) <= width
+    body = [line for line in lines[1:] if line.strip()]
+    assert len(body) == len(fan.summary["stages"])
+    for line in body:
+        assert "…" not in line
+        assert "6,320" in line
+
+
+def test_more_room_never_shows_less(fan: Any) -> None:
+    shown = [
+        len(re.split(r" {2,}", printed(fan.summary, width, table_only=True)[0].strip()))
+        for width in range(40, 160)
+    ]
+    assert shown == sorted(shown)
+    assert shown[-1] == len(EVERY_HEAD)
+
+
+def test_latency_stands_at_sinks_only(experiment: Any) -> None:
+    header, producer, consumer = printed(experiment.summary, 120, table_only=True)
+    at = header.index("Latency p50")
+    assert producer[at:].strip() == ""
+    assert consumer[at:].split() == ["33.3", "ms", "4.51", "s"]
+
+
+def test_markup_in_a_name_is_printed_as_it_is(experiment: Any) -> None:
+    stages = {"[red]x[/red]": experiment.summary["stages"]["producer"]}
+    summary = {**experiment.summary, "stages": stages, "sentence": "It was [bold]me[/bold]."}
+    text = "\n".join(printed(summary, 120))
+    assert "[red]x[/red]" in text
+    assert "[bold]me[/bold]" in text
+
+
+def test_statuses_are_coloured_on_a_terminal_and_plain_elsewhere(experiment: Any) -> None:
+    console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system="standard")
+    console.print(render_table(experiment.summary))
+    assert isinstance(console.file, io.StringIO)
+    assert "\x1b[33mLOW" in console.file.getvalue()
+    assert "\x1b" not in "\n".join(printed(experiment.summary, 80))
