@@ -1,0 +1,356 @@
+"""Hand tables of the scalar rules, and of row rules at their limits."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flowcontrol.protocol import channel_rules, partitioners, pool_rules, rows, rules, sender_rules
+from flowcontrol.protocol import sizing as sizing_rules
+from flowcontrol.protocol.rules import (
+    CH_EXCLUSIVE,
+    CH_FLOATING,
+    CH_INITIAL,
+    CH_RELEASED,
+    CH_REQUIRED,
+    CH_UNANNOUNCED,
+    CH_WAITING,
+    CH_WIDTH,
+    FIFO_SLOTS,
+    POOL_AT_QUOTA,
+    POOL_DESTROYED,
+    POOL_WIDTH,
+    UNLIMITED,
+)
+
+
+def channel(exclusive=2, floating=0, required=2, waiting=0, unannounced=0, initial=2):
+    row = [0] * CH_WIDTH
+    row[CH_EXCLUSIVE], row[CH_FLOATING], row[CH_REQUIRED] = exclusive, floating, required
+    row[CH_WAITING], row[CH_UNANNOUNCED], row[CH_INITIAL] = waiting, unannounced, initial
+    return row
+
+
+def pool(size=4, in_use=0, free=1, required=1, maximum=8, overdraft=0):
+    return [size, in_use, free, required, maximum, overdraft, 0, 0]
+
+
+# -- sender ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "flush", "finished", "last_is_event", "blocked", "expected"),
+    [
+        (0, 0, 0, 0, 0, 0),
+        (0, 1, 1, 1, 0, 0),
+        (1, 0, 0, 0, 0, 0),  # only the open tail
+        (2, 0, 0, 0, 0, 1),
+        (2, 1, 0, 0, 0, 2),
+        (2, 0, 1, 0, 0, 2),
+        (2, 0, 0, 1, 0, 2),
+        (2, 1, 1, 1, 1, 0),  # blocked
+    ],
+)
+def test_reported_backlog(data, flush, finished, last_is_event, blocked, expected):
+    assert rules.reported_backlog(data, flush, finished, last_is_event, blocked) == expected
+
+
+@pytest.mark.parametrize(
+    ("size", "seen", "expected"),
+    [(0, 0, 0), (1, 0, 0), (1, 1, 1), (2, 0, 1), (2, 1, 1), (3, 0, 2), (3, 1, 2)],
+)
+def test_finished_count(size, seen, expected):
+    assert rules.finished_count(size, seen) == expected
+
+
+@pytest.mark.parametrize(
+    ("blocked", "flush", "finished", "expected"),
+    [(0, 0, 0, 0), (0, 0, 1, 1), (0, 0, 2, 1), (0, 1, 0, 1), (1, 1, 2, 0)],
+)
+def test_is_data_available(blocked, flush, finished, expected):
+    assert rules.is_data_available(blocked, flush, finished) == expected
+
+
+def test_is_event_available_over_all_inputs():
+    assert [rules.is_event_available(b, e) for b in (0, 1) for e in (0, 1)] == [0, 1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("finished", "flush", "blocked", "is_finish", "expected"),
+    [
+        (0, 0, 0, 0, 0),
+        (1, 0, 0, 0, 1),
+        (2, 0, 0, 0, 0),  # the third element is silent
+        (1, 1, 0, 0, 0),
+        (1, 0, 1, 0, 0),
+        (5, 1, 1, 1, 1),  # the end always notifies
+    ],
+)
+def test_should_notify_on_add(finished, flush, blocked, is_finish, expected):
+    assert rules.should_notify_on_add(finished, flush, blocked, is_finish) == expected
+
+
+def test_only_the_first_priority_event_of_an_unblocked_queue_notifies():
+    assert [rules.should_notify_priority(n, 0) for n in (0, 1, 2)] == [0, 1, 0]
+    assert rules.should_notify_priority(1, 1) == 0
+
+
+@pytest.mark.parametrize(
+    ("size", "pending", "unread", "blocked", "notifies", "pending_after"),
+    [
+        (0, 0, 0, 0, 0, 0),
+        (0, 1, 0, 0, 0, 1),
+        (1, 0, 0, 0, 0, 0),  # nothing unread
+        (1, 0, 1, 0, 1, 1),
+        (1, 0, 1, 1, 0, 1),  # blocked: pending, but silent
+        (1, 1, 1, 0, 0, 1),
+        (2, 0, 0, 0, 0, 1),  # the reader knows already
+        (3, 1, 0, 0, 0, 1),
+    ],
+)
+def test_flush(size, pending, unread, blocked, notifies, pending_after):
+    assert rules.should_notify_on_flush(size, pending, unread, blocked) == notifies
+    assert rules.flush_pending_after(size, pending, unread) == pending_after
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "finished", "initial", "expected"),
+    [(0, 0, 0, 0), (0, 0, 2, 0), (0, 1, 0, 1), (0, 1, 1, 0), (1, 0, 0, 1), (1, 1, 2, 1)],
+)
+def test_is_slice_sent(nbytes, finished, initial, expected):
+    assert rules.is_slice_sent(nbytes, finished, initial) == expected
+
+
+def test_a_backlog_is_announced_only_without_any_credit():
+    due = [
+        case
+        for case in itertools.product((0, 1), (0, 1), (0, 3), (0, 1))
+        if rules.needs_backlog_announcement(*case) == 1
+    ]
+    assert due == [(0, 0, 3, 0)]  # initial credit 0, credit 0, a backlog, not available
+
+
+def test_reader_rules():
+    assert [rules.is_reader_available(c, 1, 0) for c in (0, 1, 2)] == [0, 1, 1]
+    assert [rules.is_reader_available(c, 0, 1) for c in (0, 1, 2)] == [1, 0, 0]
+    assert [rules.credit_after_send(c, e) for c in (0, 2) for e in (0, 1)] == [-1, 0, 1, 2]
+    assert [rules.credit_after_resume(5, i) for i in (0, 1)] == [0, 5]
+
+
+# -- pool --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("in_use", "free", "size", "overdraft", "global_free", "expected"),
+    [
+        (3, 1, 4, 0, 0, 1),  # a free one
+        (3, 0, 4, 0, 0, 0),  # below the quota, the global pool is empty
+        (3, 0, 4, 5, 9, 0),  # below the quota the fetch is eager: no overdraft
+        (4, 0, 4, 0, 9, 0),
+        (4, 0, 4, 1, 9, 1),
+        (4, 0, 4, 1, 0, 0),
+        (5, 0, 4, 1, 9, 0),
+        (5, 0, 4, 2, 9, 1),
+        (9, 0, 4, 2, 9, 0),  # shrunk far below what is in use
+    ],
+)
+def test_can_request(in_use, free, size, overdraft, global_free, expected):
+    assert rules.can_request(in_use, free, size, overdraft, global_free) == expected
+
+
+def test_a_refused_request_changes_nothing():
+    row, segments = pool(size=2, in_use=2, free=0), [8, 6, 0, 1]
+    assert rules.request_segment(row, segments) == 0
+    assert (row, segments) == (pool(size=2, in_use=2, free=0), [8, 6, 0, 1])
+
+
+def test_a_destroyed_pool_takes_and_gives_nothing():
+    row, segments = pool(free=0), [8, 8, 0, 1]
+    row[POOL_DESTROYED] = 1
+    assert rules.request_segment(row, segments) == 0
+    assert rules.fetch_segment(row, segments) == 0
+    assert rules.pool_is_available(row) == 0
+    assert segments == [8, 8, 0, 1]
+
+
+@pytest.mark.parametrize(("in_use", "kept"), [(3, 1), (4, 1), (5, 0)])
+def test_recycling_keeps_what_the_quota_allows(in_use, kept):
+    row, segments = pool(size=4, in_use=in_use, free=0), [8, 8 - in_use, 0, 1]
+    assert rules.recycle_segment(row, segments) == 1 - kept
+    assert row == pool(size=4, in_use=in_use - 1, free=kept)
+    assert segments[1] == 8 - in_use + 1 - kept
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_the_quota_is_noted_exactly_at_its_limit(limit):
+    row, counts, seen = pool(), [0, 0], []
+    for change in [1] * (limit + 1) + [-1] * (limit + 1):
+        rules.note_quota(row, counts, 1, change, limit)
+        seen.append((counts[1], row[POOL_AT_QUOTA]))
+    up = [(n, int(n >= limit)) for n in range(1, limit + 2)]
+    down = [(n, int(n >= limit)) for n in range(limit, -1, -1)]
+    assert seen == up + down
+    assert counts == [0, 0]
+
+
+def test_no_quota_is_never_reached():
+    row, counts = pool(), [0]
+    for _ in range(50):
+        rules.note_quota(row, counts, 0, 1, UNLIMITED)
+    assert (counts, row[POOL_AT_QUOTA]) == ([50], 0)
+
+
+@pytest.mark.parametrize(
+    ("size", "free", "returned", "free_after"),
+    [(2, 4, 3, 1), (1, 4, 4, 0), (5, 4, 0, 4), (9, 4, 0, 4), (3, 0, 0, 1), (1, 0, 0, 0)],
+)
+def test_resizing_returns_free_excess_or_fetches_one(size, free, returned, free_after):
+    row, segments = pool(size=8, in_use=1, free=free), [20, 19 - free, 0, 1]
+    assert rules.resize_pool(row, size, segments) == returned
+    assert row == pool(size=min(size, 8), in_use=1, free=free_after)
+    assert segments[1] + free_after == 19
+
+
+def test_pools_that_lack_a_segment_are_served_in_order_of_creation():
+    rows_, segments = [pool(free=0), pool(free=1), pool(free=0), pool(free=0)], [20, 2, 0, 4]
+    assert rules.serve_pools(rows_, segments) == 2
+    assert [row[2] for row in rows_] == [1, 1, 1, 0]
+    assert segments[1] == 0
+
+
+@pytest.mark.parametrize(
+    ("count", "global_free", "granted", "free"), [(0, 0, 1, 1), (1, 0, 1, 1), (2, 0, 0, 1)]
+)
+def test_reserving(count, global_free, granted, free):
+    row, segments = pool(), [20, global_free, 0, 1]
+    assert rules.reserve_segments(row, count, segments) == granted
+    assert row == pool(free=free)
+
+
+def test_reserving_fetches_what_is_missing():
+    row, segments = pool(), [20, 5, 0, 1]
+    assert rules.reserve_segments(row, 3, segments) == 1
+    assert (row, segments) == (pool(free=3), [20, 3, 0, 1])
+
+
+# -- channel -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("exclusive", "floating", "taken", "after"),
+    [(2, 1, 2, (2, 0)), (2, 0, 1, (1, 0)), (1, 0, 1, (0, 0)), (0, 0, 0, (0, 0))],
+)
+def test_floating_buffers_are_taken_first_and_required_falls(exclusive, floating, taken, after):
+    row = channel(exclusive, floating, required=0)
+    assert rules.take_buffer(row) == taken
+    assert row == channel(*after, required=-1)
+
+
+def test_a_released_channel_takes_announces_and_wants_nothing():
+    row = channel(unannounced=3)
+    row[CH_RELEASED] = 1
+    assert rules.take_buffer(row) == 0
+    assert rules.announce(row) == 0
+    assert rules.on_backlog(row, 0, 5, pool(), [20, 9, 0, 1], [0] * 3) == 0
+    assert row[CH_REQUIRED] == 2
+
+
+def test_a_recycled_exclusive_buffer_gives_credit_above_what_is_required():
+    """Section 1.5: also then, if the channel holds no floating buffer to give back."""
+    row = channel(exclusive=1, required=1)
+    assert rules.recycle_exclusive(row, pool(), [20, 9, 2, 1], [row], [0] * 3) == 1
+    assert row == channel(exclusive=2, required=1, unannounced=1)
+
+
+def test_a_floating_buffer_pushed_out_goes_to_the_first_who_waits():
+    giver, taker = channel(1, 2, required=2), channel(2, 0, required=5, waiting=1)
+    gate_pool, segments, waiting = pool(size=2, in_use=2, free=0), [20, 0, 4, 1], [0, 0, 0, 0]
+    rules.fifo_push(waiting, 1)
+    channels = [giver, taker]
+    assert rules.recycle_exclusive(giver, gate_pool, segments, channels, waiting) == 0
+    assert giver == channel(2, 1, required=2)
+    assert taker == channel(2, 1, required=5, waiting=1, unannounced=1)
+    assert waiting[1] == 1  # still hungry, so at the tail again
+    assert gate_pool == pool(size=2, in_use=2, free=0)
+
+
+def test_channels_that_refuse_lose_their_place_and_the_buffer_stays_in_the_pool():
+    full, released = channel(2, 0, required=2, waiting=1), channel(0, 0, required=9, waiting=1)
+    released[CH_RELEASED] = 1
+    gate_pool, segments, waiting = pool(size=2, in_use=1, free=0), [20, 0, 2, 1], [0, 0, 0, 0]
+    rules.fifo_push(waiting, 0)
+    rules.fifo_push(waiting, 1)
+    assert rules.recycle_floating([full, released], gate_pool, segments, waiting) == -1
+    assert gate_pool == pool(size=2, in_use=0, free=1)
+    assert [full[CH_WAITING], released[CH_WAITING], waiting[1]] == [0, 0, 0]
+
+
+def test_an_accepted_buffer_fetches_more_and_all_of_it_is_credit():
+    row = channel(2, 0, required=5, waiting=1)
+    gate_pool, segments, waiting = pool(size=4, in_use=1, free=2), [20, 0, 2, 1], [0] * 3
+    rules.fifo_push(waiting, 0)
+    assert rules.recycle_floating([row], gate_pool, segments, waiting) == 0
+    assert row == channel(2, 3, required=5, unannounced=3)
+
+
+@pytest.mark.parametrize(("initial", "floating_left"), [(0, 0), (1, 2)])
+def test_blocking_gives_floating_buffers_back_only_without_initial_credit(initial, floating_left):
+    row = channel(initial, 2, required=3, unannounced=2, initial=initial)
+    gate_pool = pool(size=4, in_use=2, free=0)
+    rules.block_channel(row, [row], gate_pool, [20, 0, 0, 1], [0] * 3)
+    assert row[CH_FLOATING] == floating_left
+    assert row[CH_REQUIRED] == (0 if initial == 0 else 3)
+    rules.resume_channel(row)
+    assert row[CH_UNANNOUNCED] == (0 if initial == 0 else 2)
+
+
+@given(st.integers(0, 30), st.integers(0, 5))
+def test_required_buffers(backlog, initial):
+    assert rules.required_buffers(backlog, initial) - initial == backlog
+
+
+# -- shape -------------------------------------------------------------------------------------
+
+COMPILED = [
+    *(getattr(module, name) for module in (rows, pool_rules, channel_rules, sender_rules)
+      for name in module.__all__ if name.islower()),
+    sizing_rules.redistribute,
+    sizing_rules.gate_sizes,
+    sizing_rules.partition_sizes,
+    sizing_rules.spare_capacity,
+    partitioners.next_by_share,
+]  # fmt: skip
+
+FORBIDDEN = (
+    ast.Dict, ast.DictComp, ast.GeneratorExp, ast.Lambda, ast.ListComp, ast.List, ast.Raise,
+    ast.Set, ast.SetComp, ast.Starred, ast.Try, ast.With, ast.Yield, ast.Attribute, ast.keyword,
+    ast.JoinedStr,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("function", COMPILED, ids=lambda function: function.__name__)
+def test_a_rule_is_plain_enough_for_a_compiler(function):
+    """Integer arithmetic, indexing, loops and branches only; other rules are called by name."""
+    tree = ast.parse(inspect.getsource(function))
+    body = [node for statement in tree.body[0].body[1:] for node in ast.walk(statement)]
+    assert [type(node).__name__ for node in body if isinstance(node, FORBIDDEN)] == []
+    constants = {node.value for node in body if isinstance(node, ast.Constant)}
+    assert {type(value) for value in constants} <= {int, bool}  # a bool only in "while True"
+    assert function.__doc__
+
+
+def test_rules_offers_every_rule():
+    offered = {getattr(rules, name) for name in rules.__all__ if name.islower()}
+    assert offered == set(COMPILED) - {partitioners.next_by_share}
+
+
+def test_the_layouts_have_no_gaps():
+    for prefix, width in (("CH_", CH_WIDTH), ("POOL_", POOL_WIDTH), ("GLOBAL_", 4)):
+        values = [getattr(rows, n) for n in rows.__all__ if n.startswith(prefix)]
+        assert sorted(values) == list(range(width + 1))
+    assert FIFO_SLOTS == 2
