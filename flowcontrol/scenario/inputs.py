@@ -119,8 +119,9 @@ def _delta_columns(path: Path) -> tuple[str, ...]:
 
 
 def _csv_columns(path: Path) -> tuple[str, ...]:
-    with open_csv(path) as stream:
-        header = next(csv.reader(io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")), [])
+    utf8 = {"encoding": "utf-8-sig", "newline": ""}
+    with open_csv(path) as stream, io.TextIOWrapper(stream, **utf8) as text:
+        header = next(csv.reader(text), [])
     if len(set(header)) < len(header):
         raise ValueError("two columns of its header have one name")
     return tuple(header)

