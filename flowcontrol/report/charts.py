@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from flowcontrol.diagnosis.latencies import combine_latencies
 from flowcontrol.report.colours import BLOCKED, BUSY, GREY, IDLE, LIMIT, LineStyle, line_style
 from flowcontrol.report.figures import Chart, area, axis, figure, line, steps
-from flowcontrol.report.rundata import RunData, fullest_edges, left_out, shown_channels
+from flowcontrol.report.rundata import RunData, edge_flights, left_out, shown_channels, stage_rates
 from flowcontrol.report.series import (
     Series,
-    capability,
-    edge_capacity,
     over_interval,
     summed,
     thinned,
@@ -42,19 +41,13 @@ def all_charts(run: RunData) -> list[Chart]:
 def rates_chart(run: RunData) -> Chart:
     """Return what each stage did over time, and what it was able to do."""
     traces: list[Trace] = []
-    for index, stage in enumerate(run.shown_stages()):
+    for index, rate in enumerate(stage_rates(run)):
         style = line_style(index)
-        is_source = not run.scenario.inputs(stage.name)
-        column, verb = ("rate_out", "emits") if is_source else ("rate_in", "takes up")
-        series = over_interval(
-            f"{stage.name} {verb}", summed(run.stage_rows(stage.name), column), column
-        )
         solid = LineStyle(style.colour, "solid", style.marker)
-        traces.append(steps(series, solid, width=4.5 if is_source else 2.0))
-        able = stage.emit_rate if is_source else stage.service_rate
-        if able is not None:
-            limit = capability(f"{stage.name} could", able, run.until_s)
-            traces.append(_limit(limit, colour=style.colour))
+        done = replace(rate.done, name=f"{rate.name} {'emits' if rate.is_source else 'takes up'}")
+        traces.append(steps(done, solid, width=4.5 if rate.is_source else 2.0))
+        if rate.able is not None:
+            traces.append(_limit(rate.able, colour=style.colour))
     return Chart(
         "rates",
         "Rates of producer and consumer",
@@ -100,20 +93,15 @@ def channels_chart(run: RunData) -> Chart:
 
 def in_flight_chart(run: RunData) -> Chart:
     """Return what is in flight on each edge, in buffers and in records."""
-    rows = run.channels.assign(in_flight=run.channels["released"] - run.channels["consumed"])
     traces: list[Trace] = []
-    edges = fullest_edges(run)
-    for index, edge in enumerate(edges):
-        of_edge = rows[rows["edge"] == edge.name]
+    flights = edge_flights(run)
+    for index, flight in enumerate(flights):
         style = line_style(index)
-        for row, column in enumerate(("in_flight", "in_flight_records")):
-            series = Series(edge.name, *thinned(summed(of_edge, column), column))
-            traces.append(line(series, style, row=row, showlegend=row == 0))
-        room = edge_capacity(edge, run.channels, run.stages, run.scenario)
-        if room is not None:
-            limit = Series(f"{edge.name} can hold", [0.0, run.until_s], [room, room])
-            traces.append(_limit(limit, colour=style.colour))
-    left = len(run.scenario.edges) - len(edges)
+        traces.append(line(flight.buffers, style))
+        traces.append(line(flight.records, style, row=1, showlegend=False))
+        if flight.room is not None:
+            traces.append(_limit(flight.room, colour=style.colour))
+    left = len(run.scenario.edges) - len(flights)
     return Chart(
         "in-flight",
         "In flight between the stages",
@@ -121,7 +109,7 @@ def in_flight_chart(run: RunData) -> Chart:
         "together. Above: buffers released by the sender and not yet recycled by the receiver; "
         "dotted: how many the pools at both ends can hold, overdraft not counted. Below: records. "
         "In flight at its limit adds delay and nothing else."
-        + (f" The {len(edges)} fullest edges are drawn, {left} are left out." if left else ""),
+        + (f" The {len(flights)} fullest edges are drawn, {left} are left out." if left else ""),
         figure(traces, [axis("buffers"), axis("records")],
                until_s=run.until_s, changes=run.changes, row_px=190),
     )  # fmt: skip

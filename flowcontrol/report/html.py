@@ -167,7 +167,7 @@ def _plotly_script() -> str:
         from plotly.offline import get_plotlyjs
     except ImportError as error:
         raise RunError(
-            "the report page needs plotly; install it with: pip install 'flowcontrol[report]'"
+            'the report page needs plotly (the extra "report"); install it with: pip install plotly'
         ) from error
     return str(get_plotlyjs())
 

@@ -12,8 +12,8 @@ from math import ceil, floor, log10
 from typing import TYPE_CHECKING
 
 from flowcontrol.report.colours import GREY, line_style
-from flowcontrol.report.rundata import RunData, fullest_edges
-from flowcontrol.report.series import Series, capability, edge_capacity, over_interval, summed
+from flowcontrol.report.rundata import RunData, edge_flights, stage_rates
+from flowcontrol.report.series import Series
 from flowcontrol.report.svg import coordinate, element, points, text
 
 if TYPE_CHECKING:
@@ -113,31 +113,22 @@ def picture(tables: Mapping[str, pa.Table], scenario: Scenario) -> str:
 def _rate_lines(run: RunData) -> list[_Line]:
     """Return what the stages did and could do; sources thick, so that none hides another."""
     lines = []
-    for index, stage in enumerate(run.shown_stages()):
+    for index, rate in enumerate(stage_rates(run)):
         colour = line_style(index).colour
-        is_source = not run.scenario.inputs(stage.name)
-        column = "rate_out" if is_source else "rate_in"
-        series = over_interval(stage.name, summed(run.stage_rows(stage.name), column), column)
-        able = stage.emit_rate if is_source else stage.service_rate
-        if able is not None:
-            limit = capability(f"{stage.name} could", able, run.until_s)
-            lines.append(_Line(limit, colour, "dot", "hv", 1.8))
-        lines.append(_Line(series, colour, width=5.0 if is_source else 2.2))
+        if rate.able is not None:
+            lines.append(_Line(rate.able, colour, "dot", "hv", 1.8))
+        lines.append(_Line(rate.done, colour, width=5.0 if rate.is_source else 2.2))
     return lines
 
 
 def _flight_lines(run: RunData) -> list[_Line]:
     """Return the buffers in flight on each edge, and how many its pools can hold."""
-    rows = run.channels.assign(in_flight=run.channels["released"] - run.channels["consumed"])
     lines = []
-    for index, edge in enumerate(fullest_edges(run)):
+    for index, flight in enumerate(edge_flights(run)):
         colour = line_style(index + 2).colour
-        frame = summed(rows[rows["edge"] == edge.name], "in_flight")
-        lines.append(_Line(over_interval(edge.name, frame, "in_flight"), colour, shape="straight"))
-        room = edge_capacity(edge, run.channels, run.stages, run.scenario)
-        if room is not None:
-            limit = Series("what the pools hold", [0.0, run.until_s], [room, room])
-            lines.append(_Line(limit, colour, "dot", "hv", 1.8))
+        lines.append(_Line(flight.buffers, colour, shape="straight"))
+        if flight.room is not None:
+            lines.append(_Line(flight.room, colour, "dot", "hv", 1.8))
     return lines
 
 

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flowcontrol.diagnosis.frames import end_of, mean_over_time, result_frame
-from flowcontrol.report.series import phase_changes
+from flowcontrol.report.series import (
+    Series,
+    capability,
+    edge_capacity,
+    over_interval,
+    phase_changes,
+    summed,
+    thinned,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,7 +23,17 @@ if TYPE_CHECKING:
 
     from flowcontrol.scenario import Edge, Scenario, Stage
 
-__all__ = ["MOST_CHANNELS", "MOST_STAGES", "RunData", "fullest_edges", "left_out", "shown_channels"]
+__all__ = [
+    "MOST_CHANNELS",
+    "MOST_STAGES",
+    "EdgeFlight",
+    "RunData",
+    "StageRate",
+    "edge_flights",
+    "left_out",
+    "shown_channels",
+    "stage_rates",
+]
 
 MOST_STAGES = 8
 """Stages, or edges, drawn in one chart; of a larger job those that tell most are picked."""
@@ -93,6 +111,80 @@ class RunData:
         return self.stages[self.stages["stage"] == stage]
 
 
+@dataclass(frozen=True)
+class StageRate:
+    """What a stage did over time, and what it could have done.
+
+    Attributes
+    ----------
+    name : str
+        Of the stage.
+    is_source : bool
+        Then the rates are those at which it emits, else those at which it takes up.
+    done : Series
+        Records/s since the sample before.
+    able : Series or None
+        Records/s that its schedule allows; None without one.
+    """
+
+    name: str
+    is_source: bool
+    done: Series
+    able: Series | None
+
+
+@dataclass(frozen=True)
+class EdgeFlight:
+    """What was in flight on an edge.
+
+    Attributes
+    ----------
+    name : str
+        Of the edge.
+    buffers, records : Series
+        Levels at the samples, all channels together.
+    room : Series or None
+        Buffers that its pools can hold; None where no single figure belongs to the edge.
+    """
+
+    name: str
+    buffers: Series
+    records: Series
+    room: Series | None
+
+
+def stage_rates(run: RunData) -> list[StageRate]:
+    """Return the rates of the stages to draw."""
+    rates = []
+    for stage in run.shown_stages():
+        is_source = not run.scenario.inputs(stage.name)
+        column = "rate_out" if is_source else "rate_in"
+        done = over_interval(stage.name, summed(run.stage_rows(stage.name), column), column)
+        schedules = stage.emit_rate if is_source else stage.service_rate
+        name = f"{stage.name} could"
+        able = None if schedules is None else capability(name, schedules, run.until_s)
+        rates.append(StageRate(stage.name, is_source, done, able))
+    return rates
+
+
+def edge_flights(run: RunData) -> list[EdgeFlight]:
+    """Return what was in flight on the edges to draw."""
+    rows = run.channels.assign(in_flight=run.channels["released"] - run.channels["consumed"])
+    flights = []
+    for edge in _fullest_edges(run):
+        own = rows[rows["edge"] == edge.name]
+        buffers, records = (
+            Series(edge.name, *thinned(summed(own, column), column))
+            for column in ("in_flight", "in_flight_records")
+        )
+        room = edge_capacity(edge, run.channels, run.stages, run.scenario)
+        held = None
+        if room is not None:
+            held = Series(f"{edge.name} can hold", [0.0, run.until_s], [room, room])
+        flights.append(EdgeFlight(edge.name, buffers, records, held))
+    return flights
+
+
 def shown_channels(run: RunData) -> tuple[list[tuple[str, pd.DataFrame]], int]:
     """Return the channels to draw, and how many there are when not all of them are drawn."""
     owner = ["edge", "sender", "receiver"]
@@ -106,7 +198,7 @@ def shown_channels(run: RunData) -> tuple[list[tuple[str, pd.DataFrame]], int]:
     return fullest[:_FULLEST], len(parts)
 
 
-def fullest_edges(run: RunData) -> list[Edge]:
+def _fullest_edges(run: RunData) -> list[Edge]:
     """Return the edges to draw, in order: all, or those with most in flight."""
     edges = list(run.scenario.edges)
     if len(edges) <= MOST_STAGES:
@@ -123,6 +215,6 @@ def left_out(run: RunData) -> str:
     if not left:
         return ""
     return (
-        f" Of the {len(run.scenario.stages)} stages {len(shown)} are drawn: sources, sinks, the "
-        "bottleneck, and the most blocked."
+        f" Of the {len(run.scenario.stages)} stages {len(shown)} are drawn: the bottleneck, "
+        "sources and sinks, then the most blocked."
     )

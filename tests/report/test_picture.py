@@ -34,7 +34,7 @@ def test_it_names_its_lines_its_axes_and_their_units(experiment: Any) -> None:
     for name in ("producer", "producer could", "consumer", "producer->consumer"):
         assert name in shown
     assert {"records per second", "buffers in flight", "emulated time (s)"} <= set(shown)
-    assert {"1,000", "100", "what the pools hold"} <= set(shown)
+    assert {"1,000", "100", "producer->consumer can hold"} <= set(shown)
 
 
 def test_the_changes_of_phase_are_marked_in_both_plots(experiment: Any) -> None:
