@@ -30,6 +30,7 @@ ALLOWED = {
     "streaming": CORE | {"policies", "ledger"},
     "diagnosis": BASE,
     "report": BASE | {"diagnosis"},
+    "jobs": CORE | {"policies", "virtual", "ledger", "streaming", "diagnosis", "report"},
 }
 
 # What `import flowcontrol` must not load: engines, compilers, plots.
