@@ -167,7 +167,7 @@ def _plotly_script() -> str:
         from plotly.offline import get_plotlyjs
     except ImportError as error:
         raise RunError(
-            'the report page needs plotly (the extra "report"); install it with: pip install plotly'
+            "the report page needs plotly (extra 'report'); install it: pip install plotly"
         ) from error
     return str(get_plotlyjs())
 
