@@ -13,6 +13,7 @@ import io
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Final, cast
 
@@ -119,8 +120,8 @@ def _delta_columns(path: Path) -> tuple[str, ...]:
 
 
 def _csv_columns(path: Path) -> tuple[str, ...]:
-    utf8 = {"encoding": "utf-8-sig", "newline": ""}
-    with open_csv(path) as stream, io.TextIOWrapper(stream, **utf8) as text:
+    as_text = partial(io.TextIOWrapper, encoding="utf-8-sig", newline="")
+    with open_csv(path) as stream, as_text(stream) as text:
         header = next(csv.reader(text), [])
     if len(set(header)) < len(header):
         raise ValueError("two columns of its header have one name")
