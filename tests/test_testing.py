@@ -6,6 +6,7 @@ import pytest
 
 from flowcontrol.errors import InvariantError, ProtocolError
 from flowcontrol.protocol import ConnectionQueue, InputGate, NetworkBufferPool
+from flowcontrol.protocol.rules import CH_UNANNOUNCED
 from flowcontrol.testing import ChannelPair, send_next
 
 
@@ -158,6 +159,10 @@ def test_a_lost_buffer_and_negative_credit_are_named():
     pair = make_pair()
     pair.channel.take()  # a buffer that no message is in
     with pytest.raises(InvariantError, match="buffers held"):
+        pair.check()
+    pair = make_pair()
+    pair.channel.row[CH_UNANNOUNCED] += 1
+    with pytest.raises(InvariantError, match="unannounced - consumed = 2 buffers held"):
         pair.check()
     pair = make_pair()
     pair.reader.credit = -1

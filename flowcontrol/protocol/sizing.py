@@ -34,6 +34,7 @@ PARTITION_KINDS = {
     "pipelined": 1,
     "blocking_hash": 1,
     "blocking_sort": 2,
+    "hybrid": 1,
     "hybrid_full": 1,
     "hybrid_selective": 1,
 }

@@ -242,6 +242,24 @@ def test_two_gates_may_share_a_floating_pool():
     assert (first.available, second.available) == (1, 0)
 
 
+def test_who_waits_keeps_its_place_when_a_gate_is_added():
+    network = NetworkBufferPool(10, 32)
+    pool = network.create_local_pool(1, 1)
+    first = InputGate(network, pool, [0, 0, 0]).channels
+    buffer = pool.request()
+    for i in (2, 1):
+        first[i].on_backlog(1)
+    late = InputGate(network, pool, [0]).channels[0]
+    late.on_backlog(1)
+    order = []
+    for _ in range(3):
+        buffer.recycle()
+        taker = next(channel for channel in (*first, late) if channel.available)
+        order.append((*first, late).index(taker))
+        buffer = taker.take()
+    assert order == [2, 1, 3]
+
+
 # -- the small print ---------------------------------------------------------------------------
 
 

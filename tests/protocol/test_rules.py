@@ -309,6 +309,19 @@ def test_blocking_gives_floating_buffers_back_only_without_initial_credit(initia
     assert row[CH_UNANNOUNCED] == (0 if initial == 0 else 2)
 
 
+def test_releasing_twice_returns_nothing_more():
+    row, gate_pool, segments = (
+        channel(2, 1, required=3, unannounced=1),
+        pool(in_use=1),
+        [20, 9, 2, 1],
+    )
+    assert rules.release_channel(row, [row], gate_pool, segments, [0] * 3) == 2
+    assert (row[CH_EXCLUSIVE], row[CH_FLOATING], row[CH_UNANNOUNCED]) == (0, 0, 0)
+    assert (gate_pool, segments) == (pool(in_use=0, free=2), [20, 11, 0, 1])
+    assert rules.release_channel(row, [row], gate_pool, segments, [0] * 3) == 0
+    assert segments == [20, 11, 0, 1]
+
+
 @given(st.integers(0, 30), st.integers(0, 5))
 def test_required_buffers(backlog, initial):
     assert rules.required_buffers(backlog, initial) - initial == backlog

@@ -41,6 +41,7 @@ def test_gates(channels, exclusive, floating, threshold, expected):
         (4, "pipelined_approximate", (5, 16)),
         (4, "pipelined", (5, None)),
         (4, "blocking_hash", (5, None)),
+        (4, "hybrid", (5, None)),
         (4, "hybrid_full", (5, None)),
         (4, "hybrid_selective", (5, None)),
         (1, "blocking_sort", (512, 512)),
