@@ -16,6 +16,7 @@ __all__ = ["MAX_LIVE_CHANNELS", "channels_of", "check_clock"]
 MAX_LIVE_CHANNELS: Final = 64
 """Channels of one edge on the live clock: a row of the ledger each, every round."""
 
+_EXCLUSIVE = "taskmanager.network.memory.buffers-per-channel"
 _PIPELINED = "pipelined_bounded"
 
 
@@ -84,6 +85,9 @@ def _cluster_problems(scenario: Scenario) -> Iterator[Problem]:
 
 
 def _option_problems(scenario: Scenario) -> Iterator[Problem]:
+    if scenario.options.exclusive_buffers == 0:
+        what = "0: a backlog announced to a receiver without exclusive buffers is"
+        yield Problem(key_path(["options", _EXCLUSIVE]), _not_yet(what, "state at least 1"))
     for key, value in scenario.options.unemulated:
         option = OPTIONS[key]
         default = "leave it out" if option.default is None else f"use {show(option.default)}"

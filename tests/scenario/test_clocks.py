@@ -26,6 +26,11 @@ REFUSED = [
         ["true", "buffer debloating", "any clock", "use false"],
     ),
     (
+        (f"options/{NETMEM}buffers-per-channel", 0),
+        f'options."{NETMEM}buffers-per-channel"',
+        ["0", "backlog", "at least 1"],
+    ),
+    (
         ("options/taskmanager.network.max-num-tcp-connections", 3),
         'options."taskmanager.network.max-num-tcp-connections"',
         ["3", "use 1"],
@@ -74,7 +79,7 @@ def test_what_the_live_clock_does_not_emulate(
         ("edges/0/partitioner", "broadcast"),
         ("stages/0/placement", [1, 1]),
         (f"options/{NETMEM}buffer-debloat.target", "2 s"),
-        (f"options/{NETMEM}buffers-per-channel", 7),
+        (f"options/{NETMEM}buffers-per-channel", 1),
         ("options/execution.checkpointing.unaligned", True),
         ("options/execution.buffer-timeout.interval", 0),
         ("stages/1/service_rate", [1, 2, [{"at_s": 0, "rate": 1}, {"at_s": 1, "rate": 0}]]),
