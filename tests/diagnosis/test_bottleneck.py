@@ -66,6 +66,17 @@ def test_the_middle_limits_although_the_sink_is_busy_too(builder: ModuleType) ->
     assert "source was blocked 60 %" in found.sentence
 
 
+def test_a_stage_that_is_blocked_itself_only_passes_the_pressure_on(builder: ModuleType) -> None:
+    job = builder.scenario("passes", CHAIN, CHAIN_EDGES)
+    results = (
+        builder.Results(TIMES)
+        .stage("source", **busy(100, 600))
+        .stage("middle", **busy(880, 120))
+        .stage("sink", **busy(870))
+    )
+    assert find_bottleneck(results.tables(), job).stage == "sink"
+
+
 def test_a_bottleneck_of_some_phases_is_named_with_its_time(builder: ModuleType) -> None:
     job = builder.scenario("phases", {"source": {}, "sink": {}}, ["source->sink"])
     slow = [20 < t <= 40 or 60 < t <= 80 for t in TIMES]

@@ -43,7 +43,7 @@ def summary(builder: ModuleType) -> dict[str, Any]:
         .channel(
             "source->sink", 0, 1,
             released=[10, 20], sent=[10, 20], consumed=[9, 20],
-            credit=[1, 1], in_flight_records=[5, 0], in_flight_bytes=[50, 0],
+            credit=[1, 1], backlog=[2, 0], in_flight_records=[5, 0], in_flight_bytes=[50, 0],
         )
         .latency("sink", 0, count=[600, 100], mean_ms=[10, 80], p50_ms=[9, 70], p90_ms=[15, 90],
                  p99_ms=[20, 95], max_ms=[30, 99])
@@ -127,7 +127,7 @@ def test_edges_sum_their_channels(summary: dict[str, Any]) -> None:
     assert whole["max_in_flight_buffers"] == 11
     assert whole["max_in_flight_records"] == 55
     assert whole["in_flight_bytes"] == 325.0
-    assert whole["backlog"] == 2.5
+    assert whole["backlog"] == 3.5
     assert whole["credit"] == 2.0
     assert whole["waiting_for_credit"] == 0.25
 

@@ -137,6 +137,8 @@ def test_of_many_channels_the_fullest_and_the_typical_are_drawn(fan: Any) -> Non
     chart = charts_of(fan)["channels"]
     assert len([t for t in chart.figure["data"] if t["yaxis"] == "y"]) == 6
     (_credit, backlog) = traces(chart, "median of all")
+    picked = [t for t in chart.figure["data"] if t["yaxis"] == "y2"][:5]
+    assert [trace["y"][0] for trace in picked] == [8.0, 8.0, 8.0, 8.0, 7.0]
     assert backlog["y"][0] == 6.5
     assert "Of the 16 channels the 5 with the largest backlog are drawn" in chart.explanation
 

@@ -44,6 +44,12 @@ def test_fan_out_starts_at_different_heights() -> None:
     assert layout.edges[0][0][1] < layout.edges[1][0][1]
 
 
+def test_edges_leave_in_the_order_of_where_they_go() -> None:
+    layout = layered(["a", "b", "c"], [("a", "c"), ("a", "b")])
+    assert layout.nodes["b"][1] < layout.nodes["c"][1]
+    assert layout.edges[0][0][1] > layout.edges[1][0][1]
+
+
 def test_an_edge_over_a_column_goes_round_the_stage_in_it() -> None:
     layout = layered(["a", "b", "c"], [("a", "b"), ("b", "c"), ("a", "c")])
     assert len(layout.edges[2]) == 4

@@ -123,6 +123,13 @@ def test_capacity_is_the_output_pool_the_exclusive_and_the_floating_buffers(
     assert capacity == synthetic.POOL + synthetic.EXCLUSIVE + synthetic.FLOATING == 52
 
 
+def test_only_remote_channels_have_exclusive_buffers(synthetic: Any) -> None:
+    tables, scenario = synthetic.job([("a", "b")], parallelism=2, samples=2)
+    frames = [result_frame(tables, name) for name in ("channels", "stages")]
+    # two output pools of 12; of the four channels two are remote, one into each gate
+    assert edge_capacity(scenario.edges[0], *frames, scenario) == 2 * 12 + 2 * 2 + 2 * 8
+
+
 def test_an_edge_that_shares_a_pool_has_no_capacity_of_its_own(fan: Any) -> None:
     frames = [result_frame(fan.tables, name) for name in ("channels", "stages")]
     assert edge_capacity(fan.scenario.edges[0], *frames, fan.scenario) is None
