@@ -1,0 +1,69 @@
+"""What the documents promise: files that exist, a scenario that reads, columns that are there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from flowcontrol.records import LEDGER, RESULTS
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "docs/design.md"]
+
+
+def blocks(language):
+    text = (ROOT / "README.md").read_text()
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_files_that_are_named_exist(name):
+    text = (ROOT / name).read_text()
+    links = re.findall(r"\]\(([^)#]+)\)", text)
+    shown = re.findall(r"`([\w./-]+/[\w.-]+\.(?:py|sh|yaml|md|txt|conf|css))`", text)
+    commands = re.findall(r"\b(?:pipelines|conf|scripts|notebooks)/[\w.-]+\.(?:py|yaml)", text)
+    places = {word for word in [*links, *shown, *commands] if not word.startswith("http")}
+    assert places
+    missing = [
+        place
+        for place in places
+        if not (ROOT / place).exists() and not (ROOT / Path(name).parent / place).exists()
+    ]
+    assert missing == []
+
+
+def test_the_readme_shows_a_scenario_that_is_read():
+    import yaml
+
+    from flowcontrol.scenario import check_clock, parse_scenario
+
+    (text,) = blocks("yaml")
+    scenario = parse_scenario(yaml.safe_load(text))
+    assert check_clock(scenario, "live") == []
+    assert [stage.name for stage in scenario.stages] == ["source", "sink"]
+
+
+def test_columns_of_the_queries_are_there():
+    queries = [
+        query
+        for block in blocks("python")
+        for query in re.findall(r'"""(.*?)"""', block, re.DOTALL)
+    ]
+    assert len(queries) == 2
+    for query, table in zip(queries, [LEDGER, RESULTS["stages"]], strict=True):
+        known = {column.name for column in table.columns}
+        bare = re.sub(r"`[^`]*`|'[^']*'|AS \w+", "", query)
+        words = set(re.findall(r"\b[a-z]\w*\b", bare)) - {"delta", "floor", "avg"}
+        assert words
+        assert words <= known
+
+
+def test_public_names_of_the_readme_are_there():
+    import flowcontrol
+
+    text = (ROOT / "README.md").read_text()
+    names = set(re.findall(r"\bflowcontrol\.([a-z]\w+)\b(?!/)", text)) - {"yaml"}
+    assert names == {"audit", "emulate"}
+    assert names <= set(flowcontrol.__all__)
