@@ -50,3 +50,8 @@ class RunPaths:
     def stop_file(self) -> Path:
         """While it stands, no stage starts another round."""
         return self.root / "stop"
+
+    @property
+    def failure_file(self) -> Path:
+        """All that Spark said of the failure that ended the run."""
+        return self.root / "failure.txt"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from flowcontrol.emulation import Job
 from flowcontrol.errors import RunError
 from flowcontrol.streaming.batch import StageBatch
+from flowcontrol.streaming.causes import cause_of
 from flowcontrol.streaming.paths import RunPaths
 from flowcontrol.streaming.rowschema import ROUND, SUBTASK
 
@@ -125,14 +126,11 @@ class StageQueries:
         return done, sum(self.batches[name].records for name in sinks)
 
     def _raise_failure(self) -> None:
+        """Raise the first failure; all that Spark says of it stands in a file."""
         for stage, query in self._queries.items():
             error = query.exception()
             if error is not None:
-                raise RunError(f"stage {stage} failed: {_last_line(str(error))}") from error
-
-
-def _last_line(text: str) -> str:
-    """The cause in a streaming exception: Python's last line of the traceback, if there is one."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    causes = [line for line in lines if line.startswith(("flowcontrol.", "deltalake.", "pyarrow."))]
-    return (causes or lines or ["unknown"])[-1 if causes else 0]
+                self._paths.failure_file.write_text(str(error))
+                raise RunError(
+                    f"stage {stage}: {cause_of(str(error))} (all of it: {self._paths.failure_file})"
+                ) from error

@@ -21,6 +21,7 @@ from flowcontrol.emulation import Job, Link, StagePlan
 from flowcontrol.errors import RunError
 from flowcontrol.protocol.partitioners import channel_of_key, default_max_parallelism
 from flowcontrol.scenario.inputs import open_csv
+from flowcontrol.streaming.causes import cause_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,7 +74,13 @@ def stage_replay(spark: SparkSession, job: Job, plan: StagePlan, folder: Path) -
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         task = _Split(plan, folder)
-        counts = spark.sparkContext.parallelize([0], 1).map(task).collect()[0]
+        try:
+            counts = spark.sparkContext.parallelize([0], 1).map(task).collect()[0]
+        except Exception as error:
+            raise RunError(
+                f"stage {plan.name}: its input {_input_path(plan)} cannot be read: "
+                f"{cause_of(str(error))}"
+            ) from error
         if sum(counts) == 0:
             raise RunError(f"the input of stage {plan.name} holds no rows: {_input_path(plan)}")
         (folder / "rows.json").write_text(json.dumps({"counts": counts}))
@@ -154,6 +161,6 @@ def _spark_types(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Cast to the types that Spark gives the columns, or the reader fails inside the JVM."""
     from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-    target = to_arrow_schema(from_arrow_schema(batch.schema.remove_metadata()))
+    target = to_arrow_schema(from_arrow_schema(batch.schema.remove_metadata()), timezone="UTC")
     target = pa.schema([pa.field(field.name, field.type) for field in target])
     return batch.cast(target)
