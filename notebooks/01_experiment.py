@@ -1,0 +1,155 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # A slow consumer throttles its producer
+# MAGIC
+# MAGIC The classic backpressure experiment, step by step. A producer can emit 1,000 records/s; it runs at
+# MAGIC 60 % of that until 40 s, then at 100 %. A consumer can do 120, 30, 120, 30 and 120 % of it, in
+# MAGIC phases of 20 s. Between the two there is nothing but a channel with credits, as in Apache Flink.
+# MAGIC
+# MAGIC On a cluster install the package with the extra `report` first. As plain Python:
+# MAGIC `./spark-submit.sh notebooks/01_experiment.py`.
+
+# COMMAND ----------
+
+import os
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+import flowcontrol
+from flowcontrol.scenario import load_scenario
+
+try:
+    dbutils  # noqa: B018
+    ON_DATABRICKS = True
+except NameError:
+    ON_DATABRICKS = False
+
+spark = SparkSession.builder.getOrCreate()
+
+
+def parameter(name, default):
+    """Return a widget's value, or outside Databricks that of FLOWCONTROL_<NAME>."""
+    if ON_DATABRICKS:
+        dbutils.widgets.text(name, default)
+        return dbutils.widgets.get(name)
+    return os.environ.get(f"FLOWCONTROL_{name.upper()}", default)
+
+
+def show(shown, name):
+    """Display a table or a plot; outside Databricks print the one and write the other."""
+    if ON_DATABRICKS:
+        display(shown)
+    elif hasattr(shown, "write_html"):
+        shown.write_html(out / f"{name}.html")
+    else:
+        shown.show(truncate=False)
+
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The scenario
+# MAGIC
+# MAGIC `duration` shortens the run: emulated seconds. `out` is the folder of the results.
+
+# COMMAND ----------
+
+duration_s = parameter("duration", "100")
+out = Path(parameter("out", "out/experiment-notebook")).absolute()
+
+checkout = next(
+    folder for folder in (Path.cwd(), Path.cwd().parent) if (folder / "conf").is_dir()
+)
+scenario = load_scenario(
+    checkout / "conf" / "experiment.yaml", overrides=[f"duration_s={duration_s}"]
+)
+for stage in scenario.stages:
+    print(f"{stage.name}: {stage.parallelism} subtask(s), {stage.record_bytes} bytes a record")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The run
+# MAGIC
+# MAGIC Two Structured Streaming queries, a round of 200 emulated milliseconds in each micro-batch. A round
+# MAGIC takes as long as Spark needs for it; the results are in emulated time, so they do not depend on that.
+
+# COMMAND ----------
+
+result = flowcontrol.emulate(scenario, out=out, spark=spark, overwrite=True)
+print(result.summary["sentence"])
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Rates
+# MAGIC
+# MAGIC The results are Delta tables. Averages over 5 s, as the experiment is usually drawn: the producer
+# MAGIC follows the consumer within one interval after each change.
+
+# COMMAND ----------
+
+for name in ("stages", "channels", "latency"):
+    spark.read.format("delta").load(str(out / name)).createOrReplaceTempView(name)
+
+rates = spark.sql("""
+    SELECT ceil(t_s / 5) * 5 AS until_s,
+           avg(CASE WHEN stage = 'producer' THEN rate_out END) AS produced,
+           avg(CASE WHEN stage = 'consumer' THEN rate_in END) AS consumed
+    FROM stages
+    GROUP BY 1
+    ORDER BY 1
+""")
+show(rates, "rates")
+
+# COMMAND ----------
+
+import plotly.graph_objects as go
+
+points = rates.toPandas()
+figure = go.Figure()
+for column in ("produced", "consumed"):
+    figure.add_scatter(x=points.until_s, y=points[column], name=column, line_shape="vh")
+figure.update_layout(xaxis_title="emulated time (s)", yaxis_title="records/s")
+show(figure, "rates")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Credit and backlog
+# MAGIC
+# MAGIC Credit is what the producer may still send, backlog what it has ready. While the consumer is slow
+# MAGIC credit stays at 0: the consumer has no buffer free, and that is what holds the producer back.
+
+# COMMAND ----------
+
+credit = spark.sql("SELECT t_s, credit, backlog, floating_held FROM channels ORDER BY t_s")
+points = credit.toPandas()
+figure = go.Figure()
+for column in ("credit", "backlog", "floating_held"):
+    figure.add_scatter(x=points.t_s, y=points[column], name=column)
+figure.update_layout(xaxis_title="emulated time (s)", yaxis_title="buffers")
+show(figure, "credit")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The ledger
+# MAGIC
+# MAGIC Underneath is the ledger of the link: each side's counters, one row per channel and micro-batch.
+# MAGIC They only grow, and whatever the flow control promises can be checked on them.
+
+# COMMAND ----------
+
+ledger = out / "links" / "producer-consumer" / "ledger"
+spark.read.format("delta").load(str(ledger)).createOrReplaceTempView("ledger")
+rounds = spark.sql("""
+    SELECT s.batch_id, s.released, s.sent, s.credit, s.backlog, r.announced, r.consumed,
+           s.released - r.consumed AS in_flight_buffers
+    FROM ledger s
+    JOIN ledger r USING (batch_id, sender, receiver)
+    WHERE s.side = 'sender' AND r.side = 'receiver'
+    ORDER BY batch_id
+""")
+show(rounds.orderBy("in_flight_buffers", ascending=False).limit(5), "fullest")
