@@ -230,7 +230,7 @@ def formulas(tree: ast.AST) -> list[str]:
 def test_a_formula_of_the_protocol_stands_in_the_rules_only():
     """As far as names show it. An audit may: it checks the rules' results against the design."""
     for module in modules():
-        if module.path not in RULE_FILES and module.path.stem != "audit":
+        if module.path not in RULE_FILES and not module.path.stem.startswith("audit"):
             assert formulas(module.tree) == [], module.name
 
 
