@@ -1,0 +1,241 @@
+"""A link's whole ledger in memory: rows by side, batch and channel, and running totals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate, chain
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from flowcontrol.ledger.audit_rows import (
+    SIDES,
+    MalformedRowError,
+    ReceiverRow,
+    SenderRow,
+    read_row,
+)
+from flowcontrol.ledger.audit_rules import STRUCTURE, ReceiverStep, SenderStep
+
+__all__ = ["Fault", "LinkHistory"]
+
+AnyRow = TypeVar("AnyRow", SenderRow, ReceiverRow)
+Channel = tuple[int, int]
+
+UNKNOWN = -1
+"""Batch, sender or receiver of a row that does not say."""
+
+
+class Fault(NamedTuple):
+    """What is wrong with the rows themselves, and where."""
+
+    batch_id: int
+    sender: int
+    receiver: int
+    invariant: str
+    text: str
+
+    @property
+    def order(self) -> tuple[int, int, int, int]:
+        """By place; at one place in the order of the table of invariants."""
+        return (*self[:3], list(STRUCTURE).index(self.invariant))
+
+
+class _Side(Generic[AnyRow]):
+    """One side's rows, by batch and channel."""
+
+    def __init__(self) -> None:
+        self.batches: dict[int, dict[Channel, AnyRow]] = {}
+        self._tasks: dict[tuple[int, int], list[AnyRow]] = {}
+
+    @property
+    def last(self) -> int:
+        return max(self.batches, default=-1)
+
+    def add(self, row: AnyRow) -> bool:
+        """Take a row; False if the batch has one of the channel."""
+        rows = self.batches.setdefault(row.batch_id, {})
+        return rows.setdefault((row.sender, row.receiver), row) is row
+
+    def row(self, batch: int, channel: Channel) -> AnyRow | None:
+        return self.batches.get(batch, {}).get(channel)
+
+    def of_channel(self, channel: Channel) -> Iterator[AnyRow]:
+        """Yield a channel's rows in the order of batches."""
+        for batch in sorted(self.batches):
+            if channel in self.batches[batch]:
+                yield self.batches[batch][channel]
+
+    def of_task(self, row: AnyRow) -> list[AnyRow]:
+        """Return the rows of all channels of the subtask that wrote a row, in order."""
+        if (row.batch_id, row.task) not in self._tasks:
+            for _, other in sorted(self.batches[row.batch_id].items()):
+                self._tasks.setdefault((other.batch_id, other.task), []).append(other)
+        return self._tasks[row.batch_id, row.task]
+
+
+class LinkHistory:
+    """Everything that the two sides of a link have written.
+
+    Parameters
+    ----------
+    rows : iterable of mapping
+        Rows of the ledger, in any order.
+
+    Attributes
+    ----------
+    channels : list of (int, int)
+        Sender and receiver of each channel, in order.
+    fault : Fault or None
+        The first thing that is wrong with the rows themselves. Steps exist of the batches
+        before it only.
+    """
+
+    def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        self.senders: _Side[SenderRow] = _Side()
+        self.receivers: _Side[ReceiverRow] = _Side()
+        faults = [fault for raw in rows if (fault := self._add(raw)) is not None]
+        first = [*self.senders.batches.get(0, ()), *self.receivers.batches.get(0, ())]
+        self.channels = sorted(set(first))
+        self.last_batch = max(self.senders.last, self.receivers.last)
+        for side, own in (("sender", self.senders), ("receiver", self.receivers)):
+            faults += self._missing(side, own.batches, own.last)
+        faults += self._ahead()
+        self.fault = min(faults, key=lambda fault: fault.order, default=None)
+        self._totals = {channel: _Totals(self, channel) for channel in self.channels}
+
+    def _add(self, raw: Mapping[str, Any]) -> Fault | None:
+        try:
+            row = read_row(raw)
+        except MalformedRowError as error:
+            return Fault(*_place(raw), "row", f"the {raw['side']}'s row is malformed: {error}")
+        is_new = self.senders.add(row) if isinstance(row, SenderRow) else self.receivers.add(row)
+        if is_new:
+            return None
+        text = f"the {raw['side']} has more than one row of the channel, must be one"
+        return Fault(row.batch_id, row.sender, row.receiver, "one_row", text)
+
+    def _missing(
+        self, side: str, batches: Mapping[int, Mapping[Channel, object]], last: int
+    ) -> Iterator[Fault]:
+        """Yield batches without rows, and channels without a row or unknown in the first one."""
+        for batch in range(last + 1):
+            rows = batches.get(batch)
+            if rows is None:
+                text = f"the {side} has no rows of batch {batch}, but of batches up to {last}"
+                yield _fault(batch, self._first_channel, "gap_free", text)
+                continue
+            for channel in self.channels:
+                if channel not in rows:
+                    text = f"the {side} has no row of the channel, must be one"
+                    yield _fault(batch, channel, "one_row", text)
+            for channel in set(rows) - set(self.channels):
+                text = f"the {side} has a row of a channel that batch 0 does not know"
+                yield _fault(batch, channel, "one_row", text)
+
+    def _ahead(self) -> Iterator[Fault]:
+        """Yield the first batch that a side ran without the other's of the batch before."""
+        lasts = {"sender": self.senders.last, "receiver": self.receivers.last}
+        for side, other in (SIDES, SIDES[::-1]):
+            batch = lasts[other] + 2
+            if lasts[side] >= batch:
+                text = f"the {side} ran batch {batch}, the {other}'s last one is {lasts[other]}"
+                yield _fault(batch, self._first_channel, "lock_step", text)
+
+    @property
+    def _first_channel(self) -> Channel:
+        """The channel by which something is named that concerns all of them."""
+        return self.channels[0] if self.channels else (UNKNOWN, UNKNOWN)
+
+    # ------------------------------------------------------------------ steps
+
+    def sender_step(self, batch: int, channel: Channel) -> SenderStep | None:
+        """Return what a sender did in a batch; None if it has no row of it."""
+        now = self.senders.row(batch, channel)
+        if now is None:
+            return None
+        before = self.senders.row(batch - 1, channel) or _nothing_sent(now)
+        seen = self.receivers.row(batch - 1, channel) or self._initial(channel)
+        if seen is None:  # the receiver's first batch is not there yet: take the sender's word
+            seen = _nothing_received(channel, now.state[1])
+        totals, task = self._totals[channel], self.senders.of_task(now)
+        overdraft = max((row.overdraft for row in task if row.overdraft is not None), default=0)
+        return SenderStep(
+            now=now,
+            before=before,
+            seen=seen,
+            task=task,
+            overdraft=overdraft,
+            routed=totals.routed[batch],
+            carried=totals.carried[min(now.sent, len(totals.carried) - 1)],
+        )
+
+    def receiver_step(self, batch: int, channel: Channel) -> ReceiverStep | None:
+        """Return what a receiver did in a batch; None if it has no row of it."""
+        now = self.receivers.row(batch, channel)
+        if now is None:
+            return None
+        initial = _nothing_received(channel, now.exclusive)
+        totals = self._totals[channel]
+        return ReceiverStep(
+            now=now,
+            before=self.receivers.row(batch - 1, channel) or initial,
+            seen=self.senders.row(batch - 1, channel) or _NOTHING_SENT,
+            task=self.receivers.of_task(now),
+            routed=totals.routed[batch - 1] if batch > 0 else 0,
+            taken=totals.taken[batch],
+            carried=totals.carried,
+        )
+
+    def _initial(self, channel: Channel) -> ReceiverRow | None:
+        first = self.receivers.row(0, channel)
+        return None if first is None else _nothing_received(channel, first.exclusive)
+
+    def taken_up(self, channel: Channel) -> tuple[int, int]:
+        """Return the records of a channel taken up, and those routed, as of the last batches."""
+        totals = self._totals[channel]
+        return totals.taken[-1] if totals.taken else 0, totals.routed[-1] if totals.routed else 0
+
+    def transitions(self, batch: int, channel: Channel, count: int) -> list[str]:
+        """Return the last rows of a channel up to a batch, both sides', as text."""
+        found: list[str] = []
+        for number in range(max(0, batch - count + 1), batch + 1):
+            rows: Sequence[object] = (
+                self.senders.row(number, channel),
+                self.receivers.row(number, channel),
+            )
+            found += [str(row) for row in rows if row is not None]
+        return found
+
+
+class _Totals:
+    """What has gone over one channel: records by batch, and records by message."""
+
+    def __init__(self, link: LinkHistory, channel: Channel) -> None:
+        sent = list(link.senders.of_channel(channel))
+        self.routed = list(accumulate(row.rows for row in sent))
+        self.taken = list(accumulate(row.rows for row in link.receivers.of_channel(channel)))
+        messages = chain.from_iterable(row.messages for row in sent)
+        self.carried = list(accumulate(messages, initial=0))
+
+
+def _fault(batch: int, channel: Channel, invariant: str, text: str) -> Fault:
+    sender, receiver = channel
+    return Fault(batch, sender, receiver, invariant, text)
+
+
+def _place(raw: Mapping[str, Any]) -> tuple[int, int, int]:
+    found = (raw["batch_id"], raw["sender"], raw["receiver"])
+    batch, sender, receiver = (v if isinstance(v, int) else UNKNOWN for v in found)
+    return batch, sender, receiver
+
+
+_NOTHING_SENT = SenderRow(-1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, False, (0, 0, 0), 0, (), None)
+
+
+def _nothing_sent(row: SenderRow) -> SenderRow:
+    return replace(_NOTHING_SENT, sender=row.sender, receiver=row.receiver)
+
+
+def _nothing_received(channel: Channel, credit: int) -> ReceiverRow:
+    """Return a receiver's row before its first batch: only the initial credit is announced."""
+    return ReceiverRow(-1, *channel, credit, 0, credit, 0, 0, 0, 0, False, (credit, 0, credit, 0))

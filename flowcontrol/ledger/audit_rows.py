@@ -1,0 +1,203 @@
+"""Rows of a link's ledger as typed values: what an audit compares.
+
+The only place of the audit that knows where a figure stands in the JSON of a row's state.
+What must not live here: a claim about what the figures have to be (:mod:`.audit_rules`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flowcontrol.protocol import rounds as r
+from flowcontrol.protocol.rules import CH_INITIAL, POOL_OVERDRAFT, POOL_SIZE
+
+__all__ = ["SIDES", "MalformedRowError", "ReceiverRow", "SenderRow", "read_row"]
+
+SIDES = ("sender", "receiver")
+
+COMMON = ("batch_id", "sender", "receiver", "pool_used", "pool_size", "rows", "bytes")
+OWNED = {
+    "sender": ("written", "released", "sent", "credit", "backlog"),
+    "receiver": ("announced", "consumed", "exclusive", "floating_held"),
+}
+"""Columns that a side fills and the other leaves null."""
+
+MAY_BE_NEGATIVE = "credit"
+"""Negative credit is a broken invariant of its own; any other negative figure is no row."""
+
+Raw = Mapping[str, Any]
+
+
+class MalformedRowError(ValueError):
+    """A row that cannot be one of a ledger; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class SenderRow:
+    """What the sender's side of a channel says after a batch.
+
+    Attributes
+    ----------
+    batch_id, sender, receiver, written, released, sent, credit, backlog, pool_used, pool_size, rows
+        The columns of the ledger.
+    is_local : bool
+        Both ends on one task manager: no credit.
+    state : tuple of int
+        Messages sent, credits announced as heard (0 of a local channel) and records ever
+        routed, as the state has them.
+    buffers : int
+        Buffers of the pool that the channel uses: queued, and lent to a local receiver.
+    messages : tuple of int
+        Records that end in each message sent in the batch.
+    overdraft : int or None
+        Buffers that the pool may hold above its size; None where the row carries no state of
+        the task (only one row of each task needs to).
+    """
+
+    batch_id: int
+    sender: int
+    receiver: int
+    written: int
+    released: int
+    sent: int
+    credit: int
+    backlog: int
+    pool_used: int
+    pool_size: int
+    rows: int
+    is_local: bool
+    state: tuple[int, int, int]
+    buffers: int
+    messages: tuple[int, ...]
+    overdraft: int | None
+
+    @property
+    def task(self) -> int:
+        """Subtask that wrote the row."""
+        return self.sender
+
+    def __str__(self) -> str:
+        """Return its figures in one line."""
+        return (
+            f"sender   batch {self.batch_id}: written {self.written}, released {self.released}, "
+            f"sent {self.sent}, credit {self.credit}, backlog {self.backlog}, "
+            f"pool {self.pool_used} of {self.pool_size}, rows {self.rows}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverRow:
+    """What the receiver's side of a channel says after a batch.
+
+    Attributes
+    ----------
+    batch_id, sender, receiver, announced, consumed, exclusive, floating_held, pool_used, pool_size
+        The columns of the ledger, and ``rows``.
+    is_local : bool
+        Both ends on one task manager.
+    state : tuple of int
+        Announced, consumed, exclusive and records ever taken up, as the state has them.
+    """
+
+    batch_id: int
+    sender: int
+    receiver: int
+    announced: int
+    consumed: int
+    exclusive: int
+    floating_held: int
+    pool_used: int
+    pool_size: int
+    rows: int
+    is_local: bool
+    state: tuple[int, int, int, int]
+
+    @property
+    def task(self) -> int:
+        """Subtask that wrote the row."""
+        return self.receiver
+
+    def __str__(self) -> str:
+        """Return its figures in one line."""
+        return (
+            f"receiver batch {self.batch_id}: announced {self.announced}, consumed "
+            f"{self.consumed}, exclusive {self.exclusive}, floating_held {self.floating_held}, "
+            f"pool {self.pool_used} of {self.pool_size}, rows {self.rows}"
+        )
+
+
+def read_row(raw: Raw) -> SenderRow | ReceiverRow:
+    """Read one row of a ledger.
+
+    Parameters
+    ----------
+    raw : mapping
+        Values by column.
+
+    Raises
+    ------
+    MalformedRowError
+        If a column of the row's side is null, negative or no integer, a column of the other
+        side is not null, or the state does not hold what it has to.
+    """
+    side = raw["side"]
+    if side not in SIDES:
+        raise MalformedRowError(f"side is {side!r}, must be sender or receiver")
+    figures = {name: _figure(raw, name) for name in (*COMMON, *OWNED[side])}
+    del figures["bytes"]
+    for name in OWNED["receiver" if side == "sender" else "sender"]:
+        if raw[name] is not None:
+            raise MalformedRowError(f"{name} is {raw[name]!r}, must be null: the other side's")
+    try:
+        if side == "sender":
+            return _sender_row(figures, raw)
+        return _receiver_row(figures, raw)
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+        text = f"state cannot be read ({type(error).__name__}: {error})"
+        raise MalformedRowError(text) from error
+
+
+def _figure(raw: Raw, name: str) -> int:
+    value = raw[name]
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise MalformedRowError(f"{name} is {value!r}, must be an integer")
+    if value < 0 and name != MAY_BE_NEGATIVE:
+        raise MalformedRowError(f"{name} is {value}, must not be negative")
+    return value
+
+
+def _sender_row(figures: dict[str, int], raw: Raw) -> SenderRow:
+    state = json.loads(raw["channel_state"])
+    row = state["row"]
+    return SenderRow(
+        **figures,
+        is_local=bool(state["local"]),
+        state=(int(row[r.OUT_SENT]), int(row[r.OUT_ANNOUNCED]), int(state["routed"])),
+        buffers=int(row[r.OUT_BUFFERS]) + sum(state["held"]),
+        messages=tuple(int(records) for records, _ in state["messages"]),
+        overdraft=_overdraft(raw["task_state"], figures["pool_size"]),
+    )
+
+
+def _overdraft(text: str | None, pool_size: int) -> int | None:
+    """Return what the task's pool may hold above its size; of equal pools, the most."""
+    if text is None:
+        return None
+    pools = [partition["pool"] for partition in json.loads(text)["partitions"]]
+    return max((int(p[POOL_OVERDRAFT]) for p in pools if p[POOL_SIZE] == pool_size), default=0)
+
+
+def _receiver_row(figures: dict[str, int], raw: Raw) -> ReceiverRow:
+    state = json.loads(raw["channel_state"])
+    cursors = state["cursors"]
+    is_local = bool(state["local"])
+    announced = cursors[r.IN_ARRIVED if is_local else r.IN_ANNOUNCED]
+    exclusive = max(0, state["row"][CH_INITIAL])
+    return ReceiverRow(
+        **figures,
+        is_local=is_local,
+        state=(int(announced), int(cursors[r.IN_CONSUMED]), exclusive, int(cursors[r.IN_TAKEN])),
+    )

@@ -1,0 +1,349 @@
+"""What must hold in the ledger of a link that runs in lock-step: a table of claims.
+
+Each invariant of design section 2 stands here once, as two figures and how they compare.
+In lock-step a side acts in a batch on what the other side did in the batch before, so a claim
+across the sides compares the *same* batch of its own side with the batch *before* of the other
+(``seen``). How credits come about is no matter of this file (:mod:`flowcontrol.protocol.rules`):
+it says what must be true whatever the rules did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from flowcontrol.ledger.audit_rows import ReceiverRow, SenderRow
+
+__all__ = [
+    "INVARIANTS",
+    "RECEIVER_CLAIMS",
+    "SENDER_CLAIMS",
+    "STRUCTURE",
+    "Claim",
+    "ReceiverStep",
+    "SenderStep",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class SenderStep:
+    """A batch of a sender's side of a channel, and what it stands on.
+
+    Attributes
+    ----------
+    now, before : SenderRow
+        After this batch, and after the one before (before the first: nothing was done).
+    seen : ReceiverRow
+        The receiver's after the batch before (before the first: its initial credit).
+    task : sequence of SenderRow
+        Rows of all channels of the sending subtask in this batch.
+    overdraft : int
+        Buffers that its pool may hold above its size.
+    routed : int
+        Records that the task has given to the channel since the start.
+    carried : int
+        Records that end in the messages sent since the start.
+    """
+
+    now: SenderRow
+    before: SenderRow
+    seen: ReceiverRow
+    task: Sequence[SenderRow]
+    overdraft: int
+    routed: int
+    carried: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverStep:
+    """A batch of a receiver's side of a channel, and what it stands on.
+
+    Attributes
+    ----------
+    now, before : ReceiverRow
+        After this batch, and after the one before (before the first: its initial credit).
+    seen : SenderRow
+        The sender's after the batch before (before the first: nothing was done).
+    task : sequence of ReceiverRow
+        Rows of all channels of the receiving subtask's gate in this batch.
+    routed : int
+        Records that the sender had given to the channel up to the batch before.
+    taken : int
+        Records that the receiver has taken up since the start.
+    carried : sequence of int
+        Records that end in the first 0, 1, 2 ... messages that the sender had sent.
+    """
+
+    now: ReceiverRow
+    before: ReceiverRow
+    seen: SenderRow
+    task: Sequence[ReceiverRow]
+    routed: int
+    taken: int
+    carried: Sequence[int]
+
+    def records_of(self, messages: int) -> int:
+        """Records that end in the channel's first messages, as far as they had been sent."""
+        return self.carried[min(messages, self.seen.sent, len(self.carried) - 1)]
+
+
+Step = TypeVar("Step", SenderStep, ReceiverStep)
+
+
+@dataclass(frozen=True)
+class Claim(Generic[Step]):
+    """One invariant: ``left <= right``, or ``left == right``, where it applies.
+
+    Attributes
+    ----------
+    name : str
+        Stable; what a violation is called.
+    text : str
+        The claim in words; ``<=`` and ``==`` stand between its two sides.
+    left, right : callable
+        The figures of a step that are compared: what was found and its limit.
+    applies : callable
+        Whether the claim is made of a step at all.
+    """
+
+    name: str
+    text: str
+    left: Callable[[Step], Any]
+    right: Callable[[Step], Any]
+    applies: Callable[[Step], bool] = lambda step: True
+
+    def broken(self, step: Step) -> str | None:
+        """Return the figures if the claim does not hold, else None."""
+        if not self.applies(step):
+            return None
+        left, right = self.left(step), self.right(step)
+        is_equality = "==" in self.text
+        if left == right if is_equality else left <= right:
+            return None
+        return f"{self.text}, but {left} {'!=' if is_equality else '>'} {right}"
+
+
+def _is_local(step: SenderStep | ReceiverStep) -> bool:
+    return step.now.is_local
+
+
+def _is_remote(step: SenderStep | ReceiverStep) -> bool:
+    return not step.now.is_local
+
+
+SENDER_CLAIMS: tuple[Claim[SenderStep], ...] = (
+    Claim(
+        "written_grows",
+        "written a batch ago <= written",
+        lambda s: s.before.written,
+        lambda s: s.now.written,
+    ),
+    Claim(
+        "released_grows",
+        "released a batch ago <= released",
+        lambda s: s.before.released,
+        lambda s: s.now.released,
+    ),
+    Claim("sent_grows", "sent a batch ago <= sent", lambda s: s.before.sent, lambda s: s.now.sent),
+    Claim(
+        "released_within_written",
+        "released <= written",
+        lambda s: s.now.released,
+        lambda s: s.now.written,
+    ),
+    Claim(
+        "sent_within_released", "sent <= released", lambda s: s.now.sent, lambda s: s.now.released
+    ),
+    Claim(
+        "backlog",
+        "sent + backlog == released",
+        lambda s: s.now.sent + s.now.backlog,
+        lambda s: s.now.released,
+    ),
+    Claim(
+        "sent_within_announced",
+        "sent <= announced as the sender saw it",
+        lambda s: s.now.sent,
+        lambda s: s.seen.announced,
+        _is_remote,
+    ),
+    Claim("credit_not_negative", "0 <= credit", lambda s: 0, lambda s: s.now.credit),
+    Claim(
+        "credit",
+        "sent + credit == announced as the sender saw it",
+        lambda s: s.now.sent + s.now.credit,
+        lambda s: s.seen.announced,
+        _is_remote,
+    ),
+    Claim(
+        "local_credit",
+        "credit of a local channel == 0",
+        lambda s: s.now.credit,
+        lambda s: 0,
+        _is_local,
+    ),
+    Claim(
+        "local_handed_over",
+        "messages a local receiver was handed and has not returned <= size + overdraft of the "
+        "sender's pool",
+        lambda s: s.now.sent - s.seen.consumed,
+        lambda s: s.now.pool_size + s.overdraft,
+        _is_local,
+    ),
+    Claim(
+        "sent_messages",
+        "sent a batch ago + messages of the batch == sent",
+        lambda s: s.before.sent + len(s.now.messages),
+        lambda s: s.now.sent,
+    ),
+    Claim(
+        "sent_rows_were_routed",
+        "records that end in the messages sent <= records routed to the channel",
+        lambda s: s.carried,
+        lambda s: s.routed,
+    ),
+    Claim(
+        "output_pool_limit",
+        "pool_used of a result partition <= pool_size + overdraft",
+        lambda s: s.now.pool_used,
+        lambda s: s.now.pool_size + s.overdraft,
+    ),
+    Claim(
+        "output_pool_is_its_channels",
+        "pool_used of a result partition == buffers that its channels queue or lend",
+        lambda s: s.now.pool_used,
+        lambda s: sum(row.buffers for row in s.task),
+    ),
+    Claim(
+        "output_pool_size",
+        "pool_size == pool_size in the rows of the task's other channels",
+        lambda s: s.now.pool_size,
+        lambda s: s.task[0].pool_size,
+    ),
+    Claim(
+        "sender_state",
+        "sent, announced and rows of the state == those of the columns",
+        lambda s: s.now.state,
+        lambda s: (s.now.sent, 0 if s.now.is_local else s.seen.announced, s.routed),
+    ),
+)
+
+RECEIVER_CLAIMS: tuple[Claim[ReceiverStep], ...] = (
+    Claim(
+        "announced_grows",
+        "announced a batch ago <= announced",
+        lambda s: s.before.announced,
+        lambda s: s.now.announced,
+    ),
+    Claim(
+        "consumed_grows",
+        "consumed a batch ago <= consumed",
+        lambda s: s.before.consumed,
+        lambda s: s.now.consumed,
+    ),
+    Claim(
+        "consumed_within_sent",
+        "consumed <= sent as the receiver saw it",
+        lambda s: s.now.consumed,
+        lambda s: s.seen.sent,
+    ),
+    Claim(
+        "exclusive_constant",
+        "exclusive == exclusive a batch ago",
+        lambda s: s.now.exclusive,
+        lambda s: s.before.exclusive,
+    ),
+    Claim(
+        "local_buffers",
+        "exclusive and floating_held of a local channel == 0",
+        lambda s: (s.now.exclusive, s.now.floating_held),
+        lambda s: (0, 0),
+        _is_local,
+    ),
+    Claim(
+        "local_announced",
+        "announced of a local channel == messages handed over as the receiver saw it",
+        lambda s: s.now.announced,
+        lambda s: s.seen.sent,
+        _is_local,
+    ),
+    Claim(
+        "credit_is_backed",
+        "announced - consumed <= exclusive + floating_held",
+        lambda s: s.now.announced - s.now.consumed,
+        lambda s: s.now.exclusive + s.now.floating_held,
+        _is_remote,
+    ),
+    Claim(
+        "window",
+        "messages that a batch found <= exclusive + pool_size of the gate",
+        lambda s: s.seen.sent - s.before.consumed,
+        lambda s: s.now.exclusive + s.now.pool_size,
+        _is_remote,
+    ),
+    Claim(
+        "floating_is_the_pools",
+        "floating_held of all channels of a gate == pool_used",
+        lambda s: sum(row.floating_held for row in s.task),
+        lambda s: s.now.pool_used,
+    ),
+    Claim(
+        "floating_pool_limit",
+        "floating_held of all channels of a gate <= pool_size",
+        lambda s: sum(row.floating_held for row in s.task),
+        lambda s: s.now.pool_size,
+    ),
+    Claim(
+        "floating_pool_size",
+        "pool_size == pool_size in the rows of the gate's other channels",
+        lambda s: s.now.pool_size,
+        lambda s: s.task[0].pool_size,
+    ),
+    Claim(
+        "rows_conserved",
+        "records taken up <= records that the sender had routed",
+        lambda s: s.taken,
+        lambda s: s.routed,
+    ),
+    Claim(
+        "batch_rows",
+        "records taken up in a batch <= records of the messages that it found",
+        lambda s: s.now.rows,
+        lambda s: s.records_of(s.seen.sent) - s.records_of(s.before.consumed),
+    ),
+    Claim(
+        "taken_within_read",
+        "records taken up <= records of the messages consumed and of the one being read",
+        lambda s: s.taken,
+        lambda s: s.records_of(s.now.consumed + 1),
+    ),
+    Claim(
+        "consumed_were_taken",
+        "records of the messages consumed <= records taken up",
+        lambda s: s.records_of(s.now.consumed),
+        lambda s: s.taken,
+    ),
+    Claim(
+        "receiver_state",
+        "announced, consumed, exclusive and rows of the state == those of the columns",
+        lambda s: s.now.state,
+        lambda s: (s.now.announced, s.now.consumed, s.now.exclusive, s.taken),
+    ),
+)
+
+STRUCTURE: dict[str, str] = {
+    "row": "a side fills its own columns with figures, and only those; its state can be read",
+    "one_row": "each channel has exactly one row per side and batch",
+    "gap_free": "batches of a side run from 0 without a gap",
+    "lock_step": "a side runs a batch once the other side has run the one before",
+    "exchange": "every record routed and not taken up for good stands in the exchange log",
+}
+"""What must hold of the table itself, before figures are compared."""
+
+INVARIANTS: dict[str, str] = {
+    **STRUCTURE,
+    **{claim.name: claim.text for claim in SENDER_CLAIMS},
+    **{claim.name: claim.text for claim in RECEIVER_CLAIMS},
+}
+"""Every invariant that a violation may name, with what it claims, in the order of looking."""
