@@ -114,9 +114,6 @@ def _edge_problems(index: int, edge: Edge, scenario: Scenario) -> Iterator[Probl
     if edge.chain:
         what = "true: stages chained into one task are"
         yield Problem(f"{place}.chain", _not_yet(what, "leave it out"))
-    if edge.partitioner == "broadcast" and scenario.stage(edge.receiver).parallelism > 1:
-        what = "'broadcast': a buffer that several channels share is"
-        yield Problem(f"{place}.partitioner", _not_yet(what, "use another partitioner"))
     if edge.partitioner == "broadcast":
         what = "'broadcast': one buffer that goes to all channels is"
         yield Problem(f"{place}.partitioner", _not_yet(what, "use another partitioner"))

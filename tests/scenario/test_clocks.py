@@ -20,7 +20,6 @@ REFUSED = [
     (("edges/0/partitioner", "broadcast"), "edges[0].partitioner", ["'broadcast'", "all channels"]),
     (("edges/0/partition_type", "blocking"), "edges[0].partition_type", ["pipelined_bounded"]),
     (("edges/0/partition_type", "pipelined"), "edges[0].partition_type", ["'pipelined'"]),
-    (("edges/0/partitioner", "broadcast"), "edges[0].partitioner", ["'broadcast'", "another"]),
     (("stages/1/parallelism", 33), "edges[0]", ["66 channels", "more than 64"]),
     (
         (f"options/{NETMEM}buffer-debloat.enabled", True),
