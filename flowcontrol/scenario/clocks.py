@@ -114,9 +114,6 @@ def _edge_problems(index: int, edge: Edge, scenario: Scenario) -> Iterator[Probl
     if edge.chain:
         what = "true: stages chained into one task are"
         yield Problem(f"{place}.chain", _not_yet(what, "leave it out"))
-    if edge.partitioner == "broadcast":
-        what = "'broadcast': one buffer that goes to all channels is"
-        yield Problem(f"{place}.partitioner", _not_yet(what, "use another partitioner"))
     if edge.partition_type != _PIPELINED:
         what = f"{edge.partition_type!r}: other kinds of result partition are"
         yield Problem(f"{place}.partition_type", _not_yet(what, f"use {_PIPELINED}"))

@@ -17,7 +17,6 @@ REFUSED = [
     (("stages/1/stalls", [{"at_s": 1, "for_s": 1}]), "stages[1].stalls", ["1 given", "rate 0"]),
     (("stages/1/service_time", "exponential"), "stages[1].service_time", ["'exponential'"]),
     (("edges/0/chain", True), "edges[0].chain", ["true", "chained"]),
-    (("edges/0/partitioner", "broadcast"), "edges[0].partitioner", ["'broadcast'", "all channels"]),
     (("edges/0/partition_type", "blocking"), "edges[0].partition_type", ["pipelined_bounded"]),
     (("edges/0/partition_type", "pipelined"), "edges[0].partition_type", ["'pipelined'"]),
     (("stages/1/parallelism", 33), "edges[0]", ["66 channels", "more than 64"]),
