@@ -1,0 +1,343 @@
+"""Commits to Delta tables: once each, whoever asks; followed by a reader; no JVM in sight."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
+
+from flowcontrol.errors import LedgerError
+from flowcontrol.ledger import commit as commits
+from flowcontrol.ledger.commit import ATTEMPTS, NewFile, Writer, create_table
+from flowcontrol.ledger.ledger import COMPACT_EVERY, Ledger, LedgerView, read_history
+from flowcontrol.ledger.log import DeltaLog
+from flowcontrol.ledger.output import OutputTable
+from flowcontrol.records import LEDGER
+
+NUMBERS = pa.schema([("number", pa.int64())])
+CHANNELS = [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+
+def numbers_file(table: Path, *numbers: int) -> NewFile:
+    """Write a data file of numbers and describe it."""
+    path = table / f"{os.urandom(8).hex()}.parquet"
+    pq.write_table(pa.table({"number": list(numbers)}, schema=NUMBERS), path)
+    return NewFile(path.name, path.stat().st_size, len(numbers))
+
+
+def numbers_of(table: Path) -> list[int]:
+    found: list[int] = DeltaTable(str(table)).to_pyarrow_table().column("number").to_pylist()
+    return sorted(found)
+
+
+def ledger_rows(side: str, batch: int) -> list[dict[str, Any]]:
+    """Rows of a side for one batch, a different figure in each."""
+    cursor = "sent" if side == "sender" else "consumed"
+    return [
+        {"sender": s, "receiver": c, cursor: 10 * batch + i} for i, (s, c) in enumerate(CHANNELS)
+    ]
+
+
+def commit_rounds(ledger: Ledger, batches: range) -> None:
+    for batch in batches:
+        assert ledger.commit(batch, ledger_rows(ledger.side, batch))
+
+
+def keys_of(table: pa.Table) -> Counter[tuple[Any, ...]]:
+    names = ("side", "batch_id", "sender", "receiver", "sent", "consumed")
+    return Counter(zip(*(table.column(name).to_pylist() for name in names), strict=True))
+
+
+def expected_keys(side: str, batches: range) -> Counter[tuple[Any, ...]]:
+    rows = [(batch, row) for batch in batches for row in ledger_rows(side, batch)]
+    return Counter(
+        (side, batch, row["sender"], row["receiver"], row.get("sent"), row.get("consumed"))
+        for batch, row in rows
+    )
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    create_table(tmp_path / "numbers", NUMBERS, "Numbers.")
+    return tmp_path / "numbers"
+
+
+@pytest.fixture
+def quick_cleanup(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checkpoints every 10 commits, and no commit stays in the log behind one."""
+    monkeypatch.setattr(commits, "CHECKPOINT_EVERY", 10)
+    monkeypatch.setitem(
+        commits.CONFIGURATION, "delta.logRetentionDuration", "interval 0 milliseconds"
+    )
+
+
+# ---------------------------------------------------------------------- a writer
+
+
+def test_a_batch_is_committed_once_by_one_handle(table: Path) -> None:
+    writer = Writer(table, "run/side")
+    assert writer.last_batch() == -1
+    assert writer.commit(0, [numbers_file(table, 1)])
+    assert not writer.commit(0, [numbers_file(table, 2)])
+    assert writer.commit(1, [numbers_file(table, 3)])
+    assert writer.last_batch() == 1
+    assert numbers_of(table) == [1, 3]
+
+
+@pytest.mark.parametrize("again", [4, 3, 0])
+def test_a_repeated_or_older_batch_is_refused_from_a_fresh_handle(table: Path, again: int) -> None:
+    assert Writer(table, "run/side").commit(4, [numbers_file(table, 4)])
+    fresh = Writer(table, "run/side")
+    assert not fresh.commit(again, [numbers_file(table, 99)])
+    assert not Writer(table, "run/side").commit(again, [numbers_file(table, 99)])
+    assert numbers_of(table) == [4]
+    assert fresh.commit(5, [numbers_file(table, 5)])
+    assert numbers_of(table) == [4, 5]
+
+
+def test_a_handle_that_was_overtaken_refuses_the_batch(table: Path) -> None:
+    old, new = Writer(table, "run/side"), Writer(table, "run/side")
+    assert old.commit(0, [numbers_file(table, 0)])
+    assert new.commit(1, [numbers_file(table, 1)])
+    assert not old.commit(1, [numbers_file(table, 99)])
+    assert old.last_batch() == 1
+    assert numbers_of(table) == [0, 1]
+
+
+def test_a_refused_batch_removes_nothing(table: Path) -> None:
+    writer, first = Writer(table, "run/side"), numbers_file(table, 1)
+    writer.commit(0, [first])
+    assert not writer.commit(0, [], [first])
+    assert numbers_of(table) == [1]
+
+
+def test_two_sides_count_their_batches_apart(table: Path) -> None:
+    one, two = Writer(table, "run/sender"), Writer(table, "run/receiver")
+    assert one.commit(7, [numbers_file(table, 7)])
+    assert two.last_batch() == -1
+    assert two.commit(0, [numbers_file(table, 70)])
+    assert one.commit(8, [numbers_file(table, 8)])
+    assert (Writer(table, "run/sender").last_batch(), two.last_batch()) == (8, 0)
+
+
+def test_the_transaction_outlives_checkpoint_and_log(table: Path, quick_cleanup: None) -> None:
+    writer = Writer(table, "run/side")
+    for batch in range(25):
+        writer.commit(batch, [numbers_file(table, batch)])
+    fresh = Writer(table, "run/side")
+    assert fresh.last_batch() == 24
+    assert not fresh.commit(24, [numbers_file(table, 99)])
+    assert numbers_of(table) == list(range(25))
+
+
+def test_a_conflict_that_never_ends_is_named(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tries: list[int] = []
+
+    def conflict(self: Writer, batch_id: int, *_: object) -> None:
+        tries.append(batch_id)
+        raise CommitFailedError("a concurrent transaction deleted data this operation read")
+
+    monkeypatch.setattr(Writer, "_try_commit", conflict)
+    with pytest.raises(LedgerError, match=rf"batch 3 could not .* {ATTEMPTS} attempts: .*deleted"):
+        Writer(table, "run/side").commit(3, [numbers_file(table, 3)])
+    assert tries == [3] * ATTEMPTS
+
+
+def test_a_conflict_is_tried_again(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, tries = Writer._try_commit, []
+
+    def twice(self: Writer, *arguments: Any) -> None:
+        tries.append(1)
+        if len(tries) < 3:
+            raise CommitFailedError("a concurrent transaction deleted data this operation read")
+        real(self, *arguments)
+
+    monkeypatch.setattr(Writer, "_try_commit", twice)
+    assert Writer(table, "run/side").commit(0, [numbers_file(table, 5)])
+    assert (len(tries), numbers_of(table)) == (3, [5])
+
+
+def test_creating_a_table_again_keeps_what_is_in_it(table: Path) -> None:
+    Writer(table, "run/side").commit(0, [numbers_file(table, 1)])
+    create_table(table, NUMBERS, "Again.")
+    assert numbers_of(table) == [1]
+
+
+def test_a_sinks_table_takes_a_batch_once(tmp_path: Path) -> None:
+    output = OutputTable(tmp_path / "out", NUMBERS, "run/sink")
+    assert OutputTable(tmp_path / "out", NUMBERS, "run/sink").commit(0, [])
+    assert not output.commit(0, [])
+    assert DeltaTable(str(tmp_path / "out")).metadata().description
+
+
+# ---------------------------------------------------------------------- the ledger
+
+
+def test_both_sides_commit_and_compact_at_once_and_lose_nothing(tmp_path: Path) -> None:
+    """A side that compacts removes files of a table to which the other side commits."""
+    batches, problems = range(200), list[BaseException]()
+    ledgers = [Ledger(tmp_path / "ledger", side, "run") for side in ("sender", "receiver")]
+    start = threading.Barrier(len(ledgers))
+
+    def work(ledger: Ledger) -> None:
+        try:
+            start.wait()
+            commit_rounds(ledger, batches)
+        except BaseException as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=work, args=(ledger,)) for ledger in ledgers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    found = keys_of(read_history(tmp_path / "ledger"))
+    assert found == expected_keys("sender", batches) + expected_keys("receiver", batches)
+    assert keys_of(DeltaTable(str(tmp_path / "ledger")).to_pyarrow_table()) == found
+
+
+def test_compaction_keeps_every_row_once_and_few_files(tmp_path: Path) -> None:
+    path, batches = tmp_path / "ledger", range(3 * COMPACT_EVERY + 5)
+    commit_rounds(Ledger(path, "sender", "run"), batches)
+    assert keys_of(read_history(path)) == expected_keys("sender", batches)
+    named = {add.split("/")[-1] for add in DeltaTable(str(path)).file_uris()}
+    assert len(named) < COMPACT_EVERY
+    assert {file.name for file in path.glob("*.parquet")} == named
+
+
+def test_the_history_comes_in_order_with_the_columns_of_the_contract(tmp_path: Path) -> None:
+    sender, receiver = (Ledger(tmp_path / "led", side, "run") for side in ("sender", "receiver"))
+    for batch in range(3):
+        commit_rounds(sender, range(batch, batch + 1))
+        commit_rounds(receiver, range(batch, batch + 1))
+    table = read_history(tmp_path / "led")
+    assert table.schema == LEDGER.arrow_schema()
+    order = [(row["batch_id"], row["side"], row["sender"], row["receiver"])
+             for row in table.to_pylist()]  # fmt: skip
+    assert order == sorted(order)
+    assert table.column("committed_at").null_count == 0
+
+
+def test_a_committed_batch_is_refused_by_both_handles(tmp_path: Path) -> None:
+    one = Ledger(tmp_path / "ledger", "sender", "run")
+    assert one.commit(0, ledger_rows("sender", 0))
+    two = Ledger(tmp_path / "ledger", "sender", "run")
+    assert two.is_committed(0)
+    assert not two.is_committed(1)
+    assert not one.commit(0, ledger_rows("sender", 0))
+    assert not two.commit(0, ledger_rows("sender", 0))
+    assert len(read_history(tmp_path / "ledger")) == len(CHANNELS)
+
+
+def test_a_view_follows_compaction_and_checkpoints(tmp_path: Path, quick_cleanup: None) -> None:
+    path = tmp_path / "ledger"
+    ledger = Ledger(path, "sender", "run")
+    view = LedgerView(path)
+    assert view.last_batch("sender") == -1
+    for batch in range(2 * COMPACT_EVERY + 10):
+        ledger.commit(batch, ledger_rows("sender", batch))
+        for look in (ledger, view):  # a stage looks every round
+            look.refresh()
+        assert (view.last_batch("sender"), view.last_batch("receiver")) == (batch, -1)
+        assert [row["sent"] for row in view.rows("sender", batch)] == [
+            10 * batch + i for i in range(len(CHANNELS))
+        ]
+    log = sorted((path / "_delta_log").glob("*.json"))
+    assert len(log) < 50  # else nothing was cleaned, and this shows nothing
+    late = LedgerView(path)
+    late.refresh()
+    for seen in (view, late):
+        assert seen.last_batch("sender") == 2 * COMPACT_EVERY + 9
+        assert [row["sent"] for row in seen.rows("sender", 3)] == [30, 31, 32, 33]
+    assert keys_of(read_history(path)) == expected_keys("sender", range(2 * COMPACT_EVERY + 10))
+
+
+def test_a_view_that_was_left_behind_says_so(tmp_path: Path, quick_cleanup: None) -> None:
+    ledger = Ledger(tmp_path / "ledger", "sender", "run")
+    commit_rounds(ledger, range(2))
+    view = LedgerView(tmp_path / "ledger")
+    view.refresh()
+    commit_rounds(ledger, range(2, 40))
+    with pytest.raises(LedgerError, match=r"commit \d+ was cleaned from the log"):
+        view.refresh()
+
+
+def test_rows_that_are_not_there_are_named(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger", "sender", "run")
+    commit_rounds(ledger, range(1))
+    ledger.refresh()
+    with pytest.raises(LedgerError, match="no rows of the receiver for batch 0"):
+        ledger.rows("receiver", 0)
+    with pytest.raises(LedgerError, match="no rows of the sender for batch 1"):
+        ledger.rows("sender", 1)
+
+
+def test_what_is_no_table_is_named(tmp_path: Path) -> None:
+    def history() -> None:
+        read_history(tmp_path / "nothing")
+
+    def view() -> None:
+        LedgerView(tmp_path / "nothing").refresh()
+
+    looks: list[Callable[[], None]] = [history, view]
+    for look in looks:
+        with pytest.raises(LedgerError, match="no Delta table stands here"):
+            look()
+
+
+def test_a_file_that_no_ledger_writes_is_named(table: Path) -> None:
+    writer = Writer(table, "run/side")
+    writer.commit(0, [numbers_file(table, 1)])
+    with pytest.raises(LedgerError, match=r"[0-9a-f]{16}\.parquet is not a file that a ledger"):
+        LedgerView(table).refresh()
+
+
+# ---------------------------------------------------------------------- the log
+
+
+def test_a_log_is_read_once_and_goes_on(table: Path) -> None:
+    log = DeltaLog(table)
+    assert [commit.version for commit in log.poll()] == [0]
+    assert list(log.poll()) == []
+    writer, first = Writer(table, "run/side"), numbers_file(table, 1)
+    writer.commit(0, [first])
+    writer.commit(1, [numbers_file(table, 2)], [first])
+    one, two = log.poll()
+    assert ([add.path for add in one.adds], one.removes) == ([first.path], [])
+    assert (len(two.adds), two.removes) == (1, [first.path])
+    assert one.adds[0].stats["numRecords"] == 1
+    assert log.version == two.version == 2
+
+
+def test_a_log_starts_at_the_last_checkpoint(table: Path) -> None:
+    writer, first = Writer(table, "run/side"), numbers_file(table, 1)
+    writer.commit(0, [first])
+    writer.commit(1, [numbers_file(table, 2)], [first])
+    writer.checkpoint()
+    writer.commit(2, [numbers_file(table, 3)])
+    checkpoint, after = DeltaLog(table).poll()
+    assert (checkpoint.version, after.version) == (2, 3)
+    assert len(checkpoint.adds) == 1
+    assert checkpoint.adds[0].path != first.path
+
+
+def test_a_look_costs_little(table: Path) -> None:
+    """The planner looks every millisecond: a table handle would take several per look."""
+    log, took = DeltaLog(table), []
+    list(log.poll())
+    for _ in range(100):
+        began = time.perf_counter()
+        assert list(log.poll()) == []
+        took.append(time.perf_counter() - began)
+    assert min(took) < 0.001
