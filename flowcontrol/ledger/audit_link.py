@@ -99,7 +99,7 @@ class LinkHistory:
         self.last_batch = max(self.senders.last, self.receivers.last)
         for side, own in (("sender", self.senders), ("receiver", self.receivers)):
             faults += self._missing(side, own.batches, own.last)
-        faults += self._ahead()
+        faults += [*self._ahead(), *self._stateless()]
         self.fault = min(faults, key=lambda fault: fault.order, default=None)
         self._totals = {channel: _Totals(self, channel) for channel in self.channels}
 
@@ -140,6 +140,15 @@ class LinkHistory:
             if lasts[side] >= batch:
                 text = f"the {side} ran batch {batch}, the {other}'s last one is {lasts[other]}"
                 yield _fault(batch, self._first_channel, "lock_step", text)
+
+    def _stateless(self) -> Iterator[Fault]:
+        """Yield sending tasks of which no row carries the state."""
+        for batch, rows in self.senders.batches.items():
+            told = {row.task for row in rows.values() if row.overdraft is not None}
+            for channel, row in rows.items():
+                if row.task not in told:
+                    text = "no row of the sender carries the state of its task, one must"
+                    yield _fault(batch, channel, "row", text)
 
     @property
     def _first_channel(self) -> Channel:
