@@ -65,7 +65,9 @@ class StageBatch:
     Attributes
     ----------
     rounds : int
-        Rounds done, for the progress bar only.
+        Rounds done, those of an earlier start included.
+    records : int
+        Records taken up, for the progress bar only.
     """
 
     def __init__(
@@ -87,7 +89,8 @@ class StageBatch:
             self._output = OutputTable(folder, schema, f"{run_id}/{plan.name}")
         self._ledgers = ledgers
         self._runtime = StageRuntime(job, plan.name, paths, dict(ledgers))
-        self.rounds = 0
+        self._runtime.refresh()
+        self.rounds = self._runtime.last_committed() + 1
         self.records = 0
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:

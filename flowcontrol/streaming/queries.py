@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from flowcontrol.emulation import Job
 from flowcontrol.errors import RunError
+from flowcontrol.ledger.exchange import sweep
 from flowcontrol.streaming.batch import StageBatch
 from flowcontrol.streaming.causes import cause_of
 from flowcontrol.streaming.paths import RunPaths
@@ -55,6 +56,9 @@ class StageQueries:
             plan.name: StageBatch(job, plan.name, paths, schemas[plan.name], run_id)
             for plan in job.stages
         }
+        for link in job.links:
+            sweep(paths.exchange(link))
+            sweep(paths.ledger(link))
         self._queries: dict[str, StreamingQuery] = {}
 
     def run(self, watch: Callable[[int, int], None]) -> bool:

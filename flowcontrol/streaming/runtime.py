@@ -54,13 +54,16 @@ class StageRuntime:
             self.views[link.name].last_batch("receiver") >= before for link in self.plan.outputs
         )
 
+    def last_committed(self) -> int:
+        """Return the last round whose own rows are in all of the ledgers; -1 before the first."""
+        received = [self.views[link.name].last_batch("receiver") for link in self.plan.inputs]
+        return min(
+            received + [self.views[link.name].last_batch("sender") for link in self.plan.outputs]
+        )
+
     def is_committed(self, number: int) -> bool:
         """Whether this stage's own rows of a round are in all of its ledgers."""
-        return all(
-            self.views[link.name].last_batch("receiver") >= number for link in self.plan.inputs
-        ) and all(
-            self.views[link.name].last_batch("sender") >= number for link in self.plan.outputs
-        )
+        return self.last_committed() >= number
 
     def advance(self, number: int) -> list[Work]:
         """Run a round; return each subtask's work. The same round again gives the same.
