@@ -51,6 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except FlowControlError as error:
         _say(f"the run failed: {error}")
         return FAILED
+    except KeyboardInterrupt:
+        _say("interrupted; the same command goes on from what was committed")
+        return INTERRUPTED
     _report(result)
     return 0 if result.is_finished else INTERRUPTED
 

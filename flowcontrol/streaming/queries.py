@@ -12,6 +12,7 @@ from flowcontrol.errors import RunError
 from flowcontrol.ledger.exchange import sweep
 from flowcontrol.streaming.batch import StageBatch
 from flowcontrol.streaming.causes import cause_of
+from flowcontrol.streaming.interrupts import asking_on_interrupt
 from flowcontrol.streaming.paths import RunPaths
 from flowcontrol.streaming.rowschema import ROUND, SUBTASK
 
@@ -83,19 +84,23 @@ class StageQueries:
         from flowcontrol.streaming.source import StageSource
 
         self._spark.dataSource.register(StageSource)
-        for plan in self._job.stages:
-            self._queries[plan.name] = self._start(plan.name)
-        while any(query.isActive for query in self._queries.values()):
-            try:
-                watch(*self._progress())
-                if any(query.exception() for query in self._queries.values()):
+        with asking_on_interrupt(self.stop):
+            for plan in self._job.stages:
+                self._queries[plan.name] = self._start(plan.name)
+            while any(query.isActive for query in self._queries.values()):
+                try:
+                    self._look(watch)
+                except KeyboardInterrupt:
                     self.stop()
-                time.sleep(LOOK_EVERY_S)
-            except KeyboardInterrupt:
-                self.stop()
         watch(*self._progress())
         self._raise_failure()
         return self._progress()[0] == self._job.rounds
+
+    def _look(self, watch: Callable[[int, int], None]) -> None:
+        watch(*self._progress())
+        if any(query.exception() for query in self._queries.values()):
+            self.stop()
+        time.sleep(LOOK_EVERY_S)
 
     def stop(self) -> None:
         """Ask every stage to end after its current batch."""
