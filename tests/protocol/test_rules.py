@@ -153,6 +153,7 @@ def test_reader_rules():
         (3, 0, 4, 5, 9, 0),  # below the quota the fetch is eager: no overdraft
         (4, 0, 4, 0, 9, 0),
         (4, 0, 4, 1, 9, 1),
+        (4, 0, 4, 1, 1, 1),
         (4, 0, 4, 1, 0, 0),
         (5, 0, 4, 1, 9, 0),
         (5, 0, 4, 2, 9, 1),
@@ -170,12 +171,22 @@ def test_a_refused_request_changes_nothing():
 
 
 def test_a_destroyed_pool_takes_and_gives_nothing():
-    row, segments = pool(free=0), [8, 8, 0, 1]
+    row, segments = pool(size=1, in_use=1, free=0, overdraft=3), [8, 7, 0, 1]
     row[POOL_DESTROYED] = 1
     assert rules.request_segment(row, segments) == 0
     assert rules.fetch_segment(row, segments) == 0
     assert rules.pool_is_available(row) == 0
-    assert segments == [8, 8, 0, 1]
+    assert segments == [8, 7, 0, 1]
+    assert rules.recycle_segment(row, segments) == 1
+    assert (row[1], row[2], segments) == (0, 0, [8, 8, 0, 1])
+
+
+@pytest.mark.parametrize(("in_use", "free", "fetched"), [(3, 0, 1), (4, 0, 0), (0, 1, 0)])
+def test_one_segment_is_fetched_below_the_quota_and_only_one(in_use, free, fetched):
+    row, segments = pool(size=4, in_use=in_use, free=free), [20, 1, 0, 1]
+    assert rules.fetch_segment(row, segments) == fetched
+    assert row == pool(size=4, in_use=in_use, free=free + fetched)
+    assert segments[1] == 1 - fetched
 
 
 @pytest.mark.parametrize(("in_use", "kept"), [(3, 1), (4, 1), (5, 0)])
@@ -190,7 +201,7 @@ def test_recycling_keeps_what_the_quota_allows(in_use, kept):
 def test_the_quota_is_noted_exactly_at_its_limit(limit):
     row, counts, seen = pool(), [0, 0], []
     for change in [1] * (limit + 1) + [-1] * (limit + 1):
-        rules.note_quota(row, counts, 1, change, limit)
+        assert rules.note_quota(row, counts, 1, change, limit) == counts[1]
         seen.append((counts[1], row[POOL_AT_QUOTA]))
     up = [(n, int(n >= limit)) for n in range(1, limit + 2)]
     down = [(n, int(n >= limit)) for n in range(limit, -1, -1)]
@@ -265,6 +276,33 @@ def test_a_recycled_exclusive_buffer_gives_credit_above_what_is_required():
     row = channel(exclusive=1, required=1)
     assert rules.recycle_exclusive(row, pool(), [20, 9, 2, 1], [row], [0] * 3) == 1
     assert row == channel(exclusive=2, required=1, unannounced=1)
+
+
+@pytest.mark.parametrize(
+    ("floating", "required", "pushed"), [(0, 1, 0), (1, 2, 1), (1, 3, 0), (1, 4, 0), (2, 3, 1)]
+)
+def test_an_exclusive_buffer_pushes_one_out_only_above_what_is_required(floating, required, pushed):
+    row, gate_pool = channel(1, floating, required), pool(size=4, in_use=floating, free=0)
+    assert rules.recycle_exclusive(row, gate_pool, [20, 0, 2, 1], [row], [0] * 3) == 1 - pushed
+    assert row == channel(2, floating - pushed, required, unannounced=1 - pushed)
+    assert gate_pool == pool(size=4, in_use=floating - pushed, free=pushed)
+
+
+def test_an_exclusive_buffer_of_a_released_channel_goes_to_the_global_pool():
+    row, segments = channel(0, 0), [20, 5, 2, 1]
+    row[CH_RELEASED] = 1
+    assert rules.recycle_exclusive(row, pool(), segments, [row], [0] * 3) == 0
+    assert (row[CH_EXCLUSIVE], segments) == (0, [20, 6, 1, 1])
+
+
+@pytest.mark.parametrize(("destroyed", "size"), [(0, 1), (1, 9)])
+def test_a_floating_buffer_over_the_quota_or_of_a_destroyed_pool_leaves_it(destroyed, size):
+    row, gate_pool, waiting = channel(2, 0, 9, waiting=1), pool(size, in_use=2, free=0), [0] * 3
+    gate_pool[POOL_DESTROYED] = destroyed
+    segments = [20, 5, 2, 1]
+    rules.fifo_push(waiting, 0)
+    assert rules.recycle_floating([row], gate_pool, segments, waiting) == -1
+    assert (gate_pool[1], gate_pool[2], segments[1], row[CH_WAITING]) == (1, 0, 6, 1)
 
 
 def test_a_floating_buffer_pushed_out_goes_to_the_first_who_waits():
