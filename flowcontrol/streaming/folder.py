@@ -6,6 +6,7 @@ import fcntl
 import json
 import shutil
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -15,6 +16,11 @@ from flowcontrol.scenario import Scenario
 from flowcontrol.streaming.paths import RunPaths
 
 __all__ = ["RunFolder", "open_folder"]
+
+LOCK_FILE = ".lock"
+
+FIRST_FILES = {LOCK_FILE, "run.tmp"}
+"""What a run that was killed at its very start may leave, before the folder counts as a run's."""
 
 
 @dataclass
@@ -77,23 +83,31 @@ def open_folder(root: Path, scenario: Scenario, *, named: bool, overwrite: bool)
         raise _refused(f"{root} is a file; name a folder")
     found = _read(paths)
     if found is None:
-        if root.exists() and any(root.iterdir()):
+        if root.exists() and any(file.name not in FIRST_FILES for file in root.iterdir()):
             raise _refused(f"{root} holds something that is not a run; name another folder")
         return _new(paths, scenario)
     lock = _lock(paths)
     if not found["finished"] and found["scenario"] == scenario.canonical():
         paths.stop_file.unlink(missing_ok=True)
         return RunFolder(paths, found["run_id"], True, scenario, lock)
-    if not overwrite and not found["finished"]:
-        raise _refused(
+    reason = None if overwrite else _why_kept(root, found, named)
+    lock.close()
+    if reason is not None:
+        raise _refused(reason)
+    shutil.rmtree(paths.root)
+    return _new(paths, scenario)
+
+
+def _why_kept(root: Path, found: Mapping[str, Any], named: bool) -> str | None:
+    """Say why a run must not be replaced unless the user says so; None if it may be."""
+    if not found["finished"]:
+        return (
             f"{root} holds an unfinished run of another scenario, {found['scenario']['name']!r}; "
             "name another folder, or replace it with --overwrite"
         )
-    if not overwrite and named:
-        raise _refused(f"{root} holds a finished run; name another folder or add --overwrite")
-    lock.close()
-    shutil.rmtree(paths.root)
-    return _new(paths, scenario)
+    if named:
+        return f"{root} holds a finished run; name another folder or add --overwrite"
+    return None
 
 
 def _new(paths: RunPaths, scenario: Scenario) -> RunFolder:
@@ -123,7 +137,7 @@ def _write(file: Path, scenario: Scenario, run_id: str, finished: bool) -> None:
 
 def _lock(paths: RunPaths) -> IO[str]:
     """Take the folder's lock; the system lets go of it when the process ends, however."""
-    handle = (paths.root / ".lock").open("w")
+    handle = (paths.root / LOCK_FILE).open("w")
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
