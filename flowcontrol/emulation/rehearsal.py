@@ -12,7 +12,13 @@ from typing import Any
 
 from flowcontrol.emulation.job import Job, Link
 from flowcontrol.emulation.rows import new_partition
-from flowcontrol.emulation.snapshot import incoming_of, outgoing_of, receiver_rows, sender_rows
+from flowcontrol.emulation.snapshot import (
+    incoming_of,
+    outgoing_of,
+    receiver_rows,
+    restore,
+    sender_rows,
+)
 from flowcontrol.emulation.subtask import Incoming, Outgoing, Subtask
 from flowcontrol.protocol import rounds as r
 
@@ -41,7 +47,10 @@ def first_outgoing(job: Job, link: Link, sender: int) -> list[Outgoing]:
 
 
 def rehearse(
-    job: Job, *, tamper: Callable[[int, Subtask, list[list[Outgoing]]], None] | None = None
+    job: Job,
+    *,
+    after: RoundRows | None = None,
+    tamper: Callable[[int, Subtask, list[list[Outgoing]]], None] | None = None,
 ) -> Iterator[RoundRows]:
     """Run all rounds of a job in memory.
 
@@ -49,6 +58,8 @@ def rehearse(
     ----------
     job : Job
         The scenario, laid out; its sources make their rows up (nothing is replayed).
+    after : RoundRows, optional
+        Go on after this round, with subtasks restored from its rows alone.
     tamper : callable, optional
         Called before each subtask's round with the round, the subtask and what it sees of
         its receivers; may change the latter. For tests that break the rules on purpose.
@@ -63,8 +74,14 @@ def rehearse(
         for plan in job.stages
     }
     before: dict[str, dict[str, Rows]] = {}
-    for number in range(job.rounds):
-        after: dict[str, dict[str, Rows]] = {
+    first = 0
+    if after is not None:
+        before, first = after.rows, after.number + 1
+        for plan in job.stages:
+            for subtask in subtasks[plan.name]:
+                _resume(subtask, before)
+    for number in range(first, job.rounds):
+        now: dict[str, dict[str, Rows]] = {
             link.name: {"sender": [], "receiver": []} for link in job.links
         }
         for plan in job.stages:
@@ -75,11 +92,26 @@ def rehearse(
                     tamper(number, subtask, outgoing)
                 subtask.step(number, incoming, outgoing)
                 for i, link in enumerate(plan.inputs):
-                    after[link.name]["receiver"] += receiver_rows(subtask, i)
+                    now[link.name]["receiver"] += receiver_rows(subtask, i)
                 for i, link in enumerate(plan.outputs):
-                    after[link.name]["sender"] += sender_rows(subtask, i)
-        before = after
-        yield RoundRows(number, after)
+                    now[link.name]["sender"] += sender_rows(subtask, i)
+        before = now
+        yield RoundRows(number, now)
+
+
+def _resume(subtask: Subtask, rows: dict[str, dict[str, Rows]]) -> None:
+    own = subtask.index
+    restore(
+        subtask,
+        [
+            [row for row in rows[link.name]["receiver"] if row["receiver"] == own]
+            for link, _ in subtask.in_links
+        ],
+        [
+            [row for row in rows[link.name]["sender"] if row["sender"] == own]
+            for link, _ in subtask.out_links
+        ],
+    )
 
 
 def _incoming(before: dict[str, dict[str, Rows]], link: Link, receiver: int) -> list[Incoming]:
