@@ -204,7 +204,8 @@ def test_one_credit_too_many_is_seen_by_the_audit_only(
     jobs: ModuleType, rate: int, invariant: str
 ) -> None:
     """The receiver happens to have a buffer for it, or the sender has nothing to send for it."""
-    made = jobs.job([jobs.source(rate), jobs.sink(500)], [("source", "sink", "forward")])
+    stages = [jobs.source(rate), jobs.sink(500)]
+    made = jobs.job(stages, [("source", "sink", "forward")], {jobs.FLUSH: "200ms"})
     rounds, error = run_until_refused(made, ignoring(1, start=5, last=5))
     assert error is None
     assert len(rounds) == 40
