@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from flowcontrol.errors import RunError
 from flowcontrol.streaming.rowschema import HIDDEN, ROUND, SUBTASK
+from flowcontrol.streaming.take import settle
 
 __all__ = ["RESULT", "EdgeOrder", "SubtaskOrder", "SubtaskWork"]
 
@@ -113,6 +114,7 @@ class SubtaskWork:
             table = table.drop_columns([SUBTASK])
         report["files"] = [_write(table, edge) for edge in order.edges]
         yield pa.RecordBatch.from_pydict({"result": [json.dumps(report)]})
+        settle()
 
 
 def _write(table: pa.Table, edge: EdgeOrder) -> dict[str, Any] | None:

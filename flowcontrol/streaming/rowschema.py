@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flowcontrol.emulation import Job, StagePlan
 from flowcontrol.errors import Problem, ScenarioError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from flowcontrol.emulation import Job, StagePlan
 
 __all__ = ["HIDDEN", "ROUND", "SUBTASK", "exchange_schema", "made_schema", "row_schemas"]
 
