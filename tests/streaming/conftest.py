@@ -1,0 +1,55 @@
+"""What the tests of the live clock share: their helper modules, and a function that runs a job."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from flowcontrol.jobs import RunResult, emulate
+from flowcontrol.scenario import Scenario
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def load(name: str) -> ModuleType:
+    """Import a module that stands beside this file."""
+    spec = importlib.util.spec_from_file_location(
+        f"streaming_{name}", Path(__file__).with_name(f"{name}.py")
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def runs() -> ModuleType:
+    """Return ``runs.py``: ledgers to compare, and rows that must come."""
+    return load("runs")
+
+
+@pytest.fixture(scope="session")
+def checks() -> ModuleType:
+    """Return ``checks.py``: the check of the classic experiment."""
+    return load("checks")
+
+
+@pytest.fixture(scope="session")
+def run_live(spark: SparkSession) -> Callable[..., RunResult]:
+    """Return a function that runs a scenario to its end in the shared session."""
+
+    def run(scenario: Scenario | Path, out: Path, **options: Any) -> RunResult:
+        result = emulate(scenario, out=out, spark=spark, **options)
+        assert result.is_finished
+        return result
+
+    return run

@@ -1,0 +1,99 @@
+"""The classic experiment: the consumer throttles the producer, and a run without credits fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from chispa import assert_df_equality
+from deltalake import DeltaTable
+
+from flowcontrol.emulation import Job, Outgoing, Subtask, lay_out
+from flowcontrol.errors import ProtocolError
+from flowcontrol.scenario import load_scenario
+
+CONF = Path(__file__).resolve().parents[2] / "conf" / "experiment.yaml"
+NETWORK = "taskmanager.network.memory"
+ENDLESS = 1 << 40
+"""Credit that no run uses up."""
+
+
+def experiment(*overrides: str) -> Job:
+    return lay_out(load_scenario(CONF, overrides=overrides))
+
+
+def ignore_credit(_round: int, _subtask: Subtask, outgoing: list[list[Outgoing]]) -> None:
+    """Let a sender believe that its receivers have announced all the credit in the world."""
+    for partition in outgoing:
+        partition[:] = [Outgoing(ENDLESS, seen.consumed) for seen in partition]
+
+
+def test_a_rehearsal_passes(runs: ModuleType, checks: ModuleType) -> None:
+    job = experiment()
+    assert job.rounds == 500
+    assert checks.violations(runs.rehearsed_results(job)) == []
+
+
+def test_the_check_fails_where_credits_are_ignored(runs: ModuleType, checks: ModuleType) -> None:
+    """A receiver with room for everything, and a sender that asks nobody: it is not throttled."""
+    job = experiment(f'options."{NETWORK}.buffers-per-channel"=3000')
+    found = checks.violations(runs.rehearsed_results(job, ignore_credit))
+    assert "producer ran at 600/s from 25 s, not at 30% of 1000/s" in found
+    assert "producer ran at 1000/s from 65 s, not at 30% of 1000/s" in found
+    assert "at 30 s the producer is not blocked" in found
+    assert any(text.startswith("at 40 s") and "messages in flight" not in text for text in found)
+
+
+def test_a_receiver_refuses_what_no_credit_covers(runs: ModuleType) -> None:
+    with pytest.raises(ProtocolError, match=r"channel producer->consumer 0->0: .* has no buffer"):
+        runs.rehearsed_results(experiment(), ignore_credit)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (f'options."{NETWORK}.floating-buffers-per-gate"=4', "floating buffers are held"),
+        (f'options."{NETWORK}.buffers-per-channel"=12', "buffers are promised, not all"),
+        (f'options."{NETWORK}.max-buffers-per-channel"=8', "producer ran at"),
+        ("stages.consumer.service_rate=300", "producer ran at 299/s from 5 s"),
+        ("stages.consumer.service_rate=1200", "producer ran at 600/s from 25 s"),
+        ("stages.producer.emit_rate=580", "producer ran at 580/s"),
+        ("round_ms=400", "producer ran at"),
+    ],
+)
+def test_the_check_fails_where_anything_else_is_off(
+    change: str, text: str, runs: ModuleType, checks: ModuleType
+) -> None:
+    found = checks.violations(runs.rehearsed_results(experiment(change)))
+    assert any(text in violation for violation in found), found[:5]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_experiment_live(
+    runs: ModuleType, checks: ModuleType, run_live: Callable[..., Any], spark: Any, tmp_path: Path
+) -> None:
+    job, said = experiment(), list[str]()
+    result = run_live(CONF, tmp_path / "run", warn=said.append)
+    assert said == []  # the window carries the rates
+    tables = {
+        name: DeltaTable(str(result.path / name)).to_pyarrow_table() for name in result.tables
+    }
+    assert checks.violations(tables) == []
+    ledgers = runs.assert_is_rehearsed(job, result.path)
+    assert runs.saw(ledgers) == {"floating", "waiting", "no credit", "blocked"}
+    assert result.summary["rounds"] == 500
+    assert result.summary["bottleneck"] == "consumer"
+    rehearsed = runs.rehearsed_results(job)
+    for name in ("stages", "channels"):
+        assert_df_equality(
+            spark.read.format("delta").load(str(result.path / name)),
+            spark.createDataFrame(rehearsed[name].to_pandas()),
+            ignore_row_order=True,
+            ignore_nullable=True,
+        )
+    assert len(tables["latency"]) == 100
+    assert (result.path / "report.html").stat().st_size > 10_000
