@@ -25,9 +25,6 @@ UNLIMITED = -1
 SORT_MIN_BUFFERS = 512
 """Buffers (``taskmanager.network.sort-shuffle.min-buffers``)."""
 
-SORT_MIN_PARALLELISM = 1
-"""Subpartitions from which a blocking partition sorts (``sort-shuffle.min-parallelism``)."""
-
 PARTITION_KINDS = {
     "pipelined_bounded": 0,
     "pipelined_approximate": 0,

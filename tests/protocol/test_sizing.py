@@ -61,6 +61,11 @@ def test_the_maximum_of_a_partition_is_never_below_its_minimum(exclusive, floati
     assert partition_spec(9, "pipelined_bounded", exclusive, floating) == expected
 
 
+def test_the_defaults_are_those_of_flink():
+    assert gate_spec(3) == gate_spec(3, 2, 8, None) == (1, 8, 2)
+    assert partition_spec(3) == partition_spec(3, "pipelined_bounded", 2, 8) == (4, 14)
+
+
 @pytest.mark.parametrize(
     "call",
     [

@@ -91,6 +91,13 @@ def test_flushing_an_open_buffer_behind_a_full_one(sub):
     assert sub.poll() is None
 
 
+@pytest.mark.parametrize(("nbytes", "notified"), [(0, 0), (1, 1), (2, 1)])
+def test_one_unread_byte_is_enough_for_a_flush(sub, nbytes, notified):
+    sub.add_buffer(nbytes)
+    sub.flush()
+    assert (sub.notifications, sub.is_flush_pending) == (notified, notified == 1)
+
+
 def test_flushing_what_is_left(sub):
     sub.flush()
     assert (sub.notifications, sub.is_flush_pending) == (0, False)
@@ -202,7 +209,7 @@ def check_silent(sub):
     assert sub.notifications == 1
     assert not sub.is_available(credit=1)
     assert not sub.is_available(credit=0)
-    assert (sub.poll(), sub.backlog) == (None, 0)
+    assert (sub.poll(), sub.peek(), sub.backlog) == (None, None, 0)
 
 
 @pytest.mark.parametrize("kind", ["aligned_barrier", "timeoutable_barrier", "recovery_completion"])
@@ -406,6 +413,14 @@ def test_every_kind_of_event_comes_out_as_it_went_in(sub, kind):
     message = sub.poll()
     assert (message.kind, message.nbytes, message.is_event) == (kind, 38, True)
     assert sub.is_blocked == EVENT_KINDS[kind].blocks
+
+
+def test_defaults():
+    sub = Subpartition()
+    assert sub.initial_credit == 2
+    sub.add_buffer(SIZE, is_finished=True)
+    sub.add_buffer(SIZE, is_finished=True)
+    assert (sub.is_available(), sub.is_available(1)) == (False, True)
 
 
 def test_the_listener_hears_every_notification(sub):
