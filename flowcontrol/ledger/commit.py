@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -198,7 +199,9 @@ class Writer:
         """Write a checkpoint and clean the log behind it."""
         self._table.update_incremental()
         self._table.create_checkpoint()
-        self._table.cleanup_metadata()
+        # The other side may be cleaning up too: what one deletes, the other does not find.
+        with suppress(FileNotFoundError):
+            self._table.cleanup_metadata()
         self._since_checkpoint = 0
 
 

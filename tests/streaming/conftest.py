@@ -44,6 +44,12 @@ def checks() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def cases() -> ModuleType:
+    """Return ``cases.py``: small scenarios."""
+    return load("cases")
+
+
+@pytest.fixture(scope="session")
 def run_live(spark: SparkSession) -> Callable[..., RunResult]:
     """Return a function that runs a scenario to its end in the shared session."""
 

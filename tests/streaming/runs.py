@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -138,10 +139,10 @@ def taken(ledgers: Ledgers, edge: str) -> dict[tuple[int, int], int]:
 
 
 def delivered(job: Job, ledgers: Ledgers) -> dict[tuple[str, int, int], list[int]]:
-    """Numbers of the rows that must have come, in order, by (source, subtask, receiver).
+    """Numbers of the rows that must have come, in order, by (edge, sender, receiver).
 
-    For jobs whose sources feed the sink. The ledger says how many records of a channel were
-    taken up, the partitioner which ones go there: these are the first so many of them.
+    For edges that leave a source. The ledger says how many records of a channel were taken
+    up, the partitioner which ones go there: these are the first so many of them.
     """
     found: dict[tuple[str, int, int], list[int]] = {}
     for link in job.links:
@@ -150,7 +151,7 @@ def delivered(job: Job, ledgers: Ledgers) -> dict[tuple[str, int, int], list[int
             targets = routes(job, link.name, sender, routed)
             numbers = [number for number, target in enumerate(targets) if target == receiver]
             assert len(numbers) >= count
-            found[link.edge.sender, sender, receiver] = numbers[:count]
+            found[link.name, sender, receiver] = numbers[:count]
     return found
 
 
@@ -175,3 +176,29 @@ def rows_in_order(table: Path) -> list[tuple[str, int, int]]:
     for _, rows in batches_of(table):
         found += zip(*(rows.column(name).to_pylist() for name in names), strict=True)
     return found
+
+
+def latencies(job: Job, ledgers: Ledgers, edge: str) -> dict[tuple[int, int], Counter[int]]:
+    """Rounds from emission to taking up, by (round, receiver), worked out from both cursors."""
+    emitted: dict[tuple[int, int], list[int]] = defaultdict(list)
+    found: dict[tuple[int, int], Counter[int]] = defaultdict(Counter)
+    for row in ledgers[edge]:  # by round; the receiver's rows of a round before the sender's
+        channel, number = (row["sender"], row["receiver"]), row["batch_id"]
+        if row["side"] == "sender":
+            emitted[channel] += [number] * row["rows"]
+        else:
+            done, emitted[channel] = (
+                emitted[channel][: row["rows"]],
+                emitted[channel][row["rows"] :],
+            )
+            found[number, row["receiver"]].update(number - at for at in done)
+    return found
+
+
+def noted_latencies(ledgers: Ledgers, edge: str) -> dict[tuple[int, int], Counter[int]]:
+    """The same as a live run has noted it in the task's state."""
+    return {
+        (row["batch_id"], row["receiver"]): Counter(dict(row["task_state"]["latency"]))
+        for row in ledgers[edge]
+        if row["side"] == "receiver" and row["task_state"] is not None
+    }

@@ -53,6 +53,33 @@ def commit_rounds(ledger: Ledger, batches: range) -> None:
         assert ledger.commit(batch, ledger_rows(ledger.side, batch))
 
 
+def commit_from_both_sides(path: Path, batches: range, *, in_step: bool) -> None:
+    """Let both sides commit, each in a thread of its own; in step, or as fast as they can."""
+    problems: list[BaseException] = []
+    ledgers = [Ledger(path, side, "run") for side in ("sender", "receiver")]
+    gate = threading.Barrier(len(ledgers))
+
+    def work(ledger: Ledger) -> None:
+        try:
+            for batch in batches:
+                if in_step or batch == 0:
+                    gate.wait()
+                    ledger.refresh()
+                commit_rounds(ledger, range(batch, batch + 1))
+        except threading.BrokenBarrierError:
+            pass  # the other side has failed
+        except BaseException as error:
+            problems.append(error)
+            gate.abort()
+
+    threads = [threading.Thread(target=work, args=(ledger,)) for ledger in ledgers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+
+
 def keys_of(table: pa.Table) -> Counter[tuple[Any, ...]]:
     names = ("side", "batch_id", "sender", "receiver", "sent", "consumed")
     return Counter(zip(*(table.column(name).to_pylist() for name in names), strict=True))
@@ -185,23 +212,22 @@ def test_a_sinks_table_takes_a_batch_once(tmp_path: Path) -> None:
 
 def test_both_sides_commit_and_compact_at_once_and_lose_nothing(tmp_path: Path) -> None:
     """A side that compacts removes files of a table to which the other side commits."""
-    batches, problems = range(200), list[BaseException]()
-    ledgers = [Ledger(tmp_path / "ledger", side, "run") for side in ("sender", "receiver")]
-    start = threading.Barrier(len(ledgers))
+    batches = range(200)
+    commit_from_both_sides(tmp_path / "ledger", batches, in_step=False)
+    found = keys_of(read_history(tmp_path / "ledger"))
+    assert found == expected_keys("sender", batches) + expected_keys("receiver", batches)
+    assert keys_of(DeltaTable(str(tmp_path / "ledger")).to_pyarrow_table()) == found
 
-    def work(ledger: Ledger) -> None:
-        try:
-            start.wait()
-            commit_rounds(ledger, batches)
-        except BaseException as error:
-            problems.append(error)
 
-    threads = [threading.Thread(target=work, args=(ledger,)) for ledger in ledgers]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert problems == []
+def test_both_sides_clean_the_log_at_once(
+    tmp_path: Path, quick_cleanup: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In step both sides clean up in the same round: one finds the other's files gone."""
+    kept = "interval 500 milliseconds"
+    monkeypatch.setitem(commits.CONFIGURATION, "delta.logRetentionDuration", kept)
+    batches = range(150)
+    commit_from_both_sides(tmp_path / "ledger", batches, in_step=True)
+    assert len(list((tmp_path / "ledger" / "_delta_log").glob("*.json"))) < 200
     found = keys_of(read_history(tmp_path / "ledger"))
     assert found == expected_keys("sender", batches) + expected_keys("receiver", batches)
     assert keys_of(DeltaTable(str(tmp_path / "ledger")).to_pyarrow_table()) == found
