@@ -14,11 +14,15 @@ from flowcontrol.errors import InsufficientBuffersError, Problem, ScenarioError
 from flowcontrol.protocol import LocalBufferPool, NetworkBufferPool
 from flowcontrol.protocol.rules import UNLIMITED, gate_sizes, partition_sizes
 from flowcontrol.scenario import Scenario
+from flowcontrol.scenario.problems import key_path
 
 if TYPE_CHECKING:
     from flowcontrol.emulation.job import StagePlan
 
 __all__ = ["GateSize", "PartitionSize", "Sizes", "size_buffers"]
+
+EXCLUSIVE = "taskmanager.network.memory.buffers-per-channel"
+THRESHOLD = "taskmanager.network.memory.read-buffer.required-per-gate.max"
 
 BOUNDED = 0
 """Sizing class of a pipelined, bounded result partition (reference section 6.2)."""
@@ -131,11 +135,26 @@ def _set_up(
         smallest, largest, own = gate_sizes(len(incoming), each, floating, limit)
         local = pool.create_local_pool(smallest, largest)
         remote = sum(not channel.is_local for channel in incoming)
-        if remote * own > 0:
+        if remote > 0 and own == 0:
+            raise _no_exclusive(link.name, len(incoming), threshold)
+        if remote > 0:
             pool.take_exclusive(remote * own)
         exclusive[link.name, subtask] = own
         made.append(_Made(True, link.name, subtask, manager, local))
     return made
+
+
+def _no_exclusive(edge: str, channels: int, threshold: int | None) -> ScenarioError:
+    """Refuse remote channels that start without credit: nothing could ever be sent."""
+    option, value, least = EXCLUSIVE, 0, 1
+    if threshold is not None:
+        option, value, least = THRESHOLD, threshold, channels + 1
+    text = (
+        f"{value}: leaves the {channels} channels of {edge} into one subtask no exclusive "
+        "buffers; a backlog announced to a receiver without them is not emulated yet: state at "
+        f"least {least}"
+    )
+    return ScenarioError([Problem(key_path(["options", option]), text)])
 
 
 def _spare(pool: NetworkBufferPool, local: Sequence[LocalBufferPool]) -> int:
