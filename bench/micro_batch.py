@@ -25,16 +25,16 @@ sys.path.insert(0, HERE)
 # The peer's reader runs in Spark's Python workers too, which inherit this environment.
 os.environ["PYTHONPATH"] = os.pathsep.join([HERE, os.environ.get("PYTHONPATH", "")])
 
-from handover import hand_over
-from plain_chain import plain_chain
-from pyspark.sql import SparkSession
+from handover import hand_over  # noqa: E402
+from plain_chain import plain_chain  # noqa: E402
+from pyspark.sql import SparkSession  # noqa: E402
 
-from flowcontrol.emulation import lay_out
-from flowcontrol.jobs import emulate
-from flowcontrol.ledger.ledger import read_history
-from flowcontrol.scenario import Scenario, parse_scenario
-from flowcontrol.streaming.paths import RunPaths
-from flowcontrol.streaming.session import get_session
+from flowcontrol.emulation import lay_out  # noqa: E402
+from flowcontrol.jobs import emulate  # noqa: E402
+from flowcontrol.ledger.ledger import read_history  # noqa: E402
+from flowcontrol.scenario import Scenario, parse_scenario  # noqa: E402
+from flowcontrol.streaming.paths import RunPaths  # noqa: E402
+from flowcontrol.streaming.session import get_session  # noqa: E402
 
 WARM_UP = 20
 ROWS_PER_ROUND = 400

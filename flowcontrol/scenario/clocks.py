@@ -111,6 +111,9 @@ def _edge_problems(index: int, edge: Edge, scenario: Scenario) -> Iterator[Probl
     if channels > MAX_LIVE_CHANNELS:
         what = f"{channels} channels: more than {MAX_LIVE_CHANNELS} on an edge are"
         yield Problem(place, _not_yet(what, "lower the parallelism of its stages"))
+    if edge.partitioner == "broadcast" and len(scenario.stage(edge.receiver).placement) > 1:
+        what = "'broadcast': one buffer that all receivers share is"
+        yield Problem(f"{place}.partitioner", _not_yet(what, "use another partitioner"))
     if edge.chain:
         what = "true: stages chained into one task are"
         yield Problem(f"{place}.chain", _not_yet(what, "leave it out"))

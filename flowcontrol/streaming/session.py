@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ SETTINGS = {
 }
 
 
+LAUNCHERS = {"PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT"}
+"""Variables of the environment that say that Spark's settings were chosen by who started us."""
+
+
 def get_session(name: str) -> SparkSession:
     """Return the running session, or start one with :data:`SETTINGS`.
 
@@ -36,13 +41,15 @@ def get_session(name: str) -> SparkSession:
 
     Notes
     -----
-    ``-Xss16m`` cannot be set on a running JVM; ``spark-submit.sh`` does it. Without it stopping
-    a Python foreachBatch query in mid-batch overflows the JVM's stack in Spark 4.2.0.
+    Where a launcher has chosen settings already (``spark-submit.sh``, spark-submit, a platform),
+    they stand. ``-Xss16m`` cannot be set on a running JVM; ``spark-submit.sh`` does it. Without
+    it stopping a Python foreachBatch query in mid-batch overflows the JVM's stack in Spark 4.2.0.
     """
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.appName(name)
-    if SparkSession.getActiveSession() is None:
+    builder = SparkSession.builder
+    if SparkSession.getActiveSession() is None and not LAUNCHERS & set(os.environ):
+        builder = builder.appName(name)
         for key, value in SETTINGS.items():
             builder = builder.config(key, value)
     return builder.getOrCreate()

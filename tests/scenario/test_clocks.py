@@ -69,6 +69,15 @@ def test_what_the_live_clock_does_not_emulate(
         assert text in problem.message
 
 
+@pytest.mark.parametrize(("receivers", "refused"), [(1, 0), (2, 1)])
+def test_a_buffer_that_several_receivers_share(changed: Any, receivers: int, refused: int) -> None:
+    given = changed(("edges/0/partitioner", "broadcast"))
+    given["stages"][1]["parallelism"] = receivers
+    problems = check_clock(parse_scenario(given), "live")
+    assert [problem.place for problem in problems] == ["edges[0].partitioner"] * refused
+    assert all("'broadcast'" in problem.message for problem in problems)
+
+
 @pytest.mark.parametrize(
     "change",
     [
