@@ -193,18 +193,17 @@ class StageBatch:
 
     def _commit_ledgers(self, number: int, reports: Reports) -> None:
         subtasks = self._runtime.subtasks
-        for place, link in enumerate(self.plan.inputs):
-            rows = [
-                row
-                for subtask in subtasks
-                for row in receiver_rows(
-                    subtask, place, self._latency(number, reports.get(subtask.index))
-                )
-            ]
-            self._ledgers[link.name].commit(number, rows)
-        for place, link in enumerate(self.plan.outputs):
-            rows = [row for subtask in subtasks for row in sender_rows(subtask, place)]
-            self._ledgers[link.name].commit(number, rows)
+        rows: dict[str, list[dict[str, Any]]] = {link: [] for link in self._ledgers}
+        for subtask in subtasks:
+            latency = self._latency(number, reports.get(subtask.index))
+            for place, link in enumerate(self.plan.inputs):
+                rows[link.name] += receiver_rows(subtask, place, latency)
+            for place, link in enumerate(self.plan.outputs):
+                rows[link.name] += sender_rows(subtask, place)
+        for done, (name, ledger) in enumerate(self._ledgers.items()):
+            if done == 1:
+                faults.reach(self.plan.name, number, faults.BETWEEN_LEDGERS)
+            ledger.commit(number, rows[name])
 
     def _latency(self, number: int, report: dict[str, Any] | None) -> list[list[int]] | None:
         """Rounds from emission to processing and how many records took them, of a sink."""

@@ -9,7 +9,14 @@ from __future__ import annotations
 import os
 import signal
 
-__all__ = ["AFTER_LEDGER", "BEFORE_EXCHANGE", "BEFORE_LEDGER", "VARIABLE", "reach"]
+__all__ = [
+    "AFTER_LEDGER",
+    "BEFORE_EXCHANGE",
+    "BEFORE_LEDGER",
+    "BETWEEN_LEDGERS",
+    "VARIABLE",
+    "reach",
+]
 
 VARIABLE = "FLOWCONTROL_KILL_AT"
 
@@ -18,6 +25,9 @@ BEFORE_EXCHANGE = "before-exchange"
 
 BEFORE_LEDGER = "before-ledger"
 """The exchange log (a sink: its table) is committed, the ledger is not."""
+
+BETWEEN_LEDGERS = "between-ledgers"
+"""The ledger of a stage's first link is committed, those of its other links are not."""
 
 AFTER_LEDGER = "after-ledger"
 """The ledger is committed, Spark has not noted the end of the batch."""
