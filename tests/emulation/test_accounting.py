@@ -1,0 +1,221 @@
+"""Where a task's time goes, when the flusher sends, and what stops a task: by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+Times = tuple[int, int, int]
+
+
+def states(rounds: Iterable[Any], edge: str, side: str) -> list[dict[str, Any]]:
+    """State of the first task of a side of an edge, round by round."""
+    return [json.loads(batch.rows[edge][side][0]["task_state"]) for batch in rounds]
+
+
+def times(rounds: Iterable[Any], edge: str, side: str) -> list[Times]:
+    """Per cent of the round (100 ms) that the task was busy, idle and back-pressured."""
+    found = []
+    for state in states(rounds, edge, side):
+        assert sum(state["times_us"]) == 100_000
+        busy, idle, backpressured = (us // 1000 for us in state["times_us"])
+        found.append((busy, idle, backpressured))
+    return found
+
+
+BUSY, IDLE, BLOCKED = (100, 0, 0), (0, 100, 0), (0, 0, 100)
+
+# The job worked out by hand in test_rehearsal.py: emitted of 5 due, taken up of 2 that it can.
+EMITTED = [5, 2, 0, 5, 0, 2, 0, 4, 1, 2, 2, 2]
+TAKEN = [0, 2, 0, 2, 2, 2, 1, 2, 2, 2, 2, 2]
+
+
+def test_a_source_is_idle_but_for_what_it_could_not_emit(jobs: ModuleType) -> None:
+    stages = [jobs.source(50, record_bytes=4096), jobs.sink(20)]
+    options = {jobs.FLOATING: 3, jobs.OVERDRAFT: 0}
+    made = jobs.job(stages, [("source", "sink", "forward")], options, duration_s=1.2)
+    rounds = jobs.run(made)
+    assert [b.rows["source->sink"]["sender"][0]["rows"] for b in rounds] == EMITTED
+    assert [b.rows["source->sink"]["receiver"][0]["rows"] for b in rounds] == TAKEN
+    expected = [(0, 20 * emitted, 20 * (5 - emitted)) for emitted in EMITTED]
+    assert times(rounds, "source->sink", "sender") == expected
+    expected = [(50 * taken, 100 - 50 * taken, 0) for taken in TAKEN]
+    assert times(rounds, "source->sink", "receiver") == expected
+
+
+def three(jobs: ModuleType, emit: Any, serve: Any, drain: Any, **stage: Any) -> list[Any]:
+    """Run source, map and sink; records are a buffer each; a long look at the map's end."""
+    stages = [
+        jobs.source(emit, record_bytes=4096),
+        {"name": "map", "record_bytes": 4096, "service_rate": serve, **stage},
+        jobs.sink(drain),
+    ]
+    if serve is None:
+        del stages[1]["service_rate"]
+    return jobs.run(jobs.job(stages, [("source", "map", "forward"), ("map", "sink", "forward")]))
+
+
+MAPS = [
+    # emitted, its rate, the sink's rate -> the map in the end
+    ("keeps up", 10, 20, None, (50, 50, 0)),
+    ("is the bottleneck", 20, 10, None, (100, 0, 0)),
+    ("is blocked for nine tenths", 100, 100, 10, (10, 0, 90)),
+    ("has no rate and nothing to wait for", 10, None, None, (0, 100, 0)),
+    ("is stopped, with input", 10, [{"at_s": 0, "rate": 20}, {"at_s": 2, "rate": 0}], None, BUSY),
+    ("is stopped, without input", 0, 0, None, IDLE),
+    ("starves", 0, 10, None, IDLE),
+]
+
+
+@pytest.mark.parametrize(("emit", "serve", "drain", "expected"), [m[1:] for m in MAPS],
+                         ids=[m[0] for m in MAPS])  # fmt: skip
+def test_a_map_in_the_end(
+    jobs: ModuleType, emit: Any, serve: Any, drain: Any, expected: Times
+) -> None:
+    found = times(three(jobs, emit, serve, drain), "map->sink", "sender")
+    assert set(found[-5:]) == {expected}
+
+
+def test_a_map_without_a_rate_is_blocked_for_what_it_could_not_take(jobs: ModuleType) -> None:
+    """It works in no time: the share of what waits is back-pressure, the rest idle."""
+    rounds = three(jobs, 100, None, 10)
+    found = times(rounds, "map->sink", "sender")
+    # In the end 1 of the 9 buffers that stand before it is taken in a round.
+    assert {row["rows"] for b in rounds[-5:] for row in b.rows["source->map"]["receiver"]} == {1}
+    assert set(found[-5:]) == {(0, 11, 88)}
+    assert all(busy == 0 for busy, _, _ in found)
+
+
+def test_less_than_a_record_a_round_keeps_a_task_busy_all_the_time(jobs: ModuleType) -> None:
+    """5 records/s of 100 ms rounds: every second round may take one."""
+    stages = [jobs.source(50), jobs.sink(5)]
+    rounds = jobs.run(jobs.job(stages, [("source", "sink", "forward")]))
+    taken = [b.rows["source->sink"]["receiver"][0]["rows"] for b in rounds]
+    assert taken[-6:] == [0, 1, 0, 1, 0, 1]
+    assert set(times(rounds, "source->sink", "receiver")[1:]) == {BUSY}
+
+
+def test_a_source_that_may_not_emit_is_idle_unless_it_is_blocked(jobs: ModuleType) -> None:
+    stop = [{"at_s": 0, "rate": 100}, {"at_s": 2, "rate": 0}]
+    stages = [
+        jobs.source(stop, record_bytes=4096),
+        jobs.sink([{"at_s": 0, "rate": 0}, {"at_s": 3, "rate": 500}]),
+    ]
+    rounds = jobs.run(jobs.job(stages, [("source", "sink", "forward")]))
+    found = times(rounds, "source->sink", "sender")
+    assert set(found[10:30]) == {BLOCKED}
+    assert set(found[-5:]) == {IDLE}
+
+
+def test_a_rate_of_nothing_at_all(jobs: ModuleType) -> None:
+    stages = [jobs.source(0), jobs.sink(10)]
+    rounds = jobs.run(jobs.job(stages, [("source", "sink", "forward")]))
+    assert set(times(rounds, "source->sink", "sender")) == {IDLE}
+    assert set(times(rounds, "source->sink", "receiver")) == {IDLE}
+
+
+# ---------------------------------------------------------------- the flusher
+
+# A record a round of 100 ms, never enough to fill a buffer: the rounds in which it is sent, and
+# how many records go.
+FLUSHED = [
+    (-1, {}),
+    (0, dict.fromkeys(range(10), 1)),
+    ("50ms", dict.fromkeys(range(10), 1)),
+    ("100ms", dict.fromkeys(range(10), 1)),
+    ("200ms", dict.fromkeys(range(1, 10, 2), 2)),
+    ("250ms", {2: 3, 4: 2, 7: 3, 9: 2}),  # at 250, 500, 750 and 1,000 ms
+    ("999ms", {9: 10}),
+    ("1s", {9: 10}),
+    ("1001ms", {}),
+]
+
+
+@pytest.mark.parametrize(("interval", "expected"), FLUSHED, ids=[str(f[0]) for f in FLUSHED])
+def test_an_open_buffer_waits_for_the_flusher(
+    jobs: ModuleType, interval: Any, expected: dict[int, int]
+) -> None:
+    stages = [jobs.source(10, record_bytes=1), jobs.sink(None)]
+    made = jobs.job(stages, [("source", "sink", "forward")], {jobs.FLUSH: interval}, duration_s=1)
+    sent = {}
+    for batch in jobs.run(made):
+        for records, _ in json.loads(batch.rows["source->sink"]["sender"][0]["channel_state"])[
+            "messages"
+        ]:
+            sent[batch.number] = sent.get(batch.number, 0) + records
+    assert sent == expected
+
+
+def test_a_flush_finds_nothing_twice(jobs: ModuleType) -> None:
+    """What was sent is not sent again; a buffer without news takes no credit."""
+    stages = [jobs.source([{"at_s": 0, "rate": 10}, {"at_s": 0.1, "rate": 0}]), jobs.sink(None)]
+    rounds = jobs.run(jobs.job(stages, [("source", "sink", "forward")]))
+    last = rounds[-1].rows["source->sink"]["sender"][0]
+    assert (last["sent"], last["released"], last["backlog"]) == (1, 1, 0)
+    assert last["pool_used"] == 1
+
+
+def test_a_full_last_buffer_is_withheld_without_a_flusher(jobs: ModuleType) -> None:
+    """Reference 2.5: noticed when the next one is added, which never comes."""
+    emit = [{"at_s": 0, "rate": 30}, {"at_s": 0.1, "rate": 0}]
+    stages = [jobs.source(emit, record_bytes=4096), jobs.sink(None)]
+    made = jobs.job(stages, [("source", "sink", "forward")], {jobs.FLUSH: -1})
+    last = jobs.run(made)[-1].rows["source->sink"]["sender"][0]
+    assert (last["written"], last["sent"], last["backlog"], last["pool_used"]) == (3, 2, 1, 1)
+
+
+# ---------------------------------------------------------------- what stops a task
+
+
+def blocked_inside(jobs: ModuleType, overdraft: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A record of three buffers in a pool of two, nothing ever taken: row and state at the end."""
+    stages = [jobs.source(10, record_bytes=3 * 4096), jobs.sink(0)]
+    options = {jobs.EXCLUSIVE: 1, jobs.FLOATING: 1, jobs.OVERDRAFT: overdraft, jobs.FLUSH: -1}
+    rounds = jobs.run(jobs.job(stages, [("source", "sink", "forward")], options, duration_s=1))
+    row = rounds[0].rows["source->sink"]["sender"][0]
+    return row, states(rounds[:1], "source->sink", "sender")[0]["partitions"][0]
+
+
+def test_overdraft_finishes_the_record_that_was_begun(jobs: ModuleType) -> None:
+    row, state = blocked_inside(jobs, overdraft=1)
+    assert (row["pool_size"], row["rows"], row["written"]) == (2, 1, 3)
+    assert row["sent"] == 1
+    assert (state["pending"], state["left_bytes"]) == ([], 0)
+
+
+def test_without_overdraft_a_task_blocks_inside_the_record(jobs: ModuleType) -> None:
+    row, state = blocked_inside(jobs, overdraft=0)
+    assert (row["pool_size"], row["rows"], row["written"]) == (2, 1, 2)
+    assert (state["pending"], state["left_bytes"]) == ([0], 4096)
+
+
+def test_a_record_larger_than_every_buffer_gets_through(jobs: ModuleType) -> None:
+    """Ten buffers a record through a window of two and a pool of two."""
+    stages = [jobs.source(1, record_bytes=10 * 4096), jobs.sink(None)]
+    options = {jobs.EXCLUSIVE: 1, jobs.FLOATING: 1, jobs.OVERDRAFT: 0}
+    made = jobs.job(stages, [("source", "sink", "forward")], options, duration_s=10)
+    rounds = jobs.run(made)
+    taken = [b.rows["source->sink"]["receiver"][0]["rows"] for b in rounds]
+    assert sum(taken) >= 3
+    assert max(row["pool_used"] for b in rounds for row in b.rows["source->sink"]["sender"]) == 2
+
+
+@pytest.mark.parametrize(("quota", "most"), [(2, 2), (3, 3), (10, 6)])
+def test_one_channel_at_its_quota_stops_the_whole_task(
+    jobs: ModuleType, quota: int, most: int
+) -> None:
+    """The first of two receivers takes nothing; the other gets no more than came before."""
+    stages = [
+        jobs.source(100, record_bytes=4096, placement=[0]),
+        jobs.sink([0, 1000], parallelism=2, placement=[1, 1]),
+    ]
+    options = {jobs.QUOTA: quota, jobs.FLOATING: 2}
+    made = jobs.job(stages, [("source", "sink", "rebalance")], options)
+    assert made.sizes.partitions["source->sink", 0].size == 6
+    last = jobs.run(made)[-1].rows["source->sink"]
+    assert [row["backlog"] for row in last["sender"]] == [most, 0]
+    assert sum(row["rows"] for row in last["sender"]) == 0
