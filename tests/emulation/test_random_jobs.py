@@ -203,6 +203,10 @@ def test_a_random_job_keeps_every_rule(jobs: ModuleType, data: Any) -> None:
             left = waiting(rounds, link.name, ends) + in_hand(rounds, job, link.name, ends)
             assert taken + left == total(rounds, link.name, "sender", ends)
         for row in (row for batch in rounds for row in batch.rows[link.name]["receiver"]):
+            if row["task_state"] is not None:
+                times = json.loads(row["task_state"])["times_us"]
+                assert min(times) >= 0
+                assert sum(times) == 100_000
             if not json.loads(row["channel_state"])["local"]:
                 # Stricter than the audit: no buffer is lost, each is a credit or in use.
                 buffers = row["exclusive"] + row["floating_held"]

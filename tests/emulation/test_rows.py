@@ -1,0 +1,69 @@
+"""Fresh gates and partitions, and first-in-first-out rows as lists."""
+
+from __future__ import annotations
+
+from collections import deque
+from types import ModuleType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flowcontrol.emulation.rows import fifo, fifo_values, new_gate, new_partition, refill
+from flowcontrol.protocol import rounds as r
+from flowcontrol.protocol import rules
+
+
+@given(
+    capacity=st.integers(1, 5),
+    steps=st.lists(st.none() | st.integers(0, 9), max_size=40),
+)
+def test_a_row_is_a_queue(capacity: int, steps: list[int | None]) -> None:
+    row, queue = fifo(capacity), deque[int]()
+    for value in steps:
+        if value is None:
+            assert rules.fifo_pop(row) == (queue.popleft() if queue else -1)
+        else:
+            assert rules.fifo_push(row, value) == (len(queue) < capacity)
+            queue += [value] if len(queue) < capacity else []
+        assert fifo_values(row) == list(queue)
+    refilled = fifo(capacity)
+    refill(refilled, fifo_values(row))
+    assert fifo_values(refilled) == list(queue)
+
+
+@pytest.mark.parametrize(("asked", "capacity"), [(0, 1), (1, 1), (7, 7)])
+def test_a_row_has_room_for_one_at_least(asked: int, capacity: int) -> None:
+    row = fifo(asked)
+    assert [rules.fifo_push(row, 5) for _ in range(capacity + 1)] == [1] * capacity + [0]
+
+
+def test_a_fresh_gate(jobs: ModuleType) -> None:
+    """One channel local, one remote: initial credit counts as announced."""
+    made = jobs.job(
+        [jobs.source(1, parallelism=2, placement=[0, 1]), jobs.sink(1, placement=[1])],
+        [("source", "sink", "rebalance")],
+    )
+    link = made.links[0]
+    gate = new_gate(made, link, 0, link.incoming(0))
+    assert [row[rules.CH_INITIAL] for row in gate.channels] == [2, -1]
+    assert [row[rules.CH_EXCLUSIVE] for row in gate.channels] == [2, 0]
+    assert [row[r.IN_ANNOUNCED] for row in gate.cursors] == [2, 0]
+    assert (gate.pool[rules.POOL_SIZE], gate.pool[rules.POOL_FREE]) == (8, 1)
+    assert gate.pool[rules.POOL_IN_USE] == 0
+    # As many messages as it may ever hold: exclusive and floating, or the producer's pool.
+    assert [len(row) - rules.FIFO_SLOTS for row in gate.records] == [10, 15]
+
+
+def test_a_fresh_partition(jobs: ModuleType) -> None:
+    made = jobs.job(
+        [jobs.source(1, placement=[0]), jobs.sink(1, parallelism=2, placement=[0, 1])],
+        [("source", "sink", "rebalance")],
+    )
+    link = made.links[0]
+    part = new_partition(made, link, 0, link.outgoing(0))
+    assert [row[r.OUT_ANNOUNCED] for row in part.channels] == [0, 2]
+    assert (part.pool[rules.POOL_SIZE], part.pool[rules.POOL_OVERDRAFT]) == (12, 5)
+    assert (part.pool[rules.POOL_FREE], part.pool[rules.POOL_IN_USE]) == (1, 0)
+    assert (part.segments[rules.GLOBAL_TOTAL], part.segments[rules.GLOBAL_FREE]) == (17, 16)
+    assert part.counts == [0, 0]

@@ -1,0 +1,155 @@
+"""A subtask's state as rows: whose columns they fill, and that nothing of it is lost."""
+
+from __future__ import annotations
+
+import json
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from flowcontrol.emulation import Incoming, Outgoing, Subtask
+from flowcontrol.emulation.snapshot import (
+    incoming_of,
+    outgoing_of,
+    receiver_rows,
+    restore,
+    sender_rows,
+)
+from flowcontrol.protocol import rounds as r
+from flowcontrol.records import LEDGER
+
+SENDER = {
+    "sender", "receiver", "written", "released", "sent", "credit", "backlog", "pool_used",
+    "pool_size", "rows", "bytes", "channel_state", "task_state",
+}  # fmt: skip
+PLENTY = Outgoing(100, 0)
+
+RECEIVER = {
+    "sender", "receiver", "announced", "consumed", "exclusive", "floating_held", "pool_used",
+    "pool_size", "rows", "bytes", "channel_state", "task_state",
+}  # fmt: skip
+
+
+def task(jobs: ModuleType, stage: str = "map") -> Subtask:
+    """A subtask of a job whose map has a local and a remote channel to its sink, a round old."""
+    made = jobs.job(
+        [
+            jobs.source(100, placement=[0]),
+            {"name": "map", "placement": [1], "service_rate": 40},
+            jobs.sink(10, parallelism=2, placement=[1, 2]),
+        ],
+        [("source", "map", "forward"), ("map", "sink", "rebalance")],
+        cluster={"task_managers": 3},
+    )
+    found = Subtask(made, made.stage(stage), 0)
+    if stage == "map":
+        seen = Incoming(3, [(3, 2), (3, 1), (3, 0)])
+        found.step(0, [[seen]], [[Outgoing(0, 0), Outgoing(2, 0)]])
+    return found
+
+
+def test_a_side_fills_its_columns_and_no_others(jobs: ModuleType) -> None:
+    found = task(jobs)
+    assert {frozenset(row) for row in sender_rows(found, 0)} == {frozenset(SENDER)}
+    assert {frozenset(row) for row in receiver_rows(found, 0)} == {frozenset(RECEIVER)}
+    common = {"side", "batch_id", "committed_at"}
+    assert SENDER | RECEIVER | common == set(LEDGER.names)
+
+
+def test_the_receivers_figures(jobs: ModuleType) -> None:
+    """Three messages of three records, backlogs 2, 1, 0; four of the records are read."""
+    [row] = receiver_rows(task(jobs), 0)
+    # The first takes an exclusive buffer and asks for 2 + 2 free ones: 3 floating, 3 credits. The
+    # others take floating ones and want less. When the first returns there are 3 free and 2
+    # wanted: it pushes the last free floating one out, for no credit. The second is being read.
+    assert (row["consumed"], row["exclusive"], row["floating_held"]) == (1, 2, 2)
+    assert (row["announced"], row["pool_used"], row["pool_size"]) == (5, 2, 8)
+    assert (row["rows"], row["bytes"]) == (4, 1600)
+    assert json.loads(row["channel_state"])["records"] == [3]
+
+
+def test_the_senders_figures(jobs: ModuleType) -> None:
+    """Four records of 400 bytes, two to each channel, flushed at the end of the round."""
+    local, remote = sender_rows(task(jobs), 0)
+    for row in (local, remote):
+        assert (row["written"], row["released"], row["sent"], row["backlog"]) == (1, 1, 1, 0)
+        assert (row["rows"], row["bytes"], row["pool_used"]) == (2, 800, 2)
+    assert (local["credit"], remote["credit"]) == (0, 1)
+    assert json.loads(local["channel_state"])["local"] is True
+    assert json.loads(remote["channel_state"])["local"] is False
+
+
+def test_a_local_channel_announces_what_it_was_handed(jobs: ModuleType) -> None:
+    made = jobs.local()
+    found = Subtask(made, made.stage("sink"), 0)
+    found.step(0, [[Incoming(2, [(30, 0), (30, 0)])]], [])
+    [row] = receiver_rows(found, 0)
+    assert (row["announced"], row["consumed"]) == (2, 0)
+    assert (row["exclusive"], row["floating_held"], row["pool_used"]) == (0, 0, 0)
+
+
+def test_the_tasks_state_stands_in_its_first_row_only(jobs: ModuleType) -> None:
+    rows = sender_rows(task(jobs), 0)
+    assert [row["task_state"] is None for row in rows] == [False, True]
+
+
+def test_latencies_are_kept_where_they_are_given(jobs: ModuleType) -> None:
+    found = task(jobs)
+    assert "latency" not in json.loads(receiver_rows(found, 0)[0]["task_state"])
+    for latency in ([], [[1, 4], [2, 1]]):
+        [row] = receiver_rows(found, 0, latency)
+        assert json.loads(row["task_state"])["latency"] == latency
+
+
+def test_what_the_neighbours_read_off_a_row(jobs: ModuleType) -> None:
+    found = task(jobs)
+    _, remote = sender_rows(found, 0)
+    assert incoming_of(remote) == Incoming(1, [(2, 0)])
+    [row] = receiver_rows(found, 0)
+    assert outgoing_of(row) == Outgoing(5, 1)
+
+
+def rows_of(found: Subtask) -> tuple[list[Any], list[Any]]:
+    return (
+        [receiver_rows(found, i) for i in range(len(found.gates))],
+        [sender_rows(found, i) for i in range(len(found.partitions))],
+    )
+
+
+def test_a_restored_subtask_is_in_the_same_state(jobs: ModuleType) -> None:
+    """Whatever decides the next round; what was done in the last one is not part of it."""
+    old = task(jobs)
+    new = Subtask(old.job, old.plan, old.index)
+    restore(new, *rows_of(old))
+    assert [list(part.counts) for part in new.partitions] == [[1, 1]]
+    for name in ("gates", "partitions"):
+        for was, now in zip(getattr(old, name), getattr(new, name), strict=True):
+            assert was.pool == now.pool
+            assert was.segments == now.segments
+    for name in ("task", "pending", "left_bytes"):
+        assert getattr(old, name) == getattr(new, name)
+    assert [router.counts for router in new.routers] == [[2, 2]]
+    seen = [Incoming(4, [(7, 3)])]
+    again = [Outgoing(0, 1), Outgoing(3, 1)]
+    works = [found.step(1, [seen], [again]) for found in (old, new)]
+    assert works[0].takes == works[1].takes == [(0, 0, 4)]
+    assert rows_of(old) == rows_of(new)
+
+
+@pytest.mark.parametrize("stage", ["source", "sink"])
+def test_a_source_and_a_sink_are_restored_too(jobs: ModuleType, stage: str) -> None:
+    old = task(jobs, stage)
+    old.step(0, [[Incoming(1, [(5, 0)])]][: len(old.gates)], [[PLENTY]][: len(old.partitions)])
+    new = Subtask(old.job, old.plan, 0)
+    restore(new, *rows_of(old))
+    for found in (old, new):
+        found.step(1, [[Incoming(1, [])]][: len(old.gates)], [[PLENTY]][: len(old.partitions)])
+    assert rows_of(new) == rows_of(old)
+    assert old.task[r.TASK_IN] > 0
+
+
+def test_equal_states_are_equal_text(jobs: ModuleType) -> None:
+    assert rows_of(task(jobs)) == rows_of(task(jobs))
+    text = receiver_rows(task(jobs), 0)[0]["channel_state"]
+    assert json.dumps(json.loads(text), separators=(",", ":")) == text
