@@ -123,4 +123,20 @@ FAN_OUT = scenario(
     task_managers=4,
 )
 
+KILLED = scenario(
+    "killed",
+    [
+        source("one", 500),
+        source("two", 300),
+        {"name": "map", "service_rate": 2000, "selectivity": 0.5},
+        sink(rate=[{"at_s": 0, "rate": 600}, {"at_s": 0.3, "rate": 90}], parallelism=2),
+    ],
+    [edge("one", "map"), edge("two", "map"), edge("map", "sink")],
+    task_managers=4,
+    exclusive=3,
+    floating=3,
+    rounds=16,
+)
+"""A middle stage with two inputs and an output: three ledgers."""
+
 EVERY = [SINGLE, HASH, FAN_IN, COMPETE, LOCAL, STAGES, SHUFFLE, LARGE, FAN_OUT]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -59,3 +59,19 @@ def run_live(spark: SparkSession) -> Callable[..., RunResult]:
         return result
 
     return run
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Return a function that starts emulate.py by the start script; ends what a test left."""
+    if not (Path(sys.prefix) / "flowcontrol" / "ready-run").exists():
+        pytest.skip("the start script did not make this environment: run ./run-tests.sh")
+    processes, started = load("processes"), list[Any]()
+
+    def begin(scenario: Path, *arguments: str, **options: Any) -> Any:
+        started.append(processes.Emulation(scenario, *arguments, cwd=tmp_path, **options))
+        return started[-1]
+
+    yield begin
+    for process in started:
+        process.end()

@@ -1,0 +1,116 @@
+"""kill -9 of the driver, again and again, in one run: it ends as if nothing had happened."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+from deltalake import DeltaTable
+
+from flowcontrol.jobs import RunResult
+from flowcontrol.streaming import faults
+from flowcontrol.streaming.paths import RunPaths
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+KILLS = [
+    ("one", 1, faults.BEFORE_EXCHANGE),
+    ("one", 2, faults.BEFORE_LEDGER),
+    ("one", 3, faults.AFTER_LEDGER),
+    ("map", 5, faults.BEFORE_EXCHANGE),
+    ("map", 6, faults.BEFORE_LEDGER),
+    ("map", 7, faults.BETWEEN_LEDGERS),
+    ("map", 8, faults.AFTER_LEDGER),
+    ("sink", 10, faults.BEFORE_EXCHANGE),
+    ("sink", 11, faults.BEFORE_LEDGER),
+    ("sink", 12, faults.AFTER_LEDGER),
+]
+"""A stage may be ahead of one that is killed by a round for every edge between the two: hence
+the gaps where another stage is next."""
+
+
+def test_every_point_is_reached_in_every_kind_of_stage(cases: ModuleType, runs: ModuleType) -> None:
+    """A kill that no process reaches would test nothing: rows must move in that round."""
+    job = runs.job_of(cases.KILLED)
+    ledgers = runs.comparable(runs.rehearsed_tables(job))
+    assert runs.saw(ledgers) == {"floating", "waiting", "no credit", "blocked"}
+    for stage, number, _ in KILLS:
+        side = "receiver" if job.stage(stage).is_sink else "sender"
+        [edge] = [link.name for link in job.stage(stage).outputs or job.stage(stage).inputs]
+        own = [row for row in ledgers[edge] if (row["side"], row["batch_id"]) == (side, number)]
+        assert sum(row["rows"] for row in own) > 0, (stage, number)
+    points = {(stage, point) for stage, _, point in KILLS}
+    for point in (faults.BEFORE_EXCHANGE, faults.BEFORE_LEDGER, faults.AFTER_LEDGER):
+        assert {(stage, point) for stage in ("one", "map", "sink")} <= points
+
+
+def test_a_run_that_is_killed_again_and_again(
+    cases: ModuleType,
+    runs: ModuleType,
+    run_live: Callable[..., RunResult],
+    start: Callable[..., Any],
+    tmp_path: Path,
+) -> None:
+    job = runs.job_of(cases.KILLED)
+    scenario, out = tmp_path / "killed.yaml", tmp_path / "killed"
+    scenario.write_text(yaml.safe_dump(cases.KILLED))
+    kills = 0
+    for stage, number, point in KILLS:
+        killed = start(scenario, "--out", str(out), kill_at=f"{stage}:{number}:{point}")
+        assert killed.wait() == -signal.SIGKILL, killed.said()
+        assert not json.loads((out / "run.json").read_text())["finished"]
+        killed.assert_nothing_left()
+        kills += 1
+    assert kills == len(KILLS) == 10
+    last = start(scenario, "--out", str(out))
+    assert last.wait() == 0, last.said()
+    last.assert_nothing_left()
+    assert json.loads((out / "summary.json").read_text())["rounds"] == job.rounds
+
+    whole = run_live(job.scenario, tmp_path / "whole")
+    runs.assert_is_rehearsed(job, whole.path)
+    one, other = (
+        runs.comparable(runs.live_tables(job, path), latency=True) for path in (out, whole.path)
+    )
+    assert runs.first_difference(one, other) is None
+    rows = runs.rows_in_order(out / "output" / "sink")
+    assert rows == runs.rows_in_order(whole.path / "output" / "sink")
+    assert len(rows) == len(set(rows)) > 100
+    for name, table in whole.tables.items():
+        order = [(column, "ascending") for column in table.column_names[:4]]
+        found = DeltaTable(str(out / name)).to_pyarrow_table()
+        assert found.sort_by(order).equals(table.sort_by(order)), name
+    assert exchanged(RunPaths(out), job) == exchanged(RunPaths(whole.path), job)
+
+
+def exchanged(paths: RunPaths, job: Any) -> dict[str, list[Any]]:
+    """Rows of every exchange log, in order of round and sender; what a kill orphaned is not in."""
+    found = {}
+    for link in job.links:
+        table = DeltaTable(str(paths.exchange(link))).to_pyarrow_table()
+        rows = [tuple(row.values()) for row in table.to_pylist()]
+        found[link.name] = sorted(rows)
+    return found
+
+
+def test_a_run_that_was_killed_after_its_last_round_is_finished(
+    cases: ModuleType, runs: ModuleType, run_live: Callable[..., RunResult], tmp_path: Path
+) -> None:
+    """All is committed, only the note that the run is finished is missing."""
+    job = runs.job_of(cases.LOCAL)
+    first = run_live(job.scenario, tmp_path / "run")
+    before = runs.comparable(runs.live_tables(job, first.path), latency=True)
+    run_file = first.path / "run.json"
+    noted = json.loads(run_file.read_text())
+    run_file.write_text(json.dumps({**noted, "finished": False}))
+    again = run_live(job.scenario, tmp_path / "run")  # asserts that it is finished
+    assert again.summary["rounds"] == job.rounds
+    assert json.loads(run_file.read_text()) == noted
+    after = runs.comparable(runs.live_tables(job, first.path), latency=True)
+    assert runs.first_difference(after, before) is None
