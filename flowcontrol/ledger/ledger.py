@@ -60,6 +60,10 @@ class LedgerView:
                 if self._files[side].get(low) == path:
                     del self._files[side][low]
 
+    def check_reachable(self) -> None:
+        """Make sure that the next commit can still be seen; for who has waited long."""
+        self._log.check_reachable()
+
     def _note(self, path: str) -> None:
         side, low, high = _parse_name(path)
         if low == high:

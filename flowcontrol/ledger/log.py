@@ -76,7 +76,7 @@ class DeltaLog:
         Raises
         ------
         LedgerError
-            If the table does not exist, or the log was cleaned behind this position.
+            If the table does not exist.
         """
         if self.version < 0:
             checkpoint = self._checkpoint_version()
@@ -85,13 +85,23 @@ class DeltaLog:
                 yield self._read_checkpoint(checkpoint)
         while True:
             try:
-                text = (self._folder / f"{self.version + 1:020d}.json").read_text()
+                with open(f"{self._folder}/{self.version + 1:020d}.json") as file:
+                    text = file.read()
             except FileNotFoundError:
                 break
             self.version += 1
             yield _parse(self.version, text)
         if self.version < 0:
             raise LedgerError(f"{self.path}: no Delta table stands here")
+
+    def check_reachable(self) -> None:
+        """Make sure that the next commit can still come; for who has waited long.
+
+        Raises
+        ------
+        LedgerError
+            If the log was cleaned behind this position.
+        """
         if self._is_cut_off():
             raise LedgerError(
                 f"{self.path}: commit {self.version + 1} was cleaned from the log before it was "

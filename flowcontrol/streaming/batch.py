@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from pyspark.sql.types import StructType
 
 from flowcontrol.emulation import Job, Link, Work
 from flowcontrol.emulation.snapshot import receiver_rows, sender_rows
@@ -90,6 +91,7 @@ class StageBatch:
         self._ledgers = ledgers
         self._runtime = StageRuntime(job, plan.name, paths, dict(ledgers))
         self._runtime.refresh()
+        self._result = StructType().add(RESULT, "string")
         self.rounds = self._runtime.last_committed() + 1
         self.records = 0
 
@@ -114,10 +116,10 @@ class StageBatch:
         if not moved or (self.plan.outputs and self._all_exchanged(number, works)):
             return {}
         orders = {i: self._order(number, i, works[i]) for i in moved}
-        found = rows.mapInArrow(SubtaskWork(orders), RESULT).collect()
+        found = rows.mapInArrow(SubtaskWork(orders), self._result).collect()
         reports: Reports = {}
         for row in found:
-            report = json.loads(row["result"])
+            report = json.loads(row[RESULT])
             reports[report["subtask"]] = report
         faults.reach(self.plan.name, number, faults.BEFORE_EXCHANGE)
         for place, link in enumerate(self.plan.outputs):

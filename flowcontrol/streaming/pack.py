@@ -24,8 +24,8 @@ from flowcontrol.streaming.take import settle
 
 __all__ = ["RESULT", "EdgeOrder", "SubtaskOrder", "SubtaskWork"]
 
-RESULT = "result string"
-"""Schema of what comes back: one JSON text a subtask."""
+RESULT = "result"
+"""The one column of what comes back: a JSON text a subtask."""
 
 GROUP_BYTES = 1 << 20
 """Bytes of a row group, counted as the scenario counts them: a channel of many buffers is read
@@ -113,7 +113,7 @@ class SubtaskWork:
         else:
             table = table.drop_columns([SUBTASK])
         report["files"] = [_write(table, edge) for edge in order.edges]
-        yield pa.RecordBatch.from_pydict({"result": [json.dumps(report)]})
+        yield pa.RecordBatch.from_pydict({RESULT: [json.dumps(report)]})
         settle()
 
 

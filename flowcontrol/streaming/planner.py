@@ -19,9 +19,12 @@ from flowcontrol.streaming.take import TakePartition
 __all__ = ["RoundPlanner"]
 
 SHORTEST_WAIT_S = 0.0005
-LONGEST_WAIT_S = 0.008
+LONGEST_WAIT_S = 0.002
 """A neighbour's commit is looked for after waits that double from the one to the other: a look
 costs the existence of one file per link."""
+
+LONG_WAIT_S = 5.0
+"""After so long the log is looked at more closely: a commit may have been cleaned away."""
 
 Cursors = dict[str, list[list[list[int]]]]
 
@@ -64,12 +67,16 @@ class RoundPlanner:
     def _wait(self, number: int) -> bool:
         """Wait until a round may start; False if the run is to stop, or the driver is gone."""
         wait, stop = SHORTEST_WAIT_S, self._runtime.paths.stop_file
+        checked = time.monotonic()
         while True:
             self._runtime.refresh()
             if self._runtime.is_ready(number):
                 return not stop.exists()
             if stop.exists() or os.getppid() != self._parent:
                 return False
+            if time.monotonic() - checked > LONG_WAIT_S:
+                checked = time.monotonic()
+                self._runtime.check_reachable()
             time.sleep(wait)
             wait = min(2 * wait, LONGEST_WAIT_S)
 

@@ -45,6 +45,11 @@ class StageRuntime:
         for view in self.views.values():
             view.refresh()
 
+    def check_reachable(self) -> None:
+        """Make sure that the neighbours' next commits can still be seen."""
+        for view in self.views.values():
+            view.check_reachable()
+
     def is_ready(self, number: int) -> bool:
         """Whether the neighbours' rows of the round before are there."""
         before = number - 1
