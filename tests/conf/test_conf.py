@@ -1,0 +1,177 @@
+"""The scenarios of conf/, rehearsed: each shows what its first lines say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from flowcontrol.diagnosis import summarise
+from flowcontrol.emulation import Job, lay_out
+from flowcontrol.emulation.rehearsal import rehearse
+from flowcontrol.emulation.window import window_warnings
+from flowcontrol.records import LEDGER
+from flowcontrol.scenario import check_clock, load_scenario
+from flowcontrol.streaming.results import History, result_tables
+
+CONF = Path(__file__).resolve().parents[2] / "conf"
+NAMES = sorted(path.stem for path in CONF.glob("*.yaml"))
+REHEARSED = [name for name in NAMES if name != "flights"]  # its rows are real: see its own test
+
+
+class Shown(NamedTuple):
+    """What a scenario shows: its tables as frames by time, and its summary."""
+
+    job: Job
+    stages: pd.DataFrame
+    channels: pd.DataFrame
+    summary: dict[str, Any]
+
+    def rate(self, stage: str, start: float, end: float, subtask: int = 0) -> float:
+        """Records/s that a subtask emitted (a sink: took up) between two samples."""
+        own = self.stages[(self.stages.stage == stage) & (self.stages.subtask == subtask)]
+        own = own.set_index("t_s")
+        records = own.records_in if own.records_out.max() == 0 else own.records_out
+        counts = {0: 0, **records.to_dict()}
+        return float((counts[end] - counts[start]) / (end - start))
+
+    def share(self, what: str, stage: str, start: float, end: float, subtask: int = 0) -> float:
+        """Share of the time between two samples that a subtask was busy, idle or blocked."""
+        own = self.stages[(self.stages.stage == stage) & (self.stages.subtask == subtask)]
+        own = own[(own.t_s > start) & (own.t_s <= end)]
+        return float(own[f"{what}_ms_per_s"].mean()) / 1000
+
+    def channel(self, edge: str, start: float, end: float, receiver: int = 0) -> pd.DataFrame:
+        """Samples of a channel after ``start`` up to ``end``."""
+        own = self.channels[(self.channels.edge == edge) & (self.channels.receiver == receiver)]
+        return own[(own.t_s > start) & (own.t_s <= end)]
+
+
+@cache
+def show(name: str) -> Shown:
+    job = lay_out(load_scenario(CONF / f"{name}.yaml"))
+    rows: dict[str, list[dict[str, Any]]] = {link.name: [] for link in job.links}
+    for after in rehearse(job):
+        for edge, sides in after.rows.items():
+            for side, found in sides.items():
+                rows[edge] += [{**row, "side": side, "batch_id": after.number} for row in found]
+    schema = LEDGER.arrow_schema()
+    ledgers = {edge: pa.Table.from_pylist(found, schema=schema) for edge, found in rows.items()}
+    tables = result_tables(job, History.of_tables(job, ledgers))
+    summary = summarise(
+        tables, job.scenario, clock="live", rounds=job.rounds, wall_s=1.0, round_ms=200.0
+    )
+    return Shown(job, tables["stages"].to_pandas(), tables["channels"].to_pandas(), summary)
+
+
+@pytest.fixture
+def shown() -> Callable[[str], Shown]:
+    return show
+
+
+# ---------------------------------------------------------------------- every one
+
+
+def test_the_scenarios_of_the_issue_are_there() -> None:
+    assert {"experiment", "three-stages", "fan-in", "skew", "flights"} <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_loads_runs_live_and_fits_its_windows(name: str) -> None:
+    scenario = load_scenario(CONF / f"{name}.yaml")
+    assert scenario.name == name
+    assert check_clock(scenario, "live") == []
+    assert window_warnings(lay_out(scenario)) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_first_lines_say_what_it_is(name: str) -> None:
+    lines = (CONF / f"{name}.yaml").read_text().splitlines()
+    header = lines[: lines.index("schema: 1")]
+    assert len(header) >= 5
+    assert all(re.match(r"#( |$)", line) for line in header)
+    assert len(header[0]) > 30
+    assert header[0].endswith(".")
+
+
+@pytest.mark.parametrize("name", REHEARSED)
+def test_it_counts(name: str, shown: Callable[[str], Shown]) -> None:
+    """All floating buffers of a gate are held, credit is 0, and somebody is blocked."""
+    found = shown(name)
+    assert found.job.rounds == found.job.scenario.duration_s * 5
+    limited = found.channels[found.channels.credit == 0]
+    assert (limited.backlog > 0).any()
+    most = max(size.floating for size in found.job.sizes.gates.values())
+    assert found.channels.floating_held.max() == most > 0
+    assert found.stages.backpressured_ms_per_s.max() > 400
+    assert found.summary["bottleneck"] == found.job.stages[-1].name
+
+
+# ---------------------------------------------------------------------- one by one
+
+
+def test_experiment(shown: Callable[[str], Shown]) -> None:
+    found = shown("experiment")
+    for start, rate in ((0, 600), (25, 300), (45, 1000), (65, 300), (85, 1000)):
+        assert found.rate("producer", start, start + 15) == pytest.approx(rate, rel=0.03)
+    assert found.share("backpressured", "producer", 65, 80) == pytest.approx(0.7, abs=0.03)
+    assert (found.channel("producer->consumer", 25, 40).credit == 0).all()
+
+
+def test_three_stages(shown: Callable[[str], Shown]) -> None:
+    found = shown("three-stages")
+    assert found.rate("source", 5, 20) == pytest.approx(1000, rel=0.01)
+    assert found.rate("sink", 5, 20) == pytest.approx(500, rel=0.01)
+    for stage, rate in (("source", 300), ("map", 150), ("sink", 150)):
+        assert found.rate(stage, 25, 40) == pytest.approx(rate, rel=0.03)
+    for stage in ("source", "map"):
+        assert found.share("backpressured", stage, 25, 40) > 0.5
+    assert found.share("busy", "sink", 25, 40) > 0.99
+    assert found.share("busy", "map", 25, 40) < 0.5
+    assert found.rate("source", 50, 60) == pytest.approx(1000, rel=0.01)
+
+
+def test_fan_in(shown: Callable[[str], Shown]) -> None:
+    found = shown("fan-in")
+    assert found.rate("orders", 0, 60) == pytest.approx(200, rel=0.01)
+    assert found.rate("clicks", 5, 20) == pytest.approx(800, rel=0.01)
+    assert found.rate("clicks", 25, 40) == pytest.approx(300, rel=0.06)
+    assert found.share("backpressured", "clicks", 25, 40) > 0.5
+    assert found.share("backpressured", "orders", 0, 60) == 0
+    assert (found.channel("clicks->sink", 25, 40).credit == 0).all()
+    orders = found.channel("orders->sink", 20, 40)
+    assert (orders[orders.t_s <= 26].credit > 0).all()
+    assert (orders[orders.t_s >= 28].credit == 0).all()
+    assert orders.backlog.max() == 1
+    assert found.channel("clicks->sink", 25, 40).backlog.min() == 8
+
+
+def test_skew(shown: Callable[[str], Shown]) -> None:
+    found = shown("skew")
+    assert found.rate("source", 5, 20) == pytest.approx(1000, rel=0.01)
+    assert found.rate("source", 30, 40) == pytest.approx(160, rel=0.03)
+    for worker in range(4):
+        assert found.rate("workers", 30, 40, worker) == pytest.approx(40, rel=0.03)
+    assert found.share("busy", "workers", 30, 40, 3) > 0.99
+    assert found.share("idle", "workers", 30, 40, 0) > 0.85
+    assert (found.channel("source->workers", 30, 40, 3).credit == 0).all()
+    # The others have all their credit but for what is under way.
+    assert (found.channel("source->workers", 30, 40, 0).credit >= 6).all()
+    assert "subtask 3 of workers" in found.summary["sentence"]
+
+
+def test_flights_is_laid_out_as_it_says() -> None:
+    job = lay_out(load_scenario(CONF / "flights.yaml"))
+    assert job.rounds == 130
+    [link] = job.links
+    assert (len(link.channels), link.edge.key) == (5, "origin")
+    assert not any(channel.is_local for channel in link.channels)
+    output = job.stage("archive").stage.output
+    assert output is not None
+    assert output.path == "output/archive"
