@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from flowcontrol.streaming.interrupts import holding_interrupts
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -52,4 +54,5 @@ def get_session(name: str) -> SparkSession:
         builder = builder.appName(name)
         for key, value in SETTINGS.items():
             builder = builder.config(key, value)
-    return builder.getOrCreate()
+    with holding_interrupts():
+        return builder.getOrCreate()

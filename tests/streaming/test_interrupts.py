@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from flowcontrol.streaming.interrupts import asking_on_interrupt
+from flowcontrol.streaming.interrupts import asking_on_interrupt, holding_interrupts
 
 
 def press_ctrl_c() -> None:
@@ -44,3 +44,33 @@ def test_another_thread_leaves_signals_alone() -> None:
     thread.start()
     thread.join()
     assert inside == [signal.getsignal(signal.SIGINT)]
+
+
+def test_a_held_interrupt_waits_for_the_end() -> None:
+    before, done = signal.getsignal(signal.SIGINT), list[str]()
+    with pytest.raises(KeyboardInterrupt), holding_interrupts():
+        press_ctrl_c()
+        press_ctrl_c()
+        done.append("all of it")
+    assert done == ["all of it"]
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_holding_changes_nothing_without_an_interrupt() -> None:
+    with holding_interrupts():
+        pass
+    with pytest.raises(ValueError, match="fails"), holding_interrupts():
+        raise ValueError("fails")
+
+
+def test_a_handler_that_the_block_installs_stays() -> None:
+    before = signal.getsignal(signal.SIGINT)
+
+    def own(*_: object) -> None: ...
+
+    try:
+        with holding_interrupts():
+            signal.signal(signal.SIGINT, own)
+        assert signal.getsignal(signal.SIGINT) is own
+    finally:
+        signal.signal(signal.SIGINT, before)
