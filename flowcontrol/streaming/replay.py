@@ -108,7 +108,7 @@ class _Split:
         for batch in self._batches():
             table = pa.Table.from_batches([_spark_types(batch)])
             for subtask in range(width):
-                part = table.take(pa.array(range((subtask - position) % width, len(table), width)))
+                part = table.take(np.arange((subtask - position) % width, len(table), width))
                 writer = writers[subtask] or pq.ParquetWriter(
                     self.folder / f"subtask-{subtask}.parquet", part.schema, compression="lz4"
                 )
