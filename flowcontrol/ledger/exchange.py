@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -147,7 +147,7 @@ class Exchange:
         self,
         batch_id: int,
         files: Sequence[PackedFile],
-        taken: Mapping[tuple[int, int], int],
+        taken: Callable[[], Mapping[tuple[int, int], int]],
     ) -> bool:
         """Commit the files of a round; False if the round was there.
 
@@ -157,9 +157,9 @@ class Exchange:
             The round.
         files : sequence of PackedFile
             What the writer tasks packed.
-        taken : mapping of (int, int) to int
-            Per channel (sender, receiver): records that the receiver had taken up and
-            recycled for good a round ago. What lies wholly before is trimmed.
+        taken : callable
+            Asked when the log is to be trimmed. Returns, per channel (sender, receiver), the
+            records that the receiver has taken up for good: what lies wholly before them goes.
         """
         adds = []
         for file in files:
@@ -168,7 +168,7 @@ class Exchange:
             adds.append(NewFile(file.path, file.nbytes, file.rows, stats, partition))
         removes: list[NewFile] = []
         if batch_id % TRIM_EVERY == TRIM_EVERY - 1:
-            removes = self._consumed(taken)
+            removes = self._consumed(taken())
         done = self._writer.commit(batch_id, adds, removes)
         if not done:
             return False

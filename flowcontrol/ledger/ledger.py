@@ -87,7 +87,7 @@ class LedgerView:
         path = self._files[side].get(batch_id)
         table = None
         if path is not None:
-            table = pq.read_table(self.path / path, partitioning=None)
+            table = _read_file(self.path / path)
         for low, high, packed in self._ranges[side]:
             if table is None and low <= batch_id <= high:
                 keep = [("batch_id", "=", batch_id)]
@@ -161,7 +161,7 @@ class Ledger(LedgerView):
         return NewFile(name, (self.path / name).stat().st_size, len(table))
 
     def _pack(self, small: list[tuple[int, str]]) -> NewFile:
-        tables = [pq.read_table(self.path / path, partitioning=None) for _, path in small]
+        tables = [_read_file(self.path / path) for _, path in small]
         return self._write(pa.concat_tables(tables), f"{small[0][0]:08d}-{small[-1][0]:08d}")
 
 
@@ -187,11 +187,17 @@ def read_history(path: Path) -> pa.Table:
     for commit in DeltaLog(path).poll():
         files += [add.path for add in commit.adds]
         files = [file for file in files if file not in set(commit.removes)]
-    tables = [pq.read_table(path / file, partitioning=None) for file in files]
+    tables = [_read_file(path / file) for file in files]
     schema = LEDGER.arrow_schema()
     table = pa.concat_tables(tables) if tables else schema.empty_table()
     order = [(name, "ascending") for name in ("batch_id", "side", "sender", "receiver")]
     return table.sort_by(order)
+
+
+def _read_file(path: Path) -> pa.Table:
+    """Read one small file; several times as fast as ``read_table``, which expects a data set."""
+    with pq.ParquetFile(path) as file:
+        return file.read(use_threads=False)
 
 
 def _parse_name(path: str) -> tuple[str, int, int]:

@@ -173,7 +173,7 @@ class StageBatch:
             if report["files"][place] is not None
         ]
         if files:
-            self._exchanges[link.name].commit(number, files, self._taken(number, link))
+            self._exchanges[link.name].commit(number, files, lambda: self._taken(number, link))
 
     def _taken(self, number: int, link: Link) -> Mapping[tuple[int, int], int]:
         """Records of each channel that the receiver has taken up for good.

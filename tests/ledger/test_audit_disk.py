@@ -51,7 +51,9 @@ def write_exchange(path: Path, rows: Rows) -> None:
             if row["side"] == "receiver":
                 channel = (row["sender"], row["receiver"])
                 taken[batch][channel] = taken[batch].get(channel, 0) + row["rows"]
-        exchange.commit(batch, [file for file in files if file is not None], taken[batch - 2])
+        exchange.commit(
+            batch, [file for file in files if file is not None], lambda: taken[batch - 2]
+        )
 
 
 def pack(

@@ -46,7 +46,7 @@ class Sender:
         for sender in sorted({channel[0] for channel in counts}):
             own = {c[1]: rows for c, rows in sorted(counts.items()) if c[0] == sender and rows}
             files.append(self._pack(batch, sender, own))
-        assert self.exchange.commit(batch, files, taken or {})
+        assert self.exchange.commit(batch, files, lambda: taken or {})
         return [file.path for file in files]
 
     def _pack(self, batch: int, sender: int, own: dict[int, int]) -> PackedFile:
@@ -220,8 +220,8 @@ def test_a_log_that_starts_at_a_checkpoint_finds_the_same(
 def test_a_round_that_is_there_is_refused(sender: Sender) -> None:
     sender.send(0, {(0, 0): 3})
     file = sender._pack(0, 0, {0: 3})
-    assert not sender.exchange.commit(0, [file], {})
-    assert not Exchange(sender.path, ROWS, "run").commit(0, [file], {})
+    assert not sender.exchange.commit(0, [file], dict)
+    assert not Exchange(sender.path, ROWS, "run").commit(0, [file], dict)
     table = DeltaTable(str(sender.path)).to_pyarrow_table()
     assert table.column("number").to_pylist() == [0, 1, 2]
     assert set(table.column_names) == {"number", "_round", "batch_id", "sender"}
