@@ -226,6 +226,7 @@ def test_the_first_batch_stands_on_nothing(
     found = audit(jobs.table(ledger.rows))
     assert found is not None
     assert (found.invariant, found.batch_id) == (invariant, 0)
+    assert "batch 0: " in found.message
 
 
 @pytest.mark.parametrize("side", ["sender", "receiver"])
