@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -52,7 +53,9 @@ def write_exchange(path: Path, rows: Rows) -> None:
                 channel = (row["sender"], row["receiver"])
                 taken[batch][channel] = taken[batch].get(channel, 0) + row["rows"]
         exchange.commit(
-            batch, [file for file in files if file is not None], lambda: taken[batch - 2]
+            batch,
+            [file for file in files if file is not None],
+            partial(taken.__getitem__, batch - 2),
         )
 
 
