@@ -91,6 +91,18 @@ def test_a_threshold_that_leaves_no_exclusive_buffer_is_refused(
     assert "state at least 3" in problem.message
 
 
+def test_no_exclusive_buffers_at_all_are_refused(jobs: ModuleType) -> None:
+    """The live clock refuses it earlier; no other clock could run it either."""
+    scenario = jobs.single().scenario
+    options = scenario.options.model_copy(update={"exclusive_buffers": 0})
+    with pytest.raises(ScenarioError) as refused:
+        lay_out(scenario.model_copy(update={"options": options}))
+    [problem] = refused.value.problems
+    assert problem.place == f'options."{jobs.EXCLUSIVE}"'
+    assert problem.message.startswith("0: leaves the 1 channels of source->sink")
+    assert problem.message.endswith("state at least 1")
+
+
 def test_a_threshold_is_no_matter_to_local_channels(jobs: ModuleType) -> None:
     stages = [jobs.source(10, placement=[0]), jobs.sink(10, placement=[0])]
     made = jobs.job(stages, [("source", "sink", "forward")], {jobs.THRESHOLD: 1})

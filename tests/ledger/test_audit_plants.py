@@ -114,7 +114,7 @@ PLANTS: dict[str, Plant] = {
         (16, 0, 0),
     ),
     "announced_grows": ("single", lambda x: x.set("receiver", 16, announced=33), (16, 0, 0)),
-    "consumed_grows": ("single", lambda x: x.set("receiver", 16, consumed=23), (16, 0, 0)),
+    "consumed_grows": ("single", lambda x: x.set("receiver", 18, consumed=24), (18, 0, 0)),
     "consumed_within_sent": ("single", lambda x: x.set("receiver", 16, consumed=35), (16, 0, 0)),
     "exclusive_constant": ("single", lambda x: x.set("receiver", 16, exclusive=3), (16, 0, 0)),
     "local_buffers": ("local", lambda x: x.set("receiver", 14, floating_held=1), (14, 0, 0)),
