@@ -157,6 +157,14 @@ def test_mixing_is_pure_and_stays_in_64_bits(seed: int, stream: int, number: int
     assert 0 <= mix(seed, stream, number) < 2**64
 
 
+def test_mixing_is_splitmix64() -> None:
+    """The published first outputs for the seed 0; seed and stream move the state far apart."""
+    first = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
+    assert [mix(0, 0, number) for number in range(3)] == first
+    assert mix(1, 0, 5) == mix(0, 0, 5 + 0x9E3779B97F4A7C15)
+    assert mix(0, 1, 5) == mix(0, 0, 5 + 0xBF58476D1CE4E5B9)
+
+
 def test_mixing_changes_half_of_the_bits() -> None:
     """One step in any of the three numbers turns about 32 of 64 bits."""
     for step in ((1, 0, 0), (0, 1, 0), (0, 0, 1)):
