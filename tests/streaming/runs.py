@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from deltalake import DeltaTable
 
 from flowcontrol.emulation import Job, lay_out
 from flowcontrol.emulation.rehearsal import rehearse
 from flowcontrol.emulation.routing import Router
 from flowcontrol.ledger.ledger import read_history
-from flowcontrol.ledger.log import DeltaLog
 from flowcontrol.protocol import rounds as r
 from flowcontrol.records import LEDGER
 from flowcontrol.scenario import parse_scenario
@@ -162,11 +162,17 @@ def link_routed(rows: list[Row], sender: int) -> int:
     return sum(row["channel_state"]["routed"] for row in own if row["batch_id"] == last)
 
 
-def batches_of(table: Path) -> Iterator[tuple[int, pa.Table]]:
-    """Yield (commit, rows) of each file of an output table, as committed."""
-    for commit in DeltaLog(table).poll():
-        for add in commit.adds:
-            yield commit.version, pq.read_table(table / add.path, partitioning=None)
+def batches_of(table: Path) -> list[tuple[int, pa.Table]]:
+    """Return (time of commit, rows) of each file of an output table, in order.
+
+    The files of a batch, a subtask each, have one time; they are ordered by their first rows.
+    """
+    actions = pa.table(DeltaTable(str(table)).get_add_actions(flatten=True)).to_pylist()
+    files = [
+        (action["modification_time"], pq.read_table(table / action["path"], partitioning=None))
+        for action in actions
+    ]
+    return sorted(files, key=lambda file: (file[0], str(file[1].slice(0, 1).to_pylist())))
 
 
 def rows_in_order(table: Path) -> list[tuple[str, int, int]]:

@@ -94,6 +94,7 @@ def test_the_experiment_live(
             spark.createDataFrame(rehearsed[name].to_pandas()),
             ignore_row_order=True,
             ignore_nullable=True,
+            ignore_metadata=True,  # units and meanings of the columns
         )
     assert len(tables["latency"]) == 100
     assert (result.path / "report.html").stat().st_size > 10_000
