@@ -25,6 +25,14 @@ __all__ = ["StageQueries"]
 
 LOOK_EVERY_S = 0.1
 
+NOT_STARTED = "Python worker failed to connect back"
+"""What Spark says if a reader's process has not called back within 10 s, which no setting
+changes (``PythonWorkerFactory``). On a busy machine that is no reason to give a run up: the query
+goes on from its checkpoint."""
+
+MOST_RESTARTS = 5
+"""Times that a run's queries are started again for it."""
+
 
 class StageQueries:
     """The queries of a run.
@@ -61,6 +69,7 @@ class StageQueries:
             sweep(paths.exchange(link))
             sweep(paths.ledger(link))
         self._queries: dict[str, StreamingQuery] = {}
+        self._restarts = 0
 
     def run(self, watch: Callable[[int, int], None]) -> bool:
         """Run all stages to the last round.
@@ -98,8 +107,15 @@ class StageQueries:
 
     def _look(self, watch: Callable[[int, int], None]) -> None:
         watch(*self._progress())
-        if any(query.exception() for query in self._queries.values()):
-            self.stop()
+        for stage, query in self._queries.items():
+            error = query.exception()
+            if error is None:
+                continue
+            if NOT_STARTED in str(error) and self._restarts < MOST_RESTARTS:
+                self._restarts += 1
+                self._queries[stage] = self._start(stage)
+            else:
+                self.stop()
         time.sleep(LOOK_EVERY_S)
 
     def stop(self) -> None:
