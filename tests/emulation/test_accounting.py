@@ -168,6 +168,19 @@ def test_a_full_last_buffer_is_withheld_without_a_flusher(jobs: ModuleType) -> N
     assert (last["written"], last["sent"], last["backlog"], last["pool_used"]) == (3, 2, 1, 1)
 
 
+@pytest.mark.parametrize(("interval", "backlog"), [("100ms", 1), (-1, 0)])
+def test_an_open_buffer_counts_once_it_is_flushed(
+    jobs: ModuleType, interval: Any, backlog: int
+) -> None:
+    """Flushed but without credit: a message that waits. Not flushed: none."""
+    stages = [jobs.source(10, record_bytes=1), jobs.sink(0)]
+    made = jobs.job(stages, [("source", "sink", "forward")], {jobs.FLUSH: interval})
+    row = jobs.run(made)[-1].rows["source->sink"]["sender"][0]
+    sent = 10 * backlog  # all exclusive and floating buffers hold a record each
+    figures = (row["sent"], row["released"], row["backlog"], row["pool_used"])
+    assert figures == (sent, sent + backlog, backlog, 1)
+
+
 # ---------------------------------------------------------------- what stops a task
 
 

@@ -152,13 +152,23 @@ def test_what_is_seen_before_the_first_round(jobs: ModuleType) -> None:
     assert first_outgoing(made, link, 0) == [Outgoing(0, 0), Outgoing(2, 0)]
 
 
+@pytest.mark.parametrize("record_bytes", [1, 400, 512, 1365, 4095, 4096, 4097])
 def test_emitting_at_once_is_emitting_one_by_one(
-    jobs: ModuleType, monkeypatch: pytest.MonkeyPatch
+    jobs: ModuleType, monkeypatch: pytest.MonkeyPatch, record_bytes: int
 ) -> None:
     """A source with one channel writes what fits into its open buffer in one go."""
-    quick = jobs.run(jobs.single())
-    monkeypatch.setattr(subtask_module.r, "write_whole_records", lambda *_: 0)
-    assert jobs.run(jobs.single()) == quick
+    stages = [jobs.source(300, record_bytes=record_bytes), jobs.sink(100)]
+    made = jobs.job(stages, [("source", "sink", "forward")], {jobs.FLUSH: "200ms"}, duration_s=2)
+    quick = jobs.run(made)
+    calls: list[int] = []
+
+    def never(*_: object) -> int:
+        calls.append(1)
+        return 0
+
+    monkeypatch.setattr(subtask_module.r, "write_whole_records", never)
+    assert jobs.run(made) == quick
+    assert calls
 
 
 # ---------------------------------------------------------------- credits ignored
