@@ -50,6 +50,12 @@ def cases() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def driver() -> ModuleType:
+    """Return ``driver.py``: a stand-in for Spark that can be killed."""
+    return load("driver")
+
+
+@pytest.fixture(scope="session")
 def run_live(spark: SparkSession) -> Callable[..., RunResult]:
     """Return a function that runs a scenario to its end in the shared session."""
 

@@ -20,6 +20,7 @@ from flowcontrol.protocol import rounds as r
 from flowcontrol.records import LEDGER
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.streaming.paths import RunPaths
+from flowcontrol.streaming.replay import stage_replay
 from flowcontrol.streaming.results import History, result_tables
 
 Row = dict[str, Any]
@@ -114,6 +115,35 @@ def saw(ledgers: Ledgers) -> set[str]:
 
 
 # ---------------------------------------------------------------------- rows
+
+
+class NoSpark:
+    """Runs the one task of a job here; enough to split an input."""
+
+    def __init__(self) -> None:
+        self.jobs = 0
+
+    @property
+    def sparkContext(self) -> NoSpark:
+        return self
+
+    def parallelize(self, values: list[int], slices: int) -> NoSpark:
+        assert (values, slices) == ([0], 1)
+        return self
+
+    def map(self, task: Callable[[int], Any]) -> NoSpark:
+        self.task = task
+        return self
+
+    def collect(self) -> list[Any]:
+        self.jobs += 1
+        return [self.task(0)]
+
+
+def split_input(job: Job, stage: str, root: Path) -> pa.Schema:
+    """Split a source's input as a run does; return its columns."""
+    folder = RunPaths(root).replay(stage)
+    return stage_replay(NoSpark(), job, job.stage(stage), folder).schema()  # type: ignore[arg-type]
 
 
 def routes(job: Job, edge: str, sender: int, count: int) -> list[int]:

@@ -7,6 +7,7 @@ import json
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
@@ -28,27 +29,7 @@ ROWS = {
 CSV = "city,value,share\nOslo,1,0.5\nRome,2,1.5\n,3,2.5\nOslo,4,3.5\nBonn,5,4.5\nRome,,5.5\nOslo,7,6.5\n"  # noqa: E501
 
 
-class NoSpark:
-    """Runs the one task of a job here."""
-
-    def __init__(self) -> None:
-        self.jobs = 0
-
-    @property
-    def sparkContext(self) -> NoSpark:
-        return self
-
-    def parallelize(self, values: list[int], slices: int) -> NoSpark:
-        assert (values, slices) == ([0], 1)
-        return self
-
-    def map(self, task: Callable[[int], Any]) -> NoSpark:
-        self.task = task
-        return self
-
-    def collect(self) -> list[Any]:
-        self.jobs += 1
-        return [self.task(0)]
+Replayed = Callable[..., Replay]
 
 
 def job_of(kind: str, path: Path, *, key: str | None = "city", width: int = 1) -> Job:
@@ -90,8 +71,14 @@ def write_delta(folder: Path) -> Path:
     return folder / "delta"
 
 
-def replayed(job: Job, folder: Path, spark: Any = None) -> Replay:
-    return stage_replay(spark or NoSpark(), job, job.stage("source"), folder)
+@pytest.fixture
+def replayed(runs: ModuleType) -> Replayed:
+    """A function that splits the input of a job into a folder, without Spark."""
+
+    def split(job: Job, folder: Path, spark: Any = None) -> Replay:
+        return stage_replay(spark or runs.NoSpark(), job, job.stage("source"), folder)
+
+    return split
 
 
 @pytest.mark.parametrize(
@@ -105,7 +92,11 @@ def replayed(job: Job, folder: Path, spark: Any = None) -> Replay:
     ],
 )
 def test_every_format_gives_the_rows_in_their_order(
-    kind: str, write: Callable[[Path], Path], missing: str | None, tmp_path: Path
+    kind: str,
+    write: Callable[[Path], Path],
+    missing: str | None,
+    tmp_path: Path,
+    replayed: Replayed,
 ) -> None:
     replay = replayed(job_of(kind, write(tmp_path)), tmp_path / "replay")
     assert replay.counts == [7]
@@ -114,14 +105,14 @@ def test_every_format_gives_the_rows_in_their_order(
     assert pq.read_table(replay.file(0)).to_pydict() == expected
 
 
-def test_rows_are_dealt_to_the_subtasks_in_turn(tmp_path: Path) -> None:
+def test_rows_are_dealt_to_the_subtasks_in_turn(tmp_path: Path, replayed: Replayed) -> None:
     replay = replayed(job_of("parquet", write_parquet(tmp_path), width=3), tmp_path / "replay")
     assert replay.counts == [3, 2, 2]
     found = [pq.read_table(replay.file(i)).column("share").to_pylist() for i in range(3)]
     assert found == [ROWS["share"][i::3] for i in range(3)]
 
 
-def test_dealing_goes_on_over_batches(tmp_path: Path) -> None:
+def test_dealing_goes_on_over_batches(tmp_path: Path, replayed: Replayed) -> None:
     """A subtask's turn does not start again with each batch that the reader yields."""
     count = 200_001
     pq.write_table(pa.table({"n": range(count)}), tmp_path / "rows.parquet", row_group_size=50_000)
@@ -133,7 +124,7 @@ def test_dealing_goes_on_over_batches(tmp_path: Path) -> None:
         assert column == list(range(subtask, count, 2))
 
 
-def test_a_key_decides_the_channel_as_flink_does(tmp_path: Path) -> None:
+def test_a_key_decides_the_channel_as_flink_does(tmp_path: Path, replayed: Replayed) -> None:
     job = job_of("parquet", write_parquet(tmp_path))
     routes = replayed(job, tmp_path / "replay").table(job.links[0], 0)
     assert routes is not None
@@ -143,13 +134,13 @@ def test_a_key_decides_the_channel_as_flink_does(tmp_path: Path) -> None:
     assert len(set(routes.tolist())) > 1
 
 
-def test_without_a_key_there_is_no_table(tmp_path: Path) -> None:
+def test_without_a_key_there_is_no_table(tmp_path: Path, replayed: Replayed) -> None:
     job = job_of("parquet", write_parquet(tmp_path), key=None)
     assert replayed(job, tmp_path / "replay").table(job.links[0], 0) is None
 
 
-def test_a_split_is_made_once(tmp_path: Path) -> None:
-    job, spark = job_of("parquet", write_parquet(tmp_path)), NoSpark()
+def test_a_split_is_made_once(tmp_path: Path, replayed: Replayed, runs: ModuleType) -> None:
+    job, spark = job_of("parquet", write_parquet(tmp_path)), runs.NoSpark()
     for _ in range(2):
         replayed(job, tmp_path / "replay", spark)
     assert spark.jobs == 1
@@ -160,7 +151,7 @@ def test_a_split_is_made_once(tmp_path: Path) -> None:
     assert spark.jobs == 2
 
 
-def test_columns_have_the_types_that_spark_has(tmp_path: Path) -> None:
+def test_columns_have_the_types_that_spark_has(tmp_path: Path, replayed: Replayed) -> None:
     """Nanoseconds, dictionaries, large strings: the JVM's reader knows none of them."""
     table = pa.table(
         {
@@ -175,13 +166,13 @@ def test_columns_have_the_types_that_spark_has(tmp_path: Path) -> None:
     assert types == ["timestamp[us, tz=UTC]", "string", "string"]
 
 
-def test_an_input_without_rows_is_refused(tmp_path: Path) -> None:
+def test_an_input_without_rows_is_refused(tmp_path: Path, replayed: Replayed) -> None:
     pq.write_table(pa.table({"city": pa.array([], pa.string())}), tmp_path / "rows.parquet")
     with pytest.raises(RunError, match=r"input of stage source holds no rows: .*rows\.parquet"):
         replayed(job_of("parquet", tmp_path / "rows.parquet"), tmp_path / "replay")
 
 
-def test_fewer_rows_than_subtasks(tmp_path: Path) -> None:
+def test_fewer_rows_than_subtasks(tmp_path: Path, replayed: Replayed) -> None:
     replay = replayed(job_of("parquet", write_parquet(tmp_path), width=9), tmp_path / "replay")
     assert replay.counts == [1] * 7 + [0] * 2
     routes = replay.table(job_of("parquet", tmp_path / "rows.parquet").links[0], 8)
@@ -189,13 +180,13 @@ def test_fewer_rows_than_subtasks(tmp_path: Path) -> None:
     assert routes.tolist() == []
 
 
-def test_a_type_that_spark_does_not_know_is_named(tmp_path: Path) -> None:
+def test_a_type_that_spark_does_not_know_is_named(tmp_path: Path, replayed: Replayed) -> None:
     pq.write_table(pa.table({"small": pa.array([1], pa.uint8())}), tmp_path / "rows.parquet")
     with pytest.raises(RunError, match=r"cannot be read: .*uint8 is not supported"):
         replayed(job_of("parquet", tmp_path / "rows.parquet", key=None), tmp_path / "replay")
 
 
-def test_an_input_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_an_input_that_cannot_be_read_is_named(tmp_path: Path, replayed: Replayed) -> None:
     path = write_csv(tmp_path)
     job = job_of("csv", path)
     path.write_text('city,value\nOslo,1\n"Rome,2,3,4\n')
@@ -204,7 +195,7 @@ def test_an_input_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     assert not (tmp_path / "replay" / "rows.json").exists()
 
 
-def test_what_stands_beside_the_rows(tmp_path: Path) -> None:
+def test_what_stands_beside_the_rows(tmp_path: Path, replayed: Replayed) -> None:
     replayed(job_of("parquet", write_parquet(tmp_path)), tmp_path / "replay")
     names = {path.name for path in (tmp_path / "replay").iterdir()}
     assert names == {"rows.json", "subtask-0.parquet", "routes-source-sink-0.npy"}
