@@ -41,6 +41,8 @@ class Emulation:
     ) -> None:
         self.mark = uuid.uuid4().hex
         environment = {**os.environ, MARK: self.mark, "FLOWCONTROL_VENV": sys.prefix}
+        # A JVM that lives for seconds is not worth compiling for: half of its time.
+        environment["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
         if kill_at is not None:
             environment["FLOWCONTROL_KILL_AT"] = kill_at
         # The settings of this process's own Spark session are none of the start script's.
