@@ -23,7 +23,8 @@ usage: ./spark-submit.sh [spark-submit options] PIPELINE.py [arguments of the pi
 
 Starts the pipeline on Spark; the first start makes the environment. The options are those of
 Spark's spark-submit; --master is local[*] unless given here, by SPARK_MASTER or by a properties
-file. With --clock virtual among the pipeline's arguments no Java is needed.
+file. With --clock virtual among the pipeline's arguments no Java is needed, nor for a pipeline
+that says so in a line of its own, "# needs no Java".
 
 FLOWCONTROL_VENV    folder of the environment (default: .venv beside this script)
 FLOWCONTROL_PYTHON  the Python to make it from (default: the first of 3.11 or newer on the PATH)
@@ -97,8 +98,12 @@ shift
 [[ $pipeline == *.py ]] || die "$pipeline is no pipeline: its name must end in .py"
 [[ -f $pipeline ]] || die "there is no file $pipeline"
 
-is_virtual() {
+# Does the pipeline never start Spark, by its own word or by the clock that its arguments name?
+needs_no_java() {
     local word before=''
+    if grep -qx '# needs no Java' "$pipeline"; then
+        return
+    fi
     for word in "$@"; do
         [[ $word == --clock=virtual || "$before $word" == '--clock virtual' ]] && return
         before=$word
@@ -109,7 +114,7 @@ is_virtual() {
 # Python as Spark starts it: output at once, hashes that are the same in every process.
 export PYTHONUNBUFFERED=1 PYTHONHASHSEED=${PYTHONHASHSEED:-0}
 
-if is_virtual "$@"; then
+if needs_no_java "$@"; then
     ensure_environment ready-run "$FC_EXTRAS"
     exec "$FC_PYTHON" "$pipeline" "$@"
 fi

@@ -9,7 +9,7 @@ FC_VENV=${FLOWCONTROL_VENV:-$FC_ROOT/.venv}
 case $FC_VENV in /*) ;; *) FC_VENV=$PWD/$FC_VENV ;; esac
 FC_PYTHON=$FC_VENV/bin/python
 FC_STATE=$FC_VENV/flowcontrol
-FC_EXTRAS=spark,report,flights
+FC_EXTRAS=spark,report,flights,virtual
 
 # The artifact's name holds the Spark version; both belong to the pins of setup.cfg.
 DELTA_PACKAGE=io.delta:delta-spark_4.2_2.13:4.4.0

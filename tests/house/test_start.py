@@ -228,6 +228,24 @@ def test_virtual_clock_needs_no_java_and_no_jars(checkout, clock):
     assert "PYSPARK_SUBMIT_ARGS" not in outcome.pipeline["env"]
 
 
+def test_a_pipeline_that_says_so_needs_no_java_and_no_jars(checkout):
+    (checkout.commands / "java").unlink()
+    (checkout.venv / "flowcontrol" / "ready-jars").unlink()
+    (checkout.root / "pipeline.py").write_text('"""Count."""\n# needs no Java\n')
+    outcome = checkout.start("pipeline.py", "x.yaml")
+    assert (outcome.status, outcome.err) == (0, "")
+    assert outcome.pipeline["argv"] == ["pipeline.py", "x.yaml"]
+    assert "PYSPARK_SUBMIT_ARGS" not in outcome.pipeline["env"]
+
+
+@pytest.mark.parametrize(
+    "line", ["needs no Java", "# needs no Javascript", "x = 1  # needs no Java"]
+)
+def test_other_lines_do_not_say_so(checkout, line):
+    (checkout.root / "pipeline.py").write_text(f"{line}\n")
+    assert "PYSPARK_SUBMIT_ARGS" in checkout.start("pipeline.py").pipeline["env"]
+
+
 @pytest.mark.parametrize("words", [["virtual", "--clock"], ["--clock", "live", "virtual"]])
 def test_other_words_are_not_the_virtual_clock(checkout, words):
     assert "PYSPARK_SUBMIT_ARGS" in checkout.start("pipeline.py", *words).pipeline["env"]
