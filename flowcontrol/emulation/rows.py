@@ -96,6 +96,7 @@ def new_partition(job: Job, link: Link, sender: int, channels: Sequence[Channel]
         records=[fifo(depth) for _ in channels],
         held=[fifo(depth) for _ in channels],
         counts=[0] * len(channels),
+        is_broadcast=1 if link.edge.partitioner == "broadcast" and len(channels) > 1 else 0,
     )
 
 

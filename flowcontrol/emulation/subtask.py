@@ -15,9 +15,17 @@ import numpy.typing as npt
 from flowcontrol.emulation.job import Job, StagePlan
 from flowcontrol.emulation.routing import Router
 from flowcontrol.emulation.rows import new_gate, new_partition
+from flowcontrol.emulation.work import WorkClock, flush_phase_us
 from flowcontrol.errors import ProtocolError
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.rules import FIFO_COUNT, FIFO_SLOTS
+from flowcontrol.protocol.times import (
+    blocked_relay_us,
+    blocked_source_us,
+    busy_us,
+    flush_ticks,
+    is_blocked,
+)
 
 __all__ = ["BACKPRESSURED", "BUSY", "IDLE", "Incoming", "Outgoing", "Subtask", "Work"]
 
@@ -117,6 +125,7 @@ class Subtask:
         self.taken = [[0] * len(own) for _, own in self.in_links]
         self.routed = [[0] * len(own) for _, own in self.out_links]
         self.times_us = [0, 0, 0]
+        self._is_source, self._due = plan.is_source, 0
         tables = tables or [None] * len(self.out_links)
         self.routers = [
             Router(link, index, job.scenario.seed, table)
@@ -128,6 +137,8 @@ class Subtask:
         self._quota = options.max_buffers_per_channel
         self._flush_us = options.flush_interval_us
         self._out_of, self._in_of = selectivity.numerator, selectivity.denominator
+        self._clock = WorkClock.of(job, plan.stage, index)
+        self._flush_phases = [flush_phase_us(job, link, index) for link in plan.outputs]
 
     def step(
         self,
@@ -162,10 +173,10 @@ class Subtask:
         cursors = [[row[r.IN_TAKEN] for row in gate.cursors] for gate in self.gates]
         counts = [list(router.counts) for router in self.routers]
         routes: list[list[int]] = [[] for _ in self.routers]
-        capacity = self._capacity(number)
-        reason = self._process(capacity, work, routes)
+        start, end = self._works(number)
+        reason = self._emit(end, routes) if self._is_source else self._serve(end, work, routes)
         work.records = self.task[r.TASK_IN] - work.first
-        self._account(capacity, work.records, reason)
+        self._account(start, end, work.records, reason)
         self.taken = [
             [row[r.IN_TAKEN] - old for row, old in zip(gate.cursors, before, strict=True)]
             for gate, before in zip(self.gates, cursors, strict=True)
@@ -189,7 +200,7 @@ class Subtask:
                 if arrived + len(state.messages) != state.sent:
                     raise ProtocolError(self._broken(number, channel, state))
                 for records, backlog in state.messages:
-                    if r.receive(gate, self.union, number, channel, records, backlog) == 0:
+                    if r.receive(self.task, gate, self.union, number, channel, records, backlog) == 0:
                         raise ProtocolError(self._broken(number, channel, state))
 
     def _broken(self, gate: int, channel: int, state: Incoming) -> str:
@@ -209,41 +220,62 @@ class Subtask:
                 else:
                     part.channels[index][r.OUT_ANNOUNCED] = state.announced
 
-    def _capacity(self, number: int) -> int | None:
-        """Records due in the round; None for a stage without a rate of its own."""
-        stage = self.plan.stage
-        schedules = stage.emit_rate if self.plan.is_source else stage.service_rate
-        if schedules is None:
-            return None
-        start, schedule = number * self.job.round_us, schedules[self.index]
-        due = schedule.records_until(start + self.job.round_us) - schedule.records_until(start)
-        if self._input_records is not None:
-            due = min(due, self._input_records - self.task[r.TASK_IN])
-        return due
+    def _works(self, number: int) -> tuple[int, int]:
+        """Work allowed by the start and by the end of the round; saves up none of the past."""
+        if self._clock is None:
+            return 0, 0
+        start, end = (self._clock.work_by(n * self.job.round_us) for n in (number, number + 1))
+        if self._is_source:
+            self._clock.skip_to(self.task, start)
+        else:
+            self.task[r.TASK_READY] = max(self.task[r.TASK_READY], start)
+        return start, end
 
-    def _process(self, capacity: int | None, work: Work, routes: list[list[int]]) -> int:
-        """Take records up and write what they yield until something stops the task."""
-        done = 0
+    def _emit(self, end: int, routes: list[list[int]]) -> int:
+        """Emit what falls due until the output is unavailable; what is due then is lost."""
+        self._due = 0
+        if self._clock is None:
+            return BLOCKED
         while True:
             if not self._write_pending():
+                self._due += self._clock.skip_to(self.task, end)
                 return BLOCKED
-            if capacity is not None and done >= capacity:
+            most = self._clock.due(self.task, end)
+            if self._input_records is not None:
+                most = min(most, self._input_records - self.task[r.TASK_IN])
+            if most == 0:
+                return CAPACITY
+            if not self._outputs_available():
+                self._due += self._clock.skip_to(self.task, end)
+                return BLOCKED
+            count = self._emit_some(most, routes)
+            self._due += count
+            self._clock.spend(self.task, count)
+
+    def _serve(self, end: int, work: Work, routes: list[list[int]]) -> int:
+        """Take records up, and write what they yield when they are done, until something stops."""
+        clock = self._clock
+        while True:
+            if clock is not None and any(self.pending) and self.task[r.TASK_READY] > end:
+                return CAPACITY
+            if not self._write_pending():
+                return BLOCKED
+            if clock is not None and self.task[r.TASK_READY] >= end:
                 return CAPACITY
             if not self._outputs_available():
                 return BLOCKED
-            if self.plan.is_source:
-                done += self._emit((capacity or 0) - done, routes)
-                continue
             if r.next_input(self.task, self.gates, self.union) == 0:
                 return STARVED
-            most = 1 if self.partitions else self.task[r.TASK_LEFT]
-            count = most if capacity is None else min(most, capacity - done)
+            count = 1 if self.partitions else self.task[r.TASK_LEFT]
+            if clock is not None:
+                count = min(count, clock.startable(self.task, end))
             _note_run(work.takes, self.task[r.TASK_GATE], self.task[r.TASK_CHANNEL], count)
             r.take_record(self.task, self.gates, count)
             self._route(routes)
-            done += count
+            if clock is not None:
+                clock.spend(self.task, count)
 
-    def _emit(self, most: int, routes: list[list[int]]) -> int:
+    def _emit_some(self, most: int, routes: list[list[int]]) -> int:
         """Emit one record, or all that fit into the one open buffer without filling it.
 
         Several at once only where all go to one channel of one edge: then nothing that a
@@ -251,7 +283,7 @@ class Subtask:
         """
         if len(self.routers) == 1 and self.routers[0].width == 1 and self._out_of == self._in_of:
             size = self.out_links[0][0].record_bytes
-            count = r.write_whole_records(self.partitions[0], 0, size, most, self._buffer_bytes)
+            count = r.write_whole_records(self.partitions[0], 0, size, most)
             if count > 0:
                 self.task[r.TASK_IN] += count
                 self.routers[0].advance(0, count)
@@ -277,7 +309,10 @@ class Subtask:
             part, size = self.partitions[number], self.out_links[number][0].record_bytes
             while pending:
                 nbytes = self.left_bytes[number] or size
-                left = r.write_bytes(part, pending[0], nbytes, self._quota, self._buffer_bytes)
+                if part.is_broadcast:
+                    left = r.write_broadcast(part, nbytes, self._quota, self._buffer_bytes)
+                else:
+                    left = r.write_bytes(part, pending[0], nbytes, self._quota, self._buffer_bytes)
                 self.left_bytes[number] = left
                 if left > 0:
                     return False
@@ -287,28 +322,22 @@ class Subtask:
     def _outputs_available(self) -> bool:
         return all(r.partition_is_available(part) for part in self.partitions)
 
-    def _account(self, capacity: int | None, done: int, reason: int) -> None:
-        """Share the round out over busy, idle and back-pressured (reference section 9).
-
-        A source that waits for its own rate is idle; a stage without a rate works in no time.
-        """
-        whole = self.job.round_us
-        self.times_us = [0, 0, 0]
-        waiting = r.queued_records(self.task, self.gates)
-        blocked = reason == BLOCKED or (capacity == 0 and not self._outputs_available())
-        if self.plan.is_source:
-            lost = whole if not capacity else whole * (capacity - done) // capacity
-            lost = lost if blocked else 0
-            self.times_us[BACKPRESSURED] = lost
-            self.times_us[IDLE] = whole - lost
-            return
-        if capacity is None:
-            rest = whole * waiting // max(1, done + waiting) if blocked else 0
-            self.times_us[BACKPRESSURED], self.times_us[IDLE] = rest, whole - rest
-            return
-        busy = whole * done // capacity if capacity else (whole if waiting and not blocked else 0)
-        self.times_us[BUSY] = busy
-        self.times_us[BACKPRESSURED if blocked else IDLE] = whole - busy
+    def _account(self, start: int, end: int, done: int, reason: int) -> None:
+        """Share the round out over busy, idle and back-pressured (reference section 9)."""
+        whole, available = self.job.round_us, int(self._outputs_available())
+        blocked, waiting = int(reason == BLOCKED), self.task[r.TASK_QUEUED]
+        if self._is_source:
+            lost = blocked_source_us(whole, self._due, done, blocked, available)
+            self.times_us = [0, whole - lost, lost]
+        elif self._clock is None:
+            lost = blocked_relay_us(whole, waiting, done, blocked)
+            self.times_us = [0, whole - lost, lost]
+        else:
+            ready, pending = self.task[r.TASK_READY], int(any(self.pending))
+            busy = busy_us(whole, start, end, ready, waiting + pending, blocked, available)
+            rest = is_blocked(start, end, blocked, available)
+            self.times_us = [busy, 0, 0]
+            self.times_us[BACKPRESSURED if rest else IDLE] += whole - busy
 
     def _name_rows(self, work: Work, routes: list[list[int]]) -> None:
         """Say which record taken up each output of the round is made of."""
@@ -323,10 +352,8 @@ class Subtask:
         if self._flush_us < 0:
             return
         start = number * self.job.round_us
-        end = start + self.job.round_us
-        ticks = 1 if self._flush_us == 0 else end // self._flush_us - start // self._flush_us
-        if ticks > 0:
-            for part in self.partitions:
+        for part, phase in zip(self.partitions, self._flush_phases, strict=True):
+            if flush_ticks(start, start + self.job.round_us, self._flush_us, phase) > 0:
                 for channel in range(len(part.channels)):
                     r.flush(part, channel)
 

@@ -47,8 +47,10 @@ __all__ = [
     "KIND_LOCAL",
     "OUT_ANNOUNCED",
     "OUT_BUFFERS",
+    "OUT_DONE",
     "OUT_FILL",
     "OUT_FLUSH",
+    "OUT_LIMIT",
     "OUT_OPEN",
     "OUT_RECORDS",
     "OUT_RELEASED_SEEN",
@@ -56,12 +58,16 @@ __all__ = [
     "OUT_TAIL",
     "OUT_UNREAD",
     "OUT_WIDTH",
+    "OUT_WISH",
     "TASK_CHANNEL",
+    "TASK_DRAWS",
     "TASK_GATE",
     "TASK_IN",
     "TASK_KIND",
     "TASK_LEFT",
+    "TASK_QUEUED",
     "TASK_READ",
+    "TASK_READY",
     "TASK_WIDTH",
     "Gate",
     "Partition",
@@ -69,14 +75,15 @@ __all__ = [
     "backlog_after",
     "flush",
     "free_local",
+    "let_go",
     "next_input",
     "partition_is_available",
-    "queued_records",
     "ready_messages",
     "receive",
     "recycle",
     "send_message",
     "take_record",
+    "write_broadcast",
     "write_bytes",
     "write_whole_records",
 ]
@@ -97,7 +104,10 @@ OUT_SENT = 6  # messages sent
 OUT_ANNOUNCED = 7  # credits ever granted, as the sender has heard
 OUT_RECORDS = 8  # records written whole
 OUT_RELEASED_SEEN = 9  # local channel: messages consumed, as the producer has heard
-OUT_WIDTH = 10
+OUT_LIMIT = 10  # bytes that the open buffer may take
+OUT_WISH = 11  # size of buffer that the consumer wishes, bytes; 0: a whole segment
+OUT_DONE = 12  # broadcast: shared buffers that this subpartition has let go of
+OUT_WIDTH = 13
 
 TASK_GATE = 0  # gate of the buffer being read
 TASK_CHANNEL = 1  # its channel
@@ -105,7 +115,10 @@ TASK_KIND = 2  # its kind
 TASK_LEFT = 3  # records of it not yet taken up; 0: no buffer in hand
 TASK_IN = 4  # records taken up (a source: emitted)
 TASK_READ = 5  # records of the buffer in hand that were taken up
-TASK_WIDTH = 6
+TASK_QUEUED = 6  # records that arrived and were not taken up
+TASK_READY = 7  # work by which the record in service is done, or the next one falls due, units
+TASK_DRAWS = 8  # service times drawn
+TASK_WIDTH = 9
 
 KIND_LOCAL = 3
 """Beside TAKEN_EXCLUSIVE and TAKEN_FLOATING: a buffer that stays charged to the producer."""
@@ -147,13 +160,19 @@ class Partition(NamedTuple):
     """Per local subpartition, first in first out: buffers that each handed-over message frees."""
     counts: Row
     """Buffers of the pool in use by each subpartition, for the quota."""
+    is_broadcast: int
+    """1: all subpartitions read the same buffers, which count for the first one's quota."""
 
 
-def receive(gate: Gate, union: Row, number: int, channel: int, records: int, backlog: int) -> int:
+def receive(
+    task: Row, gate: Gate, union: Row, number: int, channel: int, records: int, backlog: int
+) -> int:
     """Store an arriving data message and act on its backlog.
 
     Parameters
     ----------
+    task : row
+        Of the subtask.
     union : row
         Gates with data, in the order in which they are polled.
     number : int
@@ -179,6 +198,7 @@ def receive(gate: Gate, union: Row, number: int, channel: int, records: int, bac
     kind = KIND_LOCAL if local else take_buffer(gate.channels[channel])
     if kind == TAKEN_NONE:
         return 0
+    task[TASK_QUEUED] += records
     gate.cursors[channel][IN_ARRIVED] += 1
     fifo_push(gate.records[channel], records)
     fifo_push(gate.kinds[channel], kind)
@@ -240,18 +260,6 @@ def next_input(task: Row, gates: list[Gate], union: Row) -> int:
     return 1
 
 
-def queued_records(task: Row, gates: list[Gate]) -> int:
-    """Records that have arrived and are not yet taken up."""
-    total = task[TASK_LEFT]
-    for number in range(len(gates)):
-        gate = gates[number]
-        for channel in range(len(gate.records)):
-            row = gate.records[channel]
-            for i in range(row[FIFO_COUNT]):
-                total += row[FIFO_SLOTS + (row[FIFO_HEAD] + i) % (len(row) - FIFO_SLOTS)]
-    return total
-
-
 def take_record(task: Row, gates: list[Gate], count: int) -> None:
     """Take ``count`` records up from the buffer in hand, at most those left in it.
 
@@ -260,6 +268,7 @@ def take_record(task: Row, gates: list[Gate], count: int) -> None:
     gate = gates[task[TASK_GATE]]
     channel = task[TASK_CHANNEL]
     task[TASK_LEFT] -= count
+    task[TASK_QUEUED] -= count
     task[TASK_READ] += count
     task[TASK_IN] += count
     gate.cursors[channel][IN_TAKEN] += count
@@ -294,26 +303,92 @@ def write_bytes(
             if request_segment(partition.pool, partition.segments) == 0:
                 return nbytes
             note_quota(partition.pool, partition.counts, channel, 1, quota)
-            row[OUT_BUFFERS] += 1
-            row[OUT_OPEN] = 1
-            row[OUT_FILL] = 0
-            row[OUT_UNREAD] = 0
-        part = min(nbytes, buffer_bytes - row[OUT_FILL])
-        row[OUT_FILL] += part
-        row[OUT_UNREAD] += part
+            _open_buffer(row, _usable_bytes(row[OUT_WISH], nbytes, buffer_bytes))
+        part = _room(partition.pool, row, nbytes, buffer_bytes)
         nbytes -= part
-        if nbytes == 0:
-            row[OUT_TAIL] += 1
-            row[OUT_RECORDS] += 1
-        if row[OUT_FILL] == buffer_bytes:
-            row[OUT_OPEN] = 0
-            fifo_push(partition.records[channel], row[OUT_TAIL])
-            row[OUT_TAIL] = 0
+        _append(row, part, nbytes)
+        if row[OUT_FILL] == row[OUT_LIMIT]:
+            _finish(partition, channel)
     return 0
 
 
+def write_broadcast(partition: Partition, nbytes: int, quota: int, buffer_bytes: int) -> int:
+    """Append bytes of one record to the buffer that all subpartitions share.
+
+    Returns
+    -------
+    int
+        Bytes left over, as :func:`write_bytes` does.
+
+    Notes
+    -----
+    ``BufferWritingResultPartition.broadcastRecord``: the record is written once; its buffer is
+    requested for subpartition 0 and returns when the last subpartition lets go of it.
+    """
+    first = partition.channels[0]
+    while nbytes > 0:
+        if first[OUT_OPEN] == 0:
+            if request_segment(partition.pool, partition.segments) == 0:
+                return nbytes
+            note_quota(partition.pool, partition.counts, 0, 1, quota)
+            limit = _usable_bytes(first[OUT_WISH], nbytes, buffer_bytes)
+            for channel in range(len(partition.channels)):
+                _open_buffer(partition.channels[channel], limit)
+        part = _room(partition.pool, first, nbytes, buffer_bytes)
+        nbytes -= part
+        for channel in range(len(partition.channels)):
+            row = partition.channels[channel]
+            row[OUT_LIMIT] = first[OUT_LIMIT]
+            _append(row, part, nbytes)
+            if row[OUT_FILL] == row[OUT_LIMIT]:
+                _finish(partition, channel)
+    return 0
+
+
+def _usable_bytes(wish: int, nbytes: int, segment_bytes: int) -> int:
+    """Usable size of a new buffer: what the consumer wishes, but the record's first bytes fit."""
+    if wish == 0:
+        return segment_bytes
+    return min(segment_bytes, max(nbytes, wish))
+
+
+def _open_buffer(row: Row, limit: int) -> None:
+    """Queue a new, open buffer that may take ``limit`` bytes."""
+    row[OUT_BUFFERS] += 1
+    row[OUT_OPEN] = 1
+    row[OUT_FILL] = 0
+    row[OUT_UNREAD] = 0
+    row[OUT_LIMIT] = limit
+
+
+def _room(pool: Row, row: Row, nbytes: int, segment_bytes: int) -> int:
+    """Bytes that go into the open buffer, which outgrows its limit rather than block (2.6)."""
+    room = row[OUT_LIMIT] - row[OUT_FILL]
+    if nbytes > room and row[OUT_LIMIT] < segment_bytes and pool_is_available(pool) == 0:
+        row[OUT_LIMIT] = segment_bytes
+        room = segment_bytes - row[OUT_FILL]
+    return min(nbytes, room)
+
+
+def _append(row: Row, part: int, left: int) -> None:
+    """Append bytes to the open buffer; with none left of the record, it ends there."""
+    row[OUT_FILL] += part
+    row[OUT_UNREAD] += part
+    if left == 0:
+        row[OUT_TAIL] += 1
+        row[OUT_RECORDS] += 1
+
+
+def _finish(partition: Partition, channel: int) -> None:
+    """Close the open buffer: it is full."""
+    row = partition.channels[channel]
+    row[OUT_OPEN] = 0
+    fifo_push(partition.records[channel], row[OUT_TAIL])
+    row[OUT_TAIL] = 0
+
+
 def write_whole_records(
-    partition: Partition, channel: int, record_bytes: int, most: int, buffer_bytes: int
+    partition: Partition, channel: int, record_bytes: int, most: int
 ) -> int:
     """Append the records that fit into the open buffer without filling it; return how many.
 
@@ -323,7 +398,7 @@ def write_whole_records(
     row = partition.channels[channel]
     if row[OUT_OPEN] == 0:
         return 0
-    count = min(most, (buffer_bytes - 1 - row[OUT_FILL]) // record_bytes)
+    count = min(most, (row[OUT_LIMIT] - 1 - row[OUT_FILL]) // record_bytes)
     row[OUT_FILL] += count * record_bytes
     row[OUT_UNREAD] += count * record_bytes
     row[OUT_TAIL] += count
@@ -368,8 +443,7 @@ def send_message(partition: Partition, channel: int, quota: int, is_local: int) 
         if is_local == 1:
             fifo_push(partition.held[channel], 1)
         else:
-            recycle_segment(partition.pool, partition.segments)
-            note_quota(partition.pool, partition.counts, channel, -1, quota)
+            let_go(partition, channel, quota)
     else:
         row[OUT_FLUSH] = 0
         if row[OUT_UNREAD] == 0:
@@ -395,5 +469,18 @@ def free_local(partition: Partition, channel: int, consumed: int, quota: int) ->
     while row[OUT_RELEASED_SEEN] < consumed:
         row[OUT_RELEASED_SEEN] += 1
         if fifo_pop(partition.held[channel]) == 1:
-            recycle_segment(partition.pool, partition.segments)
-            note_quota(partition.pool, partition.counts, channel, -1, quota)
+            let_go(partition, channel, quota)
+
+
+def let_go(partition: Partition, channel: int, quota: int) -> None:
+    """Recycle a finished buffer that a subpartition no longer needs, when it is the last one."""
+    owner = channel
+    if partition.is_broadcast == 1:
+        owner = 0
+        before = partition.channels[channel][OUT_DONE]
+        partition.channels[channel][OUT_DONE] = before + 1
+        for other in range(len(partition.channels)):
+            if partition.channels[other][OUT_DONE] <= before:
+                return
+    recycle_segment(partition.pool, partition.segments)
+    note_quota(partition.pool, partition.counts, owner, -1, quota)

@@ -91,7 +91,10 @@ def fifo_push(row: Row, value: int) -> int:
     count = row[FIFO_COUNT]
     if count >= capacity:
         return 0
-    row[FIFO_SLOTS + (row[FIFO_HEAD] + count) % capacity] = value
+    slot = row[FIFO_HEAD] + count
+    if slot >= capacity:  # cheaper than a division, and this is the hottest line of a kernel
+        slot -= capacity
+    row[FIFO_SLOTS + slot] = value
     row[FIFO_COUNT] = count + 1
     return 1
 
@@ -101,7 +104,7 @@ def fifo_pop(row: Row) -> int:
     if row[FIFO_COUNT] == 0:
         return -1
     head = row[FIFO_HEAD]
-    row[FIFO_HEAD] = (head + 1) % (len(row) - FIFO_SLOTS)
+    row[FIFO_HEAD] = head + 1 if head + 1 < len(row) - FIFO_SLOTS else 0
     row[FIFO_COUNT] -= 1
     return row[FIFO_SLOTS + head]
 

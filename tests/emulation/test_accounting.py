@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from flowcontrol.emulation.work import flush_phase_us
+
 Times = tuple[int, int, int]
 
 
@@ -137,8 +139,10 @@ FLUSHED = [
 
 @pytest.mark.parametrize(("interval", "expected"), FLUSHED, ids=[str(f[0]) for f in FLUSHED])
 def test_an_open_buffer_waits_for_the_flusher(
-    jobs: ModuleType, interval: Any, expected: dict[int, int]
+    jobs: ModuleType, interval: Any, expected: dict[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """With a flusher that started with the run; its phase is drawn otherwise."""
+    monkeypatch.setattr("flowcontrol.emulation.subtask.flush_phase_us", lambda *_: 0)
     stages = [jobs.source(10, record_bytes=1), jobs.sink(None)]
     made = jobs.job(stages, [("source", "sink", "forward")], {jobs.FLUSH: interval}, duration_s=1)
     sent = {}
@@ -232,3 +236,15 @@ def test_one_channel_at_its_quota_stops_the_whole_task(
     last = jobs.run(made)[-1].rows["source->sink"]
     assert [row["backlog"] for row in last["sender"]] == [most, 0]
     assert sum(row["rows"] for row in last["sender"]) == 0
+
+
+def test_each_flusher_has_a_phase_of_its_own_from_the_seed(jobs: ModuleType) -> None:
+    """One thread an output edge and subtask, started at some moment: never all at once."""
+    stages = [jobs.source(10, parallelism=3), jobs.sink(None)]
+    edges = [("source", "sink", "rebalance")]
+    seen = {}
+    for seed in (1, 2):
+        made = jobs.job(stages, edges, {jobs.FLUSH: "100ms"}, seed=seed)
+        seen[seed] = [flush_phase_us(made, made.links[0], sender) for sender in range(3)]
+    assert all(0 <= phase < 100_000 for phases in seen.values() for phase in phases)
+    assert len({phase for phases in seen.values() for phase in phases}) == 6

@@ -1,0 +1,151 @@
+"""What a subtask's rate allows, in the integers of :mod:`flowcontrol.protocol.service`."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from math import lcm
+
+from flowcontrol.emulation.job import Job, Link
+from flowcontrol.emulation.routing import mix
+from flowcontrol.errors import Problem, ScenarioError
+from flowcontrol.protocol import rounds as r
+from flowcontrol.protocol import service as s
+from flowcontrol.scenario import Schedule, Stage
+from flowcontrol.scenario.schedule import MICROSECONDS
+
+__all__ = ["KINDS", "WorkClock", "flush_phase_us", "stream_of", "uniform"]
+
+KINDS = {"constant": s.CONSTANT, "exponential": s.EXPONENTIAL, "lognormal": s.LOGNORMAL}
+
+MOST_WORK = 1 << 62
+"""Work of a whole run, units, that 64 bits hold with room to spare."""
+
+
+def stream_of(text: str) -> int:
+    """Return the number of the random stream that something named so draws from."""
+    return zlib.crc32(text.encode())
+
+
+def uniform(seed: int, stream: int, number: int) -> float:
+    """Return a number uniform in [0, 1), a pure function of three integers."""
+    return float(mix(seed, stream, number) >> 11) * 2.0**-53
+
+
+def flush_phase_us(job: Job, link: Link, sender: int) -> int:
+    """Return when after a whole interval the flusher of an output runs, microseconds."""
+    interval = job.scenario.options.flush_interval_us
+    if interval <= 0:
+        return 0
+    return mix(job.scenario.seed, stream_of(f"flusher {link.name}/{sender}"), 0) % interval
+
+
+@dataclass(frozen=True)
+class WorkClock:
+    """A subtask's rate as work over time.
+
+    Attributes
+    ----------
+    phases : list of list of int, shape (phases, PHASE_WIDTH)
+        Rows as :func:`flowcontrol.protocol.service.work_by` takes them.
+    unit : int
+        Work of a record of mean size, units.
+    kind : int
+        Distribution of the service times, or of the times between two emissions.
+    cv : float
+        Coefficient of variation of a lognormal one.
+    seed, stream : int
+        Of its random numbers.
+    """
+
+    phases: list[list[int]]
+    unit: int
+    kind: int
+    cv: float
+    seed: int
+    stream: int
+
+    @classmethod
+    def of(cls, job: Job, stage: Stage, index: int) -> WorkClock | None:
+        """Return the clock of a subtask; None for a stage without a rate.
+
+        Raises
+        ------
+        ScenarioError
+            If the rates are too fine and the run too long to be counted in 64 bits.
+        """
+        schedules = stage.emit_rate if stage.emit_rate is not None else stage.service_rate
+        if schedules is None:
+            return None
+        phases, unit = _phases(schedules[index])
+        most = s.work_by(phases, job.rounds * job.round_us)
+        if most + 64 * unit > MOST_WORK:
+            text = (
+                f"its rates in whole parts of 1/{unit // MICROSECONDS} records/s make {most:.3g} "
+                f"units by the end, the limit is {MOST_WORK:.3g}: round the rates or shorten the run"
+            )
+            raise ScenarioError([Problem(f"stages.{stage.name}", text)])
+        return cls(
+            phases,
+            unit,
+            KINDS[stage.service_time],
+            float(getattr(stage, "service_time_cv", 1.0)),
+            job.scenario.seed,
+            stream_of(f"service {stage.name}/{index}"),
+        )
+
+    def work_by(self, us: int) -> int:
+        """Work allowed by a moment, units."""
+        return s.work_by(self.phases, us)
+
+    def draw(self, number: int) -> int:
+        """Work that record ``number`` takes, units, at least 1."""
+        if self.kind == s.CONSTANT:
+            return self.unit
+        first = uniform(self.seed, self.stream, 2 * number)
+        second = uniform(self.seed, self.stream, 2 * number + 1)
+        return max(1, int(s.relative_time(self.kind, self.cv, first, second) * self.unit))
+
+    def spend(self, task: r.Row, count: int) -> None:
+        """Let ``count`` records begin, one after the other."""
+        for _ in range(count if self.kind != s.CONSTANT else 0):
+            task[r.TASK_READY] += self.draw(task[r.TASK_DRAWS])
+            task[r.TASK_DRAWS] += 1
+        if self.kind == s.CONSTANT:
+            task[r.TASK_READY] += count * self.unit
+
+    def startable(self, task: r.Row, end: int) -> int:
+        """Records that a server may take up at once before ``end``; one, unless all are alike."""
+        if self.kind != s.CONSTANT:
+            return 1
+        return -(-(end - task[r.TASK_READY]) // self.unit)
+
+    def due(self, task: r.Row, end: int) -> int:
+        """Emissions that fall due by ``end``; at most one, unless all are alike."""
+        if end < task[r.TASK_READY]:
+            return 0
+        if self.kind != s.CONSTANT:
+            return 1
+        return (end - task[r.TASK_READY]) // self.unit + 1
+
+    def skip_to(self, task: r.Row, work: int) -> int:
+        """Drop the emissions that fell due by then; return how many there were."""
+        dropped = 0
+        if task[r.TASK_READY] == 0:  # before the first one
+            self.spend(task, 1)
+        while (count := self.due(task, work)) > 0:
+            self.spend(task, count)
+            dropped += count
+        return dropped
+
+
+def _phases(schedule: Schedule) -> tuple[list[list[int]], int]:
+    """Rows of a schedule, and the units of a record."""
+    scale = lcm(*(phase.rate.denominator for phase in schedule.phases))
+    rows: list[list[int]] = []
+    for phase in schedule.phases:
+        rate, base = int(phase.rate * scale), 0
+        if rows:
+            base = s.work_by(rows, phase.at_us)
+        rows.append([phase.at_us, base, rate])
+    return rows, scale * MICROSECONDS

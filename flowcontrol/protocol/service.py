@@ -1,0 +1,113 @@
+"""A server's clock in whole numbers: how much work a rate allows by a moment, and when.
+
+A rate over time is rows of :data:`PHASE_WIDTH` integers. Work is counted in units so small that
+every rate is a whole number of units a microsecond; a record of mean size is ``unit`` of them.
+With constant service times a backlogged server then takes exactly floor(integral of its rate).
+What lives here: arithmetic. What must not: random numbers, schedules as users write them.
+"""
+
+from __future__ import annotations
+
+from math import cos, exp, log, log1p, pi, sqrt
+
+from flowcontrol.protocol.rows import Rows
+
+__all__ = [
+    "CONSTANT",
+    "EXPONENTIAL",
+    "LOGNORMAL",
+    "NEVER",
+    "PHASE_BASE",
+    "PHASE_RATE",
+    "PHASE_START",
+    "PHASE_WIDTH",
+    "first_us_at",
+    "first_us_beyond",
+    "relative_time",
+    "work_by",
+]
+
+PHASE_START = 0  # first microsecond of the phase
+PHASE_BASE = 1  # work done by then, units
+PHASE_RATE = 2  # units a microsecond from then on
+PHASE_WIDTH = 3
+
+NEVER = -1
+"""In place of a moment that does not come."""
+
+CONSTANT = 0
+EXPONENTIAL = 1
+LOGNORMAL = 2
+
+
+def work_by(phases: Rows, us: int) -> int:
+    """Work that a server which never rested would have done by a moment, units.
+
+    Parameters
+    ----------
+    phases : rows of int, shape (phases, PHASE_WIDTH)
+        In the order of time; the first starts at 0.
+    us : int
+        Microseconds since the start.
+    """
+    phase = phases[_phase_at(phases, us)]
+    return phase[PHASE_BASE] + phase[PHASE_RATE] * (us - phase[PHASE_START])
+
+
+def first_us_at(phases: Rows, work: int, since_us: int) -> int:
+    """First microsecond from ``since_us`` on by which so much work is done, or NEVER."""
+    index = _phase_at(phases, since_us)
+    while True:
+        phase = phases[index]
+        rate, moment = phase[PHASE_RATE], since_us
+        if phase[PHASE_BASE] + rate * (since_us - phase[PHASE_START]) < work:
+            if rate > 0:
+                missing = work - phase[PHASE_BASE]
+                moment = phase[PHASE_START] + (missing + rate - 1) // rate
+            else:
+                moment = NEVER
+        index += 1
+        if index == len(phases):
+            return moment
+        if moment != NEVER and moment <= phases[index][PHASE_START]:
+            return moment
+        since_us = phases[index][PHASE_START]
+
+
+def first_us_beyond(phases: Rows, work: int, since_us: int) -> int:
+    """First microsecond from ``since_us`` on by which more than so much work is done, or NEVER."""
+    return first_us_at(phases, work + 1, since_us)
+
+
+def _phase_at(phases: Rows, us: int) -> int:
+    """Index of the phase in force."""
+    index = len(phases) - 1
+    while phases[index][PHASE_START] > us:
+        index -= 1
+    return index
+
+
+def relative_time(kind: int, cv: float, first: float, second: float) -> float:
+    """Service time of one record over the mean.
+
+    Parameters
+    ----------
+    kind : int
+        CONSTANT, EXPONENTIAL or LOGNORMAL.
+    cv : float
+        Coefficient of variation of a lognormal time.
+    first, second : float
+        Uniform in [0, 1); the second is used by LOGNORMAL only.
+
+    Notes
+    -----
+    Exponential by inversion; lognormal from a normal number after Box and Muller (1958), with
+    mean 1: mu = -sigma^2 / 2, sigma^2 = ln(1 + cv^2).
+    """
+    if kind == CONSTANT:
+        return 1.0
+    if kind == EXPONENTIAL:
+        return -log1p(-first)
+    variance = log(1.0 + cv * cv)
+    normal = sqrt(-2.0 * log1p(-first)) * cos(2.0 * pi * second)
+    return exp(sqrt(variance) * normal - variance / 2.0)

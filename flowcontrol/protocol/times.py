@@ -1,0 +1,77 @@
+"""Where a round's time goes: busy, idle, back-pressured (reference section 9); flusher's ticks.
+
+Pure functions of integers, as :mod:`flowcontrol.protocol.rules`.
+"""
+
+from __future__ import annotations
+
+__all__ = ["blocked_relay_us", "blocked_source_us", "busy_us", "flush_ticks", "is_blocked"]
+
+
+def blocked_source_us(whole: int, due: int, done: int, is_stopped: int, is_available: int) -> int:
+    """Back-pressured time of a source in a round, microseconds; the rest it is idle.
+
+    Parameters
+    ----------
+    whole : int
+        Length of the round, microseconds.
+    due, done : int
+        Records that fell due, and those of them that were emitted; the others are lost.
+    is_stopped : int
+        1: it stopped because its output was unavailable.
+    is_available : int
+        1: its output is available at the end of the round.
+    """
+    if due == 0:
+        return 0 if is_available == 1 else whole
+    return whole * (due - done) // due if is_stopped == 1 else 0
+
+
+def blocked_relay_us(whole: int, waiting: int, done: int, is_stopped: int) -> int:
+    """Back-pressured time of a stage that works in no time: the share of what waits."""
+    if is_stopped == 0:
+        return 0
+    return whole * waiting // max(1, done + waiting)
+
+
+def busy_us(
+    whole: int, start: int, end: int, ready: int, waiting: int, is_stopped: int, is_available: int
+) -> int:
+    """Busy time of a server in a round, microseconds.
+
+    Parameters
+    ----------
+    start, end : int
+        Work that its rate allows by the start and by the end of the round, units.
+    ready : int
+        Work by which the last record taken up is done, units.
+    waiting : int
+        Records that wait, or whose output waits.
+
+    Notes
+    -----
+    A server works without a pause from the start of the round until it starves or is blocked.
+    One that stands still with something to do counts as busy, as a hung sink does in Flink.
+    """
+    if end > start:
+        return whole * (min(ready, end) - start) // (end - start)
+    has_work = waiting > 0 or ready > start
+    return whole if has_work and is_stopped == 0 and is_available == 1 else 0
+
+
+def is_blocked(start: int, end: int, is_stopped: int, is_available: int) -> int:
+    """Tell whether a server's time that it was not busy is back-pressure: 1, or 0 for idle."""
+    return 1 if is_stopped == 1 or (end == start and is_available == 0) else 0
+
+
+def flush_ticks(start_us: int, end_us: int, interval_us: int, phase_us: int) -> int:
+    """How often the periodic flusher runs after ``start_us``, up to ``end_us``.
+
+    Notes
+    -----
+    ``OutputFlusher`` (section 2.6): every interval, from a phase of its own; 0 is after every
+    record, which is once a round; below 0 never.
+    """
+    if interval_us <= 0:
+        return 1 if interval_us == 0 else 0
+    return (end_us - phase_us) // interval_us - (start_us - phase_us) // interval_us
