@@ -6,7 +6,12 @@ YAML; :mod:`~flowcontrol.scenario.spec` says what may be written; and
 :class:`~flowcontrol.scenario.models.Scenario`. All problems are reported at once.
 """
 
-from flowcontrol.scenario.clocks import MAX_LIVE_CHANNELS, channels_of, check_clock
+from flowcontrol.scenario.clocks import (
+    MAX_LIVE_CHANNELS,
+    MAX_VIRTUAL_CHANNELS,
+    channels_of,
+    check_clock,
+)
 from flowcontrol.scenario.files import load_scenario
 from flowcontrol.scenario.inputs import open_csv
 from flowcontrol.scenario.models import (
@@ -27,6 +32,7 @@ from flowcontrol.scenario.schedule import Phase, Schedule
 __all__ = [
     "LIVE_ROUND_MS",
     "MAX_LIVE_CHANNELS",
+    "MAX_VIRTUAL_CHANNELS",
     "Cluster",
     "Edge",
     "Input",

@@ -1,23 +1,33 @@
-"""What is read, but not emulated on a clock yet: refused in so many words, never ignored."""
+"""What is read, but not emulated on a clock yet: refused in so many words, never ignored.
+
+A clock is a set of checks: those that every clock makes, and its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, Literal
 
 from flowcontrol.errors import Problem
 from flowcontrol.scenario.inputs import read_columns
-from flowcontrol.scenario.models import Edge, Input, Scenario, Stage
+from flowcontrol.scenario.models import Edge, Input, Scenario
 from flowcontrol.scenario.option_table import OPTIONS
 from flowcontrol.scenario.problems import key_path, show
 
-__all__ = ["MAX_LIVE_CHANNELS", "channels_of", "check_clock"]
+__all__ = ["MAX_LIVE_CHANNELS", "MAX_VIRTUAL_CHANNELS", "channels_of", "check_clock"]
 
 MAX_LIVE_CHANNELS: Final = 64
 """Channels of one edge on the live clock: a row of the ledger each, every round."""
 
+MAX_VIRTUAL_CHANNELS: Final = 1_000_000
+"""Channels of one edge on the virtual clock: 1,000 subtasks to 1,000."""
+
 _EXCLUSIVE = "taskmanager.network.memory.buffers-per-channel"
 _PIPELINED = "pipelined_bounded"
+
+Refusal = tuple[str, str, str]
+"""Place, what is not emulated there (value first, verb last), and what to do instead."""
+Check = Callable[[Scenario], Iterator[Refusal]]
 
 
 def check_clock(scenario: Scenario, clock: Literal["live", "virtual"]) -> list[Problem]:
@@ -40,17 +50,15 @@ def check_clock(scenario: Scenario, clock: Literal["live", "virtual"]) -> list[P
     ValueError
         If there is no such clock.
     """
-    if clock == "virtual":
-        text = "'virtual': the virtual clock is not built yet; use --clock live"
-        return [Problem("--clock", text)]
-    if clock != "live":
+    if clock not in _CHECKS:
         raise ValueError(f"{clock!r} is no clock: use 'live' or 'virtual'")
+    other = ", or use --clock virtual" if clock == "live" else ""
+    sets = (("any clock", "", _ANY), (f"the {clock} clock", other, _CHECKS[clock]))
     return [
-        *_cluster_problems(scenario),
-        *_option_problems(scenario),
-        *(p for i, stage in enumerate(scenario.stages) for p in _stage_problems(i, stage)),
-        *_mixed_rows(scenario),
-        *(p for i, edge in enumerate(scenario.edges) for p in _edge_problems(i, edge, scenario)),
+        Problem(place, f"{what} not emulated on {name} yet: {instead}{other}")
+        for name, other, checks in sets
+        for check in checks
+        for place, what, instead in check(scenario)
     ]
 
 
@@ -68,65 +76,101 @@ def channels_of(edge: Edge, scenario: Scenario) -> int:
     return senders * receivers
 
 
-def _not_yet(what: str, instead: str) -> str:
-    return f"{what} not emulated on the live clock yet: {instead}"
+def _bandwidth(scenario: Scenario) -> Iterator[Refusal]:
+    bandwidth = scenario.cluster.bandwidth_bytes_per_s
+    if bandwidth is not None:
+        what = f"{bandwidth:g}: a connection's bandwidth is"
+        yield "cluster.bandwidth_bytes_per_s", what, "leave it out"
 
 
-def _cluster_problems(scenario: Scenario) -> Iterator[Problem]:
-    cluster = scenario.cluster
-    if cluster.bandwidth_bytes_per_s is not None:
-        what = f"{cluster.bandwidth_bytes_per_s:g}: a connection's bandwidth is"
-        yield Problem("cluster.bandwidth_bytes_per_s", _not_yet(what, "leave it out"))
-    if cluster.network_latency_us > scenario.live_round_us:
+def _long_latency(scenario: Scenario) -> Iterator[Refusal]:
+    if scenario.cluster.network_latency_us > scenario.live_round_us:
         round_ms = scenario.live_round_us / 1000
-        what = f"{cluster.network_latency_ms:g} ms: a latency of more than one round is"
+        what = f"{scenario.cluster.network_latency_ms:g} ms: a latency of more than one round is"
         instead = f"state at most {round_ms:g} ms, the length of a round, or a longer round_ms"
-        yield Problem("cluster.network_latency_ms", _not_yet(what, instead))
+        yield "cluster.network_latency_ms", what, instead
 
 
-def _option_problems(scenario: Scenario) -> Iterator[Problem]:
+def _no_exclusive_buffers(scenario: Scenario) -> Iterator[Refusal]:
     if scenario.options.exclusive_buffers == 0:
         what = "0: a backlog announced to a receiver without exclusive buffers is"
-        yield Problem(key_path(["options", _EXCLUSIVE]), _not_yet(what, "state at least 1"))
+        yield key_path(["options", _EXCLUSIVE]), what, "state at least 1"
+
+
+def _options(scenario: Scenario) -> Iterator[Refusal]:
     for key, value in scenario.options.unemulated:
         option = OPTIONS[key]
         default = "leave it out" if option.default is None else f"use {show(option.default)}"
-        text = f"{show(value)}: {option.meaning}: not emulated on any clock yet: {default}"
-        yield Problem(key_path(["options", key]), text)
+        yield key_path(["options", key]), f"{show(value)}: {option.meaning}:", default
 
 
-def _stage_problems(index: int, stage: Stage) -> Iterator[Problem]:
-    if stage.stalls:
-        what = f"{len(stage.stalls)} given: stalls are"
-        instead = "write a service_rate with a phase of rate 0"
-        yield Problem(f"stages[{index}].stalls", _not_yet(what, instead))
-    if stage.service_time != "constant":
-        what = f"{stage.service_time!r}: service times that vary are"
-        yield Problem(f"stages[{index}].service_time", _not_yet(what, "use constant"))
+def _stalls(scenario: Scenario) -> Iterator[Refusal]:
+    for index, stage in enumerate(scenario.stages):
+        if stage.stalls:
+            what = f"{len(stage.stalls)} given: stalls are"
+            yield f"stages[{index}].stalls", what, "write a service_rate with a phase of rate 0"
 
 
-def _edge_problems(index: int, edge: Edge, scenario: Scenario) -> Iterator[Problem]:
-    place = f"edges[{index}]"
-    channels = channels_of(edge, scenario)
-    if channels > MAX_LIVE_CHANNELS:
-        what = f"{channels} channels: more than {MAX_LIVE_CHANNELS} on an edge are"
-        yield Problem(place, _not_yet(what, "lower the parallelism of its stages"))
-    if edge.partitioner == "broadcast" and len(scenario.stage(edge.receiver).placement) > 1:
-        what = "'broadcast': one buffer that all receivers share is"
-        yield Problem(f"{place}.partitioner", _not_yet(what, "use another partitioner"))
-    if edge.chain:
-        what = "true: stages chained into one task are"
-        yield Problem(f"{place}.chain", _not_yet(what, "leave it out"))
-    if edge.partition_type != _PIPELINED:
-        what = f"{edge.partition_type!r}: other kinds of result partition are"
-        yield Problem(f"{place}.partition_type", _not_yet(what, f"use {_PIPELINED}"))
-    if edge.key is not None and scenario.stage(edge.sender).input is None:
-        what = f"{edge.key!r}: hash by a column further down than the source that replays it is"
-        instead = "use channel_weights, or hash on the edge that leaves the source"
-        yield Problem(f"{place}.key", _not_yet(what, instead))
+def _service_times(scenario: Scenario) -> Iterator[Refusal]:
+    for index, stage in enumerate(scenario.stages):
+        if stage.service_time != "constant":
+            what = f"{stage.service_time!r}: service times that vary are"
+            yield f"stages[{index}].service_time", what, "use constant"
 
 
-def _mixed_rows(scenario: Scenario) -> Iterator[Problem]:
+def _service_times_in_chains(scenario: Scenario) -> Iterator[Refusal]:
+    chained = {name for edge in scenario.edges if edge.chain for name in _ends(edge)}
+    for index, stage in enumerate(scenario.stages):
+        if stage.name in chained and stage.service_time != "constant":
+            what = f"{stage.service_time!r}: service times that vary in a chain of stages are"
+            instead = "use constant, or take chain out of its edges"
+            yield f"stages[{index}].service_time", what, instead
+
+
+def _ends(edge: Edge) -> tuple[str, str]:
+    return edge.sender, edge.receiver
+
+
+def _most_channels(limit: int) -> Check:
+    def check(scenario: Scenario) -> Iterator[Refusal]:
+        for index, edge in enumerate(scenario.edges):
+            channels = channels_of(edge, scenario)
+            if channels > limit:
+                what = f"{channels} channels: more than {limit} on an edge are"
+                yield f"edges[{index}]", what, "lower the parallelism of its stages"
+
+    return check
+
+
+def _shared_buffers(scenario: Scenario) -> Iterator[Refusal]:
+    for index, edge in enumerate(scenario.edges):
+        if edge.partitioner == "broadcast" and scenario.stage(edge.receiver).parallelism > 1:
+            what = "'broadcast': one buffer that all receivers share is"
+            yield f"edges[{index}].partitioner", what, "use another partitioner"
+
+
+def _chains(scenario: Scenario) -> Iterator[Refusal]:
+    for index, edge in enumerate(scenario.edges):
+        if edge.chain:
+            yield f"edges[{index}].chain", "true: stages chained into one task are", "leave it out"
+
+
+def _partition_types(scenario: Scenario) -> Iterator[Refusal]:
+    for index, edge in enumerate(scenario.edges):
+        if edge.partition_type != _PIPELINED:
+            what = f"{edge.partition_type!r}: other kinds of result partition are"
+            yield f"edges[{index}].partition_type", what, f"use {_PIPELINED}"
+
+
+def _keys_further_down(scenario: Scenario) -> Iterator[Refusal]:
+    for index, edge in enumerate(scenario.edges):
+        if edge.key is not None and scenario.stage(edge.sender).input is None:
+            what = f"{edge.key!r}: hash by a column further down than the source that replays it is"
+            instead = "use channel_weights, or hash on the edge that leaves the source"
+            yield f"edges[{index}].key", what, instead
+
+
+def _mixed_rows(scenario: Scenario) -> Iterator[Refusal]:
     """Refuse a stage in which rows of different columns would meet."""
     carried: dict[str, tuple[str, ...] | None] = {}
     for stage in scenario.topological():
@@ -136,8 +180,32 @@ def _mixed_rows(scenario: Scenario) -> Iterator[Problem]:
         if len(set(found.values())) > 1:
             place = f"stages[{scenario.stages.index(stage)}]"
             what = f"rows of different columns from {', '.join(found)} into {stage.name!r} are"
-            yield Problem(place, _not_yet(what, "give them inputs with the same columns"))
+            yield place, what, "give them inputs with the same columns"
 
 
 def _columns(source: Input | None) -> tuple[str, ...] | None:
     return None if source is None else read_columns(source.format, source.path)
+
+
+_ANY: Final[tuple[Check, ...]] = (
+    _no_exclusive_buffers,
+    _options,
+    _partition_types,
+    _keys_further_down,
+)
+_CHECKS: Final[dict[str, tuple[Check, ...]]] = {
+    "live": (
+        _bandwidth,
+        _long_latency,
+        _stalls,
+        _service_times,
+        _mixed_rows,
+        _most_channels(MAX_LIVE_CHANNELS),
+        _shared_buffers,
+        _chains,
+    ),
+    "virtual": (
+        _service_times_in_chains,
+        _most_channels(MAX_VIRTUAL_CHANNELS),
+    ),
+}

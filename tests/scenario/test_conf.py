@@ -1,4 +1,4 @@
-"""The scenarios of conf/: each loads, runs on the live clock, and keeps what its comment says."""
+"""The scenarios of conf/: each loads, runs on both clocks, and keeps what its comment says."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ def path(request: pytest.FixtureRequest) -> Path:
     return found
 
 
-def test_it_runs_on_the_live_clock(path: Path) -> None:
+def test_it_runs_on_both_clocks(path: Path) -> None:
     scenario = load_scenario(path)
     assert check_clock(scenario, "live") == []
+    assert check_clock(scenario, "virtual") == []
     assert parse_scenario(scenario.canonical()) == scenario
     assert scenario.name == path.stem
 
