@@ -23,6 +23,7 @@ MAX_VIRTUAL_CHANNELS: Final = 1_000_000
 """Channels of one edge on the virtual clock: 1,000 subtasks to 1,000."""
 
 _EXCLUSIVE = "taskmanager.network.memory.buffers-per-channel"
+_DEBLOAT = "taskmanager.network.memory.buffer-debloat.enabled"
 _PIPELINED = "pipelined_bounded"
 
 Refusal = tuple[str, str, str]
@@ -102,6 +103,12 @@ def _options(scenario: Scenario) -> Iterator[Refusal]:
         option = OPTIONS[key]
         default = "leave it out" if option.default is None else f"use {show(option.default)}"
         yield key_path(["options", key]), f"{show(value)}: {option.meaning}:", default
+
+
+def _debloating(scenario: Scenario) -> Iterator[Refusal]:
+    if scenario.options.debloat_enabled:
+        what = "true: buffers that change their size are"
+        yield key_path(["options", _DEBLOAT]), what, "use false"
 
 
 def _stalls(scenario: Scenario) -> Iterator[Refusal]:
@@ -197,6 +204,7 @@ _CHECKS: Final[dict[str, tuple[Check, ...]]] = {
     "live": (
         _bandwidth,
         _long_latency,
+        _debloating,
         _stalls,
         _service_times,
         _mixed_rows,

@@ -145,6 +145,12 @@ _EMULATED: Final = (
     (_NETMEM + "read-buffer.required-per-gate.max", _whole(1), None, "most a gate may require"),
     ("execution.buffer-timeout.interval", _duration(-1), 100_000, "period of the flusher"),
     ("execution.buffer-timeout.enabled", read_boolean, True, "whether there is a flusher"),
+    (_NETMEM + "buffer-debloat.enabled", read_boolean, False, "buffer debloating"),
+    (_NETMEM + "buffer-debloat.target", _duration(1000), 1_000_000, "time to consume (debloating)"),
+    (_NETMEM + "buffer-debloat.period", _duration(1000), 200_000, "period of debloating"),
+    (_NETMEM + "buffer-debloat.samples", _whole(1), 20, "samples of debloating"),
+    (_NETMEM + "buffer-debloat.threshold-percentages", _whole(0, 100), 25, "least change, %"),
+    (_TM + "min-segment-size", _memory(1, MAX_SEGMENT_BYTES), 256, "smallest buffer (debloating)"),
     (_TM + "network.fraction", _fraction, _SHARE, "share of Flink's memory for the network"),
     (_TM + "network.min", _memory(), 64 * _MIB, "least memory for the network"),
     (_TM + "network.max", _memory(), LONG_MAX, "most memory for the network"),
@@ -157,11 +163,6 @@ _EMULATED: Final = (
     (_TM + "jvm-overhead.max", _memory(), 1024 * _MIB, "most of the JVM's own memory"),
 )
 _WITHOUT_EFFECT: Final = (
-    (_NETMEM + "buffer-debloat.target", _duration(), 1_000_000, "time to consume (debloating)"),
-    (_NETMEM + "buffer-debloat.period", _duration(1), 200_000, "period of debloating"),
-    (_NETMEM + "buffer-debloat.samples", _whole(1), 20, "samples of debloating"),
-    (_NETMEM + "buffer-debloat.threshold-percentages", _whole(0, 100), 25, "least change, %"),
-    (_TM + "min-segment-size", _memory(1), 256, "smallest buffer (debloating)"),
     (_TM + "starting-segment-size", _memory(1), 1024, "first buffer (debloating)"),
     (_NETMEM + "buffers-request-timeout", _duration(), 30_000_000, "wait for exclusive buffers"),
     (_NET + "request-backoff.initial", _whole(0), 100, "first delay of a partition request, ms"),
@@ -185,7 +186,6 @@ _WITHOUT_EFFECT: Final = (
     (_CKPT + "tolerable-failed-checkpoints", _whole(0), 0, "failures until the job fails"),
 )
 _REFUSED: Final = (
-    (_NETMEM + "buffer-debloat.enabled", read_boolean, False, "buffer debloating"),
     (
         _NET + "max-num-tcp-connections",
         _whole(1),

@@ -32,7 +32,21 @@ _FLINK, _PROCESS = (f"taskmanager.memory.{end}.size" for end in ("flink", "proce
 _OVERHEAD = "taskmanager.memory.jvm-overhead."
 _METASPACE = "taskmanager.memory.jvm-metaspace.size"
 _CHECKPOINTS = "execution.checkpointing.interval"
-_DEBLOAT = "taskmanager.network.memory.buffer-debloat.enabled"
+_SMALLEST = "taskmanager.memory.min-segment-size"
+_DEBLOAT, _PERIOD, _TARGET, _SAMPLES, _LEAST_CHANGE = (
+    f"taskmanager.network.memory.buffer-debloat.{end}"
+    for end in ("enabled", "period", "target", "samples", "threshold-percentages")
+)
+
+_DEBLOATING: Final = {
+    _DEBLOAT: "debloat_enabled",
+    _PERIOD: "debloat_period_us",
+    _TARGET: "debloat_target_us",
+    _SAMPLES: "debloat_samples",
+    _LEAST_CHANGE: "debloat_threshold_percent",
+    _SMALLEST: "min_segment_bytes",
+}
+"""Options of debloating and their fields."""
 
 
 class NetworkOptions(BaseModel):
@@ -58,6 +72,19 @@ class NetworkOptions(BaseModel):
         0 flushes after every record, -1 never.
     network_buffers : int, default 2048
         Buffers of a task manager: its network memory divided by the size of a buffer.
+    debloat_enabled : bool, default False
+        Whether buffers change their size (``....buffer-debloat.enabled``).
+    debloat_period_us : int, default 200000
+        Time between two sizes of a gate, microseconds (``....buffer-debloat.period``).
+    debloat_target_us : int, default 1000000
+        How long a gate should take to consume all that is in flight to it, microseconds
+        (``....buffer-debloat.target``).
+    debloat_samples : int, default 20
+        Of the moving average of sizes (``....buffer-debloat.samples``).
+    debloat_threshold_percent : int, default 25
+        Least change that is announced, percent (``....threshold-percentages``).
+    min_segment_bytes : int, default 256
+        Smallest size of a buffer, bytes (``taskmanager.memory.min-segment-size``).
     unemulated : tuple of (str, value)
         Options whose mechanism no clock emulates, set to something that would change the
         run; :func:`~flowcontrol.scenario.check_clock` refuses them.
@@ -73,12 +100,13 @@ class NetworkOptions(BaseModel):
     read_buffer_threshold: int | None = None
     flush_interval_us: int = 100_000
     network_buffers: int = 2_048
+    debloat_enabled: bool = False
+    debloat_period_us: int = 200_000
+    debloat_target_us: int = 1_000_000
+    debloat_samples: int = 20
+    debloat_threshold_percent: int = 25
+    min_segment_bytes: int = 256
     unemulated: tuple[tuple[str, bool | int | str], ...] = ()
-
-    @property
-    def debloat_enabled(self) -> bool:
-        """Whether buffers change their size (``....buffer-debloat.enabled``)."""
-        return (_DEBLOAT, True) in self.unemulated
 
     def canonical(self) -> dict[str, bool | int | str]:
         """Return the options as a scenario file states them, one way for equal options."""
@@ -92,9 +120,20 @@ class NetworkOptions(BaseModel):
             _THRESHOLD: self.read_buffer_threshold,
             _INTERVAL: f"{flush_ms}ms" if flush_ms else self.flush_interval_us,
             _BUFFERS: self.network_buffers,
+            **self._debloating(),
             **dict(self.unemulated),
         }
         return {key: value for key, value in stated.items() if value is not None}
+
+    def _debloating(self) -> dict[str, bool | int | str]:
+        """Return what is stated of debloating: most scenarios say nothing of it."""
+        fields = type(self).model_fields
+        values = {key: (name, getattr(self, name)) for key, name in _DEBLOATING.items()}
+        return {
+            key: f"{value // 1000}ms" if name.endswith("_us") else value
+            for key, (name, value) in values.items()
+            if value != fields[name].default
+        }
 
 
 def read_options(raw: Mapping[Any, Any], problems: list[Problem]) -> NetworkOptions | None:
@@ -130,6 +169,12 @@ def read_options(raw: Mapping[Any, Any], problems: list[Problem]) -> NetworkOpti
         read_buffer_threshold=None if threshold is None else int(threshold),
         flush_interval_us=_int(given, _INTERVAL) if _value(given, _ENABLED) else NEVER,
         network_buffers=buffers,
+        debloat_enabled=bool(_value(given, _DEBLOAT)),
+        debloat_period_us=_int(given, _PERIOD),
+        debloat_target_us=_int(given, _TARGET),
+        debloat_samples=_int(given, _SAMPLES),
+        debloat_threshold_percent=_int(given, _LEAST_CHANGE),
+        min_segment_bytes=_int(given, _SMALLEST),
         unemulated=_unemulated(given),
     )
 
@@ -176,7 +221,8 @@ def _int(given: Mapping[str, Value], key: str) -> int:
 
 def _check_together(given: Mapping[str, Value], problems: list[Problem]) -> None:
     """Refuse options that contradict each other."""
-    for low, high in ((_MIN, _MAX), (f"{_OVERHEAD}min", f"{_OVERHEAD}max")):
+    limits = ((_MIN, _MAX), (f"{_OVERHEAD}min", f"{_OVERHEAD}max"), (_SMALLEST, _SEGMENT))
+    for low, high in limits:
         if _int(given, low) > _int(given, high):
             text = f"{_int(given, low)} bytes is more than {high}, {_int(given, high)} bytes"
             problems.append(Problem(_place(low), f"{text}: lower it, or raise the other"))

@@ -18,6 +18,8 @@ NET = "taskmanager.memory.network."
 SEGMENT = "taskmanager.memory.segment-size"
 NETMEM = "taskmanager.network.memory."
 HEAP = "taskmanager.memory.task.heap.size"
+DEBLOAT = "taskmanager.network.memory.buffer-debloat."
+SMALLEST = "taskmanager.memory.min-segment-size"
 TIMEOUT = "execution.buffer-timeout.interval"
 ENABLED = "execution.buffer-timeout.enabled"
 
@@ -41,6 +43,12 @@ def test_nothing_stated_is_flinks_defaults() -> None:
         read_buffer_threshold=None,
         flush_interval_us=100_000,
         network_buffers=2048,
+        debloat_enabled=False,
+        debloat_period_us=200_000,
+        debloat_target_us=1_000_000,
+        debloat_samples=20,
+        debloat_threshold_percent=25,
+        min_segment_bytes=256,
         unemulated=(),
     )
 
@@ -63,6 +71,18 @@ def test_nothing_stated_is_flinks_defaults() -> None:
         ({TIMEOUT: "1 s", ENABLED: False}, "flush_interval_us", NEVER),
         ({TIMEOUT: "1 s", ENABLED: "true"}, "flush_interval_us", 1_000_000),
         ({"execution.buffer-timeout": "5"}, "flush_interval_us", 5_000),
+        ({f"{DEBLOAT}enabled": "true"}, "debloat_enabled", True),
+        ({f"{DEBLOAT}enabled": False}, "debloat_enabled", False),
+        ({f"{DEBLOAT}period": "1ms"}, "debloat_period_us", 1_000),
+        ({f"{DEBLOAT}period": 500}, "debloat_period_us", 500_000),
+        ({f"{DEBLOAT}target": "1"}, "debloat_target_us", 1_000),
+        ({f"{DEBLOAT}target": "2 s"}, "debloat_target_us", 2_000_000),
+        ({f"{DEBLOAT}samples": 1}, "debloat_samples", 1),
+        ({f"{DEBLOAT}threshold-percentages": 0}, "debloat_threshold_percent", 0),
+        ({f"{DEBLOAT}threshold-percentages": "100"}, "debloat_threshold_percent", 100),
+        ({SMALLEST: 1}, "min_segment_bytes", 1),
+        ({SMALLEST: "32kb"}, "min_segment_bytes", 32_768),
+        ({SMALLEST: "4kb", SEGMENT: "4kb"}, "min_segment_bytes", 4_096),
     ],
 )
 def test_options(raw: dict[str, Any], field: str, value: int) -> None:
@@ -122,8 +142,7 @@ def test_network_memory_is_a_share_within_limits(
 @pytest.mark.parametrize(
     ("raw", "unemulated"),
     [
-        ({f"{NETMEM}buffer-debloat.enabled": False}, ()),
-        ({f"{NETMEM}buffer-debloat.enabled": "true"}, ((f"{NETMEM}buffer-debloat.enabled", True),)),
+        ({f"{DEBLOAT}enabled": True}, ()),
         ({"taskmanager.network.max-num-tcp-connections": 1}, ()),
         (
             {"taskmanager.network.max-num-tcp-connections": 2},
@@ -139,9 +158,20 @@ def test_network_memory_is_a_share_within_limits(
     ],
 )  # fmt: skip
 def test_what_is_not_emulated_is_kept(raw: dict[str, Any], unemulated: tuple[Any, ...]) -> None:
-    options = read(raw)
-    assert options.unemulated == unemulated
-    assert options.debloat_enabled == any("debloat" in key for key, _ in unemulated)
+    assert read(raw).unemulated == unemulated
+
+
+def test_debloating_is_written_down_where_it_is_not_flinks_default() -> None:
+    assert not any("debloat" in key or key == SMALLEST for key in read({}).canonical())
+    stated = {
+        f"{DEBLOAT}enabled": True,
+        f"{DEBLOAT}period": "100ms",
+        f"{DEBLOAT}target": "500ms",
+        f"{DEBLOAT}samples": 1,
+        f"{DEBLOAT}threshold-percentages": 0,
+        SMALLEST: 512,
+    }
+    assert read(stated).canonical() == {**read({}).canonical(), **stated}
 
 
 VALUES: dict[str, Any] = {
@@ -152,7 +182,10 @@ VALUES: dict[str, Any] = {
     ENABLED: [True, False],
     f"{NET}min": ["64mb", "1gb"],
     FLINK: ["2g", "2048m"],
-    f"{NETMEM}buffer-debloat.enabled": [True, False],
+    f"{DEBLOAT}enabled": [True, False],
+    f"{DEBLOAT}period": ["200ms", "1 s"],
+    f"{DEBLOAT}samples": [1, 20],
+    SMALLEST: [256, "1kb"],
     "execution.checkpointing.interval": ["1 min", 60_000],
     "taskmanager.memory.managed.fraction": [0.5],
 }
