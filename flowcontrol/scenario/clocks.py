@@ -111,13 +111,6 @@ def _debloating(scenario: Scenario) -> Iterator[Refusal]:
         yield key_path(["options", _DEBLOAT]), what, "use false"
 
 
-def _stalls(scenario: Scenario) -> Iterator[Refusal]:
-    for index, stage in enumerate(scenario.stages):
-        if stage.stalls:
-            what = f"{len(stage.stalls)} given: stalls are"
-            yield f"stages[{index}].stalls", what, "write a service_rate with a phase of rate 0"
-
-
 def _service_times(scenario: Scenario) -> Iterator[Refusal]:
     for index, stage in enumerate(scenario.stages):
         if stage.service_time != "constant":
@@ -205,7 +198,6 @@ _CHECKS: Final[dict[str, tuple[Check, ...]]] = {
         _bandwidth,
         _long_latency,
         _debloating,
-        _stalls,
         _service_times,
         _mixed_rows,
         _most_channels(MAX_LIVE_CHANNELS),

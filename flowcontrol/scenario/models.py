@@ -13,7 +13,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict
 
 from flowcontrol.scenario.options import NetworkOptions
-from flowcontrol.scenario.schedule import MICROSECONDS, Schedule
+from flowcontrol.scenario.schedule import MICROSECONDS, Schedule, Span, merged
 from flowcontrol.scenario.spec import Partitioner, PartitionType
 
 __all__ = [
@@ -183,6 +183,57 @@ class Stage(_Model):
     def is_source(self) -> bool:
         """True for a stage that emits by itself."""
         return self.emit_rate is not None
+
+    def stalled(self, subtask: int) -> tuple[Span, ...]:
+        """Return when a subtask stands still.
+
+        Parameters
+        ----------
+        subtask : int
+            Its index.
+
+        Returns
+        -------
+        tuple of (int, int)
+            First microsecond and the one after the last, in the order of time; stalls that
+            overlap or touch are one.
+
+        Raises
+        ------
+        IndexError
+            If there is no such subtask.
+        """
+        if not 0 <= subtask < self.parallelism:
+            text = f"{subtask} is no subtask of {self.name!r}: there are {self.parallelism}, from 0"
+            raise IndexError(text)
+        return merged(
+            (stall.at_us, stall.at_us + stall.for_us)
+            for stall in self.stalls
+            if subtask in stall.subtasks
+        )
+
+    def rates(self, subtask: int) -> Schedule | None:
+        """Return the rate at which a subtask emits or serves, its stalls cut out.
+
+        Parameters
+        ----------
+        subtask : int
+            Its index.
+
+        Returns
+        -------
+        Schedule or None
+            The rate is 0 while the subtask stands still, and what it could have done is not
+            made up. None: the stage states no rate; :meth:`stalled` says when it stands still.
+
+        Raises
+        ------
+        IndexError
+            If there is no such subtask.
+        """
+        spans = self.stalled(subtask)
+        schedules = self.service_rate if self.emit_rate is None else self.emit_rate
+        return None if schedules is None else schedules[subtask].without(spans)
 
 
 class Edge(_Model):

@@ -6,16 +6,43 @@ records due by a moment never depends on how a run was cut into rounds.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
-__all__ = ["MICROSECONDS", "Phase", "Schedule"]
+__all__ = ["MICROSECONDS", "Phase", "Schedule", "Span", "merged"]
 
 MICROSECONDS: Final = 1_000_000
 """Microseconds of a second."""
+
+
+Span = tuple[int, int]
+"""A time in microseconds: its first, and the one after its last."""
+
+
+def merged(spans: Iterable[Span]) -> tuple[Span, ...]:
+    """Return spans in the order of time, those that overlap or touch made one.
+
+    Parameters
+    ----------
+    spans : iterable of (int, int)
+        First microsecond and the one after the last, in any order.
+
+    Returns
+    -------
+    tuple of (int, int)
+        Between two of them there is at least a microsecond.
+    """
+    found: list[Span] = []
+    for begin, end in sorted(spans):
+        if found and begin <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], end))
+        else:
+            found.append((begin, end))
+    return tuple(found)
 
 
 class Phase(BaseModel):
@@ -145,6 +172,30 @@ class Schedule(BaseModel):
             if phase.at_us <= us:
                 rate = phase.rate
         return rate
+
+    def without(self, spans: Sequence[Span]) -> Schedule:
+        """Return this schedule with some times cut out: the rate is 0 during them.
+
+        Parameters
+        ----------
+        spans : sequence of (int, int)
+            First microsecond and the one after the last, as :func:`merged` returns them.
+
+        Returns
+        -------
+        Schedule
+            Outside the spans the rate is this one's: what is cut out is not made up later.
+        """
+        if not spans:
+            return self
+        starts = {phase.at_us for phase in self.phases} | {edge for span in spans for edge in span}
+        phases: list[Phase] = []
+        for at_us in sorted(starts):
+            is_out = any(begin <= at_us < end for begin, end in spans)
+            rate = Fraction(0) if is_out else self.rate_at(at_us)
+            if not phases or rate != phases[-1].rate:
+                phases.append(Phase(at_us=at_us, rate=rate))
+        return Schedule(phases=tuple(phases))
 
     def changes(self) -> tuple[int, ...]:
         """Return the moments after 0 at which the rate becomes another one, microseconds."""
