@@ -70,6 +70,9 @@ def _stage(stage: Stage) -> dict[str, Any]:
             for stall in stage.stalls
         ],
         "service_time": stage.service_time,
+        "service_time_cv": (
+            _number(stage.service_time_cv) if stage.service_time == "lognormal" else None
+        ),
     }
     return {key: value for key, value in written.items() if value is not None and value != []}
 

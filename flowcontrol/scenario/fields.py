@@ -30,6 +30,7 @@ __all__ = [
     "PositiveSeconds",
     "Seed",
     "StageName",
+    "Variation",
     "Weight",
     "exact",
 ]
@@ -42,6 +43,8 @@ MAX_PARALLELISM: Final = 32_768
 """Flink's ``KeyGroupRangeAssignment.UPPER_BOUND_MAX_PARALLELISM``, 2**15."""
 MAX_BYTES: Final = 2**31 - 1
 """Largest record, bytes: a Java array's length."""
+MAX_VARIATION: Final = 1000
+"""Highest coefficient of variation: one record in ten thousand takes half of all the time."""
 
 
 def refuse(message: str) -> PydanticCustomError:
@@ -172,6 +175,9 @@ PositiveBytesPerSecond = Annotated[
 ]
 Weight = Annotated[Fraction, _reads(Number("a share", 0, 10**12))]
 Selectivity = Annotated[Fraction, _reads(Number("records out per record in", 0, 10**6))]
+Variation = Annotated[
+    Fraction, _reads(Number("a coefficient of variation", 0, MAX_VARIATION, is_low_allowed=False))
+]
 Parallelism = Annotated[int, _reads(Whole("a whole number of subtasks", 1, MAX_PARALLELISM))]
 Count = Annotated[int, _reads(Whole("a whole number", 1, MAX_PARALLELISM))]
 Index = Annotated[int, _reads(Whole("a whole number", 0, MAX_PARALLELISM))]

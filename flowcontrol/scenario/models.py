@@ -159,7 +159,11 @@ class Stage(_Model):
     stalls : tuple of Stall
         Times of standing still.
     service_time : str, default "constant"
-        Distribution of the time a record takes: constant, exponential or lognormal.
+        Distribution of the time that a record takes, or of the time between two emissions of
+        a source: constant, exponential (a source's stream is Poisson) or lognormal. The rate
+        is 1 / its mean.
+    service_time_cv : float, default 1
+        Coefficient of variation of lognormal times: standard deviation / mean.
     """
 
     name: str
@@ -173,6 +177,7 @@ class Stage(_Model):
     output: Output | None = None
     stalls: tuple[Stall, ...] = ()
     service_time: str = "constant"
+    service_time_cv: float = 1.0
 
     @property
     def selectivity(self) -> float:

@@ -22,6 +22,7 @@ from flowcontrol.scenario.resolve_stages import (
     expand_stalls,
     place_subtasks,
     resolve_record_bytes,
+    service_time_cv,
 )
 from flowcontrol.scenario.roles import check_roles
 from flowcontrol.scenario.rows import Replayed, carried, resolve_input, resolve_output
@@ -130,6 +131,7 @@ def _resolve(parts: Parts, base: Path, problems: list[Problem]) -> _Job:
             output=resolve_output(i, spec, taken, problems),
             stalls=expand_stalls(i, spec, problems),
             service_time=spec.service_time,
+            service_time_cv=service_time_cv(i, spec, problems),
         )
         for i, spec in parts.stages
     )

@@ -20,10 +20,14 @@ __all__ = [
     "expand_stalls",
     "place_subtasks",
     "resolve_record_bytes",
+    "service_time_cv",
 ]
 
 DEFAULT_RECORD_BYTES = 1024
 """Bytes of a source's records if it does not say: 32 records in a default buffer."""
+
+DEFAULT_VARIATION = 1.0
+"""Standard deviation / mean of lognormal times: that of exponential ones, for comparison."""
 
 Stages = Sequence[tuple[int, StageSpec]]
 
@@ -100,6 +104,20 @@ def expand_stalls(index: int, stage: StageSpec, problems: list[Problem]) -> tupl
         at_us, for_us = (int(s * MICROSECONDS) for s in (stall.at_s, stall.for_s))
         stalls.append(Stall(at_us=at_us, for_us=for_us, subtasks=subtasks))
     return tuple(stalls)
+
+
+def service_time_cv(index: int, stage: StageSpec, problems: list[Problem]) -> float:
+    """Return the coefficient of variation of a stage's service times; 1 if it states none."""
+    if stage.service_time_cv is None:
+        return DEFAULT_VARIATION
+    stated = float(stage.service_time_cv)
+    if stage.service_time != "lognormal":
+        text = (
+            f"{stated:g}: {stage.service_time} times take no coefficient of variation: "
+            "take it out, or write service_time: lognormal"
+        )
+        problems.append(Problem(f"stages[{index}].service_time_cv", text))
+    return stated
 
 
 def place_subtasks(

