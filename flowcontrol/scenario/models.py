@@ -257,7 +257,7 @@ class Edge(_Model):
     key : str or None
         Hash of replayed rows: the column.
     chain : bool, default False
-        One task, no buffers between.
+        One task, no buffers between; forward, and both stages placed alike.
     partition_type : str, default "pipelined_bounded"
         Kind of result partition.
     """

@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from flowcontrol.errors import Problem, ScenarioError
+from flowcontrol.scenario.chains import resolve_chains
 from flowcontrol.scenario.graph import check_edges, check_stage_names, find_cycle
 from flowcontrol.scenario.models import Cluster, Edge, Input, Scenario, Stage
 from flowcontrol.scenario.parts import Parts, read_parts
+from flowcontrol.scenario.placement import place_subtasks
 from flowcontrol.scenario.resolve_edges import resolve_edge
 from flowcontrol.scenario.resolve_stages import (
     expand_stage_rates,
     expand_stalls,
-    place_subtasks,
     resolve_record_bytes,
     service_time_cv,
 )
@@ -109,10 +110,12 @@ def _resolve(parts: Parts, base: Path, problems: list[Problem]) -> _Job:
     check_edges(parts.links, parts.names, is_whole=parts.are_links_whole, problems=problems)
     rates = {spec.name: expand_stage_rates(i, spec, problems) for i, spec in parts.stages}
     replayed = {spec.name: resolve_input(i, spec, base, problems) for i, spec in parts.stages}
+    is_sound = parts.is_whole and _is_sound(parts)
+    onto = resolve_chains(parts.stages, parts.edges, problems) if is_sound else {}
     placed = {}
     if parts.is_whole and parts.cluster is not None:
-        placed = place_subtasks(parts.stages, parts.cluster, problems)
-    if not parts.is_whole or not _is_sound(parts):
+        placed = place_subtasks(parts.stages, parts.cluster, onto, problems)
+    if not is_sound:
         return _Job()
     specs = [edge for _, edge in parts.edges]
     check_roles(parts.stages, specs, problems)

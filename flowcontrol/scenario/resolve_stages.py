@@ -1,8 +1,7 @@
-"""From stages as written to stages as meant: rates per subtask, placement, record sizes."""
+"""From stages as written to stages as meant: rates per subtask, stalls, record sizes."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,14 +10,13 @@ from flowcontrol.errors import Problem
 from flowcontrol.scenario.graph import in_order
 from flowcontrol.scenario.models import Stall
 from flowcontrol.scenario.schedule import MICROSECONDS, Phase, Schedule
-from flowcontrol.scenario.spec import ClusterSpec, EdgeSpec, PhaseSpec, StageSpec
+from flowcontrol.scenario.spec import EdgeSpec, PhaseSpec, StageSpec
 
 __all__ = [
     "DEFAULT_RECORD_BYTES",
     "StageRates",
     "expand_stage_rates",
     "expand_stalls",
-    "place_subtasks",
     "resolve_record_bytes",
     "service_time_cv",
 ]
@@ -118,50 +116,6 @@ def service_time_cv(index: int, stage: StageSpec, problems: list[Problem]) -> fl
         )
         problems.append(Problem(f"stages[{index}].service_time_cv", text))
     return stated
-
-
-def place_subtasks(
-    stages: Stages, cluster: ClusterSpec, problems: list[Problem]
-) -> dict[str, tuple[int, ...]]:
-    """Return the task manager of each subtask, by stage.
-
-    Subtask k, counted over all stages in the order of the file, goes to task manager
-    k mod task_managers unless its stage has a placement.
-    """
-    placed = {}
-    first = 0
-    for index, stage in stages:
-        numbers = range(first, first + stage.parallelism)
-        default = tuple(k % cluster.task_managers for k in numbers)
-        first += stage.parallelism
-        placement = default if stage.placement is None else stage.placement
-        placed[stage.name] = placement
-        _check_placement(f"stages[{index}]", stage, placement, cluster, problems)
-    return placed
-
-
-def _check_placement(
-    place: str,
-    stage: StageSpec,
-    placement: tuple[int, ...],
-    cluster: ClusterSpec,
-    problems: list[Problem],
-) -> None:
-    if len(placement) != stage.parallelism:
-        text = f"{len(placement)} for {stage.parallelism} subtasks: write a task manager for each"
-        problems.append(Problem(f"{place}.placement", text))
-        return
-    for k, manager in enumerate(placement):
-        if manager >= cluster.task_managers:
-            text = f"{manager} is no task manager: there are {cluster.task_managers}, from 0"
-            problems.append(Problem(f"{place}.placement[{k}]", text))
-    most = max(Counter(placement).values())
-    if cluster.slots is not None and most > cluster.slots:
-        text = (
-            f"{most} subtasks of {stage.name!r} on one task manager, which has {cluster.slots} "
-            "slots for one each: raise cluster.slots or cluster.task_managers"
-        )
-        problems.append(Problem(f"{place}.placement", text))
 
 
 def resolve_record_bytes(

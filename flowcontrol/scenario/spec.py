@@ -142,7 +142,7 @@ class StageSpec(_Spec):
     placement: tuple[f.Index, ...] | None = Field(
         default=None,
         description="task manager of each subtask; default: one after the other over all "
-        "subtasks of the job",
+        "subtasks of the job, or of a chained stage: where its sender's are",
     )
     input: InputSpec | None = Field(default=None, description="real rows for a source to replay")
     output: OutputSpec | None = Field(default=None, description="table that a sink writes")
@@ -184,7 +184,11 @@ class EdgeSpec(_Spec):
     chain: bool = Field(
         default=False,
         strict=True,
-        description="one task without buffers (Flink: pipeline.operator-chaining); default false",
+        description="true: both stages are one task, no buffers between (Flink: "
+        "pipeline.operator-chaining); needs forward, equal parallelism, no other input of the "
+        "receiver and equal placement: without its own a chained stage takes its sender's, and "
+        "its subtasks do not count where those of the others are placed one after the other; "
+        "default false",
     )
     partition_type: PartitionType = Field(
         default="pipelined_bounded",

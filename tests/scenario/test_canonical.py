@@ -46,13 +46,15 @@ RICH: dict[str, Any] = {
             "stalls": [{"at_s": 1, "for_s": 0.25, "subtasks": [2]}],
             "output": {"format": "delta"},
         },
+        {"name": "tail", "parallelism": 2},
     ],
     "edges": [
         {"from": "rows", "to": "mid", "partitioner": "hash"},
-        {"from": "made", "to": "mid", "chain": True},
+        {"from": "made", "to": "mid"},
         {"from": "mid", "to": "end", "partitioner": "custom", "channel_weights": [0.1, 0, 2]},
         {"from": "made", "to": "end", "partitioner": "hash", "key_weights": {"a": 0.3, "b": 1},
          "partition_type": "blocking"},
+        {"from": "made", "to": "tail", "chain": True},
     ],
 }  # fmt: skip
 
@@ -74,8 +76,10 @@ def test_canonical_names_everything(changed: Any) -> None:
     assert written["stages"][0]["emit_rate"] == [
         [{"at_s": 0, "rate": 0.1}, {"at_s": 1.5, "rate": 12}]
     ]
-    assert [stage["placement"] for stage in written["stages"]] == [[0], [1, 2], [2, 2], [2, 0, 1]]
-    assert [stage["record_bytes"] for stage in written["stages"]] == [1024, 1024, 33, 1024]
+    placements = [stage["placement"] for stage in written["stages"]]
+    assert placements == [[0], [1, 2], [2, 2], [2, 0, 1], [1, 2]]
+    assert [stage["record_bytes"] for stage in written["stages"]] == [1024, 1024, 33, 1024, 1024]
+    assert [edge["chain"] for edge in written["edges"]] == [False] * 4 + [True]
     assert written["edges"][0]["key"] == "carrier"
     assert written["edges"][1]["partitioner"] == "forward"
     assert Path(written["stages"][0]["input"]["path"]).is_absolute()
@@ -118,7 +122,6 @@ DIFFERENT = [
     ("stages/1/stalls", [{"at_s": 1, "for_s": 1}]),
     ("stages/1/service_time", "lognormal"),
     ("edges/0/partitioner", "shuffle"),
-    ("edges/0/chain", True),
     ("edges/0/partition_type", "pipelined"),
 ]
 
@@ -138,6 +141,15 @@ def test_whatever_decides_a_run_shows(changed: Any, change: tuple[str, Any]) -> 
     assert first.canonical() != second.canonical()
 
 
+def test_a_chain_shows(changed: Any) -> None:
+    forward = [("edges/0/partitioner", "forward"), ("stages/1/parallelism", 2)]
+    apart = parse_scenario(changed(*forward))
+    chained = parse_scenario(changed(*forward, ("edges/0/chain", True)))
+    assert [stage.placement for stage in apart.stages] == [(0, 1), (0, 1)]
+    assert [stage.placement for stage in chained.stages] == [(0, 1), (0, 1)]
+    assert chained.canonical() != apart.canonical()
+
+
 NUMBERS = st.one_of(
     st.integers(0, 10**12), st.floats(0, 10**12, allow_nan=False, allow_infinity=False)
 )
@@ -147,9 +159,10 @@ NUMBERS = st.one_of(
 def test_any_number_survives_being_written(rates: list[float], share: float) -> None:
     mapping = {
         **RICH,
-        "stages": [*RICH["stages"][:3], {**RICH["stages"][3], "service_rate": rates}],
+        "stages": [*RICH["stages"][:3], {**RICH["stages"][3], "service_rate": rates},
+                   RICH["stages"][4]],
         "edges": [*RICH["edges"][:2], {**RICH["edges"][2], "channel_weights": [share, 1, 0]},
-                  RICH["edges"][3]],
+                  *RICH["edges"][3:]],
     }  # fmt: skip
     scenario: Scenario = parse_scenario(mapping)
     assert parse_scenario(json.loads(json.dumps(scenario.canonical()))) == scenario

@@ -177,7 +177,7 @@ CHAIN = [("stages/1/parallelism", 2), ("edges/0/partitioner", "forward"), ("edge
 
 
 def test_chains_are_the_virtual_clocks(changed: Any) -> None:
-    scenario = parse_scenario(changed(*CHAIN, ("stages/1/placement", [0, 1])))
+    scenario = parse_scenario(changed(*CHAIN))
     [problem] = check_clock(scenario, "live")
     assert problem.place == "edges[0].chain"
     assert "true: stages chained into one task are not emulated on the live" in problem.message
@@ -187,7 +187,7 @@ def test_chains_are_the_virtual_clocks(changed: Any) -> None:
 @pytest.mark.parametrize("end", [0, 1])
 def test_service_times_vary_in_no_chain(changed: Any, end: int) -> None:
     vary = (f"stages/{end}/service_time", "exponential")
-    given = changed(*CHAIN, ("stages/1/placement", [0, 1]), vary)
+    given = changed(*CHAIN, vary)
     [problem] = check_clock(parse_scenario(given), "virtual")
     assert problem.place == f"stages[{end}].service_time"
     assert "'exponential'" in problem.message
