@@ -30,7 +30,10 @@ ALLOWED = {
     "streaming": CORE | {"policies", "ledger"},
     "diagnosis": BASE,
     "report": BASE | {"diagnosis"},
-    "jobs": CORE | {"policies", "virtual", "ledger", "streaming", "diagnosis", "report"},
+    "capacity": CORE | {"virtual", "diagnosis"},
+    "sweeping": CORE | {"virtual", "ledger", "diagnosis", "report"},
+    "jobs": CORE
+    | {"policies", "virtual", "ledger", "streaming", "diagnosis", "report", "capacity", "sweeping"},
 }
 
 # What `import flowcontrol` must not load: engines, compilers, plots.

@@ -1,0 +1,103 @@
+"""Where a yes becomes a no: bracketing by doubling, then bisection, on rates with few digits.
+
+Nothing here knows what is asked of a rate; only that it is a yes for low ones and a no for high
+ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Final
+
+__all__ = ["HIGHEST", "Bracket", "rounded", "search"]
+
+HIGHEST: Final = Fraction(10**8)
+"""Rate beyond which nothing is tried, records/s: a hundred million a subtask."""
+
+LOWEST: Final = Fraction(1, 1000)
+"""Rate below which nothing is tried: 1 record in 1,000 s."""
+
+_GUARD: Final = 8
+"""Rates are rounded to this share of the width at which the search ends."""
+
+Bracket = tuple[Fraction | None, Fraction | None]
+
+
+def rounded(rate: Fraction, width: float) -> Fraction:
+    """Return a rate rounded to a power of ten that is small against a relative width.
+
+    Parameters
+    ----------
+    rate : Fraction, records/s
+        More than 0.
+    width : float
+        Relative; the result differs by less than an eighth of it.
+
+    Examples
+    --------
+    >>> rounded(Fraction(31415926, 10000), 0.01)
+    Fraction(3142, 1)
+    """
+    step = Fraction(1)
+    least = rate * Fraction(width) / _GUARD
+    while step > least:
+        step /= 10
+    while step * 10 <= least:
+        step *= 10
+    return round(rate / step) * step
+
+
+def search(holds: Callable[[Fraction], bool], start: Fraction, width: float) -> Bracket:
+    """Find the highest rate at which something holds.
+
+    Parameters
+    ----------
+    holds : callable
+        Asked of a rate in records/s, each rate once.
+    start : Fraction, records/s
+        Where to begin, between LOWEST and HIGHEST.
+    width : float
+        Relative distance at which to stop, more than 0.
+
+    Returns
+    -------
+    below, above : Fraction or None
+        It holds at ``below``, not at ``above``, and they are no further apart than ``width``.
+        ``below`` is None if it holds at no rate that was tried, down to LOWEST; ``above`` is None
+        if it holds at all of them, up to HIGHEST.
+    """
+    below, above = _bracket(holds, rounded(start, width))
+    if below is None or above is None:
+        return below, above
+    while above > below * (1 + Fraction(width)):
+        middle = rounded(_between(below, above), width)
+        if not below < middle < above:
+            break
+        if holds(middle):
+            below = middle
+        else:
+            above = middle
+    return below, above
+
+
+def _bracket(holds: Callable[[Fraction], bool], rate: Fraction) -> Bracket:
+    """Double, or quarter, until one end is a yes and the other a no."""
+    if holds(rate):
+        below = rate
+        while below * 2 <= HIGHEST:
+            if not holds(below * 2):
+                return below, below * 2
+            below *= 2
+        return below, None
+    above = rate
+    while above / 4 >= LOWEST:
+        if holds(above / 4):
+            return above / 4, above
+        above /= 4
+    return None, above
+
+
+def _between(low: Fraction, high: Fraction) -> Fraction:
+    """Return the geometric mean, to the nearest double."""
+    return Fraction(float(low * high) ** 0.5)

@@ -1,0 +1,12 @@
+"""Sustainable rate: ``./spark-submit.sh pipelines/capacity.py SCENARIO --stage SOURCE``."""
+# Read by spark-submit.sh:
+# needs no Java
+
+from __future__ import annotations
+
+import sys
+
+from flowcontrol.jobs.capacity_cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())
