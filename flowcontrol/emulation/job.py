@@ -5,7 +5,13 @@ The counterpart of Flink's physical graph. Everything here is constant during a 
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
 
 from flowcontrol.emulation.buffers import Sizes, size_buffers
 from flowcontrol.protocol.partitioners import pointwise_channels
@@ -63,11 +69,28 @@ class Link:
 
     def outgoing(self, sender: int) -> tuple[Channel, ...]:
         """Channels of a sender subtask, in the order of its subpartitions."""
-        return tuple(c for c in self.channels if c.sender == sender)
+        return self._by_sender.get(sender, ())
 
     def incoming(self, receiver: int) -> tuple[Channel, ...]:
         """Channels of a receiver subtask, in the order of its gate."""
-        return tuple(c for c in self.channels if c.receiver == receiver)
+        return self._by_receiver.get(receiver, ())
+
+    def ends(self, side: str) -> npt.NDArray[np.int64]:
+        """Return the subtask of each channel at its "sender" or its "receiver"."""
+        return self._ends[side]
+
+    @cached_property
+    def _ends(self) -> dict[str, npt.NDArray[np.int64]]:
+        pairs = np.array([(c.sender, c.receiver) for c in self.channels], np.int64)
+        return {"sender": pairs[:, 0], "receiver": pairs[:, 1]}
+
+    @cached_property
+    def _by_sender(self) -> dict[int, tuple[Channel, ...]]:
+        return _grouped(self.channels, "sender")
+
+    @cached_property
+    def _by_receiver(self) -> dict[int, tuple[Channel, ...]]:
+        return _grouped(self.channels, "receiver")
 
 
 @dataclass(frozen=True)
@@ -179,3 +202,11 @@ def _link(scenario: Scenario, edge: Edge) -> Link:
         here = sender.placement[index]
         channels += [Channel(index, t, here == receiver.placement[t]) for t in targets]
     return Link(edge, tuple(channels), sender.record_bytes)
+
+
+def _grouped(channels: Sequence[Channel], side: str) -> dict[int, tuple[Channel, ...]]:
+    """Channels of each subtask of a side, in their order."""
+    found: dict[int, list[Channel]] = defaultdict(list)
+    for channel in channels:
+        found[getattr(channel, side)].append(channel)
+    return {subtask: tuple(own) for subtask, own in found.items()}

@@ -19,7 +19,7 @@ from flowcontrol.protocol.partitioners import (
     next_by_share,
 )
 
-__all__ = ["Router", "mix"]
+__all__ = ["Router", "mix", "stream_of_edge", "weights_of"]
 
 _MASK = (1 << 64) - 1
 
@@ -36,6 +36,11 @@ def mix(seed: int, stream: int, number: int) -> int:
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
     return z ^ (z >> 31)
+
+
+def stream_of_edge(edge: str, sender: int) -> int:
+    """Return the number of the random stream that a sender routes an edge's records by."""
+    return zlib.crc32(f"{edge}/{sender}".encode())
 
 
 class Router:
@@ -67,9 +72,9 @@ class Router:
         self.emitted = 0
         self._sender = sender
         self._seed = seed
-        self._stream = zlib.crc32(f"{link.name}/{sender}".encode())
+        self._stream = stream_of_edge(link.name, sender)
         self._table = table
-        self._weights = _weights(link, self.width)
+        self._weights = weights_of(link, self.width)
 
     def restore(self, counts: Sequence[int]) -> None:
         """Go on where a router with these counts per channel stood."""
@@ -97,7 +102,7 @@ class Router:
         self.emitted += records
 
 
-def _weights(link: Link, width: int) -> list[int] | None:
+def weights_of(link: Link, width: int) -> list[int] | None:
     """Integer weights per channel of a partitioner that has shares; None for the others."""
     edge = link.edge
     if edge.channel_weights is not None:

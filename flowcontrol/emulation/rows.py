@@ -21,11 +21,12 @@ from flowcontrol.protocol.rules import (
     POOL_REQUIRED,
     POOL_SIZE,
     POOL_WIDTH,
+    WORD,
     Row,
     fetch_segment,
 )
 
-__all__ = ["LOCAL", "fifo", "fifo_values", "new_gate", "new_partition", "refill"]
+__all__ = ["LOCAL", "fifo", "fifo_values", "new_gate", "new_partition", "queue_depth", "refill"]
 
 LOCAL = -1
 """Initial credit that marks a local channel, which knows no credit."""
@@ -66,7 +67,7 @@ def new_gate(job: Job, link: Link, receiver: int, channels: Sequence[Channel]) -
         cursors.append([0] * r.IN_WIDTH)
         cursors[-1][r.IN_ANNOUNCED] = row[CH_EXCLUSIVE]
         remote = size.exclusive + size.floating
-        depths.append(_local_depth(job, link, channel.sender) if channel.is_local else remote)
+        depths.append(queue_depth(job, link, channel.sender) if channel.is_local else remote)
     pool, segments = _pool(size.floating, 0)
     return r.Gate(
         channels=rows,
@@ -77,13 +78,14 @@ def new_gate(job: Job, link: Link, receiver: int, channels: Sequence[Channel]) -
         records=[fifo(depth) for depth in depths],
         kinds=[fifo(depth) for depth in depths],
         cursors=cursors,
+        news=[0] * (len(channels) // WORD + 1),
     )
 
 
 def new_partition(job: Job, link: Link, sender: int, channels: Sequence[Channel]) -> r.Partition:
     """Return the rows of a result partition at the start of a run."""
     size = job.sizes.partitions[link.name, sender]
-    depth = _local_depth(job, link, sender)
+    depth = queue_depth(job, link, sender)
     pool, segments = _pool(size.size, size.overdraft)
     rows = [[0] * r.OUT_WIDTH for _ in channels]
     for row, channel in zip(rows, channels, strict=True):
@@ -100,9 +102,18 @@ def new_partition(job: Job, link: Link, sender: int, channels: Sequence[Channel]
     )
 
 
-def _local_depth(job: Job, link: Link, sender: int) -> int:
-    size = job.sizes.partitions[link.name, sender]
-    return size.size + size.overdraft
+def queue_depth(job: Job, link: Link, sender: int) -> int:
+    """Most buffers of a partition that stand in the queue of one of its channels.
+
+    A channel at its quota stops the task before the next record, so beyond the quota go only
+    the buffers that the outputs of one more record need.
+    """
+    size, options = job.sizes.partitions[link.name, sender], job.scenario.options
+    stage = job.stage(link.edge.sender).stage
+    outputs = -(-stage.selectivity_exact.numerator // stage.selectivity_exact.denominator)
+    each = link.record_bytes // options.segment_bytes + 2
+    quota = options.max_buffers_per_channel
+    return min(size.size + size.overdraft, quota + 1 + max(1, outputs) * each)
 
 
 def _pool(size: int, overdraft: int) -> tuple[list[int], list[int]]:

@@ -15,12 +15,12 @@ from typing import NamedTuple
 from flowcontrol.protocol.rules import (
     CH_INITIAL,
     FIFO_COUNT,
-    FIFO_HEAD,
-    FIFO_SLOTS,
     TAKEN_EXCLUSIVE,
     TAKEN_NONE,
     Row,
     Rows,
+    add_all_members,
+    add_member,
     announce,
     fifo_pop,
     fifo_push,
@@ -143,6 +143,8 @@ class Gate(NamedTuple):
     """Per channel, first in first out: kind of the buffer of each queued message."""
     cursors: Rows
     """Per channel ``IN_WIDTH`` counters."""
+    news: Row
+    """Set of the channels that may have something to tell their sender; who tells it clears it."""
 
 
 class Partition(NamedTuple):
@@ -207,18 +209,23 @@ def receive(
         if gate.order[FIFO_COUNT] == 1:
             fifo_push(union, number)
     if not local:
+        add_member(gate.news, channel)
         on_backlog(gate.channels[channel], channel, backlog, gate.pool, gate.segments, gate.waiting)
     return 1
 
 
 def recycle(gate: Gate, channel: int, kind: int) -> None:
     """Recycle the buffer of a consumed message (reference section 1.5)."""
+    add_member(gate.news, channel)
     if kind == TAKEN_EXCLUSIVE:
-        recycle_exclusive(
-            gate.channels[channel], gate.pool, gate.segments, gate.channels, gate.waiting
-        )
+        row, waiting = gate.channels[channel], gate.waiting[FIFO_COUNT]
+        credit = recycle_exclusive(row, gate.pool, gate.segments, gate.channels, gate.waiting)
+        if credit == 0 and waiting > 0:  # somebody who waited may have got a floating buffer
+            add_all_members(gate.news)
     elif kind != KIND_LOCAL:
-        recycle_floating(gate.channels, gate.pool, gate.segments, gate.waiting)
+        accepted = recycle_floating(gate.channels, gate.pool, gate.segments, gate.waiting)
+        if accepted >= 0:
+            add_member(gate.news, accepted)
     gate.cursors[channel][IN_CONSUMED] += 1
 
 

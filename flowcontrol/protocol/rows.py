@@ -41,8 +41,11 @@ __all__ = [
     "TAKEN_FLOATING",
     "TAKEN_NONE",
     "UNLIMITED",
+    "WORD",
     "Row",
     "Rows",
+    "add_all_members",
+    "add_member",
     "fifo_pop",
     "fifo_push",
     "fifo_remove",
@@ -83,6 +86,20 @@ FIFO_SLOTS = 2  # first slot; the capacity is len(row) - FIFO_SLOTS
 TAKEN_NONE = 0
 TAKEN_EXCLUSIVE = 1
 TAKEN_FLOATING = 2
+
+WORD = 32
+"""Members of a set that one integer of its row holds, a bit each."""
+
+
+def add_member(row: Row, member: int) -> None:
+    """Put a small integer into a set: a row of ``members // WORD + 1`` integers or more."""
+    row[member // WORD] |= 1 << (member % WORD)
+
+
+def add_all_members(row: Row) -> None:
+    """Put every integer that the row has a bit for into a set."""
+    for i in range(len(row)):
+        row[i] = (1 << WORD) - 1
 
 
 def fifo_push(row: Row, value: int) -> int:

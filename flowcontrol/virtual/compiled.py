@@ -1,0 +1,121 @@
+"""Numba, where it is: the rules registered as they stand, and one cached entry.
+
+A rule is never written twice: :func:`register` tells numba to compile the very functions of
+:mod:`flowcontrol.protocol`. The cache on disk is named by a hash of every file that is compiled,
+for numba itself looks only at the file of the entry: a changed rule is never served from it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+__all__ = ["cache_folder", "compile_entry", "has_numba", "is_compiled", "kernel"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_KERNEL: list[Callable[..., Any]] = []
+
+CACHE = "FLOWCONTROL_CACHE"
+"""Environment variable: folder of compiled kernels; default ``~/.cache/flowcontrol``."""
+
+
+def kernel(function: F) -> F:
+    """Mark a function as part of the kernel: compiled where numba is, as it stands elsewhere."""
+    _KERNEL.append(function)
+    return function
+
+
+@cache
+def has_numba() -> bool:
+    """Tell whether numba can be imported."""
+    try:
+        import numba  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def is_compiled() -> bool:
+    """Tell whether runs are compiled: numba is there and not switched off."""
+    if not has_numba():
+        return False
+    from numba import config
+
+    return not config.DISABLE_JIT
+
+
+def _rule_modules() -> list[ModuleType]:
+    """Modules of the protocol whose functions the kernel calls."""
+    from flowcontrol.protocol import (
+        channel_rules,
+        debloating,
+        partitioners,
+        pool_rules,
+        rounds,
+        rows,
+        sender_rules,
+        service,
+        times,
+    )
+
+    rules = [rows, pool_rules, channel_rules, sender_rules, rounds]
+    return [*rules, service, times, debloating, partitioners]
+
+
+def _kernel_files() -> list[Path]:
+    folder = Path(__file__).parent
+    own = sorted(folder.glob("*.py"))
+    return own + [Path(str(module.__file__)) for module in _rule_modules()]
+
+
+def cache_folder() -> Path:
+    """Return the folder of the compiled kernel of exactly these sources and this numba."""
+    import numba
+    import numpy
+
+    digest = hashlib.sha256(f"{numba.__version__} {numpy.__version__}".encode())
+    for file in _kernel_files():
+        digest.update(file.name.encode())
+        digest.update(file.read_bytes())
+    root = os.environ.get(CACHE) or Path.home() / ".cache" / "flowcontrol"
+    return Path(root) / f"kernel-{digest.hexdigest()[:16]}"
+
+
+@cache
+def _register() -> None:
+    """Register the rows, the protocol's functions and the kernel's own with numba."""
+    from numba.extending import register_jitable
+
+    from flowcontrol.virtual import pointers, randoms, views
+
+    pointers._register()
+    randoms._register()
+    views._register()
+    for module in _rule_modules():
+        for value in list(vars(module).values()):
+            if callable(value) and getattr(value, "__module__", "") == module.__name__:
+                if not isinstance(value, type):
+                    register_jitable(_nrt=False, error_model="numpy")(value)
+    for function in _KERNEL:
+        register_jitable(_nrt=False, error_model="numpy")(function)
+
+
+def compile_entry(entry: F) -> F:
+    """Return the entry compiled and cached; as it is without numba."""
+    if not is_compiled():
+        return entry
+    from numba import config, njit
+
+    _register()
+    before = config.CACHE_DIR
+    try:
+        config.CACHE_DIR = str(cache_folder())
+        return njit(cache=True, nogil=True, error_model="numpy")(entry)  # type: ignore[no-any-return]
+    finally:
+        config.CACHE_DIR = before

@@ -1,0 +1,204 @@
+"""The kernel's memory: one flat array of 64-bit integers, every column declared here once.
+
+Blocks stand one after the other; the header holds where each begins. A block is rows of the
+widths below. Times are microseconds, rounds are counted from 0, bytes are bytes, sizes of pools
+and queues are buffers; the columns that the rules own are those of :mod:`flowcontrol.protocol`.
+"""
+
+from __future__ import annotations
+
+from flowcontrol.protocol.rounds import IN_WIDTH, OUT_WIDTH, TASK_WIDTH
+from flowcontrol.protocol.rows import CH_WIDTH, GLOBAL_WIDTH, POOL_WIDTH
+
+# ---- header: one row, (HEADER,)
+H_ROUND_US = 0  # length of a round
+H_ROUND = 1  # next round to run
+H_ROUNDS = 2  # rounds of the whole run
+H_LATENCY = 3  # rounds a message or a credit travels between two task managers
+H_SEGMENT = 4  # bytes of a segment
+H_QUOTA = 5  # max-buffers-per-channel
+H_FLUSH_US = 6  # interval of the flushers; 0: every round; -1: never
+H_SEED = 7
+H_TASKS = 8  # how many there are
+H_GATES = 9
+H_PARTITIONS = 10
+H_CHANNELS = 11
+H_CONNECTIONS = 12
+H_TASK0 = 13  # where the blocks begin
+H_GATE0 = 14
+H_PARTITION0 = 15
+H_IN0 = 16
+H_OUT0 = 17
+H_CONNECTION0 = 18
+H_WHEEL = 19
+H_WHEEL_BITS = 20
+H_ACTIVE = 21
+H_RUNS = 22
+H_RUNS_MOST = 23
+H_RUNS_FREE = 24  # first run that is free, linked by RUN_NEXT
+H_AGES = 25
+H_AGES_MOST = 26
+H_AGES_COUNT = 27
+H_FLAGS = 28
+H_TRANSFERS = 29  # messages sent
+H_ARRIVED = 30  # records taken up by sinks
+H_STEPS = 31  # steps of tasks, for what they cost
+H_DEBLOAT_US = 32  # period of the debloaters; 0: off
+H_TRACK = 33  # 1: follow the age of records
+H_NOW = 34  # round being run
+HEADER = 40
+
+FLAG_PROTOCOL = 1  # a message without a buffer
+FLAG_RUNS = 2  # no run free
+FLAG_AGES = 4  # the log of ages is full
+
+# ---- tasks: (tasks, T_WIDTH), after the columns of protocol.rounds
+T_KIND = TASK_WIDTH  # SOURCE, SERVER or RELAY
+T_GATE0 = TASK_WIDTH + 1  # first gate, gates
+T_GATES = TASK_WIDTH + 2
+T_PARTITION0 = TASK_WIDTH + 3  # first partition, partitions
+T_PARTITIONS = TASK_WIDTH + 4
+T_UNION = TASK_WIDTH + 5  # where its queue of gates with data is
+T_PHASES = TASK_WIDTH + 6  # where its rate is, phases
+T_PHASE_COUNT = TASK_WIDTH + 7
+T_UNIT = TASK_WIDTH + 8  # work of a mean record
+T_DISTRIBUTION = TASK_WIDTH + 9
+T_CV = TASK_WIDTH + 10  # coefficient of variation, millionths
+T_STREAM = TASK_WIDTH + 11  # of its random numbers
+T_BUSY = TASK_WIDTH + 12  # microseconds so far
+T_IDLE = TASK_WIDTH + 13
+T_BLOCKED = TASK_WIDTH + 14
+T_STATUS = TASK_WIDTH + 15  # column of the three in which the rounds slept through count
+T_LAST = TASK_WIDTH + 16  # last round accounted for
+T_WAKE = TASK_WIDTH + 17  # round in which it is stepped next; -1: none
+T_NEXT = TASK_WIDTH + 18  # links of its slot in the wheel, task + 1; 0: none
+T_PREVIOUS = TASK_WIDTH + 19
+T_EMITTED = TASK_WIDTH + 20  # round in which the record in hand was emitted by its source
+T_DUE = TASK_WIDTH + 21  # emissions due in this round
+T_LIMIT = TASK_WIDTH + 22  # records that a replaying source has; -1: no end
+T_STALLS = TASK_WIDTH + 23  # where its standstills are (from, to), how many; of a RELAY only
+T_STALL_COUNT = TASK_WIDTH + 24
+T_SENT = TASK_WIDTH + 25  # 1: it sent something in this round
+T_PENDING = TASK_WIDTH + 26  # 1: outputs wait to be written
+T_WIDTH = TASK_WIDTH + 27
+
+SOURCE = 0
+SERVER = 1
+RELAY = 2
+
+# ---- gates: (gates, G_WIDTH)
+G_POOL = 0
+G_SEGMENTS = POOL_WIDTH
+_G = POOL_WIDTH + GLOBAL_WIDTH
+G_TASK = _G
+G_CHANNEL0 = _G + 1  # first channel of the block of receivers' channels
+G_CHANNELS = _G + 2
+G_WAITING = _G + 3  # where its queues are
+G_ORDER = _G + 4
+G_RECORDS = _G + 5
+G_KINDS = _G + 6
+G_QUEUE_WIDTH = _G + 7  # columns of a channel's queue
+G_ARRIVALS = _G + 8  # bits: channels with messages under way
+G_NEWS = _G + 9  # bits: channels that may have something to tell their sender
+G_RECORD_BYTES = _G + 10
+G_DEBLOAT_AT = _G + 11  # round of its next measurement; -1: none
+G_BYTES = _G + 12  # bytes received since the last one
+G_ACTIVE_US = _G + 13  # time with data since the last one
+G_LAST_SIZE = _G + 14  # size last announced
+G_SIZE = _G + 15  # size in force, thousandths of a byte... see debloat.py
+G_THROUGHPUT = _G + 16  # bytes a second
+G_SINCE = _G + 17  # microsecond since which the gate has had data; -1: it has none
+G_WIDTH = _G + 18
+
+# ---- partitions: (partitions, P_WIDTH)
+P_POOL = 0
+P_SEGMENTS = POOL_WIDTH
+_P = POOL_WIDTH + GLOBAL_WIDTH
+P_TASK = _P
+P_CHANNEL0 = _P + 1  # first channel of the block of senders' channels
+P_CHANNELS = _P + 2
+P_RECORDS = _P + 3  # where its queues are
+P_QUEUE_WIDTH = _P + 4
+P_HELD = _P + 5
+P_HELD_WIDTH = _P + 6
+P_COUNTS = _P + 7
+P_ROUTED = _P + 8  # records routed to each channel
+P_BROADCAST = _P + 9
+P_NEWS = _P + 10  # bits: channels whose receiver has said something
+P_DIRTY = _P + 11  # bits: channels that may have something to send
+P_RECORD_BYTES = _P + 12
+P_ROUTE = _P + 13  # how a record finds its channel
+P_CURSOR = _P + 14  # next channel of a cycle, or next place of a table
+P_EMITTED = _P + 15  # records routed
+P_TABLE = _P + 16  # where the table is, its length
+P_TABLE_LENGTH = _P + 17
+P_STREAM = _P + 18
+P_PENDING = _P + 19  # where the queue of the channels of records not yet written is, its columns
+P_PENDING_WIDTH = _P + 20
+P_LEFT = _P + 21  # bytes left of the record that blocks
+P_PATH = _P + 22  # where the selectivities from the task's input are, pairs, how many
+P_PATH_LENGTH = _P + 23
+P_FLUSH_PHASE = _P + 24
+P_SENDER_BYTES = _P + 25  # unused columns keep the row aligned
+P_WIDTH = _P + 26
+
+ROUTE_FIRST = 0
+ROUTE_CYCLE = 1
+ROUTE_TABLE = 2
+ROUTE_SHUFFLE = 3
+ROUTE_SHARES = 4
+
+# ---- channels, the receiver's side: (channels, I_WIDTH), in the order of gates
+I_CURSORS = CH_WIDTH
+_I = CH_WIDTH + IN_WIDTH
+I_OUT = _I  # the same channel at its sender
+I_TRANSIT = _I + 1  # where the messages under way are: head, count, then M_WIDTH each
+I_TRANSIT_MOST = _I + 2
+I_CREDITS = _I + 3  # where the credits under way are: head, count, then C_WIDTH each
+I_CREDITS_MOST = _I + 4
+I_WIDTH = _I + 5
+
+M_RECORDS = 0
+M_BACKLOG = 1
+M_ROUND = 2  # round in which it arrives
+M_WIDTH = 3
+
+C_ANNOUNCED = 0  # or the size of buffer, below 0
+C_ROUND = 1
+C_WIDTH = 2
+
+# ---- channels, the sender's side: (channels, O_WIDTH), in the order of partitions
+O_IN = OUT_WIDTH  # the same channel at its receiver
+O_TASK = OUT_WIDTH + 1  # task that receives, task that sends
+O_SENDER = OUT_WIDTH + 2
+O_GATE = OUT_WIDTH + 3
+O_INDEX = OUT_WIDTH + 4  # place in the gate, place in the partition
+O_PLACE = OUT_WIDTH + 5
+O_PARTITION = OUT_WIDTH + 6
+O_LOCAL = OUT_WIDTH + 7  # 1: both on one task manager
+O_RUN_HEAD = OUT_WIDTH + 8  # its runs of records in flight, run + 1; 0: none
+O_RUN_TAIL = OUT_WIDTH + 9
+O_CONNECTION = OUT_WIDTH + 10  # connection, if its bandwidth counts; -1: none
+O_WIDTH = OUT_WIDTH + 11
+
+# ---- runs: (runs, RUN_WIDTH): records of a channel that a source emitted in one round
+RUN_NEXT = 0
+RUN_ROUND = 1
+RUN_COUNT = 2
+RUN_WIDTH = 3
+
+# ---- ages: (ages, A_WIDTH): records that a sink took up
+A_TASK = 0
+A_AGE = 1  # rounds since their emission
+A_COUNT = 2
+A_WIDTH = 3
+
+# ---- connections: (connections, N_WIDTH), only where a bandwidth is given
+N_QUEUE = 0  # where its queue of channels that can be served is, its columns
+N_QUEUE_WIDTH = 1
+N_FREE_AT = 2  # when the wire is free, units of bandwidth x microseconds
+N_RATE = 3  # bytes a second
+N_WIDTH = 8
+
+WHEEL_SLOTS = 4096
+"""Rounds that the wheel of wake-ups looks ahead; a later one is looked at again on the way."""

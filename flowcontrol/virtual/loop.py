@@ -1,0 +1,220 @@
+"""The loop over rounds: which tasks are looked at, in what order, and what a round does to one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowcontrol.protocol import rounds as r
+from flowcontrol.protocol.rounds import flush
+from flowcontrol.protocol.rows import POOL_IN_USE
+from flowcontrol.protocol.service import NEVER, first_us_at, first_us_beyond, work_by
+from flowcontrol.protocol.times import (
+    blocked_relay_us,
+    blocked_source_us,
+    busy_us,
+    flush_ticks,
+    is_blocked,
+)
+from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.compiled import compile_entry, kernel
+from flowcontrol.virtual.messages import announce, hear, receive_all, send
+from flowcontrol.virtual.pointers import row, rows
+from flowcontrol.virtual.task import (
+    BLOCKED,
+    CAPACITY,
+    emit,
+    outputs_available,
+    serve,
+    skip_due,
+)
+from flowcontrol.virtual.views import out_row, partition_of, partition_row, set_bit, task_row
+from flowcontrol.virtual.wheel import collect, next_round, wake
+
+__all__ = ["advance", "settle"]
+
+
+def _advance(memory: Any, end: int) -> int:
+    """Run the rounds up to ``end``, or until a flag is raised; return the flags."""
+    m = row(memory, 0, len(memory))
+    now = next_round(m, m[f.H_ROUND], end)
+    while now < end:
+        m[f.H_NOW] = now
+        count = collect(m, now)
+        active = row(m, m[f.H_ACTIVE], m[f.H_TASKS])
+        for i in range(count):
+            task = task_row(m, active[i])
+            settle(m, task, now)
+            receive_all(m, task, now)
+            hear(m, task, now)
+        for i in range(count):
+            step(m, active[i], now)
+        m[f.H_STEPS] += count
+        if m[f.H_FLAGS] != 0:
+            return m[f.H_FLAGS]
+        now = next_round(m, now + 1, end)
+    m[f.H_ROUND] = end
+    m[f.H_NOW] = end - 1
+    for i in range(m[f.H_TASKS]):
+        settle(m, task_row(m, i), end)
+        catch_up(m, task_row(m, i), end)
+    return 0
+
+
+@kernel
+def catch_up(m: Any, task: Any, end: int) -> None:
+    """Let the work of a task that slept be forgone, as it is when a round finds it asleep."""
+    if task[f.T_KIND] == f.RELAY:
+        return
+    phases = rows(m, task[f.T_PHASES], task[f.T_PHASE_COUNT], 3)
+    start = work_by(phases, (end - 1) * m[f.H_ROUND_US])
+    if task[f.T_KIND] == f.SERVER:
+        task[r.TASK_READY] = max(task[r.TASK_READY], start)
+    elif task[r.TASK_IN] == task[f.T_LIMIT]:
+        skip_due(m, task, start)
+    else:
+        skip_due(m, task, work_by(phases, end * m[f.H_ROUND_US]))
+
+
+@kernel
+def settle(m: Any, task: Any, now: int) -> None:
+    """Account for the rounds before ``now`` in which a task was not looked at."""
+    slept = now - task[f.T_LAST] - 1
+    if slept > 0:
+        task[task[f.T_STATUS]] += slept * m[f.H_ROUND_US]
+        task[f.T_LAST] = now - 1
+
+
+@kernel
+def step(m: Any, number: int, now: int) -> None:
+    """A task's round after it has heard its neighbours."""
+    task = task_row(m, number)
+    task[f.T_LAST] = now
+    task[f.T_SENT] = 0
+    start_us = now * m[f.H_ROUND_US]
+    end_us = start_us + m[f.H_ROUND_US]
+    phases = rows(m, task[f.T_PHASES], task[f.T_PHASE_COUNT], 3)
+    start = end = 0
+    if task[f.T_KIND] != f.RELAY:
+        start = work_by(phases, start_us)
+        end = work_by(phases, end_us)
+    before = task[r.TASK_IN]
+    if task[f.T_KIND] == f.SOURCE:
+        skip_due(m, task, start)
+        reason = emit(m, task, end)
+    else:
+        task[r.TASK_READY] = max(task[r.TASK_READY], start)
+        reason = serve(m, number, task, end)
+    account(m, task, start, end, task[r.TASK_IN] - before, reason)
+    flush_all(m, task, start_us, end_us)
+    send(m, task, now)
+    announce(m, task, now)
+    plan(m, number, task, phases, reason, end, end_us, now)
+
+
+@kernel
+def account(m: Any, task: Any, start: int, end: int, done: int, reason: int) -> None:
+    """Share the round out over busy, idle and back-pressured."""
+    whole, available = m[f.H_ROUND_US], outputs_available(m, task)
+    blocked, waiting = 1 if reason == BLOCKED else 0, task[r.TASK_QUEUED]
+    busy = lost = 0
+    if task[f.T_KIND] == f.SOURCE:
+        lost = blocked_source_us(whole, task[f.T_DUE], done, blocked, available)
+    elif task[f.T_KIND] == f.RELAY:
+        lost = blocked_relay_us(whole, waiting, done, blocked)
+    else:
+        waiting += task[f.T_PENDING]
+        busy = busy_us(whole, start, end, task[r.TASK_READY], waiting, blocked, available)
+        if is_blocked(start, end, blocked, available) == 1:
+            lost = whole - busy
+    task[f.T_BUSY] += busy
+    task[f.T_BLOCKED] += lost
+    task[f.T_IDLE] += whole - busy - lost
+
+
+@kernel
+def flush_all(m: Any, task: Any, start_us: int, end_us: int) -> None:
+    """Let the flushers run whose time has come."""
+    for i in range(task[f.T_PARTITIONS]):
+        number = task[f.T_PARTITION0] + i
+        p = partition_row(m, number)
+        if p[f.P_POOL + POOL_IN_USE] == 0:
+            continue
+        if flush_ticks(start_us, end_us, m[f.H_FLUSH_US], p[f.P_FLUSH_PHASE]) == 0:
+            continue
+        partition = partition_of(m, number)
+        for place in range(p[f.P_CHANNELS]):
+            out = out_row(m, p[f.P_CHANNEL0] + place)
+            if out[r.OUT_BUFFERS] > 0:
+                flush(partition, place)
+                set_bit(m, p[f.P_DIRTY], place)
+
+
+@kernel
+def plan(
+    m: Any, number: int, task: Any, phases: Any, reason: int, end: int, end_us: int, now: int
+) -> None:
+    """Decide when a task is looked at again, and what the rounds until then count as."""
+    available = outputs_available(m, task)
+    if reason == BLOCKED and task[f.T_SENT] == 1:
+        wake(m, number, now + 1)
+    plan_flush(m, number, task, end_us)
+    if task[f.T_KIND] == f.SOURCE:
+        task[f.T_STATUS] = f.T_IDLE if available == 1 else f.T_BLOCKED
+        if available == 1 and task[r.TASK_IN] != task[f.T_LIMIT]:
+            if task[f.T_PENDING] == 1:
+                wake(m, number, now + 1)
+            wake_at(m, number, first_us_at(phases, task[r.TASK_READY], end_us))
+    elif task[f.T_KIND] == f.RELAY:
+        blocked = reason == BLOCKED and task[r.TASK_QUEUED] > 0
+        task[f.T_STATUS] = f.T_BLOCKED if blocked else f.T_IDLE
+    else:
+        plan_server(m, number, task, phases, reason, available, end, end_us)
+
+
+@kernel
+def plan_server(
+    m: Any, number: int, task: Any, phases: Any, reason: int, available: int, end: int, end_us: int
+) -> None:
+    """Decide the same for a stage with a rate."""
+    ready = task[r.TASK_READY]
+    waiting = task[r.TASK_QUEUED] + task[f.T_PENDING]
+    moves = ready > end and work_by(phases, end_us + m[f.H_ROUND_US]) > end
+    status = f.T_IDLE
+    if reason == BLOCKED or (reason == CAPACITY and available == 0 and not moves):
+        status = f.T_BLOCKED
+    elif reason == CAPACITY and (ready > end or waiting > 0):
+        status = f.T_BUSY
+    task[f.T_STATUS] = status
+    for i in range(len(phases)):
+        if phases[i][0] >= end_us:  # a rate of nothing begins or ends there
+            wake_at(m, number, phases[i][0] + 1)
+            break
+    if reason == CAPACITY:
+        if task[f.T_PENDING] == 1:
+            wake_at(m, number, first_us_at(phases, ready, end_us))
+        else:
+            wake_at(m, number, first_us_beyond(phases, ready, end_us))
+
+
+@kernel
+def wake_at(m: Any, number: int, us: int) -> None:
+    """Have a task looked at in the round in which a microsecond after this one ends."""
+    if us != NEVER:
+        whole = m[f.H_ROUND_US]
+        wake(m, number, max(m[f.H_NOW] + 1, (us + whole - 1) // whole - 1))
+
+
+@kernel
+def plan_flush(m: Any, number: int, task: Any, end_us: int) -> None:
+    """Have a task looked at when its next flusher runs, if there is something to flush."""
+    interval = m[f.H_FLUSH_US]
+    if interval <= 0:
+        return
+    for i in range(task[f.T_PARTITIONS]):
+        p = partition_row(m, task[f.T_PARTITION0] + i)
+        if p[f.P_POOL + POOL_IN_USE] > 0:
+            phase = p[f.P_FLUSH_PHASE]
+            wake_at(m, number, ((end_us - phase) // interval + 1) * interval + phase)
+
+
+advance = compile_entry(_advance)

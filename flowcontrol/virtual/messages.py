@@ -1,0 +1,214 @@
+"""What travels between two tasks: messages, credits, and what a local consumer has freed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowcontrol.protocol import rounds as r
+from flowcontrol.protocol.rounds import (
+    announce_credit,
+    backlog_after,
+    free_local,
+    receive,
+    send_message,
+)
+from flowcontrol.protocol.rows import CH_UNANNOUNCED, FIFO_COUNT, FIFO_SLOTS, WORD
+from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.compiled import kernel
+from flowcontrol.virtual.pointers import row
+from flowcontrol.virtual.views import (
+    gate_of,
+    gate_row,
+    in_row,
+    next_bit,
+    out_row,
+    partition_of,
+    partition_row,
+    set_bit,
+    union_of,
+)
+from flowcontrol.virtual.wheel import wake
+
+__all__ = ["announce", "hear", "receive_all", "send"]
+
+
+@kernel
+def receive_all(m: Any, task: Any, now: int) -> None:
+    """Store the messages that have arrived, gate by gate, channel by channel."""
+    union = union_of(m, task)
+    for i in range(task[f.T_GATES]):
+        number = task[f.T_GATE0] + i
+        g = gate_row(m, number)
+        count, bits = g[f.G_CHANNELS], g[f.G_ARRIVALS]
+        channel = next_bit(m, bits, count, -1)
+        if channel < 0:
+            continue
+        gate = gate_of(m, number)
+        while channel >= 0:
+            into = in_row(m, g[f.G_CHANNEL0] + channel)
+            most = into[f.I_TRANSIT_MOST]
+            transit = row(m, into[f.I_TRANSIT], 2 + f.M_WIDTH * most)
+            while transit[1] > 0:
+                place = 2 + f.M_WIDTH * transit[0]
+                if transit[place + f.M_ROUND] > now:
+                    wake(m, g[f.G_TASK], transit[place + f.M_ROUND])
+                    break
+                records = transit[place + f.M_RECORDS]
+                backlog = transit[place + f.M_BACKLOG]
+                transit[0] = transit[0] + 1 if transit[0] + 1 < most else 0
+                transit[1] -= 1
+                g[f.G_BYTES] += records * g[f.G_RECORD_BYTES]
+                if receive(task, gate, union, i, channel, records, backlog) == 0:
+                    m[f.H_FLAGS] |= f.FLAG_PROTOCOL
+            if transit[1] == 0:
+                m[bits + channel // WORD] &= ~(1 << (channel % WORD))
+            channel = next_bit(m, bits, count, channel)
+
+
+@kernel
+def hear(m: Any, task: Any, now: int) -> None:
+    """Take notice of credits and of buffers that local consumers have let go of."""
+    for i in range(task[f.T_PARTITIONS]):
+        number = task[f.T_PARTITION0] + i
+        p = partition_row(m, number)
+        count, bits = p[f.P_CHANNELS], p[f.P_NEWS]
+        place = next_bit(m, bits, count, -1)
+        if place < 0:
+            continue
+        partition = partition_of(m, number)
+        while place >= 0:
+            out = out_row(m, p[f.P_CHANNEL0] + place)
+            into = in_row(m, out[f.O_IN])
+            done = 1
+            if out[f.O_LOCAL] == 1:
+                consumed = into[f.I_CURSORS + r.IN_CONSUMED]
+                free_local(partition, place, consumed, m[f.H_QUOTA])
+            elif into[f.I_CREDITS_MOST] == 0:
+                out[r.OUT_ANNOUNCED] = into[f.I_CURSORS + r.IN_ANNOUNCED]
+            else:
+                done = _hear_late(m, p[f.P_TASK], out, into, now)
+            set_bit(m, p[f.P_DIRTY], place)
+            if done == 1:
+                m[bits + place // WORD] &= ~(1 << (place % WORD))
+            place = next_bit(m, bits, count, place)
+
+
+@kernel
+def _hear_late(m: Any, task: int, out: Any, into: Any, now: int) -> int:
+    """Take the credits that have arrived after some rounds; 1 if none is under way any more."""
+    most = into[f.I_CREDITS_MOST]
+    credits = row(m, into[f.I_CREDITS], 2 + f.C_WIDTH * most)
+    while credits[1] > 0:
+        place = 2 + f.C_WIDTH * credits[0]
+        if credits[place + f.C_ROUND] > now:
+            wake(m, task, credits[place + f.C_ROUND])
+            return 0
+        value = credits[place + f.C_ANNOUNCED]
+        if value < 0:
+            out[r.OUT_WISH] = -value
+        else:
+            out[r.OUT_ANNOUNCED] = value
+        credits[0] = credits[0] + 1 if credits[0] + 1 < most else 0
+        credits[1] -= 1
+    return 1
+
+
+@kernel
+def send(m: Any, task: Any, now: int) -> None:
+    """Send what credit allows; hand a local consumer what its queue may hold."""
+    for i in range(task[f.T_PARTITIONS]):
+        number = task[f.T_PARTITION0] + i
+        p = partition_row(m, number)
+        count, bits = p[f.P_CHANNELS], p[f.P_DIRTY]
+        place = next_bit(m, bits, count, -1)
+        if place < 0:
+            continue
+        partition = partition_of(m, number)
+        while place >= 0:
+            word = bits + place // WORD
+            m[word] &= ~(1 << (place % WORD))
+            out = out_row(m, p[f.P_CHANNEL0] + place)
+            local = out[f.O_LOCAL]
+            held = partition.held[place]
+            while (
+                held[FIFO_COUNT] < len(held) - FIFO_SLOTS
+                if local == 1
+                else out[r.OUT_SENT] < out[r.OUT_ANNOUNCED]
+            ):
+                records = send_message(partition, place, m[f.H_QUOTA], local)
+                if records < 0:
+                    break
+                at = now + (1 if local == 1 else m[f.H_LATENCY])
+                _put(m, out, records, backlog_after(partition, place), at)
+                task[f.T_SENT] = 1
+            place = next_bit(m, bits, count, place)
+
+
+@kernel
+def _put(m: Any, out: Any, records: int, backlog: int, at: int) -> None:
+    """Put a message on its way; its receiver is looked at when it arrives."""
+    into = in_row(m, out[f.O_IN])
+    most = into[f.I_TRANSIT_MOST]
+    transit = row(m, into[f.I_TRANSIT], 2 + f.M_WIDTH * most)
+    slot = transit[0] + transit[1]
+    if slot >= most:
+        slot -= most
+    place = 2 + f.M_WIDTH * slot
+    transit[place + f.M_RECORDS] = records
+    transit[place + f.M_BACKLOG] = backlog
+    transit[place + f.M_ROUND] = at
+    transit[1] += 1
+    m[f.H_TRANSFERS] += 1
+    set_bit(m, gate_row(m, out[f.O_GATE])[f.G_ARRIVALS], out[f.O_INDEX])
+    wake(m, out[f.O_TASK], at)
+
+
+@kernel
+def announce(m: Any, task: Any, now: int) -> None:
+    """Announce the credit that channels gained, and what local ones have consumed."""
+    for i in range(task[f.T_GATES]):
+        number = task[f.T_GATE0] + i
+        g = gate_row(m, number)
+        count, bits = g[f.G_CHANNELS], g[f.G_NEWS]
+        channel = next_bit(m, bits, count, -1)
+        if channel < 0:
+            continue
+        gate = gate_of(m, number)
+        while 0 <= channel < count:
+            into = in_row(m, g[f.G_CHANNEL0] + channel)
+            out = out_row(m, into[f.I_OUT])
+            if out[f.O_LOCAL] == 1:
+                _tell(m, out, now + 1)
+            elif into[CH_UNANNOUNCED] > 0:
+                announce_credit(gate, channel)
+                if into[f.I_CREDITS_MOST] == 0:
+                    _tell(m, out, now + 1)
+                else:
+                    tell_late(m, out, into, into[f.I_CURSORS + r.IN_ANNOUNCED], now)
+            channel = next_bit(m, bits, count, channel)
+        for word in range(count // WORD + 1):
+            m[bits + word] = 0
+
+
+@kernel
+def _tell(m: Any, out: Any, at: int) -> None:
+    """Have a sender look at a channel in a round."""
+    set_bit(m, partition_row(m, out[f.O_PARTITION])[f.P_NEWS], out[f.O_PLACE])
+    wake(m, out[f.O_SENDER], at)
+
+
+@kernel
+def tell_late(m: Any, out: Any, into: Any, value: int, now: int) -> None:
+    """Send credits, or a size of buffer below 0, that arrive after the network's latency."""
+    most = into[f.I_CREDITS_MOST]
+    credits = row(m, into[f.I_CREDITS], 2 + f.C_WIDTH * most)
+    slot = credits[0] + credits[1]
+    if slot >= most:
+        slot -= most
+    place = 2 + f.C_WIDTH * slot
+    credits[place + f.C_ANNOUNCED] = value
+    credits[place + f.C_ROUND] = now + m[f.H_LATENCY]
+    credits[1] += 1
+    _tell(m, out, now + m[f.H_LATENCY])
+
+

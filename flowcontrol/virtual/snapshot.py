@@ -1,0 +1,151 @@
+"""The kernel's state as ledger rows, exactly as :mod:`flowcontrol.emulation.snapshot` has them.
+
+For comparing the clocks: equal states are equal rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowcontrol.emulation import Job, Subtask
+from flowcontrol.emulation.rows import refill
+from flowcontrol.emulation.snapshot import receiver_rows, sender_rows
+from flowcontrol.protocol import rounds as r
+from flowcontrol.protocol import rows as w
+from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.memory import Memory
+
+__all__ = ["KernelRows"]
+
+Rows = list[dict[str, Any]]
+
+
+class KernelRows:
+    """Ledger rows of a run on the virtual clock.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    memory : Memory
+        Of its run; read after each round.
+    """
+
+    def __init__(self, job: Job, memory: Memory) -> None:
+        self._job, self._memory = job, memory
+        self._subtasks = [
+            Subtask(job, plan, index)
+            for plan in job.stages
+            for index in range(plan.stage.parallelism)
+        ]
+        self._before = [self._counts(subtask) for subtask in self._subtasks]
+
+    def rows(self) -> dict[str, dict[str, Rows]]:
+        """Return the rows after the round just run, by edge and side."""
+        found: dict[str, dict[str, Rows]] = {
+            link.name: {"sender": [], "receiver": []} for link in self._job.links
+        }
+        for number, subtask in enumerate(self._subtasks):
+            self._load(subtask, number)
+            for i, (link, _) in enumerate(subtask.in_links):
+                found[link.name]["receiver"] += receiver_rows(subtask, i)
+            for i, (link, _) in enumerate(subtask.out_links):
+                found[link.name]["sender"] += sender_rows(subtask, i)
+        return found
+
+    def _counts(self, subtask: Subtask) -> dict[str, list[Any]]:
+        """What grows: to be told from round to round."""
+        memory = self._memory
+        places = memory.places
+        task = memory.tasks[places.tasks[subtask.plan.name] + subtask.index]
+        return {
+            "times": [int(task[column]) for column in (f.T_BUSY, f.T_IDLE, f.T_BLOCKED)],
+            "taken": [
+                [int(row[f.I_CURSORS + r.IN_TAKEN]) for row in self._ins(link.name, subtask.index)]
+                for link, _ in subtask.in_links
+            ],
+            "routed": [self._routed(link.name, subtask.index) for link, _ in subtask.out_links],
+        }
+
+    def _ins(self, edge: str, receiver: int) -> Any:
+        gate = self._memory.gates[self._memory.places.gates[edge, receiver]]
+        first = int(gate[f.G_CHANNEL0])
+        return self._memory.ins[first : first + int(gate[f.G_CHANNELS])]
+
+    def _routed(self, edge: str, sender: int) -> list[int]:
+        part = self._memory.partitions[self._memory.places.partitions[edge, sender]]
+        first, count = int(part[f.P_ROUTED]), int(part[f.P_CHANNELS])
+        return [int(value) for value in self._memory.cells[first : first + count]]
+
+    def _load(self, subtask: Subtask, number: int) -> None:
+        """Put a subtask into the state that the memory holds."""
+        memory = self._memory
+        task = memory.tasks[number]
+        now, before = self._counts(subtask), self._before[number]
+        subtask.task[:] = [int(value) for value in task[: r.TASK_WIDTH]]
+        subtask.times_us = [a - b for a, b in zip(now["times"], before["times"], strict=True)]
+        subtask.taken = _growth(now["taken"], before["taken"])
+        subtask.routed = _growth(now["routed"], before["routed"])
+        self._before[number] = now
+        length = w.FIFO_SLOTS + max(1, len(subtask.gates))
+        refill(subtask.union, memory.values(int(task[f.T_UNION]), length))
+        for i, (link, _) in enumerate(subtask.in_links):
+            self._load_gate(subtask.gates[i], link.name, subtask.index)
+        subtask.messages = []
+        for i, (link, _) in enumerate(subtask.out_links):
+            self._load_partition(subtask, i, link.name)
+
+    def _load_gate(self, gate: r.Gate, edge: str, receiver: int) -> None:
+        memory = self._memory
+        g = memory.gates[memory.places.gates[edge, receiver]]
+        gate.pool[:] = _ints(g[f.G_POOL : f.G_POOL + w.POOL_WIDTH])
+        gate.segments[:] = _ints(g[f.G_SEGMENTS : f.G_SEGMENTS + w.GLOBAL_WIDTH])
+        length = w.FIFO_SLOTS + int(g[f.G_CHANNELS])
+        refill(gate.waiting, memory.values(int(g[f.G_WAITING]), length))
+        refill(gate.order, memory.values(int(g[f.G_ORDER]), length))
+        width = int(g[f.G_QUEUE_WIDTH])
+        for i, row in enumerate(self._ins(edge, receiver)):
+            gate.channels[i][:] = _ints(row[: w.CH_WIDTH])
+            gate.cursors[i][:] = _ints(row[f.I_CURSORS : f.I_CURSORS + r.IN_WIDTH])
+            refill(gate.records[i], memory.values(int(g[f.G_RECORDS]) + i * width, width))
+            refill(gate.kinds[i], memory.values(int(g[f.G_KINDS]) + i * width, width))
+
+    def _load_partition(self, subtask: Subtask, number: int, edge: str) -> None:
+        memory, part = self._memory, subtask.partitions[number]
+        p = memory.partitions[memory.places.partitions[edge, subtask.index]]
+        part.pool[:] = _ints(p[f.P_POOL : f.P_POOL + w.POOL_WIDTH])
+        part.segments[:] = _ints(p[f.P_SEGMENTS : f.P_SEGMENTS + w.GLOBAL_WIDTH])
+        subtask.pending[number] = memory.values(int(p[f.P_PENDING]), int(p[f.P_PENDING_WIDTH]))
+        subtask.left_bytes[number] = int(p[f.P_LEFT])
+        subtask.routers[number].restore(self._routed(edge, subtask.index))
+        sent: list[list[tuple[int, int]]] = []
+        first, width = int(p[f.P_CHANNEL0]), int(p[f.P_QUEUE_WIDTH])
+        held_width = int(p[f.P_HELD_WIDTH])
+        for i in range(int(p[f.P_CHANNELS])):
+            row = memory.outs[first + i]
+            part.channels[i][:] = _ints(row[: r.OUT_WIDTH])
+            refill(part.records[i], memory.values(int(p[f.P_RECORDS]) + i * width, width))
+            if held_width > w.FIFO_SLOTS:
+                held = memory.values(int(p[f.P_HELD]) + i * held_width, held_width)
+                refill(part.held[i], held)
+            sent.append(self._sent_now(int(row[f.O_IN])))
+        subtask.messages.append(sent)
+
+    def _sent_now(self, channel: int) -> list[tuple[int, int]]:
+        """Messages of a channel that were sent in the round just run, in their order."""
+        row, cells = self._memory.ins[channel], self._memory.cells
+        first, most = int(row[f.I_TRANSIT]), int(row[f.I_TRANSIT_MOST])
+        head, count = int(cells[first]), int(cells[first + 1])
+        found = []
+        for i in range(count):
+            place = first + 2 + f.M_WIDTH * ((head + i) % most)
+            found.append((int(cells[place + f.M_RECORDS]), int(cells[place + f.M_BACKLOG])))
+        return found
+
+
+def _ints(values: Any) -> list[int]:
+    return [int(value) for value in values]
+
+
+def _growth(now: list[list[int]], before: list[list[int]]) -> list[list[int]]:
+    return [[a - b for a, b in zip(x, y, strict=True)] for x, y in zip(now, before, strict=True)]

@@ -1,0 +1,193 @@
+"""Gates and partitions of the memory as the rules see them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowcontrol.protocol.rounds import Gate, Partition
+from flowcontrol.protocol.rows import FIFO_SLOTS, GLOBAL_WIDTH, POOL_WIDTH, WORD
+from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.compiled import kernel
+from flowcontrol.virtual.pointers import lowest_bit, row, rows
+
+__all__ = [
+    "GateList",
+    "gate_of",
+    "gate_row",
+    "gates_of",
+    "in_row",
+    "next_bit",
+    "out_row",
+    "partition_of",
+    "partition_row",
+    "set_bit",
+    "task_row",
+    "union_of",
+]
+
+
+@kernel
+def task_row(m: Any, task: int) -> Any:
+    """Row of a task."""
+    return row(m, m[f.H_TASK0] + task * f.T_WIDTH, f.T_WIDTH)
+
+
+@kernel
+def gate_row(m: Any, gate: int) -> Any:
+    """Row of a gate."""
+    return row(m, m[f.H_GATE0] + gate * f.G_WIDTH, f.G_WIDTH)
+
+
+@kernel
+def partition_row(m: Any, partition: int) -> Any:
+    """Row of a partition."""
+    return row(m, m[f.H_PARTITION0] + partition * f.P_WIDTH, f.P_WIDTH)
+
+
+@kernel
+def in_row(m: Any, channel: int) -> Any:
+    """Row of a channel at its receiver."""
+    return row(m, m[f.H_IN0] + channel * f.I_WIDTH, f.I_WIDTH)
+
+
+@kernel
+def out_row(m: Any, channel: int) -> Any:
+    """Row of a channel at its sender."""
+    return row(m, m[f.H_OUT0] + channel * f.O_WIDTH, f.O_WIDTH)
+
+
+@kernel
+def union_of(m: Any, task: Any) -> Any:
+    """A task's queue of gates with data."""
+    return row(m, task[f.T_UNION], FIFO_SLOTS + max(1, task[f.T_GATES]))
+
+
+@kernel
+def gate_of(m: Any, number: int) -> Gate:
+    """A gate as the rules see it."""
+    g = gate_row(m, number)
+    count, width = g[f.G_CHANNELS], g[f.G_QUEUE_WIDTH]
+    first = m[f.H_IN0] + g[f.G_CHANNEL0] * f.I_WIDTH
+    return Gate(
+        rows(m, first, count, f.I_WIDTH),
+        row(g, f.G_POOL, POOL_WIDTH),
+        row(g, f.G_SEGMENTS, GLOBAL_WIDTH),
+        row(m, g[f.G_WAITING], FIFO_SLOTS + count),
+        row(m, g[f.G_ORDER], FIFO_SLOTS + count),
+        rows(m, g[f.G_RECORDS], count, width),
+        rows(m, g[f.G_KINDS], count, width),
+        rows(m, first + f.I_CURSORS, count, f.I_WIDTH),
+        row(m, g[f.G_NEWS], count // WORD + 1),
+    )
+
+
+@kernel
+def partition_of(m: Any, number: int) -> Partition:
+    """A partition as the rules see it."""
+    p = partition_row(m, number)
+    count = p[f.P_CHANNELS]
+    return Partition(
+        row(p, f.P_POOL, POOL_WIDTH),
+        row(p, f.P_SEGMENTS, GLOBAL_WIDTH),
+        rows(m, m[f.H_OUT0] + p[f.P_CHANNEL0] * f.O_WIDTH, count, f.O_WIDTH),
+        rows(m, p[f.P_RECORDS], count, p[f.P_QUEUE_WIDTH]),
+        rows(m, p[f.P_HELD], count, p[f.P_HELD_WIDTH]),
+        row(m, p[f.P_COUNTS], count),
+        p[f.P_BROADCAST],
+    )
+
+
+class GateList:
+    """The gates of a task: ``gates[i]`` is the i-th as the rules see it."""
+
+    def __init__(self, m: Any, first: int) -> None:
+        self.m, self.first = m, first
+
+    def __getitem__(self, index: int) -> Gate:
+        return gate_of(self.m, self.first + index)
+
+
+def gates_of(m: Any, first: int) -> Any:
+    """Return the gates from ``first`` on."""
+    return GateList(m, first)
+
+
+@kernel
+def set_bit(m: Any, offset: int, index: int) -> None:
+    """Put ``index`` into the set of bits that begins at ``offset``."""
+    m[offset + index // WORD] |= 1 << (index % WORD)
+
+
+@kernel
+def next_bit(m: Any, offset: int, count: int, after: int) -> int:
+    """Smallest member above ``after`` of a set of bits over 0 .. ``count`` - 1, or -1."""
+    index = after + 1
+    if index >= count:
+        return -1
+    word = index // WORD
+    last = (count - 1) // WORD
+    bits = m[offset + word] >> (index % WORD)
+    if bits != 0:
+        return index + lowest_bit(bits)
+    while word < last:
+        word += 1
+        bits = m[offset + word]
+        if bits != 0:
+            return word * WORD + lowest_bit(bits)
+    return -1
+
+
+def _register() -> None:
+    """Give numba the list of gates as a pair of the memory and the first number."""
+    import operator
+
+    from numba import types
+    from numba.core import cgutils
+    from numba.extending import intrinsic, models, overload, register_model
+
+    class GateListType(types.Type):  # type: ignore[misc]
+        def __init__(self, memory: Any) -> None:
+            self.memory = memory
+            super().__init__(name=f"flowcontrol.GateList({memory})")
+
+    @register_model(GateListType)
+    class GateListModel(models.StructModel):  # type: ignore[misc]
+        def __init__(self, manager: Any, kind: Any) -> None:
+            super().__init__(manager, kind, [("m", kind.memory), ("first", types.int64)])
+
+    @intrinsic  # type: ignore[misc]
+    def make(typing: Any, m: Any, first: Any) -> Any:
+        kind = GateListType(m)
+
+        def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            made = cgutils.create_struct_proxy(kind)(context, builder)
+            made.m = values[0]
+            made.first = context.cast(builder, values[1], signature.args[1], types.int64)
+            return made._getvalue()
+
+        return kind(m, first), code
+
+    @intrinsic  # type: ignore[misc]
+    def memory_of(typing: Any, gates: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            return cgutils.create_struct_proxy(signature.args[0])(context, builder, values[0]).m
+
+        return gates.memory(gates), code
+
+    @intrinsic  # type: ignore[misc]
+    def first_of(typing: Any, gates: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            kind = signature.args[0]
+            return cgutils.create_struct_proxy(kind)(context, builder, values[0]).first
+
+        return types.int64(gates), code
+
+    @overload(gates_of, strict=False)  # type: ignore[misc]
+    def _gates_of(m: Any, first: Any) -> Any:
+        return lambda m, first: make(m, first)
+
+    @overload(operator.getitem, strict=False)  # type: ignore[misc]
+    def _get(gates: Any, index: Any) -> Any:
+        if isinstance(gates, GateListType):
+            return lambda gates, index: gate_of(memory_of(gates), first_of(gates) + index)
+        return None
