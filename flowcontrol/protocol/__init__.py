@@ -16,6 +16,7 @@ from flowcontrol.protocol.connection import (
     ConnectionQueue,
     SequenceNumberingReader,
 )
+from flowcontrol.protocol.debloating import BufferDebloater
 from flowcontrol.protocol.gate import InputChannel, InputGate
 from flowcontrol.protocol.partitioners import (
     default_max_parallelism,
@@ -33,6 +34,7 @@ from flowcontrol.protocol.subpartition import BufferHandle, Message, Subpartitio
 __all__ = [
     "BacklogAnnouncement",
     "Buffer",
+    "BufferDebloater",
     "BufferHandle",
     "ConnectionQueue",
     "InputChannel",
