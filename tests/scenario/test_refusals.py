@@ -130,7 +130,25 @@ STAGES = [
             ([1], "[1] is not a number"),
         ]
     ),
+    row(("stages/1/stalls", 3), "stages[1].stalls", "3 is not a list"),
     row(("stages/1/stalls", [{"at_s": 1}]), "stages[1].stalls[0].for_s", "is missing"),
+    *(
+        row(
+            ("stages/1/stalls", [{"at_s": 1, "for_s": 1, key: value}]),
+            f"stages[1].stalls[0].{key}{end}",
+            *texts,
+        )
+        for key, value, end, *texts in [
+            ("at_s", -1, "", "-1", "at least 0"),
+            ("at_s", NAN, "", "nan is not a finite number"),
+            ("at_s", 1e-7, "", "1e-07", "whole microseconds"),
+            ("for_s", 0, "", "0 is out of range", "more than 0"),
+            ("for_s", INF, "", "inf is not a finite number"),
+            ("subtasks", 0, "", "0 is not a list"),
+            ("subtasks", [-1], "[0]", "-1", "at least 0"),
+            ("subtask", [0], "", "unknown key 'subtask'", "did you mean 'subtasks'"),
+        ]
+    ),
     row(
         ("stages/1/stalls", [{"at_s": 1, "for_s": 1, "subtasks": [3]}]),
         "stages[1].stalls[0].subtasks",
@@ -199,6 +217,32 @@ EDGES = [
     row(("edges/0/partitioner", "hsh"), "edges[0].partitioner", "'hsh'", "did you mean 'hash'"),
     row(("edges/0/partitioner", "forward"), "edges[0].partitioner", "from 2 subtasks to 3"),
     row(("edges/0/chain", 1), "edges[0].chain", "1 is not true or false"),
+    row(("edges/0/chain", True), "edges[0].partitioner", "'rebalance'", "use forward", "chain out"),
+    row(
+        [("edges/0/chain", True), ("edges/0/partitioner", None)],
+        "edges[0].chain",
+        "from 2 subtasks to 3",
+        "equal parallelism",
+        "chain out",
+    ),
+    row(
+        [("edges/0/chain", True), ("edges/0/partitioner", "forward")],
+        "edges[0].partitioner",
+        "from 2 subtasks to 3",
+        "equal parallelism",
+    ),
+    row(
+        [
+            ("edges/0/chain", True),
+            ("edges/0/partitioner", "forward"),
+            ("stages/1/parallelism", 2),
+            ("stages/1/placement", [1, 0]),
+        ],
+        "stages[1].placement",
+        "[1, 0] is not [0, 1]",
+        "'source'",
+        "leave it out",
+    ),
     row(("edges/0/partition_type", "hybrid"), "edges[0].partition_type", "'hybrid'", "hybrid_full"),
     row(("edges/0/key", "origin"), "edges[0].key", "rebalance takes no key", "hash"),
     row(("edges/0/channel_weights", [1, 1, 1]), "edges[0].channel_weights", "takes no", "custom"),
