@@ -19,6 +19,7 @@ from flowcontrol.emulation.work import WorkClock, flush_phase_us
 from flowcontrol.errors import ProtocolError
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.rules import FIFO_COUNT, FIFO_SLOTS
+from flowcontrol.protocol.service import NEVER, stands_still
 from flowcontrol.protocol.times import (
     blocked_relay_us,
     blocked_source_us,
@@ -138,6 +139,8 @@ class Subtask:
         self._flush_us = options.flush_interval_us
         self._out_of, self._in_of = selectivity.numerator, selectivity.denominator
         self._clock = WorkClock.of(job, plan.stage, index)
+        rated = plan.is_source or self._clock is not None
+        self._stalls = [] if rated else [list(span) for span in plan.stage.stalled(index)]
         self._flush_phases = [flush_phase_us(job, link, index) for link in plan.outputs]
 
     def step(
@@ -174,7 +177,12 @@ class Subtask:
         counts = [list(router.counts) for router in self.routers]
         routes: list[list[int]] = [[] for _ in self.routers]
         start, end = self._works(number)
-        reason = self._emit(end, routes) if self._is_source else self._serve(end, work, routes)
+        if self._is_source:
+            reason = self._emit(end, routes)
+        elif stands_still(self._stalls, number * self.job.round_us) != NEVER:
+            reason = CAPACITY
+        else:
+            reason = self._serve(end, work, routes)
         work.records = self.task[r.TASK_IN] - work.first
         self._account(start, end, work.records, reason)
         self.taken = [
@@ -200,7 +208,8 @@ class Subtask:
                 if arrived + len(state.messages) != state.sent:
                     raise ProtocolError(self._broken(number, channel, state))
                 for records, backlog in state.messages:
-                    if r.receive(self.task, gate, self.union, number, channel, records, backlog) == 0:
+                    message = (records, backlog)
+                    if r.receive(self.task, gate, self.union, number, channel, *message) == 0:
                         raise ProtocolError(self._broken(number, channel, state))
 
     def _broken(self, gate: int, channel: int, state: Incoming) -> str:
@@ -331,7 +340,8 @@ class Subtask:
             self.times_us = [0, whole - lost, lost]
         elif self._clock is None:
             lost = blocked_relay_us(whole, waiting, done, blocked)
-            self.times_us = [0, whole - lost, lost]
+            busy = whole if reason == CAPACITY and waiting > 0 else 0
+            self.times_us = [busy, whole - busy - lost, lost]
         else:
             ready, pending = self.task[r.TASK_READY], int(any(self.pending))
             busy = busy_us(whole, start, end, ready, waiting + pending, blocked, available)

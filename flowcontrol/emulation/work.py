@@ -74,22 +74,23 @@ class WorkClock:
         ScenarioError
             If the rates are too fine and the run too long to be counted in 64 bits.
         """
-        schedules = stage.emit_rate if stage.emit_rate is not None else stage.service_rate
-        if schedules is None:
+        schedule = stage.rates(index)
+        if schedule is None:
             return None
-        phases, unit = _phases(schedules[index])
+        phases, unit = _phases(schedule)
         most = s.work_by(phases, job.rounds * job.round_us)
         if most + 64 * unit > MOST_WORK:
             text = (
-                f"its rates in whole parts of 1/{unit // MICROSECONDS} records/s make {most:.3g} "
-                f"units by the end, the limit is {MOST_WORK:.3g}: round the rates or shorten the run"
+                f"its rates in whole parts of 1/{unit // MICROSECONDS} records/s make "
+                f"{most:.3g} units by the end, the limit is {MOST_WORK:.3g}: round the rates or "
+                "shorten the run"
             )
             raise ScenarioError([Problem(f"stages.{stage.name}", text)])
         return cls(
             phases,
             unit,
             KINDS[stage.service_time],
-            float(getattr(stage, "service_time_cv", 1.0)),
+            stage.service_time_cv,
             job.scenario.seed,
             stream_of(f"service {stage.name}/{index}"),
         )

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
+    from flowcontrol.streaming.folder import RunFolder
+
 __all__ = ["RunResult", "emulate"]
 
 Clock = Literal["live", "virtual"]
@@ -52,6 +54,15 @@ class RunResult:
     path: Path
     summary: dict[str, Any]
     tables: dict[str, pa.Table]
+    is_finished: bool
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What a clock hands back."""
+
+    tables: dict[str, pa.Table]
+    rounds: int
     is_finished: bool
 
 
@@ -110,7 +121,7 @@ def emulate(
     problems = check_clock(scenario, clock)
     if problems:
         raise ScenarioError(problems, scenario.name)
-    job = lay_out(scenario)
+    job = lay_out(scenario, round_us=_round_us(scenario, clock))
     for remark in window_warnings(job):
         (warn or _ignore)(remark)
     root = Path("out") / f"{scenario.name}-{clock}" if out is None else Path(out)
@@ -127,15 +138,12 @@ def _run(
     progress: Callable[[Job], AbstractContextManager[Progress]] | None,
 ) -> RunResult:
     from flowcontrol.streaming.folder import open_folder
-    from flowcontrol.streaming.live import run_live
-    from flowcontrol.streaming.session import get_session
 
     folder = open_folder(root, job.scenario, named=named, overwrite=overwrite)
     try:
         began = time.monotonic()
-        session = spark or get_session(f"flowcontrol {job.scenario.name}")
         with progress(job) if progress is not None else nullcontext(_Silent()) as shown:
-            run = run_live(session, job, folder, shown.update)
+            run = _CLOCKS[clock](job, folder, spark, shown.update)
         wall_s = time.monotonic() - began
         summary = summarise(
             run.tables,
@@ -151,6 +159,38 @@ def _run(
         return RunResult(folder.paths.root, summary, run.tables, run.is_finished)
     finally:
         folder.close()
+
+
+def _live(
+    job: Job, folder: RunFolder, spark: SparkSession | None, watch: Callable[[int, int], None]
+) -> _Outcome:
+    from flowcontrol.streaming.live import run_live
+    from flowcontrol.streaming.session import get_session
+
+    session = spark or get_session(f"flowcontrol {job.scenario.name}")
+    run = run_live(session, job, folder, watch)
+    return _Outcome(run.tables, run.rounds, run.is_finished)
+
+
+def _virtual(
+    job: Job, folder: RunFolder, spark: SparkSession | None, watch: Callable[[int, int], None]
+) -> _Outcome:
+    from flowcontrol.virtual import run_job
+
+    run = run_job(job, progress=watch)
+    return _Outcome(run.tables, run.rounds, True)
+
+
+_CLOCKS = {"live": _live, "virtual": _virtual}
+
+
+def _round_us(scenario: Scenario, clock: Clock) -> int | None:
+    """Length of a round on a clock; None: the live clock's own."""
+    if clock == "live":
+        return None
+    from flowcontrol.virtual import choose_round_us
+
+    return choose_round_us(scenario)
 
 
 def _write_results(

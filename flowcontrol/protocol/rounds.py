@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from flowcontrol.protocol.debloating import usable_bytes
 from flowcontrol.protocol.rules import (
     CH_INITIAL,
     FIFO_COUNT,
@@ -310,7 +311,7 @@ def write_bytes(
             if request_segment(partition.pool, partition.segments) == 0:
                 return nbytes
             note_quota(partition.pool, partition.counts, channel, 1, quota)
-            _open_buffer(row, _usable_bytes(row[OUT_WISH], nbytes, buffer_bytes))
+            _open_buffer(row, usable_bytes(row[OUT_WISH], nbytes, buffer_bytes))
         part = _room(partition.pool, row, nbytes, buffer_bytes)
         nbytes -= part
         _append(row, part, nbytes)
@@ -338,7 +339,7 @@ def write_broadcast(partition: Partition, nbytes: int, quota: int, buffer_bytes:
             if request_segment(partition.pool, partition.segments) == 0:
                 return nbytes
             note_quota(partition.pool, partition.counts, 0, 1, quota)
-            limit = _usable_bytes(first[OUT_WISH], nbytes, buffer_bytes)
+            limit = usable_bytes(first[OUT_WISH], nbytes, buffer_bytes)
             for channel in range(len(partition.channels)):
                 _open_buffer(partition.channels[channel], limit)
         part = _room(partition.pool, first, nbytes, buffer_bytes)
@@ -350,13 +351,6 @@ def write_broadcast(partition: Partition, nbytes: int, quota: int, buffer_bytes:
             if row[OUT_FILL] == row[OUT_LIMIT]:
                 _finish(partition, channel)
     return 0
-
-
-def _usable_bytes(wish: int, nbytes: int, segment_bytes: int) -> int:
-    """Usable size of a new buffer: what the consumer wishes, but the record's first bytes fit."""
-    if wish == 0:
-        return segment_bytes
-    return min(segment_bytes, max(nbytes, wish))
 
 
 def _open_buffer(row: Row, limit: int) -> None:
@@ -394,9 +388,7 @@ def _finish(partition: Partition, channel: int) -> None:
     row[OUT_TAIL] = 0
 
 
-def write_whole_records(
-    partition: Partition, channel: int, record_bytes: int, most: int
-) -> int:
+def write_whole_records(partition: Partition, channel: int, record_bytes: int, most: int) -> int:
     """Append the records that fit into the open buffer without filling it; return how many.
 
     The same as :func:`write_bytes` once for each: no buffer is requested or finished, so

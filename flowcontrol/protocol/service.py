@@ -24,6 +24,7 @@ __all__ = [
     "first_us_at",
     "first_us_beyond",
     "relative_time",
+    "stands_still",
     "work_by",
 ]
 
@@ -77,6 +78,22 @@ def first_us_at(phases: Rows, work: int, since_us: int) -> int:
 def first_us_beyond(phases: Rows, work: int, since_us: int) -> int:
     """First microsecond from ``since_us`` on by which more than so much work is done, or NEVER."""
     return first_us_at(phases, work + 1, since_us)
+
+
+def stands_still(spans: Rows, us: int) -> int:
+    """End of the standstill in which a moment lies, or NEVER.
+
+    Parameters
+    ----------
+    spans : rows of int, shape (standstills, 2)
+        First microsecond of each, and the first after it, in the order of time.
+    us : int
+        Microseconds since the start.
+    """
+    for i in range(len(spans)):
+        if spans[i][0] <= us and us < spans[i][1]:
+            return spans[i][1]
+    return NEVER
 
 
 def _phase_at(phases: Rows, us: int) -> int:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flowcontrol.emulation import Job, Link, StagePlan
+from flowcontrol.emulation.samples import samples
 from flowcontrol.ledger.ledger import read_history
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.rules import CH_EXCLUSIVE
@@ -85,13 +86,13 @@ def result_tables(job: Job, history: History) -> dict[str, pa.Table]:
     import pyarrow as pa
 
     rows: dict[str, list[Row]] = {"stages": [], "channels": [], "latency": []}
-    samples = list(_samples(job, history.rounds))
+    sampled = list(samples(job, history.rounds))
     for plan in job.stages:
         for subtask in range(plan.stage.parallelism):
-            rows["stages"] += _stage_rows(job, history, plan, subtask, samples)
+            rows["stages"] += _stage_rows(job, history, plan, subtask, sampled)
             if plan.is_sink:
-                rows["latency"] += _latency_rows(job, history, plan, subtask, samples)
-    for t_s, _, last in samples:
+                rows["latency"] += _latency_rows(job, history, plan, subtask, sampled)
+    for t_s, _, last in sampled:
         for link in job.links:
             rows["channels"] += _channel_rows(history, link, t_s, last)
     rows["stages"].sort(key=lambda row: row["t_s"])
@@ -100,23 +101,6 @@ def result_tables(job: Job, history: History) -> dict[str, pa.Table]:
         name: pa.Table.from_pylist(found, schema=RESULTS[name].arrow_schema())
         for name, found in rows.items()
     }
-
-
-def _samples(job: Job, rounds: int) -> Iterator[tuple[float, int, int]]:
-    """Yield time of a sample, first round it covers, last round (inclusive)."""
-    interval, done, number = job.scenario.sample_interval_us, 0, 1
-    end_us = min(rounds * job.round_us, job.scenario.duration_us)
-    while rounds:
-        time_us = min(number * interval, end_us)
-        upto = rounds if time_us == end_us else time_us // job.round_us
-        if upto > done:
-            yield time_us / 1e6, done, upto - 1
-            done = upto
-        elif upto > 0:
-            yield time_us / 1e6, upto - 1, upto - 1
-        if time_us == end_us:
-            return
-        number += 1
 
 
 def _of(rows: Mapping[Channel, Row], *, sender: int = -1, receiver: int = -1) -> list[Row]:
@@ -146,10 +130,10 @@ def _task(history: History, plan: StagePlan, subtask: int, number: int) -> dict[
 
 
 def _stage_rows(
-    job: Job, history: History, plan: StagePlan, subtask: int, samples: list[tuple[float, int, int]]
+    job: Job, history: History, plan: StagePlan, subtask: int, sampled: list[tuple[float, int, int]]
 ) -> list[Row]:
     found: list[Row] = []
-    for t_s, first, last in samples:
+    for t_s, first, last in sampled:
         seconds = (last - first + 1) * job.round_us / 1e6
         counts = _counts(history, plan, subtask, last)
         before = _counts(history, plan, subtask, first - 1) if first else (0, 0)
@@ -255,10 +239,10 @@ def _channel_rows(history: History, link: Link, t_s: float, number: int) -> list
 
 
 def _latency_rows(
-    job: Job, history: History, plan: StagePlan, subtask: int, samples: list[tuple[float, int, int]]
+    job: Job, history: History, plan: StagePlan, subtask: int, sampled: list[tuple[float, int, int]]
 ) -> list[Row]:
     found = []
-    for t_s, first, last in samples:
+    for t_s, first, last in sampled:
         counts: dict[int, int] = defaultdict(int)
         for number in range(first, last + 1):
             for age, count in _task(history, plan, subtask, number).get("latency", []):

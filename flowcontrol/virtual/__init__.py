@@ -1,1 +1,24 @@
-"""The virtual clock: the same rounds in a compiled loop over arrays, no Spark."""
+"""The virtual clock: the same rounds in a compiled loop over arrays, no Spark.
+
+:func:`simulate` runs a scenario. Importing the package loads no compiler; the first run does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from flowcontrol.virtual.choose import choose_round_us
+    from flowcontrol.virtual.clock import VirtualRun, run_job, simulate
+
+__all__ = ["VirtualRun", "choose_round_us", "run_job", "simulate"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first asked for."""
+    if name in __all__:
+        from importlib import import_module
+
+        module = "choose" if name == "choose_round_us" else "clock"
+        return getattr(import_module(f"flowcontrol.virtual.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,7 +7,7 @@ from typing import Any
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.rounds import flush
 from flowcontrol.protocol.rows import POOL_IN_USE
-from flowcontrol.protocol.service import NEVER, first_us_at, first_us_beyond, work_by
+from flowcontrol.protocol.service import NEVER, first_us_at, first_us_beyond, stands_still, work_by
 from flowcontrol.protocol.times import (
     blocked_relay_us,
     blocked_source_us,
@@ -98,9 +98,17 @@ def step(m: Any, number: int, now: int) -> None:
         start = work_by(phases, start_us)
         end = work_by(phases, end_us)
     before = task[r.TASK_IN]
+    still = NEVER
     if task[f.T_KIND] == f.SOURCE:
         skip_due(m, task, start)
         reason = emit(m, task, end)
+    elif task[f.T_STALL_COUNT] > 0:
+        reason = CAPACITY
+        still = stands_still(rows(m, task[f.T_STALLS], task[f.T_STALL_COUNT], 2), start_us)
+        if still == NEVER:
+            reason = serve(m, number, task, end)
+        else:
+            wake_at(m, number, still + m[f.H_ROUND_US])
     else:
         task[r.TASK_READY] = max(task[r.TASK_READY], start)
         reason = serve(m, number, task, end)
@@ -121,6 +129,7 @@ def account(m: Any, task: Any, start: int, end: int, done: int, reason: int) -> 
         lost = blocked_source_us(whole, task[f.T_DUE], done, blocked, available)
     elif task[f.T_KIND] == f.RELAY:
         lost = blocked_relay_us(whole, waiting, done, blocked)
+        busy = whole if reason == CAPACITY and waiting > 0 else 0
     else:
         waiting += task[f.T_PENDING]
         busy = busy_us(whole, start, end, task[r.TASK_READY], waiting, blocked, available)
@@ -165,8 +174,14 @@ def plan(
                 wake(m, number, now + 1)
             wake_at(m, number, first_us_at(phases, task[r.TASK_READY], end_us))
     elif task[f.T_KIND] == f.RELAY:
-        blocked = reason == BLOCKED and task[r.TASK_QUEUED] > 0
-        task[f.T_STATUS] = f.T_BLOCKED if blocked else f.T_IDLE
+        task[f.T_STATUS] = f.T_IDLE
+        if task[r.TASK_QUEUED] > 0:
+            task[f.T_STATUS] = f.T_BLOCKED if reason == BLOCKED else f.T_BUSY
+        for i in range(task[f.T_STALL_COUNT]):
+            begin = m[task[f.T_STALLS] + 2 * i]
+            if begin >= end_us:
+                wake_at(m, number, begin + m[f.H_ROUND_US])
+                break
     else:
         plan_server(m, number, task, phases, reason, available, end, end_us)
 

@@ -260,6 +260,10 @@ def _fill_task(
     task[f.T_UNION] = build.take(w.FIFO_SLOTS + max(1, len(plan.inputs)))
     task[f.T_LIMIT], task[f.T_LAST] = limit, -1
     task[f.T_STATUS] = f.T_IDLE
+    stalls = plan.stage.stalled(index)
+    if clock is None and stalls:
+        task[f.T_STALLS] = build.put(np.array(stalls, np.int64).ravel())
+        task[f.T_STALL_COUNT] = len(stalls)
     if clock is not None:
         task[f.T_PHASES] = build.put(np.array(clock.phases, np.int64).ravel())
         task[f.T_PHASE_COUNT] = len(clock.phases)
@@ -333,7 +337,9 @@ def _fill_partition(
     if selectivity != 1:
         pair = np.array([selectivity.numerator, selectivity.denominator], np.int64)
         p[f.P_PATH], p[f.P_PATH_LENGTH] = build.put(pair), 1
-    p[f.P_PENDING_WIDTH] = w.FIFO_SLOTS + max(1, -(-selectivity.numerator // selectivity.denominator))
+    p[f.P_PENDING_WIDTH] = w.FIFO_SLOTS + max(
+        1, -(-selectivity.numerator // selectivity.denominator)
+    )
     p[f.P_PENDING] = build.take(p[f.P_PENDING_WIDTH])
     _fill_route(link, sender, count, p, build, table, cycle)
 
@@ -422,4 +428,3 @@ def _fill_pool(row: Ints, at: int, segments: int, size: int, overdraft: int) -> 
     pool[w.POOL_OVERDRAFT] = overdraft
     part[w.GLOBAL_TOTAL] = part[w.GLOBAL_FREE] = size + overdraft
     fetch_segment(pool, part)
-

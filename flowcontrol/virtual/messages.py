@@ -210,5 +210,3 @@ def tell_late(m: Any, out: Any, into: Any, value: int, now: int) -> None:
     credits[place + f.C_ROUND] = now + m[f.H_LATENCY]
     credits[1] += 1
     _tell(m, out, now + m[f.H_LATENCY])
-
-

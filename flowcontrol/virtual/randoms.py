@@ -49,4 +49,6 @@ def _register() -> None:
 
     @overload(uniform, strict=False)  # type: ignore[misc]
     def _uniform(seed: Any, stream: Any, number: Any) -> Any:
-        return lambda seed, stream, number: np.float64(mixed(seed, stream, number) >> s11) * 2.0**-53
+        return lambda seed, stream, number: (
+            np.float64(mixed(seed, stream, number) >> s11) * 2.0**-53
+        )

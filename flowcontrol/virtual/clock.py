@@ -1,0 +1,143 @@
+"""Run a scenario on the virtual clock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flowcontrol.emulation import Job, lay_out
+from flowcontrol.emulation.samples import samples
+from flowcontrol.errors import RunError, ScenarioError
+from flowcontrol.scenario import Scenario, check_clock
+from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.loop import advance
+from flowcontrol.virtual.memory import Memory, fill
+from flowcontrol.virtual.tables import Tables
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["VirtualRun", "run_job", "simulate"]
+
+FIRST_RUNS = 1 << 13
+FIRST_AGES = 1 << 15
+GROWTH = 8
+"""By how much a log is larger after it was full; the run begins again, which is exact."""
+
+
+@dataclass(frozen=True)
+class VirtualRun:
+    """What a run on the virtual clock yields.
+
+    Attributes
+    ----------
+    job : Job
+        What was run.
+    rounds : int
+        Its rounds.
+    wall_s : float
+        Real time it took, s.
+    tables : dict of str to pyarrow.Table
+        ``stages``, ``channels`` and ``latency``.
+    transfers : int
+        Messages sent over all channels.
+    """
+
+    job: Job
+    rounds: int
+    wall_s: float
+    tables: dict[str, pa.Table]
+    transfers: int
+
+    @property
+    def round_us(self) -> int:
+        """Emulated time of a round, microseconds."""
+        return self.job.round_us
+
+
+def simulate(
+    scenario: Scenario,
+    *,
+    round_us: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    track: bool = True,
+) -> VirtualRun:
+    """Run a scenario on the virtual clock.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        Read and checked.
+    round_us : int, optional
+        Emulated time of a round, microseconds; by default the scenario's ``round_ms``, else
+        chosen by :func:`flowcontrol.virtual.choose.choose_round_us`.
+    progress : callable, optional
+        Called at each sample with the rounds done and the records that reached the sinks.
+    track : bool, default True
+        Follow the age of every record; without it the table ``latency`` is empty.
+
+    Returns
+    -------
+    VirtualRun
+        Its tables and figures. The same scenario gives the same tables on every machine.
+
+    Raises
+    ------
+    ScenarioError
+        If the virtual clock does not emulate something that the scenario asks for, or a task
+        manager has too few network buffers.
+
+    Examples
+    --------
+    >>> run = simulate(load_scenario("conf/experiment.yaml"))  # doctest: +SKIP
+    >>> run.tables["stages"].num_rows  # doctest: +SKIP
+    200
+    """
+    problems = check_clock(scenario, "virtual")
+    if problems:
+        raise ScenarioError(problems, scenario.name)
+    if round_us is None:
+        from flowcontrol.virtual.choose import choose_round_us
+
+        round_us = choose_round_us(scenario)
+    return run_job(lay_out(scenario, round_us=round_us), progress=progress, track=track)
+
+
+def run_job(
+    job: Job, *, progress: Callable[[int, int], None] | None = None, track: bool = True
+) -> VirtualRun:
+    """Run a job that is laid out; as :func:`simulate`."""
+    began = time.perf_counter()
+    runs, ages = FIRST_RUNS, FIRST_AGES
+    while True:
+        memory = fill(job, runs=runs, ages=ages, track=track)
+        tables = Tables(job, memory)
+        flags = _run(job, memory, tables, progress or _ignore)
+        if flags == 0:
+            break
+        runs *= GROWTH if flags & f.FLAG_RUNS else 1
+        ages *= GROWTH if flags & f.FLAG_AGES else 1
+    wall_s = time.perf_counter() - began
+    transfers = int(memory.cells[f.H_TRANSFERS])
+    return VirtualRun(job, job.rounds, wall_s, tables.finish(), transfers)
+
+
+def _run(job: Job, memory: Memory, tables: Tables, progress: Callable[[int, int], None]) -> int:
+    """Run all rounds, sample by sample; return the flags of a log that was full, or 0."""
+    done = 0
+    for t_s, _, last in samples(job, job.rounds):
+        flags = int(advance(memory.cells, last + 1))
+        if flags & f.FLAG_PROTOCOL:
+            raise RunError("a message came without a buffer to put it in: the rules were broken")
+        if flags:
+            return flags
+        tables.add(t_s, last + 1 - done)
+        done = last + 1
+        progress(done, int(memory.cells[f.H_ARRIVED]))
+    return 0
+
+
+def _ignore(rounds: int, records: int) -> None:
+    """Take notice of nothing."""
