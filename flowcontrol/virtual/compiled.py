@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, TypeVar
 
 __all__ = ["cache_folder", "compile_entry", "has_numba", "is_compiled", "kernel"]
@@ -92,17 +92,15 @@ def _register() -> None:
     """Register the rows, the protocol's functions and the kernel's own with numba."""
     from numba.extending import register_jitable
 
-    from flowcontrol.virtual import pointers, randoms, views
+    import flowcontrol.virtual.lowering  # noqa: F401
 
-    pointers._register()
-    randoms._register()
-    views._register()
-    for module in _rule_modules():
-        for value in list(vars(module).values()):
-            if callable(value) and getattr(value, "__module__", "") == module.__name__:
-                if not isinstance(value, type):
-                    register_jitable(_nrt=False, error_model="numpy")(value)
-    for function in _KERNEL:
+    own = [
+        value
+        for module in _rule_modules()
+        for value in vars(module).values()
+        if isinstance(value, FunctionType) and value.__module__ == module.__name__
+    ]
+    for function in [*own, *_KERNEL]:
         register_jitable(_nrt=False, error_model="numpy")(function)
 
 

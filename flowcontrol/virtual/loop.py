@@ -17,7 +17,7 @@ from flowcontrol.protocol.times import (
 )
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import compile_entry, kernel
-from flowcontrol.virtual.messages import announce, hear, receive_all, send
+from flowcontrol.virtual.messages import announce_all, hear, receive_all, send
 from flowcontrol.virtual.pointers import row, rows
 from flowcontrol.virtual.task import (
     BLOCKED,
@@ -115,7 +115,7 @@ def step(m: Any, number: int, now: int) -> None:
     account(m, task, start, end, task[r.TASK_IN] - before, reason)
     flush_all(m, task, start_us, end_us)
     send(m, task, now)
-    announce(m, task, now)
+    announce_all(m, task, now)
     plan(m, number, task, phases, reason, end, end_us, now)
 
 

@@ -29,7 +29,7 @@ from flowcontrol.virtual.views import (
 )
 from flowcontrol.virtual.wheel import wake
 
-__all__ = ["announce", "hear", "receive_all", "send"]
+__all__ = ["announce_all", "hear", "receive_all", "send"]
 
 
 @kernel
@@ -164,7 +164,7 @@ def _put(m: Any, out: Any, records: int, backlog: int, at: int) -> None:
 
 
 @kernel
-def announce(m: Any, task: Any, now: int) -> None:
+def announce_all(m: Any, task: Any, now: int) -> None:
     """Announce the credit that channels gained, and what local ones have consumed."""
     for i in range(task[f.T_GATES]):
         number = task[f.T_GATE0] + i

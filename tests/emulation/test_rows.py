@@ -51,8 +51,8 @@ def test_a_fresh_gate(jobs: ModuleType) -> None:
     assert [row[r.IN_ANNOUNCED] for row in gate.cursors] == [2, 0]
     assert (gate.pool[rules.POOL_SIZE], gate.pool[rules.POOL_FREE]) == (8, 1)
     assert gate.pool[rules.POOL_IN_USE] == 0
-    # As many messages as it may ever hold: exclusive and floating, or the producer's pool.
-    assert [len(row) - rules.FIFO_SLOTS for row in gate.records] == [10, 15]
+    # As many as it may ever hold: exclusive and floating; the quota, and what a record adds.
+    assert [len(row) - rules.FIFO_SLOTS for row in gate.records] == [10, 13]
 
 
 def test_a_fresh_partition(jobs: ModuleType) -> None:

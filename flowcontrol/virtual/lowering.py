@@ -1,0 +1,272 @@
+"""The compiled forms of rows, of lists of gates and of random numbers; imports numba.
+
+Imported only by :mod:`flowcontrol.virtual.compiled`, once, before the entry is compiled.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic, models, overload, register_jitable, register_model
+
+from flowcontrol.virtual.pointers import lowest_bit, row, rows
+from flowcontrol.virtual.randoms import mix_modulo, uniform
+from flowcontrol.virtual.views import gate_of, gates_of
+
+# ---- rows
+
+pointer = types.CPointer(types.int64)
+
+
+class _RowType(types.Type):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__(name="flowcontrol.Row")
+
+
+class _RowsType(types.Type):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__(name="flowcontrol.Rows")
+
+
+row_type, rows_type = _RowType(), _RowsType()
+
+
+@register_model(_RowType)
+class _RowModel(models.StructModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, [("data", pointer), ("length", types.int64)])
+
+
+@register_model(_RowsType)
+class _RowsModel(models.StructModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: Any) -> None:
+        members = [("data", pointer), ("count", types.int64), ("width", types.int64)]
+        super().__init__(manager, kind, members)
+
+
+def _data_of(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    if isinstance(kind, types.Array):
+        return context.make_array(kind)(context, builder, value).data
+    return cgutils.create_struct_proxy(kind)(context, builder, value).data
+
+
+def _as_int(context: Any, builder: Any, value: Any, kind: Any) -> Any:
+    return context.cast(builder, value, kind, types.int64)
+
+
+@intrinsic  # type: ignore[misc]
+def _make_row(typing: Any, memory: Any, offset: Any, length: Any) -> Any:
+    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        kinds = signature.args
+        base = _data_of(context, builder, kinds[0], values[0])
+        made = cgutils.create_struct_proxy(row_type)(context, builder)
+        made.data = builder.gep(base, [_as_int(context, builder, values[1], kinds[1])])
+        made.length = _as_int(context, builder, values[2], kinds[2])
+        return made._getvalue()
+
+    return row_type(memory, offset, length), code
+
+
+@intrinsic  # type: ignore[misc]
+def _make_rows(typing: Any, memory: Any, offset: Any, count: Any, width: Any) -> Any:
+    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        kinds = signature.args
+        base = _data_of(context, builder, kinds[0], values[0])
+        made = cgutils.create_struct_proxy(rows_type)(context, builder)
+        made.data = builder.gep(base, [_as_int(context, builder, values[1], kinds[1])])
+        made.count = _as_int(context, builder, values[2], kinds[2])
+        made.width = _as_int(context, builder, values[3], kinds[3])
+        return made._getvalue()
+
+    return rows_type(memory, offset, count, width), code
+
+
+@intrinsic  # type: ignore[misc]
+def _load(typing: Any, memory: Any, index: Any) -> Any:
+    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        base = _data_of(context, builder, signature.args[0], values[0])
+        index = _as_int(context, builder, values[1], signature.args[1])
+        return builder.load(builder.gep(base, [index]))
+
+    return types.int64(memory, index), code
+
+
+@intrinsic  # type: ignore[misc]
+def _store(typing: Any, memory: Any, index: Any, value: Any) -> Any:
+    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        kinds = signature.args
+        base = _data_of(context, builder, kinds[0], values[0])
+        place = builder.gep(base, [_as_int(context, builder, values[1], kinds[1])])
+        builder.store(_as_int(context, builder, values[2], kinds[2]), place)
+        return context.get_dummy_value()
+
+    return types.void(memory, index, value), code
+
+
+@intrinsic  # type: ignore[misc]
+def _row_in(typing: Any, memory: Any, index: Any) -> Any:
+    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        given = cgutils.create_struct_proxy(rows_type)(context, builder, values[0])
+        index = _as_int(context, builder, values[1], signature.args[1])
+        made = cgutils.create_struct_proxy(row_type)(context, builder)
+        made.data = builder.gep(given.data, [builder.mul(index, given.width)])
+        made.length = given.width
+        return made._getvalue()
+
+    return row_type(memory, index), code
+
+
+@intrinsic  # type: ignore[misc]
+def _length_of(typing: Any, memory: Any) -> Any:
+    name = "length" if isinstance(memory, _RowType) else "count"
+
+    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        made = cgutils.create_struct_proxy(signature.args[0])(context, builder, values[0])
+        return getattr(made, name)
+
+    return types.int64(memory), code
+
+
+@intrinsic  # type: ignore[misc]
+def _trailing(typing: Any, word: Any) -> Any:
+    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return builder.cttz(values[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.int64(types.int64), code
+
+
+@overload(row, strict=False)  # type: ignore[misc]
+def _row(memory: Any, offset: Any, length: Any) -> Any:
+    return lambda memory, offset, length: _make_row(memory, offset, length)
+
+
+@overload(rows, strict=False)  # type: ignore[misc]
+def _rows(memory: Any, offset: Any, count: Any, width: Any) -> Any:
+    return lambda memory, offset, count, width: _make_rows(memory, offset, count, width)
+
+
+@overload(operator.getitem, strict=False)  # type: ignore[misc]
+def _get(memory: Any, index: Any) -> Any:
+    if isinstance(memory, _RowType):
+        return lambda memory, index: _load(memory, index)
+    if isinstance(memory, _RowsType):
+        return lambda memory, index: _row_in(memory, index)
+    return None
+
+
+@overload(operator.setitem, strict=False)  # type: ignore[misc]
+def _set(memory: Any, index: Any, value: Any) -> Any:
+    if isinstance(memory, _RowType):
+        return lambda memory, index, value: _store(memory, index, value)
+    return None
+
+
+@overload(len, strict=False)  # type: ignore[misc]
+def _len(memory: Any) -> Any:
+    if isinstance(memory, _RowType | _RowsType):
+        return lambda memory: _length_of(memory)
+    return None
+
+
+@overload(lowest_bit, strict=False)  # type: ignore[misc]
+def _lowest(word: Any) -> Any:
+    return lambda word: _trailing(word)
+
+
+# ---- lists of gates
+
+
+class _GateListType(types.Type):  # type: ignore[misc]
+    def __init__(self, memory: Any) -> None:
+        self.memory = memory
+        super().__init__(name=f"flowcontrol.GateList({memory})")
+
+
+@register_model(_GateListType)
+class _GateListModel(models.StructModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, [("m", kind.memory), ("first", types.int64)])
+
+
+@intrinsic  # type: ignore[misc]
+def _make(typing: Any, m: Any, first: Any) -> Any:
+    kind = _GateListType(m)
+
+    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        made = cgutils.create_struct_proxy(kind)(context, builder)
+        made.m = values[0]
+        made.first = context.cast(builder, values[1], signature.args[1], types.int64)
+        return made._getvalue()
+
+    return kind(m, first), code
+
+
+@intrinsic  # type: ignore[misc]
+def _memory_of(typing: Any, gates: Any) -> Any:
+    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return cgutils.create_struct_proxy(signature.args[0])(context, builder, values[0]).m
+
+    return gates.memory(gates), code
+
+
+@intrinsic  # type: ignore[misc]
+def _first_of(typing: Any, gates: Any) -> Any:
+    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        kind = signature.args[0]
+        return cgutils.create_struct_proxy(kind)(context, builder, values[0]).first
+
+    return types.int64(gates), code
+
+
+@overload(gates_of, strict=False)  # type: ignore[misc]
+def _gates_of(m: Any, first: Any) -> Any:
+    return lambda m, first: _make(m, first)
+
+
+@overload(operator.getitem, strict=False)  # type: ignore[misc]
+def _get(gates: Any, index: Any) -> Any:
+    if isinstance(gates, _GateListType):
+        return lambda gates, index: gate_of(_memory_of(gates), _first_of(gates) + index)
+    return None
+
+
+# ---- random numbers
+
+ONE, K, S, M1, M2 = (
+    np.uint64(value)
+    for value in (
+        1,
+        0x9E3779B97F4A7C15,
+        0xBF58476D1CE4E5B9,
+        0xBF58476D1CE4E5B9,
+        0x94D049BB133111EB,
+    )
+)
+S30, S27, S31, S11 = (np.uint64(value) for value in (30, 27, 31, 11))
+
+
+@register_jitable(_nrt=False)  # type: ignore[misc]
+def _mixed(seed: Any, stream: Any, number: Any) -> Any:
+    z = np.uint64(seed) * K + np.uint64(stream) * S + np.uint64(number) + ONE
+    z = z * K
+    z = (z ^ (z >> S30)) * M1
+    z = (z ^ (z >> S27)) * M2
+    return z ^ (z >> S31)
+
+
+@overload(mix_modulo, strict=False)  # type: ignore[misc]
+def _mix_modulo(seed: Any, stream: Any, number: Any, width: Any) -> Any:
+    def body(seed: Any, stream: Any, number: Any, width: Any) -> Any:
+        return np.int64(_mixed(seed, stream, number) % np.uint64(width))
+
+    return body
+
+
+@overload(uniform, strict=False)  # type: ignore[misc]
+def _uniform(seed: Any, stream: Any, number: Any) -> Any:
+    return lambda seed, stream, number: np.float64(_mixed(seed, stream, number) >> S11) * 2.0**-53
