@@ -1,0 +1,154 @@
+"""The command line of ``pipelines/sweep.py``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flowcontrol.errors import FlowControlError, Problem, ScenarioError
+from flowcontrol.sweeping import SweepProgress, SweepResult, print_sweep, sweep
+from flowcontrol.sweeping.values import split_assignment
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["main"]
+
+REFUSED = 2
+FAILED = 1
+INTERRUPTED = 130
+"""What a shell reports of a process that Ctrl-C ended (128 + SIGINT)."""
+
+_VALUES = (
+    "Values are a list, 1,2,4, or a range, START:STOP:COUNT: so many evenly spaced points, both "
+    "ends included (1000:10000:50 is 50 points), or both: 0,100:400:4. Keys are those of --set: "
+    "stages.NAME.KEY, and options.KEY with or without quotes around Flink's own key."
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a sweep; return the exit status.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        By default those of the process.
+
+    Returns
+    -------
+    int
+        0; 2 for a refused variant or command; 1 for a failed run; 130 if it was stopped.
+    """
+    options = _parser().parse_args(arguments)
+    try:
+        result = _sweep(options)
+    except ScenarioError as error:
+        _say(str(error))
+        return REFUSED
+    except FlowControlError as error:
+        _say(f"the sweep failed: {error}")
+        return FAILED
+    except KeyboardInterrupt:
+        _say("interrupted; the same command runs what is missing")
+        return INTERRUPTED
+    _report(result)
+    return 0
+
+
+def _sweep(options: argparse.Namespace) -> SweepResult:
+    return sweep(
+        options.scenario,
+        _assignments(options.vary),
+        out=options.out,
+        replications=options.replications,
+        sample=options.sample,
+        seed=options.seed,
+        metrics=options.metric,
+        overrides=options.set,
+        overwrite=options.overwrite,
+        spark=None if options.processes is not None else _session,
+        processes=options.processes,
+        progress=SweepProgress,
+        warn=_say,
+    )
+
+
+def _session() -> SparkSession:
+    from flowcontrol.streaming.session import get_session
+
+    return get_session("flowcontrol sweep")
+
+
+def _assignments(texts: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the keys and values of ``--vary``."""
+    found, problems = [], []
+    for text in texts:
+        try:
+            found.append(split_assignment(text))
+        except ValueError as error:
+            problems.append(Problem("--vary", str(error)))
+    if problems:
+        raise ScenarioError(problems, "command")
+    return found
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="sweep.py",
+        description="Run many variants of a scenario on the virtual clock, spread over Spark.",
+        epilog=_VALUES,
+        allow_abbrev=False,
+    )
+    parser.add_argument("scenario", type=Path, help="scenario file, such as conf/experiment.yaml")
+    parser.add_argument(
+        "--vary",
+        action="append",
+        required=True,
+        metavar="KEY=VALUES",
+        help="values of one key; may be repeated: all combinations are run",
+    )
+    parser.add_argument("--out", type=Path, help="folder; default: out/<scenario name>-sweep")
+    parser.add_argument(
+        "--replications", type=int, default=1, metavar="N", help="runs of each, with N seeds"
+    )
+    parser.add_argument(
+        "--sample", type=int, metavar="N", help="draw N of the combinations, without repetition"
+    )
+    parser.add_argument("--seed", type=int, default=1, metavar="S", help="of that draw; default: 1")
+    parser.add_argument(
+        "--metric",
+        action="append",
+        default=[],
+        metavar="STAGE.COLUMN",
+        help="what the report draws, such as sink.rate_in; may be repeated, the first decides "
+        "what is best",
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change one key of the scenario for all variants; may be repeated",
+    )
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace the sweep that stands in --out"
+    )
+    parser.add_argument(
+        "--processes",
+        type=int,
+        metavar="N",
+        help="without Spark: in N processes of this machine",
+    )
+    return parser
+
+
+def _report(result: SweepResult) -> None:
+    print_sweep(result)
+    sys.stdout.write(f"table:  {result.results}\nreport: {result.path / 'report.html'}\n")
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")

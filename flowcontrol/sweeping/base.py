@@ -1,0 +1,80 @@
+"""The scenario that a sweep varies, from whatever it was given as."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flowcontrol.errors import Problem, ScenarioError
+from flowcontrol.scenario import Scenario, parse_scenario
+from flowcontrol.scenario.overrides import apply_overrides
+from flowcontrol.scenario.yaml_file import read_yaml
+from flowcontrol.sweeping.plan import Base
+
+__all__ = ["as_base"]
+
+
+def as_base(
+    scenario: Scenario | Mapping[str, Any] | str | Path, overrides: Sequence[str] = ()
+) -> Base:
+    """Return what is to be varied.
+
+    Parameters
+    ----------
+    scenario : str or Path, mapping, or Scenario
+        A file, what stands in one, or a scenario that was read.
+    overrides : sequence of str, default ()
+        Changes for all variants, ``KEY=VALUE`` each.
+
+    Returns
+    -------
+    Base
+        Not checked: what is missing may be varied.
+
+    Raises
+    ------
+    ScenarioError
+        If the file cannot be read, or a change not be made.
+    """
+    if isinstance(scenario, Scenario):
+        mapping, source, folder = _shortened(scenario), scenario.name, Path()
+    elif isinstance(scenario, Mapping):
+        mapping, source, folder = dict(scenario), str(scenario.get("name", "scenario")), Path()
+    else:
+        file = Path(scenario)
+        mapping, source, folder = read_yaml(file), str(file), file.resolve().parent
+    problems: list[Problem] = []
+    changed = apply_overrides(mapping, overrides, problems)
+    if problems:
+        raise ScenarioError(problems, source)
+    return Base(changed, source, str(folder.resolve()))
+
+
+def _shortened(scenario: Scenario) -> dict[str, Any]:
+    """Return a scenario as a file that says as little as it can.
+
+    What was filled in for each subtask (its schedule, its place) would not fit any more once the
+    parallelism is varied; where the file means the same without it, it is left out.
+    """
+    mapping = scenario.canonical()
+    for stage in mapping["stages"]:
+        for key in ("emit_rate", "service_rate"):
+            schedules = stage.get(key)
+            if schedules and all(schedule == schedules[0] for schedule in schedules):
+                stage[key] = schedules[0]
+    bare = {
+        **mapping,
+        "stages": [
+            {key: value for key, value in stage.items() if key != "placement"}
+            for stage in mapping["stages"]
+        ],
+    }
+    return bare if _means(bare, scenario) else mapping
+
+
+def _means(mapping: Mapping[str, Any], scenario: Scenario) -> bool:
+    try:
+        return parse_scenario(mapping).canonical() == scenario.canonical()
+    except ScenarioError:
+        return False

@@ -1,0 +1,147 @@
+"""The charts of a sweep: a line for one varied key, a heat map for two, facets or lines for more.
+
+Keys with one value are no dimension of a chart. Figures are plain dicts for plotly, as in
+:mod:`flowcontrol.report.figures`; colours are safe for the colour-blind (Cividis, Okabe and Ito).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+from flowcontrol.report.colours import GREY, line_style
+from flowcontrol.report.figures import Chart, Figure, axis
+from flowcontrol.sweeping.axes import chart_id, chart_layout, key_axis, value_text
+from flowcontrol.sweeping.heat import (
+    bottleneck_chart,
+    facet_chart,
+    facet_key,
+    heat_chart,
+    scatter_chart,
+)
+from flowcontrol.sweeping.metric import NOTHING, Metric, points_frame
+from flowcontrol.sweeping.parallel import effects_figure, parallel_figure
+from flowcontrol.sweeping.plan import Plan
+from flowcontrol.sweeping.varied import Varied
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+__all__ = ["dimensions", "sweep_charts"]
+
+
+_ERRORS: Final = (
+    " Points are means over {count} replications; bars reach over the 95 % confidence interval of "
+    "the mean (Student's t)."
+)
+
+
+def dimensions(plan: Plan) -> list[Varied]:
+    """Return the varied keys with more than one value; the first key if none has."""
+    return [varied for varied in plan.varied if len(varied.values) > 1] or [plan.varied[0]]
+
+
+def sweep_charts(table: pa.Table, plan: Plan, metrics: Sequence[Metric]) -> list[Chart]:
+    """Return the charts of a sweep in their order.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        Of the sweep; at least one row.
+    plan : Plan
+        What was varied.
+    metrics : sequence of Metric
+        What to draw.
+
+    Returns
+    -------
+    list of Chart
+        One or two a metric, and one of the bottlenecks where they are not in those.
+    """
+    dims = dimensions(plan)
+    frames = [points_frame(table, plan, metric) for metric in metrics]
+    is_grid = plan.sample is None
+    charts: list[Chart] = []
+    for metric, frame in zip(metrics, frames, strict=True):
+        if len(dims) == 1:
+            charts.append(_line_chart(frame, dims[0], metric, plan))
+        elif len(dims) == 2:
+            draw = heat_chart if is_grid else scatter_chart
+            charts.append(draw(frame, dims, metric))
+        elif len(dims) == 3 and is_grid and facet_key(dims) is not None:
+            charts.append(facet_chart(frame, dims, metric))
+        else:
+            charts += _many_charts(frame, dims, metric)
+    if len(dims) == 2:
+        charts.append(bottleneck_chart(frames[0], dims))
+    return charts
+
+
+def _line_chart(frame: pd.DataFrame, varied: Varied, metric: Metric, plan: Plan) -> Chart:
+    """Return a metric over one varied key, each point marked by what limits there."""
+    x = [value_text(value) if not varied.is_numeric else value for value in frame[varied.column]]
+    y = [None if value != value else value for value in frame["mean"]]
+    connecting = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": x,
+        "y": y,
+        "line": {"color": GREY, "width": 1.5},
+        "showlegend": False,
+        "hoverinfo": "skip",
+    }
+    limits = [name or NOTHING for name in frame["bottleneck"]]
+    traces = [connecting] if varied.is_numeric else []
+    for index, name in enumerate(dict.fromkeys(limits)):
+        picked = [row for row, limit in enumerate(limits) if limit == name]
+        style = line_style(index)
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": f"{escape(name, quote=False)} limits",
+                "x": [x[row] for row in picked],
+                "y": [y[row] for row in picked],
+                "error_y": {
+                    "type": "data",
+                    "array": [float(frame["error"][row]) for row in picked],
+                    "visible": plan.replications > 1,
+                    "color": style.colour,
+                },
+                "marker": {"color": style.colour, "symbol": style.marker, "size": 9},
+            }
+        )
+    value_axis = axis(escape(metric.title, quote=False))
+    layout = chart_layout(400, xaxis=key_axis(varied), yaxis=value_axis, showlegend=True)
+    figure: Figure = {"data": traces, "layout": layout}
+    explanation = (
+        f"{metric.figure.column.meaning} Colour and shape of a point say what limits the job there."
+        + (_ERRORS.format(count=plan.replications) if plan.replications > 1 else "")
+    )
+    return Chart(chart_id("line", metric.name), metric.name, explanation, figure)
+
+
+def _many_charts(frame: pd.DataFrame, dims: Sequence[Varied], metric: Metric) -> list[Chart]:
+    """Return a metric over any number of varied keys."""
+    figure, left_out = parallel_figure(frame, dims, metric)
+    explanation = (
+        f"{metric.figure.column.meaning} A line is one point of the sweep: it crosses each axis at "
+        f"its value of that key and ends at its {metric.name}; colours are bands of that figure."
+    )
+    if left_out:
+        explanation += f" {left_out:,} lines are left out, evenly."
+    effects = (
+        f"Mean of {metric.name} over all points with one value of a key; bars reach from the "
+        "lowest to the highest of them. A flat line is a key that does not matter here."
+    )
+    return [
+        Chart(chart_id("lines", metric.name), metric.name, explanation, figure),
+        Chart(
+            chart_id("effects", metric.name),
+            f"{metric.name} by key",
+            effects,
+            effects_figure(frame, dims, metric),
+        ),
+    ]

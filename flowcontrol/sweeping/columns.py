@@ -1,0 +1,165 @@
+"""Every column of the table of a sweep, once: name, type, unit, meaning, and what is better.
+
+A row is one stage in one variant. The figures are those of ``summary.json``; each stands twice,
+over the whole run and, with :data:`SECOND_HALF` behind its name, over the second half of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from flowcontrol.records import STAGES, Column, Table
+
+__all__ = ["FIGURES", "FIXED", "SECOND_HALF", "Figure", "figure_named", "results_table"]
+
+SECOND_HALF: Final = "_second_half"
+"""What is added to the name of a figure that covers the second half of the run only."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of a stage.
+
+    Attributes
+    ----------
+    column : Column
+        Over the whole run.
+    better : {"higher", "lower"}
+        Which end of a sweep is the good one.
+    """
+
+    column: Column
+    better: Literal["higher", "lower"]
+
+    @property
+    def second_half(self) -> Column:
+        """The same figure over the second half of the run."""
+        meaning = f"{self.column.meaning} Over the second half of the run."
+        return replace(self.column, name=self.column.name + SECOND_HALF, meaning=meaning)
+
+
+_MEAN: Final = "Mean over the run. {}"
+_SUM: Final = "All subtasks together, over the run. {}"
+
+
+def _of_stages(name: str, better: Literal["higher", "lower"], meaning: str = _MEAN) -> Figure:
+    """Return a figure that is a column of the stages table, taken together."""
+    column = STAGES.column(name)
+    text = meaning.format(column.meaning.removeprefix("Covers the interval: "))
+    return Figure(replace(column, type="float64", meaning=text), better)
+
+
+def _figure(name: str, unit: str, meaning: str) -> Figure:
+    return Figure(Column(name, "float64", unit, meaning), "lower")
+
+
+def _latency(name: str, which: str) -> Figure:
+    """Return a figure of the latencies; null where there are none."""
+    meaning = (
+        f"Of a sink: {which.lower()} of the time from emission at the source to the start of "
+        "processing here. Null where no record was taken up, and for other stages."
+    )
+    return _figure(name, "ms", meaning)
+
+
+FIGURES: Final = (
+    Figure(Column("records_in", "int64", "records", "Records taken up in the run."), "higher"),
+    Figure(Column("records_out", "int64", "records", "Records emitted in the run."), "higher"),
+    Figure(Column("rate_in", "float64", "records/s", "Records taken up, all subtasks."), "higher"),
+    Figure(Column("rate_out", "float64", "records/s", "Records emitted, all subtasks."), "higher"),
+    _of_stages("busy_ms_per_s", "lower"),
+    _of_stages("idle_ms_per_s", "lower"),
+    _of_stages("backpressured_ms_per_s", "lower"),
+    _figure("worst_backpressured_ms_per_s", "ms/s", "The same of the subtask blocked most."),
+    _figure("busiest_busy_ms_per_s", "ms/s", "Busy time of the busiest subtask."),
+    _of_stages("in_pool_usage", "lower"),
+    _of_stages("out_pool_usage", "lower"),
+    _of_stages("floating_buffers_usage", "lower"),
+    _of_stages("exclusive_buffers_usage", "lower"),
+    _of_stages("input_queue_buffers", "lower", _SUM),
+    _of_stages("output_queue_buffers", "lower", _SUM),
+    _of_stages("output_pool_size", "lower", _SUM),
+    _of_stages("output_pool_used", "lower", _SUM),
+    _figure("in_flight_buffers", "buffers", "Mean in flight on all edges into the stage."),
+    _figure("in_flight_records", "records", "Mean in flight on all edges into the stage."),
+    _figure("in_flight_bytes", "bytes", "Mean in flight on all edges into the stage."),
+    _figure("max_in_flight_records", "records", "The most that was in flight, edge by edge."),
+    _latency("latency_mean_ms", "Mean"),
+    _latency("latency_p50_ms", "Median"),
+    _latency("latency_p90_ms", "90th percentile"),
+    _latency("latency_p99_ms", "99th percentile"),
+    _latency("latency_max_ms", "Largest"),
+)
+"""All figures, in the order of the table."""
+
+_BEFORE: Final = (
+    Column(
+        "variant",
+        "string",
+        "",
+        "Hash of everything that decides the run (the canonical scenario, its seed included).",
+    ),
+)
+_MIDDLE: Final = (
+    Column("replication", "int64", "", "Number of the replication, from 0."),
+    Column("seed", "int64", "", "Seed of the run."),
+    Column("stage", "string", "", "Name of the stage."),
+    Column("parallelism", "int64", "subtasks", "Subtasks of the stage."),
+    Column(
+        "pressure", "string", "", "OK, LOW or HIGH, by the worst subtask's blocked time in the run."
+    ),
+)
+_AFTER: Final = (
+    Column(
+        "bottleneck",
+        "string",
+        "",
+        "What limited the variant: a stage, or an edge whose buffers are too few; empty if "
+        "nothing did for long. The same in all rows of a variant.",
+    ),
+    Column("rounds", "int64", "rounds", "Rounds of the virtual clock."),
+    Column("round_ms", "float64", "ms", "Emulated time of a round."),
+    Column("wall_s", "float64", "s", "Time that the simulation took."),
+)
+
+FIXED: Final = tuple(
+    column.name
+    for column in (
+        *_BEFORE,
+        *_MIDDLE,
+        *(figure.column for figure in FIGURES),
+        *(figure.second_half for figure in FIGURES),
+        *_AFTER,
+    )
+)
+"""Names that every sweep's table has, so that a varied key's column must have another."""
+
+
+def results_table(varied: Sequence[Column]) -> Table:
+    """Return the declaration of a sweep's table.
+
+    Parameters
+    ----------
+    varied : sequence of Column
+        The columns of its varied keys.
+
+    Returns
+    -------
+    Table
+        Called ``results``.
+    """
+    figures = [figure.column for figure in FIGURES] + [figure.second_half for figure in FIGURES]
+    columns = (*_BEFORE, *varied, *_MIDDLE, *figures, *_AFTER)
+    return Table("results", "One stage of one variant.", columns)
+
+
+def figure_named(name: str) -> Figure | None:
+    """Return the figure of a column, of the whole run or of its second half; None if it is none."""
+    for figure in FIGURES:
+        if figure.column.name == name:
+            return figure
+        if figure.second_half.name == name:
+            return Figure(figure.second_half, figure.better)
+    return None

@@ -1,0 +1,162 @@
+"""What a sweep is judged by: a figure of a stage, its mean and its spread over replications."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from flowcontrol.errors import Problem, ScenarioError
+from flowcontrol.scenario import Scenario
+from flowcontrol.scenario.problems import known
+from flowcontrol.sweeping.columns import FIGURES, SECOND_HALF, Figure, figure_named
+from flowcontrol.sweeping.plan import Plan
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+__all__ = ["NOTHING", "Metric", "points_frame", "read_metrics"]
+
+NOTHING: Final = "nothing"
+"""How people are told of a bottleneck where there is none."""
+
+_T_975: Final = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+    2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
+    2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+)  # fmt: skip
+"""97.5 % quantiles of Student's t for 1 to 30 degrees of freedom."""
+
+_NORMAL_975: Final = 1.96
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A figure of a stage.
+
+    Attributes
+    ----------
+    stage : str
+        Which.
+    figure : Figure
+        Which column of the table.
+    """
+
+    stage: str
+    figure: Figure
+
+    @property
+    def name(self) -> str:
+        """As the command line has it: ``sink.rate_in``."""
+        return f"{self.stage}.{self.figure.column.name}"
+
+    @property
+    def title(self) -> str:
+        """Name and unit, for an axis."""
+        return f"{self.name} ({self.figure.column.unit})"
+
+    @property
+    def is_higher_better(self) -> bool:
+        """Whether the highest value is the best one."""
+        return self.figure.better == "higher"
+
+
+def read_metrics(texts: Sequence[str], scenario: Scenario) -> tuple[Metric, ...]:
+    """Return the metrics that were asked for.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        ``STAGE.COLUMN`` each; none for throughput and latency of the first sink.
+    scenario : Scenario
+        One of the variants: it names the stages.
+
+    Returns
+    -------
+    tuple of Metric
+        At least one, each once.
+
+    Raises
+    ------
+    ScenarioError
+        If there is no such stage or column, with the nearest one.
+    """
+    sinks = [stage.name for stage in scenario.stages if not scenario.outputs(stage.name)]
+    wanted = texts or [f"{sinks[0]}.rate_in", f"{sinks[0]}.latency_p99_ms"]
+    stages = [stage.name for stage in scenario.stages]
+    columns = [figure.column.name for figure in FIGURES]
+    problems: list[Problem] = []
+    found: list[Metric] = []
+    for text in dict.fromkeys(wanted):
+        stage, _, name = text.rpartition(".")
+        figure = figure_named(name)
+        if figure is None:
+            reason = f"{known(name, columns, 'column')}, each also with {SECOND_HALF} behind it"
+            problems.append(Problem(f"--metric {text}", reason))
+        elif stage not in stages:
+            problems.append(Problem(f"--metric {text}", known(stage, stages, "stage")))
+        else:
+            found.append(Metric(stage, figure))
+    if problems:
+        raise ScenarioError(problems, "sweep")
+    return tuple(found)
+
+
+def points_frame(table: pa.Table, plan: Plan, metric: Metric) -> pd.DataFrame:
+    """Return a row per point: the metric over its replications.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        Of the sweep.
+    plan : Plan
+        Its varied keys.
+    metric : Metric
+        What to look at.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The varied columns, ``mean``, ``error`` (half the width of the 95 % confidence interval of
+        the mean; 0 with one replication), ``count`` (replications with a value) and
+        ``bottleneck`` (the most frequent one), in the order of the plan. ``mean`` is not a number
+        where no replication has a value.
+    """
+    import pandas as pd
+
+    columns = [varied.column for varied in plan.varied]
+    name = metric.figure.column.name
+    frame = table.select([*columns, "stage", name, "bottleneck"]).to_pandas()
+    rows = [
+        {**dict(zip(columns, key, strict=True)), **_point(part[name], part["bottleneck"])}
+        for key, part in frame[frame["stage"] == metric.stage].groupby(columns, sort=False)
+    ]
+    return _in_order(
+        pd.DataFrame(rows, columns=[*columns, "mean", "error", "count", "bottleneck"]), plan
+    )
+
+
+def _point(values: pd.Series[Any], bottlenecks: pd.Series[Any]) -> dict[str, Any]:
+    present = values.dropna()
+    count = len(present)
+    error = 0.0
+    if count > 1:
+        degrees = count - 1
+        quantile = _T_975[degrees - 1] if degrees <= len(_T_975) else _NORMAL_975
+        error = quantile * float(present.std(ddof=1)) / math.sqrt(count)
+    return {
+        "mean": float(present.mean()) if count else math.nan,
+        "error": error,
+        "count": count,
+        "bottleneck": str(bottlenecks.mode().iloc[0]),
+    }
+
+
+def _in_order(frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+    """Sort points by where their values stand in the plan."""
+    for varied in reversed(plan.varied):
+        order = {varied.typed(value): index for index, value in enumerate(varied.values)}
+        frame = frame.sort_values(varied.column, key=lambda c: c.map(order), kind="stable")
+    return frame.reset_index(drop=True)

@@ -1,0 +1,195 @@
+"""Where chunks run: in Spark's Python workers, in processes of this machine, or right here.
+
+Each way starts the chunks in their order, as many at a time as it has workers, and says when all
+are through. What a chunk yields goes to files (:mod:`flowcontrol.sweeping.worker`).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from flowcontrol.errors import RunError
+from flowcontrol.sweeping.worker import Work, run_chunk
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import SparkSession
+
+__all__ = ["OnSpark", "Processes", "Spread", "spread_over"]
+
+_PER_CORE: Final = 2
+"""Workers counted for a core when Spark does not say how many it has."""
+
+
+class Spread(Protocol):
+    """A way to run chunks."""
+
+    @property
+    def workers(self) -> int:
+        """Chunks that run at a time."""
+
+    def start(self, work: Work) -> list[Future[Any]]:
+        """Start all chunks of some work; the futures are done when the chunks are."""
+
+    def stop(self) -> None:
+        """Start no more chunks; those under way end by themselves (``Work``'s stop file)."""
+
+
+class Processes:
+    """Chunks in processes of this machine.
+
+    Parameters
+    ----------
+    count : int
+        How many, at least 1; with 1 the chunks run in a thread of this process.
+
+    Raises
+    ------
+    ValueError
+        If ``count`` is below 1.
+    """
+
+    def __init__(self, count: int) -> None:
+        if count < 1:
+            raise ValueError(f"{count} processes: state at least 1")
+        self.workers = count
+        self._pool: ProcessPoolExecutor | ThreadPoolExecutor | None = None
+
+    def start(self, work: Work) -> list[Future[Any]]:
+        """Start all chunks of some work."""
+        self._pool = self._make_pool()
+        futures = [self._pool.submit(run_chunk, work, i) for i in range(len(work.chunks))]
+        self._pool.shutdown(wait=False)
+        return futures
+
+    def stop(self) -> None:
+        """Start no more chunks."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _make_pool(self) -> ProcessPoolExecutor | ThreadPoolExecutor:
+        if self.workers == 1:
+            return ThreadPoolExecutor(1, thread_name_prefix="sweep")
+        import multiprocessing
+
+        # A fork would copy the threads' locks of pyarrow in whatever state they are.
+        context = multiprocessing.get_context("spawn")
+        return ProcessPoolExecutor(self.workers, mp_context=context, initializer=_follow_parent)
+
+
+def _follow_parent() -> None:
+    """Leave Ctrl-C to the parent, and end with it, however it ends."""
+    import multiprocessing
+    from multiprocessing.connection import wait
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+    sentinel = parent.sentinel
+
+    def watch() -> None:
+        wait([sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+class OnSpark:
+    """Chunks as tasks of one Spark job, through ``mapInPandas``.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        Where.
+
+    Notes
+    -----
+    ``spark.range`` with as many partitions as rows gives each chunk a task of its own, and Spark
+    starts tasks in the order of their partitions.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._tag = f"sweep-{uuid.uuid4().hex[:12]}"
+        self.workers = max(1, _slots(spark))
+
+    def start(self, work: Work) -> list[Future[Any]]:
+        """Start all chunks of some work."""
+        pool = ThreadPoolExecutor(1, thread_name_prefix="sweep")
+        future = pool.submit(self._run, work)
+        pool.shutdown(wait=False)
+        return [future]
+
+    def stop(self) -> None:
+        """Cancel the job."""
+        self._spark.interruptTag(self._tag)
+
+    def _run(self, work: Work) -> int:
+        """Run the job; return the variants that its tasks have run."""
+        self._spark.addTag(self._tag)
+        chunks = len(work.chunks)
+
+        def run(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+            import pandas as pd
+
+            for frame in frames:
+                yield pd.DataFrame({"variants": [run_chunk(work, int(i)) for i in frame["id"]]})
+
+        numbers = self._spark.range(0, chunks, 1, chunks)
+        rows = numbers.mapInPandas(run, "variants long").collect()
+        return sum(row.variants for row in rows)
+
+
+def _slots(spark: SparkSession) -> int:
+    """Return how many tasks Spark runs at a time."""
+    try:
+        return int(spark.sparkContext.defaultParallelism)
+    except Exception:  # Spark Connect has no context; each server says so in its own class
+        return _PER_CORE * (os.cpu_count() or 1)
+
+
+def spread_over(
+    spark: SparkSession | Callable[[], SparkSession] | None, processes: int | None
+) -> Spread:
+    """Return the way that was asked for.
+
+    Parameters
+    ----------
+    spark : SparkSession or callable, optional
+        A session, or what returns one; by default the running one, else a new one.
+    processes : int, optional
+        Processes of this machine instead.
+
+    Returns
+    -------
+    Spread
+        Ready to start.
+
+    Raises
+    ------
+    RunError
+        If Spark is wanted and cannot be started.
+    """
+    if processes is not None:
+        return Processes(processes)
+    try:
+        return OnSpark(spark() if callable(spark) else spark or _any_session())
+    except Exception as error:
+        text = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise RunError(
+            f"Spark cannot be started: {text}; install pyspark and Java 17 or newer, or run the "
+            "sweep without Spark, in processes of this machine (--processes 2)"
+        ) from error
+
+
+def _any_session() -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    return SparkSession.builder.getOrCreate()

@@ -1,0 +1,291 @@
+"""Run a sweep: check all variants, run what is missing, write table and report."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from flowcontrol.errors import Problem, RunError, ScenarioError
+from flowcontrol.scenario import Scenario
+from flowcontrol.sweeping.balance import estimated_cost, into_chunks
+from flowcontrol.sweeping.base import as_base
+from flowcontrol.sweeping.checks import Variant, check_variants
+from flowcontrol.sweeping.columns import FIXED
+from flowcontrol.sweeping.folder import SweepFolder, open_folder
+from flowcontrol.sweeping.metric import Metric, read_metrics
+from flowcontrol.sweeping.page import write_page
+from flowcontrol.sweeping.plan import Plan, make_plan
+from flowcontrol.sweeping.spread import Spread, spread_over
+from flowcontrol.sweeping.store import Collector, read_results
+from flowcontrol.sweeping.warm import warm_up
+from flowcontrol.sweeping.worker import Simulate, Work
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+__all__ = ["SweepResult", "sweep"]
+
+POLL_S: Final = 0.25
+"""Seconds between two looks at what the workers have handed over; each find is one commit."""
+
+_SLOW: Final = (
+    "the workers have no numba: the virtual clock is interpreted there, which is some hundred "
+    "times slower; install numba in the Python of the executors"
+)
+
+
+class Progress(Protocol):
+    """Whatever wants to know how far a sweep is."""
+
+    def update(self, done: int, failed: int = 0) -> None:
+        """Take notice of the variants in the table, and of those that could not be run."""
+
+
+ShowProgress = Callable[[int, int], AbstractContextManager[Progress]]
+"""Called with the variants of the sweep and those in the table already."""
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """What a sweep left.
+
+    Attributes
+    ----------
+    path : Path
+        Its folder.
+    plan : Plan
+        What was run.
+    metrics : tuple of Metric
+        What the report draws; the first decides what is best.
+    table : pyarrow.Table
+        A row per variant and stage; ``to_pandas()`` makes a frame of it.
+    """
+
+    path: Path
+    plan: Plan
+    metrics: tuple[Metric, ...]
+    table: pa.Table
+
+    @property
+    def results(self) -> Path:
+        """The Delta table that ``table`` was read from."""
+        return self.path / "results"
+
+
+def sweep(
+    scenario: Scenario | Mapping[str, Any] | str | Path,
+    vary: Mapping[str, Iterable[Any] | str] | Sequence[tuple[str, Iterable[Any] | str]],
+    *,
+    out: Path | str | None = None,
+    replications: int = 1,
+    sample: int | None = None,
+    seed: int = 1,
+    metrics: Sequence[str] = (),
+    overrides: Sequence[str] = (),
+    overwrite: bool = False,
+    spark: SparkSession | Callable[[], SparkSession] | None = None,
+    processes: int | None = None,
+    progress: ShowProgress | None = None,
+    warn: Callable[[str], None] | None = None,
+    simulate: Simulate | None = None,
+) -> SweepResult:
+    """Run many variants of a scenario on the virtual clock, spread over Spark.
+
+    Parameters
+    ----------
+    scenario : str or Path, mapping, or Scenario
+        The file of a scenario, what stands in one, or a scenario that was read.
+    vary : mapping of str to values, or sequence of (str, values)
+        Varied key to its values: a list, or a text as on the command line
+        (``"1,2,4"``, ``"1000:10000:50"``). All combinations are run.
+    out : Path or str, optional
+        Folder of the results; by default ``out/<scenario name>-sweep``. What of this sweep is in
+        it already is not run again.
+    replications : int, default 1
+        Runs of each combination, with the scenario's seed, the next one, and so on.
+    sample : int, optional
+        Draw so many combinations instead of running all of them.
+    seed : int, default 1
+        Of that draw.
+    metrics : sequence of str, default ()
+        What the report draws, ``STAGE.COLUMN`` each; by default throughput and latency of a sink.
+    overrides : sequence of str, default ()
+        Changes of the scenario that hold for all variants, ``KEY=VALUE`` each.
+    overwrite : bool, default False
+        Replace the sweep that stands in ``out``.
+    spark : SparkSession or callable, optional
+        A session, or what returns one when something is to be run; by default the running one,
+        else a new one.
+    processes : int, optional
+        Without Spark: so many processes of this machine.
+    progress : callable, optional
+        Called with the number of variants and of those done before; returns a context manager
+        (:class:`~flowcontrol.sweeping.SweepProgress` is one).
+    warn : callable, optional
+        Called with each remark, such as that workers have no compiler.
+    simulate : callable, optional
+        Runs one scenario; by default :func:`flowcontrol.virtual.simulate`.
+
+    Returns
+    -------
+    SweepResult
+        What was written.
+
+    Raises
+    ------
+    ScenarioError
+        If a variant, an argument or the folder is refused. Nothing was run or written.
+    RunError
+        If some variants failed; the others are in the table, and the same call tries again.
+
+    Examples
+    --------
+    >>> vary = {"stages.consumer.service_rate": [300, 600, 1200]}
+    >>> result = sweep("conf/experiment.yaml", vary, replications=5)  # doctest: +SKIP
+    >>> result.table.to_pandas()  # doctest: +SKIP
+    """
+    if processes is not None and processes < 1:
+        raise ScenarioError([Problem("--processes", f"{processes}: state at least 1")], "sweep")
+    base = as_base(scenario, overrides)
+    pairs = list(vary.items()) if isinstance(vary, Mapping) else list(vary)
+    plan = make_plan(
+        base, pairs, reserved=FIXED, replications=replications, sample=sample, seed=seed
+    )
+    variants = check_variants(plan, estimated_cost)
+    first = plan.base.scenario(plan.changes(variants[0].point))
+    chosen = read_metrics(metrics, first)
+    root = Path("out") / f"{first.name}-sweep" if out is None else Path(out)
+    folder = open_folder(root, plan, variants, named=out is not None, overwrite=overwrite)
+    try:
+        runner = _Runner(plan, variants, folder, simulate, warn or _ignore)
+        runner.run(lambda: spread_over(spark, processes), progress)
+        result = SweepResult(folder.paths.root, plan, chosen, read_results(folder.paths))
+        if result.table.num_rows:
+            write_page(folder.paths.report, result.table, plan, chosen)
+        runner.finish()
+        return result
+    finally:
+        folder.close()
+
+
+class _Runner:
+    """Runs what is missing of a sweep and collects it."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        variants: Sequence[Variant],
+        folder: SweepFolder,
+        simulate: Simulate | None,
+        warn: Callable[[str], None],
+    ) -> None:
+        self._plan, self._variants, self._folder = plan, variants, folder
+        self._simulate, self._warn = simulate, warn
+        self._run_id = uuid.uuid4().hex[:12]
+        self._collector = Collector(folder.paths, plan, folder.sweep_id, self._run_id)
+
+    def run(self, spread: Callable[[], Spread], progress: ShowProgress | None) -> None:
+        """Run what is missing; Spark is asked for only if something is."""
+        done = self._collector.done
+        missing = [variant for variant in self._variants if variant.id not in done]
+        if not missing:
+            return
+        self._folder.mark(finished=False)
+        if self._simulate is None:
+            warm_up()
+        runner = spread()
+        chunks = into_chunks(missing, runner.workers, self._plan.seed)
+        work = Work(self._plan, self._folder.paths, self._run_id, chunks, self._simulate)
+        shown = progress(len(self._variants), len(done)) if progress else nullcontext(_Silent())
+        with shown as bar:
+            self._follow(runner, work, bar)
+
+    def _follow(self, runner: Spread, work: Work, bar: Progress) -> None:
+        """Start the work and commit what comes, until all is through or somebody stops it."""
+        futures: Sequence[Future[Any]] = ()
+        try:
+            futures = runner.start(work)
+            self._watch(futures, bar)
+        except BaseException:
+            self._folder.paths.stop_file(self._run_id).touch()
+            with suppress(Exception):  # a Spark that is gone cannot be told
+                runner.stop()
+            _await(futures)
+            self._collector.collect()
+            raise
+
+    def _watch(self, futures: Sequence[Future[Any]], bar: Progress) -> None:
+        pending: set[Future[Any]] = set(futures)
+        is_slow = False
+        while pending:
+            finished, pending = wait(pending, POLL_S, FIRST_EXCEPTION)
+            self._collector.collect()
+            bar.update(len(self._collector.done), len(self._collector.failed))
+            if not self._collector.is_compiled and not is_slow and self._simulate is None:
+                self._warn(_SLOW)
+                is_slow = True
+            for future in finished:
+                self._raise_from(future)
+
+    def _raise_from(self, future: Future[Any]) -> None:
+        error = future.exception()
+        if error is not None:
+            text = str(error).strip().splitlines()
+            reason = f"{type(error).__name__}: {text[0] if text else ''}"
+            raise RunError(
+                f"the workers failed, {reason}; {len(self._collector.done):,} of "
+                f"{len(self._variants):,} variants are in the table, and the same command goes on"
+            ) from error
+
+    def finish(self) -> None:
+        """Mark the sweep as finished; RunError if it is not."""
+        missing = [v for v in self._variants if v.id not in self._collector.done]
+        if not missing:
+            self._collector.clear()
+            self._folder.mark(finished=True)
+            return
+        errors = {failed.variant: failed.error for failed in self._collector.failed}
+        first = next((variant for variant in missing if variant.id in errors), None)
+        if first is None:
+            raise RunError(
+                f"{len(missing):,} variants were run but their rows are not in "
+                f"{self._folder.paths.root}: the workers must see the same folder as the driver; "
+                "name one that all machines share"
+            )
+        raise RunError(
+            f"{len(missing):,} of {len(self._variants):,} variants failed, first "
+            f"({self._plan.text(first.point)}): {errors[first.id]}; the others are in the table, "
+            "and the same command tries these again"
+        )
+
+
+def _await(futures: Sequence[Future[Any]]) -> None:
+    """Wait until what was stopped has ended; those that never began count as done."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < deadline and not all(future.done() for future in futures):
+        time.sleep(_GLANCE_S)
+
+
+_PATIENCE_S: Final = 30.0
+"""Seconds that the variants under way are given to end when a sweep is stopped."""
+
+_GLANCE_S: Final = 0.02
+"""Seconds between two looks whether they have."""
+
+
+class _Silent:
+    """Shows nothing."""
+
+    def update(self, done: int, failed: int = 0) -> None:
+        """Take notice of nothing."""
+
+
+def _ignore(*_: object) -> None:
+    """Take notice of nothing."""

@@ -1,0 +1,10 @@
+"""Run many variants: ``./spark-submit.sh pipelines/sweep.py SCENARIO --vary KEY=VALUES``."""
+
+from __future__ import annotations
+
+import sys
+
+from flowcontrol.jobs.sweep_cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())
