@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from flowcontrol.emulation.buffers import Sizes, size_buffers
+from flowcontrol.emulation.chains import Member, chained_rates, chained_stalls, members_of
 from flowcontrol.protocol.partitioners import pointwise_channels
-from flowcontrol.scenario import Edge, Scenario, Stage
+from flowcontrol.scenario import Edge, Scenario, Schedule, Stage
 
 __all__ = ["Channel", "Job", "Link", "StagePlan", "lay_out"]
 
@@ -95,11 +97,24 @@ class Link:
 
 @dataclass(frozen=True)
 class StagePlan:
-    """One stage with its links, in declared order."""
+    """One stage, or a chain of them that runs in its tasks, with its links in declared order."""
 
     stage: Stage
     inputs: tuple[Link, ...]
     outputs: tuple[Link, ...]
+    members: tuple[Member, ...] = ()
+
+    def rates(self, subtask: int) -> Schedule | None:
+        """Return what the task of a subtask can emit or serve; None: any number."""
+        return chained_rates(self.members, subtask)
+
+    def stalled(self, subtask: int) -> tuple[tuple[int, int], ...]:
+        """Return when the task of a subtask stands still, microseconds."""
+        return chained_stalls(self.members, subtask)
+
+    def path(self, link: Link) -> tuple[Fraction, ...]:
+        """Return the selectivities between a task's input and one of its outputs, in order."""
+        return next(m.out_path for m in self.members if m.stage.name == link.edge.sender)
 
     @property
     def name(self) -> str:
@@ -130,7 +145,7 @@ class Job:
     rounds : int
         Rounds of the whole run.
     stages : tuple of StagePlan
-        In topological order, declared order within.
+        In topological order, declared order within; a chain is one of them.
     links : tuple of Link
         In declared order.
     sizes : Sizes
@@ -146,7 +161,7 @@ class Job:
     _by_name: dict[str, StagePlan] = field(default_factory=dict, compare=False, repr=False)
 
     def stage(self, name: str) -> StagePlan:
-        """Return the plan of a stage by its name; ``KeyError`` if there is none."""
+        """Return the plan that runs a stage, by its name; ``KeyError`` if there is none."""
         return self._by_name[name]
 
     def time_s(self, rounds: int) -> float:
@@ -176,19 +191,22 @@ def lay_out(scenario: Scenario, *, round_us: int | None = None) -> Job:
     """
     round_us = scenario.live_round_us if round_us is None else round_us
     rounds = -(-scenario.duration_us // round_us)
-    links = tuple(_link(scenario, edge) for edge in scenario.edges)
-    stages = tuple(
-        StagePlan(
-            stage,
-            tuple(link for link in links if link.edge.receiver == stage.name),
-            tuple(link for link in links if link.edge.sender == stage.name),
-        )
-        for stage in scenario.topological()
-    )
+    links = tuple(_link(scenario, edge) for edge in scenario.edges if not edge.chain)
+    chained = {edge.receiver for edge in scenario.edges if edge.chain}
+    heads = [stage for stage in scenario.topological() if stage.name not in chained]
+    stages = tuple(_plan(scenario, links, head) for head in heads)
     sizes = size_buffers(scenario, stages)
-    return Job(
-        scenario, round_us, rounds, stages, links, sizes, {plan.name: plan for plan in stages}
+    names = {member.stage.name: plan for plan in stages for member in plan.members}
+    return Job(scenario, round_us, rounds, stages, links, sizes, names)
+
+
+def _plan(scenario: Scenario, links: Sequence[Link], head: Stage) -> StagePlan:
+    members = members_of(scenario, head)
+    inputs = tuple(link for link in links if link.edge.receiver == head.name)
+    outputs = tuple(
+        link for member in members for link in links if link.edge.sender == member.stage.name
     )
+    return StagePlan(head, inputs, outputs, members)
 
 
 def _link(scenario: Scenario, edge: Edge) -> Link:

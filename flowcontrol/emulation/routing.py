@@ -79,7 +79,7 @@ class Router:
     def restore(self, counts: Sequence[int]) -> None:
         """Go on where a router with these counts per channel stood."""
         self.counts = list(counts)
-        self.emitted = sum(counts)
+        self.emitted = counts[0] if self.kind == "broadcast" else sum(counts)
 
     def peek(self) -> int:
         """Return the channel of the next record, without moving on."""
@@ -97,8 +97,9 @@ class Router:
         return 0
 
     def advance(self, channel: int, records: int = 1) -> None:
-        """Count records as routed to a channel that :meth:`peek` has named."""
-        self.counts[channel] += records
+        """Count records as routed to a channel that :meth:`peek` has named, or all of a broadcast."""
+        for each in range(self.width) if self.kind == "broadcast" else (channel,):
+            self.counts[each] += records
         self.emitted += records
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 
 from flowcontrol.emulation.job import Channel, Job, Link
 from flowcontrol.protocol import rounds as r
@@ -26,7 +27,16 @@ from flowcontrol.protocol.rules import (
     fetch_segment,
 )
 
-__all__ = ["LOCAL", "fifo", "fifo_values", "new_gate", "new_partition", "queue_depth", "refill"]
+__all__ = [
+    "LOCAL",
+    "fifo",
+    "fifo_values",
+    "most_outputs",
+    "new_gate",
+    "new_partition",
+    "queue_depth",
+    "refill",
+]
 
 LOCAL = -1
 """Initial credit that marks a local channel, which knows no credit."""
@@ -109,11 +119,17 @@ def queue_depth(job: Job, link: Link, sender: int) -> int:
     the buffers that the outputs of one more record need.
     """
     size, options = job.sizes.partitions[link.name, sender], job.scenario.options
-    stage = job.stage(link.edge.sender).stage
-    outputs = -(-stage.selectivity_exact.numerator // stage.selectivity_exact.denominator)
     each = link.record_bytes // options.segment_bytes + 2
-    quota = options.max_buffers_per_channel
-    return min(size.size + size.overdraft, quota + 1 + max(1, outputs) * each)
+    most = most_outputs(job.stage(link.edge.sender).path(link))
+    return min(size.size + size.overdraft, options.max_buffers_per_channel + 1 + most * each)
+
+
+def most_outputs(path: Sequence[Fraction]) -> int:
+    """Most records that one record of a task's input yields, at least 1."""
+    most = 1
+    for part in path:
+        most *= max(1, -(-part.numerator // part.denominator))
+    return most
 
 
 def _pool(size: int, overdraft: int) -> tuple[list[int], list[int]]:

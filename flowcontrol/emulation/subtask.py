@@ -138,9 +138,9 @@ class Subtask:
         self._quota = options.max_buffers_per_channel
         self._flush_us = options.flush_interval_us
         self._out_of, self._in_of = selectivity.numerator, selectivity.denominator
-        self._clock = WorkClock.of(job, plan.stage, index)
+        self._clock = WorkClock.of(job, plan, index)
         rated = plan.is_source or self._clock is not None
-        self._stalls = [] if rated else [list(span) for span in plan.stage.stalled(index)]
+        self._stalls = [] if rated else [list(span) for span in plan.stalled(index)]
         self._flush_phases = [flush_phase_us(job, link, index) for link in plan.outputs]
 
     def step(

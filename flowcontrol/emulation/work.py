@@ -6,12 +6,12 @@ import zlib
 from dataclasses import dataclass
 from math import lcm
 
-from flowcontrol.emulation.job import Job, Link
+from flowcontrol.emulation.job import Job, Link, StagePlan
 from flowcontrol.emulation.routing import mix
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import service as s
-from flowcontrol.scenario import Schedule, Stage
+from flowcontrol.scenario import Schedule
 from flowcontrol.scenario.schedule import MICROSECONDS
 
 __all__ = ["KINDS", "WorkClock", "flush_phase_us", "stream_of", "uniform"]
@@ -66,7 +66,7 @@ class WorkClock:
     stream: int
 
     @classmethod
-    def of(cls, job: Job, stage: Stage, index: int) -> WorkClock | None:
+    def of(cls, job: Job, plan: StagePlan, index: int) -> WorkClock | None:
         """Return the clock of a subtask; None for a stage without a rate.
 
         Raises
@@ -74,7 +74,7 @@ class WorkClock:
         ScenarioError
             If the rates are too fine and the run too long to be counted in 64 bits.
         """
-        schedule = stage.rates(index)
+        schedule, stage = plan.rates(index), plan.stage
         if schedule is None:
             return None
         phases, unit = _phases(schedule)
@@ -90,7 +90,7 @@ class WorkClock:
             phases,
             unit,
             KINDS[stage.service_time],
-            stage.service_time_cv,
+            round(stage.service_time_cv, 6),  # the kernel holds it as whole millionths
             job.scenario.seed,
             stream_of(f"service {stage.name}/{index}"),
         )

@@ -80,7 +80,8 @@ T_STALLS = TASK_WIDTH + 23  # where its standstills are (from, to), how many; of
 T_STALL_COUNT = TASK_WIDTH + 24
 T_SENT = TASK_WIDTH + 25  # 1: it sent something in this round
 T_PENDING = TASK_WIDTH + 26  # 1: outputs wait to be written
-T_WIDTH = TASK_WIDTH + 27
+T_SINKS = TASK_WIDTH + 27  # stages of the task that nothing leaves
+T_WIDTH = TASK_WIDTH + 28
 
 SOURCE = 0
 SERVER = 1

@@ -101,7 +101,7 @@ def step(m: Any, number: int, now: int) -> None:
     still = NEVER
     if task[f.T_KIND] == f.SOURCE:
         skip_due(m, task, start)
-        reason = emit(m, task, end)
+        reason = emit(m, number, task, end)
     elif task[f.T_STALL_COUNT] > 0:
         reason = CAPACITY
         still = stands_still(rows(m, task[f.T_STALLS], task[f.T_STALL_COUNT], 2), start_us)
@@ -179,7 +179,7 @@ def plan(
             task[f.T_STATUS] = f.T_BLOCKED if reason == BLOCKED else f.T_BUSY
         for i in range(task[f.T_STALL_COUNT]):
             begin = m[task[f.T_STALLS] + 2 * i]
-            if begin >= end_us:
+            if begin > end_us - m[f.H_ROUND_US]:  # it counts from the next round that begins
                 wake_at(m, number, begin + m[f.H_ROUND_US])
                 break
     else:

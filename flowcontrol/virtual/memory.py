@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from flowcontrol.emulation.job import Job, Link, StagePlan
 from flowcontrol.emulation.routing import stream_of_edge, weights_of
-from flowcontrol.emulation.rows import LOCAL, queue_depth
+from flowcontrol.emulation.rows import LOCAL, most_outputs, queue_depth
 from flowcontrol.emulation.work import WorkClock, flush_phase_us
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import rows as w
@@ -250,17 +250,18 @@ def _fill_task(
     limit: int,
 ) -> None:
     task = blocks[f.H_TASK0][places.tasks[plan.name] + index]
-    clock = WorkClock.of(job, plan.stage, index)
+    clock = WorkClock.of(job, plan, index)
     task[f.T_KIND] = f.SOURCE if plan.is_source else f.RELAY if clock is None else f.SERVER
     task[f.T_GATES], task[f.T_PARTITIONS] = len(plan.inputs), len(plan.outputs)
     if plan.inputs:
         task[f.T_GATE0] = places.gates[plan.inputs[0].name, index]
     if plan.outputs:
         task[f.T_PARTITION0] = places.partitions[plan.outputs[0].name, index]
+    task[f.T_SINKS] = sum(member.is_sink for member in plan.members)
     task[f.T_UNION] = build.take(w.FIFO_SLOTS + max(1, len(plan.inputs)))
     task[f.T_LIMIT], task[f.T_LAST] = limit, -1
     task[f.T_STATUS] = f.T_IDLE
-    stalls = plan.stage.stalled(index)
+    stalls = plan.stalled(index)
     if clock is None and stalls:
         task[f.T_STALLS] = build.put(np.array(stalls, np.int64).ravel())
         task[f.T_STALL_COUNT] = len(stalls)
@@ -285,8 +286,9 @@ def _fill_link(
     ins, outs = places.ins[link.name], places.outs[link.name]
     into, out = blocks[f.H_IN0], blocks[f.H_OUT0]
     into[ins, f.I_OUT], out[outs, f.O_IN] = outs, ins
+    sender_task = places.tasks[job.stage(link.edge.sender).name]
     out[outs, f.O_TASK] = places.tasks[link.edge.receiver] + receivers
-    out[outs, f.O_SENDER] = places.tasks[link.edge.sender] + senders
+    out[outs, f.O_SENDER] = sender_task + senders
     out[outs, f.O_LOCAL], out[outs, f.O_CONNECTION] = local, -1
     cycle: dict[str, int] = {}
     for sender in np.unique(senders):
@@ -296,7 +298,7 @@ def _fill_link(
         table = tables.get((link.name, int(sender)))
         partition = blocks[f.H_PARTITION0][number]
         _fill_partition(job, link, int(sender), own, partition, places, build, table, cycle)
-        partition[f.P_TASK] = places.tasks[link.edge.sender] + sender
+        partition[f.P_TASK] = sender_task + sender
     for receiver in np.unique(receivers):
         own = np.flatnonzero(receivers == receiver)
         number = places.gates[link.name, int(receiver)]
@@ -333,13 +335,11 @@ def _fill_partition(
     p[f.P_RECORD_BYTES] = link.record_bytes
     p[f.P_FLUSH_PHASE] = flush_phase_us(job, link, sender)
     p[f.P_STREAM] = stream_of_edge(link.name, sender)
-    selectivity = job.stage(link.edge.sender).stage.selectivity_exact
-    if selectivity != 1:
-        pair = np.array([selectivity.numerator, selectivity.denominator], np.int64)
-        p[f.P_PATH], p[f.P_PATH_LENGTH] = build.put(pair), 1
-    p[f.P_PENDING_WIDTH] = w.FIFO_SLOTS + max(
-        1, -(-selectivity.numerator // selectivity.denominator)
-    )
+    path = job.stage(link.edge.sender).path(link)
+    if path:
+        pairs = [number for part in path for number in (part.numerator, part.denominator)]
+        p[f.P_PATH], p[f.P_PATH_LENGTH] = build.put(np.array(pairs, np.int64)), len(path)
+    p[f.P_PENDING_WIDTH] = w.FIFO_SLOTS + most_outputs(path)
     p[f.P_PENDING] = build.take(p[f.P_PENDING_WIDTH])
     _fill_route(link, sender, count, p, build, table, cycle)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from flowcontrol.emulation import Job
+from flowcontrol.emulation.chains import Member
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import rows as w
 from flowcontrol.records import RESULTS
@@ -37,8 +39,32 @@ class _Edge:
     routed: Ints
     queued: Ints
     tasks: Ints
+    gates: Ints
     gate_of_task: Ints
     index: Ints
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A row of the table ``stages``: one subtask of one stage, perhaps in the task of another."""
+
+    task: int
+    subtask: int
+    number: int
+    member: Member
+
+    def records(self, taken: int) -> tuple[int, int]:
+        """Records in and out of the stage, when its task has taken up so many."""
+        is_source = self.number == 0 and self.member.stage.is_source
+        records_in = 0 if is_source else _after(taken, self.member.path)
+        return records_in, 0 if self.member.is_sink else _after(taken, self.member.out_path)
+
+
+def _after(records: int, path: tuple[Fraction, ...]) -> int:
+    """Records that come out of some selectivities, each rounded down."""
+    for part in path:
+        records = records * part.numerator // part.denominator
+    return records
 
 
 class Tables:
@@ -55,15 +81,18 @@ class Tables:
     def __init__(self, job: Job, memory: Memory) -> None:
         self._job, self._memory = job, memory
         self._edges = [self._edge(number) for number in range(len(job.links))]
-        self._stage_names = [
-            plan.name for plan in job.stages for _ in range(plan.stage.parallelism)
+        self._rows = [
+            _Row(memory.places.tasks[plan.name] + index, index, number, member)
+            for plan in job.stages
+            for number, member in enumerate(plan.members)
+            for index in range(member.stage.parallelism)
         ]
-        self._subtasks = np.array(
-            [index for plan in job.stages for index in range(plan.stage.parallelism)], np.int64
-        )
-        self._is_source = np.array(
-            [plan.is_source for plan in job.stages for _ in range(plan.stage.parallelism)]
-        )
+        self._tasks = np.array([row.task for row in self._rows], np.int64)
+        self._sinks = {row.task: [] for row in self._rows}
+        for row in self._rows:
+            if row.member.is_sink:
+                self._sinks[row.task].append(row)
+        self._row_of_gate, self._row_of_partition = self._owners()
         self._before = self._cumulative()
         self._parts: dict[str, list[Columns]] = {"stages": [], "channels": [], "latency": []}
 
@@ -120,28 +149,37 @@ class Tables:
             part[:, f.P_ROUTED] + out[:, f.O_PLACE],
             queued + w.FIFO_COUNT,
             tasks,
+            out[:, f.O_GATE].copy(),
             out[:, f.O_GATE] - memory.tasks[tasks, f.T_GATE0],
             out[:, f.O_INDEX],
         )
 
+    def _owners(self) -> tuple[Ints, Ints]:
+        """Row of the stage that owns each gate, and each partition."""
+        first = {
+            row.member.stage.name: number for number, row in reversed(list(enumerate(self._rows)))
+        }
+        places, ends = self._memory.places, {link.name: link.edge for link in self._job.links}
+        gates = [first[ends[edge].receiver] + index for edge, index in places.gates]
+        parts = [first[ends[edge].sender] + index for edge, index in places.partitions]
+        return np.array(gates, np.int64), np.array(parts, np.int64)
+
     def _cumulative(self) -> Ints:
-        """Per task: records in, records out, and its three times; shape (5, tasks)."""
-        tasks, partitions = self._memory.tasks, self._memory.partitions
-        records_in = np.where(self._is_source, 0, tasks[:, r.TASK_IN])
-        first = np.minimum(tasks[:, f.T_PARTITION0], max(0, len(partitions) - 1))
-        emitted = partitions[first, f.P_EMITTED] if len(partitions) else np.zeros_like(first)
-        records_out = np.where(tasks[:, f.T_PARTITIONS] > 0, emitted, 0)
+        """Per row: records in, records out, and the task's three times; shape (5, rows)."""
+        tasks = self._memory.tasks[self._tasks]
+        taken = [int(count) for count in tasks[:, r.TASK_IN]]
+        pairs = [row.records(count) for row, count in zip(self._rows, taken, strict=True)]
         times = tasks[:, [f.T_BUSY, f.T_IDLE, f.T_BLOCKED]].T
-        return np.vstack([records_in, records_out, times]).astype(np.int64)
+        return np.vstack([np.array(pairs, np.int64).T, times])
 
     def _stages(self, t_s: float, rounds: int) -> Columns:
         now, seconds = self._cumulative(), rounds * self._job.round_us / 1e6
         growth = (now - self._before) / seconds
         self._before = now
         return {
-            "t_s": np.full(len(self._subtasks), t_s),
-            "stage": self._stage_names,
-            "subtask": self._subtasks,
+            "t_s": np.full(len(self._rows), t_s),
+            "stage": [row.member.stage.name for row in self._rows],
+            "subtask": [row.subtask for row in self._rows],
             "records_in": now[0],
             "records_out": now[1],
             "rate_in": growth[0],
@@ -155,20 +193,21 @@ class Tables:
 
     def _input_levels(self) -> Columns:
         """Usages and queues of the tasks' gates (reference section 10)."""
-        count, memory = len(self._subtasks), self._memory
+        count, memory = len(self._rows), self._memory
         exclusive, exclusive_used, queued = (np.zeros(count, np.int64) for _ in range(3))
         for edge in self._edges:
             into = memory.ins[edge.ins]
             initial = np.maximum(0, into[:, w.CH_INITIAL])
             local = into[:, w.CH_INITIAL] < 0
             waits = memory.cells[edge.queued] + np.where(local, self._ready(edge), 0)
-            np.add.at(exclusive, edge.tasks, initial)
-            np.add.at(exclusive_used, edge.tasks, initial - np.maximum(0, into[:, w.CH_EXCLUSIVE]))
-            np.add.at(queued, edge.tasks, waits)
+            rows, free = self._row_of_gate[edge.gates], np.maximum(0, into[:, w.CH_EXCLUSIVE])
+            np.add.at(exclusive, rows, initial)
+            np.add.at(exclusive_used, rows, initial - free)
+            np.add.at(queued, rows, waits)
         gates = memory.gates
         floating, floating_used = (np.zeros(count, np.int64) for _ in range(2))
-        np.add.at(floating, gates[:, f.G_TASK], gates[:, f.G_POOL + w.POOL_SIZE])
-        np.add.at(floating_used, gates[:, f.G_TASK], gates[:, f.G_POOL + w.POOL_IN_USE])
+        np.add.at(floating, self._row_of_gate, gates[:, f.G_POOL + w.POOL_SIZE])
+        np.add.at(floating_used, self._row_of_gate, gates[:, f.G_POOL + w.POOL_IN_USE])
         return {
             "in_pool_usage": _share(exclusive_used + floating_used, exclusive + floating),
             "floating_buffers_usage": _share(floating_used, floating),
@@ -178,12 +217,12 @@ class Tables:
 
     def _output_levels(self) -> Columns:
         """Usages and queues of the tasks' result partitions."""
-        count, memory = len(self._subtasks), self._memory
+        count, memory = len(self._rows), self._memory
         size, used, queued = (np.zeros(count, np.int64) for _ in range(3))
-        partitions, outs = memory.partitions, memory.outs
-        np.add.at(size, partitions[:, f.P_TASK], partitions[:, f.P_POOL + w.POOL_SIZE])
-        np.add.at(used, partitions[:, f.P_TASK], partitions[:, f.P_POOL + w.POOL_IN_USE])
-        np.add.at(queued, outs[:, f.O_SENDER], outs[:, r.OUT_BUFFERS])
+        partitions, outs, rows = memory.partitions, memory.outs, self._row_of_partition
+        np.add.at(size, rows, partitions[:, f.P_POOL + w.POOL_SIZE])
+        np.add.at(used, rows, partitions[:, f.P_POOL + w.POOL_IN_USE])
+        np.add.at(queued, rows[outs[:, f.O_PARTITION]], outs[:, r.OUT_BUFFERS])
         return {
             "out_pool_usage": _share(used, size),
             "output_queue_buffers": queued,
@@ -243,11 +282,10 @@ class Tables:
             own = log[log[:, f.A_TASK] == task]
             own = own[np.argsort(own[:, f.A_AGE], kind="stable")]
             figures = _percentiles(own[:, f.A_AGE], own[:, f.A_COUNT], self._job.round_us / 1000)
-            found["t_s"].append(t_s)
-            found["stage"].append(self._stage_names[task])
-            found["subtask"].append(int(self._subtasks[task]))
-            for name, value in figures.items():
-                found[name].append(value)
+            for row in self._sinks[int(task)]:
+                place = {"t_s": t_s, "stage": row.member.stage.name, "subtask": row.subtask}
+                for name, value in {**place, **figures}.items():
+                    found[name].append(value)
         return found
 
 

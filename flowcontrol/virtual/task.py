@@ -28,7 +28,7 @@ from flowcontrol.protocol.rows import (
 )
 from flowcontrol.protocol.service import CONSTANT, relative_time
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.ages import push_records, take_ages, take_one_age
+from flowcontrol.virtual.ages import log_age, push_records, take_ages, take_one_age
 from flowcontrol.virtual.compiled import kernel
 from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.randoms import uniform
@@ -176,7 +176,7 @@ def yield_outputs(m: Any, task: Any, write_now: int) -> int:
 
 
 @kernel
-def emit(m: Any, task: Any, end: int) -> int:
+def emit(m: Any, number: int, task: Any, end: int) -> int:
     """Emit what falls due until the output is unavailable; what is due then is lost.
 
     Returns
@@ -207,6 +207,9 @@ def emit(m: Any, task: Any, end: int) -> int:
             count = 1
             task[r.TASK_IN] += 1
             yield_outputs(m, task, 1)
+        if task[f.T_SINKS] > 0:
+            log_age(m, number, 0, count)
+            m[f.H_ARRIVED] += count
         task[f.T_DUE] += count
         if task[f.T_DISTRIBUTION] == CONSTANT:
             task[r.TASK_READY] += count * task[f.T_UNIT]
@@ -276,4 +279,7 @@ def take(m: Any, number: int, task: Any, gates: Any, count: int) -> None:
         m[f.H_ARRIVED] += count
     else:
         task[f.T_EMITTED] = take_one_age(m, out)
+        if task[f.T_SINKS] > 0:
+            log_age(m, number, m[f.H_NOW] - task[f.T_EMITTED], count)
+            m[f.H_ARRIVED] += count
     take_record(task, gates, count)
