@@ -1,0 +1,92 @@
+"""Every figure measured on a real Flink job is met within the tolerance that it was given."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def load() -> ModuleType:
+    """Return the benchmark that holds the measurements."""
+    path = ROOT / "bench" / "against_flink.py"
+    spec = importlib.util.spec_from_file_location("bench_against_flink", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+BENCH = load()
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[tuple[str, str], Any]:
+    """All figures by place and name."""
+    from flowcontrol.virtual import simulate
+
+    return {(row.place, row.figure): row for row in BENCH.rows(simulate)}
+
+
+# The source of the measured job was busy for some 40 ms/s when it was not blocked; the model's
+# source emits in no time.
+NOT_MET = {
+    ("steps, 2 + 8, 3-20 s", "idle ms/s"),
+    ("steps, 2 + 8, 43-60 s", "idle ms/s"),
+}
+
+
+def expected() -> list[tuple[str, str]]:
+    places = [
+        (f"{run.name}, {window[0]}-{window[1]} s", figure)
+        for run, window, values in BENCH.MEASURED
+        for figure, value in zip(BENCH.FIGURES, values, strict=True)
+        if value is not None
+    ]
+    steps = [
+        (f"{BENCH.A.name}, step at {at_s} s", f"{kind} ms") for at_s, kind, _ in BENCH.DELAYS_MS
+    ]
+    return [*places, *steps]
+
+
+@pytest.mark.parametrize(("place", "figure"), expected())
+def test_a_figure_is_met(found: dict[tuple[str, str], Any], place: str, figure: str) -> None:
+    row = found[place, figure]
+    if (place, figure) in NOT_MET:
+        assert row.tolerance < row.model - row.measured < 45, (
+            "met, or changed: take it off the list"
+        )
+        return
+    assert abs(row.model - row.measured) <= row.tolerance, row
+
+
+def test_every_figure_is_looked_at(found: dict[tuple[str, str], Any]) -> None:
+    assert set(found) == set(expected())
+    assert len(found) == 5 * 8 + 2 * 7 + 4
+
+
+@pytest.mark.parametrize(
+    ("figure", "measured", "is_light", "limit"),
+    [
+        ("sink rec/s", 3000, False, 30),
+        ("sink rec/s", 6000, True, 60),
+        ("in flight rec", 590, False, 11.8),
+        ("in flight rec", 20, True, 12),
+        ("out used", 9.5, False, 0.3),
+        ("floating used", 0.2, True, 0.3),
+        ("p50 ms", 196, False, 3.92),
+        ("p50 ms", 2.3, True, 1),
+        ("blocked ms/s", 474, False, 30),
+        ("idle ms/s", 960, True, 30),
+    ],
+)
+def test_the_tolerances(figure: str, measured: float, is_light: bool, limit: float) -> None:
+    assert BENCH.tolerance(figure, measured, is_light) == pytest.approx(limit)
