@@ -5,145 +5,17 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import Phase, assume, given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from flowcontrol.emulation import Job, lay_out
+from flowcontrol.emulation import Job
 from flowcontrol.emulation.rehearsal import RoundRows, rehearse
-from flowcontrol.errors import ScenarioError
 from flowcontrol.ledger.audit import audit
 from flowcontrol.protocol import rounds as r
-from flowcontrol.scenario import Scenario, check_clock, parse_scenario
-
-NETMEM = "taskmanager.network.memory."
-PARTITIONERS = ("rebalance", "rescale", "shuffle", "hash", "custom", "global", "forward")
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What kind of jobs are drawn."""
-
-    rounds: tuple[int, int] = (30, 45)
-    is_drained: bool = False
-    """Sources stop, and no stage has a rate of its own: everything has to arrive."""
-
-
-def rates(most: int) -> st.SearchStrategy[Any]:
-    """A rate, or one that changes twice, perhaps to nothing for a while."""
-    rate = st.integers(0, most) | st.sampled_from([0.5, 3.3, 17.25])
-    schedule = st.tuples(rate, rate, rate).map(
-        lambda x: [{"at_s": 0.7 * i, "rate": rate} for i, rate in enumerate(x)]
-    )
-    return rate | schedule
-
-
-@st.composite
-def stages(draw: Any, shape: Shape) -> list[dict[str, Any]]:
-    """A source, up to two stages in between that may be sources as well, a sink."""
-    managers = draw(st.sampled_from([3, 2, 1]))
-    found = []
-    for i in range(draw(st.integers(2, 4))):
-        parallelism = draw(st.integers(1, 3))
-        place = st.lists(st.integers(0, managers - 1), min_size=parallelism, max_size=parallelism)
-        found.append(
-            {
-                "name": f"s{i}",
-                "parallelism": parallelism,
-                "record_bytes": draw(st.integers(1, 12_000) | st.sampled_from([4096, 4095, 8192])),
-                "placement": draw(place),
-            }
-        )
-    return found
-
-
-@st.composite
-def edges(draw: Any, drawn: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Every stage but the first takes from some before it, or is a source for the last."""
-    pairs = []
-    for i in range(1, len(drawn)):
-        some = st.lists(st.integers(0, i - 1), min_size=1, max_size=2, unique=True)
-        is_last = i == len(drawn) - 1
-        pairs += [(j, i) for j in sorted(draw(some if is_last else some | st.just([])))]
-    unused = set(range(len(drawn) - 1)) - {j for j, _ in pairs}
-    pairs += [(j, len(drawn) - 1) for j in sorted(unused)]
-    return [draw(edge(drawn[j], drawn[i])) for j, i in pairs]
-
-
-@st.composite
-def edge(draw: Any, sender: dict[str, Any], receiver: dict[str, Any]) -> dict[str, Any]:
-    equal = sender["parallelism"] == receiver["parallelism"]
-    kinds = ("forward", *PARTITIONERS, "forward") if equal else PARTITIONERS[:-1]
-    kind = draw(st.sampled_from(kinds))
-    found = {"from": sender["name"], "to": receiver["name"], "partitioner": kind}
-    shares = st.lists(
-        st.sampled_from([0, 1, 1, 5, 0.3]),
-        min_size=receiver["parallelism"],
-        max_size=receiver["parallelism"],
-    ).filter(any)
-    if kind == "custom" or (kind == "hash" and draw(st.booleans())):
-        found["channel_weights"] = draw(shares)
-    elif kind == "hash":
-        keys = st.dictionaries(st.text("abcd", min_size=1, max_size=2), st.integers(1, 5))
-        found["key_weights"] = draw(keys.filter(bool))
-    return found
-
-
-@st.composite
-def scenarios(draw: Any, shape: Shape) -> Scenario:
-    """A scenario that the live clock accepts."""
-    drawn = draw(stages(shape))
-    linked = draw(edges(drawn))
-    receivers, senders = {e["to"] for e in linked}, {e["from"] for e in linked}
-    for stage in drawn:
-        if stage["name"] not in receivers:
-            rate = draw(rates(60 if shape.is_drained else 600))
-            stop = [{"at_s": 0, "rate": rate}, {"at_s": 1, "rate": 0}]
-            stage["emit_rate"] = stop if shape.is_drained and not isinstance(rate, list) else rate
-            if shape.is_drained and isinstance(rate, list):
-                stage["emit_rate"][-1]["rate"] = 0
-        elif not shape.is_drained and draw(st.booleans()):
-            stage["service_rate"] = draw(rates(400))
-        if stage["name"] in receivers & senders:
-            stage["selectivity"] = draw(st.sampled_from([1, 1, 0, 0.5, 0.3, 2, 1.5]))
-    interval = draw(st.sampled_from([-1, 0, "100ms", "250ms"]))
-    options = {
-        "taskmanager.memory.segment-size": "4kb",
-        "execution.buffer-timeout.interval": interval,
-        NETMEM + "buffers-per-channel": draw(st.integers(1, 3)),
-        NETMEM + "floating-buffers-per-gate": draw(st.integers(1, 8)),
-        NETMEM + "max-buffers-per-channel": draw(st.integers(2 if shape.is_drained else 1, 10)),
-        NETMEM + "max-overdraft-buffers-per-gate": draw(st.integers(0, 5)),
-        "taskmanager.network.numberOfBuffers": draw(st.sampled_from([25, 40, 60, 2048])),
-    }
-    scenario = parse_scenario(
-        {
-            "schema": 1,
-            "name": "random",
-            "duration_s": draw(st.integers(*shape.rounds)) / 10,
-            "round_ms": 100,
-            "seed": draw(st.integers(0, 3)),
-            "cluster": {"task_managers": 3},
-            "options": options,
-            "stages": drawn,
-            "edges": linked,
-        }
-    )
-    assert check_clock(scenario, "live") == []
-    return scenario
-
-
-def laid_out(scenario: Scenario) -> Job:
-    try:
-        return lay_out(scenario)
-    except ScenarioError as error:
-        assert "Insufficient number of network buffers" in str(error)
-        assume(False)
-        raise
 
 
 def total(rounds: list[RoundRows], edge: str, side: str, channel: tuple[int, int]) -> int:
@@ -195,10 +67,10 @@ def _task(rows: list[dict[str, Any]], side: str, subtask: int) -> dict[str, Any]
 
 @given(data=st.data())
 def test_a_random_job_keeps_every_rule_and_goes_on_after_any_round(
-    jobs: ModuleType, data: Any
+    jobs: ModuleType, random_jobs: ModuleType, data: Any
 ) -> None:
     """One run, all that must be true of it; and the same again from the start or a snapshot."""
-    job = laid_out(data.draw(scenarios(Shape())))
+    job = random_jobs.laid_out(data.draw(random_jobs.scenarios(random_jobs.LIVE)))
     rounds = list(rehearse(job))
     assert len(rounds) == job.rounds
     for link in job.links:
@@ -238,9 +110,10 @@ def check_buffers(row: dict[str, Any]) -> None:
 
 
 @given(data=st.data())
-def test_everything_emitted_arrives(data: Any) -> None:
+def test_everything_emitted_arrives(random_jobs: ModuleType, data: Any) -> None:
     """No deadlock. Without a flusher a channel withholds its last buffer, open or full."""
-    job = laid_out(data.draw(scenarios(Shape(rounds=(3000, 3000), is_drained=True))))
+    shape = random_jobs.Shape(rounds=(3000, 3000), is_drained=True)
+    job = random_jobs.laid_out(data.draw(random_jobs.scenarios(shape)))
     rounds: list[RoundRows] = []
     for batch in rehearse(job):
         rounds.append(batch)
@@ -291,18 +164,19 @@ def kinds_of(job: Job) -> Iterator[str]:
             yield "fan-out"
 
 
-def test_random_jobs_are_of_every_kind() -> None:
+def test_random_jobs_are_of_every_kind(random_jobs: ModuleType) -> None:
     """The strategies reach what they are meant to reach, and not just once."""
     seen: Counter[str] = Counter()
 
     @settings(max_examples=200, derandomize=True, database=None, phases=[Phase.generate])
     @given(data=st.data())
     def look(data: Any) -> None:
-        seen.update(set(kinds_of(laid_out(data.draw(scenarios(Shape()))))))
+        job = random_jobs.laid_out(data.draw(random_jobs.scenarios(random_jobs.LIVE)))
+        seen.update(set(kinds_of(job)))
 
     look()
     kinds = {"fan-in", "fan-out", "local True", "local False", "large records"}
-    for kind in {*PARTITIONERS, *kinds, "flush -1", "flush 0", "flush 100000"}:
+    for kind in {*random_jobs.PARTITIONERS, *kinds, "flush -1", "flush 0", "flush 100000"}:
         assert seen[kind] >= 5, kind
 
 

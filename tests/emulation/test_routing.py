@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flowcontrol.emulation import lay_out
 from flowcontrol.emulation.routing import Router, mix
 from flowcontrol.protocol.partitioners import channel_of_key
+from flowcontrol.scenario import parse_scenario
 
 
 def router(
@@ -174,3 +176,20 @@ def test_mixing_changes_half_of_the_bits() -> None:
             for n in range(50)
         ]
         assert 31 < sum(turned) / len(turned) < 33
+
+
+def test_a_broadcast_counts_on_every_channel() -> None:
+    mapping = {
+        "schema": 1,
+        "name": "broadcast",
+        "duration_s": 1,
+        "stages": [{"name": "one", "emit_rate": 1}, {"name": "three", "parallelism": 3}],
+        "edges": [{"from": "one", "to": "three", "partitioner": "broadcast"}],
+    }
+    found = Router(lay_out(parse_scenario(mapping)).links[0], 0, 1)
+    for _ in range(4):
+        found.advance(found.peek())
+    assert (found.counts, found.emitted) == ([4, 4, 4], 4)
+    again = Router(lay_out(parse_scenario(mapping)).links[0], 0, 1)
+    again.restore(found.counts)
+    assert (again.counts, again.emitted) == ([4, 4, 4], 4)

@@ -1,0 +1,65 @@
+"""Random jobs: the kernel's state is the rehearsal's, every number of it, after every round."""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import ModuleType
+from typing import Any
+
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+EXAMPLES = 150
+
+EVENTS = {
+    "local",
+    "remote",
+    "no credit",
+    "floating",
+    "waiting",
+    "competition",
+    "overdraft",
+    "quota",
+    "blocked",
+    "blocked inside a record",
+    "pending output",
+    "long service",
+    "stands still",
+    "large records",
+    "broadcast",
+    "long period",
+    "exponential source",
+    "lognormal source",
+    "exponential stage",
+    "lognormal stage",
+}
+"""What must have happened in some of the runs; :mod:`witness` says what each means."""
+
+
+def test_the_kernel_does_what_the_rehearsal_does(
+    clocks: ModuleType, witness: ModuleType, random_jobs: ModuleType
+) -> None:
+    happened: Counter[str] = Counter()
+    shape = random_jobs.Shape(is_virtual=True)
+
+    @settings(max_examples=max(EXAMPLES, settings().max_examples))
+    @given(scenario=random_jobs.scenarios(shape), every=st.sampled_from([2, 3, 10, 1000]))
+    def look(scenario: Any, every: int) -> None:
+        note(scenario.to_yaml())
+        job = random_jobs.laid_out(scenario)
+        seen = witness.Witness(job)
+        clocks.compare(job, watch=seen)
+        clocks.compare(job, every=every)
+        happened.update(seen.seen)
+
+    look()
+    print(dict(happened))
+    assert EVENTS - set(happened) == set()
+
+
+@settings(max_examples=EXAMPLES)
+@given(data=st.data())
+def test_jobs_of_the_live_clock_too(clocks: ModuleType, random_jobs: ModuleType, data: Any) -> None:
+    scenario = data.draw(random_jobs.scenarios(random_jobs.LIVE))
+    note(scenario.to_yaml())
+    clocks.compare(random_jobs.laid_out(scenario))

@@ -1,0 +1,117 @@
+"""What happened in a run, told from its rows: where nothing does, a comparison says nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from flowcontrol.emulation import Job, Link, StagePlan
+from flowcontrol.emulation.routing import weights_of
+from flowcontrol.protocol import rounds as r
+from flowcontrol.protocol import rows as w
+from flowcontrol.virtual.memory import LONGEST_TABLE
+
+Row = dict[str, Any]
+State = dict[str, dict[str, list[Row]]]
+
+
+class Witness:
+    """Notes what happens in a run.
+
+    Parameters
+    ----------
+    job : Job
+        Which is run.
+
+    Attributes
+    ----------
+    seen : set of str
+        What has happened so far.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self.seen: set[str] = set()
+        self._job, self._round = job, -1
+        self._taken: dict[tuple[str, int], int] = {}
+
+    def __call__(self, state: State) -> None:
+        """Look at the state after one more round."""
+        self._round += 1
+        for link in self._job.links:
+            senders = self._job.stage(link.edge.sender)
+            for row in state[link.name]["sender"]:
+                self.seen.update(_sent(self._job, link, row))
+                self._look_at_task(senders, row["sender"], row["task_state"])
+            receivers = self._job.stage(link.edge.receiver)
+            for row in state[link.name]["receiver"]:
+                self.seen.update(_received(row))
+                self._look_at_task(receivers, row["receiver"], row["task_state"])
+            self.seen.update(_competed(state[link.name]["receiver"]))
+
+    def _look_at_task(self, plan: StagePlan, index: int, state: Row | None) -> None:
+        if state is None:
+            return
+        self.seen.update(_task(plan, state))
+        taken, key = state["task"][r.TASK_IN], (plan.name, index)
+        whole = state["times_us"][0] == self._job.round_us
+        if whole and taken == self._taken.get(key, -1):
+            is_still = self._stands_still(plan, index)
+            self.seen.add("stands still" if is_still else "long service")
+        self._taken[key] = taken
+
+    def _stands_still(self, plan: StagePlan, index: int) -> bool:
+        """Whether a subtask stands still, or has no rate, for a part of the round."""
+        start, end = (n * self._job.round_us for n in (self._round, self._round + 1))
+        spans = plan.stage.stalled(index)
+        if any(begin < end and start < after for begin, after in spans):
+            return True
+        schedule = plan.stage.rates(index)
+        return schedule is not None and schedule.integral(start) == schedule.integral(end)
+
+
+def _sent(job: Job, link: Link, row: Row) -> Iterator[str]:
+    if row["pool_used"] > row["pool_size"]:
+        yield "overdraft"
+    if row["sent"] == 0:
+        return
+    yield "local" if row["channel_state"]["local"] else "remote"
+    if row["credit"] == 0 and row["backlog"] > 0 and not row["channel_state"]["local"]:
+        yield "no credit"
+    if link.record_bytes > job.scenario.options.segment_bytes:
+        yield "large records"
+    width = len(link.outgoing(row["sender"]))
+    if link.edge.partitioner == "broadcast" and width > 1:
+        yield "broadcast"
+    if sum(weights_of(link, width) or [0]) > LONGEST_TABLE:
+        yield "long period"
+
+
+def _received(row: Row) -> Iterator[str]:
+    if row["floating_held"] > 0:
+        yield "floating"
+    if row["channel_state"]["row"][w.CH_WAITING] == 1:
+        yield "waiting"
+
+
+def _competed(rows: list[Row]) -> Iterator[str]:
+    """Several channels of a gate hold floating buffers, and one waits for another."""
+    for receiver in {row["receiver"] for row in rows}:
+        own = [row for row in rows if row["receiver"] == receiver]
+        held = sum(row["floating_held"] > 0 for row in own)
+        waits = any(row["channel_state"]["row"][w.CH_WAITING] for row in own)
+        if held >= 2 and waits:
+            yield "competition"
+
+
+def _task(plan: StagePlan, state: Row) -> Iterator[str]:
+    for part in state["partitions"]:
+        if part["pool"][w.POOL_AT_QUOTA] > 0:
+            yield "quota"
+        if part["left_bytes"] > 0:
+            yield "blocked inside a record"
+        elif part["pending"]:
+            yield "pending output"
+    if state["times_us"][2] > 0:
+        yield "blocked"
+    if plan.stage.service_time != "constant" and state["task"][r.TASK_DRAWS] > 2:
+        yield f"{plan.stage.service_time} {'source' if plan.is_source else 'stage'}"
