@@ -23,13 +23,12 @@ H_TASKS = 8  # how many there are
 H_GATES = 9
 H_PARTITIONS = 10
 H_CHANNELS = 11
-H_CONNECTIONS = 12
+H_SERVED = 12  # connections to be served in this round, listed behind the active tasks
 H_TASK0 = 13  # where the blocks begin
 H_GATE0 = 14
 H_PARTITION0 = 15
 H_IN0 = 16
 H_OUT0 = 17
-H_CONNECTION0 = 18
 H_WHEEL = 19
 H_WHEEL_BITS = 20
 H_ACTIVE = 21
@@ -46,6 +45,11 @@ H_STEPS = 31  # steps of tasks, for what they cost
 H_DEBLOAT_US = 32  # period of the debloaters; 0: off
 H_TRACK = 33  # 1: follow the age of records
 H_NOW = 34  # round being run
+H_DEBLOAT_TARGET_US = 35
+H_DEBLOAT_SAMPLES = 36
+H_DEBLOAT_THRESHOLD = 37  # percent
+H_MIN_SEGMENT = 38  # bytes that debloating leaves at least
+H_LATENCY_NS = 39  # one way, nanoseconds, not rounded
 HEADER = 40
 
 FLAG_PROTOCOL = 1  # a message without a buffer
@@ -81,11 +85,15 @@ T_STALL_COUNT = TASK_WIDTH + 24
 T_SENT = TASK_WIDTH + 25  # 1: it sent something in this round
 T_PENDING = TASK_WIDTH + 26  # 1: outputs wait to be written
 T_SINKS = TASK_WIDTH + 27  # stages of the task that nothing leaves
-T_WIDTH = TASK_WIDTH + 28
+T_COST_NS = TASK_WIDTH + 28  # of a source: what an emission takes its thread, nanoseconds
+T_WIDTH = TASK_WIDTH + 29
 
 SOURCE = 0
 SERVER = 1
 RELAY = 2
+CONNECTION = 3
+"""Not a task, but a connection with a bandwidth: T_UNION is its queue of channels, of T_GATES
+places, TASK_READY the nanosecond at which its wire is free, T_UNIT its bytes a second."""
 
 # ---- gates: (gates, G_WIDTH)
 G_POOL = 0
@@ -103,13 +111,14 @@ G_ARRIVALS = _G + 8  # bits: channels with messages under way
 G_NEWS = _G + 9  # bits: channels that may have something to tell their sender
 G_RECORD_BYTES = _G + 10
 G_DEBLOAT_AT = _G + 11  # round of its next measurement; -1: none
-G_BYTES = _G + 12  # bytes received since the last one
+G_BYTES = _G + 12  # bytes taken up since the last one
 G_ACTIVE_US = _G + 13  # time with data since the last one
 G_LAST_SIZE = _G + 14  # size last announced
-G_SIZE = _G + 15  # size in force, thousandths of a byte... see debloat.py
+G_SIZE = _G + 15  # size in force, in parts of a byte (debloat.PARTS)
 G_THROUGHPUT = _G + 16  # bytes a second
 G_SINCE = _G + 17  # microsecond since which the gate has had data; -1: it has none
-G_WIDTH = _G + 18
+G_BYTES_SEEN = _G + 18  # bytes when it was last looked whether there is data
+G_WIDTH = _G + 19
 
 # ---- partitions: (partitions, P_WIDTH)
 P_POOL = 0
@@ -179,8 +188,10 @@ O_PARTITION = OUT_WIDTH + 6
 O_LOCAL = OUT_WIDTH + 7  # 1: both on one task manager
 O_RUN_HEAD = OUT_WIDTH + 8  # its runs of records in flight, run + 1; 0: none
 O_RUN_TAIL = OUT_WIDTH + 9
-O_CONNECTION = OUT_WIDTH + 10  # connection, if its bandwidth counts; -1: none
-O_WIDTH = OUT_WIDTH + 11
+O_CONNECTION = OUT_WIDTH + 10  # task that is its connection, if a bandwidth is given; -1: none
+O_WISH = OUT_WIDTH + 11  # size of buffer that the receiver wishes from the next round on
+O_QUEUED = OUT_WIDTH + 12  # 1: it waits for its turn on its connection
+O_WIDTH = OUT_WIDTH + 13
 
 # ---- runs: (runs, RUN_WIDTH): records of a channel that a source emitted in one round
 RUN_NEXT = 0
@@ -193,13 +204,6 @@ A_TASK = 0
 A_AGE = 1  # rounds since their emission
 A_COUNT = 2
 A_WIDTH = 3
-
-# ---- connections: (connections, N_WIDTH), only where a bandwidth is given
-N_QUEUE = 0  # where its queue of channels that can be served is, its columns
-N_QUEUE_WIDTH = 1
-N_FREE_AT = 2  # when the wire is free, units of bandwidth x microseconds
-N_RATE = 3  # bytes a second
-N_WIDTH = 8
 
 WHEEL_SLOTS = 4096
 """Rounds that the wheel of wake-ups looks ahead; a later one is looked at again on the way."""

@@ -12,11 +12,14 @@ from flowcontrol.protocol.times import (
     blocked_relay_us,
     blocked_source_us,
     busy_us,
+    emitting_us,
     flush_ticks,
     is_blocked,
 )
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import compile_entry, kernel
+from flowcontrol.virtual.connection import transmit
+from flowcontrol.virtual.debloat import debloat_gates, measure_gates
 from flowcontrol.virtual.messages import announce_all, hear, receive_all, send
 from flowcontrol.virtual.pointers import row, rows
 from flowcontrol.virtual.task import (
@@ -27,6 +30,7 @@ from flowcontrol.virtual.task import (
     serve,
     skip_due,
 )
+from flowcontrol.virtual.turns import serve_now
 from flowcontrol.virtual.views import out_row, partition_of, partition_row, set_bit, task_row
 from flowcontrol.virtual.wheel import collect, next_round, wake
 
@@ -40,14 +44,21 @@ def _advance(memory: Any, end: int) -> int:
     while now < end:
         m[f.H_NOW] = now
         count = collect(m, now)
-        active = row(m, m[f.H_ACTIVE], m[f.H_TASKS])
+        active = row(m, m[f.H_ACTIVE], 2 * m[f.H_TASKS])
         for i in range(count):
             task = task_row(m, active[i])
-            settle(m, task, now)
-            receive_all(m, task, now)
-            hear(m, task, now)
+            if task[f.T_KIND] == f.CONNECTION:
+                serve_now(m, active[i])
+            else:
+                settle(m, task, now)
+                receive_all(m, task, now)
+                hear(m, task, now)
         for i in range(count):
-            step(m, active[i], now)
+            if task_row(m, active[i])[f.T_KIND] != f.CONNECTION:
+                step(m, active[i], now)
+        for i in range(m[f.H_SERVED]):
+            transmit(m, active[m[f.H_TASKS] + i], now)
+        m[f.H_SERVED] = 0
         m[f.H_STEPS] += count
         if m[f.H_FLAGS] != 0:
             return m[f.H_FLAGS]
@@ -63,7 +74,7 @@ def _advance(memory: Any, end: int) -> int:
 @kernel
 def catch_up(m: Any, task: Any, end: int) -> None:
     """Let the work of a task that slept be forgone, as it is when a round finds it asleep."""
-    if task[f.T_KIND] == f.RELAY:
+    if task[f.T_KIND] == f.RELAY or task[f.T_KIND] == f.CONNECTION:
         return
     phases = rows(m, task[f.T_PHASES], task[f.T_PHASE_COUNT], 3)
     start = work_by(phases, (end - 1) * m[f.H_ROUND_US])
@@ -97,7 +108,7 @@ def step(m: Any, number: int, now: int) -> None:
     if task[f.T_KIND] != f.RELAY:
         start = work_by(phases, start_us)
         end = work_by(phases, end_us)
-    before = task[r.TASK_IN]
+    before, busy = task[r.TASK_IN], task[f.T_BUSY]
     still = NEVER
     if task[f.T_KIND] == f.SOURCE:
         skip_due(m, task, start)
@@ -113,6 +124,12 @@ def step(m: Any, number: int, now: int) -> None:
         task[r.TASK_READY] = max(task[r.TASK_READY], start)
         reason = serve(m, number, task, end)
     account(m, task, start, end, task[r.TASK_IN] - before, reason)
+    if m[f.H_DEBLOAT_US] > 0:
+        worked = task[f.T_BUSY] - busy
+        if task[f.T_KIND] == f.RELAY and task[r.TASK_IN] > before:
+            worked = m[f.H_ROUND_US]  # finer than a round is not known
+        measure_gates(m, task, start_us, worked)
+        debloat_gates(m, number, task, end_us, now)
     flush_all(m, task, start_us, end_us)
     send(m, task, now)
     announce_all(m, task, now)
@@ -127,6 +144,7 @@ def account(m: Any, task: Any, start: int, end: int, done: int, reason: int) -> 
     busy = lost = 0
     if task[f.T_KIND] == f.SOURCE:
         lost = blocked_source_us(whole, task[f.T_DUE], done, blocked, available)
+        busy = emitting_us(whole - lost, done, task[f.T_COST_NS])
     elif task[f.T_KIND] == f.RELAY:
         lost = blocked_relay_us(whole, waiting, done, blocked)
         busy = whole if reason == CAPACITY and waiting > 0 else 0

@@ -10,11 +10,12 @@ import numpy.typing as npt
 from flowcontrol.emulation.job import Job, Link, StagePlan
 from flowcontrol.emulation.routing import stream_of_edge, weights_of
 from flowcontrol.emulation.rows import LOCAL, most_outputs, queue_depth
-from flowcontrol.emulation.work import WorkClock, flush_phase_us
+from flowcontrol.emulation.work import WorkClock, emission_cost_ns, flush_phase_us
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.pool_rules import fetch_segment
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.debloat import PARTS
 
 __all__ = ["Memory", "Places", "fill"]
 
@@ -140,10 +141,10 @@ def fill(
     limits : dict, optional
         By stage and subtask: records that a replaying source has.
     """
-    build, places = _Builder(), Places()
+    build, places, pairs = _Builder(), Places(), _connections(job)
     _number(job, places)
     counts = {
-        f.H_TASKS: sum(plan.stage.parallelism for plan in job.stages),
+        f.H_TASKS: sum(plan.stage.parallelism for plan in job.stages) + len(pairs),
         f.H_GATES: len(places.gates),
         f.H_PARTITIONS: len(places.partitions),
         f.H_CHANNELS: sum(len(link.channels) for link in job.links),
@@ -157,7 +158,7 @@ def fill(
         f.H_OUT0: (counts[f.H_CHANNELS], f.O_WIDTH),
         f.H_WHEEL: (f.WHEEL_SLOTS, 1),
         f.H_WHEEL_BITS: (f.WHEEL_SLOTS // w.WORD, 1),
-        f.H_ACTIVE: (counts[f.H_TASKS], 1),
+        f.H_ACTIVE: (2 * counts[f.H_TASKS], 1),
         f.H_RUNS: (runs, f.RUN_WIDTH),
         f.H_AGES: (ages, f.A_WIDTH),
     }
@@ -171,6 +172,7 @@ def fill(
             _fill_task(job, plan, index, places, blocks, build, limit)
     for link in job.links:
         _fill_link(job, link, places, blocks, build, int(header[f.H_LATENCY]), tables or {})
+    _fill_connections(job, pairs, places, blocks, build)
     blocks[f.H_RUNS][:, f.RUN_NEXT] = np.arange(1, runs + 1)
     blocks[f.H_RUNS][-1:, f.RUN_NEXT] = -1
     _wake_all(blocks)
@@ -189,9 +191,16 @@ def _header(job: Job, counts: dict[int, int], track: bool) -> Ints:
     header[f.H_ROUND_US] = job.round_us
     header[f.H_ROUNDS] = job.rounds
     header[f.H_LATENCY] = max(1, -(-latency_us // job.round_us))
+    header[f.H_LATENCY_NS] = latency_us * 1000
     header[f.H_SEGMENT] = options.segment_bytes
     header[f.H_QUOTA] = options.max_buffers_per_channel
     header[f.H_FLUSH_US] = options.flush_interval_us
+    if options.debloat_enabled:
+        header[f.H_DEBLOAT_US] = options.debloat_period_us
+        header[f.H_DEBLOAT_TARGET_US] = options.debloat_target_us
+        header[f.H_DEBLOAT_SAMPLES] = options.debloat_samples
+        header[f.H_DEBLOAT_THRESHOLD] = options.debloat_threshold_percent
+        header[f.H_MIN_SEGMENT] = options.min_segment_bytes
     header[f.H_SEED] = job.scenario.seed
     header[f.H_TRACK] = int(track)
     header[f.H_NOW] = -1
@@ -261,6 +270,7 @@ def _fill_task(
     task[f.T_UNION] = build.take(w.FIFO_SLOTS + max(1, len(plan.inputs)))
     task[f.T_LIMIT], task[f.T_LAST] = limit, -1
     task[f.T_STATUS] = f.T_IDLE
+    task[f.T_COST_NS] = emission_cost_ns(job, plan)
     stalls = plan.stalled(index)
     if clock is None and stalls:
         task[f.T_STALLS] = build.put(np.array(stalls, np.int64).ravel())
@@ -404,6 +414,11 @@ def _fill_gate(
     g[f.G_QUEUE_WIDTH] = w.FIFO_SLOTS + max(1, *depths)
     g[f.G_RECORDS] = build.take(count * g[f.G_QUEUE_WIDTH])
     g[f.G_KINDS] = build.take(count * g[f.G_QUEUE_WIDTH])
+    # Sizes of buffers under way, if there are such messages: one each period.
+    delay_us, period_us = latency * job.round_us, job.scenario.options.debloat_period_us
+    sizes = delay_us // period_us + 2 if job.scenario.options.debloat_enabled else 0
+    segment = job.scenario.options.segment_bytes
+    g[f.G_SINCE], g[f.G_LAST_SIZE], g[f.G_SIZE] = -1, segment, int(segment * PARTS)
     words = count // w.WORD + 1
     g[f.G_ARRIVALS], g[f.G_NEWS] = build.take(words), build.take(words)
     g[f.G_RECORD_BYTES] = link.record_bytes
@@ -417,8 +432,44 @@ def _fill_gate(
         row[f.I_TRANSIT_MOST] = max(1, depth)
         row[f.I_TRANSIT] = build.take(2 + f.M_WIDTH * row[f.I_TRANSIT_MOST])
         if latency > 1 and not channel.is_local:
-            row[f.I_CREDITS_MOST] = window + 2
+            row[f.I_CREDITS_MOST] = window + 2 + sizes
             row[f.I_CREDITS] = build.take(2 + f.C_WIDTH * row[f.I_CREDITS_MOST])
+
+
+def _connections(job: Job) -> dict[tuple[int, int], list[tuple[str, int]]]:
+    """Channels, by edge and place, over each ordered pair of task managers; none if unlimited."""
+    found: dict[tuple[int, int], list[tuple[str, int]]] = {}
+    if job.scenario.cluster.bandwidth_bytes_per_s is None:
+        return found
+    for link in job.links:
+        here = job.scenario.stage(link.edge.sender).placement
+        there = job.scenario.stage(link.edge.receiver).placement
+        for place, channel in enumerate(link.channels):
+            if not channel.is_local:
+                pair = (here[channel.sender], there[channel.receiver])
+                found.setdefault(pair, []).append((link.name, place))
+    return found
+
+
+def _fill_connections(
+    job: Job,
+    pairs: dict[tuple[int, int], list[tuple[str, int]]],
+    places: Places,
+    blocks: dict[int, Ints],
+    build: _Builder,
+) -> None:
+    """Fill the connections, which stand behind the tasks."""
+    tasks, out = blocks[f.H_TASK0], blocks[f.H_OUT0]
+    first = len(tasks) - len(pairs)
+    for number, channels in enumerate(pairs.values(), start=first):
+        tasks[number, f.T_KIND] = f.CONNECTION
+        tasks[number, f.T_UNION] = build.take(w.FIFO_SLOTS + len(channels))
+        tasks[number, f.T_GATES] = len(channels)
+        bandwidth = job.scenario.cluster.bandwidth_bytes_per_s
+        tasks[number, f.T_UNIT] = max(1, round(bandwidth or 1))
+        tasks[number, f.T_STATUS] = f.T_IDLE
+        for edge, place in channels:
+            out[places.outs[edge][place], f.O_CONNECTION] = number
 
 
 def _fill_pool(row: Ints, at: int, segments: int, size: int, overdraft: int) -> None:

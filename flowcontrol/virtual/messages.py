@@ -16,6 +16,7 @@ from flowcontrol.protocol.rows import CH_UNANNOUNCED, FIFO_COUNT, FIFO_SLOTS, WO
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import kernel
 from flowcontrol.virtual.pointers import row
+from flowcontrol.virtual.turns import enqueue
 from flowcontrol.virtual.views import (
     gate_of,
     gate_row,
@@ -29,7 +30,7 @@ from flowcontrol.virtual.views import (
 )
 from flowcontrol.virtual.wheel import wake
 
-__all__ = ["announce_all", "hear", "receive_all", "send"]
+__all__ = ["announce_all", "hear", "put", "receive_all", "send", "tell", "tell_late"]
 
 
 @kernel
@@ -57,7 +58,6 @@ def receive_all(m: Any, task: Any, now: int) -> None:
                 backlog = transit[place + f.M_BACKLOG]
                 transit[0] = transit[0] + 1 if transit[0] + 1 < most else 0
                 transit[1] -= 1
-                g[f.G_BYTES] += records * g[f.G_RECORD_BYTES]
                 if receive(task, gate, union, i, channel, records, backlog) == 0:
                     m[f.H_FLAGS] |= f.FLAG_PROTOCOL
             if transit[1] == 0:
@@ -80,6 +80,8 @@ def hear(m: Any, task: Any, now: int) -> None:
             out = out_row(m, p[f.P_CHANNEL0] + place)
             into = in_row(m, out[f.O_IN])
             done = 1
+            if out[f.O_WISH] > 0:
+                out[r.OUT_WISH] = out[f.O_WISH]
             if out[f.O_LOCAL] == 1:
                 consumed = into[f.I_CURSORS + r.IN_CONSUMED]
                 free_local(partition, place, consumed, m[f.H_QUOTA])
@@ -129,6 +131,10 @@ def send(m: Any, task: Any, now: int) -> None:
             m[word] &= ~(1 << (place % WORD))
             out = out_row(m, p[f.P_CHANNEL0] + place)
             local = out[f.O_LOCAL]
+            if out[f.O_CONNECTION] >= 0:
+                enqueue(m, p[f.P_CHANNEL0] + place)
+                place = next_bit(m, bits, count, place)
+                continue
             held = partition.held[place]
             while (
                 held[FIFO_COUNT] < len(held) - FIFO_SLOTS
@@ -139,13 +145,13 @@ def send(m: Any, task: Any, now: int) -> None:
                 if records < 0:
                     break
                 at = now + (1 if local == 1 else m[f.H_LATENCY])
-                _put(m, out, records, backlog_after(partition, place), at)
+                put(m, out, records, backlog_after(partition, place), at)
                 task[f.T_SENT] = 1
             place = next_bit(m, bits, count, place)
 
 
 @kernel
-def _put(m: Any, out: Any, records: int, backlog: int, at: int) -> None:
+def put(m: Any, out: Any, records: int, backlog: int, at: int) -> None:
     """Put a message on its way; its receiver is looked at when it arrives."""
     into = in_row(m, out[f.O_IN])
     most = into[f.I_TRANSIT_MOST]
@@ -178,11 +184,11 @@ def announce_all(m: Any, task: Any, now: int) -> None:
             into = in_row(m, g[f.G_CHANNEL0] + channel)
             out = out_row(m, into[f.I_OUT])
             if out[f.O_LOCAL] == 1:
-                _tell(m, out, now + 1)
+                tell(m, out, now + 1)
             elif into[CH_UNANNOUNCED] > 0:
                 announce_credit(gate, channel)
                 if into[f.I_CREDITS_MOST] == 0:
-                    _tell(m, out, now + 1)
+                    tell(m, out, now + 1)
                 else:
                     tell_late(m, out, into, into[f.I_CURSORS + r.IN_ANNOUNCED], now)
             channel = next_bit(m, bits, count, channel)
@@ -191,7 +197,7 @@ def announce_all(m: Any, task: Any, now: int) -> None:
 
 
 @kernel
-def _tell(m: Any, out: Any, at: int) -> None:
+def tell(m: Any, out: Any, at: int) -> None:
     """Have a sender look at a channel in a round."""
     set_bit(m, partition_row(m, out[f.O_PARTITION])[f.P_NEWS], out[f.O_PLACE])
     wake(m, out[f.O_SENDER], at)
@@ -209,4 +215,4 @@ def tell_late(m: Any, out: Any, into: Any, value: int, now: int) -> None:
     credits[place + f.C_ANNOUNCED] = value
     credits[place + f.C_ROUND] = now + m[f.H_LATENCY]
     credits[1] += 1
-    _tell(m, out, now + m[f.H_LATENCY])
+    tell(m, out, now + m[f.H_LATENCY])

@@ -273,6 +273,7 @@ def take(m: Any, number: int, task: Any, gates: Any, count: int) -> None:
     """Take records of the buffer in hand up, and note their ages."""
     g = gate_row(m, task[f.T_GATE0] + task[r.TASK_GATE])
     channel = g[f.G_CHANNEL0] + task[r.TASK_CHANNEL]
+    g[f.G_BYTES] += count * g[f.G_RECORD_BYTES]
     out = out_row(m, m[m[f.H_IN0] + channel * f.I_WIDTH + f.I_OUT])
     if task[f.T_PARTITIONS] == 0:
         take_ages(m, out, number, m[f.H_NOW], count)

@@ -1,0 +1,46 @@
+"""Who waits for a turn on a connection with a bandwidth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowcontrol.protocol import rounds as r
+from flowcontrol.protocol.rows import FIFO_SLOTS, fifo_push
+from flowcontrol.protocol.sender_rules import finished_count, is_data_available
+from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.compiled import kernel
+from flowcontrol.virtual.pointers import row
+from flowcontrol.virtual.views import out_row, task_row
+
+__all__ = ["enqueue", "is_sendable", "serve_now"]
+
+
+@kernel
+def is_sendable(out: Any) -> int:
+    """Tell whether a reader can be served: 1 if it has credit and data."""
+    if out[r.OUT_SENT] >= out[r.OUT_ANNOUNCED]:
+        return 0
+    return is_data_available(0, out[r.OUT_FLUSH], finished_count(out[r.OUT_BUFFERS], 0))
+
+
+@kernel
+def serve_now(m: Any, number: int) -> None:
+    """Have a connection served in this round, after the tasks."""
+    connection = task_row(m, number)
+    if connection[f.T_SENT] == 0:
+        connection[f.T_SENT] = 1
+        m[m[f.H_ACTIVE] + m[f.H_TASKS] + m[f.H_SERVED]] = number
+        m[f.H_SERVED] += 1
+
+
+@kernel
+def enqueue(m: Any, channel: int) -> None:
+    """Put a channel that can be served into its connection's queue, once."""
+    out = out_row(m, channel)
+    if out[f.O_QUEUED] == 1 or is_sendable(out) == 0:
+        return
+    out[f.O_QUEUED] = 1
+    connection = task_row(m, out[f.O_CONNECTION])
+    queue = row(m, connection[f.T_UNION], FIFO_SLOTS + connection[f.T_GATES])
+    fifo_push(queue, channel)
+    serve_now(m, out[f.O_CONNECTION])
