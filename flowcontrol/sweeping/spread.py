@@ -7,6 +7,7 @@ are through. What a chunk yields goes to files (:mod:`flowcontrol.sweeping.worke
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import uuid
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import SparkSession
 
-__all__ = ["OnSpark", "Processes", "Spread", "spread_over"]
+__all__ = ["OnSpark", "Processes", "Spread", "reason_of", "spread_over"]
+
+_ERROR_LINE: Final = re.compile(r"[A-Za-z][\w.]*(Error|Exception|Exit): ")
 
 _PER_CORE: Final = 2
 """Workers counted for a core when Spark does not say how many it has."""
@@ -182,11 +185,17 @@ def spread_over(
     try:
         return OnSpark(spark() if callable(spark) else spark or _any_session())
     except Exception as error:
-        text = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise RunError(
-            f"Spark cannot be started: {text}; install pyspark and Java 17 or newer, or run the "
-            "sweep without Spark, in processes of this machine (--processes 2)"
+            f"Spark cannot be started, {reason_of(error)}; install pyspark and Java 17 or newer, or "
+            "run the sweep without Spark, in processes of this machine (--processes 2)"
         ) from error
+
+
+def reason_of(error: BaseException) -> str:
+    """Return one line on an error: of a Python traceback that Spark passes on, the last."""
+    lines = str(error).strip().splitlines()
+    named = [line for line in lines if _ERROR_LINE.match(line)]
+    return named[-1] if named else f"{type(error).__name__}: {lines[0] if lines else ''}"
 
 
 def _any_session() -> SparkSession:

@@ -21,7 +21,7 @@ from flowcontrol.sweeping.folder import SweepFolder, open_folder
 from flowcontrol.sweeping.metric import Metric, read_metrics
 from flowcontrol.sweeping.page import write_page
 from flowcontrol.sweeping.plan import Plan, make_plan
-from flowcontrol.sweeping.spread import Spread, spread_over
+from flowcontrol.sweeping.spread import Spread, reason_of, spread_over
 from flowcontrol.sweeping.store import Collector, read_results
 from flowcontrol.sweeping.warm import warm_up
 from flowcontrol.sweeping.worker import Simulate, Work
@@ -237,10 +237,8 @@ class _Runner:
     def _raise_from(self, future: Future[Any]) -> None:
         error = future.exception()
         if error is not None:
-            text = str(error).strip().splitlines()
-            reason = f"{type(error).__name__}: {text[0] if text else ''}"
             raise RunError(
-                f"the workers failed, {reason}; {len(self._collector.done):,} of "
+                f"the workers failed, {reason_of(error)}; {len(self._collector.done):,} of "
                 f"{len(self._variants):,} variants are in the table, and the same command goes on"
             ) from error
 

@@ -1,12 +1,14 @@
 """What a varied key is given on a command line: a list of values, ranges among them.
 
 ``1,2,4`` is a list of YAML values; ``1000:10000:50`` is a range of 50 points from 1000 to 10000,
-both included. The two may be mixed: ``0,100:400:4``.
+both included. The two may be mixed: ``0,100:400:4``. Points between the ends are rounded to a
+ten-thousandth of the step, or finer: 1000, 1183.67, 1367.35 ...
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
@@ -24,6 +26,10 @@ MAX_POINTS: Final = 1_000_000
 
 _EXACT: Final = 2.0**53
 """Below it a whole double is the integer that it looks like."""
+
+_STEP_DIGITS: Final = 4
+"""Digits behind the first one of a range's step that its points are rounded to. Rates are counted
+exactly, in whole parts of their fractions: 1183.67 a second is, 1183.673469387755 would not fit."""
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _RANGE = re.compile(rf"\s*({_NUMBER}):({_NUMBER}):(\d+)\s*")
@@ -139,7 +145,10 @@ def _points(text: str) -> list[int] | list[float]:
         raise ValueError(f"{show(text)}: a range has 2 to {MAX_POINTS:,} points, not {count}")
     if start == stop:
         raise ValueError(f"{show(text)}: both ends are {match[1]}: state the value alone")
-    exact = [start + (stop - start) * index / (count - 1) for index in range(count)]
-    if all(point.denominator == 1 for point in exact):
-        return [int(point) for point in exact]
-    return [float(point) for point in exact]
+    step = (stop - start) / (count - 1)
+    decimals = max(0, _STEP_DIGITS - math.floor(math.log10(abs(step))))
+    inner = [round(start + index * step, decimals) for index in range(1, count - 1)]
+    points = [start, *inner, stop]
+    if all(point.denominator == 1 for point in points):
+        return [int(point) for point in points]
+    return [float(point) for point in points]

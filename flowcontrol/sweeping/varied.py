@@ -25,6 +25,7 @@ _UNITS: Final = {
     "round_ms": "ms",
     "network_latency_ms": "ms",
     "bandwidth_bytes_per_s": "bytes/s",
+    "serialization_bytes_per_s": "bytes/s",
     "task_managers": "task managers",
     "slots": "slots",
     "taskmanager.memory.segment-size": "bytes",

@@ -111,6 +111,14 @@ def test_a_job_that_is_refused_as_it_is_laid_out_is_a_bad_variant(plan):
     assert "Insufficient number of network buffers" in text
 
 
+def test_rates_that_no_clock_can_count_are_refused(plan):
+    fine = [100.123456789012345, 200.987654321098765]
+    text = str(refusal(plan({RATE: fine, "duration_s": [1e7]})))
+    assert "variant 1 of 2" in text
+    assert "stages.sink" in text
+    assert "round the rates or shorten the run" in text
+
+
 def test_a_base_need_not_be_whole(plan, chain):
     del chain["stages"][0]["emit_rate"]
     assert len(check_variants(plan({"stages.source.emit_rate": "1,2"}), estimated_cost)) == 2

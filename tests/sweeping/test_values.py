@@ -22,6 +22,8 @@ from flowcontrol.sweeping.values import MAX_POINTS, plain_values, read_values, s
         ("10:40:4", (10, 20, 30, 40)),
         ("40:10:4", (40, 30, 20, 10)),
         ("0:1:3", (0, 0.5, 1)),
+        ("0:1:4", (0, 0.33333, 0.66667, 1)),
+        ("0:1000000000:8", tuple(round(i * 1e9 / 7) for i in range(8))),
         ("0.1:0.3:3", (0.1, 0.2, 0.3)),
         ("-1:1:2", (-1, 1)),
         ("0,10:30:3,99", (0, 10, 20, 30, 99)),
@@ -38,7 +40,7 @@ def test_values_that_are_read(text, values):
 def test_the_range_of_the_readme_is_fifty_points_with_both_ends():
     values = read_values("1000:10000:50")
     assert (len(values), values[0], values[-1]) == (50, 1000, 10000)
-    assert values[1] - values[0] == pytest.approx(9000 / 49)
+    assert values[:3] == (1000, 1183.67, 1367.35)
 
 
 @pytest.mark.parametrize(
@@ -83,9 +85,19 @@ def test_points_of_a_range_are_even_and_reach_both_ends(start, stop, count):
         return
     values = read_values(f"{start}:{stop}:{count}")
     assert (values[0], values[-1], len(values)) == (start, stop, count)
-    assert np.diff(values) == pytest.approx((stop - start) / (count - 1))
-    is_whole = (stop - start) % (count - 1) == 0
-    assert all(isinstance(value, int) for value in values) == is_whole
+    step = (stop - start) / (count - 1)
+    assert np.diff(values) == pytest.approx(step, rel=2e-4, abs=1 if abs(step) > 1e4 else 0)
+    if (stop - start) % (count - 1) == 0:
+        assert all(isinstance(value, int) for value in values)
+
+
+@given(
+    start=st.decimals(-1000, 1000, places=6), stop=st.decimals(-1000, 1000, places=6)
+)  # fmt: skip
+def test_the_ends_of_a_range_are_not_rounded(start, stop):
+    if start != stop:
+        values = read_values(f"{start:f}:{stop:f}:5")
+        assert (values[0], values[-1]) == (float(start), float(stop))
 
 
 def test_numbers_of_numpy_become_plain():
