@@ -167,7 +167,8 @@ STAGES = Table(
             "float64",
             "ms/s",
             "Covers the interval: 1000 - min(1000, idle + backpressured), as Flink's "
-            "busyTimeMsPerSecond (1.15 and later). Waiting for an external system is busy.",
+            "busyTimeMsPerSecond (1.15 and later). Waiting for an external system is busy; a "
+            "source is busy while it serialises what it emits.",
         ),
         Column(
             "idle_ms_per_s",

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from flowcontrol.emulation.job import Job, StagePlan
 from flowcontrol.emulation.routing import Router
 from flowcontrol.emulation.rows import new_gate, new_partition
-from flowcontrol.emulation.work import WorkClock, flush_phase_us
+from flowcontrol.emulation.work import WorkClock, emission_cost_ns, flush_phase_us
 from flowcontrol.errors import ProtocolError
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.rules import FIFO_COUNT, FIFO_SLOTS
@@ -24,6 +24,7 @@ from flowcontrol.protocol.times import (
     blocked_relay_us,
     blocked_source_us,
     busy_us,
+    emitting_us,
     flush_ticks,
     is_blocked,
 )
@@ -140,6 +141,7 @@ class Subtask:
         self._out_of, self._in_of = selectivity.numerator, selectivity.denominator
         self._clock = WorkClock.of(job, plan, index)
         rated = plan.is_source or self._clock is not None
+        self._cost_ns = emission_cost_ns(job, plan)
         self._stalls = [] if rated else [list(span) for span in plan.stalled(index)]
         self._flush_phases = [flush_phase_us(job, link, index) for link in plan.outputs]
 
@@ -337,7 +339,8 @@ class Subtask:
         blocked, waiting = int(reason == BLOCKED), self.task[r.TASK_QUEUED]
         if self._is_source:
             lost = blocked_source_us(whole, self._due, done, blocked, available)
-            self.times_us = [0, whole - lost, lost]
+            busy = emitting_us(whole - lost, done, self._cost_ns)
+            self.times_us = [busy, whole - busy - lost, lost]
         elif self._clock is None:
             lost = blocked_relay_us(whole, waiting, done, blocked)
             busy = whole if reason == CAPACITY and waiting > 0 else 0

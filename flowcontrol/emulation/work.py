@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
-from math import lcm
+from fractions import Fraction
+from math import lcm, prod
 
 from flowcontrol.emulation.job import Job, Link, StagePlan
 from flowcontrol.emulation.routing import mix
@@ -14,7 +15,7 @@ from flowcontrol.protocol import service as s
 from flowcontrol.scenario import Schedule
 from flowcontrol.scenario.schedule import MICROSECONDS
 
-__all__ = ["KINDS", "WorkClock", "flush_phase_us", "stream_of", "uniform"]
+__all__ = ["KINDS", "WorkClock", "emission_cost_ns", "flush_phase_us", "stream_of", "uniform"]
 
 KINDS = {"constant": s.CONSTANT, "exponential": s.EXPONENTIAL, "lognormal": s.LOGNORMAL}
 
@@ -38,6 +39,21 @@ def flush_phase_us(job: Job, link: Link, sender: int) -> int:
     if interval <= 0:
         return 0
     return mix(job.scenario.seed, stream_of(f"flusher {link.name}/{sender}"), 0) % interval
+
+
+def emission_cost_ns(job: Job, plan: StagePlan) -> int:
+    """Return what an emission of a source takes its thread, nanoseconds; 0 for other stages.
+
+    Notes
+    -----
+    ``RecordWriter.emit`` runs in the task's thread: on each output edge a record is serialised
+    and copied into a buffer, a broadcast one once. More than a whole round is as good as that.
+    """
+    if not plan.is_source:
+        return 0
+    nbytes = sum(link.record_bytes * prod(plan.path(link)) for link in plan.outputs)
+    rate = Fraction(repr(job.scenario.cluster.serialization_bytes_per_s))
+    return min(int(nbytes * 10**9 / rate), 1000 * job.round_us)
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,18 @@ Pure functions of integers, as :mod:`flowcontrol.protocol.rules`.
 
 from __future__ import annotations
 
-__all__ = ["blocked_relay_us", "blocked_source_us", "busy_us", "flush_ticks", "is_blocked"]
+__all__ = [
+    "blocked_relay_us",
+    "blocked_source_us",
+    "busy_us",
+    "emitting_us",
+    "flush_ticks",
+    "is_blocked",
+]
 
 
 def blocked_source_us(whole: int, due: int, done: int, is_stopped: int, is_available: int) -> int:
-    """Back-pressured time of a source in a round, microseconds; the rest it is idle.
+    """Back-pressured time of a source in a round, microseconds; the rest it emits or is idle.
 
     Parameters
     ----------
@@ -25,6 +32,30 @@ def blocked_source_us(whole: int, due: int, done: int, is_stopped: int, is_avail
     if due == 0:
         return 0 if is_available == 1 else whole
     return whole * (due - done) // due if is_stopped == 1 else 0
+
+
+def emitting_us(free_us: int, records: int, cost_ns: int) -> int:
+    """Busy time of a source in a round, microseconds: what its emissions cost its thread.
+
+    Parameters
+    ----------
+    free_us : int
+        Time of the round that was not back-pressured, microseconds.
+    records : int
+        Records emitted.
+    cost_ns : int
+        What one takes to be serialised and copied into buffers, nanoseconds, at least 0.
+
+    Notes
+    -----
+    Flink counts as busy what is neither idle nor back-pressured (section 9). The cost limits
+    nothing: a source that emits more than its thread could is busy all the time that it has.
+    """
+    if cost_ns == 0:
+        return 0
+    if records > free_us * 1000 // cost_ns:  # their product might not fit into 64 bits
+        return free_us
+    return records * cost_ns // 1000
 
 
 def blocked_relay_us(whole: int, waiting: int, done: int, is_stopped: int) -> int:

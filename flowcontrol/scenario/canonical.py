@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from flowcontrol.scenario.models import Edge, Scenario, Stage
+from flowcontrol.scenario.models import Cluster, Edge, Scenario, Stage
 from flowcontrol.scenario.schedule import MICROSECONDS, Schedule
 
 __all__ = ["canonical"]
@@ -22,10 +22,7 @@ def canonical(scenario: Scenario) -> dict[str, Any]:
         "sample_interval_s": _number(scenario.sample_interval_s),
         "seed": scenario.seed,
         "system": scenario.system.model_dump(),
-        "cluster": {
-            key: _number(value) if isinstance(value, float) else value
-            for key, value in scenario.cluster.model_dump().items()
-        },
+        "cluster": _cluster(scenario.cluster),
         "options": scenario.options.canonical(),
         "stages": [_stage(stage) for stage in scenario.stages],
         "edges": [_edge(edge) for edge in scenario.edges],
@@ -36,6 +33,16 @@ def _number(value: Fraction | float) -> int | float:
     """Return a number of the file: whole ones as int, others as the double they came from."""
     number = float(value)
     return int(number) if number.is_integer() else number
+
+
+def _cluster(cluster: Cluster) -> dict[str, Any]:
+    written = {
+        key: _number(value) if isinstance(value, float) else value
+        for key, value in cluster.model_dump().items()
+    }
+    if cluster.serialization_bytes_per_s == Cluster().serialization_bytes_per_s:
+        del written["serialization_bytes_per_s"]
+    return written
 
 
 def _rates(schedules: Sequence[Schedule] | None) -> list[Any] | None:

@@ -71,12 +71,16 @@ class Cluster(_Model):
         One way, ms; rounded up to whole rounds, at least one.
     bandwidth_bytes_per_s : float or None, default None
         Of one connection between two task managers, bytes/s; None: unlimited.
+    serialization_bytes_per_s : float, default 250,000,000
+        What the thread of a task serialises and copies into buffers, bytes/s. Counts as busy
+        time of a source; limits nothing.
     """
 
     task_managers: int = 2
     slots: int | None = None
     network_latency_ms: float = 0.0
     bandwidth_bytes_per_s: float | None = None
+    serialization_bytes_per_s: float = 250e6
 
     @property
     def network_latency_us(self) -> int:

@@ -93,6 +93,7 @@ def _cluster(spec: ClusterSpec) -> Cluster:
         slots=spec.slots,
         network_latency_ms=float(spec.network_latency_ms),
         bandwidth_bytes_per_s=None if bandwidth is None else float(bandwidth),
+        serialization_bytes_per_s=float(spec.serialization_bytes_per_s),
     )
 
 

@@ -211,6 +211,12 @@ class ClusterSpec(_Spec):
     bandwidth_bytes_per_s: f.PositiveBytesPerSecond | None = Field(
         default=None, description="per connection, bytes/s; default: unlimited"
     )
+    serialization_bytes_per_s: f.PositiveBytesPerSecond = Field(
+        default=250_000_000,
+        validate_default=True,
+        description="what the thread of a task serialises and copies into buffers, bytes/s; "
+        "counts as busy time of a source, limits nothing; default 250000000",
+    )
 
 
 class HeadSpec(_Spec):

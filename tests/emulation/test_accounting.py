@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.emulation.work import flush_phase_us
+from flowcontrol.emulation import lay_out
+from flowcontrol.emulation.work import emission_cost_ns, flush_phase_us
+from flowcontrol.scenario import parse_scenario
 
 Times = tuple[int, int, int]
 
@@ -36,17 +38,67 @@ EMITTED = [5, 2, 0, 5, 0, 2, 0, 4, 1, 2, 2, 2]
 TAKEN = [0, 2, 0, 2, 2, 2, 1, 2, 2, 2, 2, 2]
 
 
-def test_a_source_is_idle_but_for_what_it_could_not_emit(jobs: ModuleType) -> None:
+def test_a_source_is_idle_but_for_what_it_emits_and_could_not_emit(jobs: ModuleType) -> None:
+    """A record takes its thread 1 ms; what it could not emit is its share of what fell due."""
     stages = [jobs.source(50, record_bytes=4096), jobs.sink(20)]
     options = {jobs.FLOATING: 3, jobs.OVERDRAFT: 0}
-    made = jobs.job(stages, [("source", "sink", "forward")], options, duration_s=1.2)
+    edges, cluster = [("source", "sink", "forward")], {"serialization_bytes_per_s": 4_096_000}
+    made = jobs.job(stages, edges, options, duration_s=1.2, cluster=cluster)
     rounds = jobs.run(made)
     assert [b.rows["source->sink"]["sender"][0]["rows"] for b in rounds] == EMITTED
     assert [b.rows["source->sink"]["receiver"][0]["rows"] for b in rounds] == TAKEN
-    expected = [(0, 20 * emitted, 20 * (5 - emitted)) for emitted in EMITTED]
+    expected = [(emitted, 19 * emitted, 20 * (5 - emitted)) for emitted in EMITTED]
     assert times(rounds, "source->sink", "sender") == expected
     expected = [(50 * taken, 100 - 50 * taken, 0) for taken in TAKEN]
     assert times(rounds, "source->sink", "receiver") == expected
+
+
+def test_a_source_has_no_more_time_than_it_is_not_blocked(jobs: ModuleType) -> None:
+    """Its cost limits nothing: it emits what it may, and is busy for all the time it has."""
+    stages = [jobs.source(50, record_bytes=4096), jobs.sink(20)]
+    options = {jobs.FLOATING: 3, jobs.OVERDRAFT: 0}
+    edges, cluster = [("source", "sink", "forward")], {"serialization_bytes_per_s": 1e-3}
+    rounds = jobs.run(jobs.job(stages, edges, options, duration_s=1.2, cluster=cluster))
+    assert [b.rows["source->sink"]["sender"][0]["rows"] for b in rounds] == EMITTED
+    expected = [(20 * emitted, 0, 20 * (5 - emitted)) for emitted in EMITTED]
+    assert times(rounds, "source->sink", "sender") == expected
+
+
+COSTS = [
+    # edges, bytes a second -> nanoseconds an emission of 1,017 bytes
+    ("by default", 1, None, 4_068),
+    ("on each edge", 2, None, 8_136),
+    ("at another rate", 1, 2e9, 508),  # rounded down
+    ("in next to no time", 2, 1e15, 0),
+    ("at most a round of 100 ms", 1, 1, 100_000_000),
+]
+
+
+@pytest.mark.parametrize(("edges", "rate", "expected"), [c[1:] for c in COSTS],
+                         ids=[c[0] for c in COSTS])  # fmt: skip
+def test_what_an_emission_costs(
+    jobs: ModuleType, edges: int, rate: float | None, expected: int
+) -> None:
+    sinks = [{**jobs.sink(10), "name": f"sink{n}"} for n in range(edges)]
+    stages = [jobs.source(10, record_bytes=1017), *sinks]
+    cluster = {} if rate is None else {"serialization_bytes_per_s": rate}
+    links = [("source", sink["name"], "forward") for sink in sinks]
+    made = jobs.job(stages, links, cluster=cluster)
+    costs = {plan.name: emission_cost_ns(made, plan) for plan in made.stages}
+    assert costs.pop("source") == expected
+    assert set(costs.values()) == {0}
+
+
+def test_in_a_chain_an_emission_costs_what_leaves_the_task(jobs: ModuleType) -> None:
+    """Half of the records, at the size that the chained stage makes them."""
+    stages = [
+        {**jobs.source(10), "record_bytes": 400},
+        {"name": "half", "selectivity": 0.5, "record_bytes": 1000},
+        jobs.sink(10),
+    ]
+    edges = [{"from": "source", "to": "half", "chain": True}, {"from": "half", "to": "sink"}]
+    made = lay_out(parse_scenario({**jobs.BASE, "stages": stages, "edges": edges}))
+    assert [emission_cost_ns(made, plan) for plan in made.stages] == [2_000, 0]
 
 
 def three(jobs: ModuleType, emit: Any, serve: Any, drain: Any, **stage: Any) -> list[Any]:

@@ -23,7 +23,8 @@ RICH: dict[str, Any] = {
     "sample_interval_s": 0.2,
     "seed": 7,
     "system": {"transport": "credit"},
-    "cluster": {"task_managers": 3, "network_latency_ms": 0.1, "bandwidth_bytes_per_s": 1e6},
+    "cluster": {"task_managers": 3, "network_latency_ms": 0.1, "bandwidth_bytes_per_s": 1e6,
+                "serialization_bytes_per_s": 0.1},
     "options": {
         "taskmanager.memory.segment-size": "64kb",
         "execution.buffer-timeout": "-1",
@@ -91,6 +92,7 @@ EQUAL = [
     ({"duration_s": 10}, {"duration_s": 10.0}),
     ({"round_ms": None}, {}),
     ({"cluster": {"task_managers": 2}}, {}),
+    ({"cluster": {"serialization_bytes_per_s": 250e6}}, {}),
     ({"options": {"taskmanager.memory.segment-size": "32kb"}}, {}),
     ({"options": {"taskmanager.memory.network.min": "64mb"}}, {"options": {}}),
     ({"options": {"execution.buffer-timeout": "100"}}, {"options": {}}),
@@ -106,6 +108,7 @@ DIFFERENT = [
     ("cluster/slots", 2),
     ("cluster/network_latency_ms", 0.001),
     ("cluster/bandwidth_bytes_per_s", 1e15),
+    ("cluster/serialization_bytes_per_s", 1e9),
     ("options/taskmanager.network.numberOfBuffers", 2047),
     ("options/execution.buffer-timeout.interval", 0),
     ("options/taskmanager.network.max-num-tcp-connections", 2),
@@ -176,6 +179,13 @@ def test_a_variation_shows_only_where_times_vary_so(changed: Any) -> None:
     other = parse_scenario(changed(lognormal, ("stages/1/service_time_cv", 2)))
     assert other.canonical() != default.canonical()
     assert "service_time_cv" not in parse_scenario(changed()).canonical()["stages"][1]
+
+
+def test_the_speed_of_serialising_shows_only_where_it_is_stated(changed: Any) -> None:
+    key = "serialization_bytes_per_s"
+    assert key not in parse_scenario(changed()).canonical()["cluster"]
+    stated = parse_scenario(changed((f"cluster/{key}", 100e6)))
+    assert stated.canonical()["cluster"][key] == 100_000_000
 
 
 def test_a_changed_canonical_is_checked_like_any_file() -> None:

@@ -82,6 +82,12 @@ CLUSTER = [
     row(("cluster/slots", 1), "stages[1].placement", "2 subtasks", "has 1 slots", "cluster.slots"),
     row(("cluster/network_latency_ms", -0.1), "cluster.network_latency_ms", "-0.1", "at least 0"),
     row(("cluster/bandwidth_bytes_per_s", 0), "cluster.bandwidth_bytes_per_s", "0", "more than 0"),
+    row(
+        ("cluster/serialization_bytes_per_s", 0),
+        "cluster.serialization_bytes_per_s",
+        "0",
+        "more than 0",
+    ),
     row(("cluster/taskmanagers", 2), "cluster.taskmanagers", "did you mean 'task_managers'"),
 ]
 

@@ -26,6 +26,7 @@ def test_defaults(changed: Any) -> None:
     assert scenario.cluster == Cluster(
         task_managers=2, slots=None, network_latency_ms=0.0, bandwidth_bytes_per_s=None
     )
+    assert scenario.cluster.serialization_bytes_per_s == 250_000_000
     assert scenario.options == NetworkOptions()
     sink = scenario.stage("sink")
     assert (sink.record_bytes, sink.selectivity, sink.selectivity_exact) == (200, 1.0, 1)
@@ -212,6 +213,7 @@ BOUNDS = [
     ("cluster/slots", [2, 32_768], [0, 32_769]),
     ("cluster/network_latency_ms", [0, 1e-3], [-1e-3, 1e-4]),
     ("cluster/bandwidth_bytes_per_s", [1e-3, 1, 10**15], [0, -1, 10**15 + 1]),
+    ("cluster/serialization_bytes_per_s", [1e-3, 1, 10**15], [0, -1, 10**15 + 1]),
     ("stages/0/emit_rate", [0, 0.001, 10**12], [-0.001, 10**12 + 1]),
     ("stages/1/service_rate", [0, 0.001, 10**12], [-0.001, 10**12 + 1]),
     ("stages/1/parallelism", [1, 2.0, 32_768], [0, -1, 1.5, 32_769]),
