@@ -186,8 +186,8 @@ def spread_over(
         return OnSpark(spark() if callable(spark) else spark or _any_session())
     except Exception as error:
         raise RunError(
-            f"Spark cannot be started, {reason_of(error)}; install pyspark and Java 17 or newer, or "
-            "run the sweep without Spark, in processes of this machine (--processes 2)"
+            f"Spark cannot be started, {reason_of(error)}; install pyspark and Java 17 or newer, "
+            "or run the sweep without Spark, in processes of this machine (--processes 2)"
         ) from error
 
 

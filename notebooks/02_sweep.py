@@ -1,0 +1,146 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # How many buffers are enough?
+# MAGIC
+# MAGIC One run answers one question. A sweep asks many at once: every combination of some values is a run of
+# MAGIC its own, on the virtual clock, spread over the cluster, and the answers are one table.
+# MAGIC
+# MAGIC On a cluster install the package with the extras `report` and `virtual` first, and choose a folder
+# MAGIC that all machines see. As plain Python: `./spark-submit.sh notebooks/02_sweep.py`.
+
+# COMMAND ----------
+
+import os
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from flowcontrol.sweeping import sweep
+
+try:
+    dbutils  # noqa: B018
+    ON_DATABRICKS = True
+except NameError:
+    ON_DATABRICKS = False
+
+spark = SparkSession.builder.getOrCreate()
+
+
+def parameter(name, default):
+    """Return a widget's value, or outside Databricks that of FLOWCONTROL_<NAME>."""
+    if ON_DATABRICKS:
+        dbutils.widgets.text(name, default)
+        return dbutils.widgets.get(name)
+    return os.environ.get(f"FLOWCONTROL_{name.upper()}", default)
+
+
+def show(shown, name):
+    """Display a table or a plot; outside Databricks print the one and write the other."""
+    if ON_DATABRICKS:
+        display(shown)
+    elif hasattr(shown, "write_html"):
+        shown.write_html(out / f"{name}.html")
+    else:
+        shown.show(truncate=False)
+
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## What is varied
+# MAGIC
+# MAGIC The chain of `conf/three-stages.yaml`: its exclusive buffers per channel, and how fast its sink is.
+# MAGIC Three replications, with three seeds, show how much of a difference is chance. `duration` shortens
+# MAGIC the runs, `points` says how many speeds are tried, `out` is the folder of the results.
+
+# COMMAND ----------
+
+duration_s = parameter("duration", "60")
+points = int(parameter("points", "19"))
+out = Path(parameter("out", "out/sweep-notebook")).absolute()
+
+checkout = next(
+    folder for folder in (Path.cwd(), Path.cwd().parent) if (folder / "conf").is_dir()
+)
+vary = {
+    "options.taskmanager.network.memory.buffers-per-channel": [1, 2, 4, 8],
+    "stages.sink.service_rate": f"100:1000:{points}",
+}
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The sweep
+# MAGIC
+# MAGIC Every variant is checked before the first one runs. A second run of this cell does only what is
+# MAGIC missing in the folder.
+
+# COMMAND ----------
+
+result = sweep(
+    checkout / "conf" / "three-stages.yaml",
+    vary,
+    replications=3,
+    overrides=[f"duration_s={duration_s}"],
+    out=out,
+    spark=spark,
+    warn=print,
+)
+print(f"{result.table.num_rows:,} rows in {result.results}")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## One table
+# MAGIC
+# MAGIC A Delta table with a row per variant and stage. The varied keys are columns, the figures are those of `summary.json`.
+# MAGIC How much does the sink take up, and what holds it back?
+
+# COMMAND ----------
+
+spark.read.format("delta").load(str(result.results)).createOrReplaceTempView("results")
+
+taken = spark.sql("""
+    SELECT buffers_per_channel, sink_service_rate, avg(rate_in) AS rate, stddev(rate_in) AS deviation,
+           avg(latency_p99_ms) AS p99_ms, mode(bottleneck) AS limits
+    FROM results
+    WHERE stage = 'sink'
+    GROUP BY 1, 2
+    ORDER BY 1, 2
+""")
+show(taken, "taken")
+
+# COMMAND ----------
+
+import plotly.graph_objects as go
+
+rows = taken.toPandas()
+figure = go.Figure()
+for buffers, part in rows.groupby("buffers_per_channel"):
+    figure.add_scatter(
+        x=part.sink_service_rate,
+        y=part.rate,
+        error_y={"array": part.deviation},
+        name=f"{buffers} per channel",
+    )
+figure.update_layout(xaxis_title="the sink's speed (records/s)", yaxis_title="records/s")
+show(figure, "rates")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Enough is where the sink is the limit
+# MAGIC
+# MAGIC With too few buffers the exchange in front of the sink limits, however fast the sink is: a credit
+# MAGIC needs a round trip. The first speed at which that happens is what so many buffers can carry.
+
+# COMMAND ----------
+
+carried = spark.sql("""
+    SELECT buffers_per_channel, min(sink_service_rate) AS not_faster_than
+    FROM results
+    WHERE bottleneck LIKE '%->%'
+    GROUP BY 1
+    ORDER BY 1
+""")
+show(carried, "carried")
