@@ -1,9 +1,12 @@
-"""Random numbers of the kernel: the same pure functions of three integers as everywhere."""
+"""Random numbers of the kernel: the same pure functions of three integers as everywhere.
+
+Interpreted, the memory's integers have 64 bits and Python's know no end, so they are converted.
+"""
 
 from __future__ import annotations
 
+from flowcontrol.emulation import work
 from flowcontrol.emulation.routing import mix
-from flowcontrol.emulation.work import uniform
 
 __all__ = ["mix_modulo", "uniform"]
 
@@ -11,3 +14,8 @@ __all__ = ["mix_modulo", "uniform"]
 def mix_modulo(seed: int, stream: int, number: int, width: int) -> int:
     """Return a well-mixed number from 0 to ``width`` - 1."""
     return mix(int(seed), int(stream), int(number)) % int(width)
+
+
+def uniform(seed: int, stream: int, number: int) -> float:
+    """Return a number uniform in [0, 1)."""
+    return work.uniform(int(seed), int(stream), int(number))
