@@ -25,7 +25,8 @@ class Shape:
 
     rounds: tuple[int, int] = (30, 45)
     is_drained: bool = False
-    """Sources stop, and no stage has a rate of its own: everything has to arrive."""
+    """Sources stop, and no stage has a rate of its own (a virtual one: none that is 0 for long):
+    everything has to arrive."""
     is_virtual: bool = False
     """With what only the virtual clock runs: broadcast, times that vary, rounds of any length."""
 
@@ -155,14 +156,17 @@ def scenarios(draw: Any, shape: Shape) -> Scenario:
     drawn = draw(stages(shape))
     linked = draw(edges(drawn, shape))
     receivers, senders = {e["to"] for e in linked}, {e["from"] for e in linked}
+    most = 600 if not shape.is_drained else 240 if shape.is_virtual else 60
     served = st.sampled_from([True, True, False]) if shape.is_virtual else st.booleans()
     for stage in drawn:
         if stage["name"] not in receivers:
-            rate = draw(rates(60 if shape.is_drained else 600, varied))
+            rate = draw(rates(most, varied))
             stop = [{"at_s": 0, "rate": rate}, {"at_s": pace.at(10), "rate": 0}]
             stage["emit_rate"] = stop if shape.is_drained and not isinstance(rate, list) else rate
             if shape.is_drained and isinstance(rate, list):
                 stage["emit_rate"][-1]["rate"] = 0
+        elif shape.is_drained and shape.is_virtual:
+            stage["service_rate"] = pace.rate(draw(st.sampled_from([400, 40, 10])))
         elif not shape.is_drained and draw(served):
             stage["service_rate"] = draw(rates(400, varied))
         if stage["name"] in receivers & senders:

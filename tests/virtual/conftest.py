@@ -36,6 +36,12 @@ def witness() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def accounts() -> ModuleType:
+    """Return ``accounts.py``: what must balance after any round."""
+    return load(HERE / "accounts.py")
+
+
+@pytest.fixture(scope="session")
 def random_jobs() -> ModuleType:
     """Return ``random_jobs.py`` of the emulation's tests: what draws jobs."""
     return load(HERE.parent / "emulation" / "random_jobs.py")
