@@ -23,6 +23,6 @@ assert not is_compiled()
 out = Path(sys.argv[1])
 for path in map(Path, sys.argv[2:]):
     for name, table in simulate(load_scenario(path)).tables.items():
-        with pa.OSFile(str(out / f"{path.stem}-{name}.arrow"), "wb") as file:
-            with pa.ipc.new_file(file, table.schema) as writer:
-                writer.write_table(table)
+        target = str(out / f"{path.stem}-{name}.arrow")
+        with pa.OSFile(target, "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+            writer.write_table(table)

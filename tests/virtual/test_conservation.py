@@ -52,7 +52,7 @@ def later(scenario: Scenario, rounds: int) -> Scenario:
 def test_all_that_is_emitted_is_processed_or_in_flight(
     clocks: ModuleType, accounts: ModuleType, random_jobs: ModuleType, data: Any
 ) -> None:
-    """Records, messages, buffers and time, by channel, pool and task; over networks of any delay."""
+    """Records, messages, buffers and time, by channel, pool and task; also on slow networks."""
     scenario = data.draw(random_jobs.scenarios(random_jobs.Shape(is_virtual=True)))
     scenario = later(scenario, data.draw(st.sampled_from([0, 1, 2, 5])))
     note(scenario.to_yaml())
@@ -150,7 +150,7 @@ def check_flow(job: Job, plan: StagePlan, found: dict[str, pd.DataFrame]) -> Non
 
 
 def copies(job: Job, plan: StagePlan) -> int:
-    """Records at the sinks that a record which a stage takes up becomes, one to one on each edge."""
+    """Records at the sinks that one becomes which a stage takes up, one to one on each edge."""
     if plan.is_sink:
         return 1
     return sum(
