@@ -205,9 +205,8 @@ def _virtual_clock(scenario: Scenario) -> Simulate:
     problems = check_clock(scenario, "virtual")
     if problems:
         raise ScenarioError(problems, scenario.name)
-    import importlib
+    from flowcontrol.virtual import simulate
 
-    simulate: Simulate = importlib.import_module("flowcontrol.virtual").simulate
     return simulate
 
 

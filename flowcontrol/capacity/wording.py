@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from math import ceil
 
-from flowcontrol.capacity.find import Capacity, ForceInUse
+from flowcontrol.capacity.find import OVERLOAD, Capacity, ForceInUse
 from flowcontrol.capacity.probe import Probe
 from flowcontrol.capacity.search import HIGHEST
+from flowcontrol.diagnosis import Bottleneck
 
 __all__ = ["describe", "describe_probe"]
 
@@ -65,10 +67,17 @@ def _limit(capacity: Capacity) -> str:
     if limit is None:
         return "Nothing else limits it." if capacity.above is None else "No single stage limits it."
     if limit.stage is None:
-        return f"It is limited by the exchange {limit.edge}: {limit.sentence}"
+        return f"It is limited by the exchange {limit.edge}.\n{_sentence(capacity, limit)}"
     which = ", ".join(str(subtask) for subtask in limit.subtasks)
     hot = f", subtask {which}" if which else ""
-    return f"It is limited by {limit.stage}{hot}{_in_force(capacity.force)}."
+    line = f"It is limited by {limit.stage}{hot}{_in_force(capacity.force)}."
+    return f"{line}\n{_sentence(capacity, limit)}"
+
+
+def _sentence(capacity: Capacity, limit: Bottleneck) -> str:
+    """Return what is known of the run that shows the limit."""
+    rate = "that rate" if capacity.below is None else f"{float(OVERLOAD):g} times that rate"
+    return f"At {rate}: {limit.sentence}"
 
 
 def _in_force(force: ForceInUse | None) -> str:
@@ -101,7 +110,7 @@ def _remark(capacity: Capacity) -> Iterator[str]:
         yield (
             f"Runs of {end:g} s do not show a queue that grows by less than {blind:.2%} of what "
             f"{probe.growth.edge} carries: state a duration_s of "
-            f"{_number(end * blind / allowance)}."
+            f"{ceil(end * blind / allowance)} or more."
         )
 
 

@@ -112,8 +112,9 @@ def test_the_words(make: Make, fluid: Any) -> None:
     assert lines[1] == (
         "It is limited by sink, whose rate in force is 3,000 records/s per subtask."
     )
-    assert lines[3] == "Per subtask, from 10 to 20 s of each run:"
-    below, above = lines[5:7]
+    assert lines[2].startswith("At 1.5 times that rate: Bottleneck: sink")
+    assert lines[4] == "Per subtask, from 10 to 20 s of each run:"
+    below, above = lines[6:8]
     assert below.startswith("below")
     assert below.endswith("ms  sustained")
     assert above.startswith("above")
@@ -128,6 +129,6 @@ def test_runs_too_short_for_the_tolerance_say_so(make: Make, fluid: Any) -> None
     found = find_capacity(make(duration_s=5), "source", simulate=fluid())
     last = describe(found).splitlines()[-1]
     assert last.startswith("Runs of 5 s do not show a queue that grows by less than 0.8")
-    assert "of what source->sink carries: state a duration_s of" in last
+    assert "of what source->sink carries: state a duration_s of 9 or more." in last
     long = find_capacity(make(duration_s=20), "source", simulate=fluid())
     assert "Runs of" not in describe(long)

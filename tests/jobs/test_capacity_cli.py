@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SMALL: dict[str, Any] = {
     "schema": 1,
     "name": "small",
-    "duration_s": 4,
+    "duration_s": 16,
     "round_ms": 2,
     "stages": [
         {"name": "source", "emit_rate": 1000, "record_bytes": 1000},
@@ -98,6 +99,19 @@ def test_a_search_that_fails(
     monkeypatch.setattr(capacity_cli, "find_capacity", fail)
     assert main([scenario, "--stage", "source"]) == 1
     assert "the search failed: its input ended" in capsys.readouterr().err
+
+
+def test_the_result_is_printed_and_each_run_beside_it(
+    scenario: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([scenario, "--stage", "source"]) == 0
+    said = capsys.readouterr()
+    found = re.match(r"source can sustain ([\d,.]+) records/s per subtask", said.out)
+    assert found is not None
+    assert float(found[1].replace(",", "")) == pytest.approx(2000, rel=0.01)
+    assert "limited by sink, whose rate in force is 2,000 records/s" in said.out
+    assert said.err.startswith("1,000 records/s: sustained\n")
+    assert [path.name for path in Path().iterdir()] == [scenario]
 
 
 def test_the_pipeline_starts_without_spark(scenario: str) -> None:
