@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from flowcontrol.emulation.job import Job, Link
+from flowcontrol.emulation.job import Job, Link, StagePlan
+from flowcontrol.emulation.replay import NO_ROWS, Replayed
 from flowcontrol.emulation.rows import new_partition
 from flowcontrol.emulation.snapshot import (
     incoming_of,
@@ -50,6 +51,7 @@ def rehearse(
     job: Job,
     *,
     after: RoundRows | None = None,
+    replayed: Replayed = NO_ROWS,
     tamper: Callable[[int, Subtask, list[list[Outgoing]]], None] | None = None,
 ) -> Iterator[RoundRows]:
     """Run all rounds of a job in memory.
@@ -57,9 +59,11 @@ def rehearse(
     Parameters
     ----------
     job : Job
-        The scenario, laid out; its sources make their rows up (nothing is replayed).
+        The scenario, laid out.
     after : RoundRows, optional
         Go on after this round, with subtasks restored from its rows alone.
+    replayed : Replayed, optional
+        What is to be known of replayed rows; by default all sources make their rows up.
     tamper : callable, optional
         Called before each subtask's round with the round, the subtask and what it sees of
         its receivers; may change the latter. For tests that break the rules on purpose.
@@ -70,7 +74,7 @@ def rehearse(
         A round each.
     """
     subtasks = {
-        plan.name: [Subtask(job, plan, i) for i in range(plan.stage.parallelism)]
+        plan.name: [_subtask(job, plan, i, replayed) for i in range(plan.stage.parallelism)]
         for plan in job.stages
     }
     before: dict[str, dict[str, Rows]] = {}
@@ -97,6 +101,12 @@ def rehearse(
                     now[link.name]["sender"] += sender_rows(subtask, i)
         before = now
         yield RoundRows(number, now)
+
+
+def _subtask(job: Job, plan: StagePlan, index: int, replayed: Replayed) -> Subtask:
+    tables = [replayed.tables.get((link.name, index)) for link in plan.outputs]
+    records = replayed.limits.get((plan.name, index))
+    return Subtask(job, plan, index, tables=tables, input_records=records)
 
 
 def _resume(subtask: Subtask, rows: dict[str, dict[str, Rows]]) -> None:

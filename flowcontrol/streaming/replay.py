@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flowcontrol.emulation import Job, Link, StagePlan
+from flowcontrol.emulation.replay import routes_of_keys
 from flowcontrol.errors import RunError
-from flowcontrol.protocol.partitioners import channel_of_key, default_max_parallelism
-from flowcontrol.scenario.inputs import open_csv
+from flowcontrol.scenario import Input
+from flowcontrol.scenario.input_rows import read_rows
 from flowcontrol.streaming.causes import cause_of
 
 if TYPE_CHECKING:
@@ -78,19 +78,19 @@ def stage_replay(spark: SparkSession, job: Job, plan: StagePlan, folder: Path) -
             counts = spark.sparkContext.parallelize([0], 1).map(task).collect()[0]
         except Exception as error:
             raise RunError(
-                f"stage {plan.name}: its input {_input_path(plan)} cannot be read: "
+                f"stage {plan.name}: its input {_input(plan).path} cannot be read: "
                 f"{cause_of(str(error))}"
             ) from error
         if sum(counts) == 0:
-            raise RunError(f"the input of stage {plan.name} holds no rows: {_input_path(plan)}")
+            raise RunError(f"the input of stage {plan.name} holds no rows: {_input(plan).path}")
         (folder / "rows.json").write_text(json.dumps({"counts": counts}))
     return Replay(folder)
 
 
-def _input_path(plan: StagePlan) -> Path:
+def _input(plan: StagePlan) -> Input:
     if plan.stage.input is None:
         raise RunError(f"stage {plan.name} replays nothing")
-    return plan.stage.input.path
+    return plan.stage.input
 
 
 class _Split:
@@ -105,7 +105,7 @@ class _Split:
         writers: list[pq.ParquetWriter | None] = [None] * width
         routes: dict[tuple[str, int], list[np.ndarray[Any, Any]]] = {}
         counts, position = [0] * width, 0
-        for batch in self._batches():
+        for batch in read_rows(_input(self.plan)):
             table = pa.Table.from_batches([_spark_types(batch)])
             for subtask in range(width):
                 part = table.take(np.arange((subtask - position) % width, len(table), width))
@@ -124,37 +124,14 @@ class _Split:
             np.save(self.folder / f"routes-{link}-{subtask}.npy", np.concatenate(parts))
         return counts
 
-    def _batches(self) -> Iterator[pa.RecordBatch]:
-        path, kind = _input_path(self.plan), self.plan.stage.input.format  # type: ignore[union-attr]
-        if kind == "csv":
-            import pyarrow.csv as csv
-
-            # One block size for the whole file, so that types are inferred from all its rows.
-            with open_csv(path) as stream:
-                yield from csv.read_csv(stream).to_batches(max_chunksize=65536)
-        elif kind == "parquet":
-            import pyarrow.dataset as ds
-
-            yield from ds.dataset(path, format="parquet").to_batches()
-        else:
-            from deltalake import DeltaTable
-
-            yield from DeltaTable(str(path)).to_pyarrow_dataset().to_batches()
-
     def _route(
         self, part: pa.Table, subtask: int, routes: dict[tuple[str, int], list[Any]]
     ) -> None:
         for link in self.plan.outputs:
             if link.edge.key is None:
                 continue
-            width = len(link.outgoing(subtask))
-            groups = default_max_parallelism(width)
-            text = part.column(link.edge.key).cast(pa.string()).fill_null("null")
-            coded = text.combine_chunks().dictionary_encode()
-            keys = [str(key) for key in coded.dictionary.to_pylist()]
-            of_key = np.array([channel_of_key(k, width, groups) for k in keys] or [0], np.int16)
-            codes = coded.indices.to_numpy(zero_copy_only=False)
-            routes.setdefault((link.folder, subtask), []).append(of_key[codes])
+            found = routes_of_keys(part.column(link.edge.key), len(link.outgoing(subtask)))
+            routes.setdefault((link.folder, subtask), []).append(found.astype(np.int16))
 
 
 def _spark_types(batch: pa.RecordBatch) -> pa.RecordBatch:

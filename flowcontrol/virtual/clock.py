@@ -14,6 +14,7 @@ from flowcontrol.scenario import Scenario, check_clock
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory, fill
+from flowcontrol.virtual.replay import read_replayed
 from flowcontrol.virtual.tables import Tables
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ def simulate(
     ScenarioError
         If the virtual clock does not emulate something that the scenario asks for, or a task
         manager has too few network buffers.
+    RunError
+        If the rows that a source is to replay cannot be read.
 
     Examples
     --------
@@ -110,9 +113,17 @@ def run_job(
 ) -> VirtualRun:
     """Run a job that is laid out; as :func:`simulate`."""
     began = time.perf_counter()
+    replayed = read_replayed(job)
     runs, ages = FIRST_RUNS, FIRST_AGES
     while True:
-        memory = fill(job, runs=runs, ages=ages, track=track)
+        memory = fill(
+            job,
+            runs=runs,
+            ages=ages,
+            track=track,
+            tables=replayed.tables,
+            limits=replayed.limits,
+        )
         tables = Tables(job, memory)
         flags = _run(job, memory, tables, progress or _ignore)
         if flags == 0:

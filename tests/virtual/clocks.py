@@ -13,6 +13,7 @@ from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import rows as w
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import fill
+from flowcontrol.virtual.replay import read_replayed
 from flowcontrol.virtual.snapshot import KernelRows
 
 RUNS, AGES = 1 << 16, 1 << 10
@@ -41,7 +42,9 @@ def _read_row(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def kernel_rounds(job: Job, rounds: int | None = None, every: int = 1) -> Iterator[RoundRows]:
     """Run the kernel; yield its rows after each ``every`` rounds, and after the last one."""
-    memory = fill(job, runs=RUNS, ages=AGES, track=False)
+    replayed = read_replayed(job)
+    tables, limits = replayed.tables, replayed.limits
+    memory = fill(job, runs=RUNS, ages=AGES, track=False, tables=tables, limits=limits)
     rows, done = KernelRows(job, memory), 0
     last = job.rounds if rounds is None else min(rounds, job.rounds)
     while done < last:
@@ -54,7 +57,7 @@ def rehearsed(job: Job, rounds: int | None = None, every: int = 1) -> Iterator[t
     """Rehearse; yield the rows after each ``every`` rounds, with what these did together."""
     last = job.rounds if rounds is None else min(rounds, job.rounds)
     before: State | None = None
-    for batch in islice(rehearse(job), last):
+    for batch in islice(rehearse(job, replayed=read_replayed(job)), last):
         state = read(batch)
         if before is not None:
             _add(state, before)

@@ -62,3 +62,12 @@ def test_a_stage_without_a_rate_stands_still_from_the_next_round_on(
     stages = chain({"stalls": [{"at_s": at_us / 1e6, "for_s": for_us / 1e6}]}, sink)
     for every in (1, 3, 60):
         clocks.compare(job(stages, EDGES, round_us=1000), every=every)
+
+
+@pytest.mark.parametrize("rate", [10, 5, 20, 2.5, 33.3])
+@pytest.mark.parametrize("emits", [4, 10, 1000])
+def test_services_that_end_with_a_round(clocks: ModuleType, rate: float, emits: float) -> None:
+    """What is done by the last microsecond of a round is written in it."""
+    stages = chain({"service_rate": rate}, {"service_rate": 1000}, emits)
+    for every in (1, 7, 60):
+        clocks.compare(job(stages, EDGES, round_us=100_000), every=every)

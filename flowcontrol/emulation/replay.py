@@ -1,0 +1,68 @@
+"""What the rules must know of replayed rows: how many there are, and where a key sends each.
+
+Row *i* of an input is record *i // n* of subtask *i mod n* (*n* subtasks). Which channel a record
+goes to decides when a task blocks, so it is known beforehand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from flowcontrol.protocol.partitioners import channel_of_key, default_max_parallelism
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["NO_ROWS", "Replayed", "routes_of_keys"]
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """The replayed rows of a job, as far as the rules look at them.
+
+    Attributes
+    ----------
+    limits : dict of (str, int) to int
+        By stage and subtask of a replaying source: records that it has.
+    tables : dict of (str, int) to ndarray of int64, shape (records,)
+        By edge that a key routes, and its sender: subpartition of each record.
+    """
+
+    limits: dict[tuple[str, int], int] = field(default_factory=dict)
+    tables: dict[tuple[str, int], Ints] = field(default_factory=dict)
+
+
+NO_ROWS = Replayed()
+"""Of a job whose sources make their rows up."""
+
+
+def routes_of_keys(keys: pa.ChunkedArray, width: int) -> Ints:
+    """Return the subpartition of each row by its key.
+
+    Parameters
+    ----------
+    keys : pyarrow.ChunkedArray
+        The key column, of any type that has a text.
+    width : int
+        Subpartitions.
+
+    Notes
+    -----
+    ``KeyGroupStreamPartitioner`` on the key's text. A missing key is the text ``null``; a moment
+    is written in microseconds, whichever unit the input has it in.
+    """
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(keys.type):
+        keys = keys.cast(pa.timestamp("us", None if keys.type.tz is None else "UTC"))
+    coded = keys.cast(pa.string()).fill_null("null").combine_chunks().dictionary_encode()
+    groups = default_max_parallelism(width)
+    names = [str(key) for key in coded.dictionary.to_pylist()]
+    of_key = np.array([channel_of_key(name, width, groups) for name in names] or [0], np.int64)
+    return np.asarray(of_key[coded.indices.to_numpy(zero_copy_only=False)], np.int64)
