@@ -97,7 +97,7 @@ class Router:
         return 0
 
     def advance(self, channel: int, records: int = 1) -> None:
-        """Count records as routed to a channel that :meth:`peek` has named, or all of a broadcast."""
+        """Count records as routed to the channel that :meth:`peek` named; a broadcast: to all."""
         for each in range(self.width) if self.kind == "broadcast" else (channel,):
             self.counts[each] += records
         self.emitted += records
