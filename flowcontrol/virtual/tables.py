@@ -107,9 +107,9 @@ class Tables:
             Rounds since the sample before; 0 repeats its rows.
         """
         if rounds == 0:
-            for parts in self._parts.values():
-                if parts:
-                    parts.append({**parts[-1], "t_s": np.full_like(parts[-1]["t_s"], t_s)})
+            for name, parts in self._parts.items():
+                last = parts[-len(self._edges) :] if name == "channels" else parts[-1:]
+                parts += [{**part, "t_s": np.full_like(part["t_s"], t_s)} for part in last]
             return
         self._parts["stages"].append(self._stages(t_s, rounds))
         for edge in self._edges:

@@ -42,6 +42,12 @@ def accounts() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def rehearsed() -> ModuleType:
+    """Return ``rehearsed.py``: result tables of rehearsals."""
+    return load(HERE / "rehearsed.py")
+
+
+@pytest.fixture(scope="session")
 def random_jobs() -> ModuleType:
     """Return ``random_jobs.py`` of the emulation's tests: what draws jobs."""
     return load(HERE.parent / "emulation" / "random_jobs.py")

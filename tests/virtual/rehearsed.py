@@ -1,0 +1,83 @@
+"""The result tables of a rehearsal, latencies included: made from its rows as a live run's are."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict, deque
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from flowcontrol.emulation import Job, Subtask, Work
+from flowcontrol.emulation.rehearsal import rehearse
+from flowcontrol.streaming.results import History, result_tables
+from flowcontrol.virtual.replay import read_replayed
+
+Row = dict[str, Any]
+
+
+class Ages:
+    """Follows each record from its source to a sink, by the runs that the subtasks report.
+
+    Attributes
+    ----------
+    of : dict
+        By round, stage and subtask of a sink: how many records of each age, rounds, it took up.
+    """
+
+    def __init__(self) -> None:
+        self.of: dict[tuple[int, str, int], Counter[int]] = {}
+        self._queues: dict[tuple[str, int, int], deque[int]] = defaultdict(deque)
+
+    def note(self, subtask: Subtask, number: int, work: Work) -> None:
+        """Take notice of a subtask's round."""
+        emitted = [number] * work.records if subtask.plan.is_source else []
+        for gate, channel, count in work.takes:
+            link, own = subtask.in_links[gate]
+            queue = self._queues[link.name, own[channel].sender, subtask.index]
+            emitted += [queue.popleft() for _ in range(count)]
+        if subtask.plan.is_sink:
+            ages = Counter(number - at for at in emitted)
+            self.of[number, subtask.plan.name, subtask.index] = ages
+        for (link, own), routes, parents in zip(
+            subtask.out_links, work.routes, work.parents, strict=True
+        ):
+            for channel, parent in zip(routes, parents, strict=True):
+                key = (link.name, subtask.index, own[channel].receiver)
+                self._queues[key].append(emitted[parent])
+
+
+def rehearsed_tables(job: Job, monkeypatch: pytest.MonkeyPatch) -> dict[str, pa.Table]:
+    """Rehearse a job; return its result tables."""
+    ages, step = Ages(), Subtask.step
+
+    def watched(subtask: Subtask, number: int, *seen: Any) -> Work:
+        work = step(subtask, number, *seen)
+        ages.note(subtask, number, work)
+        return work
+
+    sides: dict[str, dict[str, list[dict[tuple[int, int], Row]]]] = {
+        link.name: {"sender": [], "receiver": []} for link in job.links
+    }
+    with monkeypatch.context() as patch:
+        patch.setattr(Subtask, "step", watched)
+        for batch in rehearse(job, replayed=read_replayed(job)):
+            for link in job.links:
+                receiver = job.stage(link.edge.receiver).name
+                for side, rows in batch.rows[link.name].items():
+                    for row in rows:
+                        noted = ages.of.get((batch.number, receiver, row["receiver"]))
+                        if side == "receiver" and noted is not None:
+                            _add_latency(row, noted)
+                    by_ends = {(row["sender"], row["receiver"]): row for row in rows}
+                    sides[link.name][side].append(by_ends)
+    return result_tables(job, History(job.rounds, sides))
+
+
+def _add_latency(row: Row, noted: Counter[int]) -> None:
+    """Let a sink's task note its ages where a live run's does."""
+    if row["task_state"] is not None:
+        state = json.loads(row["task_state"])
+        state["latency"] = [list(pair) for pair in sorted(noted.items())]
+        row["task_state"] = json.dumps(state)

@@ -1,0 +1,141 @@
+"""The tables of a virtual run are those that a live run's reader makes of a rehearsal's rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+from flowcontrol.emulation import Job, lay_out
+from flowcontrol.records import RESULTS
+from flowcontrol.scenario import Scenario, load_scenario
+from flowcontrol.virtual import simulate
+from flowcontrol.virtual.clock import run_job
+
+CONF = Path(__file__).resolve().parents[2] / "conf"
+NAMES = ["experiment", "fan-in", "skew", "three-stages", "flights"]
+
+SLOWER = {
+    "experiment": ("stages.consumer.service_rate=300",),
+    "fan-in": ("stages.sink.service_rate=500",),
+    "skew": ("stages.workers.service_rate=[400,40,400,400]",),
+    "three-stages": ("stages.sink.service_rate=150",),
+    "flights": (),
+}
+"""What makes each scenario one that blocks within some seconds."""
+
+
+def assert_same(found: dict[str, pa.Table], expected: dict[str, pa.Table]) -> None:
+    assert found.keys() == expected.keys()
+    for name, table in expected.items():
+        assert found[name].schema == RESULTS[name].arrow_schema() == table.schema
+        assert len(found[name]) == len(table), name
+        for column in table.column_names:
+            one, other = (t.column(column).to_pandas() for t in (found[name], table))
+            if one.dtype == float:
+                far = ~np.isclose(one, other, rtol=1e-12, atol=0)
+            else:
+                far = one.to_numpy() != other.to_numpy()
+            row = {k: v[int(far.argmax())] for k, v in found[name].to_pydict().items() if far.any()}
+            assert not far.any(), (name, column, row, other[int(far.argmax())])
+
+
+def loaded(name: str, *overrides: str) -> Job:
+    return lay_out(load_scenario(CONF / f"{name}.yaml", overrides=(*SLOWER[name], *overrides)))
+
+
+def test_every_scenario_is_looked_at() -> None:
+    assert {path.stem for path in CONF.glob("*.yaml")} == set(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("duration_s", "interval_s"),
+    [
+        (8, 1),
+        (8, 0.3),  # a sample within a round
+        (7.77, 1.5),  # the last round, and the last sample, not whole
+        (3, 0.07),  # samples shorter than a round
+        (4, 10),  # longer than the run
+    ],
+)
+@pytest.mark.parametrize("name", NAMES)
+def test_the_tables_are_the_live_clocks(
+    name: str,
+    duration_s: float,
+    interval_s: float,
+    rehearsed: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    job = loaded(name, f"duration_s={duration_s}", f"sample_interval_s={interval_s}")
+    tables = run_job(job).tables
+    assert_same(tables, rehearsed.rehearsed_tables(job, monkeypatch))
+    blocked = tables["stages"].column("backpressured_ms_per_s").to_pandas()
+    assert blocked.max() > 0 or duration_s < 8
+    assert len(tables["latency"]) > 0
+
+
+def test_those_of_random_jobs_too(
+    random_jobs: ModuleType, rehearsed: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = {name: 0 for name in RESULTS}
+
+    @settings(max_examples=60)
+    @given(data=st.data())
+    def look(data: Any) -> None:
+        shape = random_jobs.Shape(is_virtual=data.draw(st.booleans()))
+        scenario: Scenario = data.draw(random_jobs.scenarios(shape).filter(has_no_broadcast))
+        rounds = data.draw(st.sampled_from([1, 0.4, 2.5, 7, 1000]))
+        interval_s = max(1, round(rounds * scenario.live_round_us)) / 1e6
+        scenario = scenario.model_copy(update={"sample_interval_s": interval_s})
+        note(scenario.to_yaml())
+        job = random_jobs.laid_out(scenario)
+        tables = simulate(scenario, round_us=job.round_us).tables
+        assert_same(tables, rehearsed.rehearsed_tables(job, monkeypatch))
+        for name, table in tables.items():
+            rows[name] += len(table)
+
+    look()
+    assert min(rows.values()) > 100
+
+
+def has_no_broadcast(scenario: Scenario) -> bool:
+    """Whether the live clock's reader can count the records that a stage sends."""
+    return all(edge.partitioner != "broadcast" for edge in scenario.edges)
+
+
+def test_without_tracking_only_the_latencies_are_missing() -> None:
+    job = loaded("three-stages", "duration_s=5")
+    whole, without = run_job(job).tables, run_job(job, track=False).tables
+    assert (len(whole["latency"]), len(without["latency"])) == (5, 0)
+    for name in ("stages", "channels"):
+        assert whole[name].equals(without[name])
+
+
+@pytest.mark.parametrize("log", ["FIRST_RUNS", "FIRST_AGES"])
+def test_a_log_that_was_too_short_changes_nothing(
+    log: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flowcontrol.virtual import clock
+
+    job = loaded("skew", "duration_s=10")
+    whole = run_job(job)
+    monkeypatch.setattr(clock, log, 1)
+    again = run_job(job)
+    assert again.transfers == whole.transfers
+    for name, table in whole.tables.items():
+        assert table.equals(again.tables[name])
+
+
+def test_progress_is_told_at_each_sample() -> None:
+    said: list[tuple[int, int]] = []
+    job = loaded("experiment", "duration_s=5")
+    run = run_job(job, progress=lambda rounds, records: said.append((rounds, records)))
+    stages = run.tables["stages"].to_pandas()
+    taken = stages[stages.stage == "consumer"].records_in.tolist()
+    assert said == list(zip([5, 10, 15, 20, 25], taken, strict=True))
