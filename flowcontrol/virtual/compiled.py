@@ -101,7 +101,7 @@ def _register() -> None:
         if isinstance(value, FunctionType) and value.__module__ == module.__name__
     ]
     for function in [*own, *_KERNEL]:
-        register_jitable(_nrt=False, error_model="numpy")(function)
+        register_jitable(_nrt=False, error_model="numpy", forceinline=True)(function)
 
 
 def compile_entry(entry: F) -> F:

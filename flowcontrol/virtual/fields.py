@@ -149,7 +149,7 @@ P_LEFT = _P + 21  # bytes left of the record that blocks
 P_PATH = _P + 22  # where the selectivities from the task's input are, pairs, how many
 P_PATH_LENGTH = _P + 23
 P_FLUSH_PHASE = _P + 24
-P_SENDER_BYTES = _P + 25  # unused columns keep the row aligned
+P_FLUSH_AT = _P + 25  # microsecond at which its flusher runs next, if that is known
 P_WIDTH = _P + 26
 
 ROUTE_FIRST = 0
