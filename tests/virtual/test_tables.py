@@ -83,7 +83,7 @@ def test_the_tables_are_the_live_clocks(
 def test_those_of_random_jobs_too(
     random_jobs: ModuleType, rehearsed: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = {name: 0 for name in RESULTS}
+    rows = dict.fromkeys(RESULTS, 0)
 
     @settings(max_examples=60)
     @given(data=st.data())
