@@ -153,6 +153,8 @@ def _run(
             wall_s=wall_s,
             round_ms=job.round_us / 1000,
         )
+        if clock == "virtual":
+            summary.update(_round_error(job))
         _write_results(folder.paths.root, run.tables, summary, job.scenario)
         if run.is_finished:
             folder.mark(finished=True)
@@ -191,6 +193,18 @@ def _round_us(scenario: Scenario, clock: Clock) -> int | None:
     from flowcontrol.virtual import choose_round_us
 
     return choose_round_us(scenario)
+
+
+def _round_error(job: Job) -> dict[str, Any]:
+    """What the length of the rounds does to the figures, for the summary."""
+    from flowcontrol.virtual.choose import discretisation
+
+    error = discretisation(job)
+    return {
+        "round_is_chosen": error.is_chosen,
+        "round_error_ms": error.latency_ms,
+        "round_error_share": error.throughput,
+    }
 
 
 def _write_results(

@@ -37,9 +37,18 @@ def run_line(summary: Mapping[str, Any], scenario: Scenario) -> str:
         [
             _CLOCKS.get(summary["clock"], summary["clock"]),
             f"{length} in {seconds(summary['wall_s'])} s",
-            f"{summary['rounds']:,} rounds of {milliseconds(summary['round_ms'])}",
+            f"{summary['rounds']:,} rounds of {milliseconds(summary['round_ms'])}"
+            + (" (chosen)" if summary.get("round_is_chosen") else ""),
+            *_round_error(summary),
         ]
     )
+
+
+def _round_error(summary: Mapping[str, Any]) -> list[str]:
+    """Say what the length of the rounds does to the figures, where it is known."""
+    if "round_error_ms" not in summary:
+        return []
+    return [f"whole rounds add up to {milliseconds(summary['round_error_ms'])} to a latency"]
 
 
 def key_figures(summary: Mapping[str, Any], scenario: Scenario) -> list[KeyFigure]:

@@ -154,3 +154,7 @@ def print_summary(summary: Mapping[str, Any], console: Console | None = None) ->
     console = console or Console()
     console.print(Padding(render_table(summary), (1, 0)))
     console.print(Text(summary["sentence"]))
+    if "round_error_ms" in summary:
+        origin = "chosen" if summary["round_is_chosen"] else "as stated"
+        error, length = milliseconds(summary["round_error_ms"]), milliseconds(summary["round_ms"])
+        console.print(Text(f"Rounds of {length} ({origin}) add up to {error} to a latency."))
