@@ -84,6 +84,8 @@ def busy_us(
     A server works without a pause from the start of the round until it starves or is blocked.
     One that stands still with something to do counts as busy, as a hung sink does in Flink.
     """
+    if ready >= end > start:
+        return whole
     if end > start:
         return whole * (min(ready, end) - start) // (end - start)
     has_work = waiting > 0 or ready > start

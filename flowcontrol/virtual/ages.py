@@ -6,20 +6,20 @@ from typing import Any
 
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import kernel
-from flowcontrol.virtual.pointers import fixed, row
+from flowcontrol.virtual.pointers import row
 
 __all__ = ["push_records", "take_ages", "take_one_age"]
 
 
 @kernel
 def _run(m: Any, number: int) -> Any:
-    return row(m, fixed(m, f.H_RUNS) + number * f.RUN_WIDTH, f.RUN_WIDTH)
+    return row(m, m[f.H_RUNS] + number * f.RUN_WIDTH, f.RUN_WIDTH)
 
 
 @kernel
 def push_records(m: Any, out: Any, emitted: int, count: int) -> None:
     """Let ``count`` records that a source emitted in round ``emitted`` enter a channel."""
-    if fixed(m, f.H_TRACK) == 0:
+    if m[f.H_TRACK] == 0:
         return
     tail = out[f.O_RUN_TAIL]
     if tail > 0:
@@ -58,7 +58,7 @@ def _drop_head(m: Any, out: Any) -> None:
 @kernel
 def take_one_age(m: Any, out: Any) -> int:
     """Take a record out of a channel; return the round in which its source emitted it."""
-    if fixed(m, f.H_TRACK) == 0 or out[f.O_RUN_HEAD] == 0:
+    if m[f.H_TRACK] == 0 or out[f.O_RUN_HEAD] == 0:
         return 0
     head = _run(m, out[f.O_RUN_HEAD] - 1)
     emitted = head[f.RUN_ROUND]
@@ -71,7 +71,7 @@ def take_one_age(m: Any, out: Any) -> int:
 @kernel
 def take_ages(m: Any, out: Any, task: int, now: int, count: int) -> None:
     """Take ``count`` records out of a channel and log their ages at the sink."""
-    while count > 0 and fixed(m, f.H_TRACK) == 1 and out[f.O_RUN_HEAD] > 0:
+    while count > 0 and m[f.H_TRACK] == 1 and out[f.O_RUN_HEAD] > 0:
         head = _run(m, out[f.O_RUN_HEAD] - 1)
         part = min(count, head[f.RUN_COUNT])
         log_age(m, task, now - head[f.RUN_ROUND], part)
@@ -86,14 +86,14 @@ def log_age(m: Any, task: int, age: int, count: int) -> None:
     """Log that a sink took up ``count`` records of an age, rounds."""
     number = m[f.H_AGES_COUNT]
     if number > 0:
-        last = row(m, fixed(m, f.H_AGES) + (number - 1) * f.A_WIDTH, f.A_WIDTH)
+        last = row(m, m[f.H_AGES] + (number - 1) * f.A_WIDTH, f.A_WIDTH)
         if last[f.A_TASK] == task and last[f.A_AGE] == age:
             last[f.A_COUNT] += count
             return
-    if number == fixed(m, f.H_AGES_MOST):
+    if number == m[f.H_AGES_MOST]:
         m[f.H_FLAGS] |= f.FLAG_AGES
         return
-    entry = row(m, fixed(m, f.H_AGES) + number * f.A_WIDTH, f.A_WIDTH)
+    entry = row(m, m[f.H_AGES] + number * f.A_WIDTH, f.A_WIDTH)
     entry[f.A_TASK] = task
     entry[f.A_AGE] = age
     entry[f.A_COUNT] = count

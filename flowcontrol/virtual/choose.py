@@ -148,9 +148,7 @@ def _channel_rate(job: Job, link: Link) -> float:
     if own:
         rate = max(own)
     else:
-        rate = sum(
-            _channel_rate(job, other) * len(other.incoming(0)) for other in plan.inputs
-        )
+        rate = sum(_channel_rate(job, other) * len(other.incoming(0)) for other in plan.inputs)
     for part in plan.path(link):
         rate *= float(part)
     return rate if link.edge.partitioner == "broadcast" else rate / share

@@ -14,7 +14,7 @@ from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_pop, fifo_pus
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import kernel
 from flowcontrol.virtual.messages import put
-from flowcontrol.virtual.pointers import fixed, row
+from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.turns import is_sendable
 from flowcontrol.virtual.views import out_row, partition_of, partition_row, task_row
 from flowcontrol.virtual.wheel import wake
@@ -30,25 +30,25 @@ def transmit(m: Any, number: int, now: int) -> None:
     """Send what the wire takes in a round, a message of each channel in turn."""
     connection = task_row(m, number)
     connection[f.T_SENT] = 0
-    queue = row(m, fixed(connection, f.T_UNION), FIFO_SLOTS + fixed(connection, f.T_GATES))
-    round_ns = fixed(m, f.H_ROUND_US) * 1000
+    queue = row(m, connection[f.T_UNION], FIFO_SLOTS + connection[f.T_GATES])
+    round_ns = m[f.H_ROUND_US] * 1000
     start_ns = now * round_ns
     while queue[FIFO_COUNT] > 0 and connection[r.TASK_READY] < start_ns + round_ns:
         channel = fifo_pop(queue)
         out = out_row(m, channel)
         out[f.O_QUEUED] = 0
-        p = partition_row(m, fixed(out, f.O_PARTITION))
-        partition = partition_of(m, fixed(out, f.O_PARTITION))
-        records = send_message(partition, fixed(out, f.O_PLACE), fixed(m, f.H_QUOTA), 0)
+        p = partition_row(m, out[f.O_PARTITION])
+        partition = partition_of(m, out[f.O_PARTITION])
+        records = send_message(partition, out[f.O_PLACE], m[f.H_QUOTA], 0)
         if records < 0:
             continue
-        nbytes = records * fixed(p, f.P_RECORD_BYTES) + HEADER_BYTES
+        nbytes = records * p[f.P_RECORD_BYTES] + HEADER_BYTES
         begun_ns = max(start_ns, connection[r.TASK_READY])
-        done_ns = begun_ns + nbytes * 1000000000 // fixed(connection, f.T_UNIT)
+        done_ns = begun_ns + nbytes * 1000000000 // connection[f.T_UNIT]
         connection[r.TASK_READY] = done_ns
-        there = (done_ns + fixed(m, f.H_LATENCY_NS) + round_ns - 1) // round_ns
-        put(m, out, records, backlog_after(partition, fixed(out, f.O_PLACE)), max(now + 1, there))
-        wake(m, fixed(out, f.O_SENDER), now + 1)
+        there = (done_ns + m[f.H_LATENCY_NS] + round_ns - 1) // round_ns
+        put(m, out, records, backlog_after(partition, out[f.O_PLACE]), max(now + 1, there))
+        wake(m, out[f.O_SENDER], now + 1)
         if is_sendable(out) == 1:
             out[f.O_QUEUED] = 1
             fifo_push(queue, channel)

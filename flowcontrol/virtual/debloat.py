@@ -18,7 +18,6 @@ from flowcontrol.protocol.debloating import (
 from flowcontrol.protocol.rows import CH_INITIAL, CH_REQUIRED, FIFO_COUNT
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import kernel
-from flowcontrol.virtual.pointers import fixed
 from flowcontrol.virtual.messages import tell, tell_late
 from flowcontrol.virtual.views import gate_row, in_row, out_row
 from flowcontrol.virtual.wheel import wake
@@ -40,10 +39,10 @@ def measure_gates(m: Any, task: Any, start_us: int, worked_us: int) -> None:
     worked_us : int
         Time of the round after which a task that found nothing more stopped, microseconds.
     """
-    for i in range(fixed(task, f.T_GATES)):
-        g = gate_row(m, fixed(task, f.T_GATE0) + i)
+    for i in range(task[f.T_GATES]):
+        g = gate_row(m, task[f.T_GATE0] + i)
         in_hand = task[r.TASK_LEFT] > 0 and task[r.TASK_GATE] == i
-        has_data = m[fixed(g, f.G_ORDER) + FIFO_COUNT] > 0 or in_hand
+        has_data = m[g[f.G_ORDER] + FIFO_COUNT] > 0 or in_hand
         since = g[f.G_SINCE]
         if since < 0 and (has_data or g[f.G_BYTES] != g[f.G_BYTES_SEEN]):
             since = start_us
@@ -57,14 +56,14 @@ def measure_gates(m: Any, task: Any, start_us: int, worked_us: int) -> None:
 @kernel
 def debloat_gates(m: Any, number: int, task: Any, end_us: int, now: int) -> None:
     """Let each gate of a task size its buffers if a period ends in the round."""
-    period = fixed(m, f.H_DEBLOAT_US)
-    start_us = end_us - fixed(m, f.H_ROUND_US)
+    period = m[f.H_DEBLOAT_US]
+    start_us = end_us - m[f.H_ROUND_US]
     if end_us // period > start_us // period:
-        for i in range(fixed(task, f.T_GATES)):
-            _size(m, task, fixed(task, f.T_GATE0) + i, i, end_us, now)
-    if fixed(task, f.T_GATES) > 0:
+        for i in range(task[f.T_GATES]):
+            _size(m, task, task[f.T_GATE0] + i, i, end_us, now)
+    if task[f.T_GATES] > 0:
         at_us = (end_us // period + 1) * period
-        wake(m, number, (at_us + fixed(m, f.H_ROUND_US) - 1) // fixed(m, f.H_ROUND_US) - 1)
+        wake(m, number, (at_us + m[f.H_ROUND_US] - 1) // m[f.H_ROUND_US] - 1)
 
 
 @kernel
@@ -77,33 +76,33 @@ def _size(m: Any, task: Any, number: int, place: int, end_us: int, now: int) -> 
     speed = throughput(g[f.G_BYTES], g[f.G_ACTIVE_US], g[f.G_THROUGHPUT])
     g[f.G_THROUGHPUT] = speed
     g[f.G_BYTES] = g[f.G_ACTIVE_US] = g[f.G_BYTES_SEEN] = 0
-    smallest, largest = fixed(m, f.H_MIN_SEGMENT), fixed(m, f.H_SEGMENT)
+    smallest, largest = m[f.H_MIN_SEGMENT], m[f.H_SEGMENT]
     size = debloat(
         g[f.G_SIZE] / PARTS,
         speed,
         _in_use(m, g),
-        fixed(m, f.H_DEBLOAT_TARGET_US),
-        fixed(m, f.H_DEBLOAT_SAMPLES),
+        m[f.H_DEBLOAT_TARGET_US],
+        m[f.H_DEBLOAT_SAMPLES],
         smallest,
         largest,
     )
     g[f.G_SIZE] = int(size * PARTS)
-    new, threshold = rounded(size), fixed(m, f.H_DEBLOAT_THRESHOLD)
+    new, threshold = rounded(size), m[f.H_DEBLOAT_THRESHOLD]
     if is_announced(new, g[f.G_LAST_SIZE], threshold, smallest, largest) == 1:
         g[f.G_LAST_SIZE] = new
-        for channel in range(fixed(g, f.G_CHANNELS)):
-            _announce_size(m, fixed(g, f.G_CHANNEL0) + channel, new, now)
+        for channel in range(g[f.G_CHANNELS]):
+            _announce_size(m, g[f.G_CHANNEL0] + channel, new, now)
 
 
 @kernel
 def _in_use(m: Any, g: Any) -> int:
     """Buffers in use of a gate; a local channel counts what waits at its producer too."""
     total = 0
-    for channel in range(fixed(g, f.G_CHANNELS)):
-        into = in_row(m, fixed(g, f.G_CHANNEL0) + channel)
-        queued = m[fixed(g, f.G_RECORDS) + channel * fixed(g, f.G_QUEUE_WIDTH) + FIFO_COUNT]
+    for channel in range(g[f.G_CHANNELS]):
+        into = in_row(m, g[f.G_CHANNEL0] + channel)
+        queued = m[g[f.G_RECORDS] + channel * g[f.G_QUEUE_WIDTH] + FIFO_COUNT]
         if into[CH_INITIAL] < 0:
-            total += queued + out_row(m, fixed(into, f.I_OUT))[r.OUT_BUFFERS]
+            total += queued + out_row(m, into[f.I_OUT])[r.OUT_BUFFERS]
         else:
             total += buffers_in_use(queued, into[CH_REQUIRED], into[CH_INITIAL])
     return total
@@ -113,8 +112,8 @@ def _in_use(m: Any, g: Any) -> int:
 def _announce_size(m: Any, channel: int, size: int, now: int) -> None:
     """Tell a channel's sender the size; it counts for the next buffer that it requests."""
     into = in_row(m, channel)
-    out = out_row(m, fixed(into, f.I_OUT))
-    if fixed(out, f.O_LOCAL) == 0 and fixed(into, f.I_CREDITS_MOST) > 0:
+    out = out_row(m, into[f.I_OUT])
+    if out[f.O_LOCAL] == 0 and into[f.I_CREDITS_MOST] > 0:
         tell_late(m, out, into, -size, now)
     else:
         out[f.O_WISH] = size

@@ -21,7 +21,7 @@ from flowcontrol.virtual.compiled import compile_entry, kernel
 from flowcontrol.virtual.connection import transmit
 from flowcontrol.virtual.debloat import debloat_gates, measure_gates
 from flowcontrol.virtual.messages import announce_all, hear, receive_all, send
-from flowcontrol.virtual.pointers import fixed, row, rows
+from flowcontrol.virtual.pointers import row, rows
 from flowcontrol.virtual.task import (
     BLOCKED,
     CAPACITY,
@@ -44,10 +44,10 @@ def _advance(memory: Any, end: int) -> int:
     while now < end:
         m[f.H_NOW] = now
         count = collect(m, now)
-        active = row(m, fixed(m, f.H_ACTIVE), 2 * fixed(m, f.H_TASKS))
+        active = row(m, m[f.H_ACTIVE], 2 * m[f.H_TASKS])
         for i in range(count):
             task = task_row(m, active[i])
-            if fixed(task, f.T_KIND) == f.CONNECTION:
+            if task[f.T_KIND] == f.CONNECTION:
                 serve_now(m, active[i])
             else:
                 settle(m, task, now)
@@ -57,7 +57,7 @@ def _advance(memory: Any, end: int) -> int:
             if task_row(m, active[i])[f.T_KIND] != f.CONNECTION:
                 step(m, active[i], now)
         for i in range(m[f.H_SERVED]):
-            transmit(m, active[fixed(m, f.H_TASKS) + i], now)
+            transmit(m, active[m[f.H_TASKS] + i], now)
         m[f.H_SERVED] = 0
         m[f.H_STEPS] += count
         if m[f.H_FLAGS] != 0:
@@ -65,7 +65,7 @@ def _advance(memory: Any, end: int) -> int:
         now = next_round(m, now + 1, end)
     m[f.H_ROUND] = end
     m[f.H_NOW] = end - 1
-    for i in range(fixed(m, f.H_TASKS)):
+    for i in range(m[f.H_TASKS]):
         settle(m, task_row(m, i), end)
         catch_up(m, task_row(m, i), end)
     return 0
@@ -74,16 +74,16 @@ def _advance(memory: Any, end: int) -> int:
 @kernel
 def catch_up(m: Any, task: Any, end: int) -> None:
     """Let the work of a task that slept be forgone, as it is when a round finds it asleep."""
-    if fixed(task, f.T_KIND) == f.RELAY or fixed(task, f.T_KIND) == f.CONNECTION:
+    if task[f.T_KIND] == f.RELAY or task[f.T_KIND] == f.CONNECTION:
         return
-    phases = rows(m, fixed(task, f.T_PHASES), fixed(task, f.T_PHASE_COUNT), 3)
-    start = work_by(phases, (end - 1) * fixed(m, f.H_ROUND_US))
-    if fixed(task, f.T_KIND) == f.SERVER:
+    phases = rows(m, task[f.T_PHASES], task[f.T_PHASE_COUNT], 3)
+    start = work_by(phases, (end - 1) * m[f.H_ROUND_US])
+    if task[f.T_KIND] == f.SERVER:
         task[r.TASK_READY] = max(task[r.TASK_READY], start)
-    elif task[r.TASK_IN] == fixed(task, f.T_LIMIT):
+    elif task[r.TASK_IN] == task[f.T_LIMIT]:
         skip_due(m, task, start)
     else:
-        skip_due(m, task, work_by(phases, end * fixed(m, f.H_ROUND_US)))
+        skip_due(m, task, work_by(phases, end * m[f.H_ROUND_US]))
 
 
 @kernel
@@ -91,7 +91,7 @@ def settle(m: Any, task: Any, now: int) -> None:
     """Account for the rounds before ``now`` in which a task was not looked at."""
     slept = now - task[f.T_LAST] - 1
     if slept > 0:
-        task[task[f.T_STATUS]] += slept * fixed(m, f.H_ROUND_US)
+        task[task[f.T_STATUS]] += slept * m[f.H_ROUND_US]
         task[f.T_LAST] = now - 1
 
 
@@ -101,33 +101,33 @@ def step(m: Any, number: int, now: int) -> None:
     task = task_row(m, number)
     task[f.T_LAST] = now
     task[f.T_SENT] = 0
-    start_us = now * fixed(m, f.H_ROUND_US)
-    end_us = start_us + fixed(m, f.H_ROUND_US)
-    phases = rows(m, fixed(task, f.T_PHASES), fixed(task, f.T_PHASE_COUNT), 3)
+    start_us = now * m[f.H_ROUND_US]
+    end_us = start_us + m[f.H_ROUND_US]
+    phases = rows(m, task[f.T_PHASES], task[f.T_PHASE_COUNT], 3)
     start = end = 0
-    if fixed(task, f.T_KIND) != f.RELAY:
+    if task[f.T_KIND] != f.RELAY:
         start = work_by(phases, start_us)
         end = work_by(phases, end_us)
     before, busy = task[r.TASK_IN], task[f.T_BUSY]
     still = NEVER
-    if fixed(task, f.T_KIND) == f.SOURCE:
+    if task[f.T_KIND] == f.SOURCE:
         skip_due(m, task, start)
         reason = emit(m, number, task, end)
-    elif fixed(task, f.T_STALL_COUNT) > 0:
+    elif task[f.T_STALL_COUNT] > 0:
         reason = CAPACITY
-        still = stands_still(rows(m, fixed(task, f.T_STALLS), fixed(task, f.T_STALL_COUNT), 2), start_us)
+        still = stands_still(rows(m, task[f.T_STALLS], task[f.T_STALL_COUNT], 2), start_us)
         if still == NEVER:
             reason = serve(m, number, task, end)
         else:
-            wake_at(m, number, still + fixed(m, f.H_ROUND_US))
+            wake_at(m, number, still + m[f.H_ROUND_US])
     else:
         task[r.TASK_READY] = max(task[r.TASK_READY], start)
         reason = serve(m, number, task, end)
     account(m, task, start, end, task[r.TASK_IN] - before, reason)
-    if fixed(m, f.H_DEBLOAT_US) > 0:
+    if m[f.H_DEBLOAT_US] > 0:
         worked = task[f.T_BUSY] - busy
-        if fixed(task, f.T_KIND) == f.RELAY and task[r.TASK_IN] > before:
-            worked = fixed(m, f.H_ROUND_US)  # finer than a round is not known
+        if task[f.T_KIND] == f.RELAY and task[r.TASK_IN] > before:
+            worked = m[f.H_ROUND_US]  # finer than a round is not known
         measure_gates(m, task, start_us, worked)
         debloat_gates(m, number, task, end_us, now)
     flush_all(m, task, start_us, end_us)
@@ -139,13 +139,13 @@ def step(m: Any, number: int, now: int) -> None:
 @kernel
 def account(m: Any, task: Any, start: int, end: int, done: int, reason: int) -> None:
     """Share the round out over busy, idle and back-pressured."""
-    whole, available = fixed(m, f.H_ROUND_US), outputs_available(m, task)
+    whole, available = m[f.H_ROUND_US], outputs_available(m, task)
     blocked, waiting = 1 if reason == BLOCKED else 0, task[r.TASK_QUEUED]
     busy = lost = 0
-    if fixed(task, f.T_KIND) == f.SOURCE:
+    if task[f.T_KIND] == f.SOURCE:
         lost = blocked_source_us(whole, task[f.T_DUE], done, blocked, available)
-        busy = emitting_us(whole - lost, done, fixed(task, f.T_COST_NS))
-    elif fixed(task, f.T_KIND) == f.RELAY:
+        busy = emitting_us(whole - lost, done, task[f.T_COST_NS])
+    elif task[f.T_KIND] == f.RELAY:
         lost = blocked_relay_us(whole, waiting, done, blocked)
         busy = whole if reason == CAPACITY and waiting > 0 else 0
     else:
@@ -161,21 +161,21 @@ def account(m: Any, task: Any, start: int, end: int, done: int, reason: int) -> 
 @kernel
 def flush_all(m: Any, task: Any, start_us: int, end_us: int) -> None:
     """Let the flushers run whose time has come."""
-    interval = fixed(m, f.H_FLUSH_US)
-    for i in range(fixed(task, f.T_PARTITIONS)):
-        number = fixed(task, f.T_PARTITION0) + i
+    interval = m[f.H_FLUSH_US]
+    for i in range(task[f.T_PARTITIONS]):
+        number = task[f.T_PARTITION0] + i
         p = partition_row(m, number)
         if p[f.P_POOL + POOL_IN_USE] == 0 or p[f.P_FLUSH_AT] > end_us:
             continue
-        if flush_ticks(start_us, end_us, interval, fixed(p, f.P_FLUSH_PHASE)) > 0:
+        if flush_ticks(start_us, end_us, interval, p[f.P_FLUSH_PHASE]) > 0:
             partition = partition_of(m, number)
-            for place in range(fixed(p, f.P_CHANNELS)):
-                out = out_row(m, fixed(p, f.P_CHANNEL0) + place)
+            for place in range(p[f.P_CHANNELS]):
+                out = out_row(m, p[f.P_CHANNEL0] + place)
                 if out[r.OUT_BUFFERS] > 0:
                     flush(partition, place)
-                    set_bit(m, fixed(p, f.P_DIRTY), place)
+                    set_bit(m, p[f.P_DIRTY], place)
         if interval > 0:
-            phase = fixed(p, f.P_FLUSH_PHASE)
+            phase = p[f.P_FLUSH_PHASE]
             p[f.P_FLUSH_AT] = ((end_us - phase) // interval + 1) * interval + phase
 
 
@@ -188,23 +188,23 @@ def plan(
     if reason == BLOCKED and task[f.T_SENT] == 1:
         wake(m, number, now + 1)
     plan_flush(m, number, task, end_us)
-    if fixed(task, f.T_KIND) == f.SOURCE:
+    if task[f.T_KIND] == f.SOURCE:
         task[f.T_STATUS] = f.T_IDLE if available == 1 else f.T_BLOCKED
-        if available == 1 and task[r.TASK_IN] != fixed(task, f.T_LIMIT):
+        if available == 1 and task[r.TASK_IN] != task[f.T_LIMIT]:
             if task[f.T_PENDING] == 1:
                 wake(m, number, now + 1)
-            if work_by(phases, end_us + fixed(m, f.H_ROUND_US)) >= task[r.TASK_READY]:
+            if work_by(phases, end_us + m[f.H_ROUND_US]) >= task[r.TASK_READY]:
                 wake(m, number, now + 1)  # the usual case, without a division
             else:
                 wake_at(m, number, first_us_at(phases, task[r.TASK_READY], end_us))
-    elif fixed(task, f.T_KIND) == f.RELAY:
+    elif task[f.T_KIND] == f.RELAY:
         task[f.T_STATUS] = f.T_IDLE
         if task[r.TASK_QUEUED] > 0:
             task[f.T_STATUS] = f.T_BLOCKED if reason == BLOCKED else f.T_BUSY
-        for i in range(fixed(task, f.T_STALL_COUNT)):
-            begin = m[fixed(task, f.T_STALLS) + 2 * i]
-            if begin > end_us - fixed(m, f.H_ROUND_US):  # it counts from the next round that begins
-                wake_at(m, number, begin + fixed(m, f.H_ROUND_US))
+        for i in range(task[f.T_STALL_COUNT]):
+            begin = m[task[f.T_STALLS] + 2 * i]
+            if begin > end_us - m[f.H_ROUND_US]:  # it counts from the next round that begins
+                wake_at(m, number, begin + m[f.H_ROUND_US])
                 break
     else:
         plan_server(m, number, task, phases, reason, available, end, end_us)
@@ -217,7 +217,7 @@ def plan_server(
     """Decide the same for a stage with a rate."""
     ready = task[r.TASK_READY]
     waiting = task[r.TASK_QUEUED] + task[f.T_PENDING]
-    moves = ready > end and work_by(phases, end_us + fixed(m, f.H_ROUND_US)) > end
+    moves = ready > end and work_by(phases, end_us + m[f.H_ROUND_US]) > end
     status = f.T_IDLE
     if reason == BLOCKED or (reason == CAPACITY and available == 0 and not moves):
         status = f.T_BLOCKED
@@ -229,7 +229,7 @@ def plan_server(
             wake_at(m, number, phases[i][0] + 1)
             break
     if reason == CAPACITY:
-        if work_by(phases, end_us + fixed(m, f.H_ROUND_US)) > ready:
+        if work_by(phases, end_us + m[f.H_ROUND_US]) > ready:
             wake(m, number, m[f.H_NOW] + 1)
         elif task[f.T_PENDING] == 1:
             wake_at(m, number, first_us_at(phases, ready, end_us))
@@ -242,21 +242,21 @@ def wake_at(m: Any, number: int, us: int) -> None:
     """Have a task looked at in the round in which a microsecond after this one ends."""
     if us == NEVER or task_row(m, number)[f.T_WAKE] == m[f.H_NOW] + 1:
         return
-    whole = fixed(m, f.H_ROUND_US)
+    whole = m[f.H_ROUND_US]
     wake(m, number, max(m[f.H_NOW] + 1, (us + whole - 1) // whole - 1))
 
 
 @kernel
 def plan_flush(m: Any, number: int, task: Any, end_us: int) -> None:
     """Have a task looked at when its next flusher runs, if there is something to flush."""
-    interval = fixed(m, f.H_FLUSH_US)
+    interval = m[f.H_FLUSH_US]
     if interval <= 0:
         return
-    for i in range(fixed(task, f.T_PARTITIONS)):
-        p = partition_row(m, fixed(task, f.T_PARTITION0) + i)
+    for i in range(task[f.T_PARTITIONS]):
+        p = partition_row(m, task[f.T_PARTITION0] + i)
         if p[f.P_POOL + POOL_IN_USE] > 0:
             if p[f.P_FLUSH_AT] <= end_us:
-                phase = fixed(p, f.P_FLUSH_PHASE)
+                phase = p[f.P_FLUSH_PHASE]
                 p[f.P_FLUSH_AT] = ((end_us - phase) // interval + 1) * interval + phase
             wake_at(m, number, p[f.P_FLUSH_AT])
 

@@ -14,7 +14,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_jitable, register_model
 
-from flowcontrol.virtual.pointers import fixed, lowest_bit, row, rows
+from flowcontrol.virtual.pointers import lowest_bit, row, rows
 from flowcontrol.virtual.randoms import mix_modulo, uniform
 from flowcontrol.virtual.views import gate_of, gates_of
 
@@ -94,23 +94,6 @@ def _load(typing: Any, memory: Any, index: Any) -> Any:
         return builder.load(builder.gep(base, [index]))
 
     return types.int64(memory, index), code
-
-
-@intrinsic  # type: ignore[misc]
-def _load_fixed(typing: Any, memory: Any, index: Any) -> Any:
-    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        base = _data_of(context, builder, signature.args[0], values[0])
-        index = _as_int(context, builder, values[1], signature.args[1])
-        loaded = builder.load(builder.gep(base, [index]))
-        loaded.set_metadata("invariant.load", builder.module.add_metadata([]))
-        return loaded
-
-    return types.int64(memory, index), code
-
-
-@overload(fixed, strict=False)  # type: ignore[misc]
-def _fixed(memory: Any, index: Any) -> Any:
-    return lambda memory, index: _load_fixed(memory, index)
 
 
 @intrinsic  # type: ignore[misc]

@@ -15,7 +15,7 @@ from flowcontrol.protocol.rounds import (
 from flowcontrol.protocol.rows import CH_UNANNOUNCED, FIFO_COUNT, FIFO_SLOTS, WORD
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import kernel
-from flowcontrol.virtual.pointers import fixed, row
+from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.turns import enqueue
 from flowcontrol.virtual.views import (
     gate_of,
@@ -37,22 +37,22 @@ __all__ = ["announce_all", "hear", "put", "receive_all", "send", "tell", "tell_l
 def receive_all(m: Any, task: Any, now: int) -> None:
     """Store the messages that have arrived, gate by gate, channel by channel."""
     union = union_of(m, task)
-    for i in range(fixed(task, f.T_GATES)):
-        number = fixed(task, f.T_GATE0) + i
+    for i in range(task[f.T_GATES]):
+        number = task[f.T_GATE0] + i
         g = gate_row(m, number)
-        count, bits = fixed(g, f.G_CHANNELS), fixed(g, f.G_ARRIVALS)
+        count, bits = g[f.G_CHANNELS], g[f.G_ARRIVALS]
         channel = next_bit(m, bits, count, -1)
         if channel < 0:
             continue
         gate = gate_of(m, number)
         while channel >= 0:
-            into = in_row(m, fixed(g, f.G_CHANNEL0) + channel)
-            most = fixed(into, f.I_TRANSIT_MOST)
-            transit = row(m, fixed(into, f.I_TRANSIT), 2 + f.M_WIDTH * most)
+            into = in_row(m, g[f.G_CHANNEL0] + channel)
+            most = into[f.I_TRANSIT_MOST]
+            transit = row(m, into[f.I_TRANSIT], 2 + f.M_WIDTH * most)
             while transit[1] > 0:
                 place = 2 + f.M_WIDTH * transit[0]
                 if transit[place + f.M_ROUND] > now:
-                    wake(m, fixed(g, f.G_TASK), transit[place + f.M_ROUND])
+                    wake(m, g[f.G_TASK], transit[place + f.M_ROUND])
                     break
                 records = transit[place + f.M_RECORDS]
                 backlog = transit[place + f.M_BACKLOG]
@@ -68,28 +68,28 @@ def receive_all(m: Any, task: Any, now: int) -> None:
 @kernel
 def hear(m: Any, task: Any, now: int) -> None:
     """Take notice of credits and of buffers that local consumers have let go of."""
-    for i in range(fixed(task, f.T_PARTITIONS)):
-        number = fixed(task, f.T_PARTITION0) + i
+    for i in range(task[f.T_PARTITIONS]):
+        number = task[f.T_PARTITION0] + i
         p = partition_row(m, number)
-        count, bits = fixed(p, f.P_CHANNELS), fixed(p, f.P_NEWS)
+        count, bits = p[f.P_CHANNELS], p[f.P_NEWS]
         place = next_bit(m, bits, count, -1)
         if place < 0:
             continue
         partition = partition_of(m, number)
         while place >= 0:
-            out = out_row(m, fixed(p, f.P_CHANNEL0) + place)
-            into = in_row(m, fixed(out, f.O_IN))
+            out = out_row(m, p[f.P_CHANNEL0] + place)
+            into = in_row(m, out[f.O_IN])
             done = 1
             if out[f.O_WISH] > 0:
                 out[r.OUT_WISH] = out[f.O_WISH]
-            if fixed(out, f.O_LOCAL) == 1:
+            if out[f.O_LOCAL] == 1:
                 consumed = into[f.I_CURSORS + r.IN_CONSUMED]
-                free_local(partition, place, consumed, fixed(m, f.H_QUOTA))
-            elif fixed(into, f.I_CREDITS_MOST) == 0:
+                free_local(partition, place, consumed, m[f.H_QUOTA])
+            elif into[f.I_CREDITS_MOST] == 0:
                 out[r.OUT_ANNOUNCED] = into[f.I_CURSORS + r.IN_ANNOUNCED]
             else:
-                done = _hear_late(m, fixed(p, f.P_TASK), out, into, now)
-            set_bit(m, fixed(p, f.P_DIRTY), place)
+                done = _hear_late(m, p[f.P_TASK], out, into, now)
+            set_bit(m, p[f.P_DIRTY], place)
             if done == 1:
                 m[bits + place // WORD] &= ~(1 << (place % WORD))
             place = next_bit(m, bits, count, place)
@@ -98,8 +98,8 @@ def hear(m: Any, task: Any, now: int) -> None:
 @kernel
 def _hear_late(m: Any, task: int, out: Any, into: Any, now: int) -> int:
     """Take the credits that have arrived after some rounds; 1 if none is under way any more."""
-    most = fixed(into, f.I_CREDITS_MOST)
-    credits = row(m, fixed(into, f.I_CREDITS), 2 + f.C_WIDTH * most)
+    most = into[f.I_CREDITS_MOST]
+    credits = row(m, into[f.I_CREDITS], 2 + f.C_WIDTH * most)
     while credits[1] > 0:
         place = 2 + f.C_WIDTH * credits[0]
         if credits[place + f.C_ROUND] > now:
@@ -118,10 +118,10 @@ def _hear_late(m: Any, task: int, out: Any, into: Any, now: int) -> int:
 @kernel
 def send(m: Any, task: Any, now: int) -> None:
     """Send what credit allows; hand a local consumer what its queue may hold."""
-    for i in range(fixed(task, f.T_PARTITIONS)):
-        number = fixed(task, f.T_PARTITION0) + i
+    for i in range(task[f.T_PARTITIONS]):
+        number = task[f.T_PARTITION0] + i
         p = partition_row(m, number)
-        count, bits = fixed(p, f.P_CHANNELS), fixed(p, f.P_DIRTY)
+        count, bits = p[f.P_CHANNELS], p[f.P_DIRTY]
         place = next_bit(m, bits, count, -1)
         if place < 0:
             continue
@@ -129,10 +129,10 @@ def send(m: Any, task: Any, now: int) -> None:
         while place >= 0:
             word = bits + place // WORD
             m[word] &= ~(1 << (place % WORD))
-            out = out_row(m, fixed(p, f.P_CHANNEL0) + place)
-            local = fixed(out, f.O_LOCAL)
-            if fixed(out, f.O_CONNECTION) >= 0:
-                enqueue(m, fixed(p, f.P_CHANNEL0) + place)
+            out = out_row(m, p[f.P_CHANNEL0] + place)
+            local = out[f.O_LOCAL]
+            if out[f.O_CONNECTION] >= 0:
+                enqueue(m, p[f.P_CHANNEL0] + place)
                 place = next_bit(m, bits, count, place)
                 continue
             held = partition.held[place]
@@ -141,10 +141,10 @@ def send(m: Any, task: Any, now: int) -> None:
                 if local == 1
                 else out[r.OUT_SENT] < out[r.OUT_ANNOUNCED]
             ):
-                records = send_message(partition, place, fixed(m, f.H_QUOTA), local)
+                records = send_message(partition, place, m[f.H_QUOTA], local)
                 if records < 0:
                     break
-                at = now + (1 if local == 1 else fixed(m, f.H_LATENCY))
+                at = now + (1 if local == 1 else m[f.H_LATENCY])
                 put(m, out, records, backlog_after(partition, place), at)
                 task[f.T_SENT] = 1
             place = next_bit(m, bits, count, place)
@@ -153,9 +153,9 @@ def send(m: Any, task: Any, now: int) -> None:
 @kernel
 def put(m: Any, out: Any, records: int, backlog: int, at: int) -> None:
     """Put a message on its way; its receiver is looked at when it arrives."""
-    into = in_row(m, fixed(out, f.O_IN))
-    most = fixed(into, f.I_TRANSIT_MOST)
-    transit = row(m, fixed(into, f.I_TRANSIT), 2 + f.M_WIDTH * most)
+    into = in_row(m, out[f.O_IN])
+    most = into[f.I_TRANSIT_MOST]
+    transit = row(m, into[f.I_TRANSIT], 2 + f.M_WIDTH * most)
     slot = transit[0] + transit[1]
     if slot >= most:
         slot -= most
@@ -165,29 +165,29 @@ def put(m: Any, out: Any, records: int, backlog: int, at: int) -> None:
     transit[place + f.M_ROUND] = at
     transit[1] += 1
     m[f.H_TRANSFERS] += 1
-    set_bit(m, gate_row(m, fixed(out, f.O_GATE))[f.G_ARRIVALS], fixed(out, f.O_INDEX))
-    wake(m, fixed(out, f.O_TASK), at)
+    set_bit(m, gate_row(m, out[f.O_GATE])[f.G_ARRIVALS], out[f.O_INDEX])
+    wake(m, out[f.O_TASK], at)
 
 
 @kernel
 def announce_all(m: Any, task: Any, now: int) -> None:
     """Announce the credit that channels gained, and what local ones have consumed."""
-    for i in range(fixed(task, f.T_GATES)):
-        number = fixed(task, f.T_GATE0) + i
+    for i in range(task[f.T_GATES]):
+        number = task[f.T_GATE0] + i
         g = gate_row(m, number)
-        count, bits = fixed(g, f.G_CHANNELS), fixed(g, f.G_NEWS)
+        count, bits = g[f.G_CHANNELS], g[f.G_NEWS]
         channel = next_bit(m, bits, count, -1)
         if channel < 0:
             continue
         gate = gate_of(m, number)
         while 0 <= channel < count:
-            into = in_row(m, fixed(g, f.G_CHANNEL0) + channel)
-            out = out_row(m, fixed(into, f.I_OUT))
-            if fixed(out, f.O_LOCAL) == 1:
+            into = in_row(m, g[f.G_CHANNEL0] + channel)
+            out = out_row(m, into[f.I_OUT])
+            if out[f.O_LOCAL] == 1:
                 tell(m, out, now + 1)
             elif into[CH_UNANNOUNCED] > 0:
                 announce_credit(gate, channel)
-                if fixed(into, f.I_CREDITS_MOST) == 0:
+                if into[f.I_CREDITS_MOST] == 0:
                     tell(m, out, now + 1)
                 else:
                     tell_late(m, out, into, into[f.I_CURSORS + r.IN_ANNOUNCED], now)
@@ -199,20 +199,20 @@ def announce_all(m: Any, task: Any, now: int) -> None:
 @kernel
 def tell(m: Any, out: Any, at: int) -> None:
     """Have a sender look at a channel in a round."""
-    set_bit(m, partition_row(m, fixed(out, f.O_PARTITION))[f.P_NEWS], fixed(out, f.O_PLACE))
-    wake(m, fixed(out, f.O_SENDER), at)
+    set_bit(m, partition_row(m, out[f.O_PARTITION])[f.P_NEWS], out[f.O_PLACE])
+    wake(m, out[f.O_SENDER], at)
 
 
 @kernel
 def tell_late(m: Any, out: Any, into: Any, value: int, now: int) -> None:
     """Send credits, or a size of buffer below 0, that arrive after the network's latency."""
-    most = fixed(into, f.I_CREDITS_MOST)
-    credits = row(m, fixed(into, f.I_CREDITS), 2 + f.C_WIDTH * most)
+    most = into[f.I_CREDITS_MOST]
+    credits = row(m, into[f.I_CREDITS], 2 + f.C_WIDTH * most)
     slot = credits[0] + credits[1]
     if slot >= most:
         slot -= most
     place = 2 + f.C_WIDTH * slot
     credits[place + f.C_ANNOUNCED] = value
-    credits[place + f.C_ROUND] = now + fixed(m, f.H_LATENCY)
+    credits[place + f.C_ROUND] = now + m[f.H_LATENCY]
     credits[1] += 1
-    tell(m, out, now + fixed(m, f.H_LATENCY))
+    tell(m, out, now + m[f.H_LATENCY])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["PyRows", "fixed", "lowest_bit", "row", "rows"]
+__all__ = ["PyRows", "lowest_bit", "row", "rows"]
 
 
 class PyRows:
@@ -35,15 +35,6 @@ def row(memory: Any, offset: int, length: int) -> Any:
 def rows(memory: Any, offset: int, count: int, width: int) -> Any:
     """Return ``count`` rows from ``offset`` on, ``width`` integers apart."""
     return PyRows(memory, offset, count, width)
-
-
-def fixed(memory: Any, index: int) -> int:
-    """Return a number that does not change during a run: what stands where, sizes, rates.
-
-    Compiled, it is read once for all uses that the compiler sees together; a number that may
-    change in between is read anew each time, since any store might have been to it.
-    """
-    return memory[index]  # type: ignore[no-any-return]
 
 
 def lowest_bit(word: int) -> int:

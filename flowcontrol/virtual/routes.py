@@ -7,7 +7,7 @@ from typing import Any
 from flowcontrol.protocol.partitioners import next_by_share
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import kernel
-from flowcontrol.virtual.pointers import fixed, row
+from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.randoms import mix_modulo
 
 __all__ = ["next_channel"]
@@ -22,21 +22,21 @@ def next_channel(m: Any, p: Any) -> int:
     Rebalance and rescale are cycles; shares are tables of a whole period where that is short,
     else they are worked out record by record.
     """
-    kind = fixed(p, f.P_ROUTE)
+    kind = p[f.P_ROUTE]
     channel = 0
     if kind == f.ROUTE_CYCLE:
         channel = p[f.P_CURSOR]
-        p[f.P_CURSOR] = channel + 1 if channel + 1 < fixed(p, f.P_CHANNELS) else 0
+        p[f.P_CURSOR] = channel + 1 if channel + 1 < p[f.P_CHANNELS] else 0
     elif kind == f.ROUTE_TABLE:
         place = p[f.P_CURSOR]
-        channel = m[fixed(p, f.P_TABLE) + place]
-        p[f.P_CURSOR] = place + 1 if place + 1 < fixed(p, f.P_TABLE_LENGTH) else 0
+        channel = m[p[f.P_TABLE] + place]
+        p[f.P_CURSOR] = place + 1 if place + 1 < p[f.P_TABLE_LENGTH] else 0
     elif kind == f.ROUTE_SHUFFLE:
-        channel = mix_modulo(fixed(m, f.H_SEED), fixed(p, f.P_STREAM), p[f.P_EMITTED], fixed(p, f.P_CHANNELS))
+        channel = mix_modulo(m[f.H_SEED], p[f.P_STREAM], p[f.P_EMITTED], p[f.P_CHANNELS])
     elif kind == f.ROUTE_SHARES:
-        routed = row(m, fixed(p, f.P_ROUTED), fixed(p, f.P_CHANNELS))
-        shares = row(m, fixed(p, f.P_TABLE), fixed(p, f.P_CHANNELS))
+        routed = row(m, p[f.P_ROUTED], p[f.P_CHANNELS])
+        shares = row(m, p[f.P_TABLE], p[f.P_CHANNELS])
         channel = next_by_share(routed, shares, p[f.P_EMITTED])
     p[f.P_EMITTED] += 1
-    m[fixed(p, f.P_ROUTED) + channel] += 1
+    m[p[f.P_ROUTED] + channel] += 1
     return channel

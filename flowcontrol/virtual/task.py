@@ -30,7 +30,7 @@ from flowcontrol.protocol.service import CONSTANT, relative_time
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.ages import log_age, push_records, take_ages, take_one_age
 from flowcontrol.virtual.compiled import kernel
-from flowcontrol.virtual.pointers import fixed, row
+from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.randoms import uniform
 from flowcontrol.virtual.routes import next_channel
 from flowcontrol.virtual.views import (
@@ -53,8 +53,8 @@ BLOCKED = 2
 @kernel
 def outputs_available(m: Any, task: Any) -> int:
     """Tell whether all outputs of a task are available: 1 if so."""
-    for i in range(fixed(task, f.T_PARTITIONS)):
-        p = partition_row(m, fixed(task, f.T_PARTITION0) + i)
+    for i in range(task[f.T_PARTITIONS]):
+        p = partition_row(m, task[f.T_PARTITION0] + i)
         if pool_is_available(row(p, f.P_POOL, POOL_WIDTH)) == 0:
             return 0
     return 1
@@ -63,14 +63,14 @@ def outputs_available(m: Any, task: Any) -> int:
 @kernel
 def draw(m: Any, task: Any) -> int:
     """Work of the next record, units."""
-    if fixed(task, f.T_DISTRIBUTION) == CONSTANT:
-        return fixed(task, f.T_UNIT)
+    if task[f.T_DISTRIBUTION] == CONSTANT:
+        return task[f.T_UNIT]
     number = task[r.TASK_DRAWS]
     task[r.TASK_DRAWS] = number + 1
-    first = uniform(fixed(m, f.H_SEED), fixed(task, f.T_STREAM), 2 * number)
-    second = uniform(fixed(m, f.H_SEED), fixed(task, f.T_STREAM), 2 * number + 1)
-    time = relative_time(fixed(task, f.T_DISTRIBUTION), fixed(task, f.T_CV) / 1000000.0, first, second)
-    return max(1, int(time * fixed(task, f.T_UNIT)))
+    first = uniform(m[f.H_SEED], task[f.T_STREAM], 2 * number)
+    second = uniform(m[f.H_SEED], task[f.T_STREAM], 2 * number + 1)
+    time = relative_time(task[f.T_DISTRIBUTION], task[f.T_CV] / 1000000.0, first, second)
+    return max(1, int(time * task[f.T_UNIT]))
 
 
 @kernel
@@ -78,9 +78,9 @@ def due(task: Any, end: int) -> int:
     """Emissions that fall due by ``end``; at most one, unless all times are alike."""
     if end < task[r.TASK_READY]:
         return 0
-    if fixed(task, f.T_DISTRIBUTION) != CONSTANT:
+    if task[f.T_DISTRIBUTION] != CONSTANT:
         return 1
-    return (end - task[r.TASK_READY]) // fixed(task, f.T_UNIT) + 1
+    return (end - task[r.TASK_READY]) // task[f.T_UNIT] + 1
 
 
 @kernel
@@ -93,8 +93,8 @@ def skip_due(m: Any, task: Any, work: int) -> int:
         count = due(task, work)
         if count == 0:
             return dropped
-        if fixed(task, f.T_DISTRIBUTION) == CONSTANT:
-            task[r.TASK_READY] += count * fixed(task, f.T_UNIT)
+        if task[f.T_DISTRIBUTION] == CONSTANT:
+            task[r.TASK_READY] += count * task[f.T_UNIT]
         else:
             task[r.TASK_READY] += draw(m, task)
         dropped += count
@@ -105,13 +105,13 @@ def write_pending(m: Any, task: Any) -> int:
     """Write what is pending, a partition after the other; 0 if the task is blocked in it."""
     if task[f.T_PENDING] == 0:
         return 1
-    for i in range(fixed(task, f.T_PARTITIONS)):
-        p = partition_row(m, fixed(task, f.T_PARTITION0) + i)
-        pending = row(m, fixed(p, f.P_PENDING), fixed(p, f.P_PENDING_WIDTH))
+    for i in range(task[f.T_PARTITIONS]):
+        p = partition_row(m, task[f.T_PARTITION0] + i)
+        pending = row(m, p[f.P_PENDING], p[f.P_PENDING_WIDTH])
         while pending[FIFO_COUNT] > 0:
             channel = pending[FIFO_SLOTS + pending[FIFO_HEAD]]
-            nbytes = p[f.P_LEFT] if p[f.P_LEFT] > 0 else fixed(p, f.P_RECORD_BYTES)
-            left = write(m, fixed(task, f.T_PARTITION0) + i, p, channel, nbytes)
+            nbytes = p[f.P_LEFT] if p[f.P_LEFT] > 0 else p[f.P_RECORD_BYTES]
+            left = write(m, task[f.T_PARTITION0] + i, p, channel, nbytes)
             p[f.P_LEFT] = left
             if left > 0:
                 return 0
@@ -124,20 +124,20 @@ def write_pending(m: Any, task: Any) -> int:
 def write(m: Any, number: int, p: Any, channel: int, nbytes: int) -> int:
     """Write bytes of a record; return those left over."""
     partition = partition_of(m, number)
-    if fixed(p, f.P_BROADCAST) == 1:
-        for other in range(fixed(p, f.P_CHANNELS)):
-            set_bit(m, fixed(p, f.P_DIRTY), other)
-        return write_broadcast(partition, nbytes, fixed(m, f.H_QUOTA), fixed(m, f.H_SEGMENT))
-    set_bit(m, fixed(p, f.P_DIRTY), channel)
-    return write_bytes(partition, channel, nbytes, fixed(m, f.H_QUOTA), fixed(m, f.H_SEGMENT))
+    if p[f.P_BROADCAST] == 1:
+        for other in range(p[f.P_CHANNELS]):
+            set_bit(m, p[f.P_DIRTY], other)
+        return write_broadcast(partition, nbytes, m[f.H_QUOTA], m[f.H_SEGMENT])
+    set_bit(m, p[f.P_DIRTY], channel)
+    return write_bytes(partition, channel, nbytes, m[f.H_QUOTA], m[f.H_SEGMENT])
 
 
 @kernel
 def outputs_of(m: Any, task: Any, p: Any) -> int:
     """Records that a partition has had to emit for what its task has taken up so far."""
     total = task[r.TASK_IN]
-    for i in range(fixed(p, f.P_PATH_LENGTH)):
-        place = fixed(p, f.P_PATH) + 2 * i
+    for i in range(p[f.P_PATH_LENGTH]):
+        place = p[f.P_PATH] + 2 * i
         total = total * m[place] // m[place + 1]
     return total
 
@@ -152,25 +152,25 @@ def yield_outputs(m: Any, task: Any, write_now: int) -> int:
         0 if the task is blocked in the writing, else 1.
     """
     free = write_now
-    for i in range(fixed(task, f.T_PARTITIONS)):
-        number = fixed(task, f.T_PARTITION0) + i
+    for i in range(task[f.T_PARTITIONS]):
+        number = task[f.T_PARTITION0] + i
         p = partition_row(m, number)
         total = outputs_of(m, task, p)
         while p[f.P_EMITTED] < total:
             channel = next_channel(m, p)
-            if fixed(p, f.P_BROADCAST) == 1:
-                for other in range(fixed(p, f.P_CHANNELS)):
+            if p[f.P_BROADCAST] == 1:
+                for other in range(p[f.P_CHANNELS]):
                     if other > 0:
-                        m[fixed(p, f.P_ROUTED) + other] += 1
-                    push_records(m, out_row(m, fixed(p, f.P_CHANNEL0) + other), task[f.T_EMITTED], 1)
+                        m[p[f.P_ROUTED] + other] += 1
+                    push_records(m, out_row(m, p[f.P_CHANNEL0] + other), task[f.T_EMITTED], 1)
             else:
-                push_records(m, out_row(m, fixed(p, f.P_CHANNEL0) + channel), task[f.T_EMITTED], 1)
+                push_records(m, out_row(m, p[f.P_CHANNEL0] + channel), task[f.T_EMITTED], 1)
             if free == 1:
-                p[f.P_LEFT] = write(m, number, p, channel, fixed(p, f.P_RECORD_BYTES))
+                p[f.P_LEFT] = write(m, number, p, channel, p[f.P_RECORD_BYTES])
                 if p[f.P_LEFT] == 0:
                     continue
                 free = 0
-            fifo_push(row(m, fixed(p, f.P_PENDING), fixed(p, f.P_PENDING_WIDTH)), channel)
+            fifo_push(row(m, p[f.P_PENDING], p[f.P_PENDING_WIDTH]), channel)
             task[f.T_PENDING] = 1
     return free if write_now == 1 else 1
 
@@ -186,11 +186,11 @@ def emit(m: Any, number: int, task: Any, end: int) -> int:
     """
     task[f.T_DUE] = 0
     task[f.T_EMITTED] = m[f.H_NOW]
-    p = partition_row(m, fixed(task, f.T_PARTITION0))
-    single = fixed(task, f.T_PARTITIONS) == 1 and fixed(p, f.P_CHANNELS) == 1 and fixed(p, f.P_PATH_LENGTH) == 0
+    p = partition_row(m, task[f.T_PARTITION0])
+    single = task[f.T_PARTITIONS] == 1 and p[f.P_CHANNELS] == 1 and p[f.P_PATH_LENGTH] == 0
     most = due(task, end)  # one division for all of them
-    if fixed(task, f.T_LIMIT) >= 0:
-        most = min(most, fixed(task, f.T_LIMIT) - task[r.TASK_IN])
+    if task[f.T_LIMIT] >= 0:
+        most = min(most, task[f.T_LIMIT] - task[r.TASK_IN])
     while True:
         if write_pending(m, task) == 0:
             task[f.T_DUE] += skip_due(m, task, end)
@@ -207,31 +207,31 @@ def emit(m: Any, number: int, task: Any, end: int) -> int:
             count = 1
             task[r.TASK_IN] += 1
             yield_outputs(m, task, 1)
-        if fixed(task, f.T_SINKS) > 0:
+        if task[f.T_SINKS] > 0:
             log_age(m, number, 0, count)
             m[f.H_ARRIVED] += count
         task[f.T_DUE] += count
         most -= count
-        if fixed(task, f.T_DISTRIBUTION) == CONSTANT:
-            task[r.TASK_READY] += count * fixed(task, f.T_UNIT)
+        if task[f.T_DISTRIBUTION] == CONSTANT:
+            task[r.TASK_READY] += count * task[f.T_UNIT]
         else:
             task[r.TASK_READY] += draw(m, task)
             most = due(task, end)
-            if fixed(task, f.T_LIMIT) >= 0:
-                most = min(most, fixed(task, f.T_LIMIT) - task[r.TASK_IN])
+            if task[f.T_LIMIT] >= 0:
+                most = min(most, task[f.T_LIMIT] - task[r.TASK_IN])
 
 
 @kernel
 def emit_together(m: Any, task: Any, p: Any, most: int) -> int:
     """Emit all that fit into the one open buffer without filling it; return how many."""
-    partition = partition_of(m, fixed(task, f.T_PARTITION0))
-    count = write_whole_records(partition, 0, fixed(p, f.P_RECORD_BYTES), most)
+    partition = partition_of(m, task[f.T_PARTITION0])
+    count = write_whole_records(partition, 0, p[f.P_RECORD_BYTES], most)
     if count > 0:
         task[r.TASK_IN] += count
         p[f.P_EMITTED] += count
-        m[fixed(p, f.P_ROUTED)] += count
-        push_records(m, out_row(m, fixed(p, f.P_CHANNEL0)), task[f.T_EMITTED], count)
-        set_bit(m, fixed(p, f.P_DIRTY), 0)
+        m[p[f.P_ROUTED]] += count
+        push_records(m, out_row(m, p[f.P_CHANNEL0]), task[f.T_EMITTED], count)
+        set_bit(m, p[f.P_DIRTY], 0)
     return count
 
 
@@ -244,8 +244,8 @@ def serve(m: Any, number: int, task: Any, end: int) -> int:
     int
         CAPACITY, STARVED or BLOCKED.
     """
-    gates, union = gates_of(m, fixed(task, f.T_GATE0)), union_of(m, task)
-    serves = fixed(task, f.T_KIND) == f.SERVER
+    gates, union = gates_of(m, task[f.T_GATE0]), union_of(m, task)
+    serves = task[f.T_KIND] == f.SERVER
     while True:
         if serves and task[f.T_PENDING] == 1 and task[r.TASK_READY] > end:
             return CAPACITY
@@ -257,10 +257,10 @@ def serve(m: Any, number: int, task: Any, end: int) -> int:
             return BLOCKED
         if next_input(task, gates, union) == 0:
             return STARVED
-        count = 1 if fixed(task, f.T_PARTITIONS) > 0 else task[r.TASK_LEFT]
+        count = 1 if task[f.T_PARTITIONS] > 0 else task[r.TASK_LEFT]
         if serves:
-            if fixed(task, f.T_DISTRIBUTION) == CONSTANT:
-                unit = fixed(task, f.T_UNIT)
+            if task[f.T_DISTRIBUTION] == CONSTANT:
+                unit = task[f.T_UNIT]
                 if count > 1:
                     count = min(count, (end - task[r.TASK_READY] + unit - 1) // unit)
                 task[r.TASK_READY] += count * unit
@@ -268,23 +268,23 @@ def serve(m: Any, number: int, task: Any, end: int) -> int:
                 count = 1
                 task[r.TASK_READY] += draw(m, task)
         take(m, number, task, gates, count)
-        if fixed(task, f.T_PARTITIONS) > 0:
+        if task[f.T_PARTITIONS] > 0:
             yield_outputs(m, task, 1 if not serves or task[r.TASK_READY] <= end else 0)
 
 
 @kernel
 def take(m: Any, number: int, task: Any, gates: Any, count: int) -> None:
     """Take records of the buffer in hand up, and note their ages."""
-    g = gate_row(m, fixed(task, f.T_GATE0) + task[r.TASK_GATE])
-    channel = fixed(g, f.G_CHANNEL0) + task[r.TASK_CHANNEL]
-    g[f.G_BYTES] += count * fixed(g, f.G_RECORD_BYTES)
-    out = out_row(m, m[fixed(m, f.H_IN0) + channel * f.I_WIDTH + f.I_OUT])
-    if fixed(task, f.T_PARTITIONS) == 0:
+    g = gate_row(m, task[f.T_GATE0] + task[r.TASK_GATE])
+    channel = g[f.G_CHANNEL0] + task[r.TASK_CHANNEL]
+    g[f.G_BYTES] += count * g[f.G_RECORD_BYTES]
+    out = out_row(m, m[m[f.H_IN0] + channel * f.I_WIDTH + f.I_OUT])
+    if task[f.T_PARTITIONS] == 0:
         take_ages(m, out, number, m[f.H_NOW], count)
         m[f.H_ARRIVED] += count
     else:
         task[f.T_EMITTED] = take_one_age(m, out)
-        if fixed(task, f.T_SINKS) > 0:
+        if task[f.T_SINKS] > 0:
             log_age(m, number, m[f.H_NOW] - task[f.T_EMITTED], count)
             m[f.H_ARRIVED] += count
     take_record(task, gates, count)

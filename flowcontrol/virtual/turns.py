@@ -9,7 +9,7 @@ from flowcontrol.protocol.rows import FIFO_SLOTS, fifo_push
 from flowcontrol.protocol.sender_rules import finished_count, is_data_available
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import kernel
-from flowcontrol.virtual.pointers import fixed, row
+from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.views import out_row, task_row
 
 __all__ = ["enqueue", "is_sendable", "serve_now"]
@@ -29,7 +29,7 @@ def serve_now(m: Any, number: int) -> None:
     connection = task_row(m, number)
     if connection[f.T_SENT] == 0:
         connection[f.T_SENT] = 1
-        m[fixed(m, f.H_ACTIVE) + fixed(m, f.H_TASKS) + m[f.H_SERVED]] = number
+        m[m[f.H_ACTIVE] + m[f.H_TASKS] + m[f.H_SERVED]] = number
         m[f.H_SERVED] += 1
 
 
@@ -40,7 +40,7 @@ def enqueue(m: Any, channel: int) -> None:
     if out[f.O_QUEUED] == 1 or is_sendable(out) == 0:
         return
     out[f.O_QUEUED] = 1
-    connection = task_row(m, fixed(out, f.O_CONNECTION))
-    queue = row(m, fixed(connection, f.T_UNION), FIFO_SLOTS + fixed(connection, f.T_GATES))
+    connection = task_row(m, out[f.O_CONNECTION])
+    queue = row(m, connection[f.T_UNION], FIFO_SLOTS + connection[f.T_GATES])
     fifo_push(queue, channel)
-    serve_now(m, fixed(out, f.O_CONNECTION))
+    serve_now(m, out[f.O_CONNECTION])

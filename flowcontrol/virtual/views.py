@@ -8,7 +8,7 @@ from flowcontrol.protocol.rounds import Gate, Partition
 from flowcontrol.protocol.rows import FIFO_SLOTS, GLOBAL_WIDTH, POOL_WIDTH, WORD
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import kernel
-from flowcontrol.virtual.pointers import fixed, lowest_bit, row, rows
+from flowcontrol.virtual.pointers import lowest_bit, row, rows
 
 __all__ = [
     "GateList",
@@ -29,55 +29,55 @@ __all__ = [
 @kernel
 def task_row(m: Any, task: int) -> Any:
     """Row of a task."""
-    return row(m, fixed(m, f.H_TASK0) + task * f.T_WIDTH, f.T_WIDTH)
+    return row(m, m[f.H_TASK0] + task * f.T_WIDTH, f.T_WIDTH)
 
 
 @kernel
 def gate_row(m: Any, gate: int) -> Any:
     """Row of a gate."""
-    return row(m, fixed(m, f.H_GATE0) + gate * f.G_WIDTH, f.G_WIDTH)
+    return row(m, m[f.H_GATE0] + gate * f.G_WIDTH, f.G_WIDTH)
 
 
 @kernel
 def partition_row(m: Any, partition: int) -> Any:
     """Row of a partition."""
-    return row(m, fixed(m, f.H_PARTITION0) + partition * f.P_WIDTH, f.P_WIDTH)
+    return row(m, m[f.H_PARTITION0] + partition * f.P_WIDTH, f.P_WIDTH)
 
 
 @kernel
 def in_row(m: Any, channel: int) -> Any:
     """Row of a channel at its receiver."""
-    return row(m, fixed(m, f.H_IN0) + channel * f.I_WIDTH, f.I_WIDTH)
+    return row(m, m[f.H_IN0] + channel * f.I_WIDTH, f.I_WIDTH)
 
 
 @kernel
 def out_row(m: Any, channel: int) -> Any:
     """Row of a channel at its sender."""
-    return row(m, fixed(m, f.H_OUT0) + channel * f.O_WIDTH, f.O_WIDTH)
+    return row(m, m[f.H_OUT0] + channel * f.O_WIDTH, f.O_WIDTH)
 
 
 @kernel
 def union_of(m: Any, task: Any) -> Any:
     """A task's queue of gates with data."""
-    return row(m, fixed(task, f.T_UNION), FIFO_SLOTS + max(1, fixed(task, f.T_GATES)))
+    return row(m, task[f.T_UNION], FIFO_SLOTS + max(1, task[f.T_GATES]))
 
 
 @kernel
 def gate_of(m: Any, number: int) -> Gate:
     """A gate as the rules see it."""
     g = gate_row(m, number)
-    count, width = fixed(g, f.G_CHANNELS), fixed(g, f.G_QUEUE_WIDTH)
-    first = fixed(m, f.H_IN0) + fixed(g, f.G_CHANNEL0) * f.I_WIDTH
+    count, width = g[f.G_CHANNELS], g[f.G_QUEUE_WIDTH]
+    first = m[f.H_IN0] + g[f.G_CHANNEL0] * f.I_WIDTH
     return Gate(
         rows(m, first, count, f.I_WIDTH),
         row(g, f.G_POOL, POOL_WIDTH),
         row(g, f.G_SEGMENTS, GLOBAL_WIDTH),
-        row(m, fixed(g, f.G_WAITING), FIFO_SLOTS + count),
-        row(m, fixed(g, f.G_ORDER), FIFO_SLOTS + count),
-        rows(m, fixed(g, f.G_RECORDS), count, width),
-        rows(m, fixed(g, f.G_KINDS), count, width),
+        row(m, g[f.G_WAITING], FIFO_SLOTS + count),
+        row(m, g[f.G_ORDER], FIFO_SLOTS + count),
+        rows(m, g[f.G_RECORDS], count, width),
+        rows(m, g[f.G_KINDS], count, width),
         rows(m, first + f.I_CURSORS, count, f.I_WIDTH),
-        row(m, fixed(g, f.G_NEWS), count // WORD + 1),
+        row(m, g[f.G_NEWS], count // WORD + 1),
     )
 
 
@@ -85,15 +85,15 @@ def gate_of(m: Any, number: int) -> Gate:
 def partition_of(m: Any, number: int) -> Partition:
     """A partition as the rules see it."""
     p = partition_row(m, number)
-    count = fixed(p, f.P_CHANNELS)
+    count = p[f.P_CHANNELS]
     return Partition(
         row(p, f.P_POOL, POOL_WIDTH),
         row(p, f.P_SEGMENTS, GLOBAL_WIDTH),
-        rows(m, fixed(m, f.H_OUT0) + fixed(p, f.P_CHANNEL0) * f.O_WIDTH, count, f.O_WIDTH),
-        rows(m, fixed(p, f.P_RECORDS), count, fixed(p, f.P_QUEUE_WIDTH)),
-        rows(m, fixed(p, f.P_HELD), count, fixed(p, f.P_HELD_WIDTH)),
-        row(m, fixed(p, f.P_COUNTS), count),
-        fixed(p, f.P_BROADCAST),
+        rows(m, m[f.H_OUT0] + p[f.P_CHANNEL0] * f.O_WIDTH, count, f.O_WIDTH),
+        rows(m, p[f.P_RECORDS], count, p[f.P_QUEUE_WIDTH]),
+        rows(m, p[f.P_HELD], count, p[f.P_HELD_WIDTH]),
+        row(m, p[f.P_COUNTS], count),
+        p[f.P_BROADCAST],
     )
 
 

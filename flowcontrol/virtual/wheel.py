@@ -7,7 +7,7 @@ from typing import Any
 from flowcontrol.protocol.rows import WORD
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import kernel
-from flowcontrol.virtual.pointers import fixed, row
+from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.views import next_bit, set_bit, task_row
 
 __all__ = ["collect", "next_round", "wake"]
@@ -27,20 +27,20 @@ def wake(m: Any, number: int, at: int) -> None:
         _unlink(m, task, planned)
     task[f.T_WAKE] = at
     slot = at % f.WHEEL_SLOTS
-    first = m[fixed(m, f.H_WHEEL) + slot]
+    first = m[m[f.H_WHEEL] + slot]
     task[f.T_NEXT] = first
     task[f.T_PREVIOUS] = 0
     if first > 0:
         task_row(m, first - 1)[f.T_PREVIOUS] = number + 1
     else:
-        set_bit(m, fixed(m, f.H_WHEEL_BITS), slot)
-    m[fixed(m, f.H_WHEEL) + slot] = number + 1
+        set_bit(m, m[f.H_WHEEL_BITS], slot)
+    m[m[f.H_WHEEL] + slot] = number + 1
 
 
 @kernel
 def _clear_slot(m: Any, slot: int) -> None:
-    m[fixed(m, f.H_WHEEL) + slot] = 0
-    m[fixed(m, f.H_WHEEL_BITS) + slot // WORD] &= ~(1 << (slot % WORD))
+    m[m[f.H_WHEEL] + slot] = 0
+    m[m[f.H_WHEEL_BITS] + slot // WORD] &= ~(1 << (slot % WORD))
 
 
 @kernel
@@ -52,7 +52,7 @@ def _unlink(m: Any, task: Any, planned: int) -> None:
     if before > 0:
         task_row(m, before - 1)[f.T_NEXT] = after
     elif after > 0:
-        m[fixed(m, f.H_WHEEL) + slot] = after
+        m[m[f.H_WHEEL] + slot] = after
     else:
         _clear_slot(m, slot)
 
@@ -61,10 +61,10 @@ def _unlink(m: Any, task: Any, planned: int) -> None:
 def next_round(m: Any, now: int, end: int) -> int:
     """First round from ``now`` on in which a task is to be looked at, at most ``end``."""
     slot = now % f.WHEEL_SLOTS
-    found = next_bit(m, fixed(m, f.H_WHEEL_BITS), f.WHEEL_SLOTS, slot - 1)
+    found = next_bit(m, m[f.H_WHEEL_BITS], f.WHEEL_SLOTS, slot - 1)
     if found >= 0:
         return min(end, now + found - slot)
-    found = next_bit(m, fixed(m, f.H_WHEEL_BITS), f.WHEEL_SLOTS, -1)
+    found = next_bit(m, m[f.H_WHEEL_BITS], f.WHEEL_SLOTS, -1)
     if found >= 0:
         return min(end, now + found - slot + f.WHEEL_SLOTS)
     return end
@@ -74,8 +74,8 @@ def next_round(m: Any, now: int, end: int) -> int:
 def collect(m: Any, now: int) -> int:
     """Take the tasks of a round off the wheel, into the list at ``H_ACTIVE``; return how many."""
     slot = now % f.WHEEL_SLOTS
-    number = m[fixed(m, f.H_WHEEL) + slot]
-    active = row(m, fixed(m, f.H_ACTIVE), fixed(m, f.H_TASKS))
+    number = m[m[f.H_WHEEL] + slot]
+    active = row(m, m[f.H_ACTIVE], m[f.H_TASKS])
     count = 0
     while number > 0:
         task = task_row(m, number - 1)
