@@ -111,13 +111,13 @@ def compile_entry(entry: F) -> F:
     from numba import config, njit
 
     _register()
-    options = {"nogil": True, "error_model": "numpy"}
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
     folder, before = cache_folder(), config.CACHE_DIR
     try:
         config.CACHE_DIR = str(folder)
         found = njit(cache=True, **options)(entry)
     finally:
         config.CACHE_DIR = before
-    # Where it must not write, numba takes another folder: one whose name knows nothing of the rules.
+    # Where it must not write, numba takes another folder, whose name knows nothing of the rules.
     is_kept = Path(found.stats.cache_path).is_relative_to(folder)
-    return found if is_kept else njit(**options)(entry)  # type: ignore[no-any-return]
+    return found if is_kept else njit(**options)(entry)

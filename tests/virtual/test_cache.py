@@ -1,0 +1,237 @@
+"""The compiled kernel on disk: found again, but not after a change of what it is made of."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FunctionType
+from typing import Any, NamedTuple
+
+import pytest
+
+import flowcontrol
+from flowcontrol.virtual import compiled, loop
+from flowcontrol.virtual.compiled import cache_folder, is_compiled
+
+pytestmark = pytest.mark.skipif(not is_compiled(), reason="nothing is compiled here")
+
+PACKAGE = Path(flowcontrol.__file__).parent
+
+RUN = """
+import json
+from flowcontrol.scenario import parse_scenario
+from flowcontrol.virtual import compiled, simulate
+from flowcontrol.virtual.loop import advance
+
+network = "taskmanager.network.memory."
+tables = simulate(parse_scenario({
+    "schema": 1, "name": "cached", "duration_s": 2, "round_ms": 10,
+    "options": {network + "buffers-per-channel": 2, network + "floating-buffers-per-gate": 3,
+                "taskmanager.memory.segment-size": "4kb"},
+    "stages": [{"name": "source", "emit_rate": 900, "record_bytes": 1000},
+               {"name": "sink", "service_rate": 300}],
+    "edges": [{"from": "source", "to": "sink", "partitioner": "forward"}],
+})).tables
+print(json.dumps({
+    "folder": str(compiled.cache_folder()),
+    "kept_in": str(advance.stats.cache_path),
+    "hits": sum(advance.stats.cache_hits.values()),
+    "misses": sum(advance.stats.cache_misses.values()),
+    "channels": {k: v for k, v in tables["channels"].to_pydict().items() if k != "edge"},
+}))
+"""
+
+
+class Run(NamedTuple):
+    """What a process said of its kernel, and what it computed."""
+
+    folder: Path
+    kept_in: str
+    hits: int
+    misses: int
+    channels: dict[str, list[float]]
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A copy of the package that may be changed."""
+    target = tmp_path / "copy" / "flowcontrol"
+    shutil.copytree(PACKAGE, target, ignore=shutil.ignore_patterns("__pycache__"))
+    return target
+
+
+@pytest.fixture
+def python(tmp_path: Path, package: Path) -> Callable[..., Any]:
+    """A function that runs code with the copied package in a new process."""
+
+    def run(code: str, cache: Path | None = None) -> Any:
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(package.parent),
+            "FLOWCONTROL_CACHE": str(cache or tmp_path / "cache"),
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=package.parent,
+            env=environment,
+            check=True,
+            stdout=subprocess.PIPE,
+        )
+        return json.loads(done.stdout)
+
+    return run
+
+
+def kernel_in(python: Callable[..., Any], cache: Path | None = None) -> Run:
+    found = python(RUN, cache)
+    return Run(Path(found.pop("folder")), **found)
+
+
+def change(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))
+
+
+def files(folder: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+
+
+FLOATING_FIRST = """    if channel[CH_FLOATING] > 0:
+        channel[CH_FLOATING] -= 1
+        return TAKEN_FLOATING
+"""
+EXCLUSIVE_FIRST = """    if channel[CH_EXCLUSIVE] > 0:
+        channel[CH_EXCLUSIVE] -= 1
+        return TAKEN_EXCLUSIVE
+"""
+
+
+@pytest.mark.slow
+def test_a_kernel_is_compiled_once_for_its_rules(
+    python: Callable[..., Any], package: Path, tmp_path: Path
+) -> None:
+    first = kernel_in(python)
+    assert (first.hits, first.misses) == (0, 1)
+    assert first.kept_in.startswith(str(first.folder))
+    assert first.folder.parent == tmp_path / "cache"
+    kept = files(first.folder)
+    assert len(kept) >= 2  # an index, and the code
+
+    again = kernel_in(python)
+    assert (again.hits, again.misses) == (1, 0)
+    assert again.channels == first.channels
+    assert files(first.folder) == kept
+
+    rules = package / "protocol" / "channel_rules.py"
+    before = rules.read_text()
+    change(rules, FLOATING_FIRST + EXCLUSIVE_FIRST, EXCLUSIVE_FIRST + FLOATING_FIRST)
+    other = kernel_in(python)
+    assert (other.hits, other.misses) == (0, 1)
+    assert other.folder != first.folder
+    assert other.channels["exclusive_free"] != first.channels["exclusive_free"]
+
+    rules.write_text(before)
+    back = kernel_in(python)
+    assert (back.hits, back.misses) == (1, 0)
+    assert (back.folder, back.channels) == (first.folder, first.channels)
+
+
+@pytest.mark.slow
+def test_where_nothing_can_be_kept_it_is_compiled_each_time(
+    python: Callable[..., Any], package: Path, tmp_path: Path
+) -> None:
+    """Numba would keep it beside its source then, and know it again by one file alone."""
+    (tmp_path / "cache").write_text("no folder")
+    found = kernel_in(python)
+    assert (found.hits, found.kept_in) == (0, "None")
+    assert found.channels["consumed"][-1] > 0
+    assert not list(package.rglob("*.nb?"))
+
+
+def compiled_modules() -> set[str]:
+    """Names of the modules whose functions the kernel calls, found by following its code."""
+    entry: Any = loop.advance
+    todo, seen = [entry.py_func], set[FunctionType]()
+    while todo:
+        function = todo.pop()
+        if function in seen:
+            continue
+        seen.add(function)
+        todo += [
+            value
+            for name in names_in(function.__code__)
+            if isinstance(value := function.__globals__.get(name), FunctionType)
+            and value.__module__.startswith("flowcontrol.")
+        ]
+    return {function.__module__ for function in seen}
+
+
+def names_in(code: Any) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if hasattr(constant, "co_names"):
+            yield from names_in(constant)
+
+
+def test_every_module_that_is_compiled_names_the_folder(
+    python: Callable[..., Any], package: Path
+) -> None:
+    modules = compiled_modules()
+    rules = {name for name in modules if name.startswith("flowcontrol.protocol.")}
+    assert {"flowcontrol.protocol.channel_rules", "flowcontrol.protocol.pool_rules"} <= rules
+    # What draws random numbers has a compiled form of its own, in flowcontrol.virtual.
+    own = {name for name in modules if name.startswith("flowcontrol.virtual.")}
+    assert modules - rules - own <= {"flowcontrol.emulation.work", "flowcontrol.emulation.routing"}
+    names = sorted(rules | own | {"flowcontrol.virtual.lowering", "flowcontrol.protocol.rows"})
+    code = f"""
+import json, pathlib
+from flowcontrol.virtual.compiled import cache_folder
+found = {{"": str(cache_folder())}}
+for name in {names!r}:
+    path = pathlib.Path(*name.split(".")).with_suffix(".py")
+    text = path.read_text()
+    path.write_text(text + "# changed\\n")
+    found[name] = str(cache_folder())
+    path.write_text(text)
+print(json.dumps(found))
+"""
+    folders = python(code)
+    assert len(set(folders.values())) == len(names) + 1
+    assert folders[""] == python(code)[""]
+
+
+def test_the_users_folder_is_the_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("FLOWCONTROL_CACHE", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_folder().parent == tmp_path / ".cache" / "flowcontrol"
+    monkeypatch.setenv("FLOWCONTROL_CACHE", str(tmp_path / "mine"))
+    assert cache_folder().parent == tmp_path / "mine"
+
+
+def test_numbas_own_setting_is_left_as_it_was() -> None:
+    from numba import config
+
+    before = config.CACHE_DIR
+    compiled.compile_entry(lambda memory, end: end)
+    assert before == config.CACHE_DIR
+
+
+def test_without_a_compiler_the_entry_is_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def entry(memory: Any, end: int) -> int:
+        return end
+
+    monkeypatch.setattr(compiled, "is_compiled", lambda: False)
+    assert compiled.compile_entry(entry) is entry
+
+
+def test_nothing_is_compiled_by_an_import() -> None:
+    """Of the package; the kernel's own module imports numba."""
+    code = "import sys, flowcontrol.virtual; print('numba' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
