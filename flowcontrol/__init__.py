@@ -16,7 +16,8 @@ from flowcontrol.errors import (
 )
 
 if TYPE_CHECKING:
-    from flowcontrol.jobs import RunResult, emulate
+    from flowcontrol.jobs import RunResult
+    from flowcontrol.jobs.emulate import emulate
     from flowcontrol.ledger.audit import Violation, audit
     from flowcontrol.scenario import Scenario, load_scenario
 

@@ -12,6 +12,7 @@ from flowcontrol.emulation.routing import mix
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import service as s
+from flowcontrol.protocol.rows import Row
 from flowcontrol.scenario import Schedule
 from flowcontrol.scenario.schedule import MICROSECONDS
 
@@ -123,7 +124,7 @@ class WorkClock:
         second = uniform(self.seed, self.stream, 2 * number + 1)
         return max(1, int(s.relative_time(self.kind, self.cv, first, second) * self.unit))
 
-    def spend(self, task: r.Row, count: int) -> None:
+    def spend(self, task: Row, count: int) -> None:
         """Let ``count`` records begin, one after the other."""
         for _ in range(count if self.kind != s.CONSTANT else 0):
             task[r.TASK_READY] += self.draw(task[r.TASK_DRAWS])
@@ -131,21 +132,23 @@ class WorkClock:
         if self.kind == s.CONSTANT:
             task[r.TASK_READY] += count * self.unit
 
-    def startable(self, task: r.Row, end: int) -> int:
+    def startable(self, task: Row, end: int) -> int:
         """Records that a server may take up at once before ``end``; one, unless all are alike."""
         if self.kind != s.CONSTANT:
             return 1
-        return -(-(end - task[r.TASK_READY]) // self.unit)
+        waits: int = end - task[r.TASK_READY]
+        return -(-waits // self.unit)
 
-    def due(self, task: r.Row, end: int) -> int:
+    def due(self, task: Row, end: int) -> int:
         """Emissions that fall due by ``end``; at most one, unless all are alike."""
         if end < task[r.TASK_READY]:
             return 0
         if self.kind != s.CONSTANT:
             return 1
-        return (end - task[r.TASK_READY]) // self.unit + 1
+        passed: int = end - task[r.TASK_READY]
+        return passed // self.unit + 1
 
-    def skip_to(self, task: r.Row, work: int) -> int:
+    def skip_to(self, task: Row, work: int) -> int:
         """Drop the emissions that fell due by then; return how many there were."""
         dropped = 0
         if task[r.TASK_READY] == 0:  # before the first one

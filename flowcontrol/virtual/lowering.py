@@ -23,12 +23,12 @@ from flowcontrol.virtual.views import gate_of, gates_of
 pointer = types.CPointer(types.int64)
 
 
-class _RowType(types.Type):  # type: ignore[misc]
+class _RowType(types.Type):
     def __init__(self) -> None:
         super().__init__(name="flowcontrol.Row")
 
 
-class _RowsType(types.Type):  # type: ignore[misc]
+class _RowsType(types.Type):
     def __init__(self) -> None:
         super().__init__(name="flowcontrol.Rows")
 
@@ -37,13 +37,13 @@ row_type, rows_type = _RowType(), _RowsType()
 
 
 @register_model(_RowType)
-class _RowModel(models.StructModel):  # type: ignore[misc]
+class _RowModel(models.StructModel):
     def __init__(self, manager: Any, kind: Any) -> None:
         super().__init__(manager, kind, [("data", pointer), ("length", types.int64)])
 
 
 @register_model(_RowsType)
-class _RowsModel(models.StructModel):  # type: ignore[misc]
+class _RowsModel(models.StructModel):
     def __init__(self, manager: Any, kind: Any) -> None:
         members = [("data", pointer), ("count", types.int64), ("width", types.int64)]
         super().__init__(manager, kind, members)
@@ -59,7 +59,7 @@ def _as_int(context: Any, builder: Any, value: Any, kind: Any) -> Any:
     return context.cast(builder, value, kind, types.int64)
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def _make_row(typing: Any, memory: Any, offset: Any, length: Any) -> Any:
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         kinds = signature.args
@@ -72,7 +72,7 @@ def _make_row(typing: Any, memory: Any, offset: Any, length: Any) -> Any:
     return row_type(memory, offset, length), code
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def _make_rows(typing: Any, memory: Any, offset: Any, count: Any, width: Any) -> Any:
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         kinds = signature.args
@@ -86,7 +86,7 @@ def _make_rows(typing: Any, memory: Any, offset: Any, count: Any, width: Any) ->
     return rows_type(memory, offset, count, width), code
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def _load(typing: Any, memory: Any, index: Any) -> Any:
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         base = _data_of(context, builder, signature.args[0], values[0])
@@ -96,7 +96,7 @@ def _load(typing: Any, memory: Any, index: Any) -> Any:
     return types.int64(memory, index), code
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def _store(typing: Any, memory: Any, index: Any, value: Any) -> Any:
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         kinds = signature.args
@@ -108,7 +108,7 @@ def _store(typing: Any, memory: Any, index: Any, value: Any) -> Any:
     return types.void(memory, index, value), code
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def _row_in(typing: Any, memory: Any, index: Any) -> Any:
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         given = cgutils.create_struct_proxy(rows_type)(context, builder, values[0])
@@ -121,7 +121,7 @@ def _row_in(typing: Any, memory: Any, index: Any) -> Any:
     return row_type(memory, index), code
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def _length_of(typing: Any, memory: Any) -> Any:
     name = "length" if isinstance(memory, _RowType) else "count"
 
@@ -132,7 +132,7 @@ def _length_of(typing: Any, memory: Any) -> Any:
     return types.int64(memory), code
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def _trailing(typing: Any, word: Any) -> Any:
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         return builder.cttz(values[0], ir.Constant(ir.IntType(1), 0))
@@ -140,17 +140,17 @@ def _trailing(typing: Any, word: Any) -> Any:
     return types.int64(types.int64), code
 
 
-@overload(row, strict=False)  # type: ignore[misc]
+@overload(row, strict=False)
 def _row(memory: Any, offset: Any, length: Any) -> Any:
     return lambda memory, offset, length: _make_row(memory, offset, length)
 
 
-@overload(rows, strict=False)  # type: ignore[misc]
+@overload(rows, strict=False)
 def _rows(memory: Any, offset: Any, count: Any, width: Any) -> Any:
     return lambda memory, offset, count, width: _make_rows(memory, offset, count, width)
 
 
-@overload(operator.getitem, strict=False)  # type: ignore[misc]
+@overload(operator.getitem, strict=False)
 def _get(memory: Any, index: Any) -> Any:
     if isinstance(memory, _RowType):
         return lambda memory, index: _load(memory, index)
@@ -159,21 +159,21 @@ def _get(memory: Any, index: Any) -> Any:
     return None
 
 
-@overload(operator.setitem, strict=False)  # type: ignore[misc]
+@overload(operator.setitem, strict=False)
 def _set(memory: Any, index: Any, value: Any) -> Any:
     if isinstance(memory, _RowType):
         return lambda memory, index, value: _store(memory, index, value)
     return None
 
 
-@overload(len, strict=False)  # type: ignore[misc]
+@overload(len, strict=False)
 def _len(memory: Any) -> Any:
     if isinstance(memory, _RowType | _RowsType):
         return lambda memory: _length_of(memory)
     return None
 
 
-@overload(lowest_bit, strict=False)  # type: ignore[misc]
+@overload(lowest_bit, strict=False)
 def _lowest(word: Any) -> Any:
     return lambda word: _trailing(word)
 
@@ -181,19 +181,19 @@ def _lowest(word: Any) -> Any:
 # ---- lists of gates
 
 
-class _GateListType(types.Type):  # type: ignore[misc]
+class _GateListType(types.Type):
     def __init__(self, memory: Any) -> None:
         self.memory = memory
         super().__init__(name=f"flowcontrol.GateList({memory})")
 
 
 @register_model(_GateListType)
-class _GateListModel(models.StructModel):  # type: ignore[misc]
+class _GateListModel(models.StructModel):
     def __init__(self, manager: Any, kind: Any) -> None:
         super().__init__(manager, kind, [("m", kind.memory), ("first", types.int64)])
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def _make(typing: Any, m: Any, first: Any) -> Any:
     kind = _GateListType(m)
 
@@ -206,7 +206,7 @@ def _make(typing: Any, m: Any, first: Any) -> Any:
     return kind(m, first), code
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def _memory_of(typing: Any, gates: Any) -> Any:
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         return cgutils.create_struct_proxy(signature.args[0])(context, builder, values[0]).m
@@ -214,7 +214,7 @@ def _memory_of(typing: Any, gates: Any) -> Any:
     return gates.memory(gates), code
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def _first_of(typing: Any, gates: Any) -> Any:
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         kind = signature.args[0]
@@ -223,12 +223,12 @@ def _first_of(typing: Any, gates: Any) -> Any:
     return types.int64(gates), code
 
 
-@overload(gates_of, strict=False)  # type: ignore[misc]
+@overload(gates_of, strict=False)
 def _gates_of(m: Any, first: Any) -> Any:
     return lambda m, first: _make(m, first)
 
 
-@overload(operator.getitem, strict=False)  # type: ignore[misc]
+@overload(operator.getitem, strict=False)
 def _get(gates: Any, index: Any) -> Any:
     if isinstance(gates, _GateListType):
         return lambda gates, index: gate_of(_memory_of(gates), _first_of(gates) + index)
@@ -250,7 +250,7 @@ ONE, K, S, M1, M2 = (
 S30, S27, S31, S11 = (np.uint64(value) for value in (30, 27, 31, 11))
 
 
-@register_jitable(_nrt=False)  # type: ignore[misc]
+@register_jitable(_nrt=False)
 def _mixed(seed: Any, stream: Any, number: Any) -> Any:
     z = np.uint64(seed) * K + np.uint64(stream) * S + np.uint64(number) + ONE
     z = z * K
@@ -259,7 +259,7 @@ def _mixed(seed: Any, stream: Any, number: Any) -> Any:
     return z ^ (z >> S31)
 
 
-@overload(mix_modulo, strict=False)  # type: ignore[misc]
+@overload(mix_modulo, strict=False)
 def _mix_modulo(seed: Any, stream: Any, number: Any, width: Any) -> Any:
     def body(seed: Any, stream: Any, number: Any, width: Any) -> Any:
         return np.int64(_mixed(seed, stream, number) % np.uint64(width))
@@ -267,6 +267,6 @@ def _mix_modulo(seed: Any, stream: Any, number: Any, width: Any) -> Any:
     return body
 
 
-@overload(uniform, strict=False)  # type: ignore[misc]
+@overload(uniform, strict=False)
 def _uniform(seed: Any, stream: Any, number: Any) -> Any:
     return lambda seed, stream, number: np.float64(_mixed(seed, stream, number) >> S11) * 2.0**-53

@@ -88,7 +88,7 @@ class Tables:
             for index in range(member.stage.parallelism)
         ]
         self._tasks = np.array([row.task for row in self._rows], np.int64)
-        self._sinks = {row.task: [] for row in self._rows}
+        self._sinks: dict[int, list[_Row]] = {row.task: [] for row in self._rows}
         for row in self._rows:
             if row.member.is_sink:
                 self._sinks[row.task].append(row)

@@ -9,7 +9,7 @@ from flowcontrol.emulation import Job, Link, StagePlan
 from flowcontrol.emulation.routing import weights_of
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import rows as w
-from flowcontrol.virtual.memory import LONGEST_TABLE
+from flowcontrol.virtual.links import LONGEST_TABLE
 
 Row = dict[str, Any]
 State = dict[str, dict[str, list[Row]]]

@@ -1,0 +1,263 @@
+"""The kernel's memory of one edge: its partitions, gates, channels and connections."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from flowcontrol.emulation.buffers import GateSize
+from flowcontrol.emulation.job import Channel, Job, Link
+from flowcontrol.emulation.routing import stream_of_edge, weights_of
+from flowcontrol.emulation.rows import LOCAL, most_outputs, queue_depth
+from flowcontrol.emulation.work import flush_phase_us
+from flowcontrol.protocol import rounds as r
+from flowcontrol.protocol import rows as w
+from flowcontrol.protocol.partitioners import spread
+from flowcontrol.protocol.pool_rules import fetch_segment
+from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.debloat import PARTS
+from flowcontrol.virtual.places import Builder, Ints, Places
+
+__all__ = ["LONGEST_TABLE", "connections_of", "fill_connections", "fill_link"]
+
+LONGEST_TABLE = 1 << 16
+"""Records of a period of shares that is kept as a table; longer ones are worked out."""
+
+
+def fill_link(
+    job: Job,
+    link: Link,
+    places: Places,
+    blocks: dict[int, Ints],
+    build: Builder,
+    latency: int,
+    tables: dict[tuple[str, int], Ints],
+) -> None:
+    """Fill partitions, gates and channels of an edge.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    link : Link
+        The edge.
+    places : Places
+        Numbers of everything.
+    blocks : dict of int to ndarray
+        Blocks of the memory, by the header's column; filled in place.
+    build : Builder
+        Gives out cells for queues and tables.
+    latency : int
+        Rounds that a message travels between two task managers.
+    tables : dict
+        By edge and sender: subpartition of each replayed row.
+    """
+    senders, receivers = link.ends("sender"), link.ends("receiver")
+    local = np.array([channel.is_local for channel in link.channels])
+    ins, outs = places.ins[link.name], places.outs[link.name]
+    into, out = blocks[f.H_IN0], blocks[f.H_OUT0]
+    into[ins, f.I_OUT], out[outs, f.O_IN] = outs, ins
+    sender_task = places.tasks[job.stage(link.edge.sender).name]
+    out[outs, f.O_TASK] = places.tasks[link.edge.receiver] + receivers
+    out[outs, f.O_SENDER] = sender_task + senders
+    out[outs, f.O_LOCAL], out[outs, f.O_CONNECTION] = local, -1
+    cycle: dict[str, int] = {}
+    for sender in np.unique(senders):
+        own = np.flatnonzero(senders == sender)
+        number = places.partitions[link.name, int(sender)]
+        out[outs[own], f.O_PLACE], out[outs[own], f.O_PARTITION] = np.arange(len(own)), number
+        table = tables.get((link.name, int(sender)))
+        partition = blocks[f.H_PARTITION0][number]
+        _fill_partition(job, link, int(sender), own, partition, places, build, table, cycle)
+        partition[f.P_TASK] = sender_task + sender
+    for receiver in np.unique(receivers):
+        own = np.flatnonzero(receivers == receiver)
+        number = places.gates[link.name, int(receiver)]
+        out[outs[own], f.O_GATE], out[outs[own], f.O_INDEX] = number, np.arange(len(own))
+        gate = blocks[f.H_GATE0][number]
+        gate[f.G_TASK] = places.tasks[link.edge.receiver] + receiver
+        _fill_gate(job, link, int(receiver), own, gate, places, blocks, build, latency)
+
+
+def _fill_partition(
+    job: Job,
+    link: Link,
+    sender: int,
+    own: Ints,
+    p: Ints,
+    places: Places,
+    build: Builder,
+    table: Ints | None,
+    cycle: dict[str, int],
+) -> None:
+    size, count = job.sizes.partitions[link.name, sender], len(own)
+    depth = queue_depth(job, link, sender)
+    _fill_pool(p, f.P_POOL, f.P_SEGMENTS, size.size, size.overdraft)
+    p[f.P_CHANNEL0], p[f.P_CHANNELS] = places.outs[link.name][own[0]], count
+    p[f.P_QUEUE_WIDTH] = w.FIFO_SLOTS + depth
+    p[f.P_RECORDS] = build.take(count * p[f.P_QUEUE_WIDTH])
+    has_local = any(link.channels[i].is_local for i in own)
+    p[f.P_HELD_WIDTH] = w.FIFO_SLOTS + (depth if has_local else 0)
+    p[f.P_HELD] = build.take(count * p[f.P_HELD_WIDTH])
+    p[f.P_COUNTS], p[f.P_ROUTED] = build.take(count), build.take(count)
+    words = count // w.WORD + 1
+    p[f.P_NEWS], p[f.P_DIRTY] = build.take(words), build.take(words)
+    p[f.P_BROADCAST] = int(link.edge.partitioner == "broadcast" and count > 1)
+    p[f.P_RECORD_BYTES] = link.record_bytes
+    p[f.P_FLUSH_PHASE] = flush_phase_us(job, link, sender)
+    p[f.P_STREAM] = stream_of_edge(link.name, sender)
+    path = job.stage(link.edge.sender).path(link)
+    if path:
+        pairs = [number for part in path for number in (part.numerator, part.denominator)]
+        p[f.P_PATH], p[f.P_PATH_LENGTH] = build.put(np.array(pairs, np.int64)), len(path)
+    p[f.P_PENDING_WIDTH] = w.FIFO_SLOTS + most_outputs(path)
+    p[f.P_PENDING] = build.take(p[f.P_PENDING_WIDTH])
+    _fill_route(link, sender, count, p, build, table, cycle)
+
+
+def _fill_route(
+    link: Link,
+    sender: int,
+    count: int,
+    p: Ints,
+    build: Builder,
+    table: Ints | None,
+    cycle: dict[str, int],
+) -> None:
+    """Say how a partition's records find their channel."""
+    weights = weights_of(link, count)
+    kind = link.edge.partitioner
+    p[f.P_ROUTE] = f.ROUTE_FIRST
+    if table is not None:
+        p[f.P_ROUTE] = f.ROUTE_TABLE
+        p[f.P_TABLE], p[f.P_TABLE_LENGTH] = build.put(np.asarray(table, np.int64)), len(table)
+    elif weights is not None:
+        _fill_shares(weights, p, build, cycle)
+    elif kind == "shuffle":
+        p[f.P_ROUTE] = f.ROUTE_SHUFFLE
+    elif kind in {"rebalance", "rescale"}:
+        p[f.P_ROUTE] = f.ROUTE_CYCLE
+        p[f.P_CURSOR] = sender % count if kind == "rebalance" else 0
+
+
+def _fill_shares(weights: list[int], p: Ints, build: Builder, cycle: dict[str, int]) -> None:
+    """Keep a whole period of the shares, which all senders have in common, as a table."""
+    period = sum(weights)
+    if period > LONGEST_TABLE:
+        p[f.P_ROUTE], p[f.P_TABLE] = f.ROUTE_SHARES, build.put(np.array(weights, np.int64))
+        return
+    if not cycle:
+        cycle["at"] = build.put(np.array(spread(period, weights), np.int64))
+    p[f.P_ROUTE], p[f.P_TABLE], p[f.P_TABLE_LENGTH] = f.ROUTE_TABLE, cycle["at"], period
+
+
+def _fill_gate(
+    job: Job,
+    link: Link,
+    receiver: int,
+    own: Ints,
+    g: Ints,
+    places: Places,
+    blocks: dict[int, Ints],
+    build: Builder,
+    latency: int,
+) -> None:
+    size, count = job.sizes.gates[link.name, receiver], len(own)
+    channels = [link.channels[i] for i in own]
+    window = size.exclusive + size.floating
+    depths = [queue_depth(job, link, c.sender) if c.is_local else window for c in channels]
+    _fill_pool(g, f.G_POOL, f.G_SEGMENTS, size.floating, 0)
+    g[f.G_CHANNEL0], g[f.G_CHANNELS] = places.ins[link.name][own[0]], count
+    g[f.G_WAITING] = build.take(w.FIFO_SLOTS + count)
+    g[f.G_ORDER] = build.take(w.FIFO_SLOTS + count)
+    g[f.G_QUEUE_WIDTH] = w.FIFO_SLOTS + max(1, *depths)
+    g[f.G_RECORDS] = build.take(count * g[f.G_QUEUE_WIDTH])
+    g[f.G_KINDS] = build.take(count * g[f.G_QUEUE_WIDTH])
+    # Sizes of buffers under way, if there are such messages: one each period.
+    delay_us, period_us = latency * job.round_us, job.scenario.options.debloat_period_us
+    sizes = delay_us // period_us + 2 if job.scenario.options.debloat_enabled else 0
+    segment = job.scenario.options.segment_bytes
+    g[f.G_SINCE], g[f.G_LAST_SIZE], g[f.G_SIZE] = -1, segment, int(segment * PARTS)
+    words = count // w.WORD + 1
+    g[f.G_ARRIVALS], g[f.G_NEWS] = build.take(words), build.take(words)
+    g[f.G_RECORD_BYTES] = link.record_bytes
+    _fill_channels(places.ins[link.name][own], channels, depths, size, blocks, build)
+    if latency > 1:
+        remote = [not channel.is_local for channel in channels]
+        rows = places.ins[link.name][own][remote]
+        most = window + 2 + sizes
+        blocks[f.H_IN0][rows, f.I_CREDITS_MOST] = most
+        blocks[f.H_IN0][rows, f.I_CREDITS] = build.each(len(rows), 2 + f.C_WIDTH * most)
+
+
+def _fill_channels(
+    numbers: Ints,
+    channels: list[Channel],
+    depths: list[int],
+    size: GateSize,
+    blocks: dict[int, Ints],
+    build: Builder,
+) -> None:
+    """Fill a gate's channels: initial credit, and room for the messages under way."""
+    into, out = blocks[f.H_IN0], blocks[f.H_OUT0]
+    local = np.array([channel.is_local for channel in channels])
+    exclusive = np.where(local, 0, size.exclusive)
+    into[numbers, w.CH_INITIAL] = np.where(local, LOCAL, exclusive)
+    into[numbers, w.CH_EXCLUSIVE] = exclusive
+    into[numbers, f.I_CURSORS + r.IN_ANNOUNCED] = exclusive
+    out[into[numbers, f.I_OUT], r.OUT_ANNOUNCED] = exclusive
+    for is_local in (False, True):
+        rows = numbers[local == is_local]
+        if len(rows):
+            most = max(
+                1, *(d for d, c in zip(depths, channels, strict=True) if c.is_local == is_local)
+            )
+            into[rows, f.I_TRANSIT_MOST] = most
+            into[rows, f.I_TRANSIT] = build.each(len(rows), 2 + f.M_WIDTH * most)
+
+
+def connections_of(job: Job) -> dict[tuple[int, int], list[tuple[str, int]]]:
+    """Channels, by edge and place, over each ordered pair of task managers; none if unlimited."""
+    found: dict[tuple[int, int], list[tuple[str, int]]] = {}
+    if job.scenario.cluster.bandwidth_bytes_per_s is None:
+        return found
+    for link in job.links:
+        here = job.scenario.stage(link.edge.sender).placement
+        there = job.scenario.stage(link.edge.receiver).placement
+        for place, channel in enumerate(link.channels):
+            if not channel.is_local:
+                pair = (here[channel.sender], there[channel.receiver])
+                found.setdefault(pair, []).append((link.name, place))
+    return found
+
+
+def fill_connections(
+    job: Job,
+    pairs: dict[tuple[int, int], list[tuple[str, int]]],
+    places: Places,
+    blocks: dict[int, Ints],
+    build: Builder,
+) -> None:
+    """Fill the connections, which stand behind the tasks."""
+    tasks, out = blocks[f.H_TASK0], blocks[f.H_OUT0]
+    first = len(tasks) - len(pairs)
+    for number, channels in enumerate(pairs.values(), start=first):
+        tasks[number, f.T_KIND] = f.CONNECTION
+        tasks[number, f.T_UNION] = build.take(w.FIFO_SLOTS + len(channels))
+        tasks[number, f.T_GATES] = len(channels)
+        bandwidth = job.scenario.cluster.bandwidth_bytes_per_s
+        tasks[number, f.T_UNIT] = max(1, round(bandwidth or 1))
+        tasks[number, f.T_STATUS] = f.T_IDLE
+        for edge, place in channels:
+            out[places.outs[edge][place], f.O_CONNECTION] = number
+
+
+def _fill_pool(row: Ints, at: int, segments: int, size: int, overdraft: int) -> None:
+    """Fill a pool with its eagerly fetched segment, and its part of the global pool."""
+    pool: Any = row[at : at + w.POOL_WIDTH]
+    part: Any = row[segments : segments + w.GLOBAL_WIDTH]
+    pool[w.POOL_SIZE] = pool[w.POOL_MAX] = pool[w.POOL_REQUIRED] = size
+    pool[w.POOL_OVERDRAFT] = overdraft
+    part[w.GLOBAL_TOTAL] = part[w.GLOBAL_FREE] = size + overdraft
+    fetch_segment(pool, part)

@@ -1,0 +1,59 @@
+"""Where things stand in the kernel's memory, and who gives out its cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from flowcontrol.virtual.fields import HEADER
+
+__all__ = ["Builder", "Ints", "Places"]
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Places:
+    """Which number an edge's gate, partition or channel has in the memory.
+
+    Attributes
+    ----------
+    tasks : dict of str to int
+        First task of each stage.
+    gates, partitions : dict of (str, int) to int
+        By edge and subtask.
+    outs, ins : dict of str to ndarray of int64, shape (channels of the edge,)
+        Number at the sender and at the receiver of each channel of an edge, in its order.
+    """
+
+    tasks: dict[str, int] = field(default_factory=dict)
+    gates: dict[tuple[str, int], int] = field(default_factory=dict)
+    partitions: dict[tuple[str, int], int] = field(default_factory=dict)
+    outs: dict[str, Ints] = field(default_factory=dict)
+    ins: dict[str, Ints] = field(default_factory=dict)
+
+
+class Builder:
+    """Gives out cells one after the other, and remembers what is to stand in them."""
+
+    def __init__(self) -> None:
+        self.used = HEADER
+        self.tables: list[tuple[int, Ints]] = []
+
+    def take(self, cells: int) -> int:
+        """Return where so many cells begin that are nobody else's."""
+        first = self.used
+        self.used += int(cells)
+        return first
+
+    def put(self, values: Ints) -> int:
+        """Return where cells with these values begin."""
+        first = self.take(len(values))
+        self.tables.append((first, values))
+        return first
+
+    def each(self, count: int, cells: int) -> Ints:
+        """Return where ``count`` pieces of so many cells begin."""
+        return self.take(count * cells) + cells * np.arange(count)
