@@ -33,6 +33,9 @@ from flowcontrol.emulation import lay_out
 from flowcontrol.scenario import Scenario
 from flowcontrol.virtual import run_job, simulate
 
+ROUND_MS = 1
+"""Of the chain: 9 buffers a round and edge, where credit is for 32 in two rounds."""
+
 RATIO_GOAL = 100
 WIDE_GOAL = 20_000_000
 AGREE = 0.02
@@ -59,12 +62,13 @@ def compare(seconds: float, repeats: int) -> bool:
     """Print transfers per second of the kernel and of its peers."""
     job = CHAIN._asdict()
     runners: dict[str, tuple[float, Runner]] = {
-        "virtual clock": (50 * seconds, partial(ours, chain(50 * seconds))),
+        "virtual clock": (50 * seconds, partial(ours, chain(50 * seconds, round_ms=ROUND_MS))),
+        "its own round": (seconds, partial(ours, chain(seconds))),
         "SimPy": (seconds, partial(simpy_chain.run, seconds, **job)),
         "SimPy, lean": (seconds, partial(simpy_chain.run, seconds, **job, is_lean=True)),
         "Ciw": (seconds / 4, partial(ciw_chain.run, seconds / 4, **job)),
     }
-    simulate(chain(1.0))  # compiles, or loads what was compiled
+    own = simulate(chain(1.0))  # compiles, or loads what was compiled
     found: dict[str, list[tuple[int, float]]] = {name: [] for name in runners}
     for _ in range(repeats):
         for name, (_, run) in runners.items():
@@ -73,7 +77,8 @@ def compare(seconds: float, repeats: int) -> bool:
         name: statistics.median(done / took for done, took in results)
         for name, results in found.items()
     }
-    print(f"three stages, medians of {repeats}, alternating")
+    print(f"three stages, medians of {repeats}, alternating; rounds of {ROUND_MS:g} ms, or of the")
+    print(f"{own.round_us / 1000:g} ms that the clock chooses when none is stated")
     print(f"{'':<16}{'transfers/s':>14}{'per emulated s':>16}{'virtual clock is':>18}")
     flows = {name: found[name][0][0] / emulated for name, (emulated, _) in runners.items()}
     for name, value in speed.items():
