@@ -133,12 +133,12 @@ class Subtask:
             Router(link, index, job.scenario.seed, table)
             for (link, _), table in zip(self.out_links, tables, strict=True)
         ]
-        options, selectivity = job.scenario.options, plan.stage.selectivity_exact
+        options = job.scenario.options
         self._input_records = input_records
         self._buffer_bytes = options.segment_bytes
         self._quota = options.max_buffers_per_channel
         self._flush_us = options.flush_interval_us
-        self._out_of, self._in_of = selectivity.numerator, selectivity.denominator
+        self._paths = [plan.path(link) for link in plan.outputs]
         self._clock = WorkClock.of(job, plan, index)
         rated = plan.is_source or self._clock is not None
         self._cost_ns = emission_cost_ns(job, plan)
@@ -292,7 +292,7 @@ class Subtask:
         Several at once only where all go to one channel of one edge: then nothing that a
         task looks at between two records changes.
         """
-        if len(self.routers) == 1 and self.routers[0].width == 1 and self._out_of == self._in_of:
+        if len(self.routers) == 1 and self.routers[0].width == 1 and not self._paths[0]:
             size = self.out_links[0][0].record_bytes
             count = r.write_whole_records(self.partitions[0], 0, size, most)
             if count > 0:
@@ -306,8 +306,11 @@ class Subtask:
 
     def _route(self, routes: list[list[int]]) -> None:
         """Route all that the records taken up yield; it is written as buffers can be had."""
-        due = self.task[r.TASK_IN] * self._out_of // self._in_of
-        for router, pending, route in zip(self.routers, self.pending, routes, strict=True):
+        outputs = zip(self.routers, self._paths, self.pending, routes, strict=True)
+        for router, path, pending, route in outputs:
+            due = self.task[r.TASK_IN]
+            for part in path:
+                due = due * part.numerator // part.denominator
             while router.emitted < due:
                 channel = router.peek()
                 router.advance(channel)
@@ -354,11 +357,13 @@ class Subtask:
 
     def _name_rows(self, work: Work, routes: list[list[int]]) -> None:
         """Say which record taken up each output of the round is made of."""
-        for router, route in zip(self.routers, routes, strict=True):
-            numbers = np.arange(router.emitted - len(route), router.emitted, dtype=np.int64)
-            parents = -((-(numbers + 1) * self._in_of) // self._out_of) - 1
+        for router, path, route in zip(self.routers, self._paths, routes, strict=True):
+            first = router.emitted - len(route) + 1
+            taken = np.arange(first, router.emitted + 1, dtype=np.int64)
+            for part in reversed(path):  # fewest records that yield so many
+                taken = -(-taken * part.denominator // part.numerator)
             work.routes.append(np.asarray(route, dtype=np.int64))
-            work.parents.append(parents - work.first)
+            work.parents.append(taken - 1 - work.first)
 
     def _flush(self, number: int) -> None:
         """Let the periodic flusher run if its period ends in the round (reference 2.6)."""
