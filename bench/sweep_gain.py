@@ -30,6 +30,8 @@ from flowcontrol.sweeping.plan import make_plan
 from flowcontrol.sweeping.warm import warm_up
 from flowcontrol.sweeping.worker import run_variant
 
+ROOT = Path(__file__).resolve().parent.parent
+
 GOAL = 0.9
 
 SCENARIO: dict[str, Any] = {
@@ -72,9 +74,11 @@ def run_sweep(variants: int, cores: int) -> float:
     """Sweep on Spark with so many cores; return the seconds."""
     from pyspark.sql import SparkSession
 
-    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--master local[{cores}] pyspark-shell"
+    settings = "--conf spark.ui.enabled=false --conf spark.ui.showConsoleProgress=false"
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--master local[{cores}] {settings} pyspark-shell"
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    spark = SparkSession.builder.config("spark.ui.enabled", "false").getOrCreate()
+    os.environ["SPARK_CONF_DIR"] = str(ROOT / "scripts" / "spark-conf")
+    spark = SparkSession.builder.getOrCreate()
     root = Path(tempfile.mkdtemp(prefix="flowcontrol-bench-"))
     try:
         sweep(SCENARIO | {"duration_s": 1}, vary(8), out=root / "first", spark=spark)

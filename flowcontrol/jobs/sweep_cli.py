@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -79,7 +80,10 @@ def _sweep(options: argparse.Namespace) -> SweepResult:
 def _session() -> SparkSession:
     from flowcontrol.streaming.session import get_session
 
-    return get_session("flowcontrol sweep")
+    session = get_session("flowcontrol sweep")
+    # Spark's own handler of Ctrl-C cancels all jobs; a sweep lets what is under way end.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    return session
 
 
 def _assignments(texts: Sequence[str]) -> list[tuple[str, str]]:

@@ -41,7 +41,10 @@ class Spread(Protocol):
         """Start all chunks of some work; the futures are done when the chunks are."""
 
     def stop(self) -> None:
-        """Start no more chunks; those under way end by themselves (``Work``'s stop file)."""
+        """Start no more chunks; those under way end by themselves (the sweep's stop file)."""
+
+    def abandon(self) -> None:
+        """Wait no longer for what is under way."""
 
 
 class Processes:
@@ -75,6 +78,9 @@ class Processes:
         """Start no more chunks."""
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def abandon(self) -> None:
+        """Leave the processes to end with this one."""
 
     def _make_pool(self) -> ProcessPoolExecutor | ThreadPoolExecutor:
         if self.workers == 1:
@@ -131,7 +137,10 @@ class OnSpark:
         return [future]
 
     def stop(self) -> None:
-        """Cancel the job."""
+        """Let tasks that are still to start find the stop file, and end."""
+
+    def abandon(self) -> None:
+        """Cancel the job, if it still runs."""
         self._spark.interruptTag(self._tag)
 
     def _run(self, work: Work) -> int:

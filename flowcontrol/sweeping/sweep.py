@@ -215,9 +215,11 @@ class _Runner:
             self._watch(futures, bar)
         except BaseException:
             self._folder.paths.stop_file(self._run_id).touch()
+            self._warn("stopping after the variants under way")
             with suppress(Exception):  # a Spark that is gone cannot be told
                 runner.stop()
-            _await(futures)
+                _await(futures)
+                runner.abandon()
             self._collector.collect()
             raise
 
