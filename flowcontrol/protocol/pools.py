@@ -182,8 +182,8 @@ class LocalBufferPool:
         """
         if size < self.required:
             raise ValueError(f"size {size} is below the {self.required} required")
-        rules.resize_pool(self.row, size, self.network.row)
-        self.network.serve()
+        if rules.resize_pool(self.row, size, self.network.row) > 0:
+            self.network.serve()  # else nobody who waits could get one: the free ones are as before
 
     def destroy(self) -> None:
         """Return all free segments; used ones follow when recycled. Twice is harmless."""

@@ -164,7 +164,7 @@ def _counts(history: History, plan: StagePlan, subtask: int, number: int) -> tup
     if plan.is_sink:
         return taken, 0
     rows = _of(history.sides[plan.outputs[0].name]["sender"][number], sender=subtask)
-    return taken, sum(_state(row)["routed"] for row in rows)
+    return taken, sum(_state(row)["row"][r.OUT_RECORDS] for row in rows)
 
 
 def _input_levels(history: History, plan: StagePlan, subtask: int, number: int) -> Row:
@@ -214,7 +214,7 @@ def _channel_rows(history: History, link: Link, t_s: float, number: int) -> list
         out = sent[channel.sender, channel.receiver]
         into = received[channel.sender, channel.receiver]
         state = _state(into)
-        flying = _state(out)["routed"] - state["cursors"][r.IN_TAKEN]
+        flying = _state(out)["row"][r.OUT_RECORDS] - state["cursors"][r.IN_TAKEN]
         found.append(
             {
                 "t_s": t_s,

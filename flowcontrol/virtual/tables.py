@@ -36,7 +36,6 @@ class _Edge:
     receivers: Ints
     outs: Ints
     ins: Ints
-    routed: Ints
     queued: Ints
     tasks: Ints
     gates: Ints
@@ -52,12 +51,6 @@ class _Row:
     subtask: int
     number: int
     member: Member
-
-    def records(self, taken: int) -> tuple[int, int]:
-        """Records in and out of the stage, when its task has taken up so many."""
-        is_source = self.number == 0 and self.member.stage.is_source
-        records_in = 0 if is_source else _after(taken, self.member.path)
-        return records_in, 0 if self.member.is_sink else _after(taken, self.member.out_path)
 
 
 def _after(records: int, path: tuple[Fraction, ...]) -> int:
@@ -93,6 +86,16 @@ class Tables:
             if row.member.is_sink:
                 self._sinks[row.task].append(row)
         self._row_of_gate, self._row_of_partition = self._owners()
+        self._partition_of_row = np.full(len(self._rows), -1, np.int64)
+        for number in reversed(range(len(self._row_of_partition))):
+            self._partition_of_row[self._row_of_partition[number]] = number
+        self._is_sink = np.array([row.member.is_sink for row in self._rows])
+        self._is_source = np.array(
+            [row.number == 0 and row.member.stage.is_source for row in self._rows]
+        )
+        self._behind = [  # rows whose records are not those that their task takes up
+            number for number, row in enumerate(self._rows) if row.number > 0 or row.member.out_path
+        ]
         self._before = self._cumulative()
         self._parts: dict[str, list[Columns]] = {"stages": [], "channels": [], "latency": []}
 
@@ -133,9 +136,7 @@ class Tables:
     def _edge(self, number: int) -> _Edge:
         link, places, memory = self._job.links[number], self._memory.places, self._memory
         outs, ins = places.outs[link.name], places.ins[link.name]
-        partitions, gates = memory.partitions, memory.gates
-        out = memory.outs[outs]
-        part = partitions[out[:, f.O_PARTITION]]
+        gates, out = memory.gates, memory.outs[outs]
         gate = gates[out[:, f.O_GATE]]
         queued = gate[:, f.G_RECORDS] + out[:, f.O_INDEX] * gate[:, f.G_QUEUE_WIDTH]
         tasks = out[:, f.O_TASK]
@@ -146,7 +147,6 @@ class Tables:
             link.ends("receiver"),
             outs,
             ins,
-            part[:, f.P_ROUTED] + out[:, f.O_PLACE],
             queued + w.FIFO_COUNT,
             tasks,
             out[:, f.O_GATE].copy(),
@@ -167,10 +167,28 @@ class Tables:
     def _cumulative(self) -> Ints:
         """Per row: records in, records out, and the task's three times; shape (5, rows)."""
         tasks = self._memory.tasks[self._tasks]
-        taken = [int(count) for count in tasks[:, r.TASK_IN]]
-        pairs = [row.records(count) for row, count in zip(self._rows, taken, strict=True)]
+        taken = tasks[:, r.TASK_IN]
+        records_in = np.where(self._is_source, 0, taken)
+        records_out = np.where(self._partition_of_row < 0, taken, self._written())
+        records_out[self._is_sink] = 0
+        for number in self._behind:
+            row, count = self._rows[number], int(taken[number])
+            if not self._is_source[number]:
+                records_in[number] = _after(count, row.member.path)
+            if self._partition_of_row[number] < 0 and not row.member.is_sink:
+                records_out[number] = _after(count, row.member.out_path)
         times = tasks[:, [f.T_BUSY, f.T_IDLE, f.T_BLOCKED]].T
-        return np.vstack([np.array(pairs, np.int64).T, times])
+        return np.vstack([records_in, records_out, times])
+
+    def _written(self) -> Ints:
+        """Records that each row's first output has written whole; a broadcast one counts once."""
+        partitions, outs = self._memory.partitions, self._memory.outs
+        written = np.zeros(len(partitions) + 1, np.int64)
+        counts = (outs[:, f.O_PLACE] == 0) | (
+            partitions[outs[:, f.O_PARTITION], f.P_BROADCAST] == 0
+        )
+        np.add.at(written, outs[counts, f.O_PARTITION], outs[counts, r.OUT_RECORDS])
+        return written[self._partition_of_row]
 
     def _stages(self, t_s: float, rounds: int) -> Columns:
         now, seconds = self._cumulative(), rounds * self._job.round_us / 1e6
@@ -250,7 +268,7 @@ class Tables:
         )
         exclusive_used = into[:, w.CH_INITIAL] - into[:, w.CH_EXCLUSIVE]
         floating = into[:, w.CH_FLOATING] + queued + is_read - exclusive_used
-        flying = memory.cells[edge.routed] - into[:, f.I_CURSORS + r.IN_TAKEN]
+        flying = out[:, r.OUT_RECORDS] - into[:, f.I_CURSORS + r.IN_TAKEN]
         count = len(edge.outs)
         return {
             "t_s": np.full(count, t_s),
