@@ -122,13 +122,6 @@ CASES = {
     ),
 }
 
-NOT_MET = {
-    ("tandem of Jackson", "second"),
-    ("saturated tandem, blocking", "waiting"),
-    ("tandem, blocking", "second"),
-}
-"""The record that the middle is serving counts as emitted already, so it is in flight behind it."""
-
 
 def replicate(
     queues: ModuleType, case: Case, seeds: Sequence[int] = SEEDS, **keys: Any
@@ -158,7 +151,7 @@ def test_theory_lies_within_the_interval(name: str, forms: ModuleType, queues: M
         if abs(middle - theory) > half:
             missed.append(figure)
         assert half < 0.2 * theory, f"{figure}: too wide an interval to say anything"
-    assert missed == [figure for case, figure in NOT_MET if case == name]
+    assert missed == []
 
 
 @pytest.mark.parametrize("name", ["M/M/1/5", "tandem, blocking"])
