@@ -9,13 +9,23 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, TypeVar
 
-__all__ = ["cache_folder", "compile_entry", "has_numba", "is_compiled", "kernel"]
+__all__ = [
+    "cache_folder",
+    "compile_entry",
+    "drop_old_kernels",
+    "has_numba",
+    "is_compiled",
+    "kernel",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -23,6 +33,10 @@ _KERNEL: list[Callable[..., Any]] = []
 
 CACHE = "FLOWCONTROL_CACHE"
 """Environment variable: folder of compiled kernels; default ``~/.cache/flowcontrol``."""
+
+
+UNUSED_S = 30 * 24 * 3600
+"""A kernel that was not used for so long is deleted, s."""
 
 
 def kernel(function: F) -> F:
@@ -61,10 +75,11 @@ def _rule_modules() -> list[ModuleType]:
         rows,
         sender_rules,
         service,
+        sizing,
         times,
     )
 
-    rules = [rows, pool_rules, channel_rules, sender_rules, rounds]
+    rules = [rows, pool_rules, channel_rules, sender_rules, rounds, sizing]
     return [*rules, service, times, debloating, partitioners]
 
 
@@ -85,6 +100,25 @@ def cache_folder() -> Path:
         digest.update(file.read_bytes())
     root = os.environ.get(CACHE) or Path.home() / ".cache" / "flowcontrol"
     return Path(root) / f"kernel-{digest.hexdigest()[:16]}"
+
+
+def drop_old_kernels(root: Path, keep: Path) -> None:
+    """Delete kernels that nobody has used for a month; what cannot be deleted stays.
+
+    Parameters
+    ----------
+    root : Path
+        Folder of all kernels.
+    keep : Path
+        The one in use.
+    """
+    limit = time.time() - UNUSED_S
+    with suppress(OSError):
+        keep.mkdir(parents=True, exist_ok=True)
+        os.utime(keep)
+        for folder in root.glob("kernel-*"):
+            if folder != keep and folder.stat().st_mtime < limit:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 @cache
@@ -113,6 +147,7 @@ def compile_entry(entry: F) -> F:
     _register()
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
     folder, before = cache_folder(), config.CACHE_DIR
+    drop_old_kernels(folder.parent, folder)
     try:
         config.CACHE_DIR = str(folder)
         found = njit(cache=True, **options)(entry)
