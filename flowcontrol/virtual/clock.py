@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["VirtualRun", "run_job", "simulate"]
 
-FIRST_RUNS = 1 << 13
+LEAST_RUNS, MOST_RUNS = 1 << 10, 1 << 21
 FIRST_AGES = 1 << 15
 GROWTH = 8
 """By how much a log is larger after it was full; the run begins again, which is exact."""
@@ -114,7 +114,7 @@ def run_job(
     """Run a job that is laid out; as :func:`simulate`."""
     began = time.perf_counter()
     replayed = read_replayed(job)
-    runs, ages = FIRST_RUNS, FIRST_AGES
+    runs, ages = _first_runs(job), FIRST_AGES
     while True:
         memory = fill(
             job,
@@ -135,11 +135,29 @@ def run_job(
     return VirtualRun(job, job.rounds, wall_s, tables.finish(), transfers)
 
 
+def _first_runs(job: Job) -> int:
+    """Runs of records to begin with: as many as records fit into all buffers, within limits."""
+    sizes, most = job.sizes, 0
+    for link in job.links:
+        each = job.scenario.options.segment_bytes // link.record_bytes + 1
+        buffers = sum(
+            size.size + size.overdraft
+            for (edge, _), size in sizes.partitions.items()
+            if edge == link.name
+        )
+        gates = [size for (edge, _), size in sizes.gates.items() if edge == link.name]
+        buffers += sum(size.floating for size in gates)
+        buffers += len(link.channels) * max((size.exclusive for size in gates), default=0)
+        most += buffers * each
+    return min(MOST_RUNS, max(LEAST_RUNS, most))
+
+
 def _run(job: Job, memory: Memory, tables: Tables, progress: Callable[[int, int], None]) -> int:
     """Run all rounds, sample by sample; return the flags of a log that was full, or 0."""
     done = 0
     for t_s, _, last in samples(job, job.rounds):
-        flags = int(advance(memory.cells, last + 1))
+        while (flags := int(advance(memory.cells, last + 1))) == f.FLAG_DRAIN:
+            tables.drain()
         if flags & f.FLAG_PROTOCOL:
             raise RunError("a message came without a buffer to put it in: the rules were broken")
         if flags:

@@ -55,6 +55,7 @@ HEADER = 40
 FLAG_PROTOCOL = 1  # a message without a buffer
 FLAG_RUNS = 2  # no run free
 FLAG_AGES = 4  # the log of ages is full
+FLAG_DRAIN = 8  # the log of ages is half full: not an error, but to be emptied
 
 # ---- tasks: (tasks, T_WIDTH), after the columns of protocol.rounds
 T_KIND = TASK_WIDTH  # SOURCE, SERVER or RELAY

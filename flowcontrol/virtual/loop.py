@@ -38,7 +38,10 @@ __all__ = ["advance", "settle"]
 
 
 def _advance(memory: Any, end: int) -> int:
-    """Run the rounds up to ``end``, or until a flag is raised; return the flags."""
+    """Run the rounds up to ``end``, or until a flag is raised; return the flags.
+
+    After FLAG_DRAIN, and when the log is empty, it goes on where it was.
+    """
     m = row(memory, 0, len(memory))
     now = next_round(m, m[f.H_ROUND], end)
     while now < end:
@@ -62,6 +65,9 @@ def _advance(memory: Any, end: int) -> int:
         m[f.H_STEPS] += count
         if m[f.H_FLAGS] != 0:
             return m[f.H_FLAGS]
+        if 2 * m[f.H_AGES_COUNT] > m[f.H_AGES_MOST]:
+            m[f.H_ROUND] = now + 1
+            return f.FLAG_DRAIN
         now = next_round(m, now + 1, end)
     m[f.H_ROUND] = end
     m[f.H_NOW] = end - 1

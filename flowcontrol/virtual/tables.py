@@ -97,6 +97,7 @@ class Tables:
             number for number, row in enumerate(self._rows) if row.number > 0 or row.member.out_path
         ]
         self._before = self._cumulative()
+        self._ages = np.zeros((0, f.A_WIDTH), np.int64)
         self._parts: dict[str, list[Columns]] = {"stages": [], "channels": [], "latency": []}
 
     def add(self, t_s: float, rounds: int) -> None:
@@ -289,16 +290,28 @@ class Tables:
             "in_flight_bytes": flying * edge.record_bytes,
         }
 
-    def _latency(self, t_s: float) -> Columns:
-        """Figures of the ages that the sinks have logged; empties the log."""
+    def drain(self) -> None:
+        """Empty the log of ages, keeping what it says until the next sample."""
         cells = self._memory.cells
         count, first = int(cells[f.H_AGES_COUNT]), int(cells[f.H_AGES])
-        log = cells[first : first + count * f.A_WIDTH].reshape(count, f.A_WIDTH).copy()
+        log = cells[first : first + count * f.A_WIDTH].reshape(count, f.A_WIDTH)
         cells[f.H_AGES_COUNT] = 0
+        pairs = np.vstack([self._ages[:, :2], log[:, :2]])
+        counts = np.concatenate([self._ages[:, f.A_COUNT], log[:, f.A_COUNT]])
+        order = np.lexsort((pairs[:, f.A_AGE], pairs[:, f.A_TASK]))
+        pairs, counts = pairs[order], counts[order]
+        is_new = np.ones(len(pairs), bool)
+        is_new[1:] = (pairs[1:] != pairs[:-1]).any(axis=1)
+        sums = np.add.reduceat(counts, np.flatnonzero(is_new)) if len(counts) else counts
+        self._ages = np.column_stack([pairs[is_new], sums])
+
+    def _latency(self, t_s: float) -> Columns:
+        """Figures of the ages that the sinks have logged since the sample before."""
+        self.drain()
+        log, self._ages = self._ages, np.zeros((0, f.A_WIDTH), np.int64)
         found: Columns = {field.name: [] for field in RESULTS["latency"].columns}
         for task in np.unique(log[:, f.A_TASK]):
             own = log[log[:, f.A_TASK] == task]
-            own = own[np.argsort(own[:, f.A_AGE], kind="stable")]
             figures = _percentiles(own[:, f.A_AGE], own[:, f.A_COUNT], self._job.round_us / 1000)
             for row in self._sinks[int(task)]:
                 place = {"t_s": t_s, "stage": row.member.stage.name, "subtask": row.subtask}
