@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from flowcontrol.emulation import Job, lay_out
+from flowcontrol.emulation.work import WorkClock
 from flowcontrol.errors import ScenarioError
 from flowcontrol.scenario import Scenario, check_clock, parse_scenario
 
@@ -17,6 +19,9 @@ PARTITIONERS = ("rebalance", "rescale", "shuffle", "hash", "custom", "global", "
 ROUND_US = 100_000
 """Emulated time of a round of a job that the live clock runs."""
 SHORT_ROUNDS_US = (7_000, 1_000, 130, 13)
+REFUSALS = ("Insufficient number of network buffers", "round the rates or shorten the run")
+TIMES = ("service_time", "service_time_cv")
+SHARES = ("key_weights", "channel_weights")
 
 
 @dataclass(frozen=True)
@@ -28,7 +33,7 @@ class Shape:
     """Sources stop, and no stage has a rate of its own (a virtual one: none that is 0 for long):
     everything has to arrive."""
     is_virtual: bool = False
-    """With what only the virtual clock runs: broadcast, times that vary, rounds of any length."""
+    """With what only the virtual clock runs: broadcast, chains, times that vary, short rounds."""
 
     @property
     def partitioners(self) -> tuple[str, ...]:
@@ -76,14 +81,18 @@ def stages(draw: Any, shape: Shape) -> list[dict[str, Any]]:
     if shape.is_virtual:  # as likely one as another, so that many channels are remote
         manager = st.sampled_from(range(managers))
     sizes = [4096, 4095, 8192, *([200, 1000, 6000, 12_000] if shape.is_virtual else [])]
+    count, parallelism = st.integers(2, 4), st.integers(1, 3)
+    if shape.is_virtual:  # often several stages, all as wide, so that some can be chained
+        count = st.sampled_from([4, 3, 4, 2])
+        parallelism = st.sampled_from(draw(st.sampled_from([[3, 2, 1], [2], [3, 2], [1]])))
     found = []
-    for i in range(draw(st.integers(2, 4))):
-        parallelism = draw(st.sampled_from([1, 2, 3]) if shape.is_virtual else st.integers(1, 3))
-        place = st.lists(manager, min_size=parallelism, max_size=parallelism)
+    for i in range(draw(count)):
+        subtasks = draw(parallelism)
+        place = st.lists(manager, min_size=subtasks, max_size=subtasks)
         found.append(
             {
                 "name": f"s{i}",
-                "parallelism": parallelism,
+                "parallelism": subtasks,
                 "record_bytes": draw(st.integers(1, 12_000) | st.sampled_from(sizes)),
                 "placement": draw(place),
             }
@@ -99,6 +108,8 @@ def edges(draw: Any, drawn: list[dict[str, Any]], shape: Shape = LIVE) -> list[d
         some = st.lists(st.integers(0, i - 1), min_size=1, max_size=2, unique=True)
         is_last = i == len(drawn) - 1
         pairs += [(j, i) for j in sorted(draw(some if is_last else some | st.just([])))]
+    if shape.is_virtual and draw(st.sampled_from([False, True])):  # one after the other
+        pairs = [(i - 1, i) for i in range(1, len(drawn))]
     unused = set(range(len(drawn) - 1)) - {j for j, _ in pairs}
     pairs += [(j, len(drawn) - 1) for j in sorted(unused)]
     return [draw(edge(drawn[j], drawn[i], shape)) for j, i in pairs]
@@ -147,6 +158,24 @@ def service_times(draw: Any, stage: dict[str, Any], pace: Pace) -> dict[str, Any
 
 
 @st.composite
+def chains(draw: Any, drawn: list[dict[str, Any]], linked: list[dict[str, Any]]) -> None:
+    """Chain some stages to the one before, in place; their service times do not vary then."""
+    by_name = {stage["name"]: stage for stage in drawn}
+    inputs = [e["to"] for e in linked]
+    for e in linked:
+        sender, receiver = by_name[e["from"]], by_name[e["to"]]
+        equal = sender["parallelism"] == receiver["parallelism"]
+        often = [True, True, False] if e["from"] in inputs else [False, False, False, True]
+        if equal and inputs.count(e["to"]) == 1 and draw(st.sampled_from(often)):
+            e.update(partitioner="forward", chain=True)
+            receiver["placement"] = sender["placement"]
+            for stage, key in itertools.product((sender, receiver), TIMES):
+                stage.pop(key, None)
+            for key in SHARES:
+                e.pop(key, None)
+
+
+@st.composite
 def scenarios(draw: Any, shape: Shape) -> Scenario:
     """A scenario that its clock accepts."""
     pace, varied = Pace(), None
@@ -173,6 +202,8 @@ def scenarios(draw: Any, shape: Shape) -> Scenario:
             stage["selectivity"] = draw(st.sampled_from([1, 1, 0, 0.5, 0.3, 2, 1.5]))
         if shape.is_virtual:
             stage.update(draw(service_times(stage, pace)))
+    if shape.is_virtual:
+        draw(chains(drawn, linked))
     rounds = draw(st.integers(*shape.rounds)) * (2 if pace.share < 0.1 else 1)
     return _scenario(
         shape,
@@ -191,7 +222,9 @@ def options(draw: Any, shape: Shape, pace: Pace) -> dict[str, Any]:
     tick, later = (f"{max(1, round(n * pace.round_us / 1000))}ms" for n in (1, 2.5))
     interval = draw(st.sampled_from([-1, 0, tick, later]))
     quota = st.integers(2 if shape.is_drained else 1, 10)
+    overdraft, segments = st.integers(0, 5), st.sampled_from([25, 40, 60, 2048])
     if shape.is_virtual:
+        overdraft, segments = st.sampled_from([0, 5, 0, 2]), st.sampled_from([2048, 80, 40])
         quota = st.sampled_from([10, 5, 3, 2] if shape.is_drained else [10, 5, 3, 2, 10, 5, 1])
     return {
         "taskmanager.memory.segment-size": "4kb",
@@ -199,8 +232,8 @@ def options(draw: Any, shape: Shape, pace: Pace) -> dict[str, Any]:
         NETMEM + "buffers-per-channel": draw(st.integers(1, 3)),
         NETMEM + "floating-buffers-per-gate": draw(st.integers(1, 8)),
         NETMEM + "max-buffers-per-channel": draw(quota),
-        NETMEM + "max-overdraft-buffers-per-gate": draw(st.integers(0, 5)),
-        "taskmanager.network.numberOfBuffers": draw(st.sampled_from([25, 40, 60, 2048])),
+        NETMEM + "max-overdraft-buffers-per-gate": draw(overdraft),
+        "taskmanager.network.numberOfBuffers": draw(segments),
     }
 
 
@@ -213,10 +246,14 @@ def _scenario(shape: Shape, **keys: Any) -> Scenario:
 
 
 def laid_out(scenario: Scenario) -> Job:
-    """Lay a scenario out; another one is drawn if there are too few buffers for it."""
+    """Lay a scenario out; another is drawn if there are too few buffers, or too fine rates."""
     try:
-        return lay_out(scenario)
+        job = lay_out(scenario)
+        for plan in job.stages:
+            for index in range(plan.stage.parallelism):
+                WorkClock.of(job, plan, index)
     except ScenarioError as error:
-        assert "Insufficient number of network buffers" in str(error)
+        assert any(text in str(error) for text in REFUSALS)
         assume(False)
         raise
+    return job

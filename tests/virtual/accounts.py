@@ -33,7 +33,7 @@ def violations(job: Job, state: State, rounds: int = 1) -> Iterator[str]:
             for text in _gate(job, link, own):
                 yield f"{link.name} receiver {receiver}: {text}"
     for plan in job.stages:
-        for index in range(plan.stage.parallelism):
+        for index in range(plan.stage.parallelism if plan.inputs or plan.outputs else 0):
             yield from _task(job, plan, index, task_of(state, plan, index), rounds)
 
 

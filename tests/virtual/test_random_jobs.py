@@ -6,10 +6,11 @@ from collections import Counter
 from types import ModuleType
 from typing import Any
 
-from hypothesis import given, note, settings
+from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
 EXAMPLES = 150
+MOST_RUNS = 5
 
 EVENTS = {
     "local",
@@ -28,6 +29,8 @@ EVENTS = {
     "large records",
     "broadcast",
     "long period",
+    "chained source",
+    "chained stage",
     "exponential source",
     "lognormal source",
     "exponential stage",
@@ -47,12 +50,16 @@ def test_the_kernel_does_what_the_rehearsal_does(
     def look(scenario: Any, every: int) -> None:
         note(scenario.to_yaml())
         job = random_jobs.laid_out(scenario)
+        assume(job.links)
         seen = witness.Witness(job)
         clocks.compare(job, watch=seen)
         clocks.compare(job, every=every)
         happened.update(seen.seen)
 
-    look()
+    for _ in range(MOST_RUNS):  # what is seldom may need more of them
+        look()
+        if set(happened) >= EVENTS:
+            break
     print(dict(happened))
     assert EVENTS - set(happened) == set()
 

@@ -62,10 +62,10 @@ class Witness:
     def _stands_still(self, plan: StagePlan, index: int) -> bool:
         """Whether a subtask stands still, or has no rate, for a part of the round."""
         start, end = (n * self._job.round_us for n in (self._round, self._round + 1))
-        spans = plan.stage.stalled(index)
+        spans = plan.stalled(index)
         if any(begin < end and start < after for begin, after in spans):
             return True
-        schedule = plan.stage.rates(index)
+        schedule = plan.rates(index)
         return schedule is not None and schedule.integral(start) == schedule.integral(end)
 
 
@@ -113,5 +113,7 @@ def _task(plan: StagePlan, state: Row) -> Iterator[str]:
             yield "pending output"
     if state["times_us"][2] > 0:
         yield "blocked"
+    if len(plan.members) > 1 and state["task"][r.TASK_IN] > 0:
+        yield "chained stage" if plan.inputs else "chained source"
     if plan.stage.service_time != "constant" and state["task"][r.TASK_DRAWS] > 2:
         yield f"{plan.stage.service_time} {'source' if plan.is_source else 'stage'}"
