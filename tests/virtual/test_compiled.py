@@ -37,12 +37,17 @@ RANDOM: dict[str, Any] = {
     "round_ms": 1.3,
     "sample_interval_s": 0.1,
     "seed": 1 << 62,
-    "cluster": {"task_managers": 3, "network_latency_ms": 4},
+    "cluster": {
+        "task_managers": 3, "network_latency_ms": 4, "bandwidth_bytes_per_s": 6_000_000,
+    },
     "options": {
         "taskmanager.memory.segment-size": "4kb",
         NETMEM + "buffers-per-channel": 1,
         NETMEM + "floating-buffers-per-gate": 3,
         NETMEM + "max-buffers-per-channel": 4,
+        NETMEM + "buffer-debloat.enabled": True,
+        NETMEM + "buffer-debloat.period": "20ms",
+        NETMEM + "buffer-debloat.target": "50ms",
     },
     "stages": [
         stage("poisson", emit_rate=2000, parallelism=2, service_time="exponential"),
@@ -51,15 +56,20 @@ RANDOM: dict[str, Any] = {
         stage("sink", service_rate=[700, 5000], parallelism=2, service_time="exponential",
               stalls=[{"at_s": 0.4, "for_s": 0.2, "subtasks": [0]}]),
         stage("copy", parallelism=2),
+        stage("steady", emit_rate=500, parallelism=2),
+        stage("parse", service_rate=400, parallelism=2, selectivity=0.5),
     ],
     "edges": [
         {"from": "poisson", "to": "map", "partitioner": "shuffle"},
         {"from": "map", "to": "sink", "partitioner": "hash",
          "key_weights": {"a": 65_537, "b": 70_001, "c": 12}},
         {"from": "map", "to": "copy", "partitioner": "broadcast"},
+        {"from": "steady", "to": "parse", "partitioner": "forward", "chain": True},
+        {"from": "parse", "to": "sink", "partitioner": "rebalance"},
     ],
 }  # fmt: skip
-"""Everything that is drawn, messages under way for several rounds, shares too long for a table."""
+"""Everything that is drawn, slow connections, buffers that change their size, a chain, and shares
+that are too many for a table."""
 
 
 def shortened(name: str, duration_s: float) -> dict[str, Any]:
