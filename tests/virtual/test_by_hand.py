@@ -71,3 +71,83 @@ def test_services_that_end_with_a_round(clocks: ModuleType, rate: float, emits: 
     stages = chain({"service_rate": rate}, {"service_rate": 1000}, emits)
     for every in (1, 7, 60):
         clocks.compare(job(stages, EDGES, round_us=100_000), every=every)
+
+
+@pytest.mark.parametrize("partitioner", ["rebalance", "shuffle", "hash", "broadcast"])
+@pytest.mark.parametrize("flush", ["50ms", 0])
+def test_more_channels_than_a_word_has_bits(
+    clocks: ModuleType, partitioner: str, flush: Any
+) -> None:
+    """Which channels have news is a set of bits, 32 in each integer."""
+    shares = {"channel_weights": [i % 5 for i in range(70)]} if partitioner == "hash" else {}
+    stages = [
+        {"name": "source", "parallelism": 2, "emit_rate": 4000, "record_bytes": 1500,
+         "placement": [0, 1]},
+        {"name": "sink", "parallelism": 70, "service_rate": 60,
+         "placement": [i % 3 for i in range(70)]},
+    ]  # fmt: skip
+    options = {
+        NETMEM + "buffers-per-channel": 1,
+        NETMEM + "floating-buffers-per-gate": 2,
+        "execution.buffer-timeout.interval": flush,
+    }
+    cluster = {"task_managers": 3}
+    edges = [("source", "sink", partitioner, shares)]
+    made = job(stages, edges, round_us=50_000, rounds=12, options=options, cluster=cluster)
+    clocks.compare(made)
+    clocks.compare(made, every=5)
+
+
+def test_fan_in_of_more_channels_than_a_word_has_bits(clocks: ModuleType) -> None:
+    stages = [
+        {"name": "source", "parallelism": 70, "emit_rate": 30, "record_bytes": 1500,
+         "placement": [i % 3 for i in range(70)]},
+        {"name": "sink", "parallelism": 2, "service_rate": 700, "placement": [0, 1]},
+    ]  # fmt: skip
+    options = {NETMEM + "buffers-per-channel": 1, NETMEM + "floating-buffers-per-gate": 20}
+    edges = [("source", "sink", "rebalance")]
+    cluster = {"task_managers": 3}
+    made = job(stages, edges, round_us=50_000, rounds=15, options=options, cluster=cluster)
+    clocks.compare(made)
+
+
+@pytest.mark.parametrize("flush", ["100ms", -1])
+def test_a_sleep_longer_than_the_wheel(clocks: ModuleType, flush: Any) -> None:
+    """The wheel of wake-ups has 4096 rounds; here a record falls due every 9,000."""
+    stages = chain({"service_rate": 11}, {}, rate=8.5)
+    options = {"execution.buffer-timeout.interval": flush}
+    made = job(stages, EDGES, round_us=13, rounds=24_000, options=options)
+    clocks.compare(made, every=24_000)
+    clocks.compare(made, every=7_001)
+
+
+CHAINED = [
+    ("source", "parse", "forward", {"chain": True}),
+    ("parse", "count", "rebalance"),
+    ("count", "check", "forward", {"chain": True}),
+    ("count", "log", "rebalance"),
+    ("check", "store", "forward", {"chain": True}),
+    ("check", "sink", "hash", {"channel_weights": [3, 1]}),
+]
+"""Two chains; the second one's head and its next stage both have an output, its tail has none."""
+
+
+@pytest.mark.parametrize("selectivity", [(1, 1), (0.5, 1.5), (2, 0.3), (1, 0)])
+@pytest.mark.parametrize("stalls", [[], [{"at_s": 0.1, "for_s": 0.05}]])
+@pytest.mark.parametrize("rate", [{}, {"service_rate": 300}])
+def test_chains(
+    clocks: ModuleType, selectivity: tuple[float, float], stalls: list[Any], rate: dict[str, Any]
+) -> None:
+    stages = [
+        {"name": "source", "parallelism": 2, "emit_rate": 500, "record_bytes": 700},
+        {"name": "parse", "parallelism": 2, "service_rate": 450, "selectivity": selectivity[0]},
+        {"name": "count", "parallelism": 2, "selectivity": selectivity[1], **rate},
+        {"name": "check", "parallelism": 2, "selectivity": 0.5, "stalls": stalls},
+        {"name": "store", "parallelism": 2},
+        {"name": "log", "service_rate": 2000},
+        {"name": "sink", "parallelism": 2, "service_rate": 40},
+    ]
+    made = job(stages, CHAINED, round_us=5_000, rounds=100, cluster={"task_managers": 4})
+    assert [plan.name for plan in made.stages] == ["source", "count", "log", "sink"]
+    clocks.compare(made)
+    clocks.compare(made, every=9)
