@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from flowcontrol.emulation import Job, lay_out
+from flowcontrol.errors import ScenarioError
 from flowcontrol.scenario import parse_scenario
+from flowcontrol.virtual.clock import run_job
 
 NETMEM = "taskmanager.network.memory."
 
@@ -151,3 +153,24 @@ def test_chains(
     assert [plan.name for plan in made.stages] == ["source", "count", "log", "sink"]
     clocks.compare(made)
     clocks.compare(made, every=9)
+
+
+def shares(*weights: float) -> Job:
+    stages = [
+        {"name": "source", "emit_rate": 1000, "record_bytes": 100},
+        {"name": "sink", "parallelism": len(weights), "service_rate": 1000},
+    ]
+    edges = [("source", "sink", "custom", {"channel_weights": weights})]
+    return job(stages, edges, round_us=100_000, rounds=10)
+
+
+@pytest.mark.parametrize("weights", [(1e12, 0.000001), (123456789012.25, 1), (0.1234567890123, 1)])
+def test_shares_of_many_digits(clocks: ModuleType, weights: tuple[float, ...]) -> None:
+    """What a share is behind is less than the sum of all; products beyond 64 bits cancel out."""
+    clocks.compare(shares(*weights))
+
+
+def test_shares_of_too_many_digits_are_refused() -> None:
+    text = r"edges\.source->sink: its shares are 1\.7e\+19 in whole numbers, .* round them"
+    with pytest.raises(ScenarioError, match=text):
+        run_job(shares(1e12, 7e11, 0.0000001))
