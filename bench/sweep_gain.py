@@ -1,6 +1,6 @@
 """What a sweep gains on two cores over one, beside what two processes gain over one.
 
-    ./spark-submit.sh bench/sweep_gain.py [--variants 60] [--repeats 5]
+    ./spark-submit.sh bench/sweep_gain.py [--variants 120] [--repeats 5]
 
 The same variants four times a repeat, in turn: in one process, shared out to two that know nothing
 of each other, as a sweep on Spark with one core and with two. Every run is a process of its own;
@@ -141,7 +141,7 @@ def compare(variants: int, repeats: int) -> float:
 def main() -> int:
     """Run the benchmark, or one of its children."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--variants", type=int, default=60)
+    parser.add_argument("--variants", type=int, default=120)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--share", help=argparse.SUPPRESS)
     parser.add_argument("--cores", type=int, help=argparse.SUPPRESS)

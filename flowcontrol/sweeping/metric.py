@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -124,34 +123,29 @@ def points_frame(table: pa.Table, plan: Plan, metric: Metric) -> pd.DataFrame:
         ``bottleneck`` (the most frequent one), in the order of the plan. ``mean`` is not a number
         where no replication has a value.
     """
-    import pandas as pd
-
     columns = [varied.column for varied in plan.varied]
     name = metric.figure.column.name
     frame = table.select([*columns, "stage", name, "bottleneck"]).to_pandas()
-    rows = [
-        {**dict(zip(columns, key, strict=True)), **_point(part[name], part["bottleneck"])}
-        for key, part in frame[frame["stage"] == metric.stage].groupby(columns, sort=False)
-    ]
-    return _in_order(
-        pd.DataFrame(rows, columns=[*columns, "mean", "error", "count", "bottleneck"]), plan
-    )
+    rows = frame[frame["stage"] == metric.stage]
+    points = rows.groupby(columns)[name].agg(mean="mean", deviation="std", count="count")
+    points["error"] = _half_width(points["deviation"], points["count"])
+    points["bottleneck"] = _most_frequent(rows, columns)
+    heads = ["mean", "error", "count", "bottleneck"]
+    return _in_order(points[heads].reset_index(), plan)
 
 
-def _point(values: pd.Series[Any], bottlenecks: pd.Series[Any]) -> dict[str, Any]:
-    present = values.dropna()
-    count = len(present)
-    error = 0.0
-    if count > 1:
-        degrees = count - 1
-        quantile = _T_975[degrees - 1] if degrees <= len(_T_975) else _NORMAL_975
-        error = quantile * float(present.std(ddof=1)) / math.sqrt(count)
-    return {
-        "mean": float(present.mean()) if count else math.nan,
-        "error": error,
-        "count": count,
-        "bottleneck": str(bottlenecks.mode().iloc[0]),
-    }
+def _half_width(deviation: pd.Series[float], count: pd.Series[int]) -> pd.Series[float]:
+    """Return half of the 95 % confidence interval of each mean; 0 for fewer than two values."""
+    quantiles = dict(enumerate(_T_975, start=2))
+    quantile = count.map(lambda values: quantiles.get(values, _NORMAL_975))
+    return (quantile * deviation / count.pow(0.5)).where(count > 1, 0.0)
+
+
+def _most_frequent(rows: pd.DataFrame, columns: Sequence[str]) -> pd.Series[str]:
+    """Return the bottleneck of most replications, by point; of equally many the first by name."""
+    counts = rows.groupby([*columns, "bottleneck"]).size().reset_index(name="replications")
+    ordered = counts.sort_values("replications", ascending=False, kind="stable")
+    return ordered.drop_duplicates(list(columns)).set_index(list(columns))["bottleneck"]
 
 
 def _in_order(frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -48,28 +48,31 @@ class Overview:
     ----------
     variants, points : int
         In the table.
-    rows : list of PointRow
-        Every point with a value, best first by the first metric.
     sentence : str
         Best, worst, and what limits.
     limits : dict of str to int
         Points by what limits them, the most frequent first.
     simulated_s : float, s
         Time that all simulations took together.
+    valued : int
+        Points with a value of the first metric, which puts them in order.
     """
 
     variants: int
     points: int
-    rows: list[PointRow]
     sentence: str
     limits: dict[str, int]
     simulated_s: float
+    valued: int
+    _row: Callable[[int], PointRow]
 
     def ends(self, count: int) -> list[PointRow | None]:
-        """Return the best and the worst rows; None stands for those between them."""
-        if len(self.rows) <= 2 * count:
-            return list(self.rows)
-        return [*self.rows[:count], None, *self.rows[-count:]]
+        """Return the best and the worst rows, best first; None stands for those between them."""
+        if self.valued <= 2 * count:
+            return [self._row(rank) for rank in range(self.valued)]
+        best = [self._row(rank) for rank in range(count)]
+        worst = [self._row(rank) for rank in range(self.valued - count, self.valued)]
+        return [*best, None, *worst]
 
 
 def overview(table: pa.Table, plan: Plan, metrics: Sequence[Metric]) -> Overview:
@@ -87,7 +90,7 @@ def overview(table: pa.Table, plan: Plan, metrics: Sequence[Metric]) -> Overview
     Returns
     -------
     Overview
-        Points without a value of the first metric are in no row.
+        Points without a value of the first metric are at neither end.
     """
     frames = [points_frame(table, plan, metric) for metric in metrics]
     order = _best_first(frames[0], metrics[0])
@@ -96,10 +99,11 @@ def overview(table: pa.Table, plan: Plan, metrics: Sequence[Metric]) -> Overview
     return Overview(
         variants=len(runs),
         points=len(frames[0]),
-        rows=[_row(frames, plan, index) for index in order],
         sentence=_sentence(frames[0], order, plan, metrics[0], limits),
         limits=dict(limits.most_common()),
         simulated_s=float(runs["wall_s"].sum()),
+        valued=len(order),
+        _row=lambda rank: _row(frames, plan, order[rank]),
     )
 
 

@@ -115,7 +115,7 @@ def _ends_table(found: Overview, plan: Plan, metrics: Sequence[Metric]) -> str:
     rows = []
     for row in found.ends(_ENDS):
         if row is None:
-            left = len(found.rows) - 2 * _ENDS
+            left = found.valued - 2 * _ENDS
             rows.append(f'<tr><td colspan="{len(heads)}">… {left:,} points between …</td></tr>')
         else:
             rows.append(_cells([*row.values, *row.figures, row.bottleneck]))

@@ -35,6 +35,9 @@ __all__ = ["SweepResult", "sweep"]
 POLL_S: Final = 0.25
 """Seconds between two looks at what the workers have handed over; each find is one commit."""
 
+_MANY: Final = 5_000
+"""Points from which the check takes so long, some milliseconds each, that one asks what it does."""
+
 _SLOW: Final = (
     "the workers have no numba: the virtual clock is interpreted there, which is some hundred "
     "times slower; install numba in the Python of the executors"
@@ -158,6 +161,8 @@ def sweep(
     plan = make_plan(
         base, pairs, reserved=FIXED, replications=replications, sample=sample, seed=seed
     )
+    if warn is not None and plan.size >= _MANY:
+        warn(f"checking {plan.size:,} points before the first one runs")
     variants = check_variants(plan, estimated_cost)
     first = plan.base.scenario(plan.changes(variants[0].point))
     chosen = read_metrics(metrics, first)

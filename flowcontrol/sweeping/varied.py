@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 from flowcontrol.records import Column, ColumnType
@@ -65,7 +66,7 @@ class Varied:
         """The path as the command line takes it."""
         return key_path(self.path)
 
-    @property
+    @cached_property
     def is_numeric(self) -> bool:
         """Whether every value is a number."""
         return all(_is_number(value) for value in self.values)
@@ -82,14 +83,15 @@ class Varied:
 
     def typed(self, value: Any) -> Any:
         """Return a value as its column holds it."""
-        if self.result_column().type == "string":
+        if self._type == "string":
             return value if isinstance(value, str) else show_value(value)
-        return float(value) if self.result_column().type == "float64" else value
+        return float(value) if self._type == "float64" else value
 
     def result_column(self) -> Column:
         """Return the declaration of its column."""
-        return Column(self.column, self._type(), self.unit, f"Varied: {self.key}.")
+        return Column(self.column, self._type, self.unit, f"Varied: {self.key}.")
 
+    @cached_property
     def _type(self) -> ColumnType:
         if not self.is_numeric:
             return "string"

@@ -112,3 +112,16 @@ def test_what_limits_most_often_limits(plan, metric, results):
     table = results(made, lambda rate: rate, lambda rate: "map" if rate == 10 else "")
     frame = points_frame(table, made, metric("sink.rate_in")[0])
     assert list(frame["bottleneck"]) == ["map", ""]
+
+
+def test_of_replications_that_differ_the_most_frequent_limit_counts(plan, metric, results):
+    import pyarrow as pa
+
+    made = plan({RATE: [10, 20]}, replications=3)
+    table = results(made, lambda rate: rate)
+    # Three stages a replication: the sinks are every third row.
+    limits = ["map", "", "map", "sink", "map", ""]
+    column = pa.array([limit for limit in limits for _ in range(3)])
+    table = table.set_column(table.column_names.index("bottleneck"), "bottleneck", column)
+    frame = points_frame(table, made, metric("sink.rate_in")[0])
+    assert list(frame["bottleneck"]) == ["map", ""]

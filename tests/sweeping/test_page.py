@@ -105,7 +105,7 @@ def test_without_plotly_it_says_what_to_install(made, monkeypatch):
 
 def test_the_best_is_first_and_the_worst_last(made):
     found = overview(*made({SINK: [20, 10, 30]}))
-    assert [row.values for row in found.rows] == [("30",), ("20",), ("10",)]
+    assert [row.values for row in found.ends(9)] == [("30",), ("20",), ("10",)]
     assert found.sentence == (
         "Best: sink.rate_in 30 records/s at sink service_rate=30; worst: sink.rate_in 10 records/s "
         "at sink service_rate=10. What limits, in points: sink 3."
@@ -114,19 +114,19 @@ def test_the_best_is_first_and_the_worst_last(made):
 
 def test_where_lower_is_better_the_lowest_is_first(made):
     found = overview(*made({SINK: [20, 10, 30]}, texts=["sink.latency_p99_ms"]))
-    assert [row.values for row in found.rows] == [("10",), ("20",), ("30",)]
+    assert [row.values for row in found.ends(9)] == [("10",), ("20",), ("30",)]
 
 
 def test_figures_carry_their_error(made):
     found = overview(*made({SINK: [10, 20]}, replications=2, texts=["sink.rate_in"]))
     # 20 and 21 deviate by 0.707; t for one degree of freedom is 12.706.
-    assert found.rows[0].figures == ("20.5 ± 6.35",)
+    assert found.ends(1)[0].figures == ("20.5 ± 6.35",)
     assert (found.variants, found.points, found.simulated_s) == (4, 2, 2.0)
 
 
 def test_points_without_a_value_are_in_no_row_but_are_counted(made):
     found = overview(*made({SINK: [10, 20]}, lambda rate: None if rate == 10 else rate))
-    assert [row.values for row in found.rows] == [("20",)]
+    assert [row.values for row in found.ends(9)] == [("20",)]
     assert found.points == 2
     nothing = overview(*made({SINK: [10, 20]}, lambda rate: None))
     assert nothing.sentence == "No point has a value of sink.rate_in."
@@ -145,3 +145,9 @@ def test_both_ends_of_many_points_are_shown(made, points, rows, gaps):
     assert (len(ends), ends.count(None)) == (rows, gaps)
     assert ends[0].values == (str(points),)
     assert ends[-1].values == ("1",)
+
+
+def test_a_large_sweep_is_drawn_in_one_pass(made):
+    """A pass over the table for each point would take minutes."""
+    page = sweep_page(*made({SINK: "1:200:200", MAP: "1:150:150"}))
+    assert "… 29,980 points between …" in page
