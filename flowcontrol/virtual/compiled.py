@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, TypeVar
@@ -59,9 +60,12 @@ def is_compiled() -> bool:
     """Tell whether runs are compiled: numba is there and not switched off."""
     if not has_numba():
         return False
-    from numba import config
+    return not _settings().DISABLE_JIT
 
-    return not config.DISABLE_JIT
+
+def _settings() -> Any:
+    """Numba's settings, which its type information does not list."""
+    return import_module("numba.core.config")
 
 
 def _rule_modules() -> list[ModuleType]:
@@ -124,9 +128,11 @@ def drop_old_kernels(root: Path, keep: Path) -> None:
 @cache
 def _register() -> None:
     """Register the rows, the protocol's functions and the kernel's own with numba."""
-    from numba.extending import register_jitable
+    import numba.extending
 
     import flowcontrol.virtual.lowering  # noqa: F401
+
+    register: Any = numba.extending.register_jitable
 
     own = [
         value
@@ -135,14 +141,16 @@ def _register() -> None:
         if isinstance(value, FunctionType) and value.__module__ == module.__name__
     ]
     for function in [*own, *_KERNEL]:
-        register_jitable(_nrt=False, error_model="numpy", forceinline=True)(function)
+        register(_nrt=False, error_model="numpy", forceinline=True)(function)
 
 
 def compile_entry(entry: F) -> F:
     """Return the entry compiled and cached; as it is without numba."""
     if not is_compiled():
         return entry
-    from numba import config, njit
+    from numba import njit
+
+    config = _settings()
 
     _register()
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
