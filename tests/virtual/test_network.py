@@ -72,6 +72,19 @@ def test_a_message_takes_whole_rounds(latency_ms: float, rounds: int) -> None:
     assert set(ages.max_ms) == {rounds * ROUND_MS}
 
 
+@pytest.mark.parametrize("latency_ms", [1, 2, 5])
+def test_what_is_under_way_does_not_hurry_what_follows(latency_ms: int) -> None:
+    """A message is sent and one arrives in each round, so that both ends look every time."""
+    stages = [{"name": "source", "emit_rate": 1000}, {"name": "sink"}]
+    wide = {NETMEM + "buffers-per-channel": 20}
+    found = run(stages, ONE_EDGE, rounds=300, cluster=cluster(latency_ms), options=wide)
+    ages = found.tables["latency"].to_pandas()
+    assert ages["count"].sum() == 300 - latency_ms
+    assert set(ages.mean_ms) == {latency_ms * ROUND_MS}
+    # The sender lacks the credit of what is under way to the receiver, and on its way back.
+    assert set(channels(found).credit.iloc[50:]) == {20 - 2 * latency_ms}
+
+
 @pytest.mark.parametrize("latency_ms", [1, 2, 5, 11])
 def test_a_credit_takes_as_long(latency_ms: int) -> None:
     """Of what uses up its credit, the next comes after there and back; never more than 2 + 3."""
