@@ -11,10 +11,10 @@ import hashlib
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
-from importlib import import_module
+from importlib import import_module, resources
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, TypeVar
@@ -87,10 +87,15 @@ def _rule_modules() -> list[ModuleType]:
     return [*rules, service, times, debloating, partitioners]
 
 
-def _kernel_files() -> list[Path]:
-    folder = Path(__file__).parent
-    own = sorted(folder.glob("*.py"))
-    return own + [Path(str(module.__file__)) for module in _rule_modules()]
+def _sources() -> Iterator[tuple[str, bytes]]:
+    """Name and text of every file that is compiled, also of a package in a zip archive."""
+    own = resources.files("flowcontrol.virtual").iterdir()
+    for file in sorted(own, key=lambda found: found.name):
+        if file.name.endswith(".py"):
+            yield file.name, file.read_bytes()
+    for module in _rule_modules():
+        loader: Any = module.__loader__
+        yield module.__name__, loader.get_data(module.__file__)
 
 
 def cache_folder() -> Path:
@@ -99,9 +104,9 @@ def cache_folder() -> Path:
     import numpy
 
     digest = hashlib.sha256(f"{numba.__version__} {numpy.__version__}".encode())
-    for file in _kernel_files():
-        digest.update(file.name.encode())
-        digest.update(file.read_bytes())
+    for name, text in _sources():
+        digest.update(name.encode())
+        digest.update(text)
     root = os.environ.get(CACHE) or Path.home() / ".cache" / "flowcontrol"
     return Path(root) / f"kernel-{digest.hexdigest()[:16]}"
 
@@ -154,6 +159,8 @@ def compile_entry(entry: F) -> F:
 
     _register()
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+    if not Path(__file__).is_file():  # in a zip archive: numba cannot tell whether it changed
+        return njit(**options)(entry)
     folder, before = cache_folder(), config.CACHE_DIR
     drop_old_kernels(folder.parent, folder)
     try:

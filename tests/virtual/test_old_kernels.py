@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
+import zipfile
 from pathlib import Path
 
-from flowcontrol.virtual.compiled import UNUSED_S, drop_old_kernels
+import pytest
+
+import flowcontrol
+from flowcontrol.virtual.compiled import UNUSED_S, cache_folder, drop_old_kernels
+
+pytest.importorskip("numba")
 
 
 def aged(folder: Path, age_s: float) -> Path:
@@ -31,3 +39,22 @@ def test_a_folder_that_cannot_be_made_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     drop_old_kernels(tmp_path / "file", tmp_path / "file" / "kernel-own")
     assert (tmp_path / "file").read_text() == ""
+
+
+def test_the_sources_are_found_in_a_zip_archive_too(tmp_path: Path) -> None:
+    """Spark ships the package to other machines as an archive."""
+    root = Path(flowcontrol.__file__).parent
+    with zipfile.ZipFile(tmp_path / "package.zip", "w") as archive:
+        for file in root.rglob("*.py"):
+            archive.write(file, file.relative_to(root.parent))
+    code = "from flowcontrol.virtual import compiled; print(compiled.cache_folder())"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "package.zip")}
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert Path(found.stdout.strip()) == cache_folder()
