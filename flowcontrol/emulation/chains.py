@@ -11,6 +11,9 @@ from flowcontrol.scenario.schedule import Phase, merged
 
 __all__ = ["Member", "chained_rates", "chained_stalls", "members_of"]
 
+FINEST = 10**6
+"""Parts of a record/s in which a chain's rate is kept; exactly, it may be too fine for 64 bits."""
+
 Path = tuple[Fraction, ...]
 
 
@@ -103,4 +106,4 @@ def _rate_at(rated: Sequence[Member], index: int, at_us: int) -> Fraction | None
         if share > 0:
             seconds += share / rate
             limited = True
-    return 1 / seconds if limited else None
+    return Fraction(max(1, round(FINEST / seconds)), FINEST) if limited else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from types import ModuleType
 from typing import Any
 
@@ -155,6 +156,26 @@ def test_chains(
     clocks.compare(made, every=9)
 
 
+def test_a_chain_of_rates_with_many_digits(clocks: ModuleType) -> None:
+    """Its own rate, 1 / (1/2857.143 + 1.5/114.286 + 0.45/38.7), is rounded to millionths."""
+    stages = [
+        {"name": "source", "emit_rate": 1000, "record_bytes": 100},
+        {"name": "parse", "service_rate": 2857.143, "selectivity": 1.5},
+        {"name": "check", "service_rate": 114.286, "selectivity": 0.3},
+        {"name": "store", "service_rate": 38.7},
+    ]
+    edges = [
+        ("source", "parse", "rebalance"),
+        ("parse", "check", "forward", {"chain": True}),
+        ("check", "store", "forward", {"chain": True}),
+    ]
+    made = job(stages, edges, round_us=100_000, rounds=1000)
+    rate = made.stage("store").rates(0)
+    assert rate is not None
+    assert rate.rate_at(0) == Fraction("39.836076")
+    clocks.compare(made, rounds=100, every=100)
+
+
 def shares(*weights: float) -> Job:
     stages = [
         {"name": "source", "emit_rate": 1000, "record_bytes": 100},
@@ -164,6 +185,7 @@ def shares(*weights: float) -> Job:
     return job(stages, edges, round_us=100_000, rounds=10)
 
 
+@pytest.mark.filterwarnings("ignore:overflow encountered")  # numpy says so where it interprets
 @pytest.mark.parametrize("weights", [(1e12, 0.000001), (123456789012.25, 1), (0.1234567890123, 1)])
 def test_shares_of_many_digits(clocks: ModuleType, weights: tuple[float, ...]) -> None:
     """What a share is behind is less than the sum of all; products beyond 64 bits cancel out."""
