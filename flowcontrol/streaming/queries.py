@@ -14,6 +14,7 @@ from flowcontrol.streaming.batch import StageBatch
 from flowcontrol.streaming.causes import cause_of
 from flowcontrol.streaming.interrupts import asking_on_interrupt
 from flowcontrol.streaming.paths import RunPaths
+from flowcontrol.streaming.register import register_source
 from flowcontrol.streaming.rowschema import ROUND, SUBTASK
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class StageQueries:
         """
         from flowcontrol.streaming.source import StageSource
 
-        self._spark.dataSource.register(StageSource)
+        register_source(self._spark, StageSource)
         with asking_on_interrupt(self.stop):
             for plan in self._job.stages:
                 self._queries[plan.name] = self._start(plan.name)
