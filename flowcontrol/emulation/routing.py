@@ -21,6 +21,12 @@ from flowcontrol.protocol.partitioners import (
 
 __all__ = ["Router", "mix", "stream_of_edge", "weights_of"]
 
+MOST_SHARES = 1 << 62
+"""Sum of the shares, as whole numbers, that 64 bits hold with room to spare."""
+
+FINEST_SHARE = 10**15
+"""Parts of the whole to which finer shares are rounded: what a float tells apart anyway."""
+
 _MASK = (1 << 64) - 1
 
 
@@ -104,10 +110,17 @@ class Router:
 
 
 def weights_of(link: Link, width: int) -> list[int] | None:
-    """Integer weights per channel of a partitioner that has shares; None for the others."""
+    """Integer weights per channel of a partitioner that has shares; None for the others.
+
+    Notes
+    -----
+    Weights of many digits, such as 1/7 or 1/13, have whole numbers in the same proportion that no
+    64 bits hold. They are rounded to parts in :data:`FINEST_SHARE` of the whole, and a share that
+    is not 0 stays so.
+    """
     edge = link.edge
     if edge.channel_weights is not None:
-        return integer_weights(edge.channel_weights)
+        return _held(integer_weights(edge.channel_weights))
     if edge.key_weights is None:
         return None
     shares = [0] * width
@@ -115,4 +128,12 @@ def weights_of(link: Link, width: int) -> list[int] | None:
         edge.key_weights, integer_weights(edge.key_weights.values()), strict=True
     ):
         shares[channel_of_key(key, width, default_max_parallelism(width))] += weight
-    return shares
+    return _held(shares)
+
+
+def _held(shares: list[int]) -> list[int]:
+    """Return the shares, rounded if their sum is more than 64 bits hold with room to spare."""
+    whole = sum(shares)
+    if whole <= MOST_SHARES:
+        return shares
+    return [max(share * FINEST_SHARE // whole, 1) if share else 0 for share in shares]

@@ -11,7 +11,6 @@ from flowcontrol.emulation.job import Channel, Job, Link
 from flowcontrol.emulation.routing import stream_of_edge, weights_of
 from flowcontrol.emulation.rows import LOCAL, most_outputs, queue_depth
 from flowcontrol.emulation.work import flush_phase_us
-from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.partitioners import spread
@@ -24,9 +23,6 @@ __all__ = ["LONGEST_TABLE", "connections_of", "fill_connections", "fill_link"]
 
 LONGEST_TABLE = 1 << 16
 """Records of a period of shares that is kept as a table; longer ones are worked out."""
-
-MOST_SHARES = 1 << 62
-"""Sum of the shares, as whole numbers, that 64 bits hold with room to spare."""
 
 
 def fill_link(
@@ -137,7 +133,7 @@ def _fill_route(
         p[f.P_ROUTE] = f.ROUTE_TABLE
         p[f.P_TABLE], p[f.P_TABLE_LENGTH] = build.put(np.asarray(table, np.int64)), len(table)
     elif weights is not None:
-        _fill_shares(link, weights, p, build, cycle)
+        _fill_shares(weights, p, build, cycle)
     elif kind == "shuffle":
         p[f.P_ROUTE] = f.ROUTE_SHUFFLE
     elif kind in {"rebalance", "rescale"}:
@@ -145,14 +141,9 @@ def _fill_route(
         p[f.P_CURSOR] = sender % count if kind == "rebalance" else 0
 
 
-def _fill_shares(
-    link: Link, weights: list[int], p: Ints, build: Builder, cycle: dict[str, int]
-) -> None:
+def _fill_shares(weights: list[int], p: Ints, build: Builder, cycle: dict[str, int]) -> None:
     """Keep a whole period of the shares, which all senders have in common, as a table."""
     period = sum(weights)
-    if period > MOST_SHARES:
-        text = f"its shares are {period:.3g} in whole numbers, the limit is {MOST_SHARES:.3g}: "
-        raise ScenarioError([Problem(f"edges.{link.name}", text + "round them")])
     if period > LONGEST_TABLE:
         p[f.P_ROUTE], p[f.P_TABLE] = f.ROUTE_SHARES, build.put(np.array(weights, np.int64))
         return
