@@ -14,10 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 __all__ = [
+    "DetachedError",
+    "FencedError",
     "FlowControlError",
     "InsufficientBuffersError",
     "InvariantError",
     "LedgerError",
+    "LinkError",
     "Problem",
     "ProtocolError",
     "RunError",
@@ -129,3 +132,18 @@ class LedgerError(FlowControlError):
 
 class RunError(FlowControlError):
     """A run failed after it had started."""
+
+
+class LinkError(FlowControlError):
+    """A link between two streaming queries is used in a way that it cannot serve.
+
+    The text names the link, what was found, what was expected and what to do.
+    """
+
+
+class FencedError(LinkError):
+    """Another process has taken this side of a link over; this one may write no more."""
+
+
+class DetachedError(LinkError):
+    """A receiver lagged further behind than the link allows and was cut off."""

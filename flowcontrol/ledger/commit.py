@@ -4,20 +4,28 @@ delta-rs *records* an application transaction and does not *enforce* it, and a h
 move with its own commit. So every commit goes: bring the handle up to date, look whether the
 transaction is there, commit on that same handle. One writer a side makes this safe: whoever
 else commits (the other side of a link) never uses this side's application id.
+
+Where a second writer of the same side may turn up (a job started twice, a zombie that was thought
+dead), a writer *claims* its side first and takes a higher **epoch** (Flink's fencing token), an
+application transaction of its own that every later commit repeats. delta-rs refuses a commit whose
+transactions another commit has touched since the handle was last brought up to date, so between
+the look at the epoch and the commit nobody can slip in.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flowcontrol.errors import LedgerError
+from flowcontrol.errors import FencedError, LedgerError
+from flowcontrol.ledger.storage import Storage
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from deltalake.transaction import AddAction, RemoveAction
 
 __all__ = ["NewFile", "Writer", "create_table"]
 
@@ -69,13 +77,13 @@ class NewFile:
 
 
 def create_table(
-    path: Path, schema: pa.Schema, description: str, partition_by: Sequence[str] = ()
+    path: Path | Storage, schema: pa.Schema, description: str, partition_by: Sequence[str] = ()
 ) -> None:
     """Create an empty Delta table unless it is there.
 
     Parameters
     ----------
-    path : Path
+    path : Path or Storage
         Where.
     schema : pyarrow.Schema
         Columns.
@@ -86,9 +94,11 @@ def create_table(
     """
     from deltalake import DeltaTable
 
-    if not DeltaTable.is_deltatable(str(path)):
+    options = path.options if isinstance(path, Storage) else None
+    if not DeltaTable.is_deltatable(str(path), storage_options=options or None):
         DeltaTable.create(
             str(path),
+            storage_options=options or None,
             schema=schema,
             mode="ignore",
             description=description,
@@ -102,17 +112,24 @@ class Writer:
 
     Parameters
     ----------
-    path : Path
+    path : Path or Storage
         The table; it exists.
     app_id : str
         Application id of this side; its versions are batch ids.
+
+    Attributes
+    ----------
+    epoch : int or None
+        What :meth:`claim` took; None for a writer that cannot have a rival.
     """
 
-    def __init__(self, path: Path, app_id: str) -> None:
+    def __init__(self, path: Path | Storage, app_id: str) -> None:
         from deltalake import DeltaTable
 
         self.path, self.app_id = path, app_id
-        self._table = DeltaTable(str(path))
+        options = path.options if isinstance(path, Storage) else None
+        self._table = DeltaTable(str(path), storage_options=options or None)
+        self.epoch: int | None = None
         self._fields = self._table.schema()
         self._partition_by = self._table.metadata().partition_columns
         self._last: int | None = None
@@ -125,6 +142,29 @@ class Writer:
             version = self._table.transaction_version(self.app_id)
             self._last = -1 if version is None else version
         return self._last
+
+    def claim(self) -> int:
+        """Take this side over: whoever wrote it before can commit no more.
+
+        Returns
+        -------
+        int
+            The new epoch, 1 for the first.
+        """
+        self._repeat("a claim", self._try_claim)
+        assert self.epoch is not None
+        return self.epoch
+
+    def _try_claim(self) -> bool:
+        self._table.update_incremental()
+        self.epoch = (self._table.transaction_version(self._fence) or 0) + 1
+        self._transact([], {self._fence: self.epoch})
+        return True
+
+    @property
+    def _fence(self) -> str:
+        """Application id of the epoch."""
+        return f"{self.app_id}/epoch"
 
     def commit(
         self, batch_id: int, adds: Sequence[NewFile], removes: Sequence[NewFile] = ()
@@ -147,34 +187,56 @@ class Writer:
         ------
         LedgerError
             If other commits got in between again and again.
+        FencedError
+            If another writer has claimed this side.
         """
-        from deltalake.exceptions import CommitFailedError
-
-        for attempt in range(1, ATTEMPTS + 1):
-            self._table.update_incremental()
-            seen = self._table.transaction_version(self.app_id)
-            self._last = -1 if seen is None else seen
-            if self._last >= batch_id:
-                return False
-            try:
-                self._try_commit(batch_id, adds, removes)
-                break
-            except CommitFailedError as error:
-                if attempt == ATTEMPTS:
-                    raise LedgerError(
-                        f"{self.path}: batch {batch_id} could not be committed in {ATTEMPTS} "
-                        f"attempts: {error}"
-                    ) from error
-        self._last = batch_id
-        self._since_checkpoint += 1
+        done = self._repeat(f"batch {batch_id}", lambda: self._commit_once(batch_id, adds, removes))
+        self._last = batch_id if done else self._last
+        self._since_checkpoint += done
         if self._since_checkpoint >= CHECKPOINT_EVERY:
             self.checkpoint()
+        return done
+
+    def _commit_once(
+        self, batch_id: int, adds: Sequence[NewFile], removes: Sequence[NewFile]
+    ) -> bool:
+        self._table.update_incremental()
+        self._check_epoch()
+        seen = self._table.transaction_version(self.app_id)
+        self._last = -1 if seen is None else seen
+        if self._last >= batch_id:
+            return False
+        self._try_commit(batch_id, adds, removes)
         return True
+
+    def _check_epoch(self) -> None:
+        if self.epoch is None:
+            return
+        newest = self._table.transaction_version(self._fence)
+        if newest != self.epoch:
+            raise FencedError(
+                f"{self.path}: {self.app_id} has been taken over (epoch {newest}, this one is "
+                f"{self.epoch}): it runs twice, or was started again while this process lived; "
+                "stop one of them"
+            )
+
+    def _repeat(self, what: str, attempt: Callable[[], bool]) -> bool:
+        """Try until no other commit gets in between."""
+        from deltalake.exceptions import CommitFailedError
+
+        for _ in range(ATTEMPTS - 1):
+            with suppress(CommitFailedError):
+                return attempt()
+        try:
+            return attempt()
+        except CommitFailedError as error:
+            raise LedgerError(
+                f"{self.path}: {what} could not be committed in {ATTEMPTS} attempts: {error}"
+            ) from error
 
     def _try_commit(
         self, batch_id: int, adds: Sequence[NewFile], removes: Sequence[NewFile]
     ) -> None:
-        from deltalake import CommitProperties, PostCommitHookProperties, Transaction
         from deltalake.transaction import AddAction, RemoveAction
 
         now = int(time.time() * 1000)
@@ -182,13 +244,23 @@ class Writer:
             AddAction(f.path, f.nbytes, f.partition, now, True, _json(f.stats)) for f in adds
         ]
         actions += [RemoveAction(f.path, True, now, f.nbytes, f.partition) for f in removes]
+        versions = {self.app_id: batch_id}
+        if self.epoch is not None:
+            versions[self._fence] = self.epoch
+        self._transact(actions, versions)
+
+    def _transact(
+        self, actions: Sequence[AddAction | RemoveAction], versions: Mapping[str, int]
+    ) -> None:
+        from deltalake import CommitProperties, PostCommitHookProperties, Transaction
+
         self._table.create_write_transaction(
-            actions,
+            list(actions),
             mode="append",
             schema=self._fields,
             partition_by=self._partition_by or None,
             commit_properties=CommitProperties(
-                app_transactions=[Transaction(self.app_id, batch_id)]
+                app_transactions=[Transaction(app, version) for app, version in versions.items()]
             ),
             post_commithook_properties=PostCommitHookProperties(
                 create_checkpoint=False, cleanup_expired_logs=False

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from flowcontrol.errors import LedgerError
+from flowcontrol.ledger.storage import Storage
 
 __all__ = ["Add", "Commit", "DeltaLog"]
 
@@ -51,8 +52,8 @@ class DeltaLog:
 
     Parameters
     ----------
-    path : Path
-        The table, on a local file system.
+    path : Path or Storage
+        The table.
 
     Attributes
     ----------
@@ -60,10 +61,10 @@ class DeltaLog:
         Last commit that was read; -1 before the first.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | Storage) -> None:
         self.path = path
         self.version = -1
-        self._folder = path / "_delta_log"
+        self._storage = path if isinstance(path, Storage) else Storage(path)
 
     def poll(self) -> Iterator[Commit]:
         """Yield the commits that are there and have not been read.
@@ -85,14 +86,31 @@ class DeltaLog:
                 yield self._read_checkpoint(checkpoint)
         while True:
             try:
-                with open(f"{self._folder}/{self.version + 1:020d}.json") as file:
-                    text = file.read()
+                text = self._storage.read(self._commit_file(self.version + 1))
             except FileNotFoundError:
                 break
             self.version += 1
-            yield _parse(self.version, text)
+            yield _parse(self.version, text.decode())
         if self.version < 0:
             raise LedgerError(f"{self.path}: no Delta table stands here")
+
+    def restart_if_cut_off(self) -> bool:
+        """Begin again at the newest checkpoint if the log was cleaned behind this position.
+
+        Returns
+        -------
+        bool
+            Whether it did: what was learned from the log before must be forgotten, since what
+            was removed meanwhile is not told.
+        """
+        if not self._is_cut_off():
+            return False
+        self.version = -1
+        return True
+
+    @staticmethod
+    def _commit_file(version: int) -> str:
+        return f"_delta_log/{version:020d}.json"
 
     def check_reachable(self) -> None:
         """Make sure that the next commit can still come; for who has waited long.
@@ -110,20 +128,21 @@ class DeltaLog:
 
     def _checkpoint_version(self) -> int:
         try:
-            return int(json.loads((self._folder / "_last_checkpoint").read_text())["version"])
+            return int(json.loads(self._storage.read("_delta_log/_last_checkpoint"))["version"])
         except FileNotFoundError:
             return -1
 
     def _is_cut_off(self) -> bool:
         """Whether later commits stand in the log although the next one does not."""
-        if (self._folder / f"{self.version + 1:020d}.json").exists():
+        if self._storage.exists(self._commit_file(self.version + 1)):
             return False
         return self._checkpoint_version() > self.version
 
     def _read_checkpoint(self, version: int) -> Commit:
         import pyarrow.parquet as pq
 
-        table = pq.read_table(self._folder / f"{version:020d}.checkpoint.parquet", columns=["add"])
+        with self._storage.open_input(f"_delta_log/{version:020d}.checkpoint.parquet") as file:
+            table = pq.read_table(file, columns=["add"])
         commit = Commit(version)
         for add in table.column("add").to_pylist():
             if add is not None:

@@ -16,7 +16,7 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
-from flowcontrol.errors import LedgerError
+from flowcontrol.errors import FencedError, LedgerError
 from flowcontrol.ledger import commit as commits
 from flowcontrol.ledger.commit import ATTEMPTS, NewFile, Writer, create_table
 from flowcontrol.ledger.ledger import COMPACT_EVERY, Ledger, LedgerView, read_history
@@ -192,6 +192,44 @@ def test_a_conflict_is_tried_again(table: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(Writer, "_try_commit", twice)
     assert Writer(table, "run/side").commit(0, [numbers_file(table, 5)])
     assert (len(tries), numbers_of(table)) == (3, [5])
+
+
+def test_a_writer_that_was_taken_over_commits_no_more(table: Path) -> None:
+    zombie, heir = Writer(table, "link/sender"), Writer(table, "link/sender")
+    assert zombie.claim() == 1
+    assert zombie.commit(0, [numbers_file(table, 1)])
+    assert heir.claim() == 2
+    with pytest.raises(FencedError, match=r"taken over \(epoch 2, this one is 1\)"):
+        zombie.commit(1, [numbers_file(table, 2)])
+    assert heir.commit(1, [numbers_file(table, 3)])
+    assert numbers_of(table) == [1, 3]
+
+
+def test_a_takeover_between_look_and_commit_is_seen(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The zombie has looked at the epoch, then sleeps, then commits."""
+    zombie, heir = Writer(table, "link/sender"), Writer(table, "link/sender")
+    zombie.claim()
+    real = Writer._try_commit
+
+    def sleep_first(self: Writer, *arguments: Any) -> None:
+        if self is zombie and heir.epoch is None:
+            heir.claim()
+            heir.commit(0, [numbers_file(table, 9)])
+        real(self, *arguments)
+
+    monkeypatch.setattr(Writer, "_try_commit", sleep_first)
+    with pytest.raises(FencedError, match="epoch 2"):
+        zombie.commit(0, [numbers_file(table, 1)])
+    assert numbers_of(table) == [9]
+
+
+def test_sides_are_claimed_apart(table: Path) -> None:
+    sender, receiver = Writer(table, "link/sender"), Writer(table, "link/receiver")
+    assert (sender.claim(), receiver.claim(), receiver.claim()) == (1, 1, 2)
+    assert sender.commit(0, [numbers_file(table, 1)])
+    assert receiver.commit(0, [])
 
 
 def test_creating_a_table_again_keeps_what_is_in_it(table: Path) -> None:

@@ -1,0 +1,187 @@
+"""Files below a folder: on this machine's disk, or wherever pyarrow and delta-rs reach.
+
+A local folder is read with the standard library, which is several times as fast as any
+general file system; everything else goes through ``pyarrow.fs`` (S3, Google, Azure, HDFS).
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flowcontrol.errors import LedgerError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow import fs
+
+__all__ = ["Storage"]
+
+LOCAL_WAIT_S = (0.0005, 0.02)
+REMOTE_WAIT_S = (0.05, 1.0)
+"""Shortest and longest wait between two looks for news: a look at a local folder costs some ten
+microseconds, one at an object store a request that is paid for."""
+
+
+class Storage:
+    """A folder and what stands below it.
+
+    Parameters
+    ----------
+    root : str or Path
+        A path of this machine, or a URI such as ``s3://bucket/links/orders``.
+    options : mapping of str to str, optional
+        What delta-rs is given as ``storage_options``; pyarrow is configured by its URI and
+        the environment.
+
+    Raises
+    ------
+    LedgerError
+        If pyarrow knows no file system for the URI.
+    """
+
+    def __init__(self, root: str | Path, options: Mapping[str, str] | None = None) -> None:
+        text = str(root)
+        if text.startswith("file://"):
+            text = text.removeprefix("file://")
+        self.options = dict(options or {})
+        self.is_local = "://" not in text
+        self.root = os.path.abspath(text) if self.is_local else text.rstrip("/")
+        self._fs: fs.FileSystem | None = None
+        self._base = self.root
+
+    def _system(self) -> fs.FileSystem:
+        """Return the remote file system, made when it is first needed: it cannot be pickled
+        everywhere, and an executor makes its own."""
+        if self._fs is None:
+            from pyarrow import fs
+
+            try:
+                self._fs, self._base = fs.FileSystem.from_uri(self.root)
+            except (ValueError, OSError) as error:
+                raise LedgerError(f"{self.root}: no file system for this path: {error}") from error
+        return self._fs
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle the place, not the connection."""
+        return {**self.__dict__, "_fs": None, "_base": self.root}
+
+    def __str__(self) -> str:
+        """Return the place as a user names it."""
+        return self.root
+
+    @property
+    def waits_s(self) -> tuple[float, float]:
+        """Shortest and longest wait between two looks for news, seconds."""
+        return LOCAL_WAIT_S if self.is_local else REMOTE_WAIT_S
+
+    def child(self, name: str) -> Storage:
+        """Return a folder below this one."""
+        return Storage(f"{self.root}/{name}", self.options)
+
+    def _remote(self, name: str) -> tuple[fs.FileSystem, str]:
+        system = self._system()
+        return system, f"{self._base}/{name}"
+
+    def read(self, name: str) -> bytes:
+        """Return the bytes of a file.
+
+        Raises
+        ------
+        FileNotFoundError
+            If it is not there.
+        """
+        if self.is_local:
+            with open(f"{self.root}/{name}", "rb") as file:
+                return file.read()
+        system, path = self._remote(name)
+        with system.open_input_stream(path) as stream:
+            return bytes(stream.read())
+
+    def exists(self, name: str) -> bool:
+        """Whether a file is there."""
+        if self.is_local:
+            return os.path.exists(f"{self.root}/{name}")
+        from pyarrow import fs
+
+        system, path = self._remote(name)
+        return bool(system.get_file_info(path).type != fs.FileType.NotFound)
+
+    def write_new(self, name: str, content: bytes) -> None:
+        """Write a small file whole; a reader sees all of it or nothing."""
+        if not self.is_local:
+            system, path = self._remote(name)
+            with system.open_output_stream(path) as stream:
+                stream.write(content)
+            return
+        path = f"{self.root}/{name}"
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        temporary = f"{path}.{uuid.uuid4().hex[:8]}.tmp"
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+
+    def open_output(self, name: str) -> pa.NativeFile:
+        """Open a file for writing; folders above it are made."""
+        import pyarrow as pa
+
+        if self.is_local:
+            path = f"{self.root}/{name}"
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            return pa.OSFile(path, "wb")
+        system, path = self._remote(name)
+        return system.open_output_stream(path)
+
+    def open_input(self, name: str) -> pa.NativeFile:
+        """Open a file for reading at any place of it.
+
+        Raises
+        ------
+        FileNotFoundError
+            If it is not there.
+        """
+        import pyarrow as pa
+
+        if self.is_local:
+            return pa.OSFile(f"{self.root}/{name}", "rb")
+        system, path = self._remote(name)
+        return system.open_input_file(path)
+
+    def size(self, name: str) -> int:
+        """Return the size of a file, bytes."""
+        if self.is_local:
+            return os.path.getsize(f"{self.root}/{name}")
+        system, path = self._remote(name)
+        return int(system.get_file_info(path).size)
+
+    def delete(self, name: str) -> None:
+        """Delete a file; one that is gone already is no error."""
+        try:
+            if self.is_local:
+                os.unlink(f"{self.root}/{name}")
+            else:
+                system, path = self._remote(name)
+                system.delete_file(path)
+        except FileNotFoundError:
+            pass
+
+    def files(self) -> list[tuple[str, float]]:
+        """Return every file below the folder: its relative name, and the time it was last
+        written, seconds since the epoch."""
+        if self.is_local:
+            found = [path for path in Path(self.root).rglob("*") if path.is_file()]
+            return [(str(path.relative_to(self.root)), path.stat().st_mtime) for path in found]
+        from pyarrow import fs
+
+        system = self._system()
+        selector = fs.FileSelector(self._base, allow_not_found=True, recursive=True)
+        return [
+            (info.path[len(self._base) + 1 :], (info.mtime_ns or 0) / 1e9)
+            for info in system.get_file_info(selector)
+            if info.type == fs.FileType.File
+        ]

@@ -1,0 +1,299 @@
+"""Both ends of a free-running link: no rounds, each side acts on the newest cursors it sees.
+
+What lives here: which rule an end applies when. What must not: a credit rule of its own (they
+are all in :mod:`flowcontrol.protocol.rules`), a clock, storage.
+
+The sender's rows lie in a log, so a buffer is permission and not memory: it is charged to the
+output pool from the release of a message until the receiver has consumed it, as on a local
+channel (reference section 1.10). The receiver moves ``sent`` itself, within its own credit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flowcontrol.errors import ProtocolError
+from flowcontrol.protocol.rounds import (
+    IN_ANNOUNCED,
+    IN_ARRIVED,
+    IN_CONSUMED,
+    IN_WIDTH,
+    Gate,
+    announce_credit,
+    recycle,
+)
+from flowcontrol.protocol.rules import (
+    CH_FLOATING,
+    CH_INITIAL,
+    CH_UNANNOUNCED,
+    CH_WIDTH,
+    FIFO_COUNT,
+    FIFO_SLOTS,
+    GLOBAL_WIDTH,
+    POOL_FREE,
+    POOL_IN_USE,
+    POOL_MAX,
+    POOL_SIZE,
+    POOL_WIDTH,
+    TAKEN_FLOATING,
+    TAKEN_NONE,
+    Row,
+    available_buffers,
+    fifo_pop,
+    fifo_push,
+    on_backlog,
+    recycle_segment,
+    request_segment,
+    take_buffer,
+)
+
+__all__ = ["LinkGate", "OutputPool"]
+
+
+def _pool(size: int, in_use: int = 0) -> list[int]:
+    row = [0] * POOL_WIDTH
+    row[POOL_SIZE] = row[POOL_MAX] = size
+    row[POOL_IN_USE], row[POOL_FREE] = in_use, size - in_use
+    return row
+
+
+class OutputPool:
+    """The output pool of one sender of a link.
+
+    Parameters
+    ----------
+    exclusive : int, buffers
+        Each channel's own, at least 1.
+    floating : int, buffers
+        Shared by all channels, first come first served.
+    used : sequence of int, shape (channels,)
+        Buffers in use: messages released and not consumed.
+
+    Notes
+    -----
+    The size is that of a result partition, channels x exclusive + floating. A channel that
+    is not consumed takes its own buffers and the floating ones, never those of another: so a
+    slow channel leaves the others their exclusive buffers.
+    """
+
+    def __init__(self, exclusive: int, floating: int, used: Sequence[int]) -> None:
+        self.exclusive, self.floating = exclusive, floating
+        self.used = [0] * len(used)
+        self._segments = [0] * GLOBAL_WIDTH
+        self._pool = _pool(floating)
+        for channel, count in enumerate(used):
+            for _ in range(count):
+                self.request(channel)
+
+    @property
+    def size(self) -> int:
+        """Buffers of the pool."""
+        return len(self.used) * self.exclusive + self.floating
+
+    @property
+    def in_use(self) -> int:
+        """Buffers in use, all channels."""
+        return sum(self.used)
+
+    def request(self, channel: int) -> bool:
+        """Take a buffer for a message of a channel; False if there is none."""
+        if self.used[channel] >= self.exclusive and not request_segment(self._pool, self._segments):
+            return False
+        self.used[channel] += 1
+        return True
+
+    def recycle(self, channel: int, count: int) -> None:
+        """Take back the buffers of ``count`` consumed messages.
+
+        Raises
+        ------
+        ProtocolError
+            If the channel has not so many in use.
+        """
+        if count > self.used[channel]:
+            raise ProtocolError(
+                f"channel {channel}: {count} messages consumed, only {self.used[channel]} released"
+            )
+        for _ in range(count):
+            if self.used[channel] > self.exclusive:
+                recycle_segment(self._pool, self._segments)
+            self.used[channel] -= 1
+
+
+class LinkGate:
+    """The input gate of one receiver of a link.
+
+    Parameters
+    ----------
+    exclusive : int, buffers
+        Of each channel, at least 1.
+    floating : int, buffers
+        Of the gate.
+
+    Notes
+    -----
+    Channels are added as senders appear and numbered in that order.
+    """
+
+    def __init__(self, exclusive: int, floating: int) -> None:
+        self.exclusive, self.floating = exclusive, floating
+        self._channels: list[Row] = []
+        self._cursors: list[Row] = []
+        self._kinds: list[Row] = []
+        self._gate = self._make(_pool(floating), [])
+
+    def _make(self, pool: Row, waiting: Sequence[int]) -> Gate:
+        """Compose the gate's rows; the waiting list and the news grow with the channels."""
+        count = len(self._channels)
+        queue = [0] * (FIFO_SLOTS + count + 1)
+        for channel in waiting:
+            fifo_push(queue, channel)
+        return Gate(
+            self._channels, pool, [0] * GLOBAL_WIDTH, queue, [], [], self._kinds,
+            self._cursors, [0] * (count // 32 + 1),
+        )  # fmt: skip
+
+    def add_channel(self) -> int:
+        """Add a channel with its exclusive buffers announced; return its number."""
+        row = [0] * CH_WIDTH
+        row[0] = row[CH_INITIAL] = self.exclusive
+        self._channels.append(row)
+        self._cursors.append([0] * IN_WIDTH)
+        self._cursors[-1][IN_ANNOUNCED] = self.exclusive
+        self._kinds.append([0] * (FIFO_SLOTS + self.exclusive + self.floating + 1))
+        self._gate = self._make(self._gate.pool, _queued(self._gate.waiting))
+        return len(self._channels) - 1
+
+    def start_at(self, channel: int, messages: int) -> None:
+        """Let a new channel begin behind messages that it will never read."""
+        cursors = self._cursors[channel]
+        cursors[IN_ARRIVED] = cursors[IN_CONSUMED] = messages
+        cursors[IN_ANNOUNCED] = messages + self.exclusive
+
+    def consume(self, channel: int, count: int) -> None:
+        """Recycle the buffers of the ``count`` oldest messages of a channel.
+
+        Raises
+        ------
+        ProtocolError
+            If fewer have been taken and not consumed.
+        """
+        for _ in range(count):
+            kind = _pop(self._kinds[channel])
+            if kind == TAKEN_NONE:
+                raise ProtocolError(f"channel {channel}: a message is consumed that was not sent")
+            recycle(self._gate, channel, kind)
+
+    def see_backlog(self, channel: int, backlog: int) -> None:
+        """Ask for floating buffers for what the sender has released and not sent."""
+        gate = self._gate
+        on_backlog(
+            self._channels[channel], channel, backlog, gate.pool, gate.segments, gate.waiting
+        )
+
+    def announce(self) -> None:
+        """Announce the credit that any channel has gained."""
+        for channel in range(len(self._channels)):
+            announce_credit(self._gate, channel)
+
+    def credit(self, channel: int) -> int:
+        """Messages that the channel may still take: announced - sent."""
+        cursors = self._cursors[channel]
+        return cursors[IN_ANNOUNCED] - cursors[IN_ARRIVED]
+
+    def take(self, channel: int, backlog: int) -> bool:
+        """Take a buffer for a message of a channel; False if it has no credit.
+
+        Parameters
+        ----------
+        backlog : int
+            Messages that the sender has released beyond this one.
+
+        Raises
+        ------
+        ProtocolError
+            If there is credit and no buffer for it: the state is damaged.
+        """
+        if self.credit(channel) == 0:
+            return False
+        kind = take_buffer(self._channels[channel])
+        if kind == TAKEN_NONE:
+            raise ProtocolError(f"channel {channel}: credit {self.credit(channel)} but no buffer")
+        self._cursors[channel][IN_ARRIVED] += 1
+        fifo_push(self._kinds[channel], kind)
+        self.see_backlog(channel, backlog)
+        return True
+
+    # ------------------------------------------------------------------ figures
+
+    @property
+    def pool_used(self) -> int:
+        """Floating buffers that channels hold."""
+        return self._gate.pool[POOL_IN_USE]
+
+    def announced(self, channel: int) -> int:
+        """Credits ever granted, the initial ones included."""
+        return self._cursors[channel][IN_ANNOUNCED]
+
+    def sent(self, channel: int) -> int:
+        """Messages taken."""
+        return self._cursors[channel][IN_ARRIVED]
+
+    def consumed(self, channel: int) -> int:
+        """Messages consumed."""
+        return self._cursors[channel][IN_CONSUMED]
+
+    def floating_held(self, channel: int) -> int:
+        """Floating buffers of a channel, free ones and those in use."""
+        in_use = _queued(self._kinds[channel]).count(TAKEN_FLOATING)
+        return self._channels[channel][CH_FLOATING] + in_use
+
+    def is_settled(self, channel: int) -> bool:
+        """Whether the channel's announced credit is exactly what its buffers stand for."""
+        row = self._channels[channel]
+        return available_buffers(row) == self.credit(channel) + row[CH_UNANNOUNCED]
+
+    # ------------------------------------------------------------------ state at rest
+
+    def channel_state(self, channel: int) -> dict[str, Any]:
+        """Return what a restarted receiver needs of a channel, as plain JSON values."""
+        return {
+            "buffers": list(self._channels[channel]),
+            "kinds": _queued(self._kinds[channel]),
+            "cursors": list(self._cursors[channel]),
+        }
+
+    def task_state(self) -> dict[str, Any]:
+        """Return what a restarted receiver needs of the gate."""
+        return {"pool": list(self._gate.pool), "waiting": _queued(self._gate.waiting)}
+
+    @classmethod
+    def restore(
+        cls,
+        exclusive: int,
+        floating: int,
+        task: Mapping[str, Any],
+        channels: Sequence[Mapping[str, Any]],
+    ) -> LinkGate:
+        """Return the gate whose states these are."""
+        gate = cls(exclusive, floating)
+        for state in channels:
+            number = gate.add_channel()
+            gate._channels[number][:] = state["buffers"]
+            gate._cursors[number][:] = state["cursors"]
+            for kind in state["kinds"]:
+                fifo_push(gate._kinds[number], kind)
+        gate._gate = gate._make(list(task["pool"]), task["waiting"])
+        return gate
+
+
+def _queued(row: Row) -> list[int]:
+    """Values of a first-in-first-out row, oldest first."""
+    capacity = len(row) - FIFO_SLOTS
+    return [row[FIFO_SLOTS + (row[0] + i) % capacity] for i in range(row[FIFO_COUNT])]
+
+
+def _pop(row: Row) -> int:
+    found = fifo_pop(row)
+    return TAKEN_NONE if found < 0 else found
