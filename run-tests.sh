@@ -33,7 +33,7 @@ check ruff check . || failed+=' lint'
 check ruff format --check . || failed+=' format'
 check mypy || failed+=' types'
 if command -v shellcheck >/dev/null; then
-    shellcheck -x spark-submit.sh run-tests.sh .ci/run || failed+=' shell'
+    shellcheck -x spark-submit.sh run-tests.sh scripts/kafka.sh .ci/run || failed+=' shell'
 fi
 check coverage erase
 check pytest -m 'not spark' --cov --cov-report= || failed+=' fast-tests'
