@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from flowcontrol.errors import (
     FlowControlError,
     InsufficientBuffersError,
+    LinkError,
     ProtocolError,
     RunError,
     ScenarioError,
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from flowcontrol.jobs import RunResult
     from flowcontrol.jobs.emulate import emulate
     from flowcontrol.ledger.audit import Violation, audit
+    from flowcontrol.link.link import Link
     from flowcontrol.scenario import Scenario, load_scenario
 
 __version__ = "0.1.0"
@@ -26,6 +28,8 @@ __version__ = "0.1.0"
 __all__ = [
     "FlowControlError",
     "InsufficientBuffersError",
+    "Link",
+    "LinkError",
     "ProtocolError",
     "RunError",
     "RunResult",
@@ -38,6 +42,7 @@ __all__ = [
 ]
 
 _LAZY = {
+    "Link": "flowcontrol.link.link",
     "RunResult": "flowcontrol.jobs",
     "Scenario": "flowcontrol.scenario",
     "Violation": "flowcontrol.ledger.audit",

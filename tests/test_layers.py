@@ -28,6 +28,7 @@ ALLOWED = {
     "virtual": CORE | {"policies"},
     "ledger": BASE | {"protocol"},
     "streaming": CORE | {"policies", "ledger"},
+    "link": CORE | {"ledger", "streaming"},
     "diagnosis": BASE,
     "report": BASE | {"diagnosis"},
     "capacity": CORE | {"virtual", "diagnosis"},
@@ -39,7 +40,7 @@ ALLOWED = {
 # What `import flowcontrol` must not load: engines, compilers, plots.
 HEAVY = {"pyspark", "delta", "py4j", "numba", "plotly", "matplotlib"}
 # Layers that may name an engine at the top of a module.
-ON_SPARK = {"streaming", "virtual"}
+ON_SPARK = {"streaming", "link", "virtual"}
 
 FILE_LINES = 500
 FUNCTION_LINES = 80

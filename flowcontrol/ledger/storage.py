@@ -49,13 +49,12 @@ class Storage:
             text = text.removeprefix("file://")
         self.options = dict(options or {})
         self.is_local = "://" not in text
-        self.root = os.path.abspath(text) if self.is_local else text.rstrip("/")
+        self.root = str(Path(text).absolute()) if self.is_local else text.rstrip("/")
         self._fs: fs.FileSystem | None = None
         self._base = self.root
 
     def _system(self) -> fs.FileSystem:
-        """Return the remote file system, made when it is first needed: it cannot be pickled
-        everywhere, and an executor makes its own."""
+        """Return the remote file system; made when first needed, for it is not pickled."""
         if self._fs is None:
             from pyarrow import fs
 
@@ -104,36 +103,62 @@ class Storage:
     def exists(self, name: str) -> bool:
         """Whether a file is there."""
         if self.is_local:
-            return os.path.exists(f"{self.root}/{name}")
+            return Path(self.root, name).exists()
         from pyarrow import fs
 
         system, path = self._remote(name)
         return bool(system.get_file_info(path).type != fs.FileType.NotFound)
 
-    def write_new(self, name: str, content: bytes) -> None:
-        """Write a small file whole; a reader sees all of it or nothing."""
+    def create(self, name: str, content: bytes) -> bool:
+        """Write a small file whole unless it is there; False if it was.
+
+        Notes
+        -----
+        On a local disk two that create at once are told apart; elsewhere the last one wins,
+        and whoever reads the file back sees which.
+        """
         if not self.is_local:
+            if self.exists(name):
+                return False
             system, path = self._remote(name)
             with system.open_output_stream(path) as stream:
                 stream.write(content)
+            return True
+        temporary = self._write_temporary(name, content)
+        try:
+            os.link(temporary, Path(self.root, name))
+        except FileExistsError:
+            return False
+        finally:
+            temporary.unlink()
+        return True
+
+    def replace(self, name: str, content: bytes) -> None:
+        """Write a small file whole; a reader sees the old one or the new one."""
+        if self.is_local:
+            self._write_temporary(name, content).replace(Path(self.root, name))
             return
-        path = f"{self.root}/{name}"
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        temporary = f"{path}.{uuid.uuid4().hex[:8]}.tmp"
-        with open(temporary, "wb") as file:
+        system, path = self._remote(name)
+        with system.open_output_stream(path) as stream:
+            stream.write(content)
+
+    def _write_temporary(self, name: str, content: bytes) -> Path:
+        path = Path(self.root, f"{name}.{uuid.uuid4().hex[:8]}.tmp")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        return path
 
     def open_output(self, name: str) -> pa.NativeFile:
         """Open a file for writing; folders above it are made."""
         import pyarrow as pa
 
         if self.is_local:
-            path = f"{self.root}/{name}"
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            return pa.OSFile(path, "wb")
+            file = Path(self.root, name)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            return pa.OSFile(str(file), "wb")
         system, path = self._remote(name)
         return system.open_output_stream(path)
 
@@ -155,7 +180,7 @@ class Storage:
     def size(self, name: str) -> int:
         """Return the size of a file, bytes."""
         if self.is_local:
-            return os.path.getsize(f"{self.root}/{name}")
+            return Path(self.root, name).stat().st_size
         system, path = self._remote(name)
         return int(system.get_file_info(path).size)
 
@@ -163,7 +188,7 @@ class Storage:
         """Delete a file; one that is gone already is no error."""
         try:
             if self.is_local:
-                os.unlink(f"{self.root}/{name}")
+                Path(self.root, name).unlink()
             else:
                 system, path = self._remote(name)
                 system.delete_file(path)
@@ -171,8 +196,7 @@ class Storage:
             pass
 
     def files(self) -> list[tuple[str, float]]:
-        """Return every file below the folder: its relative name, and the time it was last
-        written, seconds since the epoch."""
+        """Return every file below the folder: relative name, time last written (Unix, s)."""
         if self.is_local:
             found = [path for path in Path(self.root).rglob("*") if path.is_file()]
             return [(str(path.relative_to(self.root)), path.stat().st_mtime) for path in found]

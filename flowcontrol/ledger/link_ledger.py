@@ -1,0 +1,295 @@
+"""The ledger of a plug-in link: every sender and every receiver appends its own rows.
+
+Each commit adds one small file with a row per channel; the cursors that the other side waits for
+stand beside the file's statistics, so that following the ledger costs a small text a commit.
+Small files are packed in the background, level by level: a member packs 64 of a level into one of
+the next, and the packed file goes in with the member's next commit.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from flowcontrol.errors import LedgerError, LinkError
+from flowcontrol.ledger.commit import NewFile, Writer, create_table
+from flowcontrol.ledger.log import DeltaLog
+from flowcontrol.ledger.storage import Storage
+from flowcontrol.records import LEDGER
+
+__all__ = ["Latest", "LinkLedger", "LinkLedgerView", "create_ledger", "member_rows"]
+
+PACK = 64
+"""Files of a level that are packed into one of the next."""
+
+TOP_LEVEL = 3
+"""Files of this level stay; they hold 64 ** 3 commits each."""
+
+HISTORY_S = 7 * 86_400.0
+"""How long rows are kept, seconds; only whole files of the top level are dropped."""
+
+_NAME = re.compile(r"(.+)\.L(\d)\.(\d+)-(\d+)\.[0-9a-f]+\.parquet")
+
+
+@dataclass
+class Latest:
+    """The newest commit of a member.
+
+    Attributes
+    ----------
+    batch_id : int
+        Number of the commit, from 0; it counts the member's own commits.
+    state : dict
+        What the other side waits for.
+    path : str
+        The file with the rows.
+    """
+
+    batch_id: int
+    state: dict[str, Any]
+    path: str
+
+
+@dataclass
+class _Files:
+    """A member's files by level, oldest first: first and last commit, path, time it was added."""
+
+    levels: dict[int, list[tuple[int, int, str]]] = field(default_factory=dict)
+
+
+def create_ledger(storage: Storage) -> None:
+    """Create an empty ledger unless it is there."""
+    create_table(storage, LEDGER.arrow_schema(), LEDGER.meaning)
+
+
+class LinkLedgerView:
+    """What has been committed to a link's ledger, by member.
+
+    Parameters
+    ----------
+    storage : Storage
+        The ledger's table.
+
+    Attributes
+    ----------
+    members : dict of str to Latest
+        By application id: ``sender/<name>``, ``receiver/<name>/<channels>``.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+        self._log = DeltaLog(storage)
+        self.members: dict[str, Latest] = {}
+        self._files: dict[str, _Files] = {}
+
+    @property
+    def version(self) -> int:
+        """Last commit that was seen."""
+        return self._log.version
+
+    def refresh(self) -> bool:
+        """Take notice of the commits since the last look; whether there were any."""
+        if self._log.restart_if_cut_off():
+            self.members, self._files = {}, {}
+        before = self._log.version
+        for commit in self._log.poll():
+            for path in commit.removes:
+                self._drop(path)
+            for add in commit.adds:
+                self._note(add.path, add.stats)
+        return self._log.version != before
+
+    def _note(self, path: str, stats: Mapping[str, Any]) -> None:
+        member = stats["member"]
+        level, low, high = _parse_name(path)
+        files = self._files.setdefault(member, _Files()).levels.setdefault(level, [])
+        files.append((low, high, path))
+        files.sort()
+        latest = self.members.get(member)
+        if latest is None or high >= latest.batch_id:
+            self.members[member] = Latest(high, stats["state"], path)
+
+    def _drop(self, path: str) -> None:
+        level = _parse_name(path)[0]
+        for files in self._files.values():
+            kept = [file for file in files.levels.get(level, []) if file[2] != path]
+            files.levels[level] = kept
+
+    def last_rows(self, member: str) -> list[dict[str, Any]]:
+        """Return the rows of a member's newest commit, ordered by sender and channel.
+
+        Raises
+        ------
+        LedgerError
+            If the member has committed nothing.
+        """
+        latest = self.members.get(member)
+        if latest is None:
+            raise LedgerError(f"{self.storage}: {member} has committed nothing")
+        with self.storage.open_input(latest.path) as file:
+            table = pq.read_table(file, filters=[("batch_id", "=", latest.batch_id)])
+        rows: list[dict[str, Any]] = table.to_pylist()
+        return rows
+
+
+class LinkLedger(LinkLedgerView):
+    """One member's hand on the ledger.
+
+    Parameters
+    ----------
+    storage : Storage
+        The table; it exists.
+    member : str
+        The member's application id.
+    """
+
+    def __init__(self, storage: Storage, member: str) -> None:
+        super().__init__(storage)
+        self.member = member
+        self._schema = LEDGER.arrow_schema()
+        self._writer = Writer(storage, member)
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="flowcontrol-pack")
+        self._packing: Future[tuple[NewFile, list[NewFile]]] | None = None
+        self.refresh()
+
+    def claim(self) -> int:
+        """Take the member's place over; return the epoch."""
+        epoch = self._writer.claim()
+        self.refresh()
+        return epoch
+
+    @property
+    def latest(self) -> Latest | None:
+        """Newest commit of this member."""
+        return self.members.get(self.member)
+
+    def commit(self, rows: Sequence[Mapping[str, Any]], state: Mapping[str, Any]) -> int:
+        """Append rows, a channel each; return the number of the commit.
+
+        Parameters
+        ----------
+        rows : sequence of mapping
+            The columns that the member owns; ``side``, ``batch_id`` and ``committed_at`` are
+            filled in.
+        state : mapping
+            What the other side waits for; it stands in the log itself.
+
+        Raises
+        ------
+        FencedError
+            If another process has taken the member's place.
+        """
+        latest = self.latest
+        number = 0 if latest is None else latest.batch_id + 1
+        side = self.member.partition("/")[0]
+        fixed = {"side": side, "batch_id": number, "committed_at": datetime.now(UTC)}
+        table = pa.Table.from_pylist([{**row, **fixed} for row in rows], schema=self._schema)
+        adds, removes = [self._write(table, 0, number, number, state)], list[NewFile]()
+        packed = self._packed()
+        if packed is not None:
+            adds.append(packed[0])
+            removes += packed[1]
+        if not self._writer.commit(number, adds, removes):
+            raise LinkError(
+                f"{self.storage}: commit {number} of {self.member} is there already although its "
+                "writer has not seen it; stop whatever else writes under this name"
+            )
+        for gone in removes:
+            self.storage.delete(gone.path)
+        self.refresh()
+        self._start_packing(state)
+        return number
+
+    def _write(
+        self, table: pa.Table, level: int, low: int, high: int, state: Mapping[str, Any]
+    ) -> NewFile:
+        name = f"{_safe(self.member)}.L{level}.{low:010d}-{high:010d}.{uuid.uuid4().hex[:8]}"
+        path = f"{name}.parquet"
+        with self.storage.open_output(path) as file:
+            pq.write_table(table, file, compression="zstd" if level else "none")
+            size = file.tell()
+        stats = {"member": self.member, "state": dict(state)}
+        return NewFile(path, size, len(table), stats)
+
+    # ------------------------------------------------------------------ packing
+
+    def _start_packing(self, state: Mapping[str, Any]) -> None:
+        """Let the background thread pack the lowest level that is full."""
+        if self._packing is not None:
+            return
+        levels = self._files[self.member].levels
+        for level in range(TOP_LEVEL):
+            files = levels.get(level, [])
+            if len(files) > PACK:  # the newest stays: it is the state
+                chosen = files[:PACK]
+                self._packing = self._pool.submit(self._pack, level + 1, chosen, dict(state))
+                return
+
+    def _pack(
+        self, level: int, files: Sequence[tuple[int, int, str]], state: Mapping[str, Any]
+    ) -> tuple[NewFile, list[NewFile]]:
+        tables, removes = [], []
+        for _, _, path in files:
+            with self.storage.open_input(path) as file:
+                tables.append(pq.read_table(file))
+            removes.append(NewFile(path, self.storage.size(path), 0))
+        if level == TOP_LEVEL:
+            removes += self._expired()
+        whole = pa.concat_tables(tables)
+        return self._write(whole, level, files[0][0], files[-1][1], state), removes
+
+    def _packed(self) -> tuple[NewFile, list[NewFile]] | None:
+        """Return what the background thread has packed, if it is done."""
+        if self._packing is None or not self._packing.done():
+            return None
+        packing, self._packing = self._packing, None
+        return packing.result()
+
+    def _expired(self) -> list[NewFile]:
+        """Return the files of the top level whose newest row is too old to be kept."""
+        found = []
+        for _, _, path in self._files[self.member].levels.get(TOP_LEVEL, [])[:-1]:
+            with self.storage.open_input(path) as file:
+                newest = pq.read_table(file, columns=["committed_at"])["committed_at"][-1].as_py()
+            if time.time() - newest.timestamp() > HISTORY_S:
+                found.append(NewFile(path, self.storage.size(path), 0))
+        return found
+
+    def close(self) -> None:
+        """Wait for the background thread."""
+        self._pool.shutdown(wait=True)
+
+
+def member_rows(storage: Storage) -> pa.Table:
+    """Return every row of a link's ledger, in the order in which each member wrote them."""
+    view = LinkLedgerView(storage)
+    view.refresh()
+    tables = []
+    for files in view._files.values():
+        for path in sorted(
+            (low, path) for level in files.levels.values() for low, _, path in level
+        ):
+            with storage.open_input(path[1]) as file:
+                tables.append(pq.read_table(file))
+    return pa.concat_tables(tables) if tables else LEDGER.arrow_schema().empty_table()
+
+
+def _safe(member: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_=-]", "_", member)
+
+
+def _parse_name(path: str) -> tuple[int, int, int]:
+    match = _NAME.fullmatch(path)
+    if match is None:
+        raise LedgerError(f"{path} is not a file that a link's ledger writes")
+    _, level, low, high = match.groups()
+    return int(level), int(low), int(high)

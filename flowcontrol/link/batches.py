@@ -1,0 +1,116 @@
+"""The function that a sender's query hands its source batches to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from flowcontrol.errors import LinkError
+from flowcontrol.link.packing import CHANNEL, RESULT, PackRows, packed_rows
+from flowcontrol.link.tables import EXCHANGE, make_tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from flowcontrol.link.link import Link
+    from flowcontrol.link.sender import LinkSender
+
+__all__ = ["SenderBatch"]
+
+
+class SenderBatch:
+    """The foreachBatch function of a sender.
+
+    Parameters
+    ----------
+    link : Link
+        Where the rows go.
+    name : str
+        The sender's.
+    reset : bool
+        Whether a new checkpoint may take the name over.
+
+    Notes
+    -----
+    It can be pickled and holds no state but a cache: where foreachBatch runs away from the
+    driver's script (Spark Connect) it opens the link there.
+    """
+
+    def __init__(self, link: Link, name: str, *, reset: bool) -> None:
+        self.link, self.name, self.reset = link, name, reset
+        self._sender: LinkSender | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle what says which sender this is."""
+        return {**self.__dict__, "_sender": None}
+
+    def __call__(self, rows: DataFrame, batch_id: int) -> None:
+        """Write a source batch into the link and wait until it is released.
+
+        Raises
+        ------
+        LinkError
+            If the rows have other columns than the link, the name belongs to another checkpoint,
+            or another process has taken it over.
+        """
+        sender = self._opened(rows)
+        query = sender.query
+        if not sender.settle(lambda: _is_stopped(rows, query)):
+            return
+        if not sender.is_written(batch_id):
+            sender.write(batch_id, packed_rows(self._pack(rows, sender)))
+        sender.settle(lambda: _is_stopped(rows, query))
+
+    def _opened(self, rows: DataFrame) -> LinkSender:
+        """Return the sender; the first batch of a start opens it."""
+        if self._sender is None:
+            from flowcontrol.link.sender import LinkSender
+
+            settings = self.link.note_schema(rows.schema)
+            storage = self.link.storage
+            make_tables(storage, settings)
+            query = _query_id(rows) or f"sender {self.name}"
+            self._sender = LinkSender(storage, settings, self.name, query, reset=self.reset)
+        return self._sender
+
+    def _pack(self, rows: DataFrame, sender: LinkSender) -> list[str]:
+        """Have executors write the rows; return their reports."""
+        work = PackRows(
+            self.link.storage.child(EXCHANGE), sender.index, sender.settings.buffer_bytes
+        )
+        routed = rows.withColumn(CHANNEL, self._channel(rows))
+        found = routed.mapInArrow(work, StructType().add(RESULT, "string")).collect()
+        return [row[RESULT] for row in found]
+
+    def _channel(self, rows: DataFrame) -> Column:
+        """Return the channel of a row: by the hash that Spark's own shuffle uses."""
+        settings = self.link.settings
+        if settings.key is None:
+            return (F.monotonically_increasing_id() % settings.channels).cast("int")
+        missing = [name for name in settings.key if name not in rows.columns]
+        if missing:
+            raise LinkError(
+                f"{self.link.storage}: the key {', '.join(missing)} is none of the columns "
+                f"{', '.join(rows.columns)}"
+            )
+        return F.pmod(F.hash(*settings.key), F.lit(settings.channels)).cast("int")
+
+
+def _query_id(rows: DataFrame) -> str | None:
+    """Return the identity of the query's checkpoint; Spark Connect does not tell it here."""
+    try:
+        found = rows.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+    except Exception:
+        return None
+    return None if found is None else str(found)
+
+
+def _is_stopped(rows: DataFrame, query: str) -> bool:
+    """Whether the query was asked to stop while its batch runs."""
+    try:
+        found = rows.sparkSession.streams.get(query)
+    except Exception:
+        return False
+    return found is None or not found.isActive

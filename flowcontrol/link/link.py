@@ -1,0 +1,221 @@
+"""The link: what a user puts between two streaming queries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flowcontrol.errors import LinkError
+from flowcontrol.ledger.storage import Storage
+from flowcontrol.link.members import check_name
+from flowcontrol.link.settings import LinkSettings, agree, schema_json
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from flowcontrol.link.batches import SenderBatch
+
+__all__ = ["Link"]
+
+
+class Link:
+    """Credit-based flow control between two Structured Streaming queries.
+
+    The upstream query writes into the link instead of its sink, the downstream one reads from it.
+    What is in flight between them is bounded by the link's buffers: when the sink slows down, the
+    receiver grants less credit, the sender's micro-batch waits, and Spark asks the source for
+    nothing more.
+
+    Parameters
+    ----------
+    path : str or Path
+        Folder of the link, which both queries reach: local, or a URI that pyarrow and delta-rs
+        know (``s3://...``).
+    key : str or sequence of str, optional
+        Columns that route a row to its channel; rows of one key keep their order. None deals rows
+        out evenly.
+    channels : int, default 8
+        Channels of each sender. A slow one leaves the others their exclusive buffers.
+    exclusive_buffers : int, default 2
+        Buffers of each channel.
+    floating_buffers : int, default 8
+        Buffers that channels with a backlog share.
+    buffer_bytes : int or str, default "4 MiB"
+        Size of a buffer, counted in Arrow's memory. At most
+        ``(channels * exclusive_buffers + floating_buffers) * buffer_bytes`` are released to a
+        receiver and not consumed.
+    schema : StructType, pyarrow.Schema or str, optional
+        Columns of the rows; by default those of the first sender.
+    target_batch_s : float, optional
+        How long a receiver's micro-batch should take: it reads what fits into that time, however
+        fast or slow the sink is.
+    detach_after_bytes : int or str, optional
+        With several receivers: cut one off that lags further behind the fastest. By default the
+        slowest holds the sender up.
+    spill_bytes : int or str, default 0
+        What may wait on disk outside the buffers when a source batch ends. With 0 the next source
+        batch begins when all of this one is released.
+    evolve_schema : bool, default False
+        Let a sender bring columns that the link does not have yet.
+    storage_options : mapping of str to str, optional
+        Passed to delta-rs.
+
+    Raises
+    ------
+    LinkError
+        If a setting is out of range, or the link exists with other settings or columns.
+
+    Notes
+    -----
+    What is not given is taken from the link if it exists. The object holds settings only and can
+    be pickled: all state is in the folder's Delta tables, ``exchange`` and ``ledger``.
+
+    Examples
+    --------
+    >>> link = Link("/lake/links/orders", key="customer_id")  # doctest: +SKIP
+    >>> upstream = events.writeStream.foreachBatch(link.sender("events"))  # doctest: +SKIP
+    >>> downstream = link.receive(spark).writeStream.foreachBatch(write_sink)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        key: str | Sequence[str] | None = None,
+        channels: int | None = None,
+        exclusive_buffers: int | None = None,
+        floating_buffers: int | None = None,
+        buffer_bytes: int | str | None = None,
+        schema: StructType | pa.Schema | str | None = None,
+        *,
+        target_batch_s: float | None = None,
+        detach_after_bytes: int | str | None = None,
+        spill_bytes: int | str | None = None,
+        evolve_schema: bool = False,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
+        self.storage = Storage(path, storage_options)
+        given = {
+            "key": key,
+            "channels": channels,
+            "exclusive_buffers": exclusive_buffers,
+            "floating_buffers": floating_buffers,
+            "buffer_bytes": buffer_bytes,
+            "target_batch_s": target_batch_s,
+            "detach_after_bytes": detach_after_bytes,
+            "spill_bytes": spill_bytes,
+        }
+        self.evolve_schema = evolve_schema
+        self.settings: LinkSettings = agree(
+            self.storage, given, schema_json(schema), evolve=evolve_schema
+        )
+
+    def __repr__(self) -> str:
+        """Return the call that opens this link."""
+        return f"Link({str(self.storage)!r})"
+
+    def sender(self, name: str, *, reset: bool = False) -> SenderBatch:
+        """Return the function for the upstream query's ``foreachBatch``.
+
+        Parameters
+        ----------
+        name : str
+            Of the sender. It belongs to one query and its checkpoint.
+        reset : bool, default False
+            Take the name over although another checkpoint has used it: rows of a batch that was in
+            the middle may come twice.
+
+        Raises
+        ------
+        LinkError
+            If the name is not one.
+        """
+        from flowcontrol.link.batches import SenderBatch
+
+        return SenderBatch(self, check_name("sender", name), reset=reset)
+
+    def receive(
+        self,
+        spark: SparkSession,
+        channels: Sequence[int] | None = None,
+        *,
+        name: str = "main",
+        target_batch_s: float | None = None,
+        reset: bool = False,
+        wait_s: float | None = None,
+    ) -> DataFrame:
+        """Return the link's rows as a streaming frame.
+
+        Parameters
+        ----------
+        spark : SparkSession
+            Where it runs.
+        channels : sequence of int, optional
+            Read only these; other receivers of the same name read the others. Queries of their
+            own, so that a slow channel does not even share a micro-batch with another.
+        name : str, default "main"
+            Of the receiver. Receivers of different names read all rows each.
+        target_batch_s : float, optional
+            How long a micro-batch should take; by default the link's.
+        reset : bool, default False
+            Go on where the ledger says that this receiver is although the checkpoint is new: the
+            rows of its last batch may come twice.
+        wait_s : float, default 60
+            How long to wait for a link that has no columns yet.
+
+        Raises
+        ------
+        LinkError
+            If the name is not one, or no sender has brought the columns in time.
+        """
+        from flowcontrol.link.source import LinkSource
+        from flowcontrol.streaming.register import register_source
+
+        check_name("receiver", name)
+        register_source(spark, LinkSource)
+        options: dict[str, Any] = {"path": str(self.storage), "name": name}
+        if channels is not None:
+            options["channels"] = ",".join(str(channel) for channel in channels)
+        if target_batch_s is not None:
+            options["target_batch_s"] = target_batch_s
+        if wait_s is not None:
+            options["wait_s"] = wait_s
+        if self.storage.options:
+            options["storage_options"] = json.dumps(self.storage.options)
+        options |= {"reset": str(reset).lower(), "partitions": _parallelism(spark)}
+        return spark.readStream.format("flowcontrol").options(**options).load()
+
+    def note_schema(self, schema: StructType) -> LinkSettings:
+        """Make sure that the link carries these columns.
+
+        Raises
+        ------
+        LinkError
+            If it carries others; both are named.
+        """
+        self.settings = agree(self.storage, {}, schema_json(schema), evolve=self.evolve_schema)
+        return self.settings
+
+
+def _parallelism(spark: SparkSession) -> int:
+    """Return how many tasks the session runs at once; Spark Connect does not say."""
+    try:
+        return max(1, int(spark.sparkContext.defaultParallelism))
+    except Exception:
+        return 8
+
+
+def open_link(path: str | Path) -> Link:
+    """Return the link that stands in a folder.
+
+    Raises
+    ------
+    LinkError
+        If there is none.
+    """
+    if not Storage(path).exists("link.json"):
+        raise LinkError(f"{path}: there is no link here")
+    return Link(path)

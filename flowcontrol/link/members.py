@@ -1,0 +1,131 @@
+"""Who takes part in a link: names of senders and receivers, and what they tell each other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from flowcontrol.errors import LinkError
+from flowcontrol.ledger.link_ledger import Latest, LinkLedgerView
+
+__all__ = ["Receiver", "Sender", "check_name", "receiver_id", "receivers_of", "senders_of"]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+class Sender(NamedTuple):
+    """What the ledger says of a sender.
+
+    Attributes
+    ----------
+    name : str
+        As its query calls it.
+    number : int
+        In the ledger's rows.
+    released : list of int, shape (channels,)
+        Messages that may be read.
+    written : list of int, shape (channels,)
+        Messages that are in the log.
+    records : list of int, shape (channels,)
+        Records in them.
+    detached : list of str
+        Receivers that it no longer waits for.
+    """
+
+    name: str
+    number: int
+    released: list[int]
+    written: list[int]
+    records: list[int]
+    detached: list[str]
+
+
+class Receiver(NamedTuple):
+    """What the ledger says of a receiver.
+
+    Attributes
+    ----------
+    group : str
+        Its name; receivers of one name share the rows between them.
+    channels : list of int
+        Those that it reads.
+    announced, sent, consumed : dict of int to list of int
+        Per sender, credits and messages of each of its channels.
+    """
+
+    group: str
+    channels: list[int]
+    announced: dict[int, list[int]]
+    sent: dict[int, list[int]]
+    consumed: dict[int, list[int]]
+
+
+def check_name(kind: str, name: str) -> str:
+    """Return a sender's or receiver's name.
+
+    Raises
+    ------
+    LinkError
+        If it cannot be part of a file's name.
+    """
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise LinkError(
+            f"the {kind} is called {name!r}: needs 1 to 64 letters, digits, '_', '-' or '.', the "
+            "first a letter or digit"
+        )
+    return name
+
+
+def receiver_id(group: str, channels: Iterable[int]) -> str:
+    """Return a receiver's application id."""
+    return f"receiver/{group}/{ranges(channels)}"
+
+
+def ranges(channels: Iterable[int]) -> str:
+    """Return channels as text, ``0-3,6``."""
+    parts: list[list[int]] = []
+    for channel in sorted(channels):
+        if parts and parts[-1][1] == channel - 1:
+            parts[-1][1] = channel
+        else:
+            parts.append([channel, channel])
+    return ",".join(f"{low}" if low == high else f"{low}-{high}" for low, high in parts)
+
+
+def senders_of(view: LinkLedgerView) -> list[Sender]:
+    """Return the link's senders, by index."""
+    found = [
+        Sender(
+            member.partition("/")[2],
+            latest.state["index"],
+            latest.state["released"],
+            latest.state["written"],
+            latest.state["records"],
+            latest.state["detached"],
+        )
+        for member, latest in view.members.items()
+        if member.startswith("sender/")
+    ]
+    return sorted(found, key=lambda sender: sender.number)
+
+
+def receivers_of(view: LinkLedgerView) -> list[Receiver]:
+    """Return the link's receivers, by name and first channel."""
+    found = [
+        _receiver(member, latest)
+        for member, latest in view.members.items()
+        if member.startswith("receiver/")
+    ]
+    return sorted(found, key=lambda receiver: (receiver.group, receiver.channels))
+
+
+def _receiver(member: str, latest: Latest) -> Receiver:
+    state: Mapping[str, Any] = latest.state
+    return Receiver(
+        member.split("/")[1],
+        state["channels"],
+        {int(sender): own for sender, own in state["announced"].items()},
+        {int(sender): own for sender, own in state["sent"].items()},
+        {int(sender): own for sender, own in state["consumed"].items()},
+    )

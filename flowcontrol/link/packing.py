@@ -1,0 +1,158 @@
+"""What executors do for a sender: route rows to channels, cut them into pieces, write files.
+
+A task holds rows up to :data:`HOLD_BYTES`, lays them out by channel, each channel's rows in the
+order in which they came, and writes one Parquet file of which every row group is a piece of one
+message. What comes back to the driver is names, sizes and counts, never rows.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from flowcontrol.ledger.link_files import PackedRows
+from flowcontrol.streaming.take import settle
+
+if TYPE_CHECKING:
+    from flowcontrol.ledger.storage import Storage
+
+__all__ = ["CHANNEL", "RESULT", "PackRows", "packed_rows", "row_bytes"]
+
+CHANNEL = "_channel"
+"""Hidden column: the channel of a row. It does not go into files."""
+
+RESULT = "result"
+"""The one column of what comes back: a JSON text a file."""
+
+HOLD_BYTES = 64 << 20
+"""Rows that a task holds before it writes a file: what a source batch of any size costs."""
+
+PIECES = 4
+"""Pieces that a message is cut into, so that it is at least three quarters full where several
+tasks, or files, have rows for it."""
+
+SMALLEST_PIECE = 64 << 10
+"""Bytes of a piece, unless a message is smaller: a row group costs some hundred bytes."""
+
+
+class PackRows:
+    """The function that ``mapInArrow`` runs over the rows of a source batch.
+
+    Parameters
+    ----------
+    storage : Storage
+        The exchange log.
+    sender : int
+        Index of the sender.
+    buffer_bytes : int
+        Size of a message, bytes.
+    hold_bytes : int, default 64 MiB
+        Rows to hold before a file is written.
+    """
+
+    def __init__(
+        self, storage: Storage, sender: int, buffer_bytes: int, hold_bytes: int = HOLD_BYTES
+    ) -> None:
+        self.storage, self.sender, self.hold_bytes = storage, sender, hold_bytes
+        self.piece_bytes = min(buffer_bytes, max(buffer_bytes // PIECES, SMALLEST_PIECE))
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write the rows of one task; yield a report per file."""
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        task = 0 if context is None else context.partitionId()
+        held, nbytes, number = list[pa.RecordBatch](), 0, 0
+        for batch in batches:
+            if batch.num_rows == 0:
+                continue
+            held.append(batch)
+            nbytes += batch.nbytes
+            if nbytes >= self.hold_bytes:
+                yield self._file(held, task, number)
+                held, nbytes, number = [], 0, number + 1
+        if held:
+            yield self._file(held, task, number)
+        settle()
+
+    def _file(self, held: list[pa.RecordBatch], task: int, number: int) -> pa.RecordBatch:
+        report = {"task": task, "number": number, **self.write(pa.Table.from_batches(held))}
+        return pa.RecordBatch.from_pydict({RESULT: [json.dumps(report)]})
+
+    def write(self, table: pa.Table) -> dict[str, Any]:
+        """Write one file; return its report."""
+        channels = table.column(CHANNEL).to_numpy()
+        rows = table.drop_columns([CHANNEL]).combine_chunks()
+        if len(channels) > 1 and channels.min() != channels.max():
+            order = np.argsort(channels, kind="stable")
+            rows, channels = rows.take(pa.array(order)), channels[order]
+        sizes = np.cumsum(row_bytes(rows))
+        found, starts = np.unique(channels, return_index=True)
+        ends = [*starts[1:].tolist(), len(channels)]
+        path = f"sender={self.sender}/{uuid.uuid4().hex}.parquet"
+        entries = []
+        with self.storage.open_output(path) as sink:
+            with pq.ParquetWriter(sink, rows.schema, compression="lz4") as writer:
+                for channel, start, end in zip(found.tolist(), starts.tolist(), ends, strict=True):
+                    pieces = self._cut(sizes, start, end)
+                    for count, _ in pieces:
+                        writer.write_table(rows.slice(start, count), row_group_size=count)
+                        start += count
+                    entries.append([channel, pieces])
+            nbytes = sink.tell()
+        return {"path": path, "bytes": nbytes, "rows": len(rows), "channels": entries}
+
+    def _cut(self, sizes: np.ndarray[Any, Any], start: int, end: int) -> list[list[int]]:
+        """Cut the rows of a channel into pieces: rows and bytes of each."""
+        pieces = []
+        while start < end:
+            before = int(sizes[start - 1]) if start else 0
+            stop = int(np.searchsorted(sizes[:end], before + self.piece_bytes, "right"))
+            stop = max(stop, start + 1)
+            pieces.append([stop - start, int(sizes[stop - 1]) - before])
+            start = stop
+        return pieces
+
+
+def row_bytes(table: pa.Table) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return the size of every row in Arrow's memory, bytes.
+
+    Notes
+    -----
+    Exact for columns of fixed width, text and bytes (4 bytes of offset each); rows of nested
+    columns share their column's size evenly.
+    """
+    total = np.zeros(len(table), dtype=np.int64)
+    spread = 0.0
+    for column in table.columns:
+        kind = column.type
+        if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind):
+            lengths = pc.fill_null(pc.binary_length(column), 0)
+            total += lengths.to_numpy().astype(np.int64) + 4
+        elif pa.types.is_primitive(kind) or pa.types.is_decimal(kind):
+            spread += kind.bit_width / 8
+        else:
+            spread += column.nbytes / max(1, len(table))
+    total += max(1, round(spread))
+    return total
+
+
+def packed_rows(reports: list[str]) -> list[PackedRows]:
+    """Return the files that tasks have reported, in the order in which rows are to be read."""
+    found = sorted((json.loads(text) for text in reports), key=lambda r: (r["task"], r["number"]))
+    return [
+        PackedRows(
+            report["path"],
+            report["bytes"],
+            report["rows"],
+            [(c, [(rows, nbytes) for rows, nbytes in pieces]) for c, pieces in report["channels"]],
+        )
+        for report in found
+    ]

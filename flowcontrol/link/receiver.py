@@ -1,0 +1,448 @@
+"""A receiver's side of a link, on the driver: which rows the next micro-batch reads, and why.
+
+Every decision is a commit to the ledger before Spark hears of it: the rows of the batch, and with
+it everything of the batch before is consumed. So a decision that Spark never noted is found and
+made again, and the ledger says of every batch what it was allowed.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from flowcontrol.errors import DetachedError, LinkError
+from flowcontrol.ledger.link_ledger import LinkLedger
+from flowcontrol.ledger.link_log import ChannelLog, LinkLog
+from flowcontrol.ledger.storage import Storage
+from flowcontrol.link.budget import Budget
+from flowcontrol.link.members import Sender, ranges, receiver_id, senders_of
+from flowcontrol.link.settings import LinkSettings
+from flowcontrol.protocol.free_running import LinkGate
+from flowcontrol.streaming import faults
+
+__all__ = ["Cursors", "LinkReceiver"]
+
+Cursors = dict[str, list[int]]
+"""Records read of each of the receiver's channels, by the sender's index."""
+
+Channel = tuple[int, int]
+"""Index of the sender, channel."""
+
+
+class LinkReceiver:
+    """One receiver of a link.
+
+    Parameters
+    ----------
+    storage : Storage
+        The link's folder.
+    settings : LinkSettings
+        The link's.
+    group : str
+        The receiver's name.
+    channels : list of int
+        Those that it reads, in order.
+    target_s : float or None
+        How long a batch should take.
+
+    Attributes
+    ----------
+    begin, end : dict of str to list of int
+        Between which the last batch that was decided stands.
+    origin : dict of str to list of int
+        Where the receiver began to read each sender's channels.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        settings: LinkSettings,
+        group: str,
+        channels: list[int],
+        target_s: float | None,
+    ) -> None:
+        self.settings, self.group, self.channels = settings, group, channels
+        self.member = receiver_id(group, channels)
+        self.ledger = LinkLedger(storage.child("ledger"), self.member)
+        self.log = LinkLog(storage.child("exchange"))
+        self._gate = LinkGate(settings.exclusive_buffers, settings.floating_buffers)
+        self._numbers: dict[Channel, int] = {}
+        self._planned_at: float | None = None
+        self._was_limited = False
+        self._noted: list[int] = []
+        self.begin: Cursors = {}
+        self.end: Cursors = {}
+        self.origin: Cursors = {}
+        self._batch: dict[Channel, tuple[int, int]] = {}
+        first = settings.buffer_bytes // max(1, len(channels))
+        self._budget = None if target_s is None else Budget(target_s, first)
+        self._check_channels()
+        self._restore()
+        self.epoch = self.ledger.claim()
+
+    def _check_channels(self) -> None:
+        """Refuse channels that another receiver of the same name reads.
+
+        Raises
+        ------
+        LinkError
+            Naming both.
+        """
+        for member, latest in self.ledger.members.items():
+            kind, _, rest = member.partition("/")
+            if kind != "receiver" or member == self.member:
+                continue
+            shared = set(latest.state["channels"]) & set(self.channels)
+            if rest.split("/")[0] == self.group and shared:
+                raise LinkError(
+                    f"{self.ledger.storage}: receiver {self.group!r} of the channels "
+                    f"{ranges(self.channels)} shares {ranges(shared)} with one that reads "
+                    f"{ranges(latest.state['channels'])}: give it another name to read all rows "
+                    "again, or other channels"
+                )
+
+    def _restore(self) -> None:
+        if self.ledger.latest is None:
+            return
+        rows = self.ledger.last_rows(self.member)
+        task = json.loads(rows[0]["task_state"])
+        states = []
+        for number, row in enumerate(rows):
+            self._numbers[row["sender"], row["receiver"]] = number
+            states.append(json.loads(row["channel_state"])["gate"])
+            self._batch[row["sender"], row["receiver"]] = (row["rows"], row["bytes"])
+        own = self.settings
+        self._gate = LinkGate.restore(
+            own.exclusive_buffers, own.floating_buffers, task["gate"], states
+        )
+        self.begin, self.end, self.origin = task["begin"], task["end"], task["origin"]
+        if self._budget is not None:
+            self._budget.rates.update(task["rates"])
+        self._noted = [self._gate.consumed(number) for number in self._numbers.values()]
+
+    # ------------------------------------------------------------------ decisions
+
+    def start(self, *, reset: bool) -> Cursors:
+        """Return where a query with a new checkpoint begins.
+
+        With ``reset`` that is where the last batch of the old one began, whether the sink has
+        its rows or not: rather twice than never.
+
+        Raises
+        ------
+        LinkError
+            If the receiver has read before, and ``reset`` was not asked for: its checkpoint
+            was deleted, or another query has the same name.
+        """
+        if self.ledger.latest is None:
+            self.refresh()
+            self._add_channels(senders_of(self.ledger))
+            if self._numbers:
+                self._commit({}, self.end)
+        elif self.filled(self.begin) != self.origin:
+            # Spark asks again until the first batch is done, also when it was killed in it.
+            if not reset:
+                raise LinkError(
+                    f"{self.ledger.storage}: receiver {self.group!r} has read this link before, "
+                    "with another checkpoint. Use that checkpoint, give the receiver another name, "
+                    "or go on where the ledger says that it is with .option('reset', True)"
+                )
+            self.origin = self.end = self.filled(self.begin)
+            self._commit({}, self.end)
+        return self.filled(self.begin)
+
+    def refresh(self) -> bool:
+        """Take notice of the other side's commits; whether there were any.
+
+        The ledger first: a sender commits rows before it says so, and what the ledger knows of
+        and the log does not has been trimmed.
+        """
+        seen = self.ledger.refresh()
+        self.log.refresh()
+        for (sender, channel), number in self._numbers.items():
+            log = self.log.channel(sender, channel)
+            log.align(self._gate.consumed(number), self._position(sender, channel))
+        return seen
+
+    def next(self, start: Cursors) -> Cursors:
+        """Return where the batch that begins at ``start`` ends; ``start`` itself if it must wait.
+
+        Raises
+        ------
+        LinkError
+            If ``start`` is neither where the last decision ended nor where it began.
+        DetachedError
+            If a sender has cut this receiver off.
+        """
+        if self.filled(start) != self.filled(self.end):
+            return self._again(start)
+        self._learn()
+        senders = senders_of(self.ledger)
+        self._check_attached(senders)
+        self._add_channels(senders)
+        self._consume()
+        takes = self._take(senders)
+        if any(rows for rows, _ in takes.values()):
+            self._commit(takes, self._after(takes))
+            self._planned_at = time.monotonic()
+        elif self._consumed() != self._noted:
+            self._commit({}, self.end)
+        return self.end
+
+    def filled(self, cursors: Cursors) -> Cursors:
+        """Return cursors with the senders that appeared later, at their origin."""
+        return {**self.origin, **cursors}
+
+    def _again(self, start: Cursors) -> Cursors:
+        """Repeat the last decision, of which Spark has not taken note."""
+        if self.filled(start) != self.filled(self.begin):
+            raise LinkError(
+                f"{self.ledger.storage}: receiver {self.group!r} asks for what comes after "
+                f"{json.dumps(start)}, but the ledger has it between {json.dumps(self.begin)} and "
+                f"{json.dumps(self.end)}: the checkpoint belongs to another time. Use the newest "
+                "one, or a new one and .option('reset', True)"
+            )
+        self._planned_at = None
+        return self.end
+
+    def _check_attached(self, senders: list[Sender]) -> None:
+        for sender in senders:
+            if self.group in sender.detached:
+                raise DetachedError(
+                    f"{self.ledger.storage}: receiver {self.group!r} was cut off by sender "
+                    f"{sender.name!r}: it lagged more than detach_after_bytes, "
+                    f"{self.settings.detach_after_bytes} bytes, behind. What it has not read is "
+                    "gone; start it under another name"
+                )
+
+    def _learn(self) -> None:
+        """Measure the batch that has just ended."""
+        if self._planned_at is not None and self._budget is not None:
+            taken = {_label(channel): nbytes for channel, (_, nbytes) in self._batch.items()}
+            duration = time.monotonic() - self._planned_at
+            self._budget.observe(taken, duration, is_limited=self._was_limited)
+        self._planned_at = None
+
+    def _add_channels(self, senders: list[Sender]) -> None:
+        """Open the channels of senders that are new, at the oldest message still in the log."""
+        for sender in senders:
+            if str(sender.number) in self.end:
+                continue
+            cursors = []
+            for channel in self.channels:
+                number = self._gate.add_channel()
+                self._numbers[sender.number, channel] = number
+                log = self.log.channel(sender.number, channel)
+                log.align(sender.written[channel], sender.records[channel])
+                self._gate.start_at(number, log.first)
+                cursors.append(log.start)
+            self.origin = {**self.origin, str(sender.number): cursors}
+            self.end = {**self.end, str(sender.number): cursors}
+
+    def _consume(self) -> None:
+        """Recycle the buffers of what has been read to its end."""
+        for (sender, channel), number in self._numbers.items():
+            log = self.log.channel(sender, channel)
+            read = log.holding(self._position(sender, channel))
+            done = min(read, self._gate.sent(number)) - self._gate.consumed(number)
+            self._gate.consume(number, max(0, done))
+
+    def _position(self, sender: int, channel: int) -> int:
+        return self.end[str(sender)][self.channels.index(channel)]
+
+    def _consumed(self) -> list[int]:
+        return [self._gate.consumed(number) for number in self._numbers.values()]
+
+    def _take(self, senders: list[Sender]) -> dict[Channel, tuple[int, int]]:
+        """Move ``sent`` as far as released, credit and budget allow; rows and bytes taken."""
+        released = {
+            (sender.number, channel): min(sender.released[channel], log.end)
+            for sender in senders
+            for channel in self.channels
+            for log in [self.log.channel(sender.number, channel)]
+        }
+        for channel, number in self._numbers.items():
+            self._gate.see_backlog(number, max(0, released[channel] - self._gate.sent(number)))
+        self._gate.announce()
+        reach = {
+            channel: self._gate.sent(number)
+            + min(self._gate.credit(number), max(0, released[channel] - self._gate.sent(number)))
+            for channel, number in self._numbers.items()
+        }
+        available = {channel: self._unread(channel, reach[channel]) for channel in reach}
+        allowed = available
+        if self._budget is not None:
+            named = {_label(channel): nbytes for channel, nbytes in available.items()}
+            budget = self._budget.allow(named)
+            allowed = {channel: budget.get(_label(channel), 0) for channel in available}
+        self._was_limited = allowed != available
+        takes = {
+            channel: self._read(channel, reach[channel], allowed[channel], released[channel])
+            for channel in reach
+        }
+        if not any(rows for rows, _ in takes.values()):
+            self._force(takes, available, reach, released)
+        return takes
+
+    def _force(
+        self,
+        takes: dict[Channel, tuple[int, int]],
+        available: Mapping[Channel, int],
+        reach: Mapping[Channel, int],
+        released: Mapping[Channel, int],
+    ) -> None:
+        """Take one row where the budget is less than any: a batch of nothing gets nowhere."""
+        most = max(available.values(), default=0)
+        for channel, nbytes in available.items():
+            if nbytes == most > 0:
+                takes[channel] = self._read(channel, reach[channel], 0, released[channel], least=1)
+                return
+
+    def _unread(self, channel: Channel, reach: int) -> int:
+        """Bytes of a channel that may be read up to message ``reach``."""
+        log, position = self.log.channel(*channel), self._position(*channel)
+        first = log.holding(position)
+        if first >= reach:
+            return 0
+        message = log.message(first)
+        rows = message.end - _start(log, first)
+        left = message.nbytes * (message.end - position) // max(1, rows) if rows else 0
+        return left + log.nbytes(first + 1, reach)
+
+    def _read(
+        self, channel: Channel, reach: int, budget: int, released: int, least: int = 0
+    ) -> tuple[int, int]:
+        """Take rows of a channel within a budget of bytes, and a buffer for each message."""
+        log, number = self.log.channel(*channel), self._numbers[channel]
+        position = start = self._position(*channel)
+        nbytes, message_number = 0, log.holding(position)
+        while message_number < reach:
+            message = log.message(message_number)
+            rows = message.end - _start(log, message_number)
+            left = message.end - position
+            share = message.nbytes / max(1, rows)
+            count = min(left, max(least, int((budget - nbytes) / share)) if rows else 0)
+            if rows and count <= 0:
+                break
+            while self._gate.sent(number) <= message_number:
+                if not self._gate.take(number, released - self._gate.sent(number) - 1):
+                    raise LinkError(f"channel {channel}: no credit for message {message_number}")
+            position += count
+            nbytes += round(count * share) if rows else 0
+            if position < message.end:
+                break
+            message_number, least = message_number + 1, 0
+        return position - start, nbytes
+
+    def _after(self, takes: Mapping[Channel, tuple[int, int]]) -> Cursors:
+        return {
+            sender: [
+                record + takes.get((int(sender), channel), (0, 0))[0]
+                for channel, record in zip(self.channels, own, strict=True)
+            ]
+            for sender, own in self.end.items()
+        }
+
+    def written(self) -> Cursors:
+        """Return how many records each channel has that is known of now."""
+        return {
+            str(sender.number): [
+                self.log.channel(sender.number, channel).records for channel in self.channels
+            ]
+            for sender in senders_of(self.ledger)
+        }
+
+    def extents(self, start: Cursors, end: Cursors) -> list[tuple[int, list[tuple[str, int, int]]]]:
+        """Return rows and places of each channel of the batch between two cursors.
+
+        Raises
+        ------
+        LinkError
+            If some of it has been trimmed.
+        """
+        found = []
+        begin = self.filled(start)
+        for sender, ends in self.filled(end).items():
+            for channel, low, high in zip(self.channels, begin[sender], ends, strict=True):
+                own = self.log.extents(int(sender), channel, low, high)
+                if own:
+                    found.append((high - low, [(e.path, e.first_row, e.rows) for e in own]))
+        return found
+
+    # ------------------------------------------------------------------ the ledger
+
+    def _commit(self, takes: Mapping[Channel, tuple[int, int]], end: Cursors) -> None:
+        """Commit a decision, and only then believe in it."""
+        begin = self.end
+        task = {
+            "name": self.group,
+            "epoch": self.epoch,
+            "begin": begin,
+            "end": end,
+            "origin": self.origin,
+            "gate": self._gate.task_state(),
+            "rates": {} if self._budget is None else self._budget.to_json(),
+            "target_batch_s": None if self._budget is None else self._budget.target_s,
+        }
+        rows = [self._row(channel, takes.get(channel, (0, 0)), task) for channel in self._numbers]
+        latest = self.ledger.latest
+        number = 0 if latest is None else latest.batch_id + 1
+        faults.reach(self.group, number, faults.BEFORE_LEDGER)
+        self.ledger.commit(rows, self._state())
+        faults.reach(self.group, number, faults.AFTER_LEDGER)
+        self.begin, self.end = begin, end
+        self._batch = dict(takes)
+        self._noted = self._consumed()
+        for (sender, channel), number in self._numbers.items():
+            self.log.channel(sender, channel).forget(self._gate.consumed(number))
+
+    def _row(
+        self, channel: Channel, taken: tuple[int, int], task: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        number, gate = self._numbers[channel], self._gate
+        is_first = number == 0
+        return {
+            "sender": channel[0],
+            "receiver": channel[1],
+            "announced": gate.announced(number),
+            "sent": gate.sent(number),
+            "consumed": gate.consumed(number),
+            "exclusive": self.settings.exclusive_buffers,
+            "floating_held": gate.floating_held(number),
+            "pool_used": gate.pool_used,
+            "pool_size": self.settings.floating_buffers,
+            "rows": taken[0],
+            "bytes": taken[1],
+            "channel_state": json.dumps(
+                {"gate": gate.channel_state(number), "record": self._position(*channel)}
+            ),
+            "task_state": json.dumps(task) if is_first else None,
+        }
+
+    def _state(self) -> dict[str, Any]:
+        """What senders wait for."""
+        announced: dict[int, list[int]] = {}
+        sent: dict[int, list[int]] = {}
+        consumed: dict[int, list[int]] = {}
+        for (sender, _), number in self._numbers.items():
+            announced.setdefault(sender, []).append(self._gate.announced(number))
+            sent.setdefault(sender, []).append(self._gate.sent(number))
+            consumed.setdefault(sender, []).append(self._gate.consumed(number))
+        return {
+            "channels": self.channels,
+            "announced": announced,
+            "sent": sent,
+            "consumed": consumed,
+            "epoch": self.epoch,
+        }
+
+
+def _label(channel: Channel) -> str:
+    return f"{channel[0]}/{channel[1]}"
+
+
+def _start(log: ChannelLog, number: int) -> int:
+    """Return the number of the first record of a message."""
+    return log.message(number - 1).end if number > log.first else log.start

@@ -1,0 +1,376 @@
+"""A sender's side of a link: what its foreachBatch does with the rows of a source batch.
+
+Steps, and what a crash right after each one leaves:
+
+1. What an earlier start left unreleased is released: nothing else is begun before.
+2. Executors write files: orphans, which no commit names; the batch runs again.
+3. The exchange log is committed: the batch runs again, finds its rows there and goes on.
+4. Messages are released as receivers consume, a commit to the ledger each time: the batch runs
+   again and goes on with those that wait.
+5. All are released and the function returns. While it waits, Spark asks the source for nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from flowcontrol.errors import LinkError
+from flowcontrol.ledger.commit import Writer
+from flowcontrol.ledger.link_files import LinkFiles, PackedRows
+from flowcontrol.ledger.link_ledger import LinkLedger
+from flowcontrol.ledger.link_log import ChannelLog
+from flowcontrol.ledger.storage import Storage
+from flowcontrol.link.members import Receiver, receivers_of, senders_of
+from flowcontrol.link.settings import LinkSettings
+from flowcontrol.protocol.free_running import OutputPool
+from flowcontrol.streaming import faults
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["LinkSender"]
+
+ASK_EVERY_S = 0.1
+"""How often a blocked sender asks whether its query was stopped."""
+
+
+class LinkSender:
+    """One sender of a link; lives in the process that runs foreachBatch.
+
+    Parameters
+    ----------
+    storage : Storage
+        The link's folder.
+    settings : LinkSettings
+        The link's.
+    name : str
+        The sender's.
+    query : str
+        Identity of its query's checkpoint.
+    reset : bool
+        Whether a new checkpoint may go on under a name that another has used.
+
+    Raises
+    ------
+    LinkError
+        If the name belongs to another checkpoint.
+    """
+
+    def __init__(
+        self, storage: Storage, settings: LinkSettings, name: str, query: str, *, reset: bool
+    ) -> None:
+        self.settings, self.name, self.query = settings, name, query
+        self.member = f"sender/{name}"
+        self.ledger = LinkLedger(storage.child("ledger"), self.member)
+        self._lock = threading.RLock()
+        self._releasing: threading.Thread | None = None
+        self._failure: Exception | None = None
+        self._check_query(reset)
+        self.epoch = self.ledger.claim()
+        self.index = self._own_index()
+        self.files = LinkFiles(
+            storage.child("exchange"), self.member, self.index, settings.buffer_bytes
+        )
+        self.files.claim()
+        self._detached: list[str] = []
+        self.released = [0] * settings.channels
+        self._first_batch = 0
+        self._restore()
+
+    # ------------------------------------------------------------------ who this is
+
+    def _check_query(self, reset: bool) -> None:
+        latest = self.ledger.latest
+        if latest is not None and not reset and latest.state["query"] != self.query:
+            raise self._other_checkpoint(latest.state["query"])
+
+    def _other_checkpoint(self, other: str) -> LinkError:
+        return LinkError(
+            f"{self.ledger.storage}: sender {self.name!r} belongs to the query {other}, this one "
+            f"is {self.query}: another query sends under this name, or its checkpoint was deleted. "
+            "Give the sender another name, use the old checkpoint, or take the name over with "
+            "link.sender(name, reset=True): then rows of a batch that was in the middle may come "
+            "twice"
+        )
+
+    def _own_index(self) -> int:
+        """Return this sender's index; a new sender takes the next one."""
+        registry = Writer(self.ledger.storage, "senders")
+        while True:
+            for sender in senders_of(self.ledger):
+                if sender.name == self.name:
+                    return sender.number
+            # A transaction each: of two that come at once one finds its number taken.
+            index = registry.last_batch() + 1
+            if registry.commit(index, []):
+                return index
+
+    def _restore(self) -> None:
+        """Take up what an earlier start left."""
+        latest = self.ledger.latest
+        if latest is not None:
+            self.released = list(latest.state["released"])
+            self._detached = list(latest.state["detached"])
+            same = latest.state["query"] == self.query
+            self._first_batch = latest.state["first_batch"] if same else self._next_batch()
+            written, records = latest.state["written"], latest.state["records"]
+            for channel, known in enumerate(zip(written, records, strict=True)):
+                self.files.log.channel(self.index, channel).align(*known)
+        self._pool = OutputPool(
+            self.settings.exclusive_buffers, self.settings.floating_buffers, self._in_use()
+        )
+        self._commit(0, [0] * self.settings.channels, [0] * self.settings.channels)
+
+    def _next_batch(self) -> int:
+        return self.files.last_batch() + 1
+
+    # ------------------------------------------------------------------ writing
+
+    def is_written(self, batch_id: int) -> bool:
+        """Whether the rows of a source batch are in the exchange log.
+
+        Raises
+        ------
+        LinkError
+            If the batch is older than the last one: the checkpoint was put back.
+        """
+        number, last = self._first_batch + batch_id, self.files.last_batch()
+        if number < last:
+            raise LinkError(
+                f"{self.ledger.storage}: sender {self.name!r} runs batch {batch_id} again, but "
+                f"batch {last - self._first_batch} is in the link: its checkpoint was put back to "
+                "an earlier time. Use the newest one, or another name"
+            )
+        return number <= last
+
+    def write(self, batch_id: int, files: Sequence[PackedRows]) -> None:
+        """Commit the rows of a source batch; nothing if there are none."""
+        with self._lock:
+            self._raise_failure()
+            if not files:
+                return
+            rows, nbytes = [0] * self.settings.channels, [0] * self.settings.channels
+            for file in files:
+                for channel, pieces in file.channels:
+                    rows[channel] += sum(piece[0] for piece in pieces)
+                    nbytes[channel] += sum(piece[1] for piece in pieces)
+            faults.reach(self.name, batch_id, faults.BEFORE_EXCHANGE)
+            number = self._first_batch + batch_id
+            self.files.commit(number, files, dict(enumerate(self._consumed())))
+            faults.reach(self.name, batch_id, faults.BEFORE_LEDGER)
+            self._release()
+            self._commit(batch_id, rows, nbytes)
+            faults.reach(self.name, batch_id, faults.AFTER_LEDGER)
+
+    # ------------------------------------------------------------------ releasing
+
+    def settle(self, is_stopped: Callable[[], bool]) -> bool:
+        """Release what waits as receivers consume; return when nothing, or little, waits.
+
+        Parameters
+        ----------
+        is_stopped : callable
+            Asked every 0.1 s; then this returns at once.
+
+        Returns
+        -------
+        bool
+            False if it was stopped: the rest is released at the next start.
+        """
+        shortest, longest = self.ledger.storage.waits_s
+        wait, asked = shortest, time.monotonic()
+        while self.waiting_bytes() > self.settings.spill_bytes:
+            self._raise_failure()
+            if self.step():
+                wait = shortest
+                continue
+            if time.monotonic() - asked > ASK_EVERY_S:
+                asked = time.monotonic()
+                if is_stopped():
+                    return False
+            time.sleep(wait)
+            wait = min(2 * wait, longest)
+        if self.waiting_bytes():
+            self._release_in_background()
+        return True
+
+    def step(self) -> bool:
+        """Look for news of the receivers and release what that allows; whether it did."""
+        with self._lock:
+            if not self.ledger.refresh():
+                return False
+            before = list(self.released)
+            self._detach()
+            self._recycle()
+            self._release()
+            if self.released == before:
+                return False
+            self._commit(-1, [0] * self.settings.channels, [0] * self.settings.channels)
+            return True
+
+    def _release_in_background(self) -> None:
+        """Go on releasing when foreachBatch has returned: what spilled must not wait for it."""
+        if self._releasing is not None and self._releasing.is_alive():
+            return
+        self._releasing = threading.Thread(
+            target=self._run_background, name="flowcontrol-release", daemon=True
+        )
+        self._releasing.start()
+
+    def _run_background(self) -> None:
+        shortest, longest = self.ledger.storage.waits_s
+        wait = shortest
+        while self.waiting_bytes():
+            try:
+                wait = shortest if self.step() else min(2 * wait, longest)
+            except Exception as error:  # said when the query's next batch comes
+                self._failure = error
+                return
+            time.sleep(wait)
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+
+    def _release(self) -> None:
+        """Release a message of each channel in turn as long as the pool has a buffer."""
+        ends = [self.files.log.channel(self.index, c).end for c in range(self.settings.channels)]
+        moved = True
+        while moved:
+            moved = False
+            for channel, end in enumerate(ends):
+                if self.released[channel] < end and self._pool.request(channel):
+                    self.released[channel] += 1
+                    moved = True
+
+    def _recycle(self) -> None:
+        """Take the buffers back of what all receivers have consumed."""
+        for channel, used in enumerate(self._in_use()):
+            freed = self._pool.used[channel] - used
+            if freed > 0:
+                self._pool.recycle(channel, freed)
+
+    def _in_use(self) -> list[int]:
+        paced = self._consumed(self._pacing())
+        return [
+            released - min(done, released)
+            for released, done in zip(self.released, paced, strict=True)
+        ]
+
+    # ------------------------------------------------------------------ receivers
+
+    def _groups(self) -> dict[str, list[int]]:
+        """Messages that each attached receiver has consumed, per channel."""
+        found: dict[str, list[int]] = {}
+        for receiver in receivers_of(self.ledger):
+            if receiver.group in self._detached:
+                continue
+            own = found.setdefault(receiver.group, [0] * self.settings.channels)
+            self._fill(own, receiver)
+        return found
+
+    def _fill(self, own: list[int], receiver: Receiver) -> None:
+        done = receiver.consumed.get(self.index, [0] * len(receiver.channels))
+        for channel, count in zip(receiver.channels, done, strict=True):
+            own[channel] = count
+
+    def _consumed(self, groups: Mapping[str, list[int]] | None = None) -> list[int]:
+        """Messages of each channel that all of some receivers have consumed."""
+        groups = self._groups() if groups is None else groups
+        if not groups:
+            return [0] * self.settings.channels
+        return [min(counts) for counts in zip(*groups.values(), strict=True)]
+
+    def _pacing(self) -> dict[str, list[int]]:
+        """Receivers whose buffers hold the sender up: all, or with a limit the fastest."""
+        groups = self._groups()
+        if self.settings.detach_after_bytes is None or len(groups) < 2:
+            return groups
+        fastest = max(groups, key=lambda group: sum(groups[group]))
+        return {fastest: groups[fastest]}
+
+    def _detach(self) -> None:
+        """Cut off who lags too far behind the fastest."""
+        limit = self.settings.detach_after_bytes
+        groups = self._groups()
+        if limit is None or len(groups) < 2:
+            return
+        for group, own in groups.items():
+            lag = sum(
+                self.files.log.channel(self.index, channel).nbytes(done, self.released[channel])
+                for channel, done in enumerate(own)
+            )
+            if lag > limit and group not in self._pacing():
+                self._detached.append(group)
+
+    # ------------------------------------------------------------------ the ledger
+
+    def waiting_bytes(self) -> int:
+        """Bytes that are written and not released."""
+        return sum(self._waiting(channel) for channel in range(self.settings.channels))
+
+    def _waiting(self, channel: int) -> int:
+        log = self.files.log.channel(self.index, channel)
+        return log.nbytes(self.released[channel], log.end)
+
+    def _commit(self, batch_id: int, rows: list[int], nbytes: list[int]) -> None:
+        """Commit what is written and released now."""
+        logs = [self.files.log.channel(self.index, c) for c in range(self.settings.channels)]
+        task = {
+            "name": self.name,
+            "epoch": self.epoch,
+            "query": self.query,
+            "source_batch": batch_id,
+            "detached": self._detached,
+        }
+        entries = []
+        for channel, log in enumerate(logs):
+            sent, announced = self._seen(channel)
+            state = {"records": log.records, "waiting_bytes": self._waiting(channel)}
+            entries.append(
+                {
+                    "sender": self.index,
+                    "receiver": channel,
+                    "written": log.end,
+                    "released": self.released[channel],
+                    "credit": announced - sent,
+                    "backlog": self.released[channel] - sent,
+                    "pool_used": self._pool.in_use,
+                    "pool_size": self._pool.size,
+                    "rows": rows[channel],
+                    "bytes": nbytes[channel],
+                    "channel_state": json.dumps(state),
+                    "task_state": json.dumps(task) if channel == 0 else None,
+                }
+            )
+        self.ledger.commit(entries, self._state(logs))
+        for log, done in zip(logs, self._consumed(), strict=True):
+            log.forget(done)
+
+    def _state(self, logs: Sequence[ChannelLog]) -> dict[str, Any]:
+        """What receivers wait for, and what the next start checks."""
+        return {
+            "index": self.index,
+            "written": [log.end for log in logs],
+            "records": [log.records for log in logs],
+            "released": self.released,
+            "detached": self._detached,
+            "query": self.query,
+            "first_batch": self._first_batch,
+            "epoch": self.epoch,
+        }
+
+    def _seen(self, channel: int) -> tuple[int, int]:
+        """Messages sent on a channel and credits announced, by the receiver that lags most."""
+        found = []
+        for receiver in receivers_of(self.ledger):
+            if channel in receiver.channels and self.index in receiver.sent:
+                place = receiver.channels.index(channel)
+                own = receiver.sent[self.index][place], receiver.announced[self.index][place]
+                found.append(own)
+        return min(found, default=(0, 0))

@@ -1,0 +1,218 @@
+"""The data source ``flowcontrol``: a link's rows as a streaming source of Spark.
+
+Executors import this module as well, so it imports little; deciding is in :mod:`.receiver`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    SupportsTriggerAvailableNow,
+)
+
+from flowcontrol.errors import LinkError
+from flowcontrol.ledger.storage import Storage
+from flowcontrol.link.extents import LinkPartition, read_rows, share_out
+from flowcontrol.link.settings import LinkSettings, read_settings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from flowcontrol.link.receiver import LinkReceiver
+
+__all__ = ["LinkReader", "LinkSource"]
+
+SCHEMA_WAIT_S = 60.0
+"""How long a receiver of a link that holds nothing yet waits for its columns."""
+
+LOOK_S = 0.1
+"""How long Spark waits for an answer when there is no news; then it may see that it is to stop."""
+
+
+class LinkSource(DataSource):
+    """The data source ``flowcontrol``.
+
+    Notes
+    -----
+    Options: ``path`` of the link; ``name`` of the receiver (``main``); ``channels``, a list such
+    as ``0,1``; ``target_batch_s``; ``partitions``, most tasks of a batch; ``reset`` (``true``);
+    ``wait_s``, how long to wait for a link without columns; ``storage_options``, JSON.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name by which a reader asks for it."""
+        return "flowcontrol"
+
+    def schema(self) -> StructType:
+        """Return the columns of the rows, as the link has them."""
+        from flowcontrol.link.settings import schema_of
+
+        return schema_of(_settings(self.options).schema)
+
+    def streamReader(self, schema: StructType) -> LinkReader:
+        """Return the reader."""
+        return LinkReader({key.lower(): value for key, value in self.options.items()}, schema)
+
+
+class LinkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Decides on the driver what a micro-batch reads, and reads it on executors.
+
+    Parameters
+    ----------
+    options : dict of str to str
+        As given to the source, names in lower case.
+    schema : StructType
+        Of the rows.
+    """
+
+    def __init__(self, options: dict[str, str], schema: StructType) -> None:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        self.options = options
+        self._schema: pa.Schema = to_arrow_schema(schema, timezone="UTC")
+        self._storage = _storage(options)
+        self._receiver: LinkReceiver | None = None
+        self._last: dict[str, list[int]] | None = None
+        self._parent = os.getppid()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Executors read; they decide nothing."""
+        return {**self.__dict__, "_receiver": None}
+
+    def _made(self) -> LinkReceiver:
+        if self._receiver is None:
+            from flowcontrol.link.receiver import LinkReceiver
+            from flowcontrol.link.tables import make_tables
+
+            settings = _settings(self.options)
+            make_tables(self._storage, settings)
+            target = self.options.get("target_batch_s")
+            self._receiver = LinkReceiver(
+                self._storage,
+                settings,
+                self.options.get("name", "main"),
+                _channels(self.options, settings),
+                settings.target_batch_s if target is None else float(target),
+            )
+        return self._receiver
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Note what is there now: an availableNow query ends with it."""
+        receiver = self._made()
+        receiver.refresh()
+        self._last = receiver.written()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Return no limit of Spark's: credit is the limit."""
+        return ReadAllAvailable()
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Return where a new checkpoint begins."""
+        reset = self.options.get("reset", "false").lower() == "true"
+        return {"cursors": self._made().start(reset=reset)}
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Return where the next batch ends; ``start`` if there is nothing for a while."""
+        receiver, cursors = self._made(), start["cursors"]
+        shortest, longest = self._storage.waits_s
+        wait, until = shortest, time.monotonic() + LOOK_S
+        receiver.refresh()
+        while True:
+            end = receiver.next(cursors)
+            if receiver.filled(end) != receiver.filled(cursors):
+                return {"cursors": end}
+            if self._is_over(end) or time.monotonic() > until or os.getppid() != self._parent:
+                return start
+            while not receiver.refresh() and time.monotonic() < until:
+                time.sleep(wait)
+                wait = min(2 * wait, longest)
+
+    def _is_over(self, end: Mapping[str, list[int]]) -> bool:
+        """Whether an availableNow query has read what was there when it began."""
+        if self._last is None:
+            return False
+        return all(
+            read >= last
+            for sender, lasts in self._last.items()
+            for read, last in zip(end.get(sender, [0] * len(lasts)), lasts, strict=True)
+        )
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Return what the tasks of the batch between two offsets read."""
+        receiver = self._made()
+        receiver.refresh()
+        channels = receiver.extents(start["cursors"], end["cursors"])
+        return share_out(channels, int(self.options.get("partitions", len(channels) or 1)))
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing to do: what was read counts as consumed when the next batch is asked for."""
+
+    def stop(self) -> None:
+        """Nothing is held open."""
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a partition."""
+        if not isinstance(partition, LinkPartition):
+            raise TypeError(f"{type(partition).__name__} is not a partition of this source")
+        yield from read_rows(self._storage.child("exchange"), partition, self._schema)
+
+
+def _storage(options: Mapping[str, str]) -> Storage:
+    if not options.get("path"):
+        raise LinkError("a link's path is missing: .option('path', ...) or .load(path)")
+    return Storage(options["path"], json.loads(options.get("storage_options", "{}")))
+
+
+def _settings(options: Mapping[str, str]) -> LinkSettings:
+    """Return the link's settings, waiting for a link that no sender has begun.
+
+    Raises
+    ------
+    LinkError
+        If there is none within the stated time.
+    """
+    storage, wait_s = _storage(options), float(options.get("wait_s", SCHEMA_WAIT_S))
+    until = time.monotonic() + wait_s
+    while True:
+        settings = read_settings(storage)
+        if settings is not None and settings.schema:
+            return settings
+        if time.monotonic() > until:
+            missing = "there is no link" if settings is None else "the link has no columns yet"
+            raise LinkError(
+                f"{storage}: {missing}, after waiting for {wait_s:g} s. Start its sender first, "
+                "give Link(..., schema=...) here, or wait longer with .option('wait_s', ...)"
+            )
+        time.sleep(0.05)
+
+
+def _channels(options: Mapping[str, str], settings: LinkSettings) -> list[int]:
+    """Return the channels that an option names; all by default.
+
+    Raises
+    ------
+    LinkError
+        If one is none of the link's.
+    """
+    text = options.get("channels")
+    if not text:
+        return list(range(settings.channels))
+    try:
+        found = sorted({int(part) for part in text.split(",")})
+    except ValueError:
+        raise LinkError(f"channels is {text!r}: needs numbers with commas, such as 0,1") from None
+    if not found or found[0] < 0 or found[-1] >= settings.channels:
+        raise LinkError(
+            f"channels is {text!r}: the link has the channels 0 to {settings.channels - 1}"
+        )
+    return found
