@@ -20,6 +20,7 @@ from flowcontrol.link.budget import Budget
 from flowcontrol.link.members import Sender, ranges, receiver_id, senders_of
 from flowcontrol.link.settings import LinkSettings
 from flowcontrol.protocol.free_running import LinkGate
+from flowcontrol.protocol.rules import unsent
 from flowcontrol.streaming import faults
 
 __all__ = ["Cursors", "LinkReceiver"]
@@ -263,12 +264,15 @@ class LinkReceiver:
             for channel in self.channels
             for log in [self.log.channel(sender.number, channel)]
         }
+        waiting = {
+            channel: max(0, unsent(released[channel], self._gate.sent(number)))
+            for channel, number in self._numbers.items()
+        }
         for channel, number in self._numbers.items():
-            self._gate.see_backlog(number, max(0, released[channel] - self._gate.sent(number)))
+            self._gate.see_backlog(number, waiting[channel])
         self._gate.announce()
         reach = {
-            channel: self._gate.sent(number)
-            + min(self._gate.credit(number), max(0, released[channel] - self._gate.sent(number)))
+            channel: self._gate.sent(number) + min(self._gate.credit(number), waiting[channel])
             for channel, number in self._numbers.items()
         }
         available = {channel: self._unread(channel, reach[channel]) for channel in reach}

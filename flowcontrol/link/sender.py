@@ -27,6 +27,7 @@ from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.members import Receiver, receivers_of, senders_of
 from flowcontrol.link.settings import LinkSettings
 from flowcontrol.protocol.free_running import OutputPool
+from flowcontrol.protocol.rules import credit_of, unsent
 from flowcontrol.streaming import faults
 
 if TYPE_CHECKING:
@@ -338,8 +339,8 @@ class LinkSender:
                     "receiver": channel,
                     "written": log.end,
                     "released": self.released[channel],
-                    "credit": announced - sent,
-                    "backlog": self.released[channel] - sent,
+                    "credit": credit_of(announced, sent),
+                    "backlog": unsent(self.released[channel], sent),
                     "pool_used": self._pool.in_use,
                     "pool_size": self._pool.size,
                     "rows": rows[channel],

@@ -40,6 +40,7 @@ from flowcontrol.protocol.rules import (
     TAKEN_NONE,
     Row,
     available_buffers,
+    credit_of,
     fifo_pop,
     fifo_push,
     on_backlog,
@@ -199,8 +200,7 @@ class LinkGate:
 
     def credit(self, channel: int) -> int:
         """Messages that the channel may still take: announced - sent."""
-        cursors = self._cursors[channel]
-        return cursors[IN_ANNOUNCED] - cursors[IN_ARRIVED]
+        return credit_of(self.announced(channel), self.sent(channel))
 
     def take(self, channel: int, backlog: int) -> bool:
         """Take a buffer for a message of a channel; False if it has no credit.

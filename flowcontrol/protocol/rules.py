@@ -91,6 +91,7 @@ from flowcontrol.protocol.rows import (
 from flowcontrol.protocol.sender_rules import (
     credit_after_resume,
     credit_after_send,
+    credit_of,
     finished_count,
     flush_pending_after,
     is_data_available,
@@ -102,6 +103,7 @@ from flowcontrol.protocol.sender_rules import (
     should_notify_on_add,
     should_notify_on_flush,
     should_notify_priority,
+    unsent,
 )
 from flowcontrol.protocol.sizing import (
     gate_sizes,
@@ -151,6 +153,7 @@ __all__ = [
     "can_request",
     "credit_after_resume",
     "credit_after_send",
+    "credit_of",
     "destroy_pool",
     "fetch_segment",
     "fifo_pop",
@@ -188,4 +191,5 @@ __all__ = [
     "should_notify_priority",
     "spare_capacity",
     "take_buffer",
+    "unsent",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = [
     "credit_after_resume",
     "credit_after_send",
+    "credit_of",
     "finished_count",
     "flush_pending_after",
     "is_data_available",
@@ -16,6 +17,7 @@ __all__ = [
     "should_notify_on_add",
     "should_notify_on_flush",
     "should_notify_priority",
+    "unsent",
 ]
 
 
@@ -122,3 +124,13 @@ def needs_backlog_announcement(
     if is_available == 1 or backlog == 0:
         return 0
     return 1 if initial_credit == 0 and credit == 0 else 0
+
+
+def credit_of(announced: int, sent: int) -> int:
+    """Messages that may still be sent on what was announced, from the cursors of a channel."""
+    return announced - sent
+
+
+def unsent(released: int, sent: int) -> int:
+    """Messages of a channel that are released and not sent: its backlog, from the cursors."""
+    return released - sent
