@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from flowcontrol.errors import LedgerError, LinkError
 from flowcontrol.ledger.commit import NewFile, Writer, create_table
-from flowcontrol.ledger.log import DeltaLog
+from flowcontrol.ledger.log import Add, DeltaLog
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.records import LEDGER
 
@@ -105,11 +105,11 @@ class LinkLedgerView:
             for path in commit.removes:
                 self._drop(path)
             for add in commit.adds:
-                self._note(add.path, add.stats)
+                self._note(add)
         return self._log.version != before
 
-    def _note(self, path: str, stats: Mapping[str, Any]) -> None:
-        member = stats["member"]
+    def _note(self, add: Add) -> None:
+        path, stats, member = add.path, add.stats, add.stats["member"]
         level, low, high = _parse_name(path)
         files = self._files.setdefault(member, _Files()).levels.setdefault(level, [])
         files.append((low, high, path))

@@ -31,11 +31,14 @@ class Add:
         Partition values.
     stats : dict
         Statistics of the file, with whatever the writer put beside them.
+    added_ms : int
+        When the writer added it, Unix time, milliseconds.
     """
 
     path: str
     partition: dict[str, str]
     stats: dict[str, Any]
+    added_ms: int = 0
 
 
 @dataclass
@@ -146,9 +149,8 @@ class DeltaLog:
         commit = Commit(version)
         for add in table.column("add").to_pylist():
             if add is not None:
-                commit.adds.append(
-                    Add(add["path"], dict(add["partitionValues"]), _stats(add["stats"]))
-                )
+                partition, stats = dict(add["partitionValues"]), _stats(add["stats"])
+                commit.adds.append(Add(add["path"], partition, stats, add["modificationTime"]))
         return commit
 
 
@@ -158,9 +160,8 @@ def _parse(version: int, text: str) -> Commit:
         action = json.loads(line)
         if "add" in action:
             add = action["add"]
-            commit.adds.append(
-                Add(add["path"], add.get("partitionValues") or {}, _stats(add.get("stats")))
-            )
+            partition, stats = add.get("partitionValues") or {}, _stats(add.get("stats"))
+            commit.adds.append(Add(add["path"], partition, stats, add["modificationTime"]))
         elif "remove" in action:
             commit.removes.append(action["remove"]["path"])
     return commit
