@@ -1,0 +1,94 @@
+"""Orders from Kafka through a link into a table: all of them, once, in order, whatever happens."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from deltalake import DeltaTable
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+CUSTOMERS = 20
+FIRST, LATER = 12_000, 600
+
+
+def orders(start, stop):
+    """Lines for ``kafka.sh produce``: the customer, who is the key, and the order."""
+    lines = []
+    for number in range(start, stop):
+        order = {"order_id": number, "customer_id": number % CUSTOMERS, "amount": number / 4}
+        lines.append(f"{number % CUSTOMERS}\t{json.dumps(order)}\n")
+    return "".join(lines)
+
+
+def table(path):
+    """The rows of the table, in the order in which the sink was given them."""
+    if not DeltaTable.is_deltatable(str(path)):
+        return []
+    rows = DeltaTable(str(path)).to_pyarrow_table().to_pylist()
+    return sorted(rows, key=lambda row: (row["batch"], row["place"]))
+
+
+def wait_until(pipeline, condition):
+    while not condition():
+        assert pipeline.runs(), pipeline.said()
+        time.sleep(0.1)
+
+
+@pytest.mark.xfail(
+    strict=True, reason="a sender that waits for longer than 0.1 s takes its query for stopped"
+)
+def test_every_order_arrives_once_and_in_order(broker, start_pipeline, tmp_path):
+    broker.do("topic", "orders", "3")
+    broker.do("produce", "orders", given=orders(0, FIRST))
+    out = tmp_path / "orders"
+    arguments = [
+        *("--bootstrap", broker.address, "--out", str(out), "--available-now"),
+        *("--buffer-bytes", "2 KiB"),
+    ]
+    # 24 buffers of 2 KiB hold a ninth of the orders: the sender waits for a sink of 40 seconds.
+    slow = start_pipeline(*arguments, "--rate", "300")
+    wait_until(slow, lambda: table(out / "orders"))
+
+    # Meanwhile new orders come, and Kafka is not asked for anything.
+    broker.do("produce", "orders", given=orders(FIRST, FIRST + LATER))
+    asked_before, place = broker.asked()
+    assert "FETCH" in asked_before
+    seen = len(table(out / "orders"))
+    wait_until(slow, lambda: len(table(out / "orders")) > seen)
+    assert broker.asked(place)[0] == []
+
+    slow.kill()
+    held_up = len(table(out / "orders"))
+    assert 0 < held_up < FIRST
+
+    again = start_pipeline(*arguments)
+    assert again.process.wait() == 0, again.said()
+    rows = table(out / "orders")
+    assert sorted(row["order_id"] for row in rows) == list(range(FIRST + LATER))
+    assert len({(row["partition"], row["offset"]) for row in rows}) == FIRST + LATER
+    assert {row["partition"] for row in rows} == {0, 1, 2}
+    assert all(row["amount"] == row["order_id"] / 4 for row in rows)
+    for customer in range(CUSTOMERS):
+        own = [row["order_id"] for row in rows if row["customer_id"] == customer]
+        assert own == sorted(own)
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        (["--buffer-bytes", "1 KiBB"], "buffer_bytes"),
+        (["--target-batch-s", "0.01"], "target_batch_s is 0.01"),
+        (["--target-batch-s", "0"], "invalid positive value: '0'"),
+        (["--rate", "nan"], "invalid positive value: 'nan'"),
+    ],
+)
+def test_refused_before_spark_starts_and_nothing_is_written(
+    start_pipeline, tmp_path, setting, said
+):
+    refused = start_pipeline("--out", str(tmp_path / "out"), *setting)
+    assert refused.process.wait() == 2, refused.said()
+    assert said in refused.said()
+    assert not (tmp_path / "out").exists()
