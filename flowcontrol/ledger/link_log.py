@@ -35,8 +35,10 @@ class Message(NamedTuple):
     end: int
     """Number of the record after its last one, on the channel."""
     nbytes: int
-    """Size of its records in Arrow's memory."""
+    """Size of what it carries in Arrow's memory."""
     extents: tuple[Extent, ...]
+    weight: int = 0
+    """Size of the records that end in it, with all of the one that began in messages before."""
 
 
 @dataclass
@@ -51,11 +53,14 @@ class ChannelLog:
         Number of that message's first record.
     messages : list of Message
         From there on.
+    begun : int
+        Size of the messages at the end in which no record ends.
     """
 
     first: int = 0
     start: int = 0
     messages: list[Message] = field(default_factory=list)
+    begun: int = 0
 
     @property
     def end(self) -> int:
@@ -92,6 +97,10 @@ class ChannelLog:
         """Return the size of the messages ``low`` to ``high``, the last not included."""
         return sum(m.nbytes for m in self.messages[max(0, low - self.first) : high - self.first])
 
+    def weight(self, low: int, high: int) -> int:
+        """Return the size of the records that end in the messages ``low`` to ``high``."""
+        return sum(m.weight for m in self.messages[max(0, low - self.first) : high - self.first])
+
     def add(self, number: int, first_record: int, piece: Message) -> None:
         """Append a piece: a new message, or more of the last one.
 
@@ -99,14 +108,21 @@ class ChannelLog:
         and one before it may still hold a message of another channel.
         """
         if number > self.end:
-            self.first, self.start, self.messages = number, first_record, []
-        if number == self.end - 1:
-            last = self.messages[-1]
-            self.messages[-1] = Message(
-                piece.end, last.nbytes + piece.nbytes, last.extents + piece.extents
-            )
-        elif number == self.end:
-            self.messages.append(piece)
+            self.first, self.start, self.messages, self.begun = number, first_record, [], 0
+        if number < self.end - 1:
+            return
+        weight = piece.nbytes + self.begun if piece.end > first_record else 0
+        self.begun = 0 if weight else self.begun + piece.nbytes
+        if number == self.end:
+            self.messages.append(piece._replace(weight=weight))
+            return
+        last = self.messages[-1]
+        self.messages[-1] = Message(
+            piece.end,
+            last.nbytes + piece.nbytes,
+            last.extents + piece.extents,
+            last.weight + weight,
+        )
 
 
 class LinkLog:

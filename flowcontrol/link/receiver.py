@@ -14,10 +14,11 @@ from typing import Any
 
 from flowcontrol.errors import DetachedError, LinkError
 from flowcontrol.ledger.link_ledger import LinkLedger
-from flowcontrol.ledger.link_log import ChannelLog, LinkLog
+from flowcontrol.ledger.link_log import LinkLog
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.budget import Budget
 from flowcontrol.link.members import Sender, ranges, receiver_id, senders_of
+from flowcontrol.link.reading import take_rows, unread_bytes
 from flowcontrol.link.settings import LinkSettings
 from flowcontrol.protocol.free_running import LinkGate
 from flowcontrol.protocol.rules import unsent
@@ -264,15 +265,13 @@ class LinkReceiver:
             for channel in self.channels
             for log in [self.log.channel(sender.number, channel)]
         }
-        waiting = {
-            channel: max(0, unsent(released[channel], self._gate.sent(number)))
-            for channel, number in self._numbers.items()
-        }
-        for channel, number in self._numbers.items():
-            self._gate.see_backlog(number, waiting[channel])
-        self._gate.announce()
+        self._announce(released)
+        while self._recycle_begun(released):
+            self._announce(released)
         reach = {
-            channel: self._gate.sent(number) + min(self._gate.credit(number), waiting[channel])
+            channel: max(
+                self._gate.sent(number), min(released[channel], self._gate.announced(number))
+            )
             for channel, number in self._numbers.items()
         }
         available = {channel: self._unread(channel, reach[channel]) for channel in reach}
@@ -304,41 +303,46 @@ class LinkReceiver:
                 takes[channel] = self._read(channel, reach[channel], 0, released[channel], least=1)
                 return
 
+    def _announce(self, released: Mapping[Channel, int]) -> None:
+        """Ask for buffers for what waits, and grant credit for those that there are."""
+        for channel, number in self._numbers.items():
+            backlog = max(0, unsent(released[channel], self._gate.sent(number)))
+            self._gate.see_backlog(number, backlog)
+        self._gate.announce()
+
+    def _recycle_begun(self, released: Mapping[Channel, int]) -> bool:
+        """Take and recycle messages in which no record ends; whether there were any.
+
+        Flink's deserializer copies such a buffer out when it polls it (section 1.9); else a row
+        larger than all of a channel's buffers would never get through.
+        """
+        before = self._consumed()
+        for channel, number in self._numbers.items():
+            read = self.log.channel(*channel).holding(self._position(*channel))
+            reach = min(read, released[channel], self._gate.announced(number))
+            self._take_to(channel, reach, released[channel])
+        self._consume()
+        return self._consumed() != before
+
+    def _take_to(self, channel: Channel, reach: int, released: int) -> None:
+        """Take a buffer for every message before ``reach``."""
+        number = self._numbers[channel]
+        while (sent := self._gate.sent(number)) < reach:
+            if not self._gate.take(number, unsent(released, sent) - 1):
+                raise LinkError(f"channel {channel}: no credit for message {sent}")
+
     def _unread(self, channel: Channel, reach: int) -> int:
         """Bytes of a channel that may be read up to message ``reach``."""
-        log, position = self.log.channel(*channel), self._position(*channel)
-        first = log.holding(position)
-        if first >= reach:
-            return 0
-        message = log.message(first)
-        rows = message.end - _start(log, first)
-        left = message.nbytes * (message.end - position) // max(1, rows) if rows else 0
-        return left + log.nbytes(first + 1, reach)
+        return unread_bytes(self.log.channel(*channel), self._position(*channel), reach)
 
     def _read(
         self, channel: Channel, reach: int, budget: int, released: int, least: int = 0
     ) -> tuple[int, int]:
         """Take rows of a channel within a budget of bytes, and a buffer for each message."""
-        log, number = self.log.channel(*channel), self._numbers[channel]
-        position = start = self._position(*channel)
-        nbytes, message_number = 0, log.holding(position)
-        while message_number < reach:
-            message = log.message(message_number)
-            rows = message.end - _start(log, message_number)
-            left = message.end - position
-            share = message.nbytes / max(1, rows)
-            count = min(left, max(least, int((budget - nbytes) / share)) if rows else 0)
-            if rows and count <= 0:
-                break
-            while self._gate.sent(number) <= message_number:
-                if not self._gate.take(number, released - self._gate.sent(number) - 1):
-                    raise LinkError(f"channel {channel}: no credit for message {message_number}")
-            position += count
-            nbytes += round(count * share) if rows else 0
-            if position < message.end:
-                break
-            message_number, least = message_number + 1, 0
-        return position - start, nbytes
+        log, position = self.log.channel(*channel), self._position(*channel)
+        rows, nbytes, messages = take_rows(log, position, reach, budget, least=least)
+        self._take_to(channel, messages, released)
+        return rows, nbytes
 
     def _after(self, takes: Mapping[Channel, tuple[int, int]]) -> Cursors:
         return {
@@ -445,8 +449,3 @@ class LinkReceiver:
 
 def _label(channel: Channel) -> str:
     return f"{channel[0]}/{channel[1]}"
-
-
-def _start(log: ChannelLog, number: int) -> int:
-    """Return the number of the first record of a message."""
-    return log.message(number - 1).end if number > log.first else log.start

@@ -1,0 +1,189 @@
+"""What must hold of a link, checked from the input, the sinks and the ledger's rows alone."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from flowcontrol.ledger.link_ledger import LinkLedgerView
+from flowcontrol.ledger.storage import Storage
+
+Row = Mapping[str, Any]
+
+
+def check_rows(
+    inputs: Iterable[pa.Table],
+    sinks: Sequence[pa.Table],
+    *,
+    is_all: bool = True,
+    is_late: bool = False,
+) -> None:
+    """Check what the sinks of one receiver's name hold.
+
+    Parameters
+    ----------
+    inputs : iterable of pyarrow.Table
+        Batches of all senders.
+    sinks : sequence of pyarrow.Table
+        One of each query of that name; each has channels of its own.
+    is_all : bool, default True
+        Whether everything must have arrived.
+    is_late : bool, default False
+        Whether the receiver came when others had read: then a channel may begin later.
+    """
+    found = Counter(_keys(sinks))
+    first: dict[Any, int] = {}
+    for key in found:
+        first[key[0], key[2]] = min(key[1], first.get((key[0], key[2]), key[1]))
+    begun = [
+        key
+        for key in _keys(inputs)
+        if not is_late or key[1] >= first.get((key[0], key[2]), 1 << 60)
+    ]
+    expected = Counter(begun)
+    doubled = {key: count for key, count in found.items() if count > 1}
+    assert not doubled, f"doubled: {doubled}"
+    assert not found - expected, f"never sent: {found - expected}"
+    if is_all:
+        assert not expected - found, f"lost: {expected - found}"
+    for sink in sinks:
+        check_order(sink)
+
+
+def _keys(tables: Iterable[pa.Table]) -> list[tuple[Any, ...]]:
+    return [
+        (row["source"], row["number"], row["channel"], len(row["text"]))
+        for table in tables
+        for row in table.to_pylist()
+    ]
+
+
+def check_order(sink: pa.Table) -> None:
+    """Check that the rows of every channel are in the order in which they were sent, gapless."""
+    last: dict[tuple[str, int], int] = {}
+    for row in sink.select(["source", "channel", "number"]).to_pylist():
+        place = row["source"], row["channel"]
+        assert row["number"] > last.get(place, -1), f"{place}: {row['number']} after {last[place]}"
+        last[place] = row["number"]
+
+
+def ledger_rows(storage: Storage) -> list[tuple[str, dict[str, Any]]]:
+    """Return every row of a link's ledger with the member that wrote it, in order of time."""
+    view, found = LinkLedgerView(storage.child("ledger")), []
+    view.refresh()
+    for member, files in view._files.items():
+        for _, _, path in sorted(file for level in files.levels.values() for file in level):
+            with view.storage.open_input(path) as file:
+                found += [(member, row) for row in pq.read_table(file).to_pylist()]
+    return sorted(found, key=lambda entry: entry[1]["committed_at"])
+
+
+class LedgerCheck:
+    """Goes through a ledger's rows and holds each against the limits.
+
+    Parameters
+    ----------
+    settings : LinkSettings
+        The link's.
+    """
+
+    def __init__(self, settings: Any) -> None:
+        self.settings = settings
+        self.window = settings.exclusive_buffers + settings.floating_buffers
+        self.size = settings.channels * settings.exclusive_buffers + settings.floating_buffers
+        self.senders: dict[tuple[int, int], Row] = {}
+        self.receivers: dict[str, dict[tuple[int, int], Row]] = defaultdict(dict)
+        self.detached: set[str] = set()
+        self.numbers: dict[str, int] = {}
+
+    def check(self, rows: Sequence[tuple[str, Row]]) -> int:
+        """Check all rows; return how many commits they are."""
+        commits: dict[tuple[str, int], list[Row]] = {}
+        for member, row in rows:
+            commits.setdefault((member, row["batch_id"]), []).append(row)
+        for (member, number), own in commits.items():
+            assert number == self.numbers.get(member, -1) + 1, f"{member}: gap before {number}"
+            self.numbers[member] = number
+            if member.startswith("sender/"):
+                self._sender(own)
+            else:
+                self._receiver(member, own)
+        return len(commits)
+
+    # ------------------------------------------------------------------ rows of a sender
+
+    def _sender(self, rows: list[Row]) -> None:
+        assert [row["receiver"] for row in rows] == list(range(self.settings.channels))
+        self.detached |= set(json.loads(rows[0]["task_state"])["detached"])
+        grown = False
+        for row in rows:
+            place = row["sender"], row["receiver"]
+            before = self.senders.get(place, {"written": 0, "released": 0})
+            for cursor in ("written", "released"):
+                assert row[cursor] >= before[cursor], f"{place}: {cursor} goes back: {row}"
+            assert row["released"] <= row["written"], row
+            assert row["pool_used"] <= row["pool_size"] == self.size, row
+            assert row["backlog"] >= 0, row
+            is_more = row["released"] > before["released"]
+            grown |= is_more
+            self.senders[place] = row
+            if is_more:
+                in_flight = row["released"] - self.consumed(*place)
+                assert in_flight <= self.window, f"{place}: {in_flight} buffers of {self.window}"
+        if grown:
+            sender = rows[0]["sender"]
+            in_flight = sum(row["released"] for row in rows) - sum(
+                self.consumed(sender, channel) for channel in range(self.settings.channels)
+            )
+            assert in_flight <= self.size, f"sender {sender}: {in_flight} buffers of {self.size}"
+
+    def consumed(self, sender: int, channel: int) -> int:
+        """Messages that all receivers which pace a sender have consumed."""
+        found: dict[str, int] = {}
+        for member, rows in self.receivers.items():
+            group = member.split("/")[1]
+            if group not in self.detached:
+                found.setdefault(group, 0)
+                if (sender, channel) in rows:
+                    found[group] = rows[sender, channel]["consumed"]
+        if self.settings.detach_after_bytes is not None:
+            return max(found.values(), default=0)
+        return min(found.values(), default=0)
+
+    # ------------------------------------------------------------------ rows of a receiver
+
+    def _receiver(self, member: str, rows: list[Row]) -> None:
+        held = 0
+        for row in rows:
+            place = row["sender"], row["receiver"]
+            before = self.receivers[member].get(place)
+            if before is not None:
+                for cursor in ("announced", "sent", "consumed"):
+                    assert row[cursor] >= before[cursor], f"{place}: {cursor} goes back: {row}"
+            released = self.senders[place]["released"] if place in self.senders else 0
+            assert row["consumed"] <= row["sent"] <= released, f"{released} released: {row}"
+            assert row["sent"] <= row["announced"], row
+            limit = row["exclusive"] + row["floating_held"]
+            assert row["announced"] - row["consumed"] <= limit, row
+            assert row["exclusive"] == self.settings.exclusive_buffers
+            assert row["pool_size"] == self.settings.floating_buffers
+            held += row["floating_held"]
+            self.receivers[member][place] = row
+        assert held == rows[0]["pool_used"] <= rows[0]["pool_size"], rows
+
+
+def check_pipeline(pipeline: Any, *, is_all: bool = True) -> None:
+    """Check rows and ledger of a dry pipeline; each receiver's name by itself."""
+    inputs = [batch for query in pipeline.senders.values() for batch in query.batches]
+    groups: dict[str, list[Any]] = {}
+    for query in pipeline.receivers:
+        groups.setdefault(query.name, []).append(query)
+    for queries in groups.values():
+        is_late = any(query.is_late for query in queries)
+        check_rows(inputs, [q.rows for q in queries], is_all=is_all, is_late=is_late)
+    LedgerCheck(pipeline.settings).check(ledger_rows(pipeline.storage))
