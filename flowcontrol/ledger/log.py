@@ -8,6 +8,7 @@ Only reading is done here; what is committed goes through delta-rs (:mod:`.commi
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,9 @@ from flowcontrol.errors import LedgerError
 from flowcontrol.ledger.storage import Storage
 
 __all__ = ["Add", "Commit", "DeltaLog"]
+
+CHECK_EVERY_S = 1.0
+"""How often it is asked whether the log was cleaned away in front of a reader that waits."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,7 @@ class DeltaLog:
     def __init__(self, path: Path | Storage) -> None:
         self.path = path
         self.version = -1
+        self._checked_at = float("-inf")
         self._storage = path if isinstance(path, Storage) else Storage(path)
 
     def poll(self) -> Iterator[Commit]:
@@ -106,6 +111,10 @@ class DeltaLog:
             Whether it did: what was learned from the log before must be forgotten, since what
             was removed meanwhile is not told.
         """
+        now = time.monotonic()
+        if now - self._checked_at < CHECK_EVERY_S:
+            return False
+        self._checked_at = now
         if not self._is_cut_off():
             return False
         self.version = -1

@@ -74,6 +74,7 @@ class LinkReceiver:
         self._planned_at: float | None = None
         self._was_limited = False
         self._noted: list[int] = []
+        self._acted_on = -1
         self.begin: Cursors = {}
         self.end: Cursors = {}
         self.origin: Cursors = {}
@@ -156,17 +157,20 @@ class LinkReceiver:
         return self.filled(self.begin)
 
     def refresh(self) -> bool:
-        """Take notice of the other side's commits; whether there were any.
+        """Take notice of all commits; whether there were any since the last look.
 
         The ledger first: a sender commits rows before it says so, and what the ledger knows of
         and the log does not has been trimmed.
         """
-        seen = self.ledger.refresh()
+        self.ledger.refresh()
+        if self.ledger.version == self._acted_on:
+            return False
+        self._acted_on = self.ledger.version
         self.log.refresh()
         for (sender, channel), number in self._numbers.items():
             log = self.log.channel(sender, channel)
             log.align(self._gate.consumed(number), self._position(sender, channel))
-        return seen
+        return True
 
     def next(self, start: Cursors) -> Cursors:
         """Return where the batch that begins at ``start`` ends; ``start`` itself if it must wait.

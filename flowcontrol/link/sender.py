@@ -80,6 +80,7 @@ class LinkSender:
         self._detached: list[str] = []
         self.released = [0] * settings.channels
         self._first_batch = 0
+        self._acted_on = -1
         self._restore()
 
     # ------------------------------------------------------------------ who this is
@@ -202,8 +203,11 @@ class LinkSender:
     def step(self) -> bool:
         """Look for news of the receivers and release what that allows; whether it did."""
         with self._lock:
-            if not self.ledger.refresh():
+            self.ledger.refresh()
+            if self.ledger.version == self._acted_on:
                 return False
+            # The commit below looks at the ledger as well: what it finds there is still to be done.
+            self._acted_on = self.ledger.version
             before = list(self.released)
             self._detach()
             self._recycle()
