@@ -10,6 +10,7 @@ from pyspark.sql.types import StructType
 from flowcontrol.errors import LinkError
 from flowcontrol.link.packing import CHANNEL, RESULT, PackRows, packed_rows
 from flowcontrol.link.tables import EXCHANGE, make_tables
+from flowcontrol.streaming import faults
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -61,7 +62,8 @@ class SenderBatch:
             return
         if not sender.is_written(batch_id):
             sender.write(batch_id, packed_rows(self._pack(rows, sender)))
-        sender.settle(lambda: _is_stopped(rows, query))
+        if sender.settle(lambda: _is_stopped(rows, query)):
+            faults.reach(self.name, batch_id, faults.BEFORE_RETURN)
 
     def _opened(self, rows: DataFrame) -> LinkSender:
         """Return the sender; the first batch of a start opens it."""

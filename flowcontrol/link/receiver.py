@@ -84,6 +84,7 @@ class LinkReceiver:
         self._check_channels()
         self._restore()
         self.epoch = self.ledger.claim()
+        faults.reach(self.group, self.epoch, faults.AFTER_CLAIM)
 
     def _check_channels(self) -> None:
         """Refuse channels that another receiver of the same name reads.
@@ -374,6 +375,8 @@ class LinkReceiver:
         LinkError
             If some of it has been trimmed.
         """
+        latest = self.ledger.latest
+        faults.reach(self.group, 0 if latest is None else latest.batch_id, faults.PLANNED)
         found = []
         begin = self.filled(start)
         for sender, ends in self.filled(end).items():

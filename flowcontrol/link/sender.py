@@ -77,6 +77,7 @@ class LinkSender:
             storage.child("exchange"), self.member, self.index, settings.buffer_bytes
         )
         self.files.claim()
+        faults.reach(self.name, self.epoch, faults.AFTER_CLAIM)
         self._detached: list[str] = []
         self.released = [0] * settings.channels
         self._first_batch = 0
@@ -214,7 +215,11 @@ class LinkSender:
             self._release()
             if self.released == before:
                 return False
+            latest = self.ledger.latest
+            number = 0 if latest is None else latest.batch_id + 1
+            faults.reach(self.name, number, faults.BEFORE_RELEASE)
             self._commit(-1, [0] * self.settings.channels, [0] * self.settings.channels)
+            faults.reach(self.name, number, faults.AFTER_RELEASE)
             return True
 
     def _release_in_background(self) -> None:
