@@ -28,13 +28,15 @@ ALLOWED = {
     "virtual": CORE | {"policies"},
     "ledger": BASE | {"protocol"},
     "streaming": CORE | {"policies", "ledger"},
-    "link": CORE | {"ledger", "streaming"},
+    "link": CORE | {"ledger", "streaming", "diagnosis", "report"},
     "diagnosis": BASE,
     "report": BASE | {"diagnosis"},
     "capacity": CORE | {"virtual", "diagnosis"},
     "sweeping": CORE | {"virtual", "ledger", "diagnosis", "report"},
     "jobs": CORE
     | {"policies", "virtual", "ledger", "streaming", "diagnosis", "report", "capacity", "sweeping"},
+    "cli": {"errors", "link"},
+    "__main__": {"cli"},
 }
 
 # What `import flowcontrol` must not load: engines, compilers, plots.

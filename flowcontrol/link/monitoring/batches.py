@@ -1,0 +1,141 @@
+"""The recent micro-batches of a member, and its rates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flowcontrol.link.monitoring.history import Amounts, Key, LedgerHistory, Step
+from flowcontrol.link.monitoring.rates import (
+    Time,
+    busy_rate,
+    mean_length,
+    recent,
+    share,
+    spread_time,
+)
+
+__all__ = ["Batches", "waiting_share"]
+
+
+class Batches:
+    """The recent micro-batches of one member.
+
+    Parameters
+    ----------
+    ledger : LedgerHistory
+        Where they are noted.
+    member : str
+        Application id.
+    since, now : float
+        The window, Unix time, seconds.
+
+    Attributes
+    ----------
+    newest : Step
+        The member's newest commit.
+    running : Step or None
+        A receiver's batch that has not ended.
+    """
+
+    def __init__(self, ledger: LedgerHistory, member: str, since: float, now: float) -> None:
+        steps = ledger.steps[member]
+        self.since, self.now, self.newest = max(since, steps[0].at), now, steps[-1]
+        self.running: Step | None = None
+        last = ledger.last_batches.get(member)
+        ended = [] if last is None else [last]
+        is_sender = member.startswith("sender/")
+        for step in steps:
+            if is_sender and step.begin is None:
+                continue
+            ledger.read(member, step)
+            if step.is_busy and (is_sender or (step.end is not None and not step.is_cut)):
+                ended.append(step)
+            elif step.is_busy and step.end is None:
+                self.running = step
+        times = [_time(step) for step in ended]
+        count = len(ended) - recent(times, since)
+        self._times = times[count:]
+        self._totals = _sum(ended[count:])
+        self._spread_s = spread_time(self._times, now, now - since)
+        self._busy_s = sum(end - start for start, end in self._times)
+
+    def rows_per_s(self, key: Key) -> float:
+        """Return rows of a channel per second."""
+        return self._totals.get(key, (0, 0))[0] / self._spread_s if self._spread_s else 0.0
+
+    def bytes_per_s(self, key: Key) -> float:
+        """Return bytes of a channel per second."""
+        return self._totals.get(key, (0, 0))[1] / self._spread_s if self._spread_s else 0.0
+
+    def busy_rate(self, key: Key) -> float | None:
+        """Return the bytes of a channel per second while a batch runs; None if not known."""
+        running = None
+        if self.running is not None:
+            running = self.running.amounts.get(key, (0, 0))[1], self.now - self.running.at
+        return busy_rate(self._totals.get(key, (0, 0))[1], self._busy_s, running)
+
+    @property
+    def batch_s(self) -> float | None:
+        """How long the last batches took on average; None as long as none has ended."""
+        return mean_length(self._times)
+
+    @property
+    def running_s(self) -> float | None:
+        """How long the batch that runs has taken; None if none runs."""
+        return None if self.running is None else max(0.0, self.now - self.running.at)
+
+    @property
+    def busy_ratio(self) -> float:
+        """Share of the window for which a batch ran."""
+        running = [] if self.running is None else [(self.running.at, self.now)]
+        return share([*self._times, *running], self.since, self.now)
+
+    @property
+    def silent_s(self) -> float:
+        """Time since the last commit."""
+        return max(0.0, self.now - self.newest.at)
+
+
+def _time(step: Step) -> Time:
+    """Return from when to when a batch ran: a sender's ends with its commit."""
+    if step.begin is not None:
+        return step.begin, step.at
+    return step.at, step.at if step.end is None else step.end
+
+
+def _sum(steps: Sequence[Step]) -> Amounts:
+    found: Amounts = {}
+    for step in steps:
+        for key, (rows, nbytes) in step.amounts.items():
+            before = found.get(key, (0, 0))
+            found[key] = before[0] + rows, before[1] + nbytes
+    return found
+
+
+def waiting_share(
+    steps: Sequence[Step], since: float, now: float, channel: int | None = None
+) -> float:
+    """Return the share of the time for which messages of a sender waited for a buffer.
+
+    Parameters
+    ----------
+    steps : sequence of Step
+        The sender's commits. What one says holds until the next.
+    since, now : float
+        The window, Unix time, seconds.
+    channel : int, optional
+        Of this channel; by default of any.
+    """
+    intervals = [
+        (step.at, now if step.end is None else step.end)
+        for step in steps
+        if _is_waiting(step, channel)
+    ]
+    return share(intervals, max(since, steps[0].at), now)
+
+
+def _is_waiting(step: Step, channel: int | None) -> bool:
+    released, written = step.state["released"], step.state["written"]
+    if channel is not None:
+        return bool(released[channel] < written[channel])
+    return bool(released != written)

@@ -1,0 +1,202 @@
+"""What one look at a link finds: plain figures, each with its meaning and unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flowcontrol.diagnosis.pressure import Pressure, pressure_of
+
+__all__ = ["ChannelLook", "LinkLook", "ReceiverLook", "SenderLook"]
+
+
+@dataclass(frozen=True)
+class ChannelLook:
+    """One channel from a sender to a receiver.
+
+    Attributes
+    ----------
+    sender : str
+        Name of the sender.
+    receiver : str
+        Name of the receiver; empty as long as the link has none.
+    channel : int
+        Which.
+    written, released, announced, sent, consumed : int
+        Cursors, messages.
+    credit : int
+        Messages that the receiver may take: announced - sent. Buffers.
+    in_flight : int
+        Released and not consumed, buffers.
+    waiting : int
+        Written and not released: outside the buffers. Messages.
+    waiting_bytes : int
+        Size of what waits, bytes.
+    backlog_rows, backlog_bytes : int
+        Written and not consumed by this receiver.
+    age_s : float
+        How long the oldest of the backlog has waited since it was written; 0 without backlog.
+    drain_s : float or None
+        How long the backlog takes at the rate of the last batches if nothing comes after it; 0
+        without backlog, None if nothing of the channel moved in them.
+    rows_in_per_s, bytes_in_per_s : float
+        Written by the sender.
+    rows_out_per_s, bytes_out_per_s : float
+        Consumed by the receiver.
+    blocked_ratio : float
+        Share of the window for which messages of the channel waited for a buffer.
+    is_holding : bool
+        Whether this receiver is the one whose buffers the channel's sender waits for: of several
+        the slowest.
+    """
+
+    sender: str
+    receiver: str
+    channel: int
+    written: int
+    released: int
+    announced: int
+    sent: int
+    consumed: int
+    credit: int
+    in_flight: int
+    waiting: int
+    waiting_bytes: int
+    backlog_rows: int
+    backlog_bytes: int
+    age_s: float
+    drain_s: float | None
+    rows_in_per_s: float
+    bytes_in_per_s: float
+    rows_out_per_s: float
+    bytes_out_per_s: float
+    blocked_ratio: float
+    is_holding: bool
+
+    @property
+    def verdict(self) -> Pressure:
+        """Back pressure by this receiver, as Flink grades it."""
+        return pressure_of(1000 * self.blocked_ratio) if self.is_holding else Pressure.OK
+
+
+@dataclass(frozen=True)
+class SenderLook:
+    """One sender.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    rows_written : int
+        Rows ever written.
+    rows_per_s, bytes_per_s : float
+        Written.
+    pool_used, pool_size : int
+        Buffers of the output pool in use, and all of them.
+    waiting_bytes : int
+        Written and not released: outside the buffers.
+    blocked_ratio : float
+        Share of the window for which rows of any channel waited for a buffer.
+    silent_s : float
+        Time since its last commit, s.
+    """
+
+    name: str
+    rows_written: int
+    rows_per_s: float
+    bytes_per_s: float
+    pool_used: int
+    pool_size: int
+    waiting_bytes: int
+    blocked_ratio: float
+    silent_s: float
+
+    @property
+    def verdict(self) -> Pressure:
+        """How much of its time the sender is blocked, as Flink grades it."""
+        return pressure_of(1000 * self.blocked_ratio)
+
+
+@dataclass(frozen=True)
+class ReceiverLook:
+    """One receiver; receivers of one name share the channels between them.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    channels : tuple of int
+        Those that it reads.
+    rows_read : int
+        Rows ever consumed.
+    rows_per_s, bytes_per_s : float
+        Consumed.
+    batch_s : float or None
+        How long its last micro-batches took on average; None as long as none has ended.
+    running_s : float or None
+        How long the one that runs has taken so far; None if none runs.
+    target_s : float or None
+        How long a micro-batch should take; None: no target.
+    busy_ratio : float
+        Share of the window for which a micro-batch ran.
+    pool_used, pool_size : int
+        Floating buffers of its gate in use, and all of them.
+    is_detached : bool
+        Whether a sender has cut it off.
+    silent_s : float
+        Time since its last commit, s.
+    """
+
+    name: str
+    channels: tuple[int, ...]
+    rows_read: int
+    rows_per_s: float
+    bytes_per_s: float
+    batch_s: float | None
+    running_s: float | None
+    target_s: float | None
+    busy_ratio: float
+    pool_used: int
+    pool_size: int
+    is_detached: bool
+    silent_s: float
+
+
+@dataclass(frozen=True)
+class LinkLook:
+    """One look at one link.
+
+    Attributes
+    ----------
+    label : str
+        Short name: the last part of its path.
+    path : str
+        Its folder.
+    at : float
+        When, Unix time, seconds.
+    window_s : float
+        What rates and shares cover: the time before ``at``, or since the link's first commit.
+    senders : tuple of SenderLook
+        In the order in which they came.
+    receivers : tuple of ReceiverLook
+        By name and first channel.
+    channels : tuple of ChannelLook
+        By sender, receiver and channel.
+    """
+
+    label: str
+    path: str
+    at: float
+    window_s: float
+    senders: tuple[SenderLook, ...]
+    receivers: tuple[ReceiverLook, ...]
+    channels: tuple[ChannelLook, ...]
+
+    @property
+    def blocked_ratio(self) -> float:
+        """Share of the window for which the sender that waited most was blocked."""
+        return max((sender.blocked_ratio for sender in self.senders), default=0.0)
+
+    @property
+    def verdict(self) -> Pressure:
+        """Grade of the sender that waited most."""
+        return pressure_of(1000 * self.blocked_ratio)

@@ -1,0 +1,272 @@
+"""Follow a link's two tables: every member's newest commits, and when rows were written.
+
+The cursors and the time of a commit stand in the log's text, so following costs a small text a
+commit; the file with a commit's rows is read only when somebody asks for them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from flowcontrol.ledger.link_ledger import LinkLedgerView
+from flowcontrol.ledger.link_log import LinkLog
+from flowcontrol.ledger.log import Add
+from flowcontrol.ledger.storage import Storage
+
+__all__ = ["Amounts", "Key", "LedgerHistory", "Step", "TimedLog"]
+
+Key = tuple[int, int]
+"""Number of the sender, channel."""
+
+Amounts = dict[Key, tuple[int, int]]
+"""Rows and bytes of each channel."""
+
+COMMITTED_AT = "committed_at"
+
+COLUMNS = [
+    "batch_id", "sender", "receiver", "written", "released", "pool_used", "pool_size", "rows",
+    "bytes", COMMITTED_AT, "channel_state", "task_state",
+]  # fmt: skip
+"""What is read of a commit's rows."""
+
+
+@dataclass
+class Step:
+    """One commit of a member, and how long it was the newest.
+
+    Attributes
+    ----------
+    number : int
+        Of the commit, from 0.
+    at : float
+        When it was made, Unix time, seconds.
+    state : dict
+        What the other side waits for: the cursors.
+    path : str
+        Where its rows stand.
+    end : float or None
+        When the next commit was made; None for the newest.
+    is_cut : bool
+        Whether the next commit was made by another start: a batch that was running was killed.
+    begin : float or None
+        Of a source batch: the batch before, or the start of the sender. None if not known.
+    rows : list of dict or None
+        Its rows, once they were read.
+    """
+
+    number: int
+    at: float
+    state: dict[str, Any]
+    path: str
+    end: float | None = None
+    is_cut: bool = False
+    begin: float | None = None
+    rows: list[dict[str, Any]] | None = None
+
+    @cached_property
+    def amounts(self) -> Amounts:
+        """Rows and bytes of its micro-batch; only once the rows were read."""
+        return {
+            (row["sender"], row["receiver"]): (row["rows"], row["bytes"])
+            for row in self.rows or ()
+            if row["rows"]
+        }
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it is a micro-batch with rows; only once the rows were read."""
+        return bool(self.amounts)
+
+
+@dataclass
+class _Marks:
+    """Where a sender's next source batch begins: its last batch or start, if that is known."""
+
+    since: float = 0.0
+    epoch: int = -1
+    is_known: bool = False
+    new: list[Step] = field(default_factory=list)
+
+
+class LedgerHistory(LinkLedgerView):
+    """What has been committed to a link's ledger lately.
+
+    Parameters
+    ----------
+    storage : Storage
+        The ledger's table.
+    window_s : float
+        How far back the commits are wanted that were packed before the first look, seconds.
+
+    Attributes
+    ----------
+    steps : dict of str to list of Step
+        By application id: the newest commits, oldest first.
+    last_batches : dict of str to Step
+        By application id: the newest micro-batch that is no longer among the steps.
+    """
+
+    def __init__(self, storage: Storage, window_s: float) -> None:
+        super().__init__(storage)
+        self.window_s = window_s
+        self.steps: dict[str, list[Step]] = {}
+        self.last_batches: dict[str, Step] = {}
+        self._marks: dict[str, _Marks] = {}
+
+    def refresh(self) -> bool:
+        """Take notice of the commits since the last look; whether there were any."""
+        seen = super().refresh()
+        for member, marks in self._marks.items():
+            new = sorted(marks.new, key=lambda step: step.number)
+            if new and member not in self.steps:
+                new = self._packed_before(member, new[0], new[-1].at - self.window_s) + new
+            for step in new:
+                self._append(member, marks, step)
+            marks.new = []
+        return seen
+
+    def _packed_before(self, member: str, first: Step, since: float) -> list[Step]:
+        """Return the commits before the first that is not packed, back to a time."""
+        found: list[Step] = []
+        levels = self._files[member].levels.items()
+        packed = sorted((file for level, files in levels if level for file in files), reverse=True)
+        for _, high, path in packed:
+            oldest = found[0] if found else first
+            if oldest.at <= since or high != oldest.number - 1:
+                break
+            found = self._unpack(path) + found
+        return found
+
+    def _unpack(self, path: str) -> list[Step]:
+        """Return the commits of a packed file; none if it has just been packed further."""
+        by_number: dict[int, list[dict[str, Any]]] = {}
+        for row in self._read_file(path):
+            by_number.setdefault(row["batch_id"], []).append(row)
+        return [_step_of(number, path, rows) for number, rows in sorted(by_number.items())]
+
+    def _note(self, add: Add) -> None:
+        super()._note(add)
+        member = add.stats["member"]
+        for number, _, path in self._files[member].levels.get(0, ()):
+            if path == add.path:  # a packed file holds commits that have been seen
+                step = Step(number, add.added_ms / 1000, add.stats["state"], path)
+                self._marks.setdefault(member, _Marks()).new.append(step)
+
+    def _append(self, member: str, marks: _Marks, step: Step) -> None:
+        steps = self.steps.setdefault(member, [])
+        if steps and step.number <= steps[-1].number:
+            return
+        epoch = step.state["epoch"]
+        if steps:
+            steps[-1].end, steps[-1].is_cut = step.at, steps[-1].state["epoch"] != epoch
+        if epoch != marks.epoch:
+            marks.since, marks.is_known = step.at, bool(steps) or step.number == 0
+        if steps and _written(step) > _written(steps[-1]):
+            step.begin = marks.since if marks.is_known else None
+            marks.since, marks.is_known = step.at, True
+        marks.epoch = epoch
+        steps.append(step)
+
+    def forget(self, since: float) -> None:
+        """Drop the commits that were the newest only before a time; the last batch is kept."""
+        for member, steps in self.steps.items():
+            old = [step for step in steps if step.end is not None and step.end < since]
+            self._keep_batch(member, old)
+            del steps[: len(old)]
+
+    def _keep_batch(self, member: str, steps: Sequence[Step]) -> None:
+        is_sender = member.startswith("sender/")
+        for step in reversed(steps):
+            if step.is_cut or (is_sender and step.begin is None):
+                continue
+            self.read(member, step)
+            if step.is_busy:
+                self.last_batches[member] = step
+                return
+
+    def read(self, member: str, step: Step) -> list[dict[str, Any]]:
+        """Return the rows of a commit; none if a house-keeper has just moved them away."""
+        if step.rows is None:
+            step.rows = []
+            for path in (step.path, *self._packed(member, step.number)):
+                rows = self._read_file(path)
+                step.rows = [row for row in rows if row["batch_id"] == step.number]
+                if step.rows:
+                    break
+        return step.rows
+
+    def _read_file(self, path: str) -> list[dict[str, Any]]:
+        """Return the rows of a file; none if it was packed away after it was noted."""
+        try:
+            with self.storage.open_input(path) as file:
+                table = pq.ParquetFile(file).read(columns=COLUMNS)
+        except FileNotFoundError:
+            return []
+        # As a number: for a timestamp pyarrow would load pandas.
+        at = table.column(COMMITTED_AT).cast(pa.int64())
+        place = table.column_names.index(COMMITTED_AT)
+        rows: list[dict[str, Any]] = table.set_column(place, COMMITTED_AT, at).to_pylist()
+        return rows
+
+    def _packed(self, member: str, number: int) -> list[str]:
+        """Return the packed files in which a commit may stand."""
+        levels = self._files[member].levels if member in self._files else {}
+        return [
+            path
+            for level, files in levels.items()
+            for low, high, path in files
+            if level and low <= number <= high
+        ]
+
+
+def _written(step: Step) -> int:
+    """Return the messages that a sender has written; of a receiver 0."""
+    return sum(written or 0 for written in step.state.get("written", ()))
+
+
+def _step_of(number: int, path: str, rows: list[dict[str, Any]]) -> Step:
+    """Return a commit from its rows: the cursors that a sender's log has, and the epoch."""
+    tasks = [json.loads(row["task_state"]) for row in rows if row["task_state"]]
+    state: dict[str, Any] = {"epoch": tasks[0]["epoch"] if tasks else -1}
+    state |= {name: [row[name] for row in rows] for name in ("written", "released")}
+    return Step(number, rows[0][COMMITTED_AT] / 1e6, state, path, rows=rows)
+
+
+class TimedLog(LinkLog):
+    """An exchange log that knows when its files were written.
+
+    Parameters
+    ----------
+    storage : Storage
+        The exchange log's table.
+    """
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._added: dict[str, float] = {}
+
+    def _note(self, add: Add) -> None:
+        super()._note(add)
+        self._added[add.path] = add.added_ms / 1000
+
+    def refresh(self) -> None:
+        """Take notice of the commits since the last look."""
+        super().refresh()
+        self._added = {path: at for path, at in self._added.items() if path in self.files}
+
+    def written_at(self, sender: int, channel: int, number: int) -> float | None:
+        """Return when a message was written, Unix time, seconds; None if it is not there."""
+        log = self.channel(sender, channel)
+        if not log.first <= number < log.end:
+            return None
+        return min(
+            (self._added[e.path] for e in log.message(number).extents if e.path in self._added),
+            default=None,
+        )

@@ -1,0 +1,190 @@
+"""What a look found, as text for a terminal of 80 columns or more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from flowcontrol.diagnosis.pressure import Pressure
+from flowcontrol.link.members import ranges
+from flowcontrol.link.monitoring.figures import ChannelLook, LinkLook, ReceiverLook, SenderLook
+from flowcontrol.link.monitoring.verdict import describe_bottleneck
+from flowcontrol.link.monitoring.words import clock_time, count, duration, percent, size
+
+__all__ = ["render"]
+
+_STYLES = {Pressure.OK: "green", Pressure.LOW: "yellow", Pressure.HIGH: "bold red"}
+
+LATE = 1.5
+"""Times its target from which a micro-batch's time is coloured."""
+
+_MEMBERS = ("rows/s", "bytes/s", "pool", "batch/target", "state", "seen")
+_CHANNELS = ("rows", "bytes", "age", "drain", "credit", "waits", "in/s", "out/s", "verdict")
+
+
+def render(looks: Sequence[LinkLook], most_channels: int | None = None) -> RenderableType:
+    """Return the sentence on the bottleneck and all links, for ``rich``.
+
+    Parameters
+    ----------
+    looks : sequence of LinkLook
+        In the order in which rows pass.
+    most_channels : int, optional
+        Channels to show of each pair of a sender and a receiver: the worst. By default all.
+    """
+    parts: list[RenderableType] = [Text(describe_bottleneck(looks))]
+    for look in looks:
+        parts += ["", *_link(look, most_channels)]
+    return Group(*parts)
+
+
+def _link(look: LinkLook, most_channels: int | None) -> list[RenderableType]:
+    title = Table.grid(expand=True)
+    title.add_column(no_wrap=True, overflow="ellipsis")
+    title.add_column(justify="right", no_wrap=True)
+    window = f"last {duration(look.window_s)}" if look.window_s else "no commit yet"
+    title.add_row(Text(look.label, style="bold"), f"{clock_time(look.at)}, {window}")
+    if not look.senders and not look.receivers:
+        return [title, "No sender and no receiver has started yet."]
+    parts: list[RenderableType] = [title, _members(look)]
+    pairs = list(dict.fromkeys((c.sender, c.receiver) for c in look.channels))
+    for sender, receiver in pairs:
+        own = [c for c in look.channels if (c.sender, c.receiver) == (sender, receiver)]
+        parts.append("")
+        if len(pairs) > 1:
+            parts.append(Text(f"{sender} → {receiver}", style="italic"))
+        parts += [_channels(own, most_channels), *_left_out(own, most_channels)]
+    return parts
+
+
+def _table(first: str, heads: Iterable[str]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column(first, overflow="ellipsis", no_wrap=True)
+    for head in heads:
+        table.add_column(head, justify="right", no_wrap=True)
+    return table
+
+
+# ---------------------------------------------------------------------- senders and receivers
+
+
+def _members(look: LinkLook) -> Table:
+    table = _table("", _MEMBERS)
+    for sender in look.senders:
+        table.add_row(*_sender_cells(sender))
+    shared = {r.name for r in look.receivers if sum(o.name == r.name for o in look.receivers) > 1}
+    for receiver in look.receivers:
+        name = receiver.name
+        if name in shared:
+            name += f" {ranges(receiver.channels)}"
+        table.add_row(*_receiver_cells(receiver, name))
+    return table
+
+
+def _sender_cells(sender: SenderLook) -> list[Text | str]:
+    return [
+        f"{sender.name} →",
+        count(sender.rows_per_s),
+        size(sender.bytes_per_s),
+        f"{sender.pool_used}/{sender.pool_size}",
+        "",
+        _grade(sender.verdict, sender.blocked_ratio),
+        duration(sender.silent_s),
+    ]
+
+
+def _receiver_cells(receiver: ReceiverLook, name: str) -> list[Text | str]:
+    state = Text(f"busy {percent(receiver.busy_ratio)}")
+    if receiver.is_detached:
+        state = Text("DETACHED", style="bold red")
+    return [
+        f"→ {name}",
+        count(receiver.rows_per_s),
+        size(receiver.bytes_per_s),
+        f"{receiver.pool_used}/{receiver.pool_size}",
+        _batch(receiver),
+        state,
+        duration(receiver.silent_s),
+    ]
+
+
+def _batch(receiver: ReceiverLook) -> Text:
+    """Return the batch time against its target; of a batch that takes longer, its time so far."""
+    taken, sign = receiver.batch_s, ""
+    if receiver.running_s is not None and (taken is None or receiver.running_s > taken):
+        taken, sign = receiver.running_s, ">"
+    if taken is None:
+        return Text("")
+    target = "" if receiver.target_s is None else f"/{duration(receiver.target_s)}"
+    is_late = receiver.target_s is not None and taken > LATE * receiver.target_s
+    return Text(f"{sign}{duration(taken)}{target}", style="yellow" if is_late else "")
+
+
+# ---------------------------------------------------------------------- channels
+
+
+def _channels(channels: Sequence[ChannelLook], most: int | None) -> Table:
+    table = _table("ch", _CHANNELS)
+    chosen = _worst(channels, len(channels) if most is None else most)
+    for channel in chosen:
+        table.add_row(*_channel_cells(channel))
+    table.add_row(*_total_cells(channels), style="bold")
+    return table
+
+
+def _left_out(channels: Sequence[ChannelLook], most: int | None) -> list[RenderableType]:
+    """Return a line that tells of the channels that are not shown."""
+    count = 0 if most is None else len(channels) - max(1, most)
+    return [Text(f"and {count} channels that wait less", style="dim")] if count > 0 else []
+
+
+def _worst(channels: Sequence[ChannelLook], most: int) -> list[ChannelLook]:
+    """Return the channels that are blocked most or have most to do, in their order."""
+    ranked = sorted(channels, key=lambda c: (-c.blocked_ratio, -c.backlog_bytes, c.channel))
+    return sorted(ranked[: max(1, most)], key=lambda c: c.channel)
+
+
+def _channel_cells(channel: ChannelLook) -> list[Text | str]:
+    return [
+        str(channel.channel),
+        count(channel.backlog_rows),
+        size(channel.backlog_bytes),
+        _time(channel.age_s),
+        _time(channel.drain_s),
+        str(channel.credit),
+        size(channel.waiting_bytes),
+        count(channel.rows_in_per_s),
+        count(channel.rows_out_per_s),
+        _grade(channel.verdict, channel.blocked_ratio if channel.is_holding else 0.0),
+    ]
+
+
+def _total_cells(channels: Sequence[ChannelLook]) -> list[Text | str]:
+    """Return sums; of times the longest."""
+    drains = [channel.drain_s for channel in channels]
+    known = [drain for drain in drains if drain is not None]
+    worst = max(channels, key=lambda c: c.blocked_ratio if c.is_holding else 0.0)
+    return [
+        "all",
+        count(sum(c.backlog_rows for c in channels)),
+        size(sum(c.backlog_bytes for c in channels)),
+        _time(max(c.age_s for c in channels)),
+        _time(max(known) if len(known) == len(drains) else None),
+        str(sum(c.credit for c in channels)),
+        size(sum(c.waiting_bytes for c in channels)),
+        count(sum(c.rows_in_per_s for c in channels)),
+        count(sum(c.rows_out_per_s for c in channels)),
+        _grade(worst.verdict, worst.blocked_ratio if worst.is_holding else 0.0),
+    ]
+
+
+def _time(seconds: float | None) -> str:
+    """Return how long a backlog waits; a dash without backlog."""
+    return "-" if seconds == 0 else duration(seconds)
+
+
+def _grade(verdict: Pressure, ratio: float) -> Text:
+    return Text(f"{verdict.value} {percent(ratio)}", style=_STYLES[verdict])

@@ -1,0 +1,116 @@
+"""Show links again and again: in place on a terminal, one table after the other elsewhere."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+from rich.console import Console, RenderableType
+from rich.live import Live
+
+from flowcontrol.link.monitoring.figures import LinkLook
+from flowcontrol.link.monitoring.look import WINDOW_S, LinkMonitor
+from flowcontrol.link.monitoring.table import render
+
+__all__ = ["WatchConsole", "labels", "open_monitors", "watch"]
+
+LEAST_CHANNELS = 1
+"""Channels that are shown on the smallest terminal."""
+
+
+class WatchConsole(Console):
+    """A console that lets the caller say how a closed pipe ends; rich's own ends with status 1."""
+
+    def on_broken_pipe(self) -> None:
+        """Let nothing be written any more, not even at exit, and tell the caller."""
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise BrokenPipeError
+
+
+def labels(paths: Sequence[str]) -> list[str]:
+    """Return short names of links: as much of the end of each path as tells them apart."""
+    parts = [path.rstrip("/").split("/") for path in paths]
+    for length in range(1, max((len(own) for own in parts), default=0) + 1):
+        found = ["/".join(own[-length:]) for own in parts]
+        if len(set(found)) == len(found):
+            return found
+    return list(paths)
+
+
+def open_monitors(paths: Sequence[str], window_s: float = WINDOW_S) -> list[LinkMonitor]:
+    """Return a monitor of each link.
+
+    Raises
+    ------
+    LinkError
+        If one of the paths is no link.
+    """
+    absolute = [path if "://" in path else str(Path(path).absolute()) for path in paths]
+    named = zip(absolute, labels(absolute), strict=True)
+    return [LinkMonitor(path, label, window_s) for path, label in named]
+
+
+def watch(
+    monitors: Sequence[LinkMonitor],
+    console: Console,
+    every_s: float,
+    *,
+    once: bool = False,
+    on_look: Callable[[Sequence[LinkLook]], None] | None = None,
+) -> None:
+    """Look at links and print what was found, until it is interrupted.
+
+    Parameters
+    ----------
+    monitors : sequence of LinkMonitor
+        In the order in which rows pass.
+    console : rich.console.Console
+        Where to.
+    every_s : float
+        Time between two looks, seconds.
+    once : bool, default False
+        Print one table and return.
+    on_look : callable, optional
+        Given what each look found.
+
+    Raises
+    ------
+    LinkError
+        If a link is gone.
+    """
+    is_live = console.is_terminal and not once
+    live = Live(console=console, auto_refresh=False) if is_live else None
+    context: AbstractContextManager[object] = nullcontext() if live is None else live
+    with context:
+        while True:
+            started = time.monotonic()
+            looks = [monitor.look() for monitor in monitors]
+            if on_look is not None:
+                on_look(looks)
+            if live is not None:
+                live.update(_fitting(looks, console), refresh=True)
+            else:
+                console.print(render(looks))
+            if once:
+                return
+            if live is None:
+                console.print()
+                sys.stdout.flush()
+            time.sleep(max(0.0, every_s - (time.monotonic() - started)))
+
+
+def _fitting(looks: Sequence[LinkLook], console: Console) -> RenderableType:
+    """Return a render with as many channels as the terminal has lines for."""
+    whole = render(looks)
+    over = len(console.render_lines(whole)) - console.size.height + 1
+    if over <= 0:
+        return whole
+    pairs = sum(len({(c.sender, c.receiver) for c in look.channels}) for look in looks)
+    most = max((len({c.channel for c in look.channels}) for look in looks), default=0)
+    left_out = -(-over // max(1, pairs)) + 1  # and a line that says so
+    return render(looks, max(LEAST_CHANNELS, most - left_out))

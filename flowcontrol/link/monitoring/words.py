@@ -1,0 +1,63 @@
+"""Numbers in few letters, for a table of 80 columns and for sentences."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from flowcontrol.report.numbers import percent
+
+__all__ = ["clock_time", "count", "duration", "percent", "size"]
+
+_THOUSANDS = ("", "k", "M", "G", "T")
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
+_LARGER = (("s", 60.0), ("min", 60.0), ("h", 24.0))
+_BEFORE_NEXT = 1.5
+"""Times a unit from which the next one is used: 80 s, but 2 min."""
+
+
+def _scaled(value: float, base: float, units: tuple[str, ...]) -> tuple[float, str]:
+    """Return a number below a thousand and its unit; 999.6 goes to the next unit."""
+    for unit in units[:-1]:
+        if value < 999.5:
+            return value, unit
+        value /= base
+    return value, units[-1]
+
+
+def _digits(value: float, most: int) -> str:
+    """Return at most so many digits that matter, none of them after a whole number."""
+    decimals = 0 if value == int(value) else max(0, most - len(str(int(value))))
+    text = f"{value:.{decimals}f}"
+    return text if len(text) <= most + 1 else f"{value:.{max(0, decimals - 1)}f}"
+
+
+def count(value: float) -> str:
+    """Return a count or a rate in at most five letters: ``950``, ``12.3k``, ``1.25M``."""
+    if 0 < value < 10 and value != int(value):
+        return f"{value:.1f}"
+    number, unit = _scaled(round(value), 1000.0, _THOUSANDS)
+    return f"{_digits(number, 3)}{unit}"
+
+
+def size(value: float) -> str:
+    """Return a size in at most seven letters: ``0``, ``950 B``, ``1.2 MiB``."""
+    number, unit = _scaled(round(value), 1024.0, _BINARY)
+    return f"{_digits(number, 2)} {unit}" if value else "0"
+
+
+def duration(seconds: float | None) -> str:
+    """Return a time in at most seven letters: ``250 ms``, ``1.05 s``; ``?`` if not known."""
+    if seconds is None:
+        return "?"
+    if 0 < seconds < 0.9995:
+        return f"{1000 * seconds:.0f} ms"
+    for unit, most in _LARGER:
+        if seconds < _BEFORE_NEXT * most:
+            return f"{_digits(seconds, 3 if unit == 's' else 2)} {unit}"
+        seconds /= most
+    return f"{_digits(seconds, 2)} d"
+
+
+def clock_time(seconds: float) -> str:
+    """Return the time of day, here, of a Unix time: ``18:22:07``."""
+    return datetime.fromtimestamp(seconds).astimezone().strftime("%H:%M:%S")
