@@ -59,7 +59,11 @@ class SenderBatch:
         sender = self._opened(rows)
         query = sender.query
         if not sender.settle(lambda: _is_stopped(rows, query)):
-            return
+            # Returning would let Spark commit a batch whose rows are not in the link.
+            raise LinkError(
+                f"{self.link.storage}: sender {self.name!r} was stopped before batch {batch_id} "
+                "was written; it is run again at the next start"
+            )
         if not sender.is_written(batch_id):
             sender.write(batch_id, packed_rows(self._pack(rows, sender)))
         if sender.settle(lambda: _is_stopped(rows, query)):
@@ -110,9 +114,15 @@ def _query_id(rows: DataFrame) -> str | None:
 
 
 def _is_stopped(rows: DataFrame, query: str) -> bool:
-    """Whether the query was asked to stop while its batch runs."""
+    """Whether the query was asked to stop while its batch runs.
+
+    The session of a batch is a clone whose own manager knows no query: what all sessions of an
+    application share is asked. Spark Connect ends the process instead.
+    """
     try:
-        found = rows.sparkSession.streams.get(query)
+        session: Any = rows.sparkSession
+        active = session._jsparkSession.sharedState().activeStreamingQueries()
+        found = active.get(session._jvm.java.util.UUID.fromString(query))
+        return found is None or not found.isActive()
     except Exception:
         return False
-    return found is None or not found.isActive

@@ -9,7 +9,7 @@ makes up most of the batch learns most from it. So a channel whose rows are slow
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from flowcontrol.protocol.debloating import debloat
 
@@ -20,6 +20,49 @@ LARGEST = 1 << 50
 
 SLOWEST = 1.0
 """Least rate that is believed, bytes/s."""
+
+
+LEAST_WORK = 0.25
+"""Part of the target that rows get, however long a batch takes without any."""
+
+
+class _Batch(NamedTuple):
+    """Bytes of a batch and how long it took, s."""
+
+    nbytes: int
+    seconds: float
+
+
+class FixedCost:
+    """What a micro-batch costs however few rows it has.
+
+    Learnt from a batch that had much less to do than the one before and took as long. Without it a
+    batch whose cost alone is the target would be made smaller and smaller, and never shorter.
+
+    Attributes
+    ----------
+    seconds : float
+        The estimate; 0 as long as nothing speaks for any.
+    """
+
+    LESS, AS_LONG, FORGET = 0.6, 0.85, 0.98
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._anchor: _Batch | None = None
+
+    def observe(self, nbytes: int, seconds: float) -> None:
+        """Learn from a batch."""
+        self.seconds = min(self.seconds * self.FORGET, seconds)
+        now, anchor = _Batch(nbytes, seconds), self._anchor
+        if anchor is None or now.nbytes > self.LESS * anchor.nbytes:
+            if anchor is None or now.nbytes >= 0.9 * anchor.nbytes:
+                self._anchor = now
+            return
+        if seconds >= self.AS_LONG * anchor.seconds:
+            slope = max(0.0, anchor.seconds - seconds) / (anchor.nbytes - nbytes)
+            self.seconds = max(0.0, seconds - slope * nbytes)
+        self._anchor = now
 
 
 class Budget:
@@ -41,6 +84,7 @@ class Budget:
         self.target_s, self.first_bytes = target_s, max(1, first_bytes)
         self.rates: dict[str, float] = dict(rates or {})
         self._sizes: dict[str, float] = {}
+        self._fixed = FixedCost()
 
     def observe(
         self, taken: Mapping[str, int], duration_s: float, *, is_limited: bool = True
@@ -60,17 +104,25 @@ class Budget:
         taken = {channel: nbytes for channel, nbytes in taken.items() if nbytes > 0}
         if not taken or duration_s <= 0:
             return
+        if is_limited:
+            self._fixed.observe(sum(taken.values()), duration_s)
+        duration_s = max(duration_s - self._fixed.seconds, duration_s / 20)
         mean = max(SLOWEST, sum(taken.values()) / duration_s)
         for channel in taken:
             self.rates.setdefault(channel, mean)
         expected = {channel: taken[channel] / self.rates[channel] for channel in taken}
         factor = sum(expected.values()) / duration_s
-        if not is_limited and duration_s < self.target_s and factor < 1:
+        if not is_limited and duration_s < self.work_s and factor < 1:
             return
         most = max(expected.values())
         for channel, seconds in expected.items():
             rate = self.rates[channel] * factor ** (seconds / most)
             self.rates[channel] = max(SLOWEST, rate)
+
+    @property
+    def work_s(self) -> float:
+        """The part of the target that rows may take."""
+        return max(self.target_s - self._fixed.seconds, LEAST_WORK * self.target_s)
 
     def allow(self, available: Mapping[str, int]) -> dict[str, int]:
         """Return what each channel may take now, bytes.
@@ -90,7 +142,7 @@ class Budget:
             last = self._sizes.get(channel, float(self.first_bytes))
             rate = self.rates.get(channel)
             if rate is not None:
-                target_us = round(self.target_s * 1000) * 1000
+                target_us = max(1, round(self.work_s * 1000)) * 1000
                 last = debloat(last, round(rate), len(wanting), target_us, 1, 1, LARGEST)
             self._sizes[channel] = last
             allowed[channel] = min(nbytes, round(last))
@@ -103,8 +155,8 @@ class Budget:
         for _ in range(len(wanting)):
             used_s = sum(allowed[channel] / self.rates[channel] for channel in wanting)
             hungry = [channel for channel in wanting if allowed[channel] < wanting[channel]]
-            left_s = self.target_s - used_s
-            if not hungry or left_s < self.target_s / 100:
+            left_s = self.work_s - used_s
+            if not hungry or left_s < self.work_s / 100:
                 break
             for channel in hungry:
                 more = int(left_s / len(hungry) * self.rates[channel])

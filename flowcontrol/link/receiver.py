@@ -29,6 +29,10 @@ __all__ = ["Cursors", "LinkReceiver"]
 Cursors = dict[str, list[int]]
 """Records read of each of the receiver's channels, by the sender's index."""
 
+FIRST_BYTES = 512 << 10
+"""What a batch with a target may take before anything was measured: a slow sink has not yet been
+seen to be slow, and sizes double from batch to batch where it is not."""
+
 Channel = tuple[int, int]
 """Index of the sender, channel."""
 
@@ -79,12 +83,12 @@ class LinkReceiver:
         self.end: Cursors = {}
         self.origin: Cursors = {}
         self._batch: dict[Channel, tuple[int, int]] = {}
-        first = settings.buffer_bytes // max(1, len(channels))
+        first = min(settings.buffer_bytes, FIRST_BYTES) // max(1, len(channels))
         self._budget = None if target_s is None else Budget(target_s, first)
         self._check_channels()
-        self._restore()
         self.epoch = self.ledger.claim()
         faults.reach(self.group, self.epoch, faults.AFTER_CLAIM)
+        self._restore()  # not before: until then whoever was here could still commit
 
     def _check_channels(self) -> None:
         """Refuse channels that another receiver of the same name reads.
@@ -141,10 +145,9 @@ class LinkReceiver:
             was deleted, or another query has the same name.
         """
         if self.ledger.latest is None:
-            self.refresh()
-            self._add_channels(senders_of(self.ledger))
-            if self._numbers:
-                self._commit({}, self.end)
+            self._register()
+        elif self.filled(self.end) == self.origin:
+            self._begin_at_oldest()
         elif self.filled(self.begin) != self.origin:
             # Spark asks again until the first batch is done, also when it was killed in it.
             if not reset:
@@ -156,6 +159,31 @@ class LinkReceiver:
             self.origin = self.end = self.filled(self.begin)
             self._commit({}, self.end)
         return self.filled(self.begin)
+
+    def _register(self) -> None:
+        """Take a place in the ledger, at the oldest rows that are there.
+
+        From then on senders trim nothing that this receiver has not consumed. What they trimmed
+        while they did not know of it lies behind it.
+        """
+        self.refresh()
+        self._add_channels(senders_of(self.ledger))
+        if self._numbers:
+            self._commit({}, self.end)
+            self._begin_at_oldest()
+
+    def _begin_at_oldest(self) -> None:
+        """Move to the oldest rows that are there; for who has read nothing yet."""
+        self.refresh()
+        origin = {sender: list(own) for sender, own in self.origin.items()}
+        for (sender, channel), number in self._numbers.items():
+            log = self.log.channel(sender, channel)
+            self._gate.start_at(number, max(log.first, self._gate.consumed(number)))
+            place = self.channels.index(channel)
+            origin[str(sender)][place] = max(log.start, origin[str(sender)][place])
+        if origin != self.origin:
+            self.origin = self.end = origin
+            self._commit({}, self.end)
 
     def refresh(self) -> bool:
         """Take notice of all commits; whether there were any since the last look.
@@ -186,6 +214,8 @@ class LinkReceiver:
         if self.filled(start) != self.filled(self.end):
             return self._again(start)
         self._learn()
+        if self.ledger.latest is None:
+            self._register()
         senders = senders_of(self.ledger)
         self._check_attached(senders)
         self._add_channels(senders)
