@@ -154,14 +154,24 @@ class LinkLog:
 
     def refresh(self) -> None:
         """Take notice of the commits since the last look."""
+        ends: dict[tuple[int, int], tuple[int, int]] = {}
         if self._log.restart_if_cut_off():
+            ends = {place: (log.end, log.records) for place, log in self.channels.items()}
             self._forget()
         for commit in self._log.poll():
             for path in commit.removes:
-                self.files.pop(path, None)
+                self._drop(path)
             for add in sorted(commit.adds, key=_place):
                 if _place(add)[1:] > self._newest.get(int(add.partition["sender"]), (-1, -1)):
                     self._note(add)
+        for place, end in ends.items():  # a channel without a file left does not begin anew
+            self.channel(*place).align(*end)
+
+    def _drop(self, path: str) -> None:
+        """Forget a file that was trimmed, and the messages that end in it: all consumed."""
+        sender, _, ends = self.files.pop(path, (0, 0, {}))
+        for channel, end in ends.items():
+            self.channel(sender, channel).forget(end)
 
     def _note(self, add: Add) -> None:
         sender, stats = int(add.partition["sender"]), add.stats

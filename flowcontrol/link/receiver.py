@@ -115,6 +115,8 @@ class LinkReceiver:
         if self.ledger.latest is None:
             return
         rows = self.ledger.last_rows(self.member)
+        if not rows:  # no sender had come
+            return
         task = json.loads(rows[0]["task_state"])
         states = []
         for number, row in enumerate(rows):
@@ -168,9 +170,8 @@ class LinkReceiver:
         """
         self.refresh()
         self._add_channels(senders_of(self.ledger))
-        if self._numbers:
-            self._commit({}, self.end)
-            self._begin_at_oldest()
+        self._commit({}, self.end)  # without a row if there is no sender yet
+        self._begin_at_oldest()
 
     def _begin_at_oldest(self) -> None:
         """Move to the oldest rows that are there; for who has read nothing yet."""

@@ -72,6 +72,7 @@ class LinkSender:
         self._failure: Exception | None = None
         self._check_query(reset)
         self.epoch = self.ledger.claim()
+        self._check_query(reset)  # another may have come between the look and the claim
         self.index = self._own_index()
         self.files = LinkFiles(
             storage.child("exchange"), self.member, self.index, settings.buffer_bytes
@@ -161,6 +162,7 @@ class LinkSender:
                 for channel, pieces in file.channels:
                     rows[channel] += sum(piece[0] for piece in pieces)
                     nbytes[channel] += sum(piece[1] for piece in pieces)
+            self.step()  # who has come since the last look must not find its files gone
             faults.reach(self.name, batch_id, faults.BEFORE_EXCHANGE)
             number = self._first_batch + batch_id
             self.files.commit(number, files, dict(enumerate(self._consumed())))
@@ -177,7 +179,7 @@ class LinkSender:
         Parameters
         ----------
         is_stopped : callable
-            Asked every 0.1 s; then this returns at once.
+            Asked every 0.1 s, also while messages are released; then this returns at once.
 
         Returns
         -------
@@ -188,13 +190,14 @@ class LinkSender:
         wait, asked = shortest, time.monotonic()
         while self.waiting_bytes() > self.settings.spill_bytes:
             self._raise_failure()
-            if self.step():
-                wait = shortest
-                continue
+            moved = self.step()
             if time.monotonic() - asked > ASK_EVERY_S:
                 asked = time.monotonic()
                 if is_stopped():
                     return False
+            if moved:
+                wait = shortest
+                continue
             time.sleep(wait)
             wait = min(2 * wait, longest)
         if self.waiting_bytes():
@@ -202,18 +205,18 @@ class LinkSender:
         return True
 
     def step(self) -> bool:
-        """Look for news of the receivers and release what that allows; whether it did."""
+        """Look for news of the receivers and act on it; whether there was anything to say."""
         with self._lock:
             self.ledger.refresh()
             if self.ledger.version == self._acted_on:
                 return False
             # The commit below looks at the ledger as well: what it finds there is still to be done.
             self._acted_on = self.ledger.version
-            before = list(self.released)
+            before = list(self.released), len(self._detached)
             self._detach()
             self._recycle()
             self._release()
-            if self.released == before:
+            if (self.released, len(self._detached)) == before:
                 return False
             latest = self.ledger.latest
             number = 0 if latest is None else latest.batch_id + 1
@@ -224,23 +227,34 @@ class LinkSender:
 
     def _release_in_background(self) -> None:
         """Go on releasing when foreachBatch has returned: what spilled must not wait for it."""
-        if self._releasing is not None and self._releasing.is_alive():
-            return
-        self._releasing = threading.Thread(
-            target=self._run_background, name="flowcontrol-release", daemon=True
-        )
-        self._releasing.start()
+        with self._lock:
+            if self._releasing is None:
+                self._releasing = threading.Thread(
+                    target=self._run_background, name="flowcontrol-release", daemon=True
+                )
+                self._releasing.start()
 
     def _run_background(self) -> None:
         shortest, longest = self.ledger.storage.waits_s
         wait = shortest
-        while self.waiting_bytes():
-            try:
-                wait = shortest if self.step() else min(2 * wait, longest)
-            except Exception as error:  # said when the query's next batch comes
-                self._failure = error
-                return
+        while True:
+            with self._lock:  # whoever adds to what waits sees this thread go on, or none
+                moved = self._released_some()
+                if moved is None:
+                    self._releasing = None
+                    return
+            wait = shortest if moved else min(2 * wait, longest)
             time.sleep(wait)
+
+    def _released_some(self) -> bool | None:
+        """Release what can be; None if nothing waits, or nothing can be done."""
+        if not self.waiting_bytes():
+            return None
+        try:
+            return self.step()
+        except Exception as error:  # said when the query's next batch comes
+            self._failure = error
+            return None
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
@@ -259,11 +273,18 @@ class LinkSender:
                     moved = True
 
     def _recycle(self) -> None:
-        """Take the buffers back of what all receivers have consumed."""
-        for channel, used in enumerate(self._in_use()):
-            freed = self._pool.used[channel] - used
-            if freed > 0:
-                self._pool.recycle(channel, freed)
+        """Take the buffers back of what all receivers have consumed.
+
+        A receiver that has just come may have consumed less than those before it: what lies
+        before it is in flight again, and takes buffers as far as there are any.
+        """
+        more = [used - had for used, had in zip(self._in_use(), self._pool.used, strict=True)]
+        for channel, count in enumerate(more):
+            self._pool.recycle(channel, max(0, -count))
+        for channel, count in enumerate(more):
+            for _ in range(count):
+                if not self._pool.request(channel):
+                    break
 
     def _in_use(self) -> list[int]:
         paced = self._consumed(self._pacing())
@@ -322,7 +343,8 @@ class LinkSender:
 
     def waiting_bytes(self) -> int:
         """Bytes that are written and not released."""
-        return sum(self._waiting(channel) for channel in range(self.settings.channels))
+        with self._lock:
+            return sum(self._waiting(channel) for channel in range(self.settings.channels))
 
     def _waiting(self, channel: int) -> int:
         log = self.files.log.channel(self.index, channel)
@@ -379,6 +401,8 @@ class LinkSender:
         """Messages sent on a channel and credits announced, by the receiver that lags most."""
         found = []
         for receiver in receivers_of(self.ledger):
+            if receiver.group in self._detached:
+                continue
             if channel in receiver.channels and self.index in receiver.sent:
                 place = receiver.channels.index(channel)
                 own = receiver.sent[self.index][place], receiver.announced[self.index][place]

@@ -167,10 +167,10 @@ class LinkGate:
         return len(self._channels) - 1
 
     def start_at(self, channel: int, messages: int) -> None:
-        """Let a new channel begin behind messages that it will never read."""
+        """Let a channel that has taken nothing begin behind messages that it will never read."""
         cursors = self._cursors[channel]
+        cursors[IN_ANNOUNCED] += messages - cursors[IN_CONSUMED]
         cursors[IN_ARRIVED] = cursors[IN_CONSUMED] = messages
-        cursors[IN_ANNOUNCED] = messages + self.exclusive
 
     def consume(self, channel: int, count: int) -> None:
         """Recycle the buffers of the ``count`` oldest messages of a channel.
