@@ -20,6 +20,7 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from flowcontrol.ledger import log as log_module
 from flowcontrol.ledger.commit import Writer
 from flowcontrol.link import sender as sender_module
 from flowcontrol.link import source as source_module
@@ -95,6 +96,8 @@ class Pipeline:
         self._patches = pytest.MonkeyPatch()
         self._patches.setattr(faults, "reach", self._reach)
         self._patches.setattr(Writer, "commit", self._watched(Writer.commit))
+        # A test that cleans logs does so at once, not after a minute.
+        self._patches.setattr(log_module, "CHECK_EVERY_S", 0.0)
         # Nobody waits: who is blocked lets the other side go on.
         self._patches.setattr(source_module, "LOOK_S", 0.0)
         self._patches.setattr(sender_module, "ASK_EVERY_S", -1.0)
