@@ -128,9 +128,19 @@ ensure_environment() { # STAMP EXTRAS
         (cd "$FC_ROOT" && "$FC_PYTHON" -m pip install --disable-pip-version-check --no-input \
             --constraint requirements/constraints.txt --editable ".[$2]") >"$log" 2>&1 ||
             die "pip failed: $(grep -m1 '^ERROR' "$log" || tail -n 1 "$log") (all of it: $log)"
+        name_checkout
         mark_ready "$1" "$(environment_key "$2")"
     fi
     exec 9>&-
+}
+
+# Put the checkout itself on the path: Spark lists the modules there to find data sources
+# (pyspark_flowcontrol), and an editable install is not seen in such a list.
+name_checkout() {
+    local folder
+    for folder in "$FC_VENV"/lib/python3*/site-packages; do
+        [[ ! -d $folder ]] || printf '%s\n' "$FC_ROOT" >"$folder/flowcontrol-checkout.pth"
+    done
 }
 
 # Where the environment's own Spark is; one that is installed elsewhere is another version.
