@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -10,11 +11,16 @@ import pyarrow as pa
 from flowcontrol.ledger.commit import NewFile, Writer, create_table
 from flowcontrol.ledger.link_log import LinkLog
 from flowcontrol.ledger.storage import Storage
+from flowcontrol.ledger.writing import writing
 
 __all__ = ["LinkFiles", "PackedRows", "create_log"]
 
 MOST_REMOVES = 256
 """Files trimmed by one commit."""
+
+SWEEP_EVERY_S = 3600.0
+"""How often files are looked for that no commit names, and how old they must be: what a failed, a
+repeated or a killed task has left."""
 
 
 class PackedRows(NamedTuple):
@@ -63,12 +69,14 @@ class LinkFiles:
         self.log = LinkLog(storage)
         self._buffer_bytes = buffer_bytes
         self._writer = Writer(storage, app_id)
+        self._swept_at = float("-inf")
         self.log.refresh()
 
     def claim(self) -> int:
         """Take the sender's place over; return the epoch."""
         epoch = self._writer.claim()
         self.log.refresh()
+        self._sweep()
         return epoch
 
     def last_batch(self) -> int:
@@ -89,6 +97,13 @@ class LinkFiles:
         consumed : mapping of int to int
             Per channel, messages that all receivers have consumed: what lies wholly before
             them is trimmed.
+
+        Raises
+        ------
+        FencedError
+            If another process has taken the sender's place.
+        LinkError
+            If the disk is full, or cannot be written for another reason.
         """
         index = self._index(files)
         partition = {"sender": str(self.sender)}
@@ -98,11 +113,24 @@ class LinkFiles:
             adds.append(NewFile(file.path, file.nbytes, file.rows, stats, partition))
         old = self.log.consumed_files(self.sender, consumed)[:MOST_REMOVES]
         removes = [NewFile(path, size, 0, None, partition) for path, size in old]
-        done = self._writer.commit(batch_id, adds, removes)
+        with writing(self.storage, f"batch {batch_id}"):
+            done = self._writer.commit(batch_id, adds, removes)
         self.log.refresh()
         for path, _ in old if done else []:
             self.storage.delete(path)
+        self._sweep()  # now, when no task of this sender is writing
         return done
+
+    def _sweep(self) -> None:
+        """Delete the sender's files that no commit names, from time to time."""
+        if time.monotonic() - self._swept_at < SWEEP_EVERY_S:
+            return
+        self._swept_at = time.monotonic()
+        folder = f"sender={self.sender}"
+        own = self.storage.child(folder)
+        for name, written in own.files():
+            if f"{folder}/{name}" not in self.log.files and time.time() - written > SWEEP_EVERY_S:
+                own.delete(name)
 
     def _index(self, files: Sequence[PackedRows]) -> list[list[list[Any]]]:
         """Number the messages: pieces are joined as long as they fit into one buffer."""

@@ -24,6 +24,7 @@ from flowcontrol.errors import LedgerError, LinkError
 from flowcontrol.ledger.commit import NewFile, Writer, create_table
 from flowcontrol.ledger.log import Add, DeltaLog
 from flowcontrol.ledger.storage import Storage
+from flowcontrol.ledger.writing import writing
 from flowcontrol.records import LEDGER
 
 __all__ = ["Latest", "LinkLedger", "LinkLedgerView", "create_ledger", "member_rows"]
@@ -36,6 +37,9 @@ TOP_LEVEL = 3
 
 HISTORY_S = 7 * 86_400.0
 """How long rows are kept, seconds; only whole files of the top level are dropped."""
+
+SWEEP_AGE_S = 3600.0
+"""How old a file must be that no commit names before it is deleted."""
 
 _NAME = re.compile(r"(.+)\.L(\d)\.(\d+)-(\d+)\.[0-9a-f]+\.parquet")
 
@@ -165,7 +169,18 @@ class LinkLedger(LinkLedgerView):
         """Take the member's place over; return the epoch."""
         epoch = self._writer.claim()
         self.refresh()
+        self._sweep()
         return epoch
+
+    def _sweep(self) -> None:
+        """Delete this member's files that no commit names: it was killed when it wrote them."""
+        levels = [level for files in self._files.values() for level in files.levels.values()]
+        named = {path for level in levels for _, _, path in level}
+        prefix = f"{_safe(self.member)}.L"
+        for name, written in self.storage.files():
+            is_old = time.time() - written > SWEEP_AGE_S
+            if name.startswith(prefix) and name not in named and is_old:
+                self.storage.delete(name)
 
     @property
     def latest(self) -> Latest | None:
@@ -187,18 +202,22 @@ class LinkLedger(LinkLedgerView):
         ------
         FencedError
             If another process has taken the member's place.
+        LinkError
+            If the disk is full, or cannot be written for another reason.
         """
         latest = self.latest
         number = 0 if latest is None else latest.batch_id + 1
         side = self.member.partition("/")[0]
         fixed = {"side": side, "batch_id": number, "committed_at": datetime.now(UTC)}
         table = pa.Table.from_pylist([{**row, **fixed} for row in rows], schema=self._schema)
-        adds, removes = [self._write(table, 0, number, number, state)], list[NewFile]()
-        packed = self._packed()
-        if packed is not None:
-            adds.append(packed[0])
-            removes += packed[1]
-        if not self._writer.commit(number, adds, removes):
+        with writing(self.storage, f"commit {number} of {self.member}"):
+            adds, removes = [self._write(table, 0, number, number, state)], list[NewFile]()
+            packed = self._packed()
+            if packed is not None:
+                adds.append(packed[0])
+                removes += packed[1]
+            is_new = self._writer.commit(number, adds, removes)
+        if not is_new:
             raise LinkError(
                 f"{self.storage}: commit {number} of {self.member} is there already although its "
                 "writer has not seen it; stop whatever else writes under this name"

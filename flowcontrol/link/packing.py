@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from flowcontrol.ledger.link_files import PackedRows
+from flowcontrol.ledger.writing import writing
 from flowcontrol.streaming.take import settle
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class PackRows:
         ends = [*starts[1:].tolist(), len(channels)]
         path = f"sender={self.sender}/{uuid.uuid4().hex}.parquet"
         entries = []
-        with self.storage.open_output(path) as sink:
+        with writing(self.storage, path), self.storage.open_output(path) as sink:
             with pq.ParquetWriter(sink, rows.schema, compression="lz4") as writer:
                 for channel, start, end in zip(found.tolist(), starts.tolist(), ends, strict=True):
                     pieces = self._cut(sizes, start, end)

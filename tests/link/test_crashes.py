@@ -143,7 +143,7 @@ def test_whatever_happens_everything_arrives_once_and_in_order(
             ]
             pipeline.sender(name, tables, tasks=tasks)
         for name, channels in RECEIVERS[readers]:
-            pipeline.receiver(name, channels)
+            pipeline.receiver(name, channels).open().initialOffset()  # there from the start
         try:
             for action in actions:
                 act(pipeline, *action)
