@@ -188,6 +188,31 @@ class Link:
         options |= {"reset": str(reset).lower(), "partitions": _parallelism(spark)}
         return spark.readStream.format("flowcontrol").options(**options).load()
 
+    def create_view(self, spark: SparkSession, name: str, *, window_s: float = 10.0) -> None:
+        """Make a temporary view of the link's figures: a row per sender, receiver and channel.
+
+        Parameters
+        ----------
+        spark : SparkSession
+            With Delta's extension.
+        name : str
+            Of the view; one of that name is replaced.
+        window_s : float, default 10
+            What rates and shares cover, seconds.
+
+        Raises
+        ------
+        LinkError
+            If the name is not one.
+
+        Notes
+        -----
+        The figures are those of ``flowcontrol watch``; docs/monitoring.md describes them.
+        """
+        from flowcontrol.link.monitoring.view import create_view
+
+        create_view(spark, name, self.storage, self.settings, window_s=window_s)
+
     def note_schema(self, schema: StructType) -> LinkSettings:
         """Make sure that the link carries these columns.
 

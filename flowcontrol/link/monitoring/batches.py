@@ -26,8 +26,10 @@ class Batches:
         Where they are noted.
     member : str
         Application id.
-    since, now : float
-        The window, Unix time, seconds.
+    now : float
+        Unix time, seconds.
+    window_s : float
+        Length of the window before it, seconds.
 
     Attributes
     ----------
@@ -37,9 +39,10 @@ class Batches:
         A receiver's batch that has not ended.
     """
 
-    def __init__(self, ledger: LedgerHistory, member: str, since: float, now: float) -> None:
+    def __init__(self, ledger: LedgerHistory, member: str, now: float, window_s: float) -> None:
         steps = ledger.steps[member]
-        self.since, self.now, self.newest = max(since, steps[0].at), now, steps[-1]
+        self.now, self.newest = now, steps[-1]
+        self._since = max(now - window_s, steps[0].at)
         self.running: Step | None = None
         last = ledger.last_batches.get(member)
         ended = [] if last is None else [last]
@@ -53,10 +56,10 @@ class Batches:
             elif step.is_busy and step.end is None:
                 self.running = step
         times = [_time(step) for step in ended]
-        count = len(ended) - recent(times, since)
-        self._times = times[count:]
-        self._totals = _sum(ended[count:])
-        self._spread_s = spread_time(self._times, now, now - since)
+        old = len(ended) - recent(times, now - window_s)
+        self._times = times[old:]
+        self._totals = _sum(ended[old:])
+        self._spread_s = spread_time(self._times, now, window_s)
         self._busy_s = sum(end - start for start, end in self._times)
 
     def rows_per_s(self, key: Key) -> float:
@@ -88,7 +91,7 @@ class Batches:
     def busy_ratio(self) -> float:
         """Share of the window for which a batch ran."""
         running = [] if self.running is None else [(self.running.at, self.now)]
-        return share([*self._times, *running], self.since, self.now)
+        return share([*self._times, *running], self._since, self.now)
 
     @property
     def silent_s(self) -> float:

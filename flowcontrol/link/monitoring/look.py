@@ -93,7 +93,7 @@ class LinkMonitor:
         first = [steps[0].at for steps in self._ledger.steps.values() if steps]
         since = max(now - self.window_s, min(first, default=now))
         self._ledger.forget(since)
-        look = _Look(settings, self._ledger, self._log, since, now)
+        look = _Look(settings, self._ledger, self._log, now, self.window_s, since)
         found = look.link(self.label, str(self.storage))
         self._forget(look.cursors)
         return found
@@ -113,15 +113,16 @@ class _Look:
         settings: LinkSettings,
         ledger: LedgerHistory,
         log: TimedLog,
-        since: float,
         now: float,
+        window_s: float,
+        since: float,
     ) -> None:
         self.settings, self.ledger, self.log = settings, ledger, log
         self.since, self.now = since, now
         self.cursors = Cursors(settings, senders_of(ledger), receivers_of(ledger))
         members = [member_of(one) for one in self.cursors.senders]
         members += [member_of(one) for one in self.cursors.receivers]
-        self.batches = {member: Batches(ledger, member, since, now) for member in members}
+        self.batches = {member: Batches(ledger, member, now, window_s) for member in members}
         self._rows = {member_of(one): self._newest(one) for one in self.cursors.receivers}
 
     def _newest(self, receiver: Receiver) -> dict[Key, dict[str, Any]]:

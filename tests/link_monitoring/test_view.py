@@ -1,0 +1,125 @@
+"""The view for SQL finds what a look finds."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from datetime import UTC, datetime
+
+import pytest
+from chispa import assert_approx_df_equality
+
+from flowcontrol.errors import LinkError
+from flowcontrol.link.link import open_link
+from flowcontrol.link.monitoring.figures import ChannelLook
+from flowcontrol.link.monitoring.look import LinkMonitor
+from flowcontrol.link.monitoring.view import create_view, view_sql
+
+TYPES = {"str": "string", "int": "bigint", "float": "double", "float | None": "double"}
+SCHEMA = ", ".join(
+    f"{field.name} {'int' if field.name == 'channel' else TYPES.get(field.type, 'boolean')}"
+    for field in fields(ChannelLook)
+)
+
+
+def compare(spark, link, clock):
+    """Compare the view with a look, both of now; return its rows."""
+    now = datetime.fromtimestamp(clock.now, UTC)
+    create_view(spark, "orders_link", link.storage, link.settings, as_of=now)
+    rows = spark.table("orders_link").collect()
+    names = [field.name for field in fields(ChannelLook)]
+    # As plain rows: the columns' descriptions come along from the ledger otherwise.
+    found = spark.createDataFrame([tuple(row[name] for name in names) for row in rows], SCHEMA)
+    look = LinkMonitor(link.path).look(clock.now)
+    expected = spark.createDataFrame([tuple(asdict(c).values()) for c in look.channels], SCHEMA)
+    assert_approx_df_equality(
+        found, expected, precision=0.01, ignore_row_order=True, ignore_nullable=True
+    )
+    verdicts = {(c.sender, c.receiver, c.channel): c.verdict.value for c in look.channels}
+    assert {(r.sender, r.receiver, r.channel): r.verdict for r in rows} == verdicts
+    pools = {sender.name: sender.pool_used for sender in look.senders}
+    assert all(row.pool_used == pools[row.sender] for row in rows)
+    times = {
+        (reader.name, channel): (reader.batch_s, reader.running_s, reader.target_s)
+        for reader in look.receivers
+        for channel in reader.channels
+    }
+    for row in rows:
+        expected = times.get((row.receiver, row.channel), (None, None, None))
+        assert (row.batch_s, row.running_s, row.target_s) == pytest.approx(expected, abs=0.01)
+    return rows
+
+
+@pytest.mark.spark
+def test_the_view_equals_the_look(spark, link, clock):
+    sender, other = link.sender("events"), link.sender("more", query="another")
+    fast, slow = link.receiver("fast"), link.receiver("slow.one")
+    half = link.receiver("half", channels=[1])
+    compared = 0
+    for number in range(60):
+        clock.forward(0.4)
+        if number == 30:  # killed and started again
+            batch = sender.batch
+            clock.forward(3)
+            sender = link.sender("events")
+            sender.batch = batch
+        if number % 3 == 0:
+            sender.write({0: 10 * (number % 4 + 1), 1: 15})
+        if number % 7 == 0:
+            other.write({1: 10})
+        fast.take()
+        if number % 5 == 0:
+            slow.take()
+        half.take()
+        clock.forward(0.2)
+        sender.step(), other.step()
+        if number in (2, 31, 59):
+            rows = compare(spark, link, clock)
+            compared += len(rows)
+    assert compared == 3 * 2 * 3 * 2
+    assert {row.verdict for row in rows} == {"OK", "HIGH"}
+
+
+@pytest.mark.spark
+def test_who_is_cut_off_and_who_paces(spark, make_link, clock):
+    link = make_link(floating_buffers=4, detach_after_bytes=8000)
+    sender = link.sender()
+    fast, slow = link.receiver("fast", target=0.5), link.receiver("slow")
+    sender.write({0: 200})
+    slow.take()
+    for _ in range(8):
+        fast.take()
+        clock.forward(1)
+        sender.step()
+    assert LinkMonitor(link.path).look(clock.now).receivers[1].is_detached
+    rows = compare(spark, link, clock)
+    assert {row.receiver: row.is_holding for row in rows} == {"fast": True, "slow": False}
+
+
+@pytest.mark.spark
+def test_the_view_follows_the_link(spark, live_link):
+    link = open_link(live_link.path)
+    link.create_view(spark, "live_orders")
+    assert spark.table("live_orders").count() == 0
+    sender = live_link.sender()
+    sender.write({0: 100, 1: 10})
+    query = (
+        "SELECT receiver, sum(backlog_rows) AS rows, max(age_s) AS age FROM live_orders GROUP BY 1"
+    )
+    (before,) = spark.sql(query).collect()
+    assert (before.receiver, before.rows) == ("", 110)
+    receiver = live_link.receiver()
+    receiver.take(), receiver.take()
+    (after,) = spark.sql(query).collect()
+    assert (after.receiver, after.rows) == ("main", 110 - 70)
+    assert after.age > before.age > 0
+
+
+@pytest.mark.parametrize("name", ["", "1st", "a-b", "a.b", "a b", "`a`", "v; DROP TABLE x"])
+def test_what_is_no_name_of_a_view_is_refused(link, name):
+    with pytest.raises(LinkError, match=r"needs letters, digits and '_'"):
+        create_view(None, name, link.storage, link.settings)
+    assert not (link.path / "ledger").exists()
+
+
+def test_a_path_is_quoted(link):
+    assert "FROM delta.`/lake/o``dd/ledger`" in view_sql("/lake/o`dd/ledger", link.settings)
