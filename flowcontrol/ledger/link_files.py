@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from flowcontrol.ledger.commit import NewFile, Writer, create_table
-from flowcontrol.ledger.link_log import LinkLog
+from flowcontrol.ledger.link_log import SENDER, LinkLog
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.ledger.writing import writing
 
-__all__ = ["LinkFiles", "PackedRows", "create_log"]
+__all__ = ["LinkFiles", "PackedRows", "create_log", "folder_of"]
 
 MOST_REMOVES = 256
 """Files trimmed by one commit."""
@@ -43,10 +43,15 @@ class PackedRows(NamedTuple):
     channels: Sequence[tuple[int, Sequence[tuple[int, int]]]]
 
 
+def folder_of(sender: int) -> str:
+    """Return the folder of a sender's files in the log."""
+    return f"{SENDER}={sender}"
+
+
 def create_log(storage: Storage, schema: pa.Schema) -> None:
     """Create an empty exchange log unless it is there."""
-    full = schema.append(pa.field("sender", pa.int64()))
-    create_table(storage, full, "Rows on their way over a link.", ["sender"])
+    full = schema.append(pa.field(SENDER, pa.int64()))
+    create_table(storage, full, "Rows on their way over a link.", [SENDER])
 
 
 class LinkFiles:
@@ -106,7 +111,7 @@ class LinkFiles:
             If the disk is full, or cannot be written for another reason.
         """
         index = self._index(files)
-        partition = {"sender": str(self.sender)}
+        partition = {SENDER: str(self.sender)}
         adds = []
         for number, (file, channels) in enumerate(zip(files, index, strict=True)):
             stats = {"place": [batch_id, number], "size": file.nbytes, "channels": channels}
@@ -126,7 +131,7 @@ class LinkFiles:
         if time.monotonic() - self._swept_at < SWEEP_EVERY_S:
             return
         self._swept_at = time.monotonic()
-        folder = f"sender={self.sender}"
+        folder = folder_of(self.sender)
         own = self.storage.child(folder)
         for name, written in own.files():
             if f"{folder}/{name}" not in self.log.files and time.time() - written > SWEEP_EVERY_S:

@@ -17,7 +17,10 @@ from flowcontrol.errors import LinkError
 from flowcontrol.ledger.log import Add, DeltaLog
 from flowcontrol.ledger.storage import Storage
 
-__all__ = ["ChannelLog", "Extent", "LinkLog", "Message"]
+__all__ = ["SENDER", "ChannelLog", "Extent", "LinkLog", "Message"]
+
+SENDER = "link_sender"
+"""Partition column of the log: index of the sender. Few users have a column of that name."""
 
 
 class Extent(NamedTuple):
@@ -162,7 +165,7 @@ class LinkLog:
             for path in commit.removes:
                 self._drop(path)
             for add in sorted(commit.adds, key=_place):
-                if _place(add)[1:] > self._newest.get(int(add.partition["sender"]), (-1, -1)):
+                if _place(add)[1:] > self._newest.get(int(add.partition[SENDER]), (-1, -1)):
                     self._note(add)
         for place, end in ends.items():  # a channel without a file left does not begin anew
             self.channel(*place).align(*end)
@@ -174,7 +177,7 @@ class LinkLog:
             self.channel(sender, channel).forget(end)
 
     def _note(self, add: Add) -> None:
-        sender, stats = int(add.partition["sender"]), add.stats
+        sender, stats = int(add.partition[SENDER]), add.stats
         self._newest[sender] = _place(add)[1:]
         ends: dict[int, int] = {}
         for channel, row, record, pieces in stats["channels"]:
@@ -231,7 +234,7 @@ class LinkLog:
 def _place(add: Add) -> tuple[int, int, int]:
     """Sender, batch, and file of the batch: the order in which rows are to be read."""
     batch, file = add.stats["place"]
-    return int(add.partition["sender"]), batch, file
+    return int(add.partition[SENDER]), batch, file
 
 
 def _joined(extents: Sequence[Extent]) -> list[Extent]:

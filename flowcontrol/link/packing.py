@@ -17,17 +17,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from flowcontrol.ledger.link_files import PackedRows
+from flowcontrol.ledger.link_files import PackedRows, folder_of
 from flowcontrol.ledger.writing import writing
+from flowcontrol.link.columns import CHANNEL
 from flowcontrol.streaming.take import settle
 
 if TYPE_CHECKING:
     from flowcontrol.ledger.storage import Storage
 
 __all__ = ["CHANNEL", "RESULT", "PackRows", "packed_rows", "row_bytes"]
-
-CHANNEL = "_channel"
-"""Hidden column: the channel of a row. It does not go into files."""
 
 RESULT = "result"
 """The one column of what comes back: a JSON text a file."""
@@ -97,7 +95,7 @@ class PackRows:
         sizes = np.cumsum(row_bytes(rows))
         found, starts = np.unique(channels, return_index=True)
         ends = [*starts[1:].tolist(), len(channels)]
-        path = f"sender={self.sender}/{uuid.uuid4().hex}.parquet"
+        path = f"{folder_of(self.sender)}/{uuid.uuid4().hex}.parquet"
         entries = []
         with writing(self.storage, path), self.storage.open_output(path) as sink:
             with pq.ParquetWriter(sink, rows.schema, compression="lz4") as writer:

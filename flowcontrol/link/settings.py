@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from flowcontrol.errors import LinkError
 from flowcontrol.ledger.storage import Storage
+from flowcontrol.link.columns import check_columns
 from flowcontrol.scenario.units import read_memory
 
 if TYPE_CHECKING:
@@ -122,10 +123,11 @@ def check(place: str, given: Mapping[str, Any]) -> dict[str, Any]:
                 wrong.append(f"{name}: {error}")
                 found.pop(name)
     key = found.get("key")
-    if isinstance(key, str):
-        found["key"] = (key,)
-    elif isinstance(key, Sequence):
-        found["key"] = tuple(key)
+    if key is not None:
+        names = (key,) if isinstance(key, str) else key
+        found["key"] = tuple(names) if isinstance(names, Sequence) else (names,)
+        if not _are_names(found["key"]):
+            wrong.append(f"key is {key!r}: needs the name of a column, or a list of some")
     limits = {
         "channels": (1, MOST_CHANNELS),
         "exclusive_buffers": (1, 1 << 20),
@@ -141,11 +143,18 @@ def check(place: str, given: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             wrong.append(f"{name} is {value!r}: needs a whole number from {low} to {high}")
     target = found.get("target_batch_s")
-    if target is not None and not (isinstance(target, int | float) and 0.05 <= target <= 3600):
+    is_number = isinstance(target, int | float) and not isinstance(target, bool)
+    if target is not None and not (is_number and 0.05 <= target <= 3600):
         wrong.append(f"target_batch_s is {target!r}: needs seconds, from 0.05 to 3600")
     if wrong:
         raise LinkError(f"the link {place} is refused: " + "; ".join(wrong))
     return found
+
+
+def _are_names(names: Sequence[object]) -> bool:
+    """Whether these are different names of columns, at least one."""
+    are_texts = all(isinstance(name, str) and name for name in names)
+    return bool(names) and are_texts and len(set(names)) == len(names)
 
 
 def _read_bytes(value: object) -> int:
@@ -192,6 +201,9 @@ def agree(
     said = {name: value for name, value in check(str(storage), given).items() if value is not None}
     for _ in range(10):
         found = read_settings(storage)
+        if schema:
+            key = said.get("key") if found is None else found.key
+            check_columns(str(storage), schema_of(schema), key)
         if found is None:
             made = LinkSettings(uuid.uuid4().hex[:12], **{**DEFAULTS, **said}, schema=schema)
             if storage.create(FILE, made.to_json().encode()):
@@ -258,14 +270,14 @@ def schema_json(schema: StructType | pa.Schema | str | None) -> str:
     Raises
     ------
     LinkError
-        If a column has a type that a link cannot carry.
+        If it is a text that Spark cannot read.
     """
     if schema is None or schema == "":
         return ""
     from pyspark.sql.types import StructField, StructType
 
     if isinstance(schema, str):
-        spark = cast("StructType", StructType.fromDDL(schema))
+        spark = _read_ddl(schema)
     elif isinstance(schema, StructType):
         spark = schema
     else:
@@ -273,6 +285,20 @@ def schema_json(schema: StructType | pa.Schema | str | None) -> str:
 
         spark = from_arrow_schema(schema)
     return StructType([StructField(f.name, f.dataType, True) for f in spark.fields]).json()
+
+
+def _read_ddl(text: str) -> StructType:
+    """Read columns as SQL writes them; Spark's parser does, so it takes a session."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.types import StructType
+
+    try:
+        return cast("StructType", StructType.fromDDL(text))
+    except PySparkException as error:
+        raise LinkError(
+            f"the schema {text!r} cannot be read: {error}. Start the Spark session first, or give "
+            "a StructType or a pyarrow.Schema"
+        ) from error
 
 
 def schema_of(text: str) -> StructType:

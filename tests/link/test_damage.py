@@ -55,7 +55,7 @@ def advance_all(pipeline, rounds=20):
 @pytest.mark.parametrize(
     ("place", "what"),
     [
-        (("a", "planned"), r"exchange: sender=0/\w+\.parquet cannot be written"),
+        (("a", "planned"), r"exchange: link_sender=0/\w+\.parquet cannot be written"),
         (("a", "before exchange"), r"exchange: batch 1 cannot be written"),
         (("a", "before-ledger"), r"ledger: commit \d+ of sender/a cannot be written"),
         (("a", "before ledger"), r"ledger: commit \d+ of sender/a cannot be written"),
@@ -100,7 +100,7 @@ def test_only_what_the_system_refuses_is_called_that():
 
 
 def files_of(pipeline) -> list[Path]:
-    return sorted((Path(str(pipeline.storage)) / "exchange").rglob("sender=*/*.parquet"))
+    return sorted((Path(str(pipeline.storage)) / "exchange").rglob("link_sender=*/*.parquet"))
 
 
 def planned(pipeline) -> Path:
@@ -160,7 +160,7 @@ def test_files_that_no_commit_names_are_swept_by_age(pipeline, dry, verify):
     pipeline.arm("a", "before ledger")
     advance_all(pipeline, 3)
     root = Path(str(pipeline.storage))
-    other = root / "exchange" / "sender=7" / "stray.parquet"
+    other = root / "exchange" / "link_sender=7" / "stray.parquet"
     other.parent.mkdir()
     other.write_bytes(b"of another sender")
     old = [other, *files_of(pipeline), *(root / "ledger").glob("*.parquet")]
