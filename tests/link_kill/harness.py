@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import signal
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -41,6 +42,9 @@ RANDOM["sink"] = RANDOM["middle"]
 
 AHEAD = 3
 """Files of the source that wait to be read."""
+
+LEAD = 3
+"""Kills by which a stage may be ahead of another; then it is left alone, and the others get on."""
 
 STUCK_S = 240.0
 """A pipeline in which nothing has happened for so long has failed, s."""
@@ -129,6 +133,11 @@ class Stage:
             self._due = time.monotonic() + self.chance.uniform(0.5, 12.0)
         self.process = StageProcess(self.folder, self.name, self.starts, kill_at, self.java_options)
         self.starts += 1
+
+    def arm(self) -> None:
+        """Have a stage that runs killed at a random time."""
+        self.armed = Kill(self.name, self.chance.choice(RANDOM[self.name]), None)
+        self._progress = self._commits()
 
     def _number(self, kill: Kill) -> int:
         """Return a number that a point will reach before long."""
@@ -223,11 +232,20 @@ class Pipeline:
                 self.kills.append(kill)
                 self.say(f"{len(self.kills)} of {self.wanted}: {kill}")
                 self._start(stage)
+            elif stage.armed is None and self._may_arm(stage):
+                stage.arm()
         self._check_moving()
 
     def _start(self, stage: Stage) -> None:
-        armed = sum(other.armed is not None for other in self.stages if other is not stage)
-        stage.start(is_armed=len(self.kills) + armed < self.wanted)
+        stage.armed = None
+        stage.start(is_armed=self._may_arm(stage))
+
+    def _may_arm(self, stage: Stage) -> bool:
+        """Whether a stage may be killed once more."""
+        armed = sum(other.armed is not None for other in self.stages)
+        counts = Counter(kill.stage for kill in self.kills)
+        is_ahead = counts[stage.name] > min(counts[name] for name in POINTS) + LEAD
+        return not is_ahead and len(self.kills) + armed < self.wanted
 
     def _check_moving(self) -> None:
         seen = sum(len(watch.commits) for watch in self.watches.values()) + len(self.kills)

@@ -39,6 +39,7 @@ def test_a_pipeline_that_is_killed_again_and_again(tmp_path: Path) -> None:
     assert len(pipeline.kills) == wanted
     starts = sum(stage.starts for stage in pipeline.stages)
     assert starts == wanted + len(pipeline.stages)
+    assert {kill.stage for kill in pipeline.kills} == set(POINTS)
     check_table(run / "table", pipeline.rows)
     for name, watch in pipeline.watches.items():
         check = LedgerCheck(run / f"link-{name}", watch.commits)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,9 @@ def receiver(
             "channel_state": json.dumps({"record": sent})}  # fmt: skip
 
 
-def check_ledger(folder: Path, first: list[dict[str, Any]]) -> None:
+def check_ledger(
+    folder: Path, first: list[dict[str, Any]], empty: Sequence[tuple[str, int]] = ()
+) -> None:
     """Check a ledger of which every row belongs to channel 0; the others stand still."""
     from verifier import LedgerCheck
 
@@ -86,7 +89,7 @@ def check_ledger(folder: Path, first: list[dict[str, Any]]) -> None:
     write_deltalake(
         str(folder / "ledger"), pa.Table.from_pylist(found, schema=LEDGER.arrow_schema())
     )
-    LedgerCheck(folder, commits).check(3)
+    LedgerCheck(folder, [*empty, *commits]).check(3)
 
 
 GOOD = [
@@ -100,6 +103,17 @@ GOOD = [
 
 def test_a_ledger_within_its_limits_passes(tmp_path: Path) -> None:
     check_ledger(tmp_path, GOOD)
+
+
+def test_a_receiver_takes_its_place_without_a_row(tmp_path: Path) -> None:
+    later = [{**row, "batch_id": row["batch_id"] + (row["side"] == "receiver")} for row in GOOD]
+    check_ledger(tmp_path, later, [("receiver/b/0-3", 0)])
+
+
+def test_a_sender_has_a_row_of_every_commit(tmp_path: Path) -> None:
+    later = [{**row, "batch_id": row["batch_id"] + (row["side"] == "sender")} for row in GOOD]
+    with pytest.raises(AssertionError, match=r"\('sender/a', 0\)"):
+        check_ledger(tmp_path, later, [("sender/a", 0)])
 
 
 @pytest.mark.parametrize(
