@@ -12,13 +12,20 @@ from typing import TYPE_CHECKING, Any, cast
 from flowcontrol.errors import LinkError
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.columns import check_columns
-from flowcontrol.scenario.units import read_memory
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-__all__ = ["DEFAULTS", "LinkSettings", "agree", "read_settings", "schema_json", "schema_of"]
+__all__ = [
+    "DEFAULTS",
+    "LinkSettings",
+    "agree",
+    "is_target",
+    "read_settings",
+    "schema_json",
+    "schema_of",
+]
 
 FILE = "link.json"
 
@@ -143,12 +150,16 @@ def check(place: str, given: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             wrong.append(f"{name} is {value!r}: needs a whole number from {low} to {high}")
     target = found.get("target_batch_s")
-    is_number = isinstance(target, int | float) and not isinstance(target, bool)
-    if target is not None and not (is_number and 0.05 <= target <= 3600):
+    if target is not None and not is_target(target):
         wrong.append(f"target_batch_s is {target!r}: needs seconds, from 0.05 to 3600")
     if wrong:
         raise LinkError(f"the link {place} is refused: " + "; ".join(wrong))
     return found
+
+
+def is_target(value: object) -> bool:
+    """Whether this is a time that a micro-batch can be asked to take, seconds."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0.05 <= value <= 3600
 
 
 def _are_names(names: Sequence[object]) -> bool:
@@ -159,6 +170,8 @@ def _are_names(names: Sequence[object]) -> bool:
 
 def _read_bytes(value: object) -> int:
     """Read a size as Flink writes it, ``4mb``, or with the binary prefixes, ``4 MiB``."""
+    from flowcontrol.scenario.units import read_memory  # with pydantic: not on executors
+
     if isinstance(value, str):
         value = re.sub(r"(?i)([kmgt])ib$", r"\1b", value.strip())
     return read_memory(value)

@@ -5,7 +5,6 @@ Executors import this module as well, so it imports little; deciding is in :mod:
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,10 +17,8 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from flowcontrol.errors import LinkError
-from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.extents import LinkPartition, read_rows, share_out
-from flowcontrol.link.settings import LinkSettings, read_settings
+from flowcontrol.link.options import read_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,9 +27,6 @@ if TYPE_CHECKING:
     from flowcontrol.link.receiver import LinkReceiver
 
 __all__ = ["LinkReader", "LinkSource"]
-
-SCHEMA_WAIT_S = 60.0
-"""How long a receiver of a link that holds nothing yet waits for its columns."""
 
 LOOK_S = 0.1
 """How long Spark waits for an answer when there is no news; then it may see that it is to stop."""
@@ -54,14 +48,20 @@ class LinkSource(DataSource):
         return "flowcontrol"
 
     def schema(self) -> StructType:
-        """Return the columns of the rows, as the link has them."""
+        """Return the columns of the rows, as the link has them.
+
+        Raises
+        ------
+        LinkError
+            If an option is wrong, or no sender has brought the columns in time.
+        """
         from flowcontrol.link.settings import schema_of
 
-        return schema_of(_settings(self.options).schema)
+        return schema_of(read_options(self.options).settings().schema)
 
     def streamReader(self, schema: StructType) -> LinkReader:
         """Return the reader."""
-        return LinkReader({key.lower(): value for key, value in self.options.items()}, schema)
+        return LinkReader(dict(self.options), schema)
 
 
 class LinkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -70,7 +70,7 @@ class LinkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     Parameters
     ----------
     options : dict of str to str
-        As given to the source, names in lower case.
+        As given to the source.
     schema : StructType
         Of the rows.
     """
@@ -78,9 +78,9 @@ class LinkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: dict[str, str], schema: StructType) -> None:
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        self.options = options
+        self.options = read_options(options)
         self._schema: pa.Schema = to_arrow_schema(schema, timezone="UTC")
-        self._storage = _storage(options)
+        self._storage = self.options.storage
         self._receiver: LinkReceiver | None = None
         self._last: dict[str, list[int]] | None = None
         self._parent = os.getppid()
@@ -94,15 +94,14 @@ class LinkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             from flowcontrol.link.receiver import LinkReceiver
             from flowcontrol.link.tables import make_tables
 
-            settings = _settings(self.options)
+            options, settings = self.options, self.options.settings()
             make_tables(self._storage, settings)
-            target = self.options.get("target_batch_s")
             self._receiver = LinkReceiver(
                 self._storage,
                 settings,
-                self.options.get("name", "main"),
-                _channels(self.options, settings),
-                settings.target_batch_s if target is None else float(target),
+                options.name,
+                list(range(settings.channels) if options.channels is None else options.channels),
+                settings.target_batch_s if options.target_s is None else options.target_s,
             )
         return self._receiver
 
@@ -118,8 +117,7 @@ class LinkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:
         """Return where a new checkpoint begins."""
-        reset = self.options.get("reset", "false").lower() == "true"
-        return {"cursors": self._made().start(reset=reset)}
+        return {"cursors": self._made().start(reset=self.options.reset)}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Return where the next batch ends; ``start`` if there is nothing for a while."""
@@ -152,7 +150,7 @@ class LinkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         receiver = self._made()
         receiver.refresh()
         channels = receiver.extents(start["cursors"], end["cursors"])
-        return share_out(channels, int(self.options.get("partitions", len(channels) or 1)))
+        return share_out(channels, self.options.partitions or len(channels))
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing to do: what was read counts as consumed when the next batch is asked for."""
@@ -165,54 +163,3 @@ class LinkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not isinstance(partition, LinkPartition):
             raise TypeError(f"{type(partition).__name__} is not a partition of this source")
         yield from read_rows(self._storage.child("exchange"), partition, self._schema)
-
-
-def _storage(options: Mapping[str, str]) -> Storage:
-    if not options.get("path"):
-        raise LinkError("a link's path is missing: .option('path', ...) or .load(path)")
-    return Storage(options["path"], json.loads(options.get("storage_options", "{}")))
-
-
-def _settings(options: Mapping[str, str]) -> LinkSettings:
-    """Return the link's settings, waiting for a link that no sender has begun.
-
-    Raises
-    ------
-    LinkError
-        If there is none within the stated time.
-    """
-    storage, wait_s = _storage(options), float(options.get("wait_s", SCHEMA_WAIT_S))
-    until = time.monotonic() + wait_s
-    while True:
-        settings = read_settings(storage)
-        if settings is not None and settings.schema:
-            return settings
-        if time.monotonic() > until:
-            missing = "there is no link" if settings is None else "the link has no columns yet"
-            raise LinkError(
-                f"{storage}: {missing}, after waiting for {wait_s:g} s. Start its sender first, "
-                "give Link(..., schema=...) here, or wait longer with .option('wait_s', ...)"
-            )
-        time.sleep(0.05)
-
-
-def _channels(options: Mapping[str, str], settings: LinkSettings) -> list[int]:
-    """Return the channels that an option names; all by default.
-
-    Raises
-    ------
-    LinkError
-        If one is none of the link's.
-    """
-    text = options.get("channels")
-    if not text:
-        return list(range(settings.channels))
-    try:
-        found = sorted({int(part) for part in text.split(",")})
-    except ValueError:
-        raise LinkError(f"channels is {text!r}: needs numbers with commas, such as 0,1") from None
-    if not found or found[0] < 0 or found[-1] >= settings.channels:
-        raise LinkError(
-            f"channels is {text!r}: the link has the channels 0 to {settings.channels - 1}"
-        )
-    return found

@@ -297,7 +297,9 @@ class ReceiverQuery:
         self, pipeline: Pipeline, name: str = "main", channels: str = "", **options: Any
     ) -> None:
         self.pipeline, self.name, self.channels = pipeline, name, channels
-        self.options = {"path": str(pipeline.storage), "name": name, "channels": channels}
+        self.options = {"path": str(pipeline.storage), "name": name}
+        if channels:
+            self.options["channels"] = channels
         self.options |= {key: str(value) for key, value in options.items()}
         self.offsets: list[str] = []
         self.done = -1
