@@ -39,7 +39,9 @@ def test_a_link_that_nobody_has_used(link, clock):
 
 def test_a_receiver_alone(link, clock):
     link.receiver().take()
-    assert look(link, clock).receivers == ()  # it has nothing to commit yet
+    found = look(link, clock)
+    assert [(r.name, r.rows_read, r.running_s) for r in found.receivers] == [("main", 0, None)]
+    assert (found.senders, found.channels) == ((), ())
 
 
 def test_a_sender_alone_waits_for_a_receiver(link, clock):

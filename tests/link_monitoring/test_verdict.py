@@ -15,7 +15,20 @@ CHANNEL = ChannelLook(
 )  # fmt: skip
 SENDER = SenderLook("events", 100, 10.0, 1000.0, 8, 8, 1000, 0.0, 0.5)
 RECEIVER = ReceiverLook(
-    "main", (0, 1, 2, 3), 50, 10.0, 1000.0, 1.25, 0.5, 1.0, 1.0, 4, 4, False, 0.5
+    "main",
+    "receiver/main/0-3",
+    (0, 1, 2, 3),
+    50,
+    10.0,
+    1000.0,
+    1.25,
+    0.5,
+    1.0,
+    1.0,
+    4,
+    4,
+    False,
+    0.5,
 )
 
 

@@ -124,6 +124,8 @@ class ReceiverLook:
     ----------
     name : str
         Its name.
+    member : str
+        Its application id in the ledger.
     channels : tuple of int
         Those that it reads.
     rows_read : int
@@ -147,6 +149,7 @@ class ReceiverLook:
     """
 
     name: str
+    member: str
     channels: tuple[int, ...]
     rows_read: int
     rows_per_s: float

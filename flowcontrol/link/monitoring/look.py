@@ -98,6 +98,17 @@ class LinkMonitor:
         self._forget(look.cursors)
         return found
 
+    def ends(self) -> dict[str, list[dict[str, list[int]]]]:
+        """Return where the recent micro-batches of each receiver ended, by application id.
+
+        An end is the offset that Spark reports: records read of each channel, by sender.
+        """
+        return {
+            member: [end for step in steps for end in _ends(self._ledger.read(member, step))]
+            for member, steps in self._ledger.steps.items()
+            if member.startswith("receiver/")
+        }
+
     def _forget(self, cursors: Cursors) -> None:
         """Drop the messages that all receivers have consumed."""
         for sender in cursors.senders:
@@ -241,6 +252,7 @@ class _Look:
         read = (self._position(receiver, key, 0) for key in self._rows[member_of(receiver)])
         return ReceiverLook(
             name=group,
+            member=member_of(receiver),
             channels=tuple(receiver.channels),
             rows_read=sum(read),
             rows_per_s=sum(c.rows_out_per_s for c in own),
@@ -254,6 +266,10 @@ class _Look:
             is_detached=any(group in sender.detached for sender in self.cursors.senders),
             silent_s=batches.silent_s,
         )
+
+
+def _ends(rows: Sequence[dict[str, Any]]) -> list[dict[str, list[int]]]:
+    return [json.loads(row["task_state"])["end"] for row in rows if row["task_state"]]
 
 
 def _drain(nbytes: int, rate: float | None) -> float | None:

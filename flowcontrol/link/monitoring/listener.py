@@ -1,0 +1,257 @@
+"""A listener that keeps what streaming queries report in a Delta table.
+
+Spark waits for its listeners, so a callback only puts the event into a queue; a thread of its own
+looks at the links and writes, a commit every few seconds. Whatever goes wrong there is logged and
+never reaches Spark.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import logging
+import math
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from flowcontrol.ledger.storage import Storage
+from flowcontrol.link.monitoring.progress import ProgressTable
+from flowcontrol.link.monitoring.reads import LinkReads
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+        StreamingQueryProgress,
+    )
+
+__all__ = ["LinkListener"]
+
+FLUSH_S = 10.0
+"""Time between two commits, seconds: a commit costs some 20 ms, a file and a place in the log."""
+
+MOST_ROWS = 10_000
+"""Rows that wait while the table cannot be written, and events while a look hangs; older rows
+and later events are dropped."""
+
+Event = Callable[[], dict[str, Any]]
+"""Makes the row of an event; in the thread, errors and all."""
+
+_log = logging.getLogger("flowcontrol.listener")
+
+
+class LinkListener(StreamingQueryListener):
+    """Writes each progress of each query of a session into a Delta table.
+
+    Parameters
+    ----------
+    path : str or Path
+        Folder of the table; columns: ``flowcontrol.link.monitoring.progress.QUERY_PROGRESS``.
+    links : sequence of str or Path, optional
+        Links whose backlog is noted beside the progress of the queries that read them. Which
+        query reads which is found out by the offsets that it reports.
+    flush_s : float, default 10
+        Time between two commits, seconds.
+    storage_options : mapping of str to str, optional
+        Passed to delta-rs.
+
+    Notes
+    -----
+    It can be pickled, as Spark Connect wants it. Rows that were not written when the process is
+    killed are lost; a normal end of Python writes them.
+
+    Examples
+    --------
+    >>> listener = LinkListener("/lake/metrics", ["/lake/links/orders"])  # doctest: +SKIP
+    >>> spark.streams.addListener(listener)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        links: Sequence[str | Path] = (),
+        *,
+        flush_s: float = FLUSH_S,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
+        self.path, self.links, self.flush_s = str(path), [str(link) for link in links], flush_s
+        self.storage_options = dict(storage_options or {})
+        self._begin()
+
+    def _begin(self) -> None:
+        # An event, a flag to be set when all before it was written, or None to end.
+        self._queue: queue.Queue[Event | threading.Event | None] = queue.Queue(MOST_ROWS)
+        self._rows: deque[dict[str, Any]] = deque(maxlen=MOST_ROWS)
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._names: dict[str, str] = {}
+        self._table = ProgressTable(Storage(self.path, self.storage_options))
+        self._reads = LinkReads(self.links)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle what was asked for, not what was heard."""
+        names = ("path", "links", "flush_s", "storage_options")
+        return {name: self.__dict__[name] for name in names}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Begin anew elsewhere."""
+        self.__dict__.update(state)
+        self._begin()
+
+    # ------------------------------------------------------------------ what Spark calls
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        """Note that a query has started."""
+        self._hear(lambda: self._started(event))
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        """Note what a micro-batch reports."""
+        self._hear(lambda: self._progress(event.progress))
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        """Nothing to note: nothing happened."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        """Note that a query has ended, and write without delay."""
+        self._hear(lambda: self._terminated(event))
+        self._hear(threading.Event())
+
+    # ------------------------------------------------------------------ the queue
+
+    def _hear(self, item: Event | threading.Event) -> None:
+        """Hand an event over to the thread; Spark waits for this."""
+        try:
+            self._start()
+            self._queue.put_nowait(item)
+        except Exception:
+            _log.exception("an event of a query was lost")
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                name = "flowcontrol-listener"
+                self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+                self._thread.start()
+                atexit.register(self.close)
+
+    def _run(self) -> None:
+        due = time.monotonic() + self.flush_s
+        while True:
+            item = self._next(due)
+            if callable(item):
+                self._add(item)
+            if not callable(item) or time.monotonic() >= due:
+                self._write()
+                due = time.monotonic() + self.flush_s
+            if isinstance(item, threading.Event):
+                item.set()
+            elif item is None:
+                return
+
+    def _next(self, due: float) -> Event | threading.Event | None:
+        """Return what comes next; when rows have waited long enough, a flag of nobody's."""
+        try:
+            wait = max(0.0, due - time.monotonic()) if self._rows else None
+            return self._queue.get(timeout=wait)
+        except queue.Empty:
+            return threading.Event()
+
+    def _add(self, event: Event) -> None:
+        try:
+            self._rows.append(event())
+        except Exception:
+            _log.exception("an event of a query was lost")
+
+    def _write(self) -> None:
+        if not self._rows:
+            return
+        try:
+            self._table.append(list(self._rows))
+            self._rows.clear()
+        except Exception:
+            _log.exception("%s: %d rows wait for the next try", self.path, len(self._rows))
+
+    def flush(self) -> None:
+        """Write what has been heard; return when that was tried."""
+        tried = threading.Event()
+        with self._lock:
+            if self._thread is None:
+                return
+            self._queue.put(tried)
+        tried.wait()
+
+    def close(self) -> None:
+        """Write what has been heard, and end the thread; a later event starts another."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+        if thread is not None:
+            self._queue.put(None)
+            thread.join()
+            atexit.unregister(self.close)
+
+    # ------------------------------------------------------------------ rows
+
+    def _started(self, event: QueryStartedEvent) -> dict[str, Any]:
+        name = self._names[str(event.runId)] = event.name or str(event.id)
+        return _row("started", event, name)
+
+    def _terminated(self, event: QueryTerminatedEvent) -> dict[str, Any]:
+        name = self._names.pop(str(event.runId), str(event.id))
+        return {**_row("terminated", event, name), "error": event.exception}
+
+    def _progress(self, progress: StreamingQueryProgress) -> dict[str, Any]:
+        times = progress.durationMs
+        commits = [times[name] for name in ("walCommit", "commitOffsets") if name in times]
+        offsets = [source.endOffset for source in progress.sources]
+        written = progress.sink.numOutputRows
+        return {
+            "at": datetime.fromisoformat(progress.timestamp),
+            "event": "progress",
+            "query": progress.name or str(progress.id),
+            "query_id": str(progress.id),
+            "run_id": str(progress.runId),
+            "batch_id": progress.batchId,
+            "rows": progress.numInputRows,
+            "rows_written": written if written is not None and written >= 0 else None,
+            "rows_in_per_s": _finite(progress.inputRowsPerSecond),
+            "rows_out_per_s": _finite(progress.processedRowsPerSecond),
+            "batch_ms": _finite(times.get("triggerExecution")),
+            "add_batch_ms": _finite(times.get("addBatch")),
+            "latest_offset_ms": _finite(times.get("latestOffset")),
+            "planning_ms": _finite(times.get("queryPlanning")),
+            "commit_ms": float(sum(commits)) if commits else None,
+            **self._reads.backlog(str(progress.runId), [_offset(text) for text in offsets]),
+        }
+
+
+def _row(kind: str, event: QueryStartedEvent | QueryTerminatedEvent, name: str) -> dict[str, Any]:
+    return {
+        "at": datetime.now(UTC),
+        "event": kind,
+        "query": name,
+        "query_id": str(event.id),
+        "run_id": str(event.runId),
+    }
+
+
+def _finite(value: float | None) -> float | None:
+    """Return a number; None for what Spark could not work out."""
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def _offset(text: str | None) -> Any:
+    """Return a source's offset; None if it is not JSON."""
+    try:
+        return json.loads(text or "null")
+    except ValueError:
+        return None

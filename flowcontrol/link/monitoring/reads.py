@@ -1,0 +1,136 @@
+"""Which links a query reads, found out by the offsets that it reports, and their backlog.
+
+Spark does not say what a source reads. But a receiver's ledger has the very offsets that Spark
+reports, so where both are the same, the query is that receiver. What several receivers could be
+is looked at again with the next progress.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from flowcontrol.errors import FlowControlError
+from flowcontrol.link.monitoring.figures import ChannelLook, LinkLook
+from flowcontrol.link.monitoring.look import LinkMonitor
+from flowcontrol.link.monitoring.watch import labels
+
+__all__ = ["LinkReads"]
+
+
+FRESH_S = 1.0
+"""Age of a look from which another is taken, s: queries of many small batches cost no more."""
+
+
+class _Reader(NamedTuple):
+    """A receiver of one of the links."""
+
+    link: int
+    member: str
+
+
+class LinkReads:
+    """Finds out who reads which link.
+
+    Parameters
+    ----------
+    links : sequence of str
+        Their paths. One that does not exist yet is looked for again.
+    """
+
+    def __init__(self, links: Sequence[str]) -> None:
+        self._paths, self._labels = list(links), labels(list(links))
+        self._monitors: list[LinkMonitor | None] = [None] * len(links)
+        self._looks: list[LinkLook | None] = [None] * len(links)
+        self._known: dict[tuple[str, int], set[_Reader]] = {}
+
+    def backlog(self, run: str, offsets: Sequence[Any]) -> dict[str, Any]:
+        """Return the columns ``links`` and ``backlog_...`` of a progress.
+
+        Parameters
+        ----------
+        run : str
+            Which start of which query.
+        offsets : sequence of object
+            Where each of its sources ended, as read from JSON.
+        """
+        cursors = [
+            (number, offset["cursors"])
+            for number, offset in enumerate(offsets)
+            if isinstance(offset, dict) and isinstance(offset.get("cursors"), dict)
+        ]
+        if not cursors or not self._paths:
+            return {}
+        is_known = all(len(self._known.get((run, n), ())) == 1 for n, _ in cursors)
+        old_s = FRESH_S if is_known else 0.0
+        looks = [self._look(number, old_s) for number in range(len(self._paths))]
+        readers = [self._reader((run, number), own, looks) for number, own in cursors]
+        found = [reader for reader in readers if reader is not None]
+        return self._columns(found, looks) if found else {}
+
+    def _look(self, number: int, old_s: float) -> LinkLook | None:
+        """Return a look at a link that is at most so old; None if the link is not there."""
+        last = self._looks[number]
+        if last is not None and time.time() - last.at <= old_s:
+            return last
+        self._looks[number] = self._fresh_look(number)
+        return self._looks[number]
+
+    def _fresh_look(self, number: int) -> LinkLook | None:
+        try:
+            monitor = self._monitors[number]
+            if monitor is None:
+                monitor = LinkMonitor(self._paths[number], self._labels[number])
+                self._monitors[number] = monitor
+            return monitor.look()
+        except FlowControlError:  # it is not there yet, or no more
+            return None
+
+    def _reader(
+        self, key: tuple[str, int], cursors: dict[str, list[int]], looks: Sequence[LinkLook | None]
+    ) -> _Reader | None:
+        """Return who reported cursors, once only one receiver is left that can have been it."""
+        known = self._known.get(key)
+        if known is not None and len(known) == 1:
+            return next(iter(known))
+        if not any(any(own) for own in cursors.values()):
+            return None  # at the very beginning all are alike
+        can_be = {
+            _Reader(number, member)
+            for number, look in enumerate(looks)
+            if look is not None
+            for member, ends in self._ends(number).items()
+            if cursors in ends
+        }
+        if can_be:
+            self._known[key] = can_be = (can_be & known if known else can_be) or can_be
+        return next(iter(can_be)) if len(can_be) == 1 else None
+
+    def _ends(self, number: int) -> dict[str, list[dict[str, list[int]]]]:
+        monitor = self._monitors[number]
+        return {} if monitor is None else monitor.ends()
+
+    def _columns(
+        self, readers: Sequence[_Reader], looks: Sequence[LinkLook | None]
+    ) -> dict[str, Any]:
+        own: list[ChannelLook] = []
+        for reader in readers:
+            own += _channels(looks[reader.link], reader.member)
+        return {
+            "links": ",".join(dict.fromkeys(self._labels[reader.link] for reader in readers)),
+            "backlog_rows": sum(channel.backlog_rows for channel in own),
+            "backlog_bytes": sum(channel.backlog_bytes for channel in own),
+            "backlog_age_s": max((channel.age_s for channel in own), default=0.0),
+        }
+
+
+def _channels(look: LinkLook | None, member: str) -> list[ChannelLook]:
+    """Return the channels that a receiver reads."""
+    if look is None:
+        return []
+    for receiver in look.receivers:
+        if receiver.member == member:
+            mine = set(receiver.channels)
+            return [c for c in look.channels if c.receiver == receiver.name and c.channel in mine]
+    return []
