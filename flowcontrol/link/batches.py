@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 
 __all__ = ["SenderBatch"]
 
+QUERY_ID = "sql.streaming.queryId"
+"""Spark's property with the identity of a query's checkpoint."""
+
+RUN_ID = "spark.jobGroup.id"
+"""Its property with the identity of one start of a query: the group of all of its jobs."""
+
 
 class SenderBatch:
     """The foreachBatch function of a sender.
@@ -42,6 +48,7 @@ class SenderBatch:
     def __init__(self, link: Link, name: str, *, reset: bool) -> None:
         self.link, self.name, self.reset = link, name, reset
         self._sender: LinkSender | None = None
+        self._start: tuple[str | None, str | None] = (None, None)
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle what says which sender this is."""
@@ -56,6 +63,14 @@ class SenderBatch:
             If the rows have other columns than the link, the name belongs to another checkpoint,
             or another process has taken it over.
         """
+        try:
+            self._send(rows, batch_id)
+        except BaseException:
+            self._sender = None  # it may believe what was not committed
+            raise
+
+    def _send(self, rows: DataFrame, batch_id: int) -> None:
+        """Release what an earlier start has left, write the batch, wait."""
         sender = self._opened(rows)
         query = sender.query
         if not sender.settle(lambda: _is_stopped(rows, query)):
@@ -71,14 +86,16 @@ class SenderBatch:
 
     def _opened(self, rows: DataFrame) -> LinkSender:
         """Return the sender; the first batch of a start opens it."""
-        if self._sender is None:
+        start = _property(rows, QUERY_ID), _property(rows, RUN_ID)
+        if self._sender is None or start != self._start:
             from flowcontrol.link.sender import LinkSender
 
             settings = self.link.note_schema(rows.schema)
             storage = self.link.storage
             make_tables(storage, settings)
-            query = _query_id(rows) or f"sender {self.name}"
+            query = start[0] or f"sender {self.name}"
             self._sender = LinkSender(storage, settings, self.name, query, reset=self.reset)
+            self._start = start
         return self._sender
 
     def _pack(self, rows: DataFrame, sender: LinkSender) -> list[str]:
@@ -104,10 +121,10 @@ class SenderBatch:
         return F.pmod(F.hash(*settings.key), F.lit(settings.channels)).cast("int")
 
 
-def _query_id(rows: DataFrame) -> str | None:
-    """Return the identity of the query's checkpoint; Spark Connect does not tell it here."""
+def _property(rows: DataFrame, name: str) -> str | None:
+    """Return what Spark says of the running query; Spark Connect does not tell it here."""
     try:
-        found = rows.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+        found = rows.sparkSession.sparkContext.getLocalProperty(name)
     except Exception:
         return None
     return None if found is None else str(found)
