@@ -70,8 +70,8 @@ def read_rows(
     """
     held, nbytes = list[pa.Table](), 0
     for path, first, rows in partition.extents:
-        for table in _read(storage, path, first, rows):
-            held.append(_fit(table, schema))
+        for table in _read(storage, path, first, rows, schema):
+            held.append(table)
             nbytes += table.nbytes
             if nbytes >= YIELD_BYTES:
                 yield from _joined(held)
@@ -81,7 +81,9 @@ def read_rows(
     settle()
 
 
-def _read(storage: Storage, path: str, first: int, rows: int) -> Iterator[pa.Table]:
+def _read(
+    storage: Storage, path: str, first: int, rows: int, schema: pa.Schema
+) -> Iterator[pa.Table]:
     """Yield rows of a file; only the row groups that hold them are read."""
     try:
         with storage.open_input(path) as source, pq.ParquetFile(source) as file:
@@ -91,7 +93,7 @@ def _read(storage: Storage, path: str, first: int, rows: int) -> Iterator[pa.Tab
                 low, high = max(first, row), min(end, row + count)
                 if low < high:
                     table = file.read_row_group(group, use_threads=False)
-                    yield table.slice(low - row, high - low)
+                    yield _fit(table.slice(low - row, high - low), schema)
                 row += count
             if row < end:
                 raise LinkError(f"it holds {row} rows, the rows up to {end} are wanted")
