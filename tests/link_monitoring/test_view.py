@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from chispa import assert_approx_df_equality
@@ -95,6 +97,13 @@ def test_who_is_cut_off_and_who_paces(spark, make_link, clock):
     assert {row.receiver: row.is_holding for row in rows} == {"fast": True, "slow": False}
 
 
+def documented():
+    """Return the queries of docs/monitoring.md."""
+    text = (Path(__file__).resolve().parents[2] / "docs" / "monitoring.md").read_text()
+    blocks = re.findall(r"```sql\n(.*?)```", text, re.S)
+    return [query for block in blocks for query in block.split(";") if query.strip()]
+
+
 @pytest.mark.spark
 def test_the_view_follows_the_link(spark, live_link):
     link = open_link(live_link.path)
@@ -112,6 +121,10 @@ def test_the_view_follows_the_link(spark, live_link):
     (after,) = spark.sql(query).collect()
     assert (after.receiver, after.rows) == ("main", 110 - 70)
     assert after.age > before.age > 0
+    spark.table("live_orders").createOrReplaceTempView("orders_link")
+    shown = [query for query in documented() if "orders_link" in query]
+    found = [spark.sql(query).collect() for query in shown]
+    assert [len(rows) for rows in found] == [1, 1]  # channel 0 is blocked; one receiver
 
 
 @pytest.mark.parametrize("name", ["", "1st", "a-b", "a.b", "a b", "`a`", "v; DROP TABLE x"])
