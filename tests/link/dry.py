@@ -291,10 +291,20 @@ class ReceiverQuery:
         What each batch has written; one that is run again replaces it.
     is_late : bool
         Whether it came when other receivers had read.
+    sunk : int
+        Rows that the sink has taken, those of repeated batches too.
+    is_forgetful : bool
+        Whether the sink keeps its last batch only: for long runs.
     """
 
     def __init__(
-        self, pipeline: Pipeline, name: str = "main", channels: str = "", **options: Any
+        self,
+        pipeline: Pipeline,
+        name: str = "main",
+        channels: str = "",
+        *,
+        is_forgetful: bool = False,
+        **options: Any,
     ) -> None:
         self.pipeline, self.name, self.channels = pipeline, name, channels
         self.options = {"path": str(pipeline.storage), "name": name}
@@ -304,7 +314,7 @@ class ReceiverQuery:
         self.offsets: list[str] = []
         self.done = -1
         self.sink: dict[int, pa.Table] = {}
-        self.is_late = False
+        self.is_late, self.is_forgetful, self.sunk = False, is_forgetful, 0
         self.reader: LinkReader | None = None
 
     def open(self) -> LinkReader:
@@ -336,7 +346,10 @@ class ReceiverQuery:
             self.offsets.append(end)
             self.pipeline.pass_by(self.name, "noted")
         end = self.offsets[batch_id]
+        if self.is_forgetful:
+            self.sink.clear()
         self.sink[batch_id] = self._rows(reader, json.loads(start), json.loads(end))
+        self.sunk += len(self.sink[batch_id])
         self.pipeline.pass_by(self.name, "sunk")
         self.done = batch_id
         reader.commit(json.loads(end))
