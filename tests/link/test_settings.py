@@ -209,6 +209,22 @@ def test_of_two_that_make_a_link_at_once_one_makes_it(tmp_path, monkeypatch):
     assert link.settings.channels == 3
 
 
+def test_what_stands_there_counts_where_the_last_of_two_wins(tmp_path, monkeypatch):
+    """An object store lets both believe that they have made it."""
+
+    def both(storage, name, content):
+        Path(str(storage)).mkdir(exist_ok=True)
+        found = {**json.loads(content), "link_id": "another", "channels": 3}
+        Path(str(storage), name).write_text(json.dumps(found))
+        return True
+
+    monkeypatch.setattr(Storage, "create", both)
+    link = Link(tmp_path / "link")
+    assert (link.settings.link_id, link.settings.channels) == ("another", 3)
+    with pytest.raises(LinkError, match="channels is 3 there, 5 here"):
+        Link(tmp_path / "second", channels=5)
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "{}", "[]", '{"format": 2}', "no json", '{"format": 1, "key": null, "channels": 8}'],
