@@ -41,6 +41,9 @@ HISTORY_S = 7 * 86_400.0
 SWEEP_AGE_S = 3600.0
 """How old a file must be that no commit names before it is deleted."""
 
+LOOKS = 20
+"""Times that a reader of all rows begins again when files were packed before it came to them."""
+
 _NAME = re.compile(r"(.+)\.L(\d)\.(\d+)-(\d+)\.[0-9a-f]+\.parquet")
 
 
@@ -139,8 +142,13 @@ class LinkLedgerView:
         latest = self.members.get(member)
         if latest is None:
             raise LedgerError(f"{self.storage}: {member} has committed nothing")
-        with self.storage.open_input(latest.path) as file:
-            table = pq.read_table(file, filters=[("batch_id", "=", latest.batch_id)])
+        try:
+            with self.storage.open_input(latest.path) as file:
+                table = pq.read_table(file, filters=[("batch_id", "=", latest.batch_id)])
+        except FileNotFoundError:
+            if not self.refresh():
+                raise
+            return self.last_rows(member)  # its member has gone on and packed it
         rows: list[dict[str, Any]] = table.to_pylist()
         return rows
 
@@ -289,15 +297,28 @@ class LinkLedger(LinkLedgerView):
 
 
 def member_rows(storage: Storage) -> pa.Table:
-    """Return every row of a link's ledger, in the order in which each member wrote them."""
-    view = LinkLedgerView(storage)
-    view.refresh()
+    """Return every row of a link's ledger, in the order in which each member wrote them.
+
+    Raises
+    ------
+    LedgerError
+        If a file is missing, and not because it was packed meanwhile.
+    """
+    for _ in range(LOOKS):
+        view = LinkLedgerView(storage)
+        view.refresh()
+        try:
+            return _all_rows(view)
+        except FileNotFoundError as error:  # packed between the look at the log and at the file
+            missing = error
+    raise LedgerError(f"{storage}: a file is missing although a commit names it: {missing}")
+
+
+def _all_rows(view: LinkLedgerView) -> pa.Table:
     tables = []
     for files in view._files.values():
-        for path in sorted(
-            (low, path) for level in files.levels.values() for low, _, path in level
-        ):
-            with storage.open_input(path[1]) as file:
+        for _, _, path in sorted(file for level in files.levels.values() for file in level):
+            with view.storage.open_input(path) as file:
                 tables.append(pq.read_table(file))
     return pa.concat_tables(tables) if tables else LEDGER.arrow_schema().empty_table()
 
