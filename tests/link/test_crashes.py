@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flowcontrol.ledger import commit as commits
+from flowcontrol.link import receiver as receiver_module
 
 SENDER_POINTS = [
     "planned",
@@ -119,22 +120,26 @@ RECEIVERS = {
     floating=st.sampled_from([0, 1, 4]),
     spill=st.sampled_from([0, 0, 2000]),
     readers=st.sampled_from(sorted(RECEIVERS)),
+    target_s=st.sampled_from([None, None, 0.5, 5.0]),
     is_cleaned=st.booleans(),
     tasks=st.integers(1, 3),
     actions=ACTIONS,
 )
 def test_whatever_happens_everything_arrives_once_and_in_order(
-    dry, verify, batches, exclusive, floating, spill, readers, is_cleaned, tasks, actions
+    dry, verify, batches, exclusive, floating, spill, readers, target_s, is_cleaned, tasks, actions
 ):
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         if is_cleaned:
             tidy(patch)
+        # Every batch takes a fifth of a second, however small: so messages are read in parts.
+        patch.setattr(receiver_module, "time", Clock(0.2))
         pipeline = dry.Pipeline(
             Path(folder) / "link",
             channels=3,
             exclusive_buffers=exclusive,
             floating_buffers=floating,
             spill_bytes=spill,
+            target_batch_s=target_s,
         )
         for name, own in zip("ab", batches, strict=False):
             tables = [
@@ -152,6 +157,17 @@ def test_whatever_happens_everything_arrives_once_and_in_order(
             verify.check_pipeline(pipeline)
         finally:
             pipeline.close()
+
+
+class Clock:
+    """A clock that goes on by so many seconds whenever somebody looks at it."""
+
+    def __init__(self, step_s: float) -> None:
+        self.now_s, self.step_s = 0.0, step_s
+
+    def monotonic(self) -> float:
+        self.now_s += self.step_s
+        return self.now_s
 
 
 def act(pipeline, kind, which, number):
