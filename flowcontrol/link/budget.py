@@ -1,15 +1,17 @@
 """How much of each channel a micro-batch may take, so that it takes its target time.
 
 Flink's buffer debloating (:mod:`flowcontrol.protocol.debloating`) on micro-batches: a channel's
-throughput times the target time is what it may take. A batch has one duration for all of its
-channels; it is attributed to them in proportion to what each was expected to take, and whoever
-makes up most of the batch learns most from it. So a channel whose rows are slow is found out.
+throughput times its part of the target time is what it may take. A batch has one duration for all
+of its channels; the throughputs are those that explain the durations of the last batches best.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
+
+import numpy as np
 
 from flowcontrol.protocol.debloating import debloat
 
@@ -21,48 +23,27 @@ LARGEST = 1 << 50
 SLOWEST = 1.0
 """Least rate that is believed, bytes/s."""
 
-
 LEAST_WORK = 0.25
 """Part of the target that rows get, however long a batch takes without any."""
 
+BATCHES, FADE = 32, 0.9
+"""Batches that the rates are fitted to, and what each weighs beside the one after it."""
 
-class _Batch(NamedTuple):
-    """Bytes of a batch and how long it took, s."""
+LATE, LEAST_PART = 1.5, 0.25
+"""Times its target that a batch may take and still counts as in time; the part of what such a batch
+has done that the next ones do at least."""
 
-    nbytes: int
-    seconds: float
+SURPRISE = 2.0
+"""Times its expected duration that a batch takes when something has changed."""
 
+NO_COST = 0.3
+"""Weight, in batches, of the expectation that a batch costs nothing but its rows."""
 
-class FixedCost:
-    """What a micro-batch costs however few rows it has.
+EQUAL = 0.5
+"""Weight, in batches, of the expectation that all channels are equally fast."""
 
-    Learnt from a batch that had much less to do than the one before and took as long. Without it a
-    batch whose cost alone is the target would be made smaller and smaller, and never shorter.
-
-    Attributes
-    ----------
-    seconds : float
-        The estimate; 0 as long as nothing speaks for any.
-    """
-
-    LESS, AS_LONG, FORGET = 0.6, 0.85, 0.98
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self._anchor: _Batch | None = None
-
-    def observe(self, nbytes: int, seconds: float) -> None:
-        """Learn from a batch."""
-        self.seconds = min(self.seconds * self.FORGET, seconds)
-        now, anchor = _Batch(nbytes, seconds), self._anchor
-        if anchor is None or now.nbytes > self.LESS * anchor.nbytes:
-            if anchor is None or now.nbytes >= 0.9 * anchor.nbytes:
-                self._anchor = now
-            return
-        if seconds >= self.AS_LONG * anchor.seconds:
-            slope = max(0.0, anchor.seconds - seconds) / (anchor.nbytes - nbytes)
-            self.seconds = max(0.0, seconds - slope * nbytes)
-        self._anchor = now
+MOST_APART = 50.0
+"""Most that a channel is believed to be faster or slower than their mean."""
 
 
 class Budget:
@@ -84,7 +65,9 @@ class Budget:
         self.target_s, self.first_bytes = target_s, max(1, first_bytes)
         self.rates: dict[str, float] = dict(rates or {})
         self._sizes: dict[str, float] = {}
-        self._fixed = FixedCost()
+        self._fixed_s = 0.0
+        self._done_in_time = 0
+        self._seen: deque[tuple[dict[str, int], float]] = deque(maxlen=BATCHES)
 
     def observe(
         self, taken: Mapping[str, int], duration_s: float, *, is_limited: bool = True
@@ -104,25 +87,55 @@ class Budget:
         taken = {channel: nbytes for channel, nbytes in taken.items() if nbytes > 0}
         if not taken or duration_s <= 0:
             return
-        if is_limited:
-            self._fixed.observe(sum(taken.values()), duration_s)
-        duration_s = max(duration_s - self._fixed.seconds, duration_s / 20)
-        mean = max(SLOWEST, sum(taken.values()) / duration_s)
-        for channel in taken:
-            self.rates.setdefault(channel, mean)
-        expected = {channel: taken[channel] / self.rates[channel] for channel in taken}
-        factor = sum(expected.values()) / duration_s
-        if not is_limited and duration_s < self.work_s and factor < 1:
+        expected_s = self._expected_s(taken)
+        if not is_limited and duration_s < self.target_s and duration_s > expected_s > 0:
             return
-        most = max(expected.values())
-        for channel, seconds in expected.items():
-            rate = self.rates[channel] * factor ** (seconds / most)
-            self.rates[channel] = max(SLOWEST, rate)
+        if expected_s > 0 and duration_s > SURPRISE * expected_s:
+            self._seen.clear()  # something has changed: what was seen before says little now
+            self._done_in_time = 0
+        is_late = duration_s > LATE * self.target_s
+        self._done_in_time = 0 if is_late else max(self._done_in_time, sum(taken.values()))
+        self._seen.append((taken, duration_s))
+        self._fit()
+        work_s = max(duration_s - self._fixed_s, duration_s / 20)
+        expected_s = self._expected_s(taken) - self._fixed_s
+        if work_s > expected_s:  # what has become slower is believed at once
+            for channel in self.rates:
+                self.rates[channel] *= expected_s / work_s
+
+    def _expected_s(self, taken: Mapping[str, int]) -> float:
+        """How long a batch should take, as far as is known; 0 if nothing is."""
+        if any(channel not in self.rates for channel in taken):
+            return 0.0
+        return self._fixed_s + sum(taken[channel] / self.rates[channel] for channel in taken)
+
+    def _fit(self) -> None:
+        """Find the cost of a batch, and of a byte of each channel, that explain the last batches.
+
+        Least squares of relative errors, newer batches weighing more, drawn towards one cost for
+        all channels and none for the batch: the same durations have many explanations, and a wait
+        that has nothing to do with any channel, such as for the next link of a chain, must not
+        part them.
+        """
+        channels = sorted({channel for taken, _ in self._seen for channel in taken})
+        weights = np.sqrt([FADE**age for age in range(len(self._seen))][::-1])
+        seconds = np.array([duration for _, duration in self._seen])
+        nbytes = np.array([[taken.get(c, 0) for c in channels] for taken, _ in self._seen], float)
+        mean = float((weights**2 @ seconds) / (weights**2 @ nbytes.sum(axis=1)))
+        known = np.column_stack([nbytes * mean, np.full(len(seconds), self.target_s)])
+        prior = np.diag([EQUAL**0.5] * len(channels) + [NO_COST**0.5])
+        system = np.vstack([known * (weights / seconds)[:, None], prior])
+        wanted = np.concatenate([weights, [EQUAL**0.5] * len(channels), [0.0]])
+        found = np.linalg.lstsq(system, wanted, rcond=None)[0]
+        self._fixed_s = float(np.clip(found[-1], 0.0, 2.0)) * self.target_s
+        costs = np.clip(found[:-1], 1 / MOST_APART, MOST_APART)
+        for channel, cost in zip(channels, costs.tolist(), strict=True):
+            self.rates[channel] = max(SLOWEST, 1 / (mean * cost))
 
     @property
     def work_s(self) -> float:
         """The part of the target that rows may take."""
-        return max(self.target_s - self._fixed.seconds, LEAST_WORK * self.target_s)
+        return max(self.target_s - self._fixed_s, LEAST_WORK * self.target_s)
 
     def allow(self, available: Mapping[str, int]) -> dict[str, int]:
         """Return what each channel may take now, bytes.
@@ -146,7 +159,18 @@ class Budget:
                 last = debloat(last, round(rate), len(wanting), target_us, 1, 1, LARGEST)
             self._sizes[channel] = last
             allowed[channel] = min(nbytes, round(last))
-        return self._shared_out(wanting, allowed)
+        return self._at_least(wanting, self._shared_out(wanting, allowed))
+
+    def _at_least(self, wanting: Mapping[str, int], allowed: dict[str, int]) -> dict[str, int]:
+        """Keep batches from becoming ever smaller where that does not make them shorter.
+
+        What a batch costs without any rows may be all of the target. So none is planned with less
+        than a part of the most that was done in time, or nearly, since something changed.
+        """
+        total, least = sum(allowed.values()), self._done_in_time * LEAST_PART
+        if not 0 < total < least:
+            return allowed
+        return {c: min(wanting[c], round(n * least / total)) for c, n in allowed.items()}
 
     def _shared_out(self, wanting: Mapping[str, int], allowed: dict[str, int]) -> dict[str, int]:
         """Give the time that some channels leave to those that want more."""

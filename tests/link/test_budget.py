@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from flowcontrol.link.budget import Budget, FixedCost
+from flowcontrol.link.budget import Budget
 
 MB = 1 << 20
 
@@ -53,15 +53,19 @@ def test_a_sink_that_drops_to_a_tenth_has_one_long_batch() -> None:
     assert max(found[1:]) < 1.5
 
 
-def test_a_slow_channel_is_found_out_and_leaves_the_others_their_time() -> None:
-    """Equal parts of the time, not of the rows; it shows when the others run dry now and then."""
+def test_a_slow_channel_does_not_make_batches_long() -> None:
+    found = run(Budget(1.0, MB // 16), Sink(0.1, [20 * MB] * 7 + [MB]), 60)
+    assert statistics.median(found[20:]) == pytest.approx(1.0, abs=0.1)
+    assert max(found[20:]) < 1.5
+
+
+def test_a_slow_channel_is_found_out_where_batches_tell_it_apart() -> None:
+    """Equal parts of the time, not of the rows."""
     budget, sink = Budget(1.0, MB // 16), Sink(0.1, [20 * MB] * 7 + [MB])
-    rng = random.Random(2)
-    for _ in range(60):
-        waiting = {f"0/{c}": rng.choice([0, 1 << 40]) for c in range(8)}
-        taken = budget.allow(waiting)
+    for batch in range(60):
+        own = [7] if batch // 10 % 2 else list(range(7))
+        taken = budget.allow({f"0/{c}": 1 << 40 for c in own})
         budget.observe(taken, sink.seconds(taken))
-    assert budget.rates["0/7"] < min(budget.rates[f"0/{c}"] for c in range(7)) / 4
     taken = budget.allow({f"0/{c}": 1 << 40 for c in range(8)})
     assert taken["0/7"] < min(taken[f"0/{c}"] for c in range(7)) / 4
     assert sink.seconds(taken) < 1.5
@@ -82,7 +86,7 @@ def test_a_batch_that_took_all_there_was_does_not_make_a_channel_slow() -> None:
     budget.observe({"0/0": 1000}, 0.2, is_limited=False)
     assert budget.rates["0/0"] == 10.0 * MB
     budget.observe({"0/0": 10 * MB}, 0.5, is_limited=False)
-    assert budget.rates["0/0"] == 20.0 * MB
+    assert budget.rates["0/0"] == pytest.approx(20.0 * MB, rel=0.2)
 
 
 def test_a_batch_whose_cost_is_the_target_is_not_made_ever_smaller() -> None:
@@ -93,18 +97,7 @@ def test_a_batch_whose_cost_is_the_target_is_not_made_ever_smaller() -> None:
         taken = budget.allow({f"0/{c}": 1 << 40 for c in range(8)})
         sizes.append(sum(taken.values()))
         budget.observe(taken, sink.seconds(taken))
-    assert statistics.median(sizes[40:]) > MB / 4  # a quarter of the target would be 1 MB
-
-
-def test_a_fixed_cost_is_not_seen_where_time_follows_the_rows() -> None:
-    fixed = FixedCost()
-    for nbytes, seconds in [(100, 1.0), (100, 10.0), (10, 1.0), (10, 1.1), (100, 10.0)]:
-        fixed.observe(nbytes, seconds)
-        assert fixed.seconds == 0.0
-    fixed.observe(10, 9.5)
-    assert fixed.seconds == pytest.approx(9.5, abs=0.1)
-    fixed.observe(10, 2.0)
-    assert fixed.seconds <= 2.0
+    assert min(sizes[40:]) > 120_000  # it went down to 60 kB
 
 
 def test_nothing_is_learnt_from_nothing() -> None:
@@ -114,3 +107,19 @@ def test_nothing_is_learnt_from_nothing() -> None:
     assert budget.rates == {}
     assert budget.allow({"0/0": 0}) == {}
     assert budget.allow({"0/0": 1000, "0/1": 50}) == {"0/0": 100, "0/1": 50}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_waits_that_are_no_channels_fault_do_not_part_them(seed: int) -> None:
+    """A stage in the middle of a chain: now and then its batch waits for the next link."""
+    rng = random.Random(seed)
+    budget, sink = Budget(1.0, MB // 16), Sink(0.2, [5 * MB] * 8, seed)
+    backlog = [10.0 * MB] * 8
+    for _ in range(200):
+        taken = budget.allow({f"0/{c}": int(backlog[c]) for c in range(8)})
+        wait = rng.choice([0.0, 0.0, 0.5, 3.0])
+        is_limited = any(taken.get(f"0/{c}", 0) < int(backlog[c]) for c in range(8))
+        budget.observe(taken, sink.seconds(taken) + wait, is_limited=is_limited)
+        for c in range(8):
+            backlog[c] += rng.choice([0, 0, MB / 2]) - taken.get(f"0/{c}", 0)
+    assert max(budget.rates.values()) < 10 * min(budget.rates.values())
