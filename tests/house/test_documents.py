@@ -10,7 +10,12 @@ import pytest
 from flowcontrol.records import LEDGER, RESULTS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", "docs/design.md"]
+DOCUMENTS = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "docs/design.md",
+    "docs/kafka.md",
+]
 
 
 def blocks(language):
