@@ -130,9 +130,14 @@ class LedgerCheck:
         assert in_flight <= POOL, f"{self.link}: {in_flight} buffers in flight, {POOL} there are"
 
     def _check_end(self, total: int) -> None:
-        for side in (self._sender, self._receiver):
-            name = "records" if side is self._sender else "record"
-            states = [json.loads(row["channel_state"])[name] for row in side.values()]
-            assert sum(states) == total, f"{self.link}: {name} {states} of {total}"
+        written = [json.loads(row["channel_state"])["records"] for row in self._sender.values()]
+        assert sum(written) == total, f"{self.link}: records {written} of {total}"
+        # A receiver's record is where its last batch began: a stage that is ended right after that
+        # batch has not yet said that it is over.
+        read = [
+            json.loads(row["channel_state"])["record"] + row["rows"]
+            for row in self._receiver.values()
+        ]
+        assert read == written, f"{self.link}: read {read} of {written}"
         for channel, row in self._sender.items():
             assert row["written"] == row["released"] == self._receiver[channel]["sent"], row
