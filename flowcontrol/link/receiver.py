@@ -202,8 +202,15 @@ class LinkReceiver:
             log.align(self._gate.consumed(number), self._position(sender, channel))
         return True
 
-    def next(self, start: Cursors) -> Cursors:
+    def next(self, start: Cursors, *, is_over: bool = False) -> Cursors:
         """Return where the batch that begins at ``start`` ends; ``start`` itself if it must wait.
+
+        Parameters
+        ----------
+        start : Cursors
+            Up to where all is read and in the sink.
+        is_over : bool, default False
+            Whether the query is to end: then nothing more is taken.
 
         Raises
         ------
@@ -221,7 +228,7 @@ class LinkReceiver:
         self._check_attached(senders)
         self._add_channels(senders)
         self._consume()
-        takes = self._take(senders)
+        takes = {} if is_over else self._take(senders)
         if any(rows for rows, _ in takes.values()):
             self._commit(takes, self._after(takes))
             self._planned_at = time.monotonic()

@@ -32,6 +32,11 @@ LOOK_S = 0.1
 """How long Spark waits for an answer when there is no news; then it may see that it is to stop."""
 
 
+PATIENCE_S = 10.0
+"""How long an availableNow query waits for rows that were there when it began and that their sender
+has not released; one that is alive releases more as soon as some are consumed."""
+
+
 class LinkSource(DataSource):
     """The data source ``flowcontrol``.
 
@@ -123,26 +128,34 @@ class LinkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return where the next batch ends; ``start`` if there is nothing for a while."""
         receiver, cursors = self._made(), start["cursors"]
         shortest, longest = self._storage.waits_s
-        wait, until = shortest, time.monotonic() + LOOK_S
+        wait, until = shortest, self._until()
         receiver.refresh()
         while True:
-            end = receiver.next(cursors)
+            is_over = self._is_over(receiver.filled(cursors))
+            end = receiver.next(cursors, is_over=is_over)
             if receiver.filled(end) != receiver.filled(cursors):
                 return {"cursors": end}
-            if self._is_over(end) or time.monotonic() > until or os.getppid() != self._parent:
+            if is_over or time.monotonic() > until or os.getppid() != self._parent:
                 return start
-            while not receiver.refresh() and time.monotonic() < until:
+            while time.monotonic() < until:
+                if receiver.refresh():
+                    until = max(until, self._until()) if self._last is not None else until
+                    break
                 time.sleep(wait)
                 wait = min(2 * wait, longest)
 
-    def _is_over(self, end: Mapping[str, list[int]]) -> bool:
+    def _until(self) -> float:
+        """When to give up waiting for news."""
+        return time.monotonic() + (LOOK_S if self._last is None else PATIENCE_S)
+
+    def _is_over(self, read_to: Mapping[str, list[int]]) -> bool:
         """Whether an availableNow query has read what was there when it began."""
         if self._last is None:
             return False
         return all(
             read >= last
             for sender, lasts in self._last.items()
-            for read, last in zip(end.get(sender, [0] * len(lasts)), lasts, strict=True)
+            for read, last in zip(read_to.get(sender, [0] * len(lasts)), lasts, strict=True)
         )
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:

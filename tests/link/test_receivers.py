@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from flowcontrol.errors import DetachedError, FencedError, LinkError
 from flowcontrol.ledger import commit as commits
 from flowcontrol.ledger.link_ledger import LinkLedger
+from flowcontrol.link import source as source_module
 
 
 def batches_of(dry, count, rows=20, name="a", channels=2):
@@ -385,3 +388,69 @@ def test_an_available_now_query_ends_with_what_was_there(make, dry):
     start = reader.initialOffset()
     end = reader.latestOffset(start, ReadAllAvailable())
     assert reader._is_over(end["cursors"])
+
+
+def available_now(receiver, more):
+    """Run batches until there is none, as Spark does; do something after each."""
+    receiver.open().prepareForTriggerAvailableNow()
+    batches = 0
+    while receiver.advance():
+        batches += 1
+        more(batches)
+    return batches
+
+
+def test_an_available_now_query_ends_although_its_sender_goes_on(make, dry):
+    pipeline = make()
+    query = pipeline.sender("a", batches_of(dry, 1, rows=4))
+    receiver = pipeline.receiver("main")
+    while query.done < 0:
+        query.advance()
+
+    def go_on(batches):
+        query.batches.append(dry.source_rows("a", 4 * batches, [0, 1, 0, 1]))
+        while query.done < batches:
+            query.advance()
+
+    assert available_now(receiver, go_on) == 1
+    assert receiver.rows.num_rows == 4
+    receiver.kill()
+    pipeline.drain()
+    assert receiver.rows.num_rows == 8
+
+
+def test_an_available_now_query_waits_for_what_its_sender_releases_late(make, dry, monkeypatch):
+    """All was written when it began; the sender takes its time to see what is consumed."""
+    pipeline = make(channels=1, exclusive_buffers=1, floating_buffers=0)
+    query = pipeline.sender("a", batches_of(dry, 1, rows=40, channels=1))
+    for _ in range(4):
+        query.advance()
+    receiver = pipeline.receiver("main")
+    receiver.open().initialOffset()
+    monkeypatch.setattr(source_module, "LOOK_S", 0.01)
+    over = threading.Event()
+
+    def release():
+        while not over.wait(0.05):
+            query.sender.step()
+
+    thread = threading.Thread(target=release)
+    thread.start()
+    assert available_now(receiver, lambda _: None) > 3
+    over.set()
+    thread.join()
+    assert receiver.rows.num_rows == 40
+
+
+def test_an_available_now_query_gives_a_dead_sender_up(make, dry, monkeypatch):
+    pipeline = make(channels=1, exclusive_buffers=1, floating_buffers=0)
+    query = pipeline.sender("a", batches_of(dry, 1, rows=40, channels=1))
+    for _ in range(4):
+        query.advance()
+    query.kill()
+    monkeypatch.setattr(source_module, "PATIENCE_S", 0.2)
+    receiver = pipeline.receiver("main")
+    began = time.monotonic()
+    assert available_now(receiver, lambda _: None) == 1
+    assert time.monotonic() - began >= 0.2
+    assert 0 < receiver.rows.num_rows < 40
