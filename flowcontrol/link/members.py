@@ -9,7 +9,15 @@ from typing import Any, NamedTuple
 from flowcontrol.errors import LinkError
 from flowcontrol.ledger.link_ledger import Latest, LinkLedgerView
 
-__all__ = ["Receiver", "Sender", "check_name", "receiver_id", "receivers_of", "senders_of"]
+__all__ = [
+    "Receiver",
+    "Sender",
+    "check_name",
+    "check_unshared",
+    "receiver_id",
+    "receivers_of",
+    "senders_of",
+]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
@@ -75,6 +83,24 @@ def check_name(kind: str, name: str) -> str:
             "first a letter or digit"
         )
     return name
+
+
+def check_unshared(view: LinkLedgerView, group: str, channels: list[int]) -> None:
+    """Refuse channels that another receiver of the same name reads.
+
+    Raises
+    ------
+    LinkError
+        Naming both.
+    """
+    for other in receivers_of(view):
+        shared = set(other.channels) & set(channels)
+        if other.group == group and other.channels != channels and shared:
+            raise LinkError(
+                f"{view.storage}: receiver {group!r} of the channels {ranges(channels)} shares "
+                f"{ranges(shared)} with one that reads {ranges(other.channels)}: give it another "
+                "name to read all rows again, or other channels"
+            )
 
 
 def receiver_id(group: str, channels: Iterable[int]) -> str:

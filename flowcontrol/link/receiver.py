@@ -17,7 +17,7 @@ from flowcontrol.ledger.link_ledger import LinkLedger
 from flowcontrol.ledger.link_log import LinkLog
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.budget import Budget
-from flowcontrol.link.members import Sender, ranges, receiver_id, senders_of
+from flowcontrol.link.members import Sender, check_unshared, receiver_id, senders_of
 from flowcontrol.link.reading import take_rows, unread_bytes
 from flowcontrol.link.settings import LinkSettings
 from flowcontrol.protocol.free_running import LinkGate
@@ -85,31 +85,10 @@ class LinkReceiver:
         self._batch: dict[Channel, tuple[int, int]] = {}
         first = min(settings.buffer_bytes, FIRST_BYTES) // max(1, len(channels))
         self._budget = None if target_s is None else Budget(target_s, first)
-        self._check_channels()
+        check_unshared(self.ledger, group, channels)
         self.epoch = self.ledger.claim()
         faults.reach(self.group, self.epoch, faults.AFTER_CLAIM)
         self._restore()  # not before: until then whoever was here could still commit
-
-    def _check_channels(self) -> None:
-        """Refuse channels that another receiver of the same name reads.
-
-        Raises
-        ------
-        LinkError
-            Naming both.
-        """
-        for member, latest in self.ledger.members.items():
-            kind, _, rest = member.partition("/")
-            if kind != "receiver" or member == self.member:
-                continue
-            shared = set(latest.state["channels"]) & set(self.channels)
-            if rest.split("/")[0] == self.group and shared:
-                raise LinkError(
-                    f"{self.ledger.storage}: receiver {self.group!r} of the channels "
-                    f"{ranges(self.channels)} shares {ranges(shared)} with one that reads "
-                    f"{ranges(latest.state['channels'])}: give it another name to read all rows "
-                    "again, or other channels"
-                )
 
     def _restore(self) -> None:
         if self.ledger.latest is None:
