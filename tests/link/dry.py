@@ -20,6 +20,7 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from flowcontrol.errors import DetachedError
 from flowcontrol.ledger import log as log_module
 from flowcontrol.ledger.commit import Writer
 from flowcontrol.link import sender as sender_module
@@ -83,6 +84,13 @@ class Pipeline:
         The link's.
     settings : object
         Of the link.
+
+    Attributes
+    ----------
+    may_detach : bool
+        Whether a receiver that is cut off just ends; else its error is raised.
+    kills : int
+        Queries killed at a point so far.
     """
 
     def __init__(self, folder: Path, schema: pa.Schema = SCHEMA, **settings: Any) -> None:
@@ -92,6 +100,7 @@ class Pipeline:
         self.senders: dict[str, SenderQuery] = {}
         self.receivers: list[ReceiverQuery] = []
         self.passed: list[tuple[str, str]] = []
+        self.may_detach, self.kills = False, 0
         self._armed: tuple[str, str] | None = None
         self._patches = pytest.MonkeyPatch()
         self._patches.setattr(faults, "reach", self._reach)
@@ -155,6 +164,7 @@ class Pipeline:
         self.passed.append((who, point))
         if self._armed == (who, point):
             self._armed = None
+            self.kills += 1
             raise Crash(f"{who} at {point}")
 
     def _reach(self, stage: str, number: int, point: str) -> None:
@@ -293,6 +303,8 @@ class ReceiverQuery:
         Whether it came when other receivers had read.
     sunk : int
         Rows that the sink has taken, those of repeated batches too.
+    is_detached : bool
+        Whether it has been cut off.
     is_forgetful : bool
         Whether the sink keeps its last batch only: for long runs.
     """
@@ -315,6 +327,7 @@ class ReceiverQuery:
         self.done = -1
         self.sink: dict[int, pa.Table] = {}
         self.is_late, self.is_forgetful, self.sunk = False, is_forgetful, 0
+        self.is_detached = False
         self.reader: LinkReader | None = None
 
     def open(self) -> LinkReader:
@@ -326,11 +339,19 @@ class ReceiverQuery:
 
     def advance(self) -> bool:
         """Run one micro-batch, if there is anything to read; whether it did."""
+        if self.is_detached:
+            return False
         try:
             return self._advance()
         except Crash:
             self.kill()
             return True
+        except DetachedError:  # all queries of this name are out
+            self.kill()
+            self.is_detached = True
+            if not self.pipeline.may_detach:
+                raise
+            return False
         except BaseException:
             self.kill()
             raise

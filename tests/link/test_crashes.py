@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from flowcontrol.ledger import commit as commits
@@ -93,16 +93,18 @@ def test_a_kill_at_a_named_point_changes_nothing(make, dry, verify, place, passe
 # ---------------------------------------------------------------------- anything, anywhere
 
 SIZES = st.sampled_from([10, 100, 300, 300, 1000, 2500])
-BATCH = st.lists(st.tuples(st.integers(0, 2), SIZES), max_size=25)
+BATCH = st.just([]) | st.lists(st.tuples(st.integers(0, 2), SIZES), min_size=8, max_size=30)
 ACTIONS = st.lists(
     st.one_of(
         st.tuples(st.just("advance"), st.integers(0, 4), st.integers(1, 4)),
         st.tuples(st.just("advance"), st.integers(0, 4), st.integers(1, 4)),
         st.tuples(st.just("kill"), st.integers(0, 4), st.just(0)),
-        st.tuples(st.just("arm"), st.integers(0, 4), st.integers(0, 11)),
+        st.tuples(st.just("kill at"), st.integers(0, 4), st.integers(0, 11)),
+        st.tuples(st.just("kill at"), st.integers(0, 4), st.integers(0, 11)),
         st.tuples(st.just("stop"), st.integers(0, 1), st.integers(0, 1)),
         st.tuples(st.just("join"), st.just(0), st.just(0)),
     ),
+    min_size=8,
     max_size=40,
 )
 RECEIVERS = {
@@ -115,18 +117,30 @@ RECEIVERS = {
 
 @settings(max_examples=max(1, settings.default.max_examples // 5))
 @given(
-    batches=st.lists(st.lists(BATCH, max_size=4), min_size=1, max_size=2),
+    batches=st.lists(st.lists(BATCH, min_size=2, max_size=5), min_size=1, max_size=2),
     exclusive=st.integers(1, 2),
     floating=st.sampled_from([0, 1, 4]),
     spill=st.sampled_from([0, 0, 2000]),
     readers=st.sampled_from(sorted(RECEIVERS)),
     target_s=st.sampled_from([None, None, 0.5, 5.0]),
+    detach=st.sampled_from([None, None, 3000]),
     is_cleaned=st.booleans(),
     tasks=st.integers(1, 3),
     actions=ACTIONS,
 )
 def test_whatever_happens_everything_arrives_once_and_in_order(
-    dry, verify, batches, exclusive, floating, spill, readers, target_s, is_cleaned, tasks, actions
+    dry,
+    verify,
+    batches,
+    exclusive,
+    floating,
+    spill,
+    readers,
+    target_s,
+    detach,
+    is_cleaned,
+    tasks,
+    actions,
 ):
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         if is_cleaned:
@@ -140,7 +154,9 @@ def test_whatever_happens_everything_arrives_once_and_in_order(
             floating_buffers=floating,
             spill_bytes=spill,
             target_batch_s=target_s,
+            detach_after_bytes=detach,
         )
+        pipeline.may_detach = True
         for name, own in zip("ab", batches, strict=False):
             tables = [
                 dry.source_rows(name, 100 * n, [c for c, _ in rows], [size for _, size in rows])
@@ -155,6 +171,8 @@ def test_whatever_happens_everything_arrives_once_and_in_order(
             pipeline.disarm()
             pipeline.drain()
             verify.check_pipeline(pipeline)
+            event(f"cut off: {sum(query.is_detached for query in pipeline.receivers)}")
+            event(f"killed: {min(9, pipeline.kills)}")
         finally:
             pipeline.close()
 
@@ -178,9 +196,14 @@ def act(pipeline, kind, which, number):
             query.advance()
     elif kind == "kill":
         query.kill()
-    elif kind == "arm":
+    elif kind == "kill at":
         points = SENDER_POINTS if query in pipeline.senders.values() else RECEIVER_POINTS
         pipeline.arm(query.name, points[number % len(points)])
+        for _ in range(6):
+            if pipeline.is_armed:
+                query.advance()
+                pipeline.queries[number % len(pipeline.queries)].advance()
+        pipeline.disarm()
     elif kind == "stop" and query in pipeline.senders.values():
         query.stop(is_noted=bool(number))
     elif kind == "join" and not any(query.is_late for query in pipeline.receivers):
