@@ -1,13 +1,19 @@
 """Source -> link -> sink beside the plain Delta -> Delta chain: rows a second, and hand-over time.
 
-    ./spark-submit.sh bench/link.py [--rows 2000000] [--repeats 3] [--bytes 100 2000]
+    ./spark-submit.sh --driver-memory 4g bench/link.py [--rows 16000000] [--repeats 3]
+        [--bytes 100 2000] [--ends cheap delta]
 
-Both move the same rows, from one Delta table through an intermediate log to another Delta table,
-as two streaming queries that run at the same time, in one session, with the same compression. The
-plain chain writes a Delta table in between and reads it with maxFilesPerTrigger at several
-settings; its best one counts. Runs alternate; ratios are of medians. The goals: at least twice
-the rows a second with rows of 100 bytes and of 2 KB; the median hand-over at a low rate, from a
-row's commit at the source to its sink's batch, at most half as long; memory that stays flat.
+Both move the same rows from a source through an intermediate log to a sink, as two streaming
+queries that run at the same time, in one session, with the same compression. The plain chain
+writes a Delta table in between and reads it with maxFilesPerTrigger at several settings, the link
+has buffers of several numbers; the best setting of each counts. Cheap ends, rows made in the JVM
+and Spark's noop, which takes every row and keeps none, compare the hand-over; with Delta tables at
+both ends, reading and writing those is most of what both chains do. With the 1 GB of heap that a
+local Spark has unless told, the plain chain runs out of memory now and then: hence the 4.
+
+Runs alternate; ratios are of medians. The goals: at least twice the rows a second with rows of 100
+bytes and of 2 KB; the median hand-over at a low rate, from a row's commit at the source to its
+sink's batch, at most half as long; memory that stays flat.
 """
 
 from __future__ import annotations
@@ -18,6 +24,7 @@ import shutil
 import statistics
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +32,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from deltalake import write_deltalake
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from flowcontrol import Link
@@ -39,8 +47,14 @@ FILES = 16
 SOURCE_FILES = 4
 """Files that the source hands out a trigger, in both chains."""
 
-SETTINGS = (1, 4, 16)
+SOURCE_BATCH_BYTES = 100_000_000
+"""Size of a source batch where rows are made in the JVM."""
+
+PLAIN_FILES = (8, 32)
 """maxFilesPerTrigger of the plain chain's second query."""
+
+LINK_BUFFERS = (8, 64)
+"""Floating buffers of the link: 8 is what it has unless told; with 64 its pool holds a batch."""
 
 CODEC = "lz4_raw"
 
@@ -58,47 +72,104 @@ def make_source(folder: Path, rows: int, width: int) -> None:
         write_deltalake(str(folder), table, mode="append")
 
 
+def made_rows(spark: SparkSession, rows: int, width: int) -> DataFrame:
+    """Return a stream of rows made in the JVM: the text is cut out of random bytes."""
+    raw = np.random.default_rng(1).integers(97, 123, size=1 << 20, dtype=np.uint8).tobytes()
+    stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows)
+    size = width - 24
+    at = F.pmod(F.xxhash64("value"), F.lit(len(raw) - size)).cast("int") + F.lit(1)
+    text = F.substring(F.lit(raw), at, F.lit(size)).cast("string")
+    number = F.col("value")
+    return stream.load().select(number.alias("id"), (number % 997).alias("key"), text.alias("text"))
+
+
 def source(spark: SparkSession, folder: Path) -> DataFrame:
-    """Return the source as a stream."""
+    """Return the source table as a stream."""
     reader = spark.readStream.format("delta").option("maxFilesPerTrigger", SOURCE_FILES)
     return reader.load(str(folder))
 
 
-def append_to(
-    target: Path, app: str, seen: Callable[[DataFrame, int], None]
-) -> Callable[..., None]:
+def append_to(target: Path, app: str) -> Callable[..., None]:
     """Return a foreachBatch function that appends to a Delta table, once per batch."""
 
     def append(frame: DataFrame, batch_id: int) -> None:
         writer = frame.write.format("delta").mode("append")
         writer.option("txnAppId", app).option("txnVersion", batch_id).save(str(target))
-        seen(frame, batch_id)
 
     return append
 
 
-def count_of(target: Path) -> int:
-    """Return the rows of a Delta table, from its log."""
-    from deltalake import DeltaTable
+class Sink:
+    """What both chains end in: it counts the rows that it has been given.
 
-    if not DeltaTable.is_deltatable(str(target)):
-        return 0
-    return int(
-        sum(DeltaTable(str(target)).get_add_actions(flatten=True)["num_records"].to_pylist())
-    )
+    Parameters
+    ----------
+    target : Path or None
+        A Delta table to append to; ``None`` takes the rows and keeps none.
+    seen : callable
+        Called with every batch that was written.
+    """
+
+    def __init__(self, target: Path | None, seen: Callable[[DataFrame, int], None]) -> None:
+        self.target, self.seen, self.rows = target, seen, 0
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        """Write a batch."""
+        count = Observation()
+        counted = frame.observe(count, F.count(F.lit(1)).alias("rows"))
+        if self.target is None:
+            counted.write.format("noop").mode("overwrite").save()
+        else:
+            append_to(self.target, "sink")(counted, batch_id)
+        self.rows += int(count.get["rows"])
+        self.seen(frame, batch_id)
 
 
 class Chain:
-    """Two queries and what is between them."""
+    """Two queries and what is between them.
 
-    def __init__(self, spark: SparkSession, folder: Path, rows: DataFrame) -> None:
-        self.spark, self.folder, self.rows = spark, folder, rows
-        self.sink = folder / "sink"
+    Parameters
+    ----------
+    folder : Path
+        Where everything of this run is.
+    rows : DataFrame
+        The source.
+    kind : str
+        Of the sink: ``cheap`` or ``delta``.
+    setting : int
+        Floating buffers, or files a trigger.
+    batches : int or None
+        Source batches to send; ``None``: all.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        folder: Path,
+        rows: DataFrame,
+        kind: str,
+        setting: int,
+        batches: int | None = None,
+    ) -> None:
+        self.spark, self.folder, self.rows, self.setting = spark, folder, rows, setting
+        self.batches, self.is_over = batches, threading.Event()
+        self.sink = Sink(folder / "sink" if kind == "delta" else None, lambda *_: None)
         self.queries: list[StreamingQuery] = []
 
-    def start(self, seen: Callable[[DataFrame, int], None]) -> None:
+    def start(self) -> None:
         """Start both queries."""
         raise NotImplementedError
+
+    def _limited(self, work: Callable[..., None]) -> Callable[..., None]:
+        """Have a source that never ends stop after the batches that are wanted."""
+
+        def send(frame: DataFrame, batch_id: int) -> None:
+            if self.batches is not None and batch_id >= self.batches:
+                self.is_over.wait()
+            else:
+                work(frame, batch_id)
+
+        return send
 
     def _begin(self, frame: DataFrame, name: str, work: Callable[..., None]) -> None:
         self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", name)
@@ -108,7 +179,7 @@ class Chain:
 
     def wait(self, rows: int) -> None:
         """Wait until the sink has so many rows."""
-        while count_of(self.sink) < rows:
+        while self.sink.rows < rows:
             for query in self.queries:
                 if query.exception() is not None:
                     raise RuntimeError(str(query.exception()))
@@ -116,6 +187,7 @@ class Chain:
 
     def stop(self) -> None:
         """Stop the queries."""
+        self.is_over.set()
         for query in self.queries:
             query.stop()
 
@@ -123,29 +195,26 @@ class Chain:
 class LinkChain(Chain):
     """Source -> link -> sink."""
 
-    def start(self, seen: Callable[[DataFrame, int], None]) -> None:
+    def start(self) -> None:
         """Start both queries."""
-        link = Link(self.folder / "link", key="key", schema=self.rows.schema)
-        self._begin(link.receive(self.spark), "down", append_to(self.sink, "sink", seen))
-        self._begin(self.rows, "up", link.sender("source"))
+        folder, schema = self.folder / "link", self.rows.schema
+        link = Link(folder, key="key", schema=schema, floating_buffers=self.setting)
+        self._begin(link.receive(self.spark), "down", self.sink)
+        self._begin(self.rows, "up", self._limited(link.sender("source")))
 
 
 class PlainChain(Chain):
     """Source -> Delta table -> sink."""
 
-    def __init__(self, spark: SparkSession, folder: Path, rows: DataFrame, files: int) -> None:
-        super().__init__(spark, folder, rows)
-        self.files = files
-
-    def start(self, seen: Callable[[DataFrame, int], None]) -> None:
+    def start(self) -> None:
         """Start both queries; the second as soon as its table is there."""
         middle = self.folder / "middle"
         write_deltalake(str(middle), pa.table({"id": pa.array([], pa.int64()),
                                                "key": pa.array([], pa.int64()),
                                                "text": pa.array([], pa.string())}))  # fmt: skip
-        self._begin(self.rows, "up", append_to(middle, "middle", lambda *_: None))
-        stream = self.spark.readStream.format("delta").option("maxFilesPerTrigger", self.files)
-        self._begin(stream.load(str(middle)), "down", append_to(self.sink, "sink", seen))
+        self._begin(self.rows, "up", self._limited(append_to(middle, "middle")))
+        stream = self.spark.readStream.format("delta").option("maxFilesPerTrigger", self.setting)
+        self._begin(stream.load(str(middle)), "down", self.sink)
 
 
 def resident_mb() -> float:
@@ -176,7 +245,7 @@ def resident_mb() -> float:
 def throughput(chain: Chain, rows: int) -> float:
     """Return rows a second from the start of the queries to the sink's last row."""
     began = time.monotonic()
-    chain.start(lambda *_: None)
+    chain.start()
     chain.wait(rows)
     took = time.monotonic() - began
     chain.stop()
@@ -192,7 +261,8 @@ def delay(chain: Chain, table: Path, rows: int, every_s: float, batches: int) ->
         for row in frame.select("key").distinct().collect():
             arrived.setdefault(row["key"], now)
 
-    chain.start(note)
+    chain.sink.seen = note
+    chain.start()
     committed: dict[int, float] = {}
     for batch in range(batches):
         block = pa.table(
@@ -211,37 +281,56 @@ def delay(chain: Chain, table: Path, rows: int, every_s: float, batches: int) ->
     return statistics.median(arrived[batch] - committed[batch] for batch in warm)
 
 
-def compare_speed(spark: SparkSession, base: Path, rows: int, width: int, repeats: int) -> bool:
-    """Print rows a second of both; whether the goal is met."""
-    table = base / f"source-{width}"
-    make_source(table, rows, width)
-    kinds: dict[str, Callable[[Path], Chain]] = {
-        "link": lambda folder: LinkChain(spark, folder, source(spark, table))
+def kinds_of(
+    spark: SparkSession, base: Path, rows: int, width: int, ends: str
+) -> dict[str, Callable[[Path], Chain]]:
+    """Return what makes each chain, by name."""
+    batches = max(1, rows * width // SOURCE_BATCH_BYTES) if ends == "cheap" else None
+    if ends == "delta":
+        make_source(base / "source", rows, width)
+
+    def make(kind: type[Chain], setting: int) -> Callable[[Path], Chain]:
+        def made(folder: Path) -> Chain:
+            if batches is not None:
+                stream = made_rows(spark, rows // batches, width)
+            else:
+                stream = source(spark, base / "source")
+            return kind(spark, folder, stream, ends, setting, batches)
+
+        return made
+
+    return {
+        **{f"link, {count} floating": make(LinkChain, count) for count in LINK_BUFFERS},
+        **{f"plain, {files} files": make(PlainChain, files) for files in PLAIN_FILES},
     }
-    for files in SETTINGS:
-        kinds[f"plain, {files} files"] = lambda folder, files=files: PlainChain(
-            spark, folder, source(spark, table), files
-        )
+
+
+def compare_speed(
+    spark: SparkSession, base: Path, rows: int, width: int, ends: str, repeats: int
+) -> bool:
+    """Print rows a second of both; whether the goal is met."""
+    kinds = kinds_of(spark, base, rows, width, ends)
     found: dict[str, list[float]] = {name: [] for name in kinds}
-    memory = []
+    print(f"{width} bytes a row, {rows:,} rows, {ends} ends; a turn's rows/s:", flush=True)
     for repeat in range(repeats + 1):  # the first one warms the JVM up
         for name, make in kinds.items():
-            folder = base / f"{width}-{name}-{repeat}".replace(" ", "-")
+            folder = base / f"{name}-{repeat}".replace(" ", "-").replace(",", "")
             value = throughput(make(folder), rows)
             if repeat:
                 found[name].append(value)
             shutil.rmtree(folder, ignore_errors=True)
-        memory.append(resident_mb())
-        print(f"  {width} bytes, turn {repeat}: " + ", ".join(
-            f"{name} {values[-1] if values else 0:,.0f}" for name, values in found.items()
-        ) + f"; {memory[-1]:,.0f} MB", flush=True)  # fmt: skip
+        turn = ", ".join(f"{name} {values[-1]:,.0f}" for name, values in found.items() if values)
+        print(f"  {turn or 'warmed up'}; {resident_mb():,.0f} MB", flush=True)
     medians = {name: statistics.median(values) for name, values in found.items()}
-    best = max((name for name in medians if name != "link"), key=lambda name: medians[name])
-    ratio = medians["link"] / medians[best]
-    print(f"{width} bytes a row, {rows:,} rows, medians of {repeats}:")
+    print(f"medians of {repeats}:")
     for name, value in medians.items():
-        print(f"  {name:<16}{value:>12,.0f} rows/s{value * width / 1e6:>9,.1f} MB/s")
-    print(f"  link / best plain chain ({best}): {ratio:.2f} (goal: at least {SPEED_GOAL})\n")
+        print(f"  {name:<18}{value:>12,.0f} rows/s{value * width / 1e6:>9,.1f} MB/s")
+    link, plain = (
+        max((name for name in medians if name.startswith(kind)), key=lambda name: medians[name])
+        for kind in ("link", "plain")
+    )
+    ratio = medians[link] / medians[plain]
+    print(f"  {link} / {plain}: {ratio:.2f} (goal: at least {SPEED_GOAL})\n", flush=True)
     return ratio >= SPEED_GOAL
 
 
@@ -256,9 +345,9 @@ def compare_delay(spark: SparkSession, base: Path, repeats: int) -> bool:
             write_deltalake(str(table), pa.table({**empty, "text": pa.array([], pa.string())}))
             rows = source(spark, table)
             chain = (
-                LinkChain(spark, folder, rows)
+                LinkChain(spark, folder, rows, "delta", LINK_BUFFERS[0])
                 if name == "link"
-                else PlainChain(spark, folder, rows, 1)
+                else PlainChain(spark, folder, rows, "delta", 1)
             )
             found[name].append(delay(chain, table, 100, 2.0, 12))
             shutil.rmtree(folder, ignore_errors=True)
@@ -272,9 +361,10 @@ def compare_delay(spark: SparkSession, base: Path, repeats: int) -> bool:
 def main() -> int:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=2_000_000, help="of 100 bytes; wider: fewer")
+    parser.add_argument("--rows", type=int, default=16_000_000, help="of 100 bytes; wider: fewer")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--bytes", type=int, nargs="+", default=[100, 2000])
+    parser.add_argument("--ends", nargs="+", default=["cheap", "delta"], choices=["cheap", "delta"])
     parser.add_argument("--no-delay", action="store_true")
     options = parser.parse_args()
     spark = get_session("bench link")
@@ -285,7 +375,9 @@ def main() -> int:
     try:
         for width in options.bytes:
             rows = max(FILES, options.rows * 100 // width // FILES * FILES)
-            met = compare_speed(spark, base, rows, width, options.repeats) and met
+            for ends in options.ends:
+                folder = base / f"{width}-{ends}"
+                met = compare_speed(spark, folder, rows, width, ends, options.repeats) and met
         if not options.no_delay:
             met = compare_delay(spark, base, options.repeats) and met
     finally:

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from flowcontrol.errors import LedgerError, LinkError
@@ -27,7 +28,7 @@ from flowcontrol.ledger.storage import Storage
 from flowcontrol.ledger.writing import writing
 from flowcontrol.records import LEDGER
 
-__all__ = ["Latest", "LinkLedger", "LinkLedgerView", "create_ledger", "member_rows"]
+__all__ = ["Latest", "LinkLedger", "LinkLedgerView", "create_ledger", "member_rows", "rows_since"]
 
 PACK = 64
 """Files of a level that are packed into one of the next."""
@@ -304,23 +305,52 @@ def member_rows(storage: Storage) -> pa.Table:
     LedgerError
         If a file is missing, and not because it was packed meanwhile.
     """
+    tables = list(rows_since(storage, {})[1].values())
+    return pa.concat_tables(tables) if tables else LEDGER.arrow_schema().empty_table()
+
+
+def rows_since(storage: Storage, last: Mapping[str, int]) -> tuple[int, dict[str, pa.Table]]:
+    """Return what each member has committed since a commit of its own.
+
+    Parameters
+    ----------
+    storage : Storage
+        The ledger's table.
+    last : mapping of str to int
+        By member the last commit that is known; all commits of others are returned.
+
+    Returns
+    -------
+    tuple of int and dict of str to pyarrow.Table
+        The ledger's version, and the rows of members that have new ones, in order.
+
+    Raises
+    ------
+    LedgerError
+        If a file is missing, and not because it was packed meanwhile.
+    """
     for _ in range(LOOKS):
         view = LinkLedgerView(storage)
         view.refresh()
         try:
-            return _all_rows(view)
+            return view.version, _rows_since(view, last)
         except FileNotFoundError as error:  # packed between the look at the log and at the file
             missing = error
     raise LedgerError(f"{storage}: a file is missing although a commit names it: {missing}")
 
 
-def _all_rows(view: LinkLedgerView) -> pa.Table:
-    tables = []
-    for files in view._files.values():
-        for _, _, path in sorted(file for level in files.levels.values() for file in level):
-            with view.storage.open_input(path) as file:
-                tables.append(pq.read_table(file))
-    return pa.concat_tables(tables) if tables else LEDGER.arrow_schema().empty_table()
+def _rows_since(view: LinkLedgerView, last: Mapping[str, int]) -> dict[str, pa.Table]:
+    found = {}
+    for member, files in view._files.items():
+        known, tables = last.get(member, -1), []
+        for _, high, path in sorted(file for level in files.levels.values() for file in level):
+            if high > known:
+                with view.storage.open_input(path) as file:
+                    table = pq.read_table(file)
+                tables.append(table.filter(pc.greater(table["batch_id"], known)))
+        if tables:
+            found[member] = pa.concat_tables(tables)
+    return found
 
 
 def _safe(member: str) -> str:

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from flowcontrol.errors import LinkError
+from flowcontrol.link.arrow_batches import arrow_batches, mean_row_bytes
 from flowcontrol.link.packing import CHANNEL, RESULT, PackRows, packed_rows
 from flowcontrol.link.tables import EXCHANGE, make_tables
 from flowcontrol.streaming import faults
@@ -49,10 +50,11 @@ class SenderBatch:
         self.link, self.name, self.reset = link, name, reset
         self._sender: LinkSender | None = None
         self._start: tuple[str | None, str | None] = (None, None)
+        self._row_bytes: float | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle what says which sender this is."""
-        return {**self.__dict__, "_sender": None}
+        return {**self.__dict__, "_sender": None, "_row_bytes": None}
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         """Write a source batch into the link and wait until it is released.
@@ -67,6 +69,7 @@ class SenderBatch:
             self._send(rows, batch_id)
         except BaseException:
             self._sender = None  # it may believe what was not committed
+            self._row_bytes = None  # rows may have become so large that this was the reason
             raise
 
     def _send(self, rows: DataFrame, batch_id: int) -> None:
@@ -80,7 +83,9 @@ class SenderBatch:
                 "was written; it is run again at the next start"
             )
         if not sender.is_written(batch_id):
-            sender.write(batch_id, packed_rows(self._pack(rows, sender)))
+            files = packed_rows(self._pack(rows, sender))
+            self._row_bytes = mean_row_bytes(files) or self._row_bytes
+            sender.write(batch_id, files)
         if sender.settle(lambda: _is_stopped(rows, query)):
             faults.reach(self.name, batch_id, faults.BEFORE_RETURN)
 
@@ -104,7 +109,8 @@ class SenderBatch:
             self.link.storage.child(EXCHANGE), sender.index, sender.settings.buffer_bytes
         )
         routed = rows.withColumn(CHANNEL, self._channel(rows))
-        found = routed.mapInArrow(work, StructType().add(RESULT, "string")).collect()
+        with arrow_batches(rows.sparkSession, self._row_bytes):
+            found = routed.mapInArrow(work, StructType().add(RESULT, "string")).collect()
         return [row[RESULT] for row in found]
 
     def _channel(self, rows: DataFrame) -> Column:

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LinkPartition", "read_rows", "share_out"]
 
-YIELD_BYTES = 8 << 20
-"""Size of the Arrow batches that Spark is given, about."""
+YIELD_BYTES = 256 << 10
+"""Least size of the Arrow batches that Spark is given, but for the last: what is larger is handed
+on as it was read, without a copy."""
 
 
 class LinkPartition(InputPartition):

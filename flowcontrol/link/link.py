@@ -213,6 +213,39 @@ class Link:
 
         create_view(spark, name, self.storage, self.settings, window_s=window_s)
 
+    def publish(self, spark: SparkSession, table: str) -> int:
+        """Append what is new in the link's ledger to a catalog table, through delta-spark.
+
+        Parameters
+        ----------
+        spark : SparkSession
+            With Delta's extension and catalog.
+        table : str
+            Name of the table, ``catalog.schema.table`` or shorter; it is made if it is not there.
+            Links may share one.
+
+        Returns
+        -------
+        int
+            Rows appended: as many as have been committed since the last call, by anybody.
+
+        Raises
+        ------
+        LinkError
+            If the table is there and is no such ledger.
+
+        Notes
+        -----
+        One process at a time may do this for a link. Rows that the link itself no longer keeps,
+        those of more than a week, stay in the table.
+        """
+        from flowcontrol.ledger.link_ledger import create_ledger
+        from flowcontrol.link.publish import publish_ledger
+
+        ledger = self.storage.child("ledger")
+        create_ledger(ledger)
+        return publish_ledger(spark, ledger, self.settings.link_id, table)
+
     def note_schema(self, schema: StructType) -> LinkSettings:
         """Make sure that the link carries these columns.
 

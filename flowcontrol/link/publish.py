@@ -1,0 +1,89 @@
+"""A link's ledger in a catalog table, appended through delta-spark.
+
+A catalog may forbid what delta-rs does, write to a table behind its back. But a receiver decides in
+a process that Spark keeps for its source, without a session; and a commit of delta-spark takes
+30 times as long as one of delta-rs. So the link's own ledger stays in its folder, and this is
+its second: whole, in order, each row once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from flowcontrol.errors import LinkError
+from flowcontrol.ledger.link_ledger import rows_since
+from flowcontrol.records import LEDGER
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from flowcontrol.ledger.storage import Storage
+
+__all__ = ["publish_ledger"]
+
+OWN = ("link_id", "member")
+"""Columns that stand before the ledger's: which link, and who has written the row."""
+
+
+def publish_ledger(spark: SparkSession, storage: Storage, link_id: str, table: str) -> int:
+    """Append what a link's ledger has that a table has not.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        With Delta's extension and catalog.
+    storage : Storage
+        The ledger.
+    link_id : str
+        The link's; several links may share a table.
+    table : str
+        Name of the table, ``catalog.schema.table`` or shorter; it is made if it is not there.
+
+    Returns
+    -------
+    int
+        Rows appended.
+
+    Raises
+    ------
+    LinkError
+        If the table is there and is no such ledger.
+
+    Notes
+    -----
+    One process at a time may do this for a link: appending looks what is there and adds the rest,
+    as an application transaction numbered by the ledger's version, without MERGE.
+    """
+    from pyspark.sql import functions as F
+
+    names = [*OWN, *LEDGER.names]
+    last: dict[str, int] = {}
+    if spark.catalog.tableExists(table):
+        there = spark.table(table)
+        if there.columns != names:
+            raise LinkError(
+                f"{table} has the columns {', '.join(there.columns)}; the ledger of a link has "
+                f"{', '.join(names)}: choose another name"
+            )
+        newest = there.where(F.col("link_id") == link_id).groupBy("member").agg(F.max("batch_id"))
+        last = {row[0]: row[1] for row in newest.collect()}
+    version, found = rows_since(storage, last)
+    own = [_with_names(link_id, member, rows) for member, rows in found.items()]
+    rows = (
+        pa.concat_tables(own) if own else _with_names("", "", LEDGER.arrow_schema().empty_table())
+    )
+    writer = spark.createDataFrame(rows).coalesce(1).write.format("delta").mode("append")
+    if rows.num_rows:
+        writer = writer.option("txnAppId", f"flowcontrol/{link_id}").option("txnVersion", version)
+    elif last:
+        return 0
+    writer.saveAsTable(table)
+    return int(rows.num_rows)
+
+
+def _with_names(link_id: str, member: str, rows: pa.Table) -> pa.Table:
+    for name, value in reversed(list(zip(OWN, (link_id, member), strict=True))):
+        rows = rows.add_column(0, name, pa.repeat(pa.scalar(value), len(rows)))
+    return rows
