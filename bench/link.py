@@ -12,8 +12,9 @@ both ends, reading and writing those is most of what both chains do. With the 1 
 local Spark has unless told, the plain chain runs out of memory now and then: hence the 4.
 
 Runs alternate; ratios are of medians. The goals: at least twice the rows a second with rows of 100
-bytes and of 2 KB; the median hand-over at a low rate, from a row's commit at the source to its
-sink's batch, at most half as long; memory that stays flat.
+bytes and of 2 KB; the median hand-over at a low rate, from the call of the upstream function with
+a row to the call of the sink's with it, at most half as long; memory that stays flat. The whole
+way, from the commit at a Delta source to the end of a Delta sink's batch, is printed beside it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +40,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from flowcontrol import Link
+from flowcontrol.ledger.link_ledger import member_rows
+from flowcontrol.ledger.storage import Storage
 from flowcontrol.streaming.session import get_session
 
 SPEED_GOAL, DELAY_GOAL = 2.0, 0.5
@@ -57,6 +62,9 @@ LINK_BUFFERS = (8, 64)
 """Floating buffers of the link: 8 is what it has unless told; with 64 its pool holds a batch."""
 
 CODEC = "lz4_raw"
+
+IDLE_S = 10.0
+"""How long to look at the CPU time of queries that have nothing to do."""
 
 
 def make_source(folder: Path, rows: int, width: int) -> None:
@@ -107,14 +115,17 @@ class Sink:
     target : Path or None
         A Delta table to append to; ``None`` takes the rows and keeps none.
     seen : callable
-        Called with every batch that was written.
+        Called with every batch that was written, and the time at which it came.
     """
 
-    def __init__(self, target: Path | None, seen: Callable[[DataFrame, int], None]) -> None:
+    def __init__(
+        self, target: Path | None, seen: Callable[[DataFrame, float], None] | None = None
+    ) -> None:
         self.target, self.seen, self.rows = target, seen, 0
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Write a batch."""
+        called = time.monotonic()
         count = Observation()
         counted = frame.observe(count, F.count(F.lit(1)).alias("rows"))
         if self.target is None:
@@ -122,7 +133,8 @@ class Sink:
         else:
             append_to(self.target, "sink")(counted, batch_id)
         self.rows += int(count.get["rows"])
-        self.seen(frame, batch_id)
+        if self.seen is not None:
+            self.seen(frame, called)
 
 
 class Chain:
@@ -153,7 +165,8 @@ class Chain:
     ) -> None:
         self.spark, self.folder, self.rows, self.setting = spark, folder, rows, setting
         self.batches, self.is_over = batches, threading.Event()
-        self.sink = Sink(folder / "sink" if kind == "delta" else None, lambda *_: None)
+        self.sink = Sink(folder / "sink" if kind == "delta" else None)
+        self.calls: list[float] = []
         self.queries: list[StreamingQuery] = []
 
     def start(self) -> None:
@@ -164,6 +177,7 @@ class Chain:
         """Have a source that never ends stop after the batches that are wanted."""
 
         def send(frame: DataFrame, batch_id: int) -> None:
+            self.calls.append(time.monotonic())
             if self.batches is not None and batch_id >= self.batches:
                 self.is_over.wait()
             else:
@@ -217,9 +231,8 @@ class PlainChain(Chain):
         self._begin(stream.load(str(middle)), "down", self.sink)
 
 
-def resident_mb() -> float:
-    """Return the memory of this process and all that it started, MB."""
-    mine, found = os.getpid(), 0
+def processes() -> list[int]:
+    """Return this process, the JVM that started it or was started by it, and all below them."""
     parents: dict[int, list[int]] = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -227,19 +240,33 @@ def resident_mb() -> float:
             parents.setdefault(int(fields[1]), []).append(int(entry.name))
         except (OSError, IndexError):
             continue
-    todo = [mine, os.getppid()]
-    seen = set()
+    todo, seen = [os.getpid(), os.getppid()], set[int]()
     while todo:
         pid = todo.pop()
-        if pid in seen:
-            continue
-        seen.add(pid)
-        todo += parents.get(pid, [])
-        try:
-            found += int((Path("/proc") / str(pid) / "statm").read_text().split()[1])
-        except (OSError, IndexError):
-            continue
-    return found * os.sysconf("SC_PAGE_SIZE") / 1e6
+        if pid not in seen:
+            seen.add(pid)
+            todo += parents.get(pid, [])
+    return list(seen)
+
+
+def _of_all(file: str, take: Callable[[str], int]) -> int:
+    found = 0
+    for pid in processes():
+        with suppress(OSError, IndexError):
+            found += take((Path("/proc") / str(pid) / file).read_text())
+    return found
+
+
+def resident_mb() -> float:
+    """Return the memory of all processes, MB."""
+    pages = _of_all("statm", lambda text: int(text.split()[1]))
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def cpu_s() -> float:
+    """Return the CPU time of all processes, s."""
+    ticks = _of_all("stat", lambda text: sum(map(int, text.rsplit(")", 1)[1].split()[11:13])))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def throughput(chain: Chain, rows: int) -> float:
@@ -252,13 +279,31 @@ def throughput(chain: Chain, rows: int) -> float:
     return rows / took
 
 
-def delay(chain: Chain, table: Path, rows: int, every_s: float, batches: int) -> float:
-    """Return the median time from a commit at the source to the end of its batch at the sink, s."""
+def wake_up_s(link: Path) -> float:
+    """Return the median time from a release to the receiver's next decision, by the ledger, s."""
+    rows = member_rows(Storage(link / "ledger")).to_pylist()
+    released: dict[tuple[int, int], datetime] = {}
+    for row in rows:
+        if row["side"] == "sender" and row["released"] > 0:
+            released.setdefault((row["receiver"], row["released"]), row["committed_at"])
+    decided = sorted({row["committed_at"] for row in rows if row["side"] == "receiver"})
+    waits = [
+        (min(after) - at).total_seconds()
+        for at in set(released.values())
+        if (after := [other for other in decided if other > at])
+    ]
+    return statistics.median(waits)
+
+
+def delay(chain: Chain, table: Path, rows: int, every_s: float, batches: int) -> list[float]:
+    """Return median times, s: of the hand-over, and of the whole way; and CPU used when idle."""
+    handed: dict[int, float] = {}
     arrived: dict[int, float] = {}
 
-    def note(frame: DataFrame, batch_id: int) -> None:
+    def note(frame: DataFrame, called: float) -> None:
         now = time.monotonic()
         for row in frame.select("key").distinct().collect():
+            handed.setdefault(row["key"], called)
             arrived.setdefault(row["key"], now)
 
     chain.sink.seen = note
@@ -276,9 +321,19 @@ def delay(chain: Chain, table: Path, rows: int, every_s: float, batches: int) ->
         committed[batch] = time.monotonic()
         time.sleep(every_s)
     chain.wait(rows * batches)
+    time.sleep(IDLE_S / 5)
+    before = cpu_s()
+    time.sleep(IDLE_S)
+    idle = (cpu_s() - before) / IDLE_S
     chain.stop()
     warm = list(committed)[batches // 3 :]
-    return statistics.median(arrived[batch] - committed[batch] for batch in warm)
+    # Both queries are idle when a commit comes: the next call upstream is the one with its rows.
+    sent = {batch: min(at for at in chain.calls if at > committed[batch]) for batch in warm}
+    return [
+        statistics.median(handed[batch] - sent[batch] for batch in warm),
+        statistics.median(arrived[batch] - committed[batch] for batch in warm),
+        idle,
+    ]
 
 
 def kinds_of(
@@ -336,7 +391,8 @@ def compare_speed(
 
 def compare_delay(spark: SparkSession, base: Path, repeats: int) -> bool:
     """Print the median hand-over of both at a low rate; whether the goal is met."""
-    found: dict[str, list[float]] = {"link": [], "plain": []}
+    found: dict[str, list[list[float]]] = {"link": [], "plain": []}
+    wakes = []
     for repeat in range(repeats):
         for name in found:
             folder = base / f"delay-{name}-{repeat}"
@@ -350,12 +406,24 @@ def compare_delay(spark: SparkSession, base: Path, repeats: int) -> bool:
                 else PlainChain(spark, folder, rows, "delta", 1)
             )
             found[name].append(delay(chain, table, 100, 2.0, 12))
+            if name == "link":
+                wakes.append(wake_up_s(folder / "link"))
             shutil.rmtree(folder, ignore_errors=True)
-        print("  delay, s: " + ", ".join(f"{n} {v[-1]:.2f}" for n, v in found.items()), flush=True)
-    link, plain = (statistics.median(values) for values in found.values())
-    print(f"hand-over at 50 rows/s: link {link:.2f} s, plain {plain:.2f} s: {link / plain:.2f}")
-    print(f"(goal: at most {DELAY_GOAL})")
-    return link / plain <= DELAY_GOAL
+        turn = ", ".join(f"{n} {v[-1][0]:.2f} of {v[-1][1]:.2f}" for n, v in found.items())
+        print(f"  hand-over of the whole way, s: {turn}", flush=True)
+    ratios = []
+    for part, title in enumerate(("hand-over", "the whole way, Delta to Delta")):
+        link, plain = (statistics.median(v[part] for v in values) for values in found.values())
+        ratios.append(link / plain)
+        print(f"{title}, 50 rows/s: link {link:.2f} s, plain {plain:.2f} s: {ratios[-1]:.2f}")
+    idle = ", ".join(
+        f"{name} {statistics.median(v[2] for v in values) * 1000:.0f} ms/s"
+        for name, values in found.items()
+    )
+    print(f"from a release to the receiver's decision: {statistics.median(wakes) * 1000:.0f} ms")
+    print(f"CPU of all processes when nothing comes: {idle}")
+    print(f"(goal: a hand-over of at most {DELAY_GOAL})")
+    return ratios[0] <= DELAY_GOAL
 
 
 def main() -> int:
@@ -365,7 +433,7 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--bytes", type=int, nargs="+", default=[100, 2000])
     parser.add_argument("--ends", nargs="+", default=["cheap", "delta"], choices=["cheap", "delta"])
-    parser.add_argument("--no-delay", action="store_true")
+    parser.add_argument("--only", choices=["speed", "delay"])
     options = parser.parse_args()
     spark = get_session("bench link")
     spark.sparkContext.setLogLevel("ERROR")
@@ -373,12 +441,12 @@ def main() -> int:
     base = Path(tempfile.mkdtemp(prefix="bench-link-"))
     met = True
     try:
-        for width in options.bytes:
+        for width in options.bytes if options.only != "delay" else []:
             rows = max(FILES, options.rows * 100 // width // FILES * FILES)
             for ends in options.ends:
                 folder = base / f"{width}-{ends}"
                 met = compare_speed(spark, folder, rows, width, ends, options.repeats) and met
-        if not options.no_delay:
+        if options.only != "speed":
             met = compare_delay(spark, base, options.repeats) and met
     finally:
         shutil.rmtree(base, ignore_errors=True)
