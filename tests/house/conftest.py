@@ -91,6 +91,11 @@ class Checkout:
         path.chmod(0o755)
 
 
+def inherited() -> dict[str, str]:
+    """Return this process's environment, less what says where the real checkout keeps its own."""
+    return {k: v for k, v in os.environ.items() if not k.startswith("FLOWCONTROL_")}
+
+
 @pytest.fixture
 def bare_checkout(tmp_path: Path) -> Checkout:
     """A checkout before its first start, on a machine with Java 17."""
@@ -121,7 +126,7 @@ def checkout(bare_checkout: Checkout) -> Checkout:
     """A checkout whose environment is ready."""
     made = subprocess.run(
         [sys.executable, "-SE", str(FAKE_TOOL), "python", "-m", "venv", str(bare_checkout.venv)],
-        env={**os.environ, **bare_checkout.environment()},
+        env={**inherited(), **bare_checkout.environment()},
     )
     assert made.returncode == 0
     stamps = """
@@ -133,7 +138,7 @@ def checkout(bare_checkout: Checkout) -> Checkout:
     subprocess.run(
         ["bash", "-c", stamps],
         cwd=bare_checkout.root,
-        env={**os.environ, **bare_checkout.environment(PATH=os.environ["PATH"])},
+        env={**inherited(), **bare_checkout.environment(PATH=os.environ["PATH"])},
         check=True,
     )
     return bare_checkout
