@@ -159,7 +159,8 @@ class Link:
         name : str, default "main"
             Of the receiver. Receivers of different names read all rows each.
         target_batch_s : float, optional
-            How long a micro-batch should take; by default the link's.
+            How long a micro-batch should take; by default the link's. A batch's time is that
+            until Spark asks for the next one, so a ``trigger(processingTime=...)`` counts too.
         reset : bool, default False
             Go on where the ledger says that this receiver is although the checkpoint is new: the
             rows of its last batch may come twice.

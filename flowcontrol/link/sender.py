@@ -116,6 +116,7 @@ class LinkSender:
     def _restore(self) -> None:
         """Take up what an earlier start left."""
         latest = self.ledger.latest
+        written, records = [0] * self.settings.channels, [0] * self.settings.channels
         if latest is not None:
             self.released = list(latest.state["released"])
             self._detached = list(latest.state["detached"])
@@ -127,7 +128,11 @@ class LinkSender:
         self._pool = OutputPool(
             self.settings.exclusive_buffers, self.settings.floating_buffers, self._in_use()
         )
-        self._commit(0, [0] * self.settings.channels, [0] * self.settings.channels)
+        # What an earlier start had written and not said, as it was killed in between.
+        logs = [self.files.log.channel(self.index, c) for c in range(self.settings.channels)]
+        rows = [log.records - known for log, known in zip(logs, records, strict=True)]
+        nbytes = [log.nbytes(known, log.end) for log, known in zip(logs, written, strict=True)]
+        self._commit(0, rows, nbytes)
 
     def _next_batch(self) -> int:
         return self.files.last_batch() + 1

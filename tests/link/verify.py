@@ -83,6 +83,11 @@ def ledger_rows(storage: Storage) -> list[tuple[str, dict[str, Any]]]:
     return sorted(found, key=lambda entry: entry[1]["committed_at"])
 
 
+def records_of(row: Row) -> int:
+    """Return the records of a channel that a sender has ever written."""
+    return int(json.loads(row["channel_state"] or '{"records": 0}')["records"])
+
+
 class LedgerCheck:
     """Goes through a ledger's rows and holds each against the limits.
 
@@ -127,7 +132,8 @@ class LedgerCheck:
         sender, grown = rows[0]["sender"], []
         for row in rows:
             place = sender, row["receiver"]
-            before = self.senders.get(place, {"written": 0, "released": 0})
+            before = self.senders.get(place, {"written": 0, "released": 0, "channel_state": None})
+            assert records_of(row) == records_of(before) + row["rows"], f"rows not counted: {row}"
             for cursor in ("written", "released"):
                 assert row[cursor] >= before[cursor], f"{place}: {cursor} goes back: {row}"
             assert row["released"] <= row["written"], row
