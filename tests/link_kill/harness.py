@@ -114,13 +114,13 @@ class Stage:
         self._is_hit = False
 
     def _all_plans(self) -> Iterator[Kill]:
-        """Yield every named point and as many random kills, in a new order each time."""
+        """Yield every named point in a new order each time, and a random kill after each."""
         while True:
             named = [Kill(self.name, who, point) for who, point in POINTS[self.name]]
-            kinds = self.chance.choices(RANDOM[self.name], k=len(named))
-            plans = named + [Kill(self.name, kind, None) for kind in kinds]
-            self.chance.shuffle(plans)
-            yield from plans
+            self.chance.shuffle(named)
+            for plan in named:
+                yield plan
+                yield Kill(self.name, self.chance.choice(RANDOM[self.name]), None)
 
     def start(self, *, is_armed: bool) -> None:
         """Start it, with a kill to come or with none."""
