@@ -346,10 +346,10 @@ def _rows_since(view: LinkLedgerView, last: Mapping[str, int]) -> dict[str, pa.T
         for _, high, path in sorted(file for level in files.levels.values() for file in level):
             if high > known:
                 with view.storage.open_input(path) as file:
-                    table = pq.read_table(file)
-                tables.append(table.filter(pc.greater(table["batch_id"], known)))
+                    tables.append(pq.read_table(file))
         if tables:
-            found[member] = pa.concat_tables(tables)
+            rows = pa.concat_tables(tables)
+            found[member] = rows.filter(pc.greater(rows["batch_id"], known))
     return found
 
 

@@ -18,6 +18,9 @@ BATCH_BYTES = 256 << 10
 
 MOST_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 MOST_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+SPARKS_MOST_ROWS = 10_000
+"""Spark's own limit of rows, where the session has set none."""
+
 NO_LIMIT = (1 << 31) - 1
 """The value of ``maxBytesPerBatch`` at which Spark does not measure."""
 
@@ -43,14 +46,15 @@ def arrow_batches(session: SparkSession, row_bytes: float | None) -> Iterator[No
 
     Notes
     -----
-    Spark 4.1 asks after every row how large the batch has become, and Arrow adds up all of its
+    Spark 4.2 asks after every row how large the batch has become, and Arrow adds up all of its
     buffers each time: 41 % of the JVM's CPU time of a sender with rows of 100 bytes.
     """
     if row_bytes is None:
         yield
         return
     before = {name: session.conf.get(name, None) for name in (MOST_ROWS, MOST_BYTES)}
-    most, own = int(before[MOST_ROWS] or 0), max(1, round(BATCH_BYTES / row_bytes))
+    most = int(before[MOST_ROWS] or SPARKS_MOST_ROWS)
+    own = max(1, round(BATCH_BYTES / row_bytes))
     session.conf.set(MOST_ROWS, str(min(most, own) if most > 0 else own))
     session.conf.set(MOST_BYTES, str(NO_LIMIT))
     try:

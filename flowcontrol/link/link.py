@@ -240,12 +240,9 @@ class Link:
         One process at a time may do this for a link. Rows that the link itself no longer keeps,
         those of more than a week, stay in the table.
         """
-        from flowcontrol.ledger.link_ledger import create_ledger
         from flowcontrol.link.publish import publish_ledger
 
-        ledger = self.storage.child("ledger")
-        create_ledger(ledger)
-        return publish_ledger(spark, ledger, self.settings.link_id, table)
+        return publish_ledger(spark, self.storage.child("ledger"), self.settings.link_id, table)
 
     def note_schema(self, schema: StructType) -> LinkSettings:
         """Make sure that the link carries these columns.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from flowcontrol.errors import LinkError
-from flowcontrol.ledger.link_ledger import rows_since
+from flowcontrol.ledger.link_ledger import create_ledger, rows_since
 from flowcontrol.records import LEDGER
 
 if TYPE_CHECKING:
@@ -58,9 +58,11 @@ def publish_ledger(spark: SparkSession, storage: Storage, link_id: str, table: s
     """
     from pyspark.sql import functions as F
 
+    create_ledger(storage)
     names = [*OWN, *LEDGER.names]
     last: dict[str, int] = {}
-    if spark.catalog.tableExists(table):
+    is_there = spark.catalog.tableExists(table)
+    if is_there:
         there = spark.table(table)
         if there.columns != names:
             raise LinkError(
@@ -70,20 +72,18 @@ def publish_ledger(spark: SparkSession, storage: Storage, link_id: str, table: s
         newest = there.where(F.col("link_id") == link_id).groupBy("member").agg(F.max("batch_id"))
         last = {row[0]: row[1] for row in newest.collect()}
     version, found = rows_since(storage, last)
-    own = [_with_names(link_id, member, rows) for member, rows in found.items()]
-    rows = (
-        pa.concat_tables(own) if own else _with_names("", "", LEDGER.arrow_schema().empty_table())
-    )
-    writer = spark.createDataFrame(rows).coalesce(1).write.format("delta").mode("append")
-    if rows.num_rows:
-        writer = writer.option("txnAppId", f"flowcontrol/{link_id}").option("txnVersion", version)
-    elif last:
+    if is_there and not found:
         return 0
+    empty = _with_names(link_id, "", LEDGER.arrow_schema().empty_table())
+    own = [_with_names(link_id, member, rows) for member, rows in found.items()]
+    rows = pa.concat_tables([empty, *own])
+    writer = spark.createDataFrame(rows).coalesce(1).write.format("delta").mode("append")
+    if found:
+        writer = writer.option("txnAppId", f"flowcontrol/{link_id}").option("txnVersion", version)
     writer.saveAsTable(table)
     return int(rows.num_rows)
 
 
 def _with_names(link_id: str, member: str, rows: pa.Table) -> pa.Table:
-    for name, value in reversed(list(zip(OWN, (link_id, member), strict=True))):
-        rows = rows.add_column(0, name, pa.repeat(pa.scalar(value), len(rows)))
-    return rows
+    fixed = [pa.repeat(pa.scalar(value), len(rows)) for value in (link_id, member)]
+    return pa.table([*fixed, *rows.columns], names=[*OWN, *rows.column_names])

@@ -123,16 +123,21 @@ class LinkSender:
             same = latest.state["query"] == self.query
             self._first_batch = latest.state["first_batch"] if same else self._next_batch()
             written, records = latest.state["written"], latest.state["records"]
-            for channel, known in enumerate(zip(written, records, strict=True)):
-                self.files.log.channel(self.index, channel).align(*known)
+            for log, *known in zip(self._logs, written, records, strict=True):
+                log.align(*known)
         self._pool = OutputPool(
             self.settings.exclusive_buffers, self.settings.floating_buffers, self._in_use()
         )
         # What an earlier start had written and not said, as it was killed in between.
-        logs = [self.files.log.channel(self.index, c) for c in range(self.settings.channels)]
+        logs = self._logs
         rows = [log.records - known for log, known in zip(logs, records, strict=True)]
         nbytes = [log.nbytes(known, log.end) for log, known in zip(logs, written, strict=True)]
         self._commit(0, rows, nbytes)
+
+    @property
+    def _logs(self) -> list[ChannelLog]:
+        """What stands in the exchange log of each channel."""
+        return [self.files.log.channel(self.index, c) for c in range(self.settings.channels)]
 
     def _next_batch(self) -> int:
         return self.files.last_batch() + 1
@@ -268,7 +273,7 @@ class LinkSender:
 
     def _release(self) -> None:
         """Release a message of each channel in turn as long as the pool has a buffer."""
-        ends = [self.files.log.channel(self.index, c).end for c in range(self.settings.channels)]
+        ends = [log.end for log in self._logs]
         moved = True
         while moved:
             moved = False
@@ -357,7 +362,7 @@ class LinkSender:
 
     def _commit(self, batch_id: int, rows: list[int], nbytes: list[int]) -> None:
         """Commit what is written and released now."""
-        logs = [self.files.log.channel(self.index, c) for c in range(self.settings.channels)]
+        logs = self._logs
         task = {
             "name": self.name,
             "epoch": self.epoch,

@@ -31,16 +31,18 @@ def session(**values):
         ("10000", 100.0, "2621"),
         ("1000", 100.0, "1000"),  # a user's smaller number stays
         ("10000", 1.0, "10000"),
+        (None, 1.0, "10000"),  # the session has set nothing
         ("0", 100.0, "2621"),  # without a limit of Spark's
         ("-1", 100.0, "2621"),
         ("10000", 5e6, "1"),  # a row of 5 MB: one by one
     ],
 )
 def test_rows_of_about_a_quarter_of_a_megabyte(own, row_bytes, rows):
-    spark = session(rows=own, nbytes="67108864")
+    spark = session(nbytes="67108864") if own is None else session(rows=own, nbytes="67108864")
+    before = dict(spark.conf)
     with arrow_batches(spark, row_bytes):
         assert spark.conf == {MOST_ROWS: rows, MOST_BYTES: "2147483647"}
-    assert spark.conf == {MOST_ROWS: own, MOST_BYTES: "67108864"}
+    assert spark.conf == before
 
 
 def test_nothing_changes_before_the_size_of_a_row_is_known():

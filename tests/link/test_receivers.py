@@ -419,12 +419,18 @@ def test_an_available_now_query_ends_although_its_sender_goes_on(make, dry):
     assert receiver.rows.num_rows == 8
 
 
-def test_an_available_now_query_waits_for_what_its_sender_releases_late(make, dry, monkeypatch):
-    """All was written when it began; the sender takes its time to see what is consumed."""
+def more_than_fits(make, dry):
+    """Return a pipeline whose sender has written more than it may release."""
     pipeline = make(channels=1, exclusive_buffers=1, floating_buffers=0)
     query = pipeline.sender("a", batches_of(dry, 1, rows=40, channels=1))
     for _ in range(4):
         query.advance()
+    return pipeline, query
+
+
+def test_an_available_now_query_waits_for_what_its_sender_releases_late(make, dry, monkeypatch):
+    """All was written when it began; the sender takes its time to see what is consumed."""
+    pipeline, query = more_than_fits(make, dry)
     receiver = pipeline.receiver("main")
     receiver.open().initialOffset()
     monkeypatch.setattr(source_module, "LOOK_S", 0.01)
@@ -443,10 +449,7 @@ def test_an_available_now_query_waits_for_what_its_sender_releases_late(make, dr
 
 
 def test_an_available_now_query_gives_a_dead_sender_up(make, dry, monkeypatch):
-    pipeline = make(channels=1, exclusive_buffers=1, floating_buffers=0)
-    query = pipeline.sender("a", batches_of(dry, 1, rows=40, channels=1))
-    for _ in range(4):
-        query.advance()
+    pipeline, query = more_than_fits(make, dry)
     query.kill()
     monkeypatch.setattr(source_module, "PATIENCE_S", 0.2)
     receiver = pipeline.receiver("main")

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from flowcontrol.ledger.link_ledger import LinkLedgerView
+from flowcontrol.ledger.link_ledger import rows_since
 from flowcontrol.ledger.storage import Storage
 
 Row = Mapping[str, Any]
@@ -74,12 +73,8 @@ def check_order(sink: pa.Table) -> None:
 
 def ledger_rows(storage: Storage) -> list[tuple[str, dict[str, Any]]]:
     """Return every row of a link's ledger with the member that wrote it, in order of time."""
-    view, found = LinkLedgerView(storage.child("ledger")), []
-    view.refresh()
-    for member, files in view._files.items():
-        for _, _, path in sorted(file for level in files.levels.values() for file in level):
-            with view.storage.open_input(path) as file:
-                found += [(member, row) for row in pq.read_table(file).to_pylist()]
+    members = rows_since(storage.child("ledger"), {})[1]
+    found = [(member, row) for member, rows in members.items() for row in rows.to_pylist()]
     return sorted(found, key=lambda entry: entry[1]["committed_at"])
 
 

@@ -63,6 +63,11 @@ def test_every_row_arrives_once_also_after_packing(spark, make_link, table, monk
         .count()
     )
     assert versions == 1 + 2 * 4  # the table, and one commit a call that had rows
+    idle = make_link("idle")
+    idle.make_tables()
+    newest = spark.sql(f"DESCRIBE HISTORY {table}").agg({"version": "max"}).first()
+    assert open_link(idle.path).publish(spark, table) == 0  # beside the rows of other links
+    assert spark.sql(f"DESCRIBE HISTORY {table}").agg({"version": "max"}).first() == newest
 
 
 def test_a_table_of_another_kind_is_refused(spark, make_link, table):
