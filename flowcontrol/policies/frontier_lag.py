@@ -1,7 +1,7 @@
 """A source that waits for the frontier: Timely's probes, Materialize's bytes in flight.
 
-``Probe`` of Timely Dataflow; ``persist_source.rs`` of Materialize. A batch's number is its time, and
-the frontier is the first number that is not yet done everywhere.
+``Probe`` of Timely Dataflow; ``persist_source.rs`` of Materialize. A batch's number is its time,
+and the frontier is the first number that is not yet done everywhere.
 """
 
 from __future__ import annotations

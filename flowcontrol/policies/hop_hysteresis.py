@@ -1,8 +1,8 @@
 """A switch per hop: the receiver's queue tells its senders to stop and to go on.
 
 JStorm 2.2 and later (``NettyServerFlowCtrlHandler``): marks of the fill, strictly above and
-strictly below. Storm 2 (``BackPressureTracker``): a flag that is set when a tuple goes to the overflow
-and cleared, when it is looked at every 50 ms, once the overflow is empty.
+strictly below. Storm 2 (``BackPressureTracker``): a flag that is set when a tuple goes to the
+overflow and cleared, when it is looked at every 50 ms, once the overflow is empty.
 """
 
 from __future__ import annotations
