@@ -64,7 +64,7 @@ PRESETS: Final[dict[str, Preset]] = {
         "https://github.com/apache/flink/tree/release-1.4.2",
     ),
     "storm-1": Preset(
-        "Storm 1.2.3, topology.backpressure.enable on", "unbounded", "global_hysteresis",
+        "Storm 1.2.3, switched on", "unbounded", "global_hysteresis",
         "any queue above its high mark stops all spouts, through ZooKeeper",
         f"{_STORM_URL}/v1.2.3",
         is_bounded=False,
@@ -97,7 +97,7 @@ PRESETS: Final[dict[str, Preset]] = {
         is_bounded=False,
     ),
     "spark-streaming": Preset(
-        "Spark Streaming 4.x, backpressure enabled", "unbounded", "pid_rate",
+        "Spark Streaming 4.x, switched on", "unbounded", "pid_rate",
         "the rate of receivers follows the speed of the batches that are done",
         f"{_SPARK_URL}/streaming",
         is_bounded=False,
