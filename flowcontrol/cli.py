@@ -51,7 +51,33 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"flowcontrol {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_watch(commands.add_parser("watch", help="show links live", allow_abbrev=False))
+    _add_systems(
+        commands.add_parser("systems", help="list the systems that are known", allow_abbrev=False)
+    )
     return parser
+
+
+def _add_systems(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "List the systems whose flow control a scenario can ask for, with `system: NAME`; with "
+        "names, their parameters, defaults and sources."
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="of systems")
+    parser.set_defaults(run=_systems)
+
+
+def _systems(options: argparse.Namespace) -> int:
+    from flowcontrol.report.systems import describe_system, list_systems
+    from flowcontrol.scenario.presets import ALIASES, PRESETS
+    from flowcontrol.scenario.problems import known
+
+    names = [ALIASES.get(name, name) for name in options.names]
+    for name in names:
+        if name not in PRESETS:
+            return _refuse(known(name, list(PRESETS), "system"))
+    texts = [describe_system(name) for name in names] or [list_systems()]
+    sys.stdout.write("\n\n".join(texts) + "\n")
+    return 0
 
 
 def _add_watch(parser: argparse.ArgumentParser) -> None:

@@ -35,7 +35,7 @@ ALLOWED = {
     "sweeping": CORE | {"virtual", "ledger", "diagnosis", "report"},
     "jobs": CORE
     | {"policies", "virtual", "ledger", "streaming", "diagnosis", "report", "capacity", "sweeping"},
-    "cli": {"errors", "link"},
+    "cli": {"errors", "link", "report", "scenario"},
     "__main__": {"cli"},
 }
 

@@ -1,0 +1,191 @@
+"""Every transport and throttle, with its parameters: default, unit, meaning and bounds, once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["THROTTLE_PARTS", "TRANSPORT_PARTS", "Parameter", "Part"]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One number of a transport or a throttle.
+
+    Attributes
+    ----------
+    default : float
+        Unless a preset or the scenario says otherwise.
+    unit : str
+        Of the value; empty for shares and factors.
+    meaning : str
+        What it is, and the name that its system has for it.
+    least, most : float
+        Bounds, both allowed.
+    """
+
+    default: float
+    unit: str
+    meaning: str
+    least: float = 0.0
+    most: float = float(1 << 53)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A transport or a throttle.
+
+    Attributes
+    ----------
+    meaning : str
+        What it does.
+    parameters : dict of str to Parameter
+        By name, as a scenario writes it.
+    """
+
+    meaning: str
+    parameters: dict[str, Parameter]
+
+
+_SLOTS = Parameter(1024, "records", "slots of a receiver's queue", 1)
+_LATER = Parameter(0, "ms", "until the sources hear of it, on top of the network")
+
+TRANSPORT_PARTS: Final[dict[str, Part]] = {
+    "credit": Part("Flink's credits; its own options are the parameters", {}),
+    "tcp": Part(
+        "Flink before 1.5: one connection per pair of task managers, which is not read while a "
+        "gate has no buffer",
+        {
+            "high_water_segments": Parameter(2, "segments", "pending bytes that stop writing", 1),
+            "low_water_segments": Parameter(1, "segments", "pending bytes that resume it", 1),
+            "kernel_bytes": Parameter(4 << 20, "bytes", "what the sockets of a connection hold"),
+            "extra_per_gate": Parameter(8, "buffers", "beyond two per channel, in gate and pool"),
+        },
+    ),
+    "local": Part("a pool that producer and consumer share, as within one task manager", {}),
+    "chained": Part("a function call: the producer does the consumer's work", {}),
+    "blocking_queue": Part("a queue per receiver; a producer waits while it is full",
+                           {"slots": _SLOTS}),
+    "half_return_credit": Part(
+        "permits that come back together, once a share of the queue is free",
+        {
+            "slots": Parameter(1000, "records", "receiverQueueSize", 1),
+            "share": Parameter(0.5, "", "of the slots: from so many permits on they go back",
+                               0.0, 1.0),
+        },
+    ),
+    "batched_credit": Part(
+        "permits that come back in lots; barriers have a lane of their own",
+        {
+            "slots": Parameter(2048, "records", "initial permits", 1),
+            "lot": Parameter(256, "records", "permits that come back at a time", 1),
+        },
+    ),
+    "cumulative_credit": Part(
+        "a limit of deliveries that only grows; it is raised when little is left",
+        {
+            "credit": Parameter(128, "records", "most that a link has", 1),
+            "mark": Parameter(64, "records", "credit from which it is topped up"),
+        },
+    ),
+    "rate_window": Part(
+        "a window of some periods of what was lately worked off",
+        {
+            "unit": Parameter(1 << 16, "bytes", "what windows are counted in", 1),
+            "initial_units": Parameter(800, "units", "window at the beginning", 1),
+            "multiplier": Parameter(3, "periods", "receiveWindowMultiplier", 1),
+            "period_ms": Parameter(100, "ms", "between two packets of flow control", 1),
+        },
+    ),
+    "bdp_window": Part(
+        "a window that doubles while a round trip fills it",
+        {
+            "initial": Parameter(65_535, "bytes", "window at the beginning", 1),
+            "most": Parameter(16 << 20, "bytes", "window from which it does not grow", 1),
+        },
+    ),
+    "hop_hysteresis": Part(
+        "a receiver's queue tells its senders to stop and to go on",
+        {
+            "slots": Parameter(256, "records", "of the receiver's queue", 1),
+            "high": Parameter(0.8, "", "share above which senders are stopped", 0.0, 1.0),
+            "low": Parameter(0.2, "", "share below which they go on", 0.0, 1.0),
+            "check_ms": Parameter(0, "ms", "between two looks of one that clears its flag when "
+                                  "the overflow is empty (Storm 2); 0: marks (JStorm)"),
+        },
+    ),
+    "unbounded": Part(
+        "whatever comes is kept in memory",
+        {"heap_bytes": Parameter(float(1 << 30), "bytes", "of a task manager", 1)},
+    ),
+}  # fmt: skip
+
+THROTTLE_PARTS: Final[dict[str, Part]] = {
+    "none": Part("sources emit as they can", {}),
+    "global_hysteresis": Part(
+        "any queue above its high mark stops all sources",
+        {
+            "slots": _SLOTS,
+            "high": Parameter(0.9, "", "share at which a queue claims pressure", 0.0, 1.0),
+            "low": Parameter(0.4, "", "share at which it takes that back", 0.0, 1.0),
+            "consecutive": Parameter(1, "times", "in a row that the high mark must be met", 1),
+            "check_ms": Parameter(100, "ms", "between two looks of a worker", 0),
+            "delay_on_ms": _LATER,
+            "delay_off_ms": _LATER,
+        },
+    ),
+    "stepwise_sleep": Part(
+        "bolts vote, and the sources sleep longer after every record",
+        {
+            "slots": _SLOTS,
+            "high": Parameter(0.8, "", "share above which a sample votes to start", 0.0, 1.0),
+            "low": Parameter(0.05, "", "share at which it votes to stop", 0.0, 1.0),
+            "interval_ms": Parameter(500, "ms", "between two samples", 1),
+            "samples": Parameter(4, "samples", "that make an event", 1),
+            "sample_rate": Parameter(1.0, "", "share of samples that must agree", 0.0, 1.0),
+            "trigger_ratio": Parameter(0.1, "", "share of a bolt's tasks under pressure", 0.0, 1.0),
+        },
+    ),
+    "pid_rate": Part(
+        "the rate follows the speed of the batches that are done",
+        {
+            "interval_ms": Parameter(1000, "ms", "batch interval", 1),
+            "proportional": Parameter(1.0, "", "gain"),
+            "integral": Parameter(0.2, "", "gain"),
+            "derivative": Parameter(0.0, "", "gain; the key is really pid.derived"),
+            "min_rate": Parameter(100, "records/s", "pid.minRate", 1),
+            "max_rate": Parameter(0, "records/s", "receiver.maxRate; 0: none"),
+            "initial_rate": Parameter(0, "records/s", "initialRate; 0: none"),
+        },
+    ),
+    "static_admission": Part(
+        "a fixed number of records a trigger",
+        {
+            "interval_ms": Parameter(0, "ms", "of the trigger; 0: as soon as the batch is done"),
+            "max_records": Parameter(0, "records", "maxOffsetsPerTrigger; 0: all that waits"),
+            "min_records": Parameter(0, "records", "minOffsetsPerTrigger; 0: any"),
+            "max_delay_ms": Parameter(900_000, "ms", "maxTriggerDelay"),
+        },
+    ),
+    "aimd_rate": Part(
+        "a rate that grows by steps and falls by a factor",
+        {
+            "min_rate": Parameter(500, "records/s", "where it begins", 1),
+            "max_rate": Parameter(3500, "records/s", "where it ends", 1),
+            "add": Parameter(100, "records/s", "for a good answer"),
+            "factor": Parameter(0.5, "", "for a late answer", 0.0, 1.0),
+            "late_ms": Parameter(20_000, "ms", "latency that counts as late", 1),
+            "cooldown_ms": Parameter(20_000, "ms", "in which it does not fall again"),
+            "use_share": Parameter(
+                0.8, "", "of the rate that must be used for it to grow", 0.0, 1.0
+            ),
+        },
+    ),
+    "frontier_lag": Part(
+        "a source waits when so many of its batches are not done everywhere",
+        {
+            "interval_ms": Parameter(100, "ms", "what makes a batch", 1),
+            "lag": Parameter(2, "batches", "that may be under way", 1),
+        },
+    ),
+}

@@ -1,0 +1,93 @@
+"""Structured Streaming's limits, AIMD, frontiers and blocking queues, by hand."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flowcontrol.policies import aimd_rate as a
+from flowcontrol.policies import blocking_queue as q
+from flowcontrol.policies import frontier_lag as f
+from flowcontrol.policies import static_admission as s
+
+
+@pytest.mark.parametrize(
+    ("backlog", "most", "rows"), [(500, 0, 500), (500, 100, 100), (99, 100, 99), (0, 100, 0)]
+)
+def test_rows_of_a_batch(backlog, most, rows):
+    assert s.admitted(backlog, most) == rows
+
+
+@pytest.mark.parametrize(
+    ("backlog", "since", "is_skipped"),
+    [(99, 0, 1), (100, 0, 0), (99, 900_000, 0), (99, 899_999, 1), (0, 1_700_000_000_000, 0)],
+)
+def test_a_batch_waits_for_rows_or_for_time(backlog, since, is_skipped):
+    assert s.is_skipped(backlog, 100, since, 900_000) == is_skipped
+
+
+def test_kafka_shares_by_backlog_and_rounds_as_spark_does():
+    sizes = [1, 10, 90, 0, 899]
+    shares = [s.partition_share(size, sum(sizes), 100) for size in sizes]
+    assert shares == [1, 1, 9, 0, 89]  # 0.1 up, 1.0, 9.0, nothing, 89.9 down
+    assert [s.partition_share(size, 5, 5) for size in (2, 3)] == [2, 3]
+
+
+def test_deltas_source_goes_over_its_bytes_by_a_file():
+    assert [s.takes_file(files, 0, 2, -1) for files in (0, 1, 2)] == [1, 1, 0]
+    assert [s.takes_file(1, nbytes, -1, 100) for nbytes in (99, 100, 500)] == [1, 0, 0]
+    assert s.takes_file(0, 0, 0, 0) == 1
+    assert s.takes_file(10**6, 10**12, -1, -1) == 1
+
+
+@pytest.mark.parametrize(
+    ("started", "ended", "interval", "begins"),
+    [(0, 400, 1000, 1000), (0, 1000, 1000, 1000), (0, 1001, 1000, 1001), (1001, 1500, 1000, 2000),
+     (70, 90, 0, 90)],
+)  # fmt: skip
+def test_a_late_batch_is_followed_at_once(started, ended, interval, begins):
+    assert s.next_trigger_ms(started, ended, interval) == begins
+
+
+def next_rate(rate, outcome, used=1e9, since=1 << 40):
+    return a.next_rate(rate, outcome, used, since, 500.0, 3500.0, 100.0, 0.5, 20_000, 0.8)
+
+
+@pytest.mark.parametrize(
+    ("rate", "outcome", "used", "since", "expected"),
+    [
+        (500, a.GOOD, 400, 0, (600, 0)),
+        (500, a.GOOD, 399, 0, (500, 0)),  # it does not use what it has
+        (3450, a.GOOD, 3450, 0, (3500, 0)),
+        (3500, a.BAD, 0, 20_000, (1750, 1)),
+        (1750, a.BAD, 0, 19_999, (1750, 0)),  # it has just fallen
+        (800, a.BAD, 0, 20_000, (500, 1)),
+        (3500, a.TIMEOUT, 0, 20_000, (500, 1)),
+        (3500, a.TIMEOUT, 0, 5, (3500, 0)),
+    ],
+)
+def test_a_rate_grows_by_steps_and_falls_by_half(rate, outcome, used, since, expected):
+    assert next_rate(rate, outcome, used, since) == expected
+
+
+@given(st.lists(st.sampled_from([a.GOOD, a.BAD, a.TIMEOUT]), max_size=80))
+def test_a_rate_stays_within_its_bounds(outcomes):
+    rate = 500.0
+    for outcome in outcomes:
+        rate, _ = next_rate(rate, outcome)
+        assert 500 <= rate <= 3500
+
+
+def test_a_source_is_so_many_batches_ahead_of_the_frontier():
+    assert [f.may_begin(number, 3, 2) for number in range(7)] == [1, 1, 1, 1, 1, 0, 0]
+    assert [f.may_send_bytes(flight, 60, 100) for flight in (0, 40, 41)] == [1, 1, 0]
+    assert f.may_send_bytes(0, 10**9, 100) == 1  # one part always goes
+
+
+def test_queues_that_block():
+    assert [q.free_slots(queued, 1024) for queued in (0, 1023, 1024, 1030)] == [1024, 1, 0, 0]
+    assert [q.arroyo_cost(rows, 8192) for rows in (1, 8192, 9000)] == [1, 8192, 8192]
+    assert q.pressure(8192, 8192) == 0.0
+    assert q.pressure(0, 9) == pytest.approx(0.9)
+    assert [q.is_paused(buffered, 1000) for buffered in (999, 1000, 1001)] == [0, 0, 1]

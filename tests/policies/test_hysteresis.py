@@ -1,0 +1,123 @@
+"""Storm's, Heron's and JStorm's marks against tables worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flowcontrol.policies import global_hysteresis as g
+from flowcontrol.policies import hop_hysteresis as h
+
+# Storm 1, 1024 slots: on at 921 and above, off at 409 and below.
+STORM_1 = [
+    ((0, 0), 0),
+    ((409, 0), 0),
+    ((410, 0), 0),
+    ((920, 0), 0),
+    ((921, 0), 1),  # the high mark itself
+    ((920, 0), 1),
+    ((1024, 500), 1),
+    ((410, 0), 1),
+    ((409, 1), 1),  # what overflowed counts
+    ((409, 0), 0),  # the low mark itself
+    ((410, 0), 0),
+    ((900, 20), 0),
+    ((900, 21), 1),
+    ((0, 410), 1),
+    ((0, 409), 0),
+    ((1024, 0), 1),
+    ((409, 0), 0),
+    ((920, 0), 0),
+    ((922, 0), 1),
+    ((408, 1), 0),
+    ((408, 0), 0),
+    ((0, 921), 1),
+]
+
+
+def test_storm_1_by_hand():
+    high, low = g.mark(0.9, 1024), g.mark(0.4, 1024)
+    assert (high, low) == (921, 409)
+    state = 0
+    for step, ((queued, overflow), expected) in enumerate(STORM_1):
+        state = g.is_pressed(state, queued, overflow, high, low)
+        assert state == expected, step
+
+
+@pytest.mark.parametrize(
+    ("newest", "now", "is_on"),
+    [(-1, 0, 0), (0, 0, 1), (0, 29_999, 1), (0, 30_000, 0), (15_000, 44_999, 1)],
+)
+def test_a_claim_ages(newest, now, is_on):
+    assert g.is_throttled(newest, now, 30_000) == is_on
+
+
+@pytest.mark.parametrize(
+    ("full", "throttled", "pending", "most", "is_on"),
+    [(0, 0, 5, 0, 1), (1, 0, 5, 0, 0), (0, 1, 5, 0, 0), (0, 0, 5, 5, 0), (0, 0, 4, 5, 1)],
+)
+def test_when_a_spout_is_asked(full, throttled, pending, most, is_on):
+    assert g.may_emit(full, throttled, pending, most) == is_on
+
+
+def test_heron_wants_more_than_three_in_a_row():
+    count, pressed = 0, []
+    for above in (1, 1, 1, 0, 1, 1, 1, 1):
+        count = g.streak(count, above)
+        pressed.append(count > 3)
+    assert pressed == [False] * 7 + [True]
+    assert [g.reads_sockets(own, other) for own in (0, 1) for other in (0, 1)] == [1, 0, 0, 0]
+
+
+# JStorm 2.4, 256 slots: on above 204.8, off below 51.2 with nothing put aside.
+JSTORM_24 = [
+    ((204, 0), 0),
+    ((205, 0), 1),
+    ((204, 0), 1),
+    ((52, 0), 1),
+    ((51, 1), 1),
+    ((51, 0), 0),
+    ((52, 0), 0),
+    ((204, 9), 0),
+    ((256, 0), 1),
+    ((0, 1), 1),
+    ((0, 0), 0),
+]
+
+
+def test_jstorm_24_by_hand():
+    state = 0
+    for step, ((queued, cached), expected) in enumerate(JSTORM_24):
+        state = h.is_on(state, queued, cached, 256, 0.8, 0.2)
+        assert state == expected, step
+
+
+def test_the_marks_of_jstorm_are_strict():
+    assert h.is_on(0, 80, 0, 100, 0.8, 0.2) == 0
+    assert h.is_on(1, 20, 0, 100, 0.8, 0.2) == 1
+
+
+def test_a_held_sender_keeps_one_batch():
+    assert h.cached_grant(0, 0, 65_536) == -1
+    assert [h.cached_grant(1, held, 65_536) for held in (0, 65_535, 65_536, 70_000)] == [
+        65_536, 1, 0, 0,
+    ]  # fmt: skip
+
+
+def test_storm_2_clears_its_flag_when_it_looks():
+    state, seen = 0, []
+    for overflow, is_check in ((0, 1), (1, 0), (0, 0), (0, 1), (0, 0), (5, 1), (0, 1)):
+        state = h.is_flagged(state, overflow, is_check)
+        seen.append(state)
+    assert seen == [0, 1, 1, 0, 0, 1, 0]
+    assert [h.is_repeated(overflow, 100, 10_000) for overflow in (100, 10_100, 10_101)] == [0, 0, 1]
+
+
+@given(st.lists(st.integers(0, 2000), max_size=80))
+def test_a_switch_turns_only_where_a_mark_is_crossed(fills):
+    state = 0
+    for fill in fills:
+        before, state = state, g.is_pressed(state, fill, 0, 921, 409)
+        if state != before:
+            assert fill >= 921 if state else fill <= 409

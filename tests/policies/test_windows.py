@@ -1,0 +1,207 @@
+"""Jet's window, Pulsar's permits, RisingWave's lots and their kin against tables by hand."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flowcontrol.policies import batched_credit as b
+from flowcontrol.policies import bdp_window
+from flowcontrol.policies import cumulative_credit as c
+from flowcontrol.policies import half_return_credit as p
+from flowcontrol.policies import rate_window as w
+
+# Jet, packets every 100 ms, three periods: units acked in the period, time it took, starved or not;
+# then the window. Target 3 ceil(100 acked / time); half of the way, towards zero.
+JET = [
+    ((100, 100, 0), 550),  # 300 - 800 = -500
+    ((100, 100, 0), 425),
+    ((100, 100, 0), 363),  # -125 / 2 = -62
+    ((100, 100, 0), 332),  # -63 / 2 = -31
+    ((100, 100, 0), 316),
+    ((100, 100, 0), 308),
+    ((100, 100, 0), 304),
+    ((100, 100, 0), 302),
+    ((100, 100, 0), 301),
+    ((100, 100, 0), 301),  # one above: -1 / 2 is nothing
+    ((0, 100, 1), 301),  # starved: it does not shrink
+    ((0, 100, 0), 151),  # stalled: -301 / 2 = -150
+    ((0, 100, 0), 76),
+    ((0, 100, 0), 38),
+    ((0, 100, 0), 19),
+    ((0, 100, 0), 10),
+    ((0, 100, 0), 5),
+    ((0, 100, 0), 3),
+    ((0, 100, 0), 2),
+    ((0, 100, 0), 1),
+    ((0, 100, 0), 1),  # 0 or 1 stays after a long stall
+    ((10, 200, 0), 8),  # ceil(1000 / 200) = 5; 15 - 1 = 14
+    ((10, 300, 0), 10),  # ceil(3.33) = 4; 12 - 8 = 4
+    ((10, 100, 0), 20),
+    ((10, 100, 0), 25),
+    ((10, 100, 0), 27),
+    ((10, 100, 0), 28),
+    ((10, 100, 0), 29),
+    ((10, 100, 0), 29),  # one short from below
+]
+
+
+def test_jet_by_hand():
+    window, acked = w.INITIAL_UNITS, 0
+    for step, ((more, elapsed, is_empty), expected) in enumerate(JET):
+        window = w.next_window(window, acked + more, acked, elapsed, 100, 3, is_empty)
+        acked += more
+        assert window == expected, step
+
+
+def test_a_jet_sender_stops_past_its_limit():
+    assert [w.may_send(sent, 10) for sent in (0, 9, 10, 11)] == [1, 1, 1, 0]
+    assert w.may_send(0, 0) == 1
+    assert [w.units(nbytes, w.UNIT_BYTES) for nbytes in (0, 65_535, 65_536)] == [0, 0, 1]
+
+
+# Pulsar, a queue of 10, so a lot of 5: taken, paused or not; then permits kept, and given back.
+PULSAR = [
+    ((1, 0), (1, 0)),
+    ((1, 0), (2, 0)),
+    ((2, 0), (4, 0)),
+    ((1, 0), (0, 5)),  # half of the queue
+    ((0, 0), (0, 0)),
+    ((4, 0), (4, 0)),
+    ((2, 0), (0, 6)),  # all of them, not the lot
+    ((5, 1), (5, 0)),  # paused
+    ((1, 1), (6, 0)),
+    ((0, 0), (0, 6)),  # goes on
+    ((10, 0), (0, 10)),
+    ((1, 0), (1, 0)),
+    ((1, 1), (2, 0)),
+    ((1, 0), (3, 0)),
+    ((1, 0), (4, 0)),
+    ((1, 1), (5, 0)),
+    ((1, 0), (0, 6)),
+    ((3, 0), (3, 0)),
+    ((1, 0), (4, 0)),
+    ((1, 0), (0, 5)),
+    ((5, 0), (0, 5)),
+]
+
+
+def test_pulsar_by_hand():
+    kept, lot = 0, p.half(10)
+    for step, ((taken, is_paused), expected) in enumerate(PULSAR):
+        kept, given_back = p.returned(kept, taken, lot, is_paused)
+        assert (kept, given_back) == expected, step
+
+
+def test_half_of_a_queue():
+    assert [p.half(size) for size in (1, 2, 3, 16, 1000, 1001)] == [1, 1, 1, 8, 500, 500]
+
+
+def test_rabbitmq_grants_after_so_many():
+    held, seen = 0, []
+    for taken in (100, 99, 1, 400, 50, 150):
+        held, granted = p.two_number_return(held, taken, 200)
+        seen.append((held, granted))
+    assert seen == [(100, 0), (199, 0), (0, 200), (0, 400), (50, 0), (0, 200)]
+    assert p.two_number_return(0, 7, 0) == (0, 7)
+
+
+# RisingWave, 2048 permits in lots of 256: rows of a chunk; then its cost, what the receiver keeps
+# of it, and what comes back.
+RISINGWAVE = [
+    (256, (256, 0, 256)),
+    (255, (255, 255, 0)),  # one short of a lot
+    (1, (1, 0, 256)),
+    (0, (1, 1, 0)),  # an empty chunk costs one
+    (254, (254, 255, 0)),
+    (256, (256, 0, 511)),  # all that is held, not a lot
+    (100, (100, 100, 0)),
+    (100, (100, 200, 0)),
+    (55, (55, 255, 0)),
+    (2, (2, 0, 257)),
+    (1791, (1791, 0, 1791)),
+    (1792, (1792, 0, 1792)),  # the most that always comes
+    (1793, (1792, 0, 1792)),
+    (5000, (1792, 0, 1792)),
+    (10, (10, 10, 0)),
+    (245, (245, 255, 0)),
+    (0, (1, 0, 256)),
+    (128, (128, 128, 0)),
+    (127, (127, 255, 0)),
+    (255, (255, 0, 510)),
+    (256, (256, 0, 256)),
+]
+
+
+def test_risingwave_by_hand():
+    permits, held = 2048, 0
+    for step, (rows, expected) in enumerate(RISINGWAVE):
+        cost = b.chunk_cost(rows, 2048, 256)
+        assert b.may_send_chunk(permits, cost) == 1, step
+        held, back = b.returned(held, cost, 256)
+        permits += back - cost
+        assert (cost, held, back) == expected, step
+        assert 1793 <= permits <= 2048
+
+
+def test_a_barrier_has_a_lane_of_its_own():
+    assert [b.may_send_barrier(under_way, 1) for under_way in (0, 1)] == [1, 0]
+    assert b.may_send_chunk(255, 256) == 0
+
+
+@given(st.lists(st.integers(0, 5000), max_size=60))
+def test_a_chunk_of_any_size_passes_in_the_end(chunks):
+    permits, held = 2048, 0
+    for rows in chunks:
+        cost = b.chunk_cost(rows, 2048, 256)
+        assert b.may_send_chunk(permits, cost) == 1
+        held, back = b.returned(held, cost, 256)
+        permits += back - cost
+        assert permits + held == 2048
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3000), st.integers(50, 500), st.integers(0, 1)), max_size=60)
+)
+def test_jets_window_stays_positive_and_its_grants_never_go_back(periods):
+    window, acked, granted = w.INITIAL_UNITS, 0, 0
+    for more, elapsed, is_empty in periods:
+        before = window
+        window = w.next_window(window, acked + more, acked, elapsed, 100, 3, is_empty)
+        acked += more
+        assert window >= 0
+        if is_empty:
+            assert window >= before
+        granted = max(granted, acked + window)
+
+
+def test_amqp_credit_is_cumulative():
+    limit = c.delivery_limit(100, 28)
+    assert [c.credit(limit, count) for count in (100, 127, 128, 130)] == [28, 1, 0, 0]
+    assert [c.topped_up(left, 128, 64) for left in (128, 65, 64, 0)] == [0, 0, 64, 128]
+
+
+@given(st.lists(st.integers(1, 1 << 62), max_size=8))
+def test_demand_adds_up_and_does_not_overflow(requests):
+    demand = 0
+    for more in requests:
+        demand = c.requested(demand, more)
+    assert demand == min(sum(requests), c.UNBOUNDED)
+
+
+@pytest.mark.parametrize("more", [0, -1])
+def test_demand_that_is_not_positive_is_refused(more):
+    with pytest.raises(ValueError, match="must be positive"):
+        c.requested(5, more)
+
+
+def test_grpc_doubles_while_a_trip_fills_the_window():
+    state = (65_535, 0.0, 0.0, 0)
+    sizes = []
+    for sample in (43_252, 43_253, 43_253, 100_000, 10_000_000, 20_000_000, 20_000_000):
+        state = bdp_window.next_window(*state, sample, 0.1, bdp_window.MOST_BYTES)
+        sizes.append(state[0])
+    # 0.66 of 65,535 is 43,253.1; 100,000 fill it, and the bandwidth is a new high.
+    assert sizes == [65_535, 65_535, 65_535, 200_000, 16_777_216, 16_777_216, 16_777_216]
+    assert state[1] == pytest.approx(0.1)

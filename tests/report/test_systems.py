@@ -1,0 +1,52 @@
+"""The systems as the command lists them, and the tables behind it."""
+
+from __future__ import annotations
+
+import pytest
+
+from flowcontrol.cli import main
+from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS
+from flowcontrol.scenario.presets import ALIASES, PRESETS
+from flowcontrol.scenario.system import SYSTEMS, THROTTLES, TRANSPORTS
+
+
+def test_every_name_that_a_scenario_may_use_has_a_preset_or_a_part():
+    assert set(SYSTEMS) == set(PRESETS) | set(ALIASES)
+    assert set(TRANSPORTS) == set(TRANSPORT_PARTS)
+    assert set(THROTTLES) - {"pid"} == set(THROTTLE_PARTS)
+    assert len(PRESETS) == 18
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_sets_only_what_its_parts_have_and_within_bounds(name):
+    preset = PRESETS[name]
+    for part, values in (
+        (TRANSPORT_PARTS[preset.transport], preset.transport_values),
+        (THROTTLE_PARTS[preset.throttle], preset.throttle_values),
+    ):
+        assert set(values) <= set(part.parameters)
+        for key, parameter in part.parameters.items():
+            value = values.get(key, parameter.default)
+            assert parameter.least <= value <= parameter.most, key
+
+
+def test_the_list(capsys):
+    assert main(["systems"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 19
+    assert [line.split()[0] for line in lines[1:]] == list(PRESETS)
+    assert max(map(len, lines)) <= 100
+
+
+def test_a_system_with_its_parameters(capsys):
+    assert main(["systems", "storm", "pulsar"]) == 0
+    out = capsys.readouterr().out
+    assert "storm-1: Storm 1.2.3" in out
+    assert "high = 0.90  share at which a queue claims pressure" in out
+    assert "slots = 1,000 records  receiverQueueSize" in out
+    assert "https://github.com/apache/storm/tree/v1.2.3" in out
+
+
+def test_a_name_that_is_none(capsys):
+    assert main(["systems", "strom-1"]) == 2
+    assert "storm-1" in capsys.readouterr().err
