@@ -85,6 +85,8 @@ def size_buffers(scenario: Scenario, stages: Sequence[StagePlan]) -> Sizes:
     of different stages do not see each other within a round, so the segments that are left
     over are set aside for overdraft beforehand, in order of creation.
     """
+    if scenario.system.counts_records:
+        return _no_buffers(stages)
     options = scenario.options
     pools = [
         NetworkBufferPool(options.network_buffers, options.segment_bytes)
@@ -110,6 +112,15 @@ def size_buffers(scenario: Scenario, stages: Sequence[StagePlan]) -> Sizes:
             spare[one.manager] -= overdraft
             sizes.partitions[one.edge, one.subtask] = PartitionSize(one.pool.size, overdraft)
     return sizes
+
+
+def _no_buffers(stages: Sequence[StagePlan]) -> Sizes:
+    """Return sizes of nothing: a transport that counts records has no network buffers."""
+    each = [(plan, index) for plan in stages for index in range(plan.stage.parallelism)]
+    return Sizes(
+        {(link.name, i): GateSize(0, 0) for plan, i in each for link in plan.inputs},
+        {(link.name, i): PartitionSize(0, 0) for plan, i in each for link in plan.outputs},
+    )
 
 
 def _set_up(

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flowcontrol.emulation.buffers import Sizes, size_buffers
+from flowcontrol.emulation.record_queues import transport_row
 from flowcontrol.emulation.chains import Member, chained_rates, chained_stalls, members_of
 from flowcontrol.protocol.partitioners import pointwise_channels
 from flowcontrol.scenario import Edge, Scenario, Schedule, Stage
@@ -164,6 +165,18 @@ class Job:
         """Return the plan that runs a stage, by its name; ``KeyError`` if there is none."""
         return self._by_name[name]
 
+    @cached_property
+    def transport_row(self) -> list[int] | None:
+        """Parameters of a transport that counts records; None: it moves buffers."""
+        if not self.scenario.system.counts_records:
+            return None
+        return transport_row(self.scenario, self.round_us)
+
+    @property
+    def has_grants(self) -> bool:
+        """Whether senders of remote channels wait for what receivers grant, and may count on it."""
+        return self.scenario.system.transport not in {"unbounded", "hop_hysteresis"}
+
     def time_s(self, rounds: int) -> float:
         """Emulated time after so many rounds, seconds."""
         return rounds * self.round_us / 1e6
@@ -211,14 +224,14 @@ def _plan(scenario: Scenario, links: Sequence[Link], head: Stage) -> StagePlan:
 
 def _link(scenario: Scenario, edge: Edge) -> Link:
     sender, receiver = scenario.stage(edge.sender), scenario.stage(edge.receiver)
-    channels = []
+    channels, local = [], scenario.system.transport == "local"
     for index in range(sender.parallelism):
         if edge.partitioner in POINTWISE:
             targets = pointwise_channels(index, sender.parallelism, receiver.parallelism)
         else:
             targets = list(range(receiver.parallelism))
         here = sender.placement[index]
-        channels += [Channel(index, t, here == receiver.placement[t]) for t in targets]
+        channels += [Channel(index, t, local or here == receiver.placement[t]) for t in targets]
     return Link(edge, tuple(channels), sender.record_bytes)
 
 

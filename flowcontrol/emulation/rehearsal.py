@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flowcontrol.emulation.job import Job, Link, StagePlan
+from flowcontrol.emulation.record_subtask import new_subtask
 from flowcontrol.emulation.replay import NO_ROWS, Replayed
 from flowcontrol.emulation.rows import new_partition
 from flowcontrol.emulation.snapshot import (
@@ -106,7 +107,7 @@ def rehearse(
 def _subtask(job: Job, plan: StagePlan, index: int, replayed: Replayed) -> Subtask:
     tables = [replayed.tables.get((link.name, index)) for link in plan.outputs]
     records = replayed.limits.get((plan.name, index))
-    return Subtask(job, plan, index, tables=tables, input_records=records)
+    return new_subtask(job, plan, index, tables=tables, input_records=records)
 
 
 def _resume(subtask: Subtask, rows: dict[str, dict[str, Rows]]) -> None:

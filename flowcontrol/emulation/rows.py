@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from flowcontrol.emulation.job import Channel, Job, Link
+from flowcontrol.policies.grants import GRANT_WIDTH, first_grant
+from flowcontrol.policies.record_rounds import QUEUE_MESSAGES
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.rules import (
     CH_EXCLUSIVE,
@@ -17,6 +19,7 @@ from flowcontrol.protocol.rules import (
     GLOBAL_FREE,
     GLOBAL_TOTAL,
     GLOBAL_WIDTH,
+    POOL_FREE,
     POOL_MAX,
     POOL_OVERDRAFT,
     POOL_REQUIRED,
@@ -67,6 +70,8 @@ def new_gate(job: Job, link: Link, receiver: int, channels: Sequence[Channel]) -
     Initial credit is carried by the partition request, so it counts as announced from the
     first round on (reference section 1.2).
     """
+    if job.transport_row is not None:
+        return _record_gate(job, link, channels)
     size = job.sizes.gates[link.name, receiver]
     rows, cursors, depths = [], [], []
     for channel in channels:
@@ -92,13 +97,40 @@ def new_gate(job: Job, link: Link, receiver: int, channels: Sequence[Channel]) -
     )
 
 
+def _record_gate(job: Job, link: Link, channels: Sequence[Channel]) -> r.Gate:
+    """Return the rows of a gate of queues of records."""
+    values, width = job.transport_row or [], len(channels)
+    rows, cursors = [[0] * CH_WIDTH for _ in channels], [[0] * r.IN_WIDTH for _ in channels]
+    for row, cursor in zip(rows, cursors, strict=True):
+        row[CH_INITIAL] = 0 if job.has_grants else LOCAL
+        cursor[r.IN_ANNOUNCED] = first_grant(values, [0] * GRANT_WIDTH, link.record_bytes)
+    pool, segments = _pool(0, 0)
+    return r.Gate(
+        channels=rows,
+        pool=pool,
+        segments=segments,
+        waiting=fifo(width),
+        order=fifo(width),
+        records=[fifo(QUEUE_MESSAGES) for _ in channels],
+        kinds=[fifo(QUEUE_MESSAGES) for _ in channels],
+        cursors=cursors,
+        news=[0] * (width // WORD + 1),
+    )
+
+
 def new_partition(job: Job, link: Link, sender: int, channels: Sequence[Channel]) -> r.Partition:
     """Return the rows of a result partition at the start of a run."""
     size = job.sizes.partitions[link.name, sender]
-    depth = queue_depth(job, link, sender)
+    depth = 0 if job.transport_row is not None else queue_depth(job, link, sender)
     pool, segments = _pool(size.size, size.overdraft)
     rows = [[0] * r.OUT_WIDTH for _ in channels]
-    for row, channel in zip(rows, channels, strict=True):
+    if job.transport_row is not None:
+        pool[POOL_FREE] = 1  # what stops a writer is the grant
+        for row in rows:
+            row[r.OUT_ANNOUNCED] = first_grant(
+                job.transport_row, [0] * GRANT_WIDTH, link.record_bytes
+            )
+    for row, channel in zip(rows, channels, strict=True) if job.transport_row is None else ():
         gate = job.sizes.gates[link.name, channel.receiver]
         row[r.OUT_ANNOUNCED] = 0 if channel.is_local else gate.exclusive
     return r.Partition(

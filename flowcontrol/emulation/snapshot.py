@@ -9,9 +9,10 @@ subtask). All of it is integers and lists, so equal states are equal text.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from flowcontrol.emulation.record_subtask import RecordSubtask
 from flowcontrol.emulation.rows import fifo_values, refill
 from flowcontrol.emulation.subtask import Incoming, Outgoing, Subtask
 from flowcontrol.protocol import rounds as r
@@ -53,7 +54,7 @@ def receiver_rows(subtask: Subtask, gate_number: int, latency: Any = None) -> li
         reading = _is_read(subtask, gate_number, index)
         used = kinds.count(TAKEN_FLOATING)
         used += reading and subtask.task[r.TASK_KIND] == TAKEN_FLOATING
-        announced = cursors[r.IN_ARRIVED] if channel.is_local else cursors[r.IN_ANNOUNCED]
+        announced = _announced(subtask, channel.is_local, cursors)
         state = {
             "local": channel.is_local,
             "row": list(gate.channels[index]),
@@ -61,6 +62,8 @@ def receiver_rows(subtask: Subtask, gate_number: int, latency: Any = None) -> li
             "records": fifo_values(gate.records[index]),
             "kinds": kinds,
         }
+        if isinstance(subtask, RecordSubtask):
+            state["grant"] = list(subtask.grants[gate_number][index])
         rows.append(
             {
                 "sender": channel.sender,
@@ -80,6 +83,14 @@ def receiver_rows(subtask: Subtask, gate_number: int, latency: Any = None) -> li
     return rows
 
 
+def _announced(subtask: Subtask, is_local: bool, cursors: Sequence[int]) -> int:
+    """Return the grant as its sender is to see it; where there is none, what has arrived."""
+    counted = isinstance(subtask, RecordSubtask)
+    if subtask.job.scenario.system.transport == "unbounded" or (is_local and not counted):
+        return cursors[r.IN_ARRIVED]
+    return cursors[r.IN_ANNOUNCED]
+
+
 def sender_rows(subtask: Subtask, number: int) -> list[dict[str, Any]]:
     """Return a subtask's rows of one of its partitions: what the sender's side owns."""
     link, own = subtask.out_links[number]
@@ -88,7 +99,10 @@ def sender_rows(subtask: Subtask, number: int) -> list[dict[str, Any]]:
     for index, channel in enumerate(own):
         row = part.channels[index]
         ready = r.ready_messages(part, index)
-        credit = 0 if channel.is_local else row[r.OUT_ANNOUNCED] - row[r.OUT_SENT]
+        has_credit = subtask.job.has_grants
+        if not isinstance(subtask, RecordSubtask):
+            has_credit = not channel.is_local
+        credit = row[r.OUT_ANNOUNCED] - row[r.OUT_SENT] if has_credit else 0
         state = {
             "local": channel.is_local,
             "row": list(row),
@@ -148,6 +162,8 @@ def _task_state(subtask: Subtask, latency: Any = None) -> dict[str, Any]:
             )
         ],
     }
+    if isinstance(subtask, RecordSubtask):
+        state["held"] = subtask.held
     if latency is not None:
         state["latency"] = latency
     return state
@@ -166,7 +182,7 @@ def restore(
         Its rows per gate and per partition, in the order in which they were made.
     """
     task_state: dict[str, Any] | None = None
-    for gate, rows in zip(subtask.gates, received, strict=True):
+    for number, (gate, rows) in enumerate(zip(subtask.gates, received, strict=True)):
         for index, row in enumerate(rows):
             task_state = task_state or _loads(row["task_state"])
             state = json.loads(row["channel_state"])
@@ -174,13 +190,16 @@ def restore(
             gate.cursors[index][:] = state["cursors"]
             refill(gate.records[index], state["records"])
             refill(gate.kinds[index], state["kinds"])
+            if isinstance(subtask, RecordSubtask):
+                subtask.grants[number][index][:] = state["grant"]
     for number, rows in enumerate(sent):
         part, counts = subtask.partitions[number], []
         for index, row in enumerate(rows):
             task_state = task_state or _loads(row["task_state"])
             state = json.loads(row["channel_state"])
             part.channels[index][:] = state["row"]
-            part.counts[index] = state["row"][r.OUT_BUFFERS] + sum(state["held"])
+            if not isinstance(subtask, RecordSubtask):
+                part.counts[index] = state["row"][r.OUT_BUFFERS] + sum(state["held"])
             refill(part.records[index], state["records"])
             refill(part.held[index], state["held"])
             counts.append(state["routed"])
@@ -191,6 +210,8 @@ def restore(
 def _restore_task(subtask: Subtask, state: Mapping[str, Any]) -> None:
     subtask.task[:] = state["task"]
     refill(subtask.union, state["union"])
+    if isinstance(subtask, RecordSubtask):
+        subtask.held = state["held"]
     for gate, values in zip(subtask.gates, state["gates"], strict=True):
         gate.pool[:] = values["pool"]
         gate.segments[:] = values["segments"]

@@ -198,21 +198,34 @@ class Subtask:
         self._name_rows(work, routes)
         self._flush(number)
         self._send()
+        self._announce(number)
+        return work
+
+    def _announce(self, number: int) -> None:
+        """Announce the credit that channels have gained in the round."""
         for gate in self.gates:
             for channel in range(len(gate.channels)):
                 r.announce_credit(gate, channel)
-        return work
 
     def _receive(self, incoming: Sequence[Sequence[Incoming]]) -> None:
         for number, (gate, seen) in enumerate(zip(self.gates, incoming, strict=True)):
             for channel, state in enumerate(seen):
                 arrived = gate.cursors[channel][r.IN_ARRIVED]
-                if arrived + len(state.messages) != state.sent:
+                if arrived + self._messages_of(state) != state.sent:
                     raise ProtocolError(self._broken(number, channel, state))
                 for records, backlog in state.messages:
-                    message = (records, backlog)
-                    if r.receive(self.task, gate, self.union, number, channel, *message) == 0:
+                    if not self._store(number, channel, records, backlog):
                         raise ProtocolError(self._broken(number, channel, state))
+
+    @staticmethod
+    def _messages_of(state: Incoming) -> int:
+        """By how much the messages of a round raise the cursor ``sent``."""
+        return len(state.messages)
+
+    def _store(self, number: int, channel: int, records: int, backlog: int) -> bool:
+        """Store an arriving message; False if there is no buffer for it."""
+        gate = self.gates[number]
+        return r.receive(self.task, gate, self.union, number, channel, records, backlog) == 1
 
     def _broken(self, gate: int, channel: int, state: Incoming) -> str:
         link, own = self.in_links[gate]
@@ -294,7 +307,7 @@ class Subtask:
         """
         if len(self.routers) == 1 and self.routers[0].width == 1 and not self._paths[0]:
             size = self.out_links[0][0].record_bytes
-            count = r.write_whole_records(self.partitions[0], 0, size, most)
+            count = self._write_some(size, most)
             if count > 0:
                 self.task[r.TASK_IN] += count
                 self.routers[0].advance(0, count)
@@ -320,18 +333,25 @@ class Subtask:
     def _write_pending(self) -> bool:
         """Write what is pending, an edge after the other; False if the task is blocked in it."""
         for number, pending in enumerate(self.pending):
-            part, size = self.partitions[number], self.out_links[number][0].record_bytes
+            size = self.out_links[number][0].record_bytes
             while pending:
-                nbytes = self.left_bytes[number] or size
-                if part.is_broadcast:
-                    left = r.write_broadcast(part, nbytes, self._quota, self._buffer_bytes)
-                else:
-                    left = r.write_bytes(part, pending[0], nbytes, self._quota, self._buffer_bytes)
+                left = self._write(number, pending[0], self.left_bytes[number] or size)
                 self.left_bytes[number] = left
                 if left > 0:
                     return False
                 pending.pop(0)
         return True
+
+    def _write(self, number: int, channel: int, nbytes: int) -> int:
+        """Write bytes of a record to a channel, or to all; return those left over."""
+        part = self.partitions[number]
+        if part.is_broadcast:
+            return r.write_broadcast(part, nbytes, self._quota, self._buffer_bytes)
+        return r.write_bytes(part, channel, nbytes, self._quota, self._buffer_bytes)
+
+    def _write_some(self, size: int, most: int) -> int:
+        """Write records of that size that fit into the only channel's open buffer."""
+        return r.write_whole_records(self.partitions[0], 0, size, most)
 
     def _outputs_available(self) -> bool:
         return all(r.partition_is_available(part) for part in self.partitions)

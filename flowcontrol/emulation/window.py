@@ -27,6 +27,8 @@ def window_warnings(job: Job) -> list[str]:
     job : Job
         The scenario, laid out.
     """
+    if job.transport_row is not None:
+        return []
     rates = _stage_rates(job)
     return [text for link in job.links for text in _link_warnings(job, link, rates)]
 

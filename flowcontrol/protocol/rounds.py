@@ -46,6 +46,7 @@ __all__ = [
     "IN_TAKEN",
     "IN_WIDTH",
     "KIND_LOCAL",
+    "KIND_RECORDS",
     "OUT_ANNOUNCED",
     "OUT_BUFFERS",
     "OUT_DONE",
@@ -123,6 +124,9 @@ TASK_WIDTH = 9
 
 KIND_LOCAL = 3
 """Beside TAKEN_EXCLUSIVE and TAKEN_FLOATING: a buffer that stays charged to the producer."""
+
+KIND_RECORDS = 4
+"""No buffer: a number of records, of a transport that counts those."""
 
 
 class Gate(NamedTuple):
@@ -218,6 +222,8 @@ def receive(
 def recycle(gate: Gate, channel: int, kind: int) -> None:
     """Recycle the buffer of a consumed message (reference section 1.5)."""
     add_member(gate.news, channel)
+    if kind == KIND_RECORDS:
+        return
     if kind == TAKEN_EXCLUSIVE:
         row, waiting = gate.channels[channel], gate.waiting[FIFO_COUNT]
         credit = recycle_exclusive(row, gate.pool, gate.segments, gate.channels, gate.waiting)
@@ -280,6 +286,9 @@ def take_record(task: Row, gates: list[Gate], count: int) -> None:
     task[TASK_READ] += count
     task[TASK_IN] += count
     gate.cursors[channel][IN_TAKEN] += count
+    if task[TASK_KIND] == KIND_RECORDS:
+        gate.cursors[channel][IN_CONSUMED] += count
+        add_member(gate.news, channel)
     if task[TASK_LEFT] == 0:
         recycle(gate, channel, task[TASK_KIND])
 

@@ -17,6 +17,7 @@ from flowcontrol.scenario.schedule import MICROSECONDS, Schedule, Span, merged
 from flowcontrol.scenario.spec import Partitioner, PartitionType
 
 __all__ = [
+    "BUFFER_TRANSPORTS",
     "LIVE_ROUND_MS",
     "Cluster",
     "Edge",
@@ -30,6 +31,10 @@ __all__ = [
 
 LIVE_ROUND_MS: Final = 500.0
 """Emulated milliseconds of a micro-batch on the live clock when a scenario does not say."""
+
+
+BUFFER_TRANSPORTS: Final = ("credit", "tcp", "local", "chained")
+"""Transports that move Flink's network buffers."""
 
 
 class _Model(BaseModel):
@@ -50,12 +55,23 @@ class SystemSpec(_Model):
     ----------
     transport : str, default "credit"
         How data and grants move between two stages.
+    transport_values : dict of str to float
+        Its parameters, all of them (:mod:`flowcontrol.scenario.parts_table`).
     throttle : str, default "none"
         What slows a source besides.
+    throttle_values : dict of str to float
+        Its parameters, all of them.
     """
 
     transport: str = "credit"
+    transport_values: dict[str, float] = {}
     throttle: str = "none"
+    throttle_values: dict[str, float] = {}
+
+    @property
+    def counts_records(self) -> bool:
+        """Whether channels count records and have queues of them, rather than buffers of bytes."""
+        return self.transport not in BUFFER_TRANSPORTS
 
 
 class Cluster(_Model):

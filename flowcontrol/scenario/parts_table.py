@@ -30,6 +30,11 @@ class Parameter:
     least: float = 0.0
     most: float = float(1 << 53)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether only whole numbers make sense."""
+        return self.unit not in {"", "ms", "records/s"}
+
 
 @dataclass(frozen=True)
 class Part:
@@ -112,6 +117,7 @@ TRANSPORT_PARTS: Final[dict[str, Part]] = {
             "low": Parameter(0.2, "", "share below which they go on", 0.0, 1.0),
             "check_ms": Parameter(0, "ms", "between two looks of one that clears its flag when "
                                   "the overflow is empty (Storm 2); 0: marks (JStorm)"),
+            "cache_bytes": Parameter(0, "bytes", "what a stopped sender takes on before it waits"),
         },
     ),
     "unbounded": Part(

@@ -86,6 +86,7 @@ PRESETS: Final[dict[str, Preset]] = {
         "JStorm 2.4.0", "hop_hysteresis", "none",
         "marks of each receiver's queue stop and release its senders",
         "https://github.com/alibaba/jstorm/tree/2.4.0",
+        transport_values={"cache_bytes": 65_536},
         is_bounded=False,
     ),
     "heron": Preset(

@@ -2,66 +2,47 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from flowcontrol.errors import Problem
 from flowcontrol.scenario.models import SystemSpec
+from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS, Parameter, Part
+from flowcontrol.scenario.presets import ALIASES, PRESETS
 from flowcontrol.scenario.problems import key_path, known, show
 
-__all__ = ["SYSTEMS", "THROTTLES", "TRANSPORTS", "read_system"]
+__all__ = ["SYSTEMS", "THROTTLE_ALIASES", "preset_system", "read_system"]
 
-SYSTEMS: Final = (
-    "flink",
-    "flink-2",
-    "flink-1.4",
-    "storm",
-    "storm-1",
-    "storm-2",
-    "jstorm",
-    "jstorm-2.1",
-    "jstorm-2.4",
-    "heron",
-    "spark-streaming",
-    "structured-streaming",
-    "hazelcast-jet",
-    "pulsar",
-    "rabbitmq",
-    "risingwave",
-    "arroyo",
-    "kafka-streams",
-    "reactive-streams",
-    "unbounded",
-)
-"""Names of presets; the first is emulated."""
+SYSTEMS: Final = (*PRESETS, *ALIASES)
+"""Names that ``system`` may have; the first is what a scenario has that says nothing."""
 
-TRANSPORTS: Final = (
-    "credit",
-    "tcp",
-    "local",
-    "chained",
-    "blocking_queue",
-    "half_return_credit",
-    "batched_credit",
-    "cumulative_credit",
-    "rate_window",
-    "bdp_window",
-    "hop_hysteresis",
-    "unbounded",
-)
-"""Ways to move data and grants; the first is emulated."""
+THROTTLE_ALIASES: Final = {"pid": "pid_rate"}
+"""Shorter names of throttles."""
 
-THROTTLES: Final = (
-    "none",
-    "global_hysteresis",
-    "stepwise_sleep",
-    "pid",
-    "pid_rate",
-    "static_admission",
-    "aimd_rate",
-    "frontier_lag",
-)
-"""What slows a source besides; the first is emulated."""
+Values = dict[str, float]
+
+
+def preset_system(name: str) -> SystemSpec:
+    """Return what a preset stands for, every parameter filled in.
+
+    Parameters
+    ----------
+    name : str
+        Of a preset, or an alias.
+
+    Raises
+    ------
+    KeyError
+        If there is none of that name.
+    """
+    preset = PRESETS[ALIASES.get(name, name)]
+    return SystemSpec(
+        transport=preset.transport,
+        transport_values={**_defaults(TRANSPORT_PARTS, preset.transport), **preset.transport_values},
+        throttle=preset.throttle,
+        throttle_values={**_defaults(THROTTLE_PARTS, preset.throttle), **preset.throttle_values},
+    )
 
 
 def read_system(raw: object, problems: list[Problem]) -> SystemSpec:
@@ -70,42 +51,92 @@ def read_system(raw: object, problems: list[Problem]) -> SystemSpec:
     Parameters
     ----------
     raw : object
-        What the file says.
+        What the file says. A part is a name, or a mapping with ``name`` and parameters.
     problems : list of Problem
         Grows by everything that is wrong.
 
     Returns
     -------
     SystemSpec
-        Credits without a throttle: the one system that is emulated yet.
+        What was asked for; credits without a throttle where that could not be read.
     """
     if not isinstance(raw, Mapping):
-        _check(raw, SYSTEMS, "system", ["system"], problems)
+        if _is_known(raw, SYSTEMS, "system", ["system"], problems):
+            return preset_system(str(raw))
         return SystemSpec()
     for key in raw:
         if key not in {"transport", "throttle"}:
             text = known(str(key), ["transport", "throttle"], "key")
             problems.append(Problem(key_path(["system", str(key)]), text))
-    transport = raw.get("transport", TRANSPORTS[0])
-    _check(transport, TRANSPORTS, "transport", ["system", "transport"], problems)
-    throttle = raw.get("throttle", THROTTLES[0])
-    place = ["system", "throttle"]
-    if isinstance(throttle, Mapping):
-        throttle, place = throttle.get("name"), [*place, "name"]
-    _check(throttle, THROTTLES, "throttle", place, problems)
-    return SystemSpec()
+    transport = _read_part(raw.get("transport", "credit"), "transport", TRANSPORT_PARTS, problems)
+    throttle = _read_part(raw.get("throttle", "none"), "throttle", THROTTLE_PARTS, problems)
+    return SystemSpec(
+        transport=transport[0],
+        transport_values=transport[1],
+        throttle=throttle[0],
+        throttle_values=throttle[1],
+    )
 
 
-def _check(
+def _defaults(parts: Mapping[str, Part], name: str) -> Values:
+    return {key: float(parameter.default) for key, parameter in parts[name].parameters.items()}
+
+
+def _read_part(
+    raw: object, kind: str, parts: Mapping[str, Part], problems: list[Problem]
+) -> tuple[str, Values]:
+    """Read a transport or a throttle; the first one of the table where it cannot be read."""
+    place, given, name = ["system", kind], {}, raw
+    if isinstance(raw, Mapping):
+        given = {str(key): value for key, value in raw.items() if key != "name"}
+        name, place = raw.get("name"), [*place, "name"]
+    first = next(iter(parts))
+    if isinstance(name, str) and kind == "throttle":
+        name = THROTTLE_ALIASES.get(name, name)
+    if not _is_known(name, list(parts), kind, place, problems):
+        return first, _defaults(parts, first)
+    values = _defaults(parts, str(name))
+    for key, value in given.items():
+        where = ["system", kind, key]
+        if key not in values:
+            text = known(key, list(values), f"parameter of {name}")
+            if not values:
+                text = f"unknown parameter {key!r}: {name} has none"
+            problems.append(Problem(key_path(where), text))
+            continue
+        text = _wrong(value, parts[str(name)].parameters[key])
+        if text:
+            problems.append(Problem(key_path(where), text))
+        else:
+            values[key] = float(value)  # type: ignore[arg-type]
+    return str(name), values
+
+
+def _wrong(value: object, parameter: Parameter) -> str:
+    """Say what is wrong with the value of a parameter; empty if nothing is."""
+    unit = f" {parameter.unit}" if parameter.unit else ""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return f"{show(value)} is not a number{' of' + unit if unit else ''}: {parameter.meaning}"
+    if not parameter.least <= value <= parameter.most:
+        if parameter.most >= float(1 << 53):
+            limit = f"at least {parameter.least:g}{unit}"
+        else:
+            limit = f"from {parameter.least:g} to {parameter.most:g}{unit}"
+        return f"{show(value)}: state {limit} ({parameter.meaning})"
+    if float(value) != math.floor(value) and parameter.is_whole:
+        return f"{show(value)}: state a whole number of{unit} ({parameter.meaning})"
+    return ""
+
+
+def _is_known(
     value: object, names: Sequence[str], kind: str, place: Sequence[str], problems: list[Problem]
-) -> None:
-    """Refuse what is not known, and what is known but not emulated yet."""
-    if value == names[0]:
-        return
-    if not isinstance(value, str):
-        text = f"{show(value)} is not the name of a {kind}: write {names[0]}"
-    elif value in names:
-        text = f"{value!r} is not emulated yet: only {names[0]!r} is"
-    else:
+) -> bool:
+    """Tell whether a name is one of those; else note the problem."""
+    if isinstance(value, str) and value in names:
+        return True
+    if isinstance(value, str):
         text = known(value, names, kind)
+    else:
+        text = f"{show(value)} is not the name of a {kind}: write {names[0]}"
     problems.append(Problem(key_path(place), text))
+    return False

@@ -8,6 +8,7 @@ of the round before, so both come to the same result and nothing but the ledger 
 from __future__ import annotations
 
 from flowcontrol.emulation import Incoming, Job, Outgoing, StagePlan, Subtask, Work
+from flowcontrol.emulation.record_subtask import new_subtask
 from flowcontrol.emulation.rehearsal import first_incoming, first_outgoing
 from flowcontrol.emulation.snapshot import incoming_of, outgoing_of, restore
 from flowcontrol.ledger.ledger import LedgerView
@@ -119,10 +120,10 @@ class StageRuntime:
 
     def _fresh(self, index: int) -> Subtask:
         if self._replay is None:
-            return Subtask(self.job, self.plan, index)
+            return new_subtask(self.job, self.plan, index)
         tables = [self._replay.table(link, index) for link in self.plan.outputs]
         records = self._replay.counts[index]
-        return Subtask(self.job, self.plan, index, tables=tables, input_records=records)
+        return new_subtask(self.job, self.plan, index, tables=tables, input_records=records)
 
     def _incoming(self, before: int) -> list[list[list[Incoming]]]:
         """Return what each subtask's gates see, by subtask, gate and channel."""

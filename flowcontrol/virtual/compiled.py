@@ -70,6 +70,17 @@ def _settings() -> Any:
 
 def _rule_modules() -> list[ModuleType]:
     """Modules of the protocol whose functions the kernel calls."""
+    from flowcontrol.policies import (
+        batched_credit,
+        bdp_window,
+        blocking_queue,
+        cumulative_credit,
+        grants,
+        half_return_credit,
+        hop_hysteresis,
+        rate_window,
+        record_rounds,
+    )
     from flowcontrol.protocol import (
         channel_rules,
         debloating,
@@ -84,7 +95,9 @@ def _rule_modules() -> list[ModuleType]:
     )
 
     rules = [rows, pool_rules, channel_rules, sender_rules, rounds, sizing]
-    return [*rules, service, times, debloating, partitioners]
+    policies = [batched_credit, bdp_window, blocking_queue, cumulative_credit, grants]
+    policies += [half_return_credit, hop_hysteresis, rate_window, record_rounds]
+    return [*rules, service, times, debloating, partitioners, *policies]
 
 
 def _sources() -> Iterator[tuple[str, bytes]]:

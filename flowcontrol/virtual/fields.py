@@ -50,11 +50,16 @@ H_DEBLOAT_SAMPLES = 36
 H_DEBLOAT_THRESHOLD = 37  # percent
 H_MIN_SEGMENT = 38  # bytes that debloating leaves at least
 H_LATENCY_NS = 39  # one way, nanoseconds, not rounded
-HEADER = 40
+H_RECORDS = 40  # 1: the transport counts records, not buffers
+H_VALUES = 41  # where its parameters are
+H_GRANTS = 42  # grants that receivers have sent
+H_WATCH = 43  # 1: stop as soon as nothing that was emitted is unfinished
+HEADER = 44
 
 FLAG_PROTOCOL = 1  # a message without a buffer
 FLAG_RUNS = 2  # no run free
 FLAG_AGES = 4  # the log of ages is full
+FLAG_EMPTY = 16  # nothing is unfinished, which was to be told: not an error
 FLAG_DRAIN = 8  # the log of ages is half full: not an error, but to be emptied
 
 # ---- tasks: (tasks, T_WIDTH), after the columns of protocol.rounds
@@ -87,7 +92,8 @@ T_SENT = TASK_WIDTH + 25  # 1: it sent something in this round
 T_PENDING = TASK_WIDTH + 26  # 1: outputs wait to be written
 T_SINKS = TASK_WIDTH + 27  # stages of the task that nothing leaves
 T_COST_NS = TASK_WIDTH + 28  # of a source: what an emission takes its thread, nanoseconds
-T_WIDTH = TASK_WIDTH + 29
+T_HELD = TASK_WIDTH + 29  # 1: it has its senders stopped
+T_WIDTH = TASK_WIDTH + 30
 
 SOURCE = 0
 SERVER = 1
@@ -119,7 +125,8 @@ G_SIZE = _G + 15  # size in force, in parts of a byte (debloat.PARTS)
 G_THROUGHPUT = _G + 16  # bytes a second
 G_SINCE = _G + 17  # microsecond since which the gate has had data; -1: it has none
 G_BYTES_SEEN = _G + 18  # bytes when it was last looked whether there is data
-G_WIDTH = _G + 19
+G_GRANTS = _G + 19  # where its channels' memory of a transport that counts records is
+G_WIDTH = _G + 20
 
 # ---- partitions: (partitions, P_WIDTH)
 P_POOL = 0

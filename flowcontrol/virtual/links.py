@@ -18,6 +18,7 @@ from flowcontrol.protocol.pool_rules import fetch_segment
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.debloat import PARTS
 from flowcontrol.virtual.places import Builder, Ints, Places
+from flowcontrol.virtual.record_links import fill_record_gate
 
 __all__ = ["LONGEST_TABLE", "connections_of", "fill_connections", "fill_link"]
 
@@ -92,8 +93,10 @@ def _fill_partition(
     cycle: dict[str, int],
 ) -> None:
     size, count = job.sizes.partitions[link.name, sender], len(own)
-    depth = queue_depth(job, link, sender)
+    depth = 0 if job.transport_row is not None else queue_depth(job, link, sender)
     _fill_pool(p, f.P_POOL, f.P_SEGMENTS, size.size, size.overdraft)
+    if job.transport_row is not None:
+        p[f.P_POOL + w.POOL_FREE] = 1  # what stops a writer is the grant
     p[f.P_CHANNEL0], p[f.P_CHANNELS] = places.outs[link.name][own[0]], count
     p[f.P_QUEUE_WIDTH] = w.FIFO_SLOTS + depth
     p[f.P_RECORDS] = build.take(count * p[f.P_QUEUE_WIDTH])
@@ -163,6 +166,9 @@ def _fill_gate(
     build: Builder,
     latency: int,
 ) -> None:
+    if job.transport_row is not None:
+        fill_record_gate(job, link, places.ins[link.name][own], g, blocks, build, latency)
+        return
     size, count = job.sizes.gates[link.name, receiver], len(own)
     channels = [link.channels[i] for i in own]
     window = size.exclusive + size.floating

@@ -22,6 +22,7 @@ from flowcontrol.virtual.connection import transmit
 from flowcontrol.virtual.debloat import debloat_gates, measure_gates
 from flowcontrol.virtual.messages import announce_all, hear, receive_all, send
 from flowcontrol.virtual.pointers import row, rows
+from flowcontrol.virtual.records import grant_all
 from flowcontrol.virtual.task import (
     BLOCKED,
     CAPACITY,
@@ -138,7 +139,10 @@ def step(m: Any, number: int, now: int) -> None:
         debloat_gates(m, number, task, end_us, now)
     flush_all(m, task, start_us, end_us)
     send(m, task, now)
-    announce_all(m, task, now)
+    if m[f.H_RECORDS] == 1:
+        grant_all(m, number, task, now)
+    else:
+        announce_all(m, task, now)
     plan(m, number, task, phases, reason, end, end_us, now)
 
 

@@ -102,6 +102,8 @@ def fill(
         f.H_CHANNELS: sum(len(link.channels) for link in job.links),
     }
     header = _header(job, counts, track)
+    if job.transport_row is not None:
+        header[f.H_VALUES] = build.put(np.array(job.transport_row, np.int64))
     widths = {
         f.H_TASK0: (counts[f.H_TASKS], f.T_WIDTH),
         f.H_GATE0: (counts[f.H_GATES], f.G_WIDTH),
@@ -156,6 +158,8 @@ def _header(job: Job, counts: dict[int, int], track: bool) -> Ints:
     header[f.H_SEED] = job.scenario.seed
     header[f.H_TRACK] = int(track)
     header[f.H_NOW] = -1
+    if job.transport_row is not None:
+        header[f.H_RECORDS], header[f.H_DEBLOAT_US] = 1, 0
     for column, count in counts.items():
         header[column] = count
     return header

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flowcontrol.policies.record_rounds import receive_records, send_records
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.rounds import (
     announce_credit,
@@ -27,6 +28,7 @@ from flowcontrol.virtual.views import (
     partition_row,
     set_bit,
     union_of,
+    values_of,
 )
 from flowcontrol.virtual.wheel import wake
 
@@ -58,7 +60,9 @@ def receive_all(m: Any, task: Any, now: int) -> None:
                 backlog = transit[place + f.M_BACKLOG]
                 transit[0] = transit[0] + 1 if transit[0] + 1 < most else 0
                 transit[1] -= 1
-                if receive(task, gate, union, i, channel, records, backlog) == 0:
+                if m[f.H_RECORDS] == 1:
+                    receive_records(task, gate, union, i, channel, records)
+                elif receive(task, gate, union, i, channel, records, backlog) == 0:
                     m[f.H_FLAGS] |= f.FLAG_PROTOCOL
             if transit[1] == 0:
                 m[bits + channel // WORD] &= ~(1 << (channel % WORD))
@@ -82,7 +86,7 @@ def hear(m: Any, task: Any, now: int) -> None:
             done = 1
             if out[f.O_WISH] > 0:
                 out[r.OUT_WISH] = out[f.O_WISH]
-            if out[f.O_LOCAL] == 1:
+            if out[f.O_LOCAL] == 1 and m[f.H_RECORDS] == 0:
                 consumed = into[f.I_CURSORS + r.IN_CONSUMED]
                 free_local(partition, place, consumed, m[f.H_QUOTA])
             elif into[f.I_CREDITS_MOST] == 0:
@@ -131,6 +135,13 @@ def send(m: Any, task: Any, now: int) -> None:
             m[word] &= ~(1 << (place % WORD))
             out = out_row(m, p[f.P_CHANNEL0] + place)
             local = out[f.O_LOCAL]
+            if m[f.H_RECORDS] == 1:
+                records = send_records(values_of(m), partition, place)
+                if records > 0:
+                    put(m, out, records, 0, now + (1 if local == 1 else m[f.H_LATENCY]))
+                    task[f.T_SENT] = 1
+                place = next_bit(m, bits, count, place)
+                continue
             if out[f.O_CONNECTION] >= 0:
                 enqueue(m, p[f.P_CHANNEL0] + place)
                 place = next_bit(m, bits, count, place)
@@ -187,6 +198,7 @@ def announce_all(m: Any, task: Any, now: int) -> None:
                 tell(m, out, now + 1)
             elif into[CH_UNANNOUNCED] > 0:
                 announce_credit(gate, channel)
+                m[f.H_GRANTS] += 1
                 if into[f.I_CREDITS_MOST] == 0:
                     tell(m, out, now + 1)
                 else:

@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from flowcontrol.emulation import Job, Subtask
+from flowcontrol.emulation.record_subtask import RecordSubtask, new_subtask
 from flowcontrol.emulation.rows import refill
 from flowcontrol.emulation.snapshot import receiver_rows, sender_rows
+from flowcontrol.policies.grants import GRANT_WIDTH
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import rows as w
 from flowcontrol.virtual import fields as f
@@ -34,7 +36,7 @@ class KernelRows:
     def __init__(self, job: Job, memory: Memory) -> None:
         self._job, self._memory = job, memory
         self._subtasks = [
-            Subtask(job, plan, index)
+            new_subtask(job, plan, index)
             for plan in job.stages
             for index in range(plan.stage.parallelism)
         ]
@@ -91,6 +93,9 @@ class KernelRows:
         refill(subtask.union, memory.values(int(task[f.T_UNION]), length))
         for i, (link, _) in enumerate(subtask.in_links):
             self._load_gate(subtask.gates[i], link.name, subtask.index)
+            if isinstance(subtask, RecordSubtask):
+                subtask.held = int(task[f.T_HELD])
+                self._load_grants(subtask.grants[i], link.name, subtask.index)
         subtask.messages = []
         for i, (link, _) in enumerate(subtask.out_links):
             self._load_partition(subtask, i, link.name)
@@ -109,6 +114,13 @@ class KernelRows:
             gate.cursors[i][:] = _ints(row[f.I_CURSORS : f.I_CURSORS + r.IN_WIDTH])
             refill(gate.records[i], memory.values(int(g[f.G_RECORDS]) + i * width, width))
             refill(gate.kinds[i], memory.values(int(g[f.G_KINDS]) + i * width, width))
+
+    def _load_grants(self, grants: list[list[int]], edge: str, receiver: int) -> None:
+        memory = self._memory
+        first = int(memory.gates[memory.places.gates[edge, receiver]][f.G_GRANTS])
+        for i, state in enumerate(grants):
+            start = first + i * GRANT_WIDTH
+            state[:] = _ints(memory.cells[start : start + GRANT_WIDTH])
 
     def _load_partition(self, subtask: Subtask, number: int, edge: str) -> None:
         memory, part = self._memory, subtask.partitions[number]

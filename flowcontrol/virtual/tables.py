@@ -73,6 +73,7 @@ class Tables:
 
     def __init__(self, job: Job, memory: Memory) -> None:
         self._job, self._memory = job, memory
+        self._counts_records = job.transport_row is not None
         self._edges = [self._edge(number) for number in range(len(job.links))]
         self._rows = [
             _Row(memory.places.tasks[plan.name] + index, index, number, member)
@@ -218,7 +219,9 @@ class Tables:
             into = memory.ins[edge.ins]
             initial = np.maximum(0, into[:, w.CH_INITIAL])
             local = into[:, w.CH_INITIAL] < 0
-            waits = memory.cells[edge.queued] + np.where(local, self._ready(edge), 0)
+            waits = self._queued(edge)
+            if not self._counts_records:
+                waits = waits + np.where(local, self._ready(edge), 0)
             rows, free = self._row_of_gate[edge.gates], np.maximum(0, into[:, w.CH_EXCLUSIVE])
             np.add.at(exclusive, rows, initial)
             np.add.at(exclusive_used, rows, initial - free)
@@ -256,12 +259,19 @@ class Tables:
         flushed = (is_open == 1) & (out[:, r.OUT_FLUSH] == 1) & (out[:, r.OUT_UNREAD] > 0)
         return np.asarray(out[:, r.OUT_BUFFERS] - is_open + flushed, np.int64)
 
+    def _queued(self, edge: _Edge) -> Ints:
+        """Messages that wait at each channel's receiver; records, of a transport of those."""
+        if not self._counts_records:
+            return np.asarray(self._memory.cells[edge.queued])
+        cursors = self._memory.ins[edge.ins][:, f.I_CURSORS : f.I_CURSORS + r.IN_WIDTH]
+        return np.asarray(cursors[:, r.IN_ARRIVED] - cursors[:, r.IN_TAKEN])
+
     def _channels(self, edge: _Edge, t_s: float) -> Columns:
         memory = self._memory
         out, into, tasks = memory.outs[edge.outs], memory.ins[edge.ins], memory.tasks[edge.tasks]
         ready, sent = self._ready(edge), out[:, r.OUT_SENT]
         local = into[:, w.CH_INITIAL] < 0
-        queued = memory.cells[edge.queued]
+        queued = self._queued(edge)
         is_read = (
             (tasks[:, r.TASK_LEFT] > 0)
             & (tasks[:, r.TASK_GATE] == edge.gate_of_task)
@@ -284,7 +294,7 @@ class Tables:
             "credit": np.where(local, 0, out[:, r.OUT_ANNOUNCED] - sent),
             "backlog": ready,
             "exclusive_free": into[:, w.CH_EXCLUSIVE].copy(),
-            "floating_held": np.where(local, 0, floating),
+            "floating_held": np.where(local | self._counts_records, 0, floating),
             "queued": queued,
             "in_flight_records": flying,
             "in_flight_bytes": flying * edge.record_bytes,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flowcontrol.policies.record_rounds import write_records
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.pool_rules import pool_is_available
 from flowcontrol.protocol.rounds import (
@@ -41,6 +42,7 @@ from flowcontrol.virtual.views import (
     partition_row,
     set_bit,
     union_of,
+    values_of,
 )
 
 __all__ = ["BLOCKED", "CAPACITY", "STARVED", "emit", "outputs_available", "serve", "skip_due"]
@@ -124,11 +126,14 @@ def write_pending(m: Any, task: Any) -> int:
 def write(m: Any, number: int, p: Any, channel: int, nbytes: int) -> int:
     """Write bytes of a record; return those left over."""
     partition = partition_of(m, number)
+    set_bit(m, p[f.P_DIRTY], channel)
     if p[f.P_BROADCAST] == 1:
         for other in range(p[f.P_CHANNELS]):
             set_bit(m, p[f.P_DIRTY], other)
+    if m[f.H_RECORDS] == 1:
+        return nbytes * (1 - write_records(values_of(m), partition, channel, nbytes, 1))
+    if p[f.P_BROADCAST] == 1:
         return write_broadcast(partition, nbytes, m[f.H_QUOTA], m[f.H_SEGMENT])
-    set_bit(m, p[f.P_DIRTY], channel)
     return write_bytes(partition, channel, nbytes, m[f.H_QUOTA], m[f.H_SEGMENT])
 
 
@@ -225,7 +230,10 @@ def emit(m: Any, number: int, task: Any, end: int) -> int:
 def emit_together(m: Any, task: Any, p: Any, most: int) -> int:
     """Emit all that fit into the one open buffer without filling it; return how many."""
     partition = partition_of(m, task[f.T_PARTITION0])
-    count = write_whole_records(partition, 0, p[f.P_RECORD_BYTES], most)
+    if m[f.H_RECORDS] == 1:
+        count = write_records(values_of(m), partition, 0, p[f.P_RECORD_BYTES], most)
+    else:
+        count = write_whole_records(partition, 0, p[f.P_RECORD_BYTES], most)
     if count > 0:
         task[r.TASK_IN] += count
         p[f.P_EMITTED] += count

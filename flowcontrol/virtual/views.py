@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flowcontrol.policies.grants import VALUES_WIDTH
 from flowcontrol.protocol.rounds import Gate, Partition
 from flowcontrol.protocol.rows import FIFO_SLOTS, GLOBAL_WIDTH, POOL_WIDTH, WORD
 from flowcontrol.virtual import fields as f
@@ -23,6 +24,7 @@ __all__ = [
     "set_bit",
     "task_row",
     "union_of",
+    "values_of",
 ]
 
 
@@ -60,6 +62,12 @@ def out_row(m: Any, channel: int) -> Any:
 def union_of(m: Any, task: Any) -> Any:
     """A task's queue of gates with data."""
     return row(m, task[f.T_UNION], FIFO_SLOTS + max(1, task[f.T_GATES]))
+
+
+@kernel
+def values_of(m: Any) -> Any:
+    """Parameters of a transport that counts records."""
+    return row(m, m[f.H_VALUES], VALUES_WIDTH)
 
 
 @kernel

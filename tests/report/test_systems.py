@@ -7,14 +7,16 @@ import pytest
 from flowcontrol.cli import main
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS
 from flowcontrol.scenario.presets import ALIASES, PRESETS
-from flowcontrol.scenario.system import SYSTEMS, THROTTLES, TRANSPORTS
+from flowcontrol.scenario.system import SYSTEMS, preset_system
 
 
-def test_every_name_that_a_scenario_may_use_has_a_preset_or_a_part():
-    assert set(SYSTEMS) == set(PRESETS) | set(ALIASES)
-    assert set(TRANSPORTS) == set(TRANSPORT_PARTS)
-    assert set(THROTTLES) - {"pid"} == set(THROTTLE_PARTS)
+def test_every_name_that_a_scenario_may_use_has_its_parameters():
     assert len(PRESETS) == 18
+    for name in SYSTEMS:
+        preset, system = PRESETS[ALIASES.get(name, name)], preset_system(name)
+        assert (system.transport, system.throttle) == (preset.transport, preset.throttle)
+        assert set(system.transport_values) == set(TRANSPORT_PARTS[preset.transport].parameters)
+        assert set(system.throttle_values) == set(THROTTLE_PARTS[preset.throttle].parameters)
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -62,16 +62,42 @@ HEAD = [
 ]
 
 SYSTEM = [
-    row(("system", "storm-1"), "system", "'storm-1' is not emulated yet", "only 'flink'"),
     row(("system", "flinc"), "system", "unknown system 'flinc'", "did you mean 'flink'"),
     row(("system", 3), "system", "3 is not the name of a system"),
-    row(("system", {"transport": "tcp"}), "system.transport", "'tcp' is not emulated yet"),
     row(("system", {"transport": "credits"}), "system.transport", "did you mean 'credit'"),
+    row(("system", {"throttle": "pidd"}), "system.throttle", "did you mean 'pid_rate'"),
+    row(("system", {"throttle": {"gain": 1}}), "system.throttle.name", "null is not the name"),
     row(
-        ("system", {"throttle": {"name": "pid", "proportional": 1.0}}),
-        "system.throttle.name",
-        "'pid' is not emulated yet",
-        "only 'none'",
+        ("system", {"throttle": {"name": "pid", "proportinal": 1.0}}),
+        "system.throttle.proportinal",
+        "unknown parameter of pid_rate 'proportinal'",
+        "did you mean 'proportional'",
+    ),
+    row(
+        ("system", {"throttle": {"name": "pid", "min_rate": 0}}),
+        "system.throttle.min_rate",
+        "0: state at least 1 records/s",
+        "pid.minRate",
+    ),
+    row(
+        ("system", {"transport": {"name": "hop_hysteresis", "high": 1.1}}),
+        "system.transport.high",
+        "1.1: state from 0 to 1",
+    ),
+    row(
+        ("system", {"transport": {"name": "blocking_queue", "slots": 8.5}}),
+        "system.transport.slots",
+        "8.5: state a whole number of records",
+    ),
+    row(
+        ("system", {"transport": {"name": "blocking_queue", "slots": True}}),
+        "system.transport.slots",
+        "true is not a number of records",
+    ),
+    row(
+        ("system", {"transport": {"name": "credit", "slots": 8}}),
+        "system.transport.slots",
+        "credit has none",
     ),
     row(("system", {"transports": "x"}), "system.transports", "did you mean 'transport'"),
 ]

@@ -1,0 +1,102 @@
+"""A subtask whose channels count records: other systems' queues, permits, windows and switches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from flowcontrol.emulation.job import Job, StagePlan
+from flowcontrol.emulation.subtask import Incoming, Outgoing, Subtask
+from flowcontrol.policies import grants as g
+from flowcontrol.policies.record_rounds import receive_records, send_records, write_records
+from flowcontrol.protocol import rounds as r
+
+__all__ = ["RecordSubtask", "new_subtask"]
+
+
+def new_subtask(job: Job, plan: StagePlan, index: int, **rest: Any) -> Subtask:
+    """Return a fresh subtask of the kind that the job's transport wants; see :class:`Subtask`."""
+    kind = Subtask if job.transport_row is None else RecordSubtask
+    return kind(job, plan, index, **rest)
+
+
+class RecordSubtask(Subtask):
+    """As :class:`Subtask`; a cursor counts records, and a round sends one message a channel.
+
+    Attributes
+    ----------
+    grants : list of list of list of int
+        Per gate and channel, what the receiver remembers (:mod:`flowcontrol.policies.grants`).
+    held : int
+        1 if its receivers have their senders stopped.
+    """
+
+    def __init__(self, job: Job, plan: StagePlan, index: int, **rest: Any) -> None:
+        super().__init__(job, plan, index, **rest)
+        self._values = job.transport_row or []
+        self.grants = [[[0] * g.GRANT_WIDTH for _ in own] for _, own in self.in_links]
+        self.held = 0
+        for (link, _), states in zip(self.in_links, self.grants, strict=True):
+            for state in states:
+                g.first_grant(self._values, state, link.record_bytes)
+
+    @staticmethod
+    def _messages_of(state: Incoming) -> int:
+        return sum(records for records, _ in state.messages)
+
+    def _store(self, number: int, channel: int, records: int, backlog: int) -> bool:
+        receive_records(self.task, self.gates[number], self.union, number, channel, records)
+        return True
+
+    def _hear(self, outgoing: Sequence[Sequence[Outgoing]]) -> None:
+        if self._values[g.V_KIND] == g.UNBOUNDED:
+            return
+        for part, seen in zip(self.partitions, outgoing, strict=True):
+            for row, state in zip(part.channels, seen, strict=True):
+                row[r.OUT_ANNOUNCED] = state.announced
+
+    def _write(self, number: int, channel: int, nbytes: int) -> int:
+        count = write_records(self._values, self.partitions[number], channel, nbytes, 1)
+        return nbytes * (1 - count)
+
+    def _write_some(self, size: int, most: int) -> int:
+        return write_records(self._values, self.partitions[0], 0, size, most)
+
+    def _flush(self, number: int) -> None:
+        """Nothing is ever open."""
+
+    def _send(self) -> None:
+        self.messages = []
+        for (_, own), part in zip(self.out_links, self.partitions, strict=True):
+            counts = [send_records(self._values, part, index) for index in range(len(own))]
+            self.messages.append([[(count, 0)] if count > 0 else [] for count in counts])
+
+    def _announce(self, number: int) -> None:
+        values = self._values
+        if values[g.V_KIND] == g.HOP_HYSTERESIS:
+            self.held = g.is_held(values, self.held, self.task[r.TASK_QUEUED], number)
+        for (link, _), gate, states in zip(self.in_links, self.gates, self.grants, strict=True):
+            for cursors, state in zip(gate.cursors, states, strict=True):
+                before = cursors[r.IN_ANNOUNCED]
+                cursors[r.IN_ANNOUNCED] = self._granted(
+                    cursors, state, before, link.record_bytes, number
+                )
+            gate.news[:] = [0] * len(gate.news)
+
+    def _granted(
+        self, cursors: Any, state: list[int], before: int, size: int, number: int
+    ) -> int:
+        """Return the grant of a channel after a round."""
+        values, kind = self._values, self._values[g.V_KIND]
+        arrived, taken = cursors[r.IN_ARRIVED], cursors[r.IN_TAKEN]
+        if kind == g.UNBOUNDED:
+            return before
+        if kind == g.HOP_HYSTERESIS:
+            return 0 if self.held else g.FREE
+        if kind == g.RATE_WINDOW:
+            if (number + 1) % values[g.V_PERIOD] > 0:
+                return before
+            return g.after_period(values, state, before, taken, int(arrived == taken), size)
+        if kind == g.BDP_WINDOW:
+            g.after_trip(values, state, arrived, number, size)
+        return g.after_taking(values, state, before, taken, size)

@@ -1,0 +1,234 @@
+"""What a receiver that counts records grants its senders: each transport's rule, on rows.
+
+The composition of the policies' formulas that both clocks run; a row is anything indexable, as in
+:mod:`flowcontrol.protocol.rules`. A grant is the number of records that a channel may ever have
+carried: it never falls. One transport has no grants but a switch (``HOP_HYSTERESIS``).
+"""
+
+from __future__ import annotations
+
+from flowcontrol.policies.batched_credit import returned as lot_returned
+from flowcontrol.policies.bdp_window import next_window as next_bdp_window
+from flowcontrol.policies.blocking_queue import free_slots
+from flowcontrol.policies.cumulative_credit import topped_up
+from flowcontrol.policies.half_return_credit import returned as half_returned
+from flowcontrol.policies.hop_hysteresis import is_flagged, is_on
+from flowcontrol.policies.rate_window import ITEM_OVERHEAD, units
+from flowcontrol.policies.rate_window import next_window as next_rate_window
+from flowcontrol.protocol.rows import Row
+
+__all__ = [
+    "BATCHED_CREDIT",
+    "BDP_WINDOW",
+    "BLOCKING_QUEUE",
+    "CUMULATIVE_CREDIT",
+    "FREE",
+    "GRANT_WIDTH",
+    "HALF_RETURN_CREDIT",
+    "HOP_HYSTERESIS",
+    "RATE_WINDOW",
+    "UNBOUNDED",
+    "V_CACHE_BYTES",
+    "V_CHECK",
+    "V_HIGH",
+    "V_KIND",
+    "V_LOT",
+    "V_LOW",
+    "V_MARK",
+    "V_MOST",
+    "V_MULTIPLIER",
+    "V_PERIOD",
+    "V_ROUND_NS",
+    "V_SLOTS",
+    "V_TRIP",
+    "V_UNIT",
+    "VALUES_WIDTH",
+    "after_period",
+    "after_taking",
+    "after_trip",
+    "first_grant",
+    "is_held",
+]
+
+UNBOUNDED = 0
+BLOCKING_QUEUE = 1
+HALF_RETURN_CREDIT = 2
+BATCHED_CREDIT = 3
+CUMULATIVE_CREDIT = 4
+RATE_WINDOW = 5
+BDP_WINDOW = 6
+HOP_HYSTERESIS = 7
+
+FREE = 1 << 60
+"""The grant of a receiver that never stops its senders: more records than any run has."""
+
+MILLIONTHS = 1_000_000
+
+# ---- parameters of a transport: (VALUES_WIDTH,)
+V_KIND = 0
+V_SLOTS = 1  # records: queue, permits, credit at the beginning
+V_LOT = 2  # records from which permits go back
+V_MARK = 3  # records of credit from which it is topped up
+V_UNIT = 4  # bytes of a unit, windows' initial size in units of it
+V_MULTIPLIER = 5
+V_PERIOD = 6  # rounds between two packets of flow control
+V_MOST = 7  # bytes from which a window does not grow
+V_HIGH = 8  # marks, millionths of the slots
+V_LOW = 9
+V_CHECK = 10  # rounds between two looks at the overflow; 0: marks
+V_CACHE_BYTES = 11  # what a stopped sender takes on before it blocks
+V_TRIP = 12  # rounds of a round trip
+V_ROUND_NS = 13  # length of a round
+VALUES_WIDTH = 14
+
+# ---- what a channel remembers: (GRANT_WIDTH,)
+S_SEEN = 0  # records taken up when it was last looked; a window: units
+S_HELD = 1  # permits that lie with the receiver
+S_WINDOW = 2  # units, or bytes
+S_ARRIVED = 3  # records arrived when the round trip began
+S_BEGAN = 4  # its first round; -1: none is measured
+S_TRIP_NS = 5  # mean round trip
+S_HIGHEST = 6  # highest bandwidth, bytes/s
+S_SAMPLES = 7
+GRANT_WIDTH = 8
+
+
+def first_grant(values: Row, state: Row, record_bytes: int) -> int:
+    """Fill a fresh channel's memory; return what its sender may send before it hears anything.
+
+    Parameters
+    ----------
+    values : row of int, shape (VALUES_WIDTH,)
+        The transport's parameters.
+    state : row of int, shape (GRANT_WIDTH,)
+        Changed in place.
+    record_bytes : int
+        Size of a record.
+    """
+    kind = values[V_KIND]
+    state[S_BEGAN] = -1
+    if kind == UNBOUNDED or kind == HOP_HYSTERESIS:  # noqa: PLR1714 - compiled
+        return FREE
+    if kind == RATE_WINDOW:  # before the first packet a sender may go past 0 units
+        state[S_WINDOW] = values[V_SLOTS]
+        return _records_of(1, values[V_UNIT], record_bytes)
+    if kind == BDP_WINDOW:
+        state[S_WINDOW] = values[V_SLOTS]
+        return max(1, values[V_SLOTS] // record_bytes)
+    return values[V_SLOTS]
+
+
+def after_taking(values: Row, state: Row, granted: int, taken: int, record_bytes: int) -> int:
+    """Return the grant after a receiver has taken records up.
+
+    Parameters
+    ----------
+    granted : int
+        The grant so far, records.
+    taken : int
+        Records of the channel that were ever taken up.
+
+    Returns
+    -------
+    int
+        The new grant, at least the old one.
+    """
+    kind = values[V_KIND]
+    if kind == BLOCKING_QUEUE:
+        return granted + free_slots(granted - taken, values[V_SLOTS])
+    if kind == BDP_WINDOW:
+        return max(granted, taken + max(1, state[S_WINDOW] // record_bytes))
+    if kind == CUMULATIVE_CREDIT:
+        return granted + topped_up(granted - taken, values[V_SLOTS], values[V_MARK])
+    fresh = taken - state[S_SEEN]
+    state[S_SEEN] = taken
+    if kind == HALF_RETURN_CREDIT:
+        state[S_HELD], back = half_returned(state[S_HELD], fresh, values[V_LOT], 0)
+        return granted + back
+    if kind == BATCHED_CREDIT:
+        state[S_HELD], back = lot_returned(state[S_HELD], fresh, values[V_LOT])
+        return granted + back
+    return granted
+
+
+def after_period(
+    values: Row, state: Row, granted: int, taken: int, is_empty: int, record_bytes: int
+) -> int:
+    """Return Jet's grant after a period: what was taken, and the window.
+
+    Notes
+    -----
+    A sender goes on until it is past the limit, so the record that passes it still goes
+    (:func:`flowcontrol.policies.rate_window.may_send`).
+    """
+    weight = record_bytes + ITEM_OVERHEAD
+    acked = units(taken * weight, values[V_UNIT])
+    state[S_WINDOW] = next_rate_window(
+        state[S_WINDOW], acked, state[S_SEEN], 1, 1, values[V_MULTIPLIER], is_empty
+    )
+    state[S_SEEN] = acked
+    return max(granted, _records_of(acked + state[S_WINDOW] + 1, values[V_UNIT], record_bytes))
+
+
+def after_trip(values: Row, state: Row, arrived: int, now: int, record_bytes: int) -> int:
+    """Measure gRPC's round trips; return the round in which one ends, or -1.
+
+    Parameters
+    ----------
+    arrived : int
+        Records of the channel that have ever arrived.
+    now : int
+        The round.
+
+    Notes
+    -----
+    A ping goes out with the first data after the one before has come back (``bdp_estimator.go``).
+    """
+    if state[S_BEGAN] < 0:
+        if arrived == state[S_ARRIVED]:
+            return -1
+        state[S_BEGAN] = now
+    if now < state[S_BEGAN] + values[V_TRIP]:
+        return state[S_BEGAN] + values[V_TRIP]
+    window, trip_s, highest, samples = next_bdp_window(
+        state[S_WINDOW],
+        state[S_TRIP_NS] / 1e9,
+        float(state[S_HIGHEST]),
+        state[S_SAMPLES],
+        (arrived - state[S_ARRIVED]) * record_bytes,
+        values[V_TRIP] * values[V_ROUND_NS] / 1e9,
+        values[V_MOST],
+    )
+    state[S_WINDOW] = window
+    state[S_TRIP_NS] = round(trip_s * 1e9)
+    state[S_HIGHEST] = round(highest)
+    state[S_SAMPLES] = samples
+    state[S_ARRIVED] = arrived
+    state[S_BEGAN] = -1
+    return -1
+
+
+def is_held(values: Row, was: int, queued: int, now: int) -> int:
+    """Tell whether a receiver has its senders stopped: 1 if so.
+
+    Parameters
+    ----------
+    was : int
+        Whether it had.
+    queued : int
+        Records in the receiver's queue, overflow included.
+    now : int
+        The round that ends.
+    """
+    slots = values[V_SLOTS]
+    overflow = max(0, queued - slots)
+    if values[V_CHECK] > 0:
+        return is_flagged(was, overflow, 1 if (now + 1) % values[V_CHECK] == 0 else 0)
+    high, low = values[V_HIGH] / MILLIONTHS, values[V_LOW] / MILLIONTHS
+    return is_on(was, queued - overflow, overflow, slots, high, low)
+
+
+def _records_of(most_units: int, unit: int, record_bytes: int) -> int:
+    """Return how many records pass before so many whole units have been sent."""
+    weight = record_bytes + ITEM_OVERHEAD
+    return -(-most_units * unit // weight)

@@ -1,0 +1,85 @@
+"""A round of a transport that counts records: what a write, a send and an arrival do to rows.
+
+The counterpart of :mod:`flowcontrol.protocol.rounds`, whose rows it shares; a message holds all
+records that a channel sent in a round, and a cursor counts records. A receiver's queue of messages
+is merged at its end when it is full, for only the number of records matters there.
+"""
+
+from __future__ import annotations
+
+from flowcontrol.policies.grants import HOP_HYSTERESIS, V_CACHE_BYTES, V_KIND
+from flowcontrol.protocol.rounds import (
+    IN_ARRIVED,
+    KIND_RECORDS,
+    OUT_ANNOUNCED,
+    OUT_BUFFERS,
+    OUT_RECORDS,
+    OUT_SENT,
+    TASK_QUEUED,
+    Gate,
+    Partition,
+)
+from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_HEAD, FIFO_SLOTS, Row, fifo_push
+
+__all__ = ["QUEUE_MESSAGES", "receive_records", "room", "send_records", "write_records"]
+
+QUEUE_MESSAGES = 16
+"""Messages of one channel that a receiver keeps apart; later ones join the last."""
+
+
+def room(values: Row, partition: Partition, channel: int, record_bytes: int) -> int:
+    """Return how many records may be written to a channel now.
+
+    Notes
+    -----
+    A sender that a switch has stopped takes on what its cache holds, then blocks.
+    """
+    row = partition.channels[channel]
+    if values[V_KIND] == HOP_HYSTERESIS and row[OUT_ANNOUNCED] == 0:
+        return max(0, values[V_CACHE_BYTES] // record_bytes - row[OUT_BUFFERS])
+    return max(0, row[OUT_ANNOUNCED] - row[OUT_SENT] - row[OUT_BUFFERS])
+
+
+def write_records(
+    values: Row, partition: Partition, channel: int, record_bytes: int, most: int
+) -> int:
+    """Write up to ``most`` records to a channel, or to all if it broadcasts; return how many."""
+    first, last = channel, channel + 1
+    if partition.is_broadcast == 1:
+        first, last = 0, len(partition.channels)
+    count = most
+    for other in range(first, last):
+        count = min(count, room(values, partition, other, record_bytes))
+    for other in range(first, last):
+        partition.channels[other][OUT_BUFFERS] += count
+        partition.channels[other][OUT_RECORDS] += count
+    return count
+
+
+def send_records(values: Row, partition: Partition, channel: int) -> int:
+    """Send all that was written, unless a switch has stopped it; return how many records."""
+    row = partition.channels[channel]
+    if values[V_KIND] == HOP_HYSTERESIS and row[OUT_ANNOUNCED] == 0:
+        return 0
+    count = row[OUT_BUFFERS]
+    row[OUT_SENT] += count
+    row[OUT_BUFFERS] = 0
+    return count
+
+
+def receive_records(
+    task: Row, gate: Gate, union: Row, number: int, channel: int, records: int
+) -> None:
+    """Put arriving records into a channel's queue, and the gate into the task's."""
+    task[TASK_QUEUED] += records
+    gate.cursors[channel][IN_ARRIVED] += records
+    queue = gate.records[channel]
+    if fifo_push(queue, records) == 0:
+        capacity = len(queue) - FIFO_SLOTS
+        queue[FIFO_SLOTS + (queue[FIFO_HEAD] + queue[FIFO_COUNT] - 1) % capacity] += records
+        return
+    fifo_push(gate.kinds[channel], KIND_RECORDS)
+    if queue[FIFO_COUNT] == 1:
+        fifo_push(gate.order, channel)
+        if gate.order[FIFO_COUNT] == 1:
+            fifo_push(union, number)

@@ -1,0 +1,69 @@
+"""The kernel's memory of a gate of queues of records."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowcontrol.emulation.job import Job, Link
+from flowcontrol.emulation.rows import LOCAL
+from flowcontrol.policies.grants import GRANT_WIDTH, first_grant
+from flowcontrol.policies.record_rounds import QUEUE_MESSAGES
+from flowcontrol.protocol import rounds as r
+from flowcontrol.protocol import rows as w
+from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.places import Builder, Ints
+
+__all__ = ["fill_record_gate"]
+
+
+def fill_record_gate(
+    job: Job,
+    link: Link,
+    numbers: Ints,
+    g: Ints,
+    blocks: dict[int, Ints],
+    build: Builder,
+    latency: int,
+) -> None:
+    """Fill a gate and its channels.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out; its transport counts records.
+    link : Link
+        The edge.
+    numbers : ndarray of int64, shape (channels,)
+        The gate's channels in the block of receivers' channels.
+    g : ndarray of int64, shape (G_WIDTH,)
+        The gate's row; filled in place, as are the blocks.
+    blocks : dict of int to ndarray
+        Blocks of the memory, by the header's column.
+    build : Builder
+        Gives out cells for queues.
+    latency : int
+        Rounds that a message travels between two task managers.
+    """
+    into, out, count = blocks[f.H_IN0], blocks[f.H_OUT0], len(numbers)
+    words = count // w.WORD + 1
+    g[f.G_CHANNEL0], g[f.G_CHANNELS] = numbers[0], count
+    g[f.G_WAITING] = build.take(w.FIFO_SLOTS + count)
+    g[f.G_ORDER] = build.take(w.FIFO_SLOTS + count)
+    g[f.G_QUEUE_WIDTH] = w.FIFO_SLOTS + QUEUE_MESSAGES
+    g[f.G_RECORDS] = build.take(count * g[f.G_QUEUE_WIDTH])
+    g[f.G_KINDS] = build.take(count * g[f.G_QUEUE_WIDTH])
+    g[f.G_ARRIVALS], g[f.G_NEWS] = build.take(words), build.take(words)
+    g[f.G_RECORD_BYTES], g[f.G_SINCE] = link.record_bytes, -1
+    state = np.zeros(GRANT_WIDTH, np.int64)
+    granted = first_grant(job.transport_row or [], state, link.record_bytes)
+    g[f.G_GRANTS] = build.put(np.tile(state, count))
+    into[numbers, w.CH_INITIAL] = 0 if job.has_grants else LOCAL
+    into[numbers, f.I_CURSORS + r.IN_ANNOUNCED] = granted
+    out[into[numbers, f.I_OUT], r.OUT_ANNOUNCED] = granted
+    most = latency + 2  # a message a round, and a grant
+    into[numbers, f.I_TRANSIT_MOST] = most
+    into[numbers, f.I_TRANSIT] = build.each(count, 2 + f.M_WIDTH * most)
+    remote = numbers[out[into[numbers, f.I_OUT], f.O_LOCAL] == 0]
+    if latency > 1 and len(remote):
+        into[remote, f.I_CREDITS_MOST] = most
+        into[remote, f.I_CREDITS] = build.each(len(remote), 2 + f.C_WIDTH * most)

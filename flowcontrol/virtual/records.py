@@ -1,0 +1,112 @@
+"""What receivers that count records tell their senders, in the kernel's memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowcontrol.policies.grants import (
+    BDP_WINDOW,
+    FREE,
+    GRANT_WIDTH,
+    HOP_HYSTERESIS,
+    RATE_WINDOW,
+    UNBOUNDED,
+    V_CHECK,
+    V_KIND,
+    V_PERIOD,
+    after_period,
+    after_taking,
+    after_trip,
+    is_held,
+)
+from flowcontrol.protocol import rounds as r
+from flowcontrol.protocol.rows import WORD
+from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.compiled import kernel
+from flowcontrol.virtual.messages import tell, tell_late
+from flowcontrol.virtual.pointers import row
+from flowcontrol.virtual.views import gate_row, in_row, next_bit, out_row, values_of
+from flowcontrol.virtual.wheel import wake
+
+__all__ = ["grant_all"]
+
+
+@kernel
+def grant_all(m: Any, number: int, task: Any, now: int) -> None:
+    """Grant what a task's receivers may after a round; have it looked at for the next time."""
+    values = values_of(m)
+    kind = values[V_KIND]
+    if kind == UNBOUNDED:
+        return
+    if kind == HOP_HYSTERESIS:
+        switch(m, number, task, now)
+        return
+    for i in range(task[f.T_GATES]):
+        g = gate_row(m, task[f.T_GATE0] + i)
+        for channel in range(g[f.G_CHANNELS]):
+            # Windows are looked at whether or not something was taken up.
+            if kind == RATE_WINDOW or kind == BDP_WINDOW or has_news(m, g, channel) == 1:  # noqa: PLR1714 - compiled
+                grant(m, number, g, channel, now)
+        for word in range(g[f.G_CHANNELS] // WORD + 1):
+            m[g[f.G_NEWS] + word] = 0
+    if kind == RATE_WINDOW and task[f.T_GATES] > 0:
+        wake(m, number, (now + 1) // values[V_PERIOD] * values[V_PERIOD] + values[V_PERIOD] - 1)
+
+
+@kernel
+def has_news(m: Any, g: Any, channel: int) -> int:
+    """Tell whether records of a channel were taken up: 1 if so."""
+    return 1 if next_bit(m, g[f.G_NEWS], g[f.G_CHANNELS], channel - 1) == channel else 0
+
+
+@kernel
+def grant(m: Any, number: int, g: Any, channel: int, now: int) -> None:
+    """Let one channel grant what it may, and tell its sender."""
+    values = values_of(m)
+    into = in_row(m, g[f.G_CHANNEL0] + channel)
+    state = row(m, g[f.G_GRANTS] + channel * GRANT_WIDTH, GRANT_WIDTH)
+    before, taken = into[f.I_CURSORS + r.IN_ANNOUNCED], into[f.I_CURSORS + r.IN_TAKEN]
+    size, arrived = g[f.G_RECORD_BYTES], into[f.I_CURSORS + r.IN_ARRIVED]
+    after = before
+    if values[V_KIND] == RATE_WINDOW:
+        if (now + 1) % values[V_PERIOD] == 0:
+            empty = 1 if arrived == taken else 0
+            after = after_period(values, state, before, taken, empty, size)
+    else:
+        if values[V_KIND] == BDP_WINDOW:
+            ends = after_trip(values, state, arrived, now, size)
+            if ends > now:
+                wake(m, number, ends)
+        after = after_taking(values, state, before, taken, size)
+    if after > before:
+        into[f.I_CURSORS + r.IN_ANNOUNCED] = after
+        say(m, into, after, now)
+
+
+@kernel
+def switch(m: Any, number: int, task: Any, now: int) -> None:
+    """Stop a task's senders, or let them go on."""
+    values = values_of(m)
+    held = is_held(values, task[f.T_HELD], task[r.TASK_QUEUED], now)
+    if held != task[f.T_HELD]:
+        task[f.T_HELD] = held
+        granted = 0 if held == 1 else FREE
+        for i in range(task[f.T_GATES]):
+            g = gate_row(m, task[f.T_GATE0] + i)
+            for channel in range(g[f.G_CHANNELS]):
+                into = in_row(m, g[f.G_CHANNEL0] + channel)
+                into[f.I_CURSORS + r.IN_ANNOUNCED] = granted
+                say(m, into, granted, now)
+    if held == 1 and values[V_CHECK] > 0:
+        wake(m, number, (now + 1) // values[V_CHECK] * values[V_CHECK] + values[V_CHECK] - 1)
+
+
+@kernel
+def say(m: Any, into: Any, granted: int, now: int) -> None:
+    """Send a grant to the sender of a channel."""
+    m[f.H_GRANTS] += 1
+    out = out_row(m, into[f.I_OUT])
+    if into[f.I_CREDITS_MOST] == 0:
+        tell(m, out, now + 1)
+    else:
+        tell_late(m, out, into, granted, now)
