@@ -96,7 +96,7 @@ class RecordSubtask(Subtask):
         if kind == g.RATE_WINDOW:
             if (number + 1) % values[g.V_PERIOD] > 0:
                 return before
-            return g.after_period(values, state, before, taken, int(arrived == taken), size)
+            return g.after_period(values, state, taken, int(arrived == taken), size)
         if kind == g.BDP_WINDOW:
             g.after_trip(values, state, arrived, number, size)
         return g.after_taking(values, state, before, taken, size)

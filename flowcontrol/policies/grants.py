@@ -2,7 +2,7 @@
 
 The composition of the policies' formulas that both clocks run; a row is anything indexable, as in
 :mod:`flowcontrol.protocol.rules`. A grant is the number of records that a channel may ever have
-carried: it never falls. One transport has no grants but a switch (``HOP_HYSTERESIS``).
+carried; only Jet's may fall. One transport has no grants but a switch (``HOP_HYSTERESIS``).
 """
 
 from __future__ import annotations
@@ -152,22 +152,26 @@ def after_taking(values: Row, state: Row, granted: int, taken: int, record_bytes
 
 
 def after_period(
-    values: Row, state: Row, granted: int, taken: int, is_empty: int, record_bytes: int
+    values: Row, state: Row, taken: int, is_empty: int, record_bytes: int
 ) -> int:
     """Return Jet's grant after a period: what was taken, and the window.
 
     Notes
     -----
     A sender goes on until it is past the limit, so the record that passes it still goes
-    (:func:`flowcontrol.policies.rate_window.may_send`).
+    (:func:`flowcontrol.policies.rate_window.may_send`). As in Jet, the limit falls when the window
+    shrinks faster than records are taken; what was sent by then is under way. The first packet only
+    records what was taken.
     """
     weight = record_bytes + ITEM_OVERHEAD
     acked = units(taken * weight, values[V_UNIT])
-    state[S_WINDOW] = next_rate_window(
-        state[S_WINDOW], acked, state[S_SEEN], 1, 1, values[V_MULTIPLIER], is_empty
-    )
+    if state[S_SAMPLES] > 0:
+        state[S_WINDOW] = next_rate_window(
+            state[S_WINDOW], acked, state[S_SEEN], 1, 1, values[V_MULTIPLIER], is_empty
+        )
+    state[S_SAMPLES] += 1
     state[S_SEEN] = acked
-    return max(granted, _records_of(acked + state[S_WINDOW] + 1, values[V_UNIT], record_bytes))
+    return _records_of(acked + state[S_WINDOW] + 1, values[V_UNIT], record_bytes)
 
 
 def after_trip(values: Row, state: Row, arrived: int, now: int, record_bytes: int) -> int:

@@ -71,14 +71,14 @@ def grant(m: Any, number: int, g: Any, channel: int, now: int) -> None:
     if values[V_KIND] == RATE_WINDOW:
         if (now + 1) % values[V_PERIOD] == 0:
             empty = 1 if arrived == taken else 0
-            after = after_period(values, state, before, taken, empty, size)
+            after = after_period(values, state, taken, empty, size)
     else:
         if values[V_KIND] == BDP_WINDOW:
             ends = after_trip(values, state, arrived, now, size)
             if ends > now:
                 wake(m, number, ends)
         after = after_taking(values, state, before, taken, size)
-    if after > before:
+    if after != before:
         into[f.I_CURSORS + r.IN_ANNOUNCED] = after
         say(m, into, after, now)
 
