@@ -25,16 +25,18 @@ ALLOWED = {
     "testing": {"errors", "protocol"},
     "emulation": BASE | {"protocol"},
     "policies": CORE,
-    "virtual": CORE | {"policies"},
+    "control": {"errors", "scenario", "protocol", "policies"},
+    "virtual": CORE | {"policies", "control"},
     "ledger": BASE | {"protocol"},
-    "streaming": CORE | {"policies", "ledger"},
+    "streaming": CORE | {"policies", "control", "ledger"},
     "link": CORE | {"ledger", "streaming", "diagnosis", "report"},
     "diagnosis": BASE,
     "report": BASE | {"diagnosis"},
     "capacity": CORE | {"virtual", "diagnosis"},
     "sweeping": CORE | {"virtual", "ledger", "diagnosis", "report"},
     "jobs": CORE
-    | {"policies", "virtual", "ledger", "streaming", "diagnosis", "report", "capacity", "sweeping"},
+    | {"policies", "control", "virtual", "ledger", "streaming", "diagnosis", "report"}
+    | {"capacity", "sweeping"},
     "cli": {"errors", "link", "report", "scenario"},
     "__main__": {"cli"},
 }
@@ -155,8 +157,18 @@ def test_a_wrong_import_is_seen(source, wrong):
     assert wrong_imports(module) == wrong
 
 
-def test_protocol_is_pure():
-    """The standard library and our errors: no clock, no chance, no files, no other package."""
+# Layers without clock, chance, files and other packages, and what of ours they may import.
+PURE = {
+    "protocol": ("protocol", "errors"),
+    "policies": ("policies",),
+    "control": ("control", "policies", "scenario.parts_table"),
+}
+
+
+@pytest.mark.parametrize("layer", PURE)
+def test_rules_are_pure(layer):
+    """The standard library and what is named: no clock, no chance, no files, no other package."""
+    ours = tuple(f"flowcontrol.{name}" for name in PURE[layer])
     impure = {
         "asyncio",
         "datetime",
@@ -168,12 +180,11 @@ def test_protocol_is_pure():
         "time",
         "threading",
     }
-    for module in modules(PACKAGE / "protocol"):
+    for module in modules(PACKAGE / layer):
         for name in imports(module.tree, module.path):
             first = name.split(".")[0]
-            ours = name.startswith(("flowcontrol.protocol", "flowcontrol.errors"))
             pure = first in sys.stdlib_module_names and first not in impure
-            assert ours or pure, f"{module.name} imports {name}"
+            assert name.startswith(ours) or pure, f"{module.name} imports {name}"
 
 
 def test_engines_are_imported_late_elsewhere():

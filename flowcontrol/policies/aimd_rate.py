@@ -5,11 +5,27 @@
 
 from __future__ import annotations
 
-__all__ = ["BAD", "GOOD", "TIMEOUT", "next_rate"]
+__all__ = ["BAD", "GOOD", "TIMEOUT", "next_rate", "outcome", "used_rate"]
 
 GOOD, BAD, TIMEOUT = 0, 1, 2
 """What a request has met: an answer in time; a failure that may be tried again, or a late answer;
 none at all."""
+
+
+def outcome(age_ms: float, late_ms: float) -> int:
+    """Return what the oldest request has met, by its age; negative if there is none."""
+    return BAD if age_ms > late_ms else GOOD
+
+
+def used_rate(sent: int, window_ms: float) -> float:
+    """Return the rate that was measured lately, a second.
+
+    Notes
+    -----
+    ``RequestRateMeter``: what was sent within the window, over the whole window even while the
+    window is older than the flow, so a rate cannot grow in its first seconds.
+    """
+    return sent * 1000 / window_ms
 
 
 def next_rate(

@@ -8,12 +8,26 @@ met, and how old a claim may be.
 
 from __future__ import annotations
 
-__all__ = ["is_pressed", "is_throttled", "mark", "may_emit", "reads_sockets", "streak"]
+__all__ = [
+    "is_claimed",
+    "is_pressed",
+    "is_throttled",
+    "mark",
+    "mark_below",
+    "may_emit",
+    "reads_sockets",
+    "streak",
+]
 
 
 def mark(share: float, slots: int) -> int:
     """Return a mark in whole slots, truncated: 0.9 and 0.4 of 1024 are 921 and 409."""
     return int(share * slots)
+
+
+def mark_below(limit: int) -> int:
+    """Return the low mark of a queue that is relieved *below* a limit, as Heron's 50 MB are."""
+    return limit - 1
 
 
 def is_pressed(was: int, queued: int, overflow: int, high: int, low: int) -> int:
@@ -39,6 +53,26 @@ def streak(count: int, is_above: int) -> int:
     return count + 1 if is_above == 1 else 0
 
 
+def is_claimed(was: int, waiting: int, high: int, low: int, met: int, consecutive: int) -> int:
+    """Return whether a queue claims pressure: as :func:`is_pressed`, but it begins less readily.
+
+    Parameters
+    ----------
+    was : int
+        What it was.
+    waiting : int
+        Tuples or bytes that wait.
+    high, low : int
+        Marks, in the same unit.
+    met, consecutive : int
+        How many times in a row the high mark was met, this time included (:func:`streak`), and how
+        many are needed: 1 in Storm, 4 in Heron.
+    """
+    if was == 0 and met < consecutive:
+        return 0
+    return is_pressed(was, waiting, 0, high, low)
+
+
 def is_throttled(newest_ms: int, now_ms: int, timeout_ms: int) -> int:
     """Tell whether the sources stop, by the newest claim that any worker has written: 1 if so.
 
@@ -50,9 +84,10 @@ def is_throttled(newest_ms: int, now_ms: int, timeout_ms: int) -> int:
         Time.
     timeout_ms : int
         ``backpressure.znode.timeout.secs``, 30 s: a claim is written again every 15 s, so
-        that of a worker that has died ends.
+        that of a worker that has died ends. 0: a claim has no age, as in Heron.
     """
-    return 1 if newest_ms >= 0 and now_ms - newest_ms < timeout_ms else 0
+    is_fresh = timeout_ms == 0 or now_ms - newest_ms < timeout_ms
+    return 1 if newest_ms >= 0 and is_fresh else 0
 
 
 def may_emit(is_transfer_full: int, throttled: int, pending: int, most_pending: int) -> int:

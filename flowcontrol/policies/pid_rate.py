@@ -109,19 +109,15 @@ def partition_limit(
 
     Notes
     -----
-    ``DirectKafkaInputDStream.maxMessagesPerPartition``: shares by lag, each cut by the partition's
-    limit, times the seconds of a batch. Without lag nothing is shared out.
+    ``DirectKafkaInputDStream.maxMessagesPerPartition`` of Spark 3 and 4: shares by lag, each cut by
+    the partition's limit, times the seconds of a batch. Spark 2 rounded the share to whole records
+    a second first. Without lag nothing is shared out.
     """
     if published <= 0:
         rate = most_per_s
     else:
-        share = round_half_up(lag / total_lag * published) if total_lag > 0 else 0
+        share = lag / total_lag * published if total_lag > 0 else 0.0
         rate = min(share, most_per_s) if most_per_s > 0 else share
     if rate <= 0:
         return -1 if published <= 0 else least
-    return max(int(rate * interval_ms / 1000), least)
-
-
-def round_half_up(value: float) -> int:
-    """Round as Java's ``Math.round`` does."""
-    return int(value + 0.5) if value >= 0 else -int(-value + 0.5)
+    return max(int(interval_ms / 1000 * rate), least)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-__all__ = ["admitted", "is_skipped", "next_trigger_ms", "partition_share", "takes_file"]
+__all__ = ["admitted", "is_skipped", "next_trigger", "partition_share", "takes_file"]
 
 
 def admitted(backlog: int, most: int) -> int:
@@ -58,14 +58,21 @@ def takes_file(files: int, nbytes: int, most_files: int, most_bytes: int) -> int
     return 0 if is_full and files > 0 else 1
 
 
-def next_trigger_ms(started_ms: int, ended_ms: int, interval_ms: int) -> int:
+def next_trigger(started: int, ended: int, interval: int) -> int:
     """Return when the next batch begins: at the next tick, or at once if a tick was missed.
+
+    Parameters
+    ----------
+    started, ended : int
+        When the batch before began and ended.
+    interval : int
+        Of the trigger, in the same unit of time; 0: no trigger.
 
     Notes
     -----
-    ``ProcessingTimeExecutor``: ticks are whole multiples of the interval; 0 is no trigger.
+    ``ProcessingTimeExecutor``: ticks are whole multiples of the interval.
     """
-    if interval_ms <= 0:
-        return ended_ms
-    tick = (started_ms // interval_ms + 1) * interval_ms
-    return tick if ended_ms <= tick else ended_ms
+    if interval <= 0:
+        return ended
+    tick = (started // interval + 1) * interval
+    return tick if ended <= tick else ended

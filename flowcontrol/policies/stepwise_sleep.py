@@ -12,8 +12,9 @@ __all__ = [
     "START",
     "STOP",
     "faster",
-    "is_start_forwarded",
+    "is_start_due",
     "is_stop_forwarded",
+    "is_widespread",
     "send_limit",
     "slower",
     "tally",
@@ -23,7 +24,7 @@ __all__ = [
 START, STOP, NOTHING = 1, -1, 0
 
 SURPRISE_MS = 5
-"""An execution time that beats the largest by more than this is forwarded at once."""
+"""An execution time that beats the largest by more than this is taken notice of at once."""
 
 
 def vote(fill: float, high: float, low: float) -> int:
@@ -53,7 +54,8 @@ def tally(starts: int, stops: int, samples: int, ratio: float, is_pressed: int) 
     ratio : float
         Share of samples that is needed; 1 as shipped, 0.75 without a file.
     is_pressed : int
-        1 if the bolt's last report was a start.
+        1 since the bolt has reported a start, until the coordinator tells it that all spouts above
+        it go at full speed again: until then it reports a stop each time.
     """
     if starts > stops and starts / samples >= ratio:
         return START
@@ -62,40 +64,42 @@ def tally(starts: int, stops: int, samples: int, ratio: float, is_pressed: int) 
     return NOTHING
 
 
-def is_start_forwarded(
-    pressed: int,
-    tasks: int,
-    share: float,
-    elapsed_ms: int,
-    period_ms: int,
-    was_start: int,
-    execute_ms: int,
-    largest_ms: int,
+def is_start_due(
+    elapsed: int, period: int, was_start: int, execute_ms: int, largest_ms: int
 ) -> int:
-    """Tell whether the coordinator hands a start on to the spouts: 1 if so.
+    """Tell whether the coordinator takes notice of a start for a spout: 1 if so.
+
+    Parameters
+    ----------
+    elapsed, period : int
+        Since it last took notice of one for this spout, and interval x samples, in one unit of
+        time. Before the first it is due.
+    was_start : int
+        1 if that was a start.
+    execute_ms, largest_ms : int
+        The bolt's last execution time, and the largest that the spout's bolts have last reported.
+    """
+    is_surprise = execute_ms >= 0 and execute_ms > largest_ms + SURPRISE_MS
+    return 1 if elapsed >= period or was_start == 0 or is_surprise else 0
+
+
+def is_widespread(pressed: int, tasks: int, share: float) -> int:
+    """Tell whether a start that is due is handed on to the spouts: 1 if so.
 
     Parameters
     ----------
     pressed, tasks : int
         Tasks of the bolt that are under pressure, and all.
     share : float
-        ``topology.backpressure.coordinator.trigger.ratio``, 0.1.
-    elapsed_ms, period_ms : int
-        Since the event before; interval x samples.
-    was_start : int
-        1 if the event before was a start.
-    execute_ms, largest_ms : int
-        The bolt's last execution time, and the largest that was seen.
+        ``topology.backpressure.coordinator.trigger.ratio``, 0.1: very few tasks shall not slow the
+        whole job.
     """
-    if pressed / tasks < share:
-        return 0
-    is_due = elapsed_ms >= period_ms or was_start == 0
-    return 1 if is_due or execute_ms > largest_ms + SURPRISE_MS else 0
+    return 1 if pressed / tasks >= share else 0
 
 
-def is_stop_forwarded(elapsed_ms: int, period_ms: int) -> int:
+def is_stop_forwarded(elapsed: int, period: int) -> int:
     """Tell whether the coordinator hands a stop on to the spouts: 1 if so."""
-    return 1 if elapsed_ms >= period_ms else 0
+    return 1 if elapsed >= period else 0
 
 
 def slower(sleep: int, largest: int, smallest: int, execute_ms: int) -> tuple[int, int, int]:

@@ -134,8 +134,14 @@ THROTTLE_PARTS: Final[dict[str, Part]] = {
             "slots": _SLOTS,
             "high": Parameter(0.9, "", "share at which a queue claims pressure", 0.0, 1.0),
             "low": Parameter(0.4, "", "share at which it takes that back", 0.0, 1.0),
+            "high_bytes": Parameter(
+                0, "bytes", "at which it does so instead of slots; 0: not used"
+            ),
+            "low_bytes": Parameter(0, "bytes", "below which it takes that back"),
             "consecutive": Parameter(1, "times", "in a row that the high mark must be met", 1),
-            "check_ms": Parameter(100, "ms", "between two looks of a worker", 0),
+            "check_ms": Parameter(100, "ms", "between two looks of a worker; 0: every round"),
+            "update_ms": Parameter(15_000, "ms", "znode.update.freq: a claim is written again", 1),
+            "timeout_ms": Parameter(30_000, "ms", "znode.timeout: age of a claim; 0: none"),
             "delay_on_ms": _LATER,
             "delay_off_ms": _LATER,
         },
@@ -160,7 +166,9 @@ THROTTLE_PARTS: Final[dict[str, Part]] = {
             "integral": Parameter(0.2, "", "gain"),
             "derivative": Parameter(0.0, "", "gain; the key is really pid.derived"),
             "min_rate": Parameter(100, "records/s", "pid.minRate", 1),
-            "max_rate": Parameter(0, "records/s", "receiver.maxRate; 0: none"),
+            "max_rate": Parameter(
+                0, "records/s", "maxRatePerPartition, of a source subtask; 0: none"
+            ),
             "initial_rate": Parameter(0, "records/s", "initialRate; 0: none"),
         },
     ),
@@ -176,12 +184,14 @@ THROTTLE_PARTS: Final[dict[str, Part]] = {
     "aimd_rate": Part(
         "a rate that grows by steps and falls by a factor",
         {
-            "min_rate": Parameter(500, "records/s", "where it begins", 1),
+            "min_rate": Parameter(500, "records/s", "of all sources together: where it begins", 1),
             "max_rate": Parameter(3500, "records/s", "where it ends", 1),
             "add": Parameter(100, "records/s", "for a good answer"),
             "factor": Parameter(0.5, "", "for a late answer", 0.0, 1.0),
+            "interval_ms": Parameter(1000, "ms", "between two answers taken notice of", 1),
             "late_ms": Parameter(20_000, "ms", "latency that counts as late", 1),
             "cooldown_ms": Parameter(20_000, "ms", "in which it does not fall again"),
+            "window_ms": Parameter(10_000, "ms", "over which the rate used is measured", 1),
             "use_share": Parameter(
                 0.8, "", "of the rate that must be used for it to grow", 0.0, 1.0
             ),

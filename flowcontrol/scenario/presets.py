@@ -93,8 +93,8 @@ PRESETS: Final[dict[str, Preset]] = {
         "Heron, last state of 2023", "unbounded", "global_hysteresis",
         "100 MB outstanding on a connection stop all spouts, 50 MB release them",
         "https://github.com/apache/incubator-heron",
-        throttle_values={"slots": 100 << 20, "high": 1.0, "low": 0.5, "consecutive": 4,
-                         "check_ms": 0},
+        throttle_values={"high_bytes": 100 << 20, "low_bytes": 50 << 20, "consecutive": 4,
+                         "check_ms": 0, "timeout_ms": 0},
         is_bounded=False,
     ),
     "spark-streaming": Preset(

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from flowcontrol.policies import aimd_rate as a
 from flowcontrol.policies import blocking_queue as q
+from flowcontrol.policies import emission as e
 from flowcontrol.policies import frontier_lag as f
 from flowcontrol.policies import static_admission as s
 
@@ -47,7 +48,7 @@ def test_deltas_source_goes_over_its_bytes_by_a_file():
      (70, 90, 0, 90)],
 )  # fmt: skip
 def test_a_late_batch_is_followed_at_once(started, ended, interval, begins):
-    assert s.next_trigger_ms(started, ended, interval) == begins
+    assert s.next_trigger(started, ended, interval) == begins
 
 
 def next_rate(rate, outcome, used=1e9, since=1 << 40):
@@ -83,6 +84,49 @@ def test_a_source_is_so_many_batches_ahead_of_the_frontier():
     assert [f.may_begin(number, 3, 2) for number in range(7)] == [1, 1, 1, 1, 1, 0, 0]
     assert [f.may_send_bytes(flight, 60, 100) for flight in (0, 40, 41)] == [1, 1, 0]
     assert f.may_send_bytes(0, 10**9, 100) == 1  # one part always goes
+
+
+@pytest.mark.parametrize(
+    ("oldest", "first_open"), [(0, 4), (100, 4), (101, 5), (200, 5), (201, 6), (300, 6), (-1, 7)]
+)
+def test_the_frontier_is_the_batch_of_the_oldest_record(oldest, first_open):
+    """Batches 4, 5 and 6 ended at 100, 200 and 300."""
+    assert f.frontier(4, [100, 200, 300], oldest) == first_open
+
+
+def test_the_frontier_of_nothing_stands():
+    assert [f.frontier(4, [], oldest) for oldest in (-1, 0, 9)] == [4, 4, 4]
+
+
+@pytest.mark.parametrize(("age", "met"), [(-1, a.GOOD), (20_000, a.GOOD), (20_000.1, a.BAD)])
+def test_what_the_oldest_request_has_met(age, met):
+    assert a.outcome(age, 20_000) == met
+
+
+def test_the_rate_that_was_used():
+    assert [a.used_rate(sent, 10_000) for sent in (0, 1, 4000)] == [0.0, 0.1, 400.0]
+
+
+@pytest.mark.parametrize(
+    ("rate", "gap"), [(1000, 1_000_000), (3, 333_333_334), (0.5, 2_000_000_000), (1e12, 1)]
+)
+def test_a_gap_is_never_shorter_than_the_rate(rate, gap):
+    assert e.rate_gap_ns(rate) == gap
+
+
+@given(st.floats(1e-3, 1e9))
+def test_gaps_come_to_the_rate(rate):
+    gap = e.rate_gap_ns(rate)
+    assert gap - 1 < 1e9 / rate * (1 + 1e-12)
+    assert gap * (1 + 1e-12) >= 1e9 / rate
+
+
+@pytest.mark.parametrize(
+    ("sleep", "rate", "gap"),
+    [(0, 100, 0), (1, 100, 11_000_000), (5, 0, 5_000_000), (20, 3, 353_333_334)],
+)
+def test_a_sleep_adds_to_the_time_of_a_record(sleep, rate, gap):
+    assert e.sleep_gap_ns(sleep, rate) == gap
 
 
 def test_queues_that_block():

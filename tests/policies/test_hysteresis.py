@@ -37,6 +37,7 @@ STORM_1 = [
 
 
 def test_storm_1_by_hand():
+    assert len(STORM_1) >= 20
     high, low = g.mark(0.9, 1024), g.mark(0.4, 1024)
     assert (high, low) == (921, 409)
     state = 0
@@ -51,6 +52,7 @@ def test_storm_1_by_hand():
 )
 def test_a_claim_ages(newest, now, is_on):
     assert g.is_throttled(newest, now, 30_000) == is_on
+    assert g.is_throttled(newest, now, 0) == (newest >= 0)  # one without an age does not
 
 
 @pytest.mark.parametrize(
@@ -67,7 +69,46 @@ def test_heron_wants_more_than_three_in_a_row():
         count = g.streak(count, above)
         pressed.append(count > 3)
     assert pressed == [False] * 7 + [True]
+    assert g.mark_below(50) == 49
     assert [g.reads_sockets(own, other) for own in (0, 1) for other in (0, 1)] == [1, 0, 0, 0]
+
+
+# Heron with marks of 100 and 50 bytes: what is outstanding, and whether it claims pressure. On at
+# the fourth time in a row at or above 100, off below 50.
+HERON = [
+    (99, 0),
+    (100, 0),
+    (100, 0),
+    (100, 0),
+    (99, 0),  # three are not enough, and it begins again
+    (100, 0),
+    (101, 0),
+    (500, 0),
+    (100, 1),
+    (99, 1),
+    (51, 1),
+    (50, 1),  # the low mark itself
+    (49, 0),
+    (50, 0),
+    (100, 0),
+    (0, 0),
+    (100, 0),
+    (100, 0),
+    (100, 0),
+    (100, 1),
+    (100, 1),
+    (0, 0),
+    (100, 0),  # four in a row again
+]
+
+
+def test_heron_by_hand():
+    assert len(HERON) >= 20
+    claims = met = 0
+    for step, (outstanding, expected) in enumerate(HERON):
+        met = g.streak(met, 1 if outstanding >= 100 else 0)
+        claims = g.is_claimed(claims, outstanding, 100, g.mark_below(50), met, 4)
+        assert claims == expected, step
 
 
 # JStorm 2.4, 256 slots: on above 204.8, off below 51.2 with nothing put aside.
@@ -83,10 +124,22 @@ JSTORM_24 = [
     ((256, 0), 1),
     ((0, 1), 1),
     ((0, 0), 0),
+    ((0, 300), 0),  # what is put aside alone does not set it
+    ((204, 300), 0),
+    ((205, 300), 1),
+    ((256, 300), 1),
+    ((256, 0), 1),
+    ((51, 300), 1),
+    ((52, 0), 1),
+    ((51, 0), 0),
+    ((51, 0), 0),
+    ((205, 0), 1),
+    ((0, 0), 0),
 ]
 
 
 def test_jstorm_24_by_hand():
+    assert len(JSTORM_24) >= 20
     state = 0
     for step, ((queued, cached), expected) in enumerate(JSTORM_24):
         state = h.is_on(state, queued, cached, 256, 0.8, 0.2)
@@ -105,12 +158,38 @@ def test_a_held_sender_keeps_one_batch():
     ]  # fmt: skip
 
 
+# Storm 2: tuples in the overflow, whether it looks; then the flag.
+STORM_2 = [
+    ((0, 1), 0),
+    ((0, 0), 0),
+    ((1, 0), 1),  # the first one sets it
+    ((0, 0), 1),  # empty again, but nobody looks
+    ((0, 0), 1),
+    ((0, 1), 0),
+    ((0, 1), 0),
+    ((0, 0), 0),
+    ((5, 1), 1),  # set while it looks
+    ((4, 1), 1),
+    ((1, 1), 1),  # one is not none
+    ((1, 0), 1),
+    ((0, 1), 0),
+    ((10_000, 0), 1),
+    ((20_000, 1), 1),
+    ((0, 0), 1),
+    ((3, 0), 1),
+    ((0, 0), 1),
+    ((3, 1), 1),
+    ((0, 1), 0),
+    ((0, 0), 0),
+]
+
+
 def test_storm_2_clears_its_flag_when_it_looks():
-    state, seen = 0, []
-    for overflow, is_check in ((0, 1), (1, 0), (0, 0), (0, 1), (0, 0), (5, 1), (0, 1)):
+    assert len(STORM_2) >= 20
+    state = 0
+    for step, ((overflow, is_check), expected) in enumerate(STORM_2):
         state = h.is_flagged(state, overflow, is_check)
-        seen.append(state)
-    assert seen == [0, 1, 1, 0, 0, 1, 0]
+        assert state == expected, step
     assert [h.is_repeated(overflow, 100, 10_000) for overflow in (100, 10_100, 10_101)] == [0, 0, 1]
 
 

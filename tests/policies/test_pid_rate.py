@@ -42,6 +42,7 @@ BY_HAND = [
 
 
 def test_twenty_batches_by_hand():
+    assert len(BY_HAND) >= 20
     rate = error = last = FIRST
     for (end, records, processing, scheduling), expected in BY_HAND:
         rate, error, last, is_result = pid_rate(
@@ -124,8 +125,10 @@ def test_what_a_batch_of_half_a_second_may_have(rate, most, published, limit):
         (1000, 10, 100, 0, 200),  # a tenth of 1000, times two
         (1000, 10, 100, 30, 60),
         (1000, 0, 100, 0, 1),  # no lag: the least
-        (1000, 1, 3000, 0, 1),  # 0.33 rounds to nothing
-        (1000, 5, 10_000, 0, 2),  # 0.5 rounds up to one a second
+        (1000, 1, 3000, 0, 1),  # 0.33 a second is 0.67 of a record: the least
+        (1000, 5, 10_000, 0, 1),  # 0.5 a second is one
+        (1000, 9, 10_000, 0, 1),  # 0.9 a second is 1.8, truncated
+        (1000, 10, 10_000, 0, 2),
         (1000, 10, 0, 0, 1),
     ],
 )

@@ -39,6 +39,7 @@ STEPS = [
 
 
 def test_twenty_five_events_by_hand():
+    assert len(STEPS) >= 20
     state = (0, 0, 0)
     for number, (event, expected) in enumerate(STEPS):
         state = s.slower(*state, event[1]) if event[0] == "start" else s.faster(*state)
@@ -74,20 +75,22 @@ def test_what_four_samples_make(starts, stops, ratio, is_pressed, says):
 
 
 @pytest.mark.parametrize(
-    ("pressed", "elapsed", "was_start", "execute", "largest", "is_on"),
+    ("elapsed", "was_start", "execute", "largest", "is_due"),
     [
-        (1, 2000, 1, 5, 9, 1),  # a period has passed
-        (1, 1999, 1, 5, 9, 0),
-        (1, 0, 0, 5, 9, 1),  # the event before was no start
-        (1, 0, 1, 14, 9, 0),  # 5 ms more are not more than 5
-        (1, 0, 1, 15, 9, 1),
-        (0, 9999, 0, 99, 9, 0),  # fewer than a tenth of ten tasks
+        (2000, 1, 5, 9, 1),  # a period has passed
+        (1999, 1, 5, 9, 0),
+        (0, 0, 5, 9, 1),  # the event before was no start
+        (0, 1, 14, 9, 0),  # 5 ms more are not more than 5
+        (0, 1, 15, 9, 1),
+        (0, 1, -1, -9, 0),  # no time at all
     ],
 )
-def test_what_the_coordinator_forwards(pressed, elapsed, was_start, execute, largest, is_on):
-    assert (
-        s.is_start_forwarded(pressed, 10, 0.1, elapsed, 2000, was_start, execute, largest) == is_on
-    )
+def test_what_the_coordinator_takes_notice_of(elapsed, was_start, execute, largest, is_due):
+    assert s.is_start_due(elapsed, 2000, was_start, execute, largest) == is_due
+
+
+def test_a_tenth_of_a_bolts_tasks_is_widespread():
+    assert [s.is_widespread(pressed, 20, 0.1) for pressed in (0, 1, 2, 3)] == [0, 0, 1, 1]
 
 
 def test_a_stop_is_forwarded_after_a_period():

@@ -48,6 +48,7 @@ JET = [
 
 
 def test_jet_by_hand():
+    assert len(JET) >= 20
     window, acked = w.INITIAL_UNITS, 0
     for step, ((more, elapsed, is_empty), expected) in enumerate(JET):
         window = w.next_window(window, acked + more, acked, elapsed, 100, 3, is_empty)
@@ -88,6 +89,7 @@ PULSAR = [
 
 
 def test_pulsar_by_hand():
+    assert len(PULSAR) >= 20
     kept, lot = 0, p.half(10)
     for step, ((taken, is_paused), expected) in enumerate(PULSAR):
         kept, given_back = p.returned(kept, taken, lot, is_paused)
@@ -135,6 +137,7 @@ RISINGWAVE = [
 
 
 def test_risingwave_by_hand():
+    assert len(RISINGWAVE) >= 20
     permits, held = 2048, 0
     for step, (rows, expected) in enumerate(RISINGWAVE):
         cost = b.chunk_cost(rows, 2048, 256)

@@ -49,6 +49,13 @@ def test_a_system_with_its_parameters(capsys):
     assert "https://github.com/apache/storm/tree/v1.2.3" in out
 
 
+def test_herons_marks_are_bytes(capsys):
+    assert main(["systems", "heron"]) == 0
+    lines = [line.strip().split("  ")[0] for line in capsys.readouterr().out.splitlines()]
+    assert {"high_bytes = 104,857,600 bytes", "low_bytes = 52,428,800 bytes"} <= set(lines)
+    assert {"consecutive = 4 times", "check_ms = 0 ms", "timeout_ms = 0 ms"} <= set(lines)
+
+
 def test_a_name_that_is_none(capsys):
     assert main(["systems", "strom-1"]) == 2
     assert "storm-1" in capsys.readouterr().err
