@@ -109,9 +109,9 @@ def partition_limit(
 
     Notes
     -----
-    ``DirectKafkaInputDStream.maxMessagesPerPartition`` of Spark 3 and 4: shares by lag, each cut by
-    the partition's limit, times the seconds of a batch. Spark 2 rounded the share to whole records
-    a second first. Without lag nothing is shared out.
+    ``DirectKafkaInputDStream.maxMessagesPerPartition`` of Spark 4: shares by lag, each cut by the
+    partition's limit, times the seconds of a batch. Older versions rounded the share to whole
+    records a second first. Without lag nothing is shared out.
     """
     if published <= 0:
         rate = most_per_s

@@ -95,6 +95,7 @@ def test_word_that_comes_too_late_is_not_heard():
     made.observe(seen(100, 921))
     assert made.next_look_us() == 200_000
     assert made.observe(seen(200, 409)) == [GO]
+    assert (made.next_look_us(), made.messages) == (300_000, 2)  # claimed, taken back, never heard
     assert all(made.observe(seen(at, 409)) == [GO] for at in range(300, 1000, 100))
 
 

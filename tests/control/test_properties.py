@@ -16,7 +16,7 @@ ROUND_US = 50_000
 ABOVE = {"map": ["a"], "sink": ["a", "b"]}
 # Parameters with which much happens within some rounds.
 VALUES = {
-    "global_hysteresis": {"slots": 100, "check_ms": 100, "delay_on_ms": 120, "delay_off_ms": 70},
+    "global_hysteresis": {"slots": 100, "check_ms": 100, "delay_on_ms": 230, "delay_off_ms": 70},
     "stepwise_sleep": {"slots": 100, "interval_ms": 50, "samples": 2, "sample_rate": 0.5},
     "pid_rate": {"interval_ms": 200, "derivative": 0.01},
     "static_admission": {"interval_ms": 100, "max_records": 70, "min_records": 20,
