@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from flowcontrol.control.aimd_rate import AimdRate
 from flowcontrol.control.controller import Controller
@@ -12,16 +11,9 @@ from flowcontrol.control.global_hysteresis import GlobalHysteresis
 from flowcontrol.control.pid_rate import PidRate
 from flowcontrol.control.static_admission import StaticAdmission
 from flowcontrol.control.stepwise_sleep import StepwiseSleep
-from flowcontrol.scenario.parts_table import THROTTLE_PARTS
+from flowcontrol.scenario.parts_table import NOT_ABOVE, THROTTLE_PARTS
 
 __all__ = ["check_values", "make_controller"]
-
-_ORDERED: Final = {
-    "global_hysteresis": [("low", "high"), ("low_bytes", "high_bytes")],
-    "stepwise_sleep": [("low", "high")],
-    "aimd_rate": [("min_rate", "max_rate")],
-}
-"""Parameters of which the one must not be above the other."""
 
 
 def check_values(throttle: str, values: Mapping[str, float]) -> list[tuple[str, str]]:
@@ -52,7 +44,7 @@ def check_values(throttle: str, values: Mapping[str, float]) -> list[tuple[str, 
             least, most = table[key].least, table[key].most
             wrong.append((key, f"{value:g} is not within {least:g} and {most:g}"))
     full = _full(throttle, values)
-    for low, high in _ORDERED.get(throttle, []):
+    for low, high in NOT_ABOVE.get(throttle, ()):
         if full[low] > full[high]:
             text = f"{full[low]:g} is above {high}, which is {full[high]:g}: lower the one or raise"
             wrong.append((low, f"{text} the other"))

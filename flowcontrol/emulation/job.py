@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from flowcontrol.emulation.buffers import Sizes, size_buffers
-from flowcontrol.emulation.record_queues import transport_row
 from flowcontrol.emulation.chains import Member, chained_rates, chained_stalls, members_of
+from flowcontrol.emulation.record_queues import transport_row
 from flowcontrol.protocol.partitioners import pointwise_channels
 from flowcontrol.scenario import Edge, Scenario, Schedule, Stage
 
@@ -176,6 +176,16 @@ class Job:
     def has_grants(self) -> bool:
         """Whether senders of remote channels wait for what receivers grant, and may count on it."""
         return self.scenario.system.transport not in {"unbounded", "hop_hysteresis"}
+
+    def sources_above(self) -> dict[str, list[str]]:
+        """Return, by stage that is no source, the sources from which it can be reached."""
+        found: dict[str, list[str]] = {}
+        for plan in self.stages:  # senders before receivers
+            above = [self.stage(link.edge.sender) for link in plan.inputs]
+            names = [n for p in above for n in ([p.name] if p.is_source else found[p.name])]
+            if not plan.is_source:
+                found[plan.name] = list(dict.fromkeys(names))
+        return found
 
     def time_s(self, rounds: int) -> float:
         """Emulated time after so many rounds, seconds."""

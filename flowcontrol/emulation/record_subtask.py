@@ -83,9 +83,7 @@ class RecordSubtask(Subtask):
                 )
             gate.news[:] = [0] * len(gate.news)
 
-    def _granted(
-        self, cursors: Any, state: list[int], before: int, size: int, number: int
-    ) -> int:
+    def _granted(self, cursors: Any, state: list[int], before: int, size: int, number: int) -> int:
         """Return the grant of a channel after a round."""
         values, kind = self._values, self._values[g.V_KIND]
         arrived, taken = cursors[r.IN_ARRIVED], cursors[r.IN_TAKEN]

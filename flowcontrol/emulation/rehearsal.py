@@ -22,6 +22,7 @@ from flowcontrol.emulation.snapshot import (
     sender_rows,
 )
 from flowcontrol.emulation.subtask import Incoming, Outgoing, Subtask
+from flowcontrol.emulation.throttling import SourceControl
 from flowcontrol.protocol import rounds as r
 
 __all__ = ["RoundRows", "first_incoming", "first_outgoing", "rehearse"]
@@ -85,10 +86,17 @@ def rehearse(
         for plan in job.stages:
             for subtask in subtasks[plan.name]:
                 _resume(subtask, before)
+    control = _control(job, [one for own in subtasks.values() for one in own])
+    if control is not None and before:
+        control.resume()
+    elif control is not None:
+        control.start()
     for number in range(first, job.rounds):
         now: dict[str, dict[str, Rows]] = {
             link.name: {"sender": [], "receiver": []} for link in job.links
         }
+        if control is not None:
+            control.before_round(number, before)
         for plan in job.stages:
             for subtask in subtasks[plan.name]:
                 incoming = [_incoming(before, link, subtask.index) for link in plan.inputs]
@@ -102,6 +110,13 @@ def rehearse(
                     now[link.name]["sender"] += sender_rows(subtask, i)
         before = now
         yield RoundRows(number, now)
+
+
+def _control(job: Job, subtasks: list[Subtask]) -> SourceControl | None:
+    """Return what slows the sources; None if nothing does."""
+    if job.scenario.system.throttle == "none":
+        return None
+    return SourceControl(job, [one for one in subtasks if one.source is not None])
 
 
 def _subtask(job: Job, plan: StagePlan, index: int, replayed: Replayed) -> Subtask:

@@ -164,6 +164,9 @@ def _task_state(subtask: Subtask, latency: Any = None) -> dict[str, Any]:
     }
     if isinstance(subtask, RecordSubtask):
         state["held"] = subtask.held
+    if subtask.source is not None:
+        state["source"] = list(subtask.source)
+        state["controller"] = subtask.controller_state
     if latency is not None:
         state["latency"] = latency
     return state
@@ -212,6 +215,9 @@ def _restore_task(subtask: Subtask, state: Mapping[str, Any]) -> None:
     refill(subtask.union, state["union"])
     if isinstance(subtask, RecordSubtask):
         subtask.held = state["held"]
+    if subtask.source is not None:
+        subtask.source[:] = state["source"]
+        subtask.controller_state = state["controller"]
     for gate, values in zip(subtask.gates, state["gates"], strict=True):
         gate.pool[:] = values["pool"]
         gate.segments[:] = values["segments"]

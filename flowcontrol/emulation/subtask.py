@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from flowcontrol.emulation.routing import Router
 from flowcontrol.emulation.rows import new_gate, new_partition
 from flowcontrol.emulation.work import WorkClock, emission_cost_ns, flush_phase_us
 from flowcontrol.errors import ProtocolError
+from flowcontrol.policies import throttled_source as s
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.rules import FIFO_COUNT, FIFO_SLOTS
 from flowcontrol.protocol.service import NEVER, stands_still
@@ -128,6 +130,11 @@ class Subtask:
         self.routed = [[0] * len(own) for _, own in self.out_links]
         self.times_us = [0, 0, 0]
         self._is_source, self._due = plan.is_source, 0
+        self.source: list[int] | None = None
+        self.controller_state: dict[str, Any] = {}
+        if plan.is_source and job.scenario.system.throttle != "none":
+            self.source = [0] * s.SOURCE_WIDTH
+            self.source[s.S_ADMITTED] = -1
         tables = tables or [None] * len(self.out_links)
         self.routers = [
             Router(link, index, job.scenario.seed, table)
@@ -179,7 +186,9 @@ class Subtask:
         counts = [list(router.counts) for router in self.routers]
         routes: list[list[int]] = [[] for _ in self.routers]
         start, end = self._works(number)
-        if self._is_source:
+        if self._is_source and self.source is not None:
+            reason = self._emit_throttled(number, end, self.source, routes)
+        elif self._is_source:
             reason = self._emit(end, routes)
         elif stands_still(self._stalls, number * self.job.round_us) != NEVER:
             reason = CAPACITY
@@ -275,6 +284,28 @@ class Subtask:
             count = self._emit_some(most, routes)
             self._due += count
             self._clock.spend(self.task, count)
+
+    def _emit_throttled(
+        self, number: int, end: int, state: list[int], routes: list[list[int]]
+    ) -> int:
+        """Emit what the command in force allows of what waits."""
+        self._due = 0
+        if self._clock is None:
+            return BLOCKED
+        round_ns = self.job.round_us * 1000
+        fresh, emitted = self._clock.skip_to(self.task, end), self.task[r.TASK_IN]
+        if self._input_records is not None and state[s.S_HAS_LOG]:
+            fresh = min(fresh, self._input_records - state[s.S_OFFERED])
+        waiting = s.offer(state, fresh)
+        most = s.may_emit(state, waiting, emitted, number * round_ns, (number + 1) * round_ns)
+        if self._input_records is not None:
+            most = min(most, self._input_records - emitted)
+        done = 0
+        while self._write_pending() and done < most and self._outputs_available():
+            done += self._emit_some(most - done, routes)
+        s.after_emitting(state, waiting, done, number * round_ns)
+        self._due = waiting
+        return CAPACITY if done == waiting and not any(self.pending) else BLOCKED
 
     def _serve(self, end: int, work: Work, routes: list[list[int]]) -> int:
         """Take records up, and write what they yield when they are done, until something stops."""

@@ -28,6 +28,7 @@ __all__ = [
     "HOP_HYSTERESIS",
     "RATE_WINDOW",
     "UNBOUNDED",
+    "VALUES_WIDTH",
     "V_CACHE_BYTES",
     "V_CHECK",
     "V_HIGH",
@@ -42,7 +43,6 @@ __all__ = [
     "V_SLOTS",
     "V_TRIP",
     "V_UNIT",
-    "VALUES_WIDTH",
     "after_period",
     "after_taking",
     "after_trip",
@@ -107,7 +107,7 @@ def first_grant(values: Row, state: Row, record_bytes: int) -> int:
     """
     kind = values[V_KIND]
     state[S_BEGAN] = -1
-    if kind == UNBOUNDED or kind == HOP_HYSTERESIS:  # noqa: PLR1714 - compiled
+    if kind in (UNBOUNDED, HOP_HYSTERESIS):
         return FREE
     if kind == RATE_WINDOW:  # before the first packet a sender may go past 0 units
         state[S_WINDOW] = values[V_SLOTS]
@@ -151,9 +151,7 @@ def after_taking(values: Row, state: Row, granted: int, taken: int, record_bytes
     return granted
 
 
-def after_period(
-    values: Row, state: Row, taken: int, is_empty: int, record_bytes: int
-) -> int:
+def after_period(values: Row, state: Row, taken: int, is_empty: int, record_bytes: int) -> int:
     """Return Jet's grant after a period: what was taken, and the window.
 
     Notes

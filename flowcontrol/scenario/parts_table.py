@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["THROTTLE_PARTS", "TRANSPORT_PARTS", "Parameter", "Part"]
+__all__ = ["NOT_ABOVE", "THROTTLE_PARTS", "TRANSPORT_PARTS", "Parameter", "Part"]
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ TRANSPORT_PARTS: Final[dict[str, Part]] = {
         {
             "slots": Parameter(256, "records", "of the receiver's queue", 1),
             "high": Parameter(0.8, "", "share above which senders are stopped", 0.0, 1.0),
-            "low": Parameter(0.2, "", "share below which they go on", 0.0, 1.0),
+            "low": Parameter(0.2, "", "share below which they go on", 1e-6, 1.0),
             "check_ms": Parameter(0, "ms", "between two looks of one that clears its flag when "
                                   "the overflow is empty (Storm 2); 0: marks (JStorm)"),
             "cache_bytes": Parameter(0, "bytes", "what a stopped sender takes on before it waits"),
@@ -205,3 +205,14 @@ THROTTLE_PARTS: Final[dict[str, Part]] = {
         },
     ),
 }
+
+NOT_ABOVE: Final[dict[str, tuple[tuple[str, str], ...]]] = {
+    "batched_credit": (("lot", "slots"),),  # or no permit would ever come back
+    "bdp_window": (("initial", "most"),),
+    "cumulative_credit": (("mark", "credit"),),
+    "hop_hysteresis": (("low", "high"),),
+    "global_hysteresis": (("low", "high"), ("low_bytes", "high_bytes")),
+    "stepwise_sleep": (("low", "high"),),
+    "aimd_rate": (("min_rate", "max_rate"),),
+}
+"""Parameters of a part of which the first must not be above the second."""

@@ -8,7 +8,13 @@ from typing import Final
 
 from flowcontrol.errors import Problem
 from flowcontrol.scenario.models import SystemSpec
-from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS, Parameter, Part
+from flowcontrol.scenario.parts_table import (
+    NOT_ABOVE,
+    THROTTLE_PARTS,
+    TRANSPORT_PARTS,
+    Parameter,
+    Part,
+)
 from flowcontrol.scenario.presets import ALIASES, PRESETS
 from flowcontrol.scenario.problems import key_path, known, show
 
@@ -37,11 +43,13 @@ def preset_system(name: str) -> SystemSpec:
         If there is none of that name.
     """
     preset = PRESETS[ALIASES.get(name, name)]
+    transport = _defaults(TRANSPORT_PARTS, preset.transport)
+    throttle = _defaults(THROTTLE_PARTS, preset.throttle)
     return SystemSpec(
         transport=preset.transport,
-        transport_values={**_defaults(TRANSPORT_PARTS, preset.transport), **preset.transport_values},
+        transport_values={**transport, **preset.transport_values},
         throttle=preset.throttle,
-        throttle_values={**_defaults(THROTTLE_PARTS, preset.throttle), **preset.throttle_values},
+        throttle_values={**throttle, **preset.throttle_values},
     )
 
 
@@ -108,7 +116,11 @@ def _read_part(
         if text:
             problems.append(Problem(key_path(where), text))
         else:
-            values[key] = float(value)  # type: ignore[arg-type]
+            values[key] = float(value)
+    for low, high in NOT_ABOVE.get(str(name), ()):
+        if values[low] > values[high]:
+            text = f"{values[low]:g}: state at most {values[high]:g}, the value of {high}"
+            problems.append(Problem(key_path(["system", kind, low]), text))
     return str(name), values
 
 

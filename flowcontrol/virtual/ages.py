@@ -8,7 +8,16 @@ from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import kernel
 from flowcontrol.virtual.pointers import row
 
-__all__ = ["push_records", "take_ages", "take_one_age"]
+__all__ = [
+    "log_age",
+    "peek_run",
+    "push_records",
+    "push_run",
+    "run_length",
+    "take_ages",
+    "take_one_age",
+    "take_run",
+]
 
 
 @kernel
@@ -19,9 +28,15 @@ def _run(m: Any, number: int) -> Any:
 @kernel
 def push_records(m: Any, out: Any, emitted: int, count: int) -> None:
     """Let ``count`` records that a source emitted in round ``emitted`` enter a channel."""
+    push_run(m, out, f.O_RUN_HEAD, emitted, count)
+
+
+@kernel
+def push_run(m: Any, holder: Any, head: int, emitted: int, count: int) -> None:
+    """Append ``count`` records to the runs whose first one a column of a row names."""
     if m[f.H_TRACK] == 0:
         return
-    tail = out[f.O_RUN_TAIL]
+    tail = holder[head + 1]
     if tail > 0:
         last = _run(m, tail - 1)
         if last[f.RUN_ROUND] == emitted:
@@ -39,18 +54,18 @@ def push_records(m: Any, out: Any, emitted: int, count: int) -> None:
     if tail > 0:
         _run(m, tail - 1)[f.RUN_NEXT] = number + 1
     else:
-        out[f.O_RUN_HEAD] = number + 1
-    out[f.O_RUN_TAIL] = number + 1
+        holder[head] = number + 1
+    holder[head + 1] = number + 1
 
 
 @kernel
-def _drop_head(m: Any, out: Any) -> None:
-    """Free the oldest run of a channel."""
-    number = out[f.O_RUN_HEAD] - 1
+def _drop_head(m: Any, holder: Any, column: int) -> None:
+    """Free the oldest run of a channel, or of a log."""
+    number = holder[column] - 1
     head = _run(m, number)
-    out[f.O_RUN_HEAD] = head[f.RUN_NEXT]
+    holder[column] = head[f.RUN_NEXT]
     if head[f.RUN_NEXT] == 0:
-        out[f.O_RUN_TAIL] = 0
+        holder[column + 1] = 0
     head[f.RUN_NEXT] = m[f.H_RUNS_FREE]
     m[f.H_RUNS_FREE] = number
 
@@ -58,13 +73,35 @@ def _drop_head(m: Any, out: Any) -> None:
 @kernel
 def take_one_age(m: Any, out: Any) -> int:
     """Take a record out of a channel; return the round in which its source emitted it."""
-    if m[f.H_TRACK] == 0 or out[f.O_RUN_HEAD] == 0:
+    return take_run(m, out, f.O_RUN_HEAD, 1)
+
+
+@kernel
+def run_length(m: Any, holder: Any, column: int) -> int:
+    """Return how many records the oldest run has; a lot if ages are not followed."""
+    if m[f.H_TRACK] == 0 or holder[column] == 0:
+        return 1 << 60
+    return _run(m, holder[column] - 1)[f.RUN_COUNT]
+
+
+@kernel
+def peek_run(m: Any, holder: Any, column: int) -> int:
+    """Return the round in which the records of the oldest run were emitted."""
+    if m[f.H_TRACK] == 0 or holder[column] == 0:
         return 0
-    head = _run(m, out[f.O_RUN_HEAD] - 1)
+    return _run(m, holder[column] - 1)[f.RUN_ROUND]
+
+
+@kernel
+def take_run(m: Any, holder: Any, column: int, count: int) -> int:
+    """Take records out of the oldest run, at most all; return the round of their emission."""
+    if m[f.H_TRACK] == 0 or holder[column] == 0:
+        return 0
+    head = _run(m, holder[column] - 1)
     emitted = head[f.RUN_ROUND]
-    head[f.RUN_COUNT] -= 1
+    head[f.RUN_COUNT] -= count
     if head[f.RUN_COUNT] == 0:
-        _drop_head(m, out)
+        _drop_head(m, holder, column)
     return emitted
 
 
@@ -78,7 +115,7 @@ def take_ages(m: Any, out: Any, task: int, now: int, count: int) -> None:
         count -= part
         head[f.RUN_COUNT] -= part
         if head[f.RUN_COUNT] == 0:
-            _drop_head(m, out)
+            _drop_head(m, out, f.O_RUN_HEAD)
 
 
 @kernel

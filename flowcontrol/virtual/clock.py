@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 from flowcontrol.emulation import Job, lay_out
 from flowcontrol.emulation.samples import samples
+from flowcontrol.emulation.throttling import controller_of
 from flowcontrol.errors import RunError, ScenarioError
 from flowcontrol.scenario import Scenario, check_clock
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.control import Control
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory, fill
 from flowcontrol.virtual.replay import read_replayed
@@ -44,6 +46,8 @@ class VirtualRun:
         ``stages``, ``channels`` and ``latency``.
     transfers : int
         Messages sent over all channels.
+    control_messages : int
+        Messages that carried no data: announced credit, grants, and what a throttle says.
     """
 
     job: Job
@@ -51,6 +55,7 @@ class VirtualRun:
     wall_s: float
     tables: dict[str, pa.Table]
     transfers: int
+    control_messages: int = 0
 
     @property
     def round_us(self) -> int:
@@ -125,14 +130,17 @@ def run_job(
             limits=replayed.limits,
         )
         tables = Tables(job, memory)
-        flags = _run(job, memory, tables, progress or _ignore)
+        control = _control_of(job, memory)
+        flags = _run(job, memory, tables, progress or _ignore, control)
         if flags == 0:
             break
         runs *= GROWTH if flags & f.FLAG_RUNS else 1
         ages *= GROWTH if flags & f.FLAG_AGES else 1
     wall_s = time.perf_counter() - began
     transfers = int(memory.cells[f.H_TRANSFERS])
-    return VirtualRun(job, job.rounds, wall_s, tables.finish(), transfers)
+    messages = int(memory.cells[f.H_GRANTS])
+    messages += 0 if control is None else control.controller.messages
+    return VirtualRun(job, job.rounds, wall_s, tables.finish(), transfers, messages)
 
 
 def _first_runs(job: Job) -> int:
@@ -152,12 +160,40 @@ def _first_runs(job: Job) -> int:
     return min(MOST_RUNS, max(LEAST_RUNS, most))
 
 
-def _run(job: Job, memory: Memory, tables: Tables, progress: Callable[[int, int], None]) -> int:
+def _control_of(job: Job, memory: Memory) -> Control | None:
+    """Return what slows the sources; None if nothing does."""
+    controller = controller_of(job)
+    return None if controller is None else Control(job, memory, controller)
+
+
+def _advance_to(memory: Memory, tables: Tables, end: int, control: Control | None) -> int:
+    """Run the rounds before ``end``; return the flags of what went wrong, or 0."""
+    cells = memory.cells
+    while cells[f.H_ROUND] < end:
+        looks_at = end + 1 if control is None else control.next_end()
+        flags = int(advance(cells, min(end, looks_at)))
+        if flags == f.FLAG_DRAIN:
+            tables.drain()
+            continue
+        cells[f.H_FLAGS] = flags & ~f.FLAG_EMPTY
+        if cells[f.H_FLAGS] != 0:
+            return int(cells[f.H_FLAGS])
+        if control is not None and (flags != 0 or cells[f.H_ROUND] >= looks_at):
+            control.look()
+    return 0
+
+
+def _run(
+    job: Job,
+    memory: Memory,
+    tables: Tables,
+    progress: Callable[[int, int], None],
+    control: Control | None,
+) -> int:
     """Run all rounds, sample by sample; return the flags of a log that was full, or 0."""
     done = 0
     for t_s, _, last in samples(job, job.rounds):
-        while (flags := int(advance(memory.cells, last + 1))) == f.FLAG_DRAIN:
-            tables.drain()
+        flags = _advance_to(memory, tables, last + 1, control)
         if flags & f.FLAG_PROTOCOL:
             raise RunError("a message came without a buffer to put it in: the rules were broken")
         if flags:

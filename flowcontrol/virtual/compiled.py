@@ -80,6 +80,7 @@ def _rule_modules() -> list[ModuleType]:
         hop_hysteresis,
         rate_window,
         record_rounds,
+        throttled_source,
     )
     from flowcontrol.protocol import (
         channel_rules,
@@ -96,7 +97,7 @@ def _rule_modules() -> list[ModuleType]:
 
     rules = [rows, pool_rules, channel_rules, sender_rules, rounds, sizing]
     policies = [batched_credit, bdp_window, blocking_queue, cumulative_credit, grants]
-    policies += [half_return_credit, hop_hysteresis, rate_window, record_rounds]
+    policies += [half_return_credit, hop_hysteresis, rate_window, record_rounds, throttled_source]
     return [*rules, service, times, debloating, partitioners, *policies]
 
 

@@ -31,6 +31,7 @@ from flowcontrol.virtual.task import (
     serve,
     skip_due,
 )
+from flowcontrol.virtual.throttled import emit_throttled, is_empty
 from flowcontrol.virtual.turns import serve_now
 from flowcontrol.virtual.views import out_row, partition_of, partition_row, set_bit, task_row
 from flowcontrol.virtual.wheel import collect, next_round, wake
@@ -64,6 +65,10 @@ def _advance(memory: Any, end: int) -> int:
             transmit(m, active[m[f.H_TASKS] + i], now)
         m[f.H_SERVED] = 0
         m[f.H_STEPS] += count
+        if m[f.H_WATCH] == 1 and is_empty(m, now) == 1:
+            m[f.H_FLAGS] |= f.FLAG_EMPTY
+            m[f.H_ROUND] = now + 1
+            m[f.H_EMPTY] = 1
         if m[f.H_FLAGS] != 0:
             return m[f.H_FLAGS]
         if 2 * m[f.H_AGES_COUNT] > m[f.H_AGES_MOST]:
@@ -72,6 +77,7 @@ def _advance(memory: Any, end: int) -> int:
         now = next_round(m, now + 1, end)
     m[f.H_ROUND] = end
     m[f.H_NOW] = end - 1
+    m[f.H_EMPTY] = is_empty(m, end - 1)
     for i in range(m[f.H_TASKS]):
         settle(m, task_row(m, i), end)
         catch_up(m, task_row(m, i), end)
@@ -119,7 +125,10 @@ def step(m: Any, number: int, now: int) -> None:
     still = NEVER
     if task[f.T_KIND] == f.SOURCE:
         skip_due(m, task, start)
-        reason = emit(m, number, task, end)
+        if task[f.T_THROTTLE] > 0:
+            reason = emit_throttled(m, number, task, end)
+        else:
+            reason = emit(m, number, task, end)
     elif task[f.T_STALL_COUNT] > 0:
         reason = CAPACITY
         still = stands_still(rows(m, task[f.T_STALLS], task[f.T_STALL_COUNT], 2), start_us)
@@ -198,6 +207,8 @@ def plan(
     if reason == BLOCKED and task[f.T_SENT] == 1:
         wake(m, number, now + 1)
     plan_flush(m, number, task, end_us)
+    if task[f.T_THROTTLE] > 0:
+        wake(m, number, now + 1)
     if task[f.T_KIND] == f.SOURCE:
         task[f.T_STATUS] = f.T_IDLE if available == 1 else f.T_BLOCKED
         if available == 1 and task[r.TASK_IN] != task[f.T_LIMIT]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from flowcontrol.emulation.job import Job, Link, StagePlan
 from flowcontrol.emulation.work import WorkClock, emission_cost_ns
+from flowcontrol.policies.throttled_source import S_ADMITTED, SOURCE_WIDTH
 from flowcontrol.protocol import rows as w
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.links import connections_of, fill_connections, fill_link
@@ -126,6 +127,7 @@ def fill(
             _fill_task(job, plan, index, places, blocks, build, limit)
     for link in job.links:
         fill_link(job, link, places, blocks, build, int(header[f.H_LATENCY]), tables or {})
+    _fill_throttles(job, places, blocks, build)
     fill_connections(job, pairs, places, blocks, build)
     blocks[f.H_RUNS][:, f.RUN_NEXT] = np.arange(1, runs + 1)
     blocks[f.H_RUNS][-1:, f.RUN_NEXT] = -1
@@ -137,6 +139,18 @@ def fill(
     for first, values in build.tables:
         cells[first : first + len(values)] = values
     return Memory(cells, places)
+
+
+def _fill_throttles(job: Job, places: Places, blocks: dict[int, Ints], build: Builder) -> None:
+    """Give every source of a job with a throttle its state; commands come before round 0."""
+    if job.scenario.system.throttle == "none":
+        return
+    for plan in job.stages:
+        for index in range(plan.stage.parallelism if plan.is_source else 0):
+            state = np.zeros(SOURCE_WIDTH, np.int64)
+            state[S_ADMITTED] = -1
+            task = blocks[f.H_TASK0][places.tasks[plan.name] + index]
+            task[f.T_THROTTLE] = build.put(state)
 
 
 def _header(job: Job, counts: dict[int, int], track: bool) -> Ints:

@@ -54,9 +54,9 @@ def fill_record_gate(
     g[f.G_KINDS] = build.take(count * g[f.G_QUEUE_WIDTH])
     g[f.G_ARRIVALS], g[f.G_NEWS] = build.take(words), build.take(words)
     g[f.G_RECORD_BYTES], g[f.G_SINCE] = link.record_bytes, -1
-    state = np.zeros(GRANT_WIDTH, np.int64)
+    state = [0] * GRANT_WIDTH
     granted = first_grant(job.transport_row or [], state, link.record_bytes)
-    g[f.G_GRANTS] = build.put(np.tile(state, count))
+    g[f.G_GRANTS] = build.put(np.tile(np.array(state, np.int64), count))
     into[numbers, w.CH_INITIAL] = 0 if job.has_grants else LOCAL
     into[numbers, f.I_CURSORS + r.IN_ANNOUNCED] = granted
     out[into[numbers, f.I_OUT], r.OUT_ANNOUNCED] = granted

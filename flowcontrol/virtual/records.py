@@ -45,7 +45,7 @@ def grant_all(m: Any, number: int, task: Any, now: int) -> None:
         g = gate_row(m, task[f.T_GATE0] + i)
         for channel in range(g[f.G_CHANNELS]):
             # Windows are looked at whether or not something was taken up.
-            if kind == RATE_WINDOW or kind == BDP_WINDOW or has_news(m, g, channel) == 1:  # noqa: PLR1714 - compiled
+            if kind in (RATE_WINDOW, BDP_WINDOW) or has_news(m, g, channel) == 1:
                 grant(m, number, g, channel, now)
         for word in range(g[f.G_CHANNELS] // WORD + 1):
             m[g[f.G_NEWS] + word] = 0

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from flowcontrol.control import Controller
 from flowcontrol.emulation import Job, Subtask
 from flowcontrol.emulation.record_subtask import RecordSubtask, new_subtask
 from flowcontrol.emulation.rows import refill
 from flowcontrol.emulation.snapshot import receiver_rows, sender_rows
 from flowcontrol.policies.grants import GRANT_WIDTH
+from flowcontrol.policies.throttled_source import SOURCE_WIDTH
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import rows as w
 from flowcontrol.virtual import fields as f
@@ -31,10 +33,12 @@ class KernelRows:
         The scenario, laid out.
     memory : Memory
         Of its run; read after each round.
+    controller : Controller, optional
+        What slows its sources.
     """
 
-    def __init__(self, job: Job, memory: Memory) -> None:
-        self._job, self._memory = job, memory
+    def __init__(self, job: Job, memory: Memory, controller: Controller | None = None) -> None:
+        self._job, self._memory, self.controller = job, memory, controller
         self._subtasks = [
             new_subtask(job, plan, index)
             for plan in job.stages
@@ -96,6 +100,10 @@ class KernelRows:
             if isinstance(subtask, RecordSubtask):
                 subtask.held = int(task[f.T_HELD])
                 self._load_grants(subtask.grants[i], link.name, subtask.index)
+        if subtask.source is not None:
+            first = int(task[f.T_THROTTLE])
+            subtask.source[:] = _ints(memory.cells[first : first + SOURCE_WIDTH])
+            subtask.controller_state = {} if self.controller is None else self.controller.state()
         subtask.messages = []
         for i, (link, _) in enumerate(subtask.out_links):
             self._load_partition(subtask, i, link.name)

@@ -85,6 +85,16 @@ SYSTEM = [
         "1.1: state from 0 to 1",
     ),
     row(
+        ("system", {"transport": {"name": "batched_credit", "slots": 8, "lot": 9}}),
+        "system.transport.lot",
+        "9: state at most 8, the value of slots",
+    ),
+    row(
+        ("system", {"transport": {"name": "hop_hysteresis", "low": 0}}),
+        "system.transport.low",
+        "0: state from 1e-06 to 1",
+    ),
+    row(
         ("system", {"transport": {"name": "blocking_queue", "slots": 8.5}}),
         "system.transport.slots",
         "8.5: state a whole number of records",

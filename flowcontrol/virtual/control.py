@@ -1,0 +1,117 @@
+"""A throttle's controller at work on the kernel's memory: what it sees, and what it says."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowcontrol.control import Command, Controller, Seen, SourceSeen, TaskSeen
+from flowcontrol.emulation.job import Job, StagePlan
+from flowcontrol.policies import throttled_source as s
+from flowcontrol.protocol import rounds as r
+from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.memory import Memory
+
+__all__ = ["Control"]
+
+
+class Control:
+    """Shows a controller the job at the ends of rounds, and hands its commands to the sources.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    memory : Memory
+        Of its run, before the first round.
+    controller : Controller
+        At rest.
+    """
+
+    def __init__(self, job: Job, memory: Memory, controller: Controller) -> None:
+        self.controller = controller
+        self._job, self._memory = job, memory
+        each = [(plan, i) for plan in job.stages for i in range(plan.stage.parallelism)]
+        self._sources = [(plan, i) for plan, i in each if plan.is_source]
+        self._tasks = [(plan, i) for plan, i in each if not plan.is_source]
+        for plan, index in self._sources:
+            self._state(plan, index)[s.S_HAS_LOG] = int(controller.has_log)
+        self._tell(controller.first([self._source(plan, i, 0) for plan, i in self._sources]))
+
+    def next_end(self) -> int:
+        """Return how many rounds are done when the controller is to look next, at least one more.
+
+        Notes
+        -----
+        The end of the first round that ends at or after the time of its look.
+        """
+        rounds = -(-self.controller.next_look_us() // self._job.round_us)
+        return max(int(self._memory.cells[f.H_ROUND]) + 1, rounds)
+
+    def look(self) -> None:
+        """Show the controller the rounds that are done, and pass its commands on."""
+        cells = self._memory.cells
+        now_us = int(cells[f.H_ROUND]) * self._job.round_us
+        seen = Seen(
+            now_us,
+            tuple(self._source(plan, i, now_us) for plan, i in self._sources),
+            tuple(self._task(plan, i, now_us) for plan, i in self._tasks),
+            bool(cells[f.H_EMPTY]),
+            int(cells[f.H_ARRIVED]),
+            self._oldest_us(),
+        )
+        self._tell(self.controller.observe(seen))
+
+    def _tell(self, commands: list[Command]) -> None:
+        for (plan, index), command in zip(self._sources, commands, strict=True):
+            state = self._state(plan, index)
+            state[s.S_STOPPED] = command.is_stopped
+            state[s.S_GAP_NS] = command.gap_ns
+            state[s.S_ADMITTED] = command.admitted
+        self._memory.cells[f.H_WATCH] = int(self.controller.wants_empty)
+
+    def _row(self, plan: StagePlan, index: int) -> np.ndarray:
+        return self._memory.tasks[self._memory.places.tasks[plan.name] + index]
+
+    def _state(self, plan: StagePlan, index: int) -> np.ndarray:
+        first = int(self._row(plan, index)[f.T_THROTTLE])
+        return self._memory.cells[first : first + s.SOURCE_WIDTH]
+
+    def _source(self, plan: StagePlan, index: int, now_us: int) -> SourceSeen:
+        state, rates = self._state(plan, index), plan.rates(index)
+        return SourceSeen(
+            plan.name,
+            index,
+            int(self._row(plan, index)[r.TASK_IN]),
+            int(state[s.S_LOG]),
+            int(state[s.S_OFFERED]),
+            0.0 if rates is None else float(rates.rate_at(now_us)),
+        )
+
+    def _task(self, plan: StagePlan, index: int, now_us: int) -> TaskSeen:
+        task, rates, nbytes = self._row(plan, index), plan.rates(index), 0
+        gates = self._memory.gates[int(task[f.T_GATE0]) :][: int(task[f.T_GATES])]
+        for gate in gates:
+            first = int(gate[f.G_CHANNEL0])
+            rows = self._memory.ins[first : first + int(gate[f.G_CHANNELS])]
+            sent = self._memory.outs[rows[:, f.I_OUT]][:, r.OUT_RECORDS]
+            queued = sent - rows[:, f.I_CURSORS + r.IN_TAKEN]
+            nbytes += int(queued.sum() * gate[f.G_RECORD_BYTES])
+        rate = 0.0 if rates is None else float(rates.rate_at(now_us))
+        return TaskSeen(
+            plan.name,
+            index,
+            int(task[r.TASK_QUEUED]),
+            nbytes,
+            int(task[r.TASK_IN]),
+            1000 / rate if rate > 0 else 0.0,
+        )
+
+    def _oldest_us(self) -> int:
+        """End of the round in which the oldest record on any channel was emitted; -1: none."""
+        heads = self._memory.outs[:, f.O_RUN_HEAD]
+        heads = heads[heads > 0] - 1
+        if len(heads) == 0:
+            return -1
+        most = int(self._memory.cells[f.H_RUNS_MOST])
+        runs = self._memory.block(f.H_RUNS, most, f.RUN_WIDTH)
+        return int(runs[heads, f.RUN_ROUND].min() + 1) * self._job.round_us

@@ -1,0 +1,172 @@
+"""Transports that count records, over random jobs: their states, their bounds, their liveness."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, note, settings
+from hypothesis import strategies as st
+
+from flowcontrol.emulation import Job
+from flowcontrol.emulation.record_queues import KINDS
+from flowcontrol.policies.grants import FREE
+from flowcontrol.protocol import rounds as r
+from flowcontrol.scenario.models import SystemSpec
+from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.loop import advance
+from flowcontrol.virtual.memory import Memory, fill
+
+EXAMPLES = 25
+
+BOUNDED = {"blocking_queue": "slots", "half_return_credit": "slots", "batched_credit": "slots"}
+BOUNDED |= {"cumulative_credit": "credit"}
+"""Families A and B: the parameter that records sent and not taken up never exceed."""
+
+NEVER_FALLS = {*BOUNDED, "bdp_window"}
+
+
+@st.composite
+def systems(draw: Any, transport: str) -> SystemSpec:
+    """A transport with few slots, so that its limits are met."""
+    slots, share = draw(st.sampled_from([1, 2, 7, 40])), st.sampled_from([0.0, 0.2, 0.5, 0.8, 1.0])
+    low, high = sorted(max(0.001, draw(share)) for _ in range(2))
+    values: dict[str, dict[str, float]] = {
+        "unbounded": {"heap_bytes": 1e6},
+        "blocking_queue": {"slots": slots},
+        "half_return_credit": {"slots": slots, "share": draw(share)},
+        "batched_credit": {"slots": slots, "lot": draw(st.integers(1, slots))},
+        "cumulative_credit": {"credit": slots, "mark": draw(st.integers(0, slots))},
+        "rate_window": {
+            "unit": draw(st.sampled_from([1, 3000, 65_536])),
+            "initial_units": slots,
+            "multiplier": draw(st.sampled_from([1, 3])),
+            "period_ms": draw(st.sampled_from([1, 100, 250])),
+        },
+        "bdp_window": {"initial": slots * 1000, "most": draw(st.sampled_from([1, 10**5]))},
+        "hop_hysteresis": {
+            "slots": slots,
+            "high": high,
+            "low": low,
+            "check_ms": draw(st.sampled_from([0, 1, 250])),
+            "cache_bytes": draw(st.sampled_from([0, 5000])),
+        },
+    }
+    return SystemSpec(transport=transport, transport_values=values[transport])
+
+
+@st.composite
+def jobs_with(draw: Any, random_jobs: ModuleType, transport: str, *, is_drained: bool) -> Job:
+    """A random job under a transport."""
+    shape = random_jobs.Shape(is_virtual=True, is_drained=is_drained)
+    scenario = draw(random_jobs.scenarios(shape))
+    scenario = scenario.model_copy(update={"system": draw(systems(transport))})
+    note(scenario.to_yaml())
+    job = random_jobs.laid_out(scenario)
+    assume(job.links)
+    return job
+
+
+@pytest.mark.parametrize("transport", KINDS)
+def test_the_kernel_does_what_the_rehearsal_does(
+    clocks: ModuleType, random_jobs: ModuleType, transport: str
+) -> None:
+    @settings(max_examples=EXAMPLES)
+    @given(data=st.data())
+    def look(data: Any) -> None:
+        job = data.draw(jobs_with(random_jobs, transport, is_drained=False))
+        clocks.compare(job)
+        clocks.compare(job, every=data.draw(st.sampled_from([2, 3, 10, 1000])))
+
+    look()
+
+
+class Rules:
+    """What holds of every channel after every round (other-systems.md, section 13)."""
+
+    def __init__(self, job: Job, memory: Memory) -> None:
+        system = job.scenario.system
+        self.transport, self.memory = system.transport, memory
+        self.most = system.transport_values.get(BOUNDED.get(system.transport, ""), FREE)
+        self.granted = self._columns()["announced"]
+
+    def _columns(self) -> dict[str, Any]:
+        outs, ins = self.memory.outs, self.memory.ins[self.memory.outs[:, f.O_IN]]
+        cursors = ins[:, f.I_CURSORS : f.I_CURSORS + r.IN_WIDTH]
+        under_way = [
+            sum(self._transit(int(row[f.I_TRANSIT]), int(row[f.I_TRANSIT_MOST]))) for row in ins
+        ]
+        return {
+            "written": outs[:, r.OUT_RECORDS].copy(),
+            "ready": outs[:, r.OUT_BUFFERS].copy(),
+            "sent": outs[:, r.OUT_SENT].copy(),
+            "heard": outs[:, r.OUT_ANNOUNCED].copy(),
+            "announced": cursors[:, r.IN_ANNOUNCED].copy(),
+            "arrived": cursors[:, r.IN_ARRIVED].copy(),
+            "taken": cursors[:, r.IN_TAKEN].copy(),
+            "under_way": np.array(under_way, np.int64),
+        }
+
+    def _transit(self, first: int, most: int) -> list[int]:
+        cells = self.memory.cells
+        head, count = int(cells[first]), int(cells[first + 1])
+        places = [first + 2 + f.M_WIDTH * ((head + i) % most) for i in range(count)]
+        return [int(cells[place + f.M_RECORDS]) for place in places]
+
+    def check(self) -> None:
+        c = self._columns()
+        # Conservation: what was written is with the sender, under way, queued or taken up.
+        assert (c["written"] == c["sent"] + c["ready"]).all()
+        assert (c["sent"] == c["arrived"] + c["under_way"]).all()
+        assert (c["taken"] <= c["arrived"]).all()
+        if self.transport in NEVER_FALLS:
+            assert (c["announced"] >= self.granted).all(), "a grant went back"
+            # Reactive Streams 1.1: never more than was asked for; 3.8: what is asked for adds up.
+            assert (c["sent"] <= c["heard"]).all()
+            assert (c["heard"] <= c["announced"]).all()
+        assert (c["sent"] - c["taken"] <= self.most).all(), "above the bound"
+        self.granted = c["announced"]
+
+
+def run(job: Job, *, rounds: int) -> Memory:
+    memory = fill(job, runs=1 << 12, ages=1 << 10, track=False)
+    rules = Rules(job, memory)
+    for number in range(rounds):
+        assert advance(memory.cells, number + 1) == 0
+        rules.check()
+    return memory
+
+
+@pytest.mark.parametrize("transport", KINDS)
+def test_grants_bounds_and_conservation(random_jobs: ModuleType, transport: str) -> None:
+    @settings(max_examples=EXAMPLES)
+    @given(data=st.data())
+    def look(data: Any) -> None:
+        job = data.draw(jobs_with(random_jobs, transport, is_drained=False))
+        run(job, rounds=job.rounds)
+
+    look()
+
+
+@pytest.mark.parametrize("transport", KINDS)
+def test_everything_arrives_in_the_end(random_jobs: ModuleType, transport: str) -> None:
+    """Liveness: sources stop, every stage goes on, so no record may stay behind for want of one."""
+
+    @settings(max_examples=EXAMPLES)
+    @given(data=st.data())
+    def look(data: Any) -> None:
+        job = data.draw(jobs_with(random_jobs, transport, is_drained=True))
+        memory = fill(job, runs=1 << 12, ages=1 << 10, track=False)
+        most, before = 200_000, -1
+        end = job.rounds
+        while before != (now := int(memory.outs[:, r.OUT_RECORDS].sum())) and end < most:
+            before, end = now, end + 20_000
+            assert advance(memory.cells, end) == 0
+        outs = memory.outs
+        taken = memory.ins[outs[:, f.O_IN]][:, f.I_CURSORS + r.IN_TAKEN]
+        assert (outs[:, r.OUT_RECORDS] == taken).all()
+        assert (memory.tasks[:, f.T_PENDING] == 0).all()
+
+    look()

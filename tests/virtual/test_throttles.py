@@ -1,0 +1,169 @@
+"""Throttled sources: the kernel does what the rehearsal does, and keeps what it promises."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, note, settings
+from hypothesis import strategies as st
+
+from flowcontrol.emulation import Job
+from flowcontrol.emulation.rehearsal import rehearse
+from flowcontrol.emulation.throttling import controller_of
+from flowcontrol.policies import throttled_source as s
+from flowcontrol.protocol import rounds as r
+from flowcontrol.scenario.models import SystemSpec
+from flowcontrol.scenario.parts_table import THROTTLE_PARTS
+from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.clock import _advance_to
+from flowcontrol.virtual.control import Control
+from flowcontrol.virtual.memory import fill
+from flowcontrol.virtual.snapshot import KernelRows
+
+EXAMPLES = 25
+IN_ROWS = ("global_hysteresis", "stepwise_sleep", "pid_rate", "static_admission")
+"""Throttles whose observations are in the rows of a ledger: those that the live clock runs."""
+
+
+@st.composite
+def systems(draw: Any, throttle: str) -> SystemSpec:
+    """A throttle that acts within few rounds, over queues without bound or with few slots."""
+    few, interval = draw(st.sampled_from([2, 10, 60])), draw(st.sampled_from([100, 250, 700]))
+    stated: dict[str, dict[str, float]] = {
+        "global_hysteresis": {
+            "slots": few,
+            "check_ms": draw(st.sampled_from([0, 100])),
+            "delay_on_ms": draw(st.sampled_from([0, 300])),
+            "delay_off_ms": draw(st.sampled_from([0, 300])),
+        },
+        "stepwise_sleep": {"slots": few, "interval_ms": 100, "samples": 2},
+        "pid_rate": {"interval_ms": interval, "min_rate": few},
+        "static_admission": {
+            "interval_ms": draw(st.sampled_from([0, interval])),
+            "max_records": draw(st.sampled_from([0, few])),
+            "min_records": draw(st.sampled_from([0, 5])),
+            "max_delay_ms": 500,
+        },
+        "aimd_rate": {"min_rate": few, "max_rate": 500, "late_ms": 300, "cooldown_ms": 300},
+        "frontier_lag": {"interval_ms": interval, "lag": draw(st.sampled_from([1, 3]))},
+    }
+    values = {name: float(p.default) for name, p in THROTTLE_PARTS[throttle].parameters.items()}
+    transports: dict[str, dict[str, float]] = {
+        "unbounded": {"heap_bytes": 1e9},
+        "blocking_queue": {"slots": 30},
+        "credit": {},
+    }
+    transport = draw(st.sampled_from(list(transports)))
+    return SystemSpec(
+        transport=transport,
+        transport_values=transports[transport],
+        throttle=throttle,
+        throttle_values={**values, **stated[throttle]},
+    )
+
+
+@st.composite
+def jobs_with(draw: Any, random_jobs: ModuleType, throttle: str) -> Job:
+    shape = random_jobs.LIVE if throttle in IN_ROWS else random_jobs.Shape(is_virtual=True)
+    scenario = draw(random_jobs.scenarios(shape))
+    scenario = scenario.model_copy(update={"system": draw(systems(throttle))})
+    note(scenario.to_yaml())
+    job = random_jobs.laid_out(scenario)
+    assume(job.links)
+    return job
+
+
+class Run:
+    """A run of the kernel, a round at a time, with its controller."""
+
+    def __init__(self, job: Job, *, track: bool) -> None:
+        self.job = job
+        self.memory = fill(job, runs=1 << 14, ages=1 << 14, track=track)
+        controller = controller_of(job)
+        assert controller is not None
+        self.control = Control(job, self.memory, controller)
+        self.rows = KernelRows(job, self.memory, controller)
+        self.commands: set[tuple[int, int, int]] = set()
+
+    def step(self, number: int) -> None:
+        """Run a round; its controller looks at it only before the next one."""
+        if number > 0:
+            self.look(number)
+        cells = self.memory.cells
+        watched, cells[f.H_WATCH] = int(cells[f.H_WATCH]), 0
+        assert _advance_to(self.memory, None, number + 1, None) == 0
+        cells[f.H_WATCH] = watched
+
+    def look(self, number: int) -> None:
+        controller = self.control.controller
+        due = number * self.job.round_us >= controller.next_look_us()
+        if due or (controller.wants_empty and self.memory.cells[f.H_EMPTY]):
+            self.control.look()
+        for state in self.sources():
+            self.commands.add((state[s.S_STOPPED], state[s.S_GAP_NS], state[s.S_ADMITTED]))
+
+    def sources(self) -> list[list[int]]:
+        firsts = [int(at) for at in self.memory.tasks[:, f.T_THROTTLE] if at > 0]
+        return [[int(x) for x in self.memory.cells[at : at + s.SOURCE_WIDTH]] for at in firsts]
+
+
+@pytest.mark.parametrize("throttle", IN_ROWS)
+def test_the_kernel_does_what_the_rehearsal_does(random_jobs: ModuleType, throttle: str) -> None:
+    commands: set[tuple[int, int, int]] = set()
+
+    @settings(max_examples=EXAMPLES)
+    @given(data=st.data())
+    def look(data: Any) -> None:
+        job = data.draw(jobs_with(random_jobs, throttle))
+        run = Run(job, track=False)
+        for batch in rehearse(job):
+            run.step(batch.number)
+            assert run.rows.rows() == batch.rows, batch.number
+        commands.update(run.commands)
+
+    look()
+    assert len(commands) > 1  # it did something
+
+
+@pytest.mark.parametrize("throttle", IN_ROWS)
+def test_a_rehearsal_goes_on_from_any_round(random_jobs: ModuleType, throttle: str) -> None:
+    @settings(max_examples=EXAMPLES)
+    @given(data=st.data())
+    def look(data: Any) -> None:
+        job = data.draw(jobs_with(random_jobs, throttle))
+        whole = list(rehearse(job))
+        at = data.draw(st.integers(0, len(whole) - 2))
+        assert list(rehearse(job, after=whole[at])) == whole[at + 1 :]
+
+    look()
+
+
+@pytest.mark.parametrize("throttle", [name for name in THROTTLE_PARTS if name != "none"])
+def test_what_is_offered_is_emitted_or_kept_and_nothing_beyond_a_command(
+    random_jobs: ModuleType, throttle: str
+) -> None:
+    @settings(max_examples=EXAMPLES)
+    @given(data=st.data())
+    def look(data: Any) -> None:
+        run = Run(data.draw(jobs_with(random_jobs, throttle)), track=True)
+        is_source = run.memory.tasks[:, f.T_THROTTLE] > 0
+        before, admitted = 0, np.full(is_source.sum(), -1)
+        for number in range(run.job.rounds):
+            run.step(number)
+            emitted = run.memory.tasks[is_source, r.TASK_IN].copy()
+            for state, count in zip(run.sources(), emitted, strict=True):
+                assert state[s.S_ADMITTED] < 0 or count <= state[s.S_ADMITTED]
+                if state[s.S_HAS_LOG]:
+                    assert state[s.S_OFFERED] == state[s.S_LOG] + count
+                else:
+                    assert count + state[s.S_WAITING] <= state[s.S_OFFERED]
+            now = [state[s.S_ADMITTED] for state in run.sources()]
+            assert (np.array(now) >= admitted).all()
+            stopped = all(state[s.S_STOPPED] for state in run.sources())
+            assert not stopped or emitted.sum() == before
+            before, admitted = int(emitted.sum()), np.array(now)
+
+    look()
