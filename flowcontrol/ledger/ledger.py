@@ -22,13 +22,14 @@ from flowcontrol.ledger.commit import NewFile, Writer, create_table
 from flowcontrol.ledger.log import DeltaLog
 from flowcontrol.records import LEDGER
 
-__all__ = ["Ledger", "LedgerView", "read_history"]
+__all__ = ["Ledger", "LedgerView", "create_ledger", "read_history"]
 
 COMPACT_EVERY = 64
 """Small files that a side leaves before it rewrites them as one."""
 
-NEIGHBOUR_MAY_READ = 4
-"""Newest batches whose files stay as they are: the other side, a round behind, may read them."""
+NEIGHBOUR_MAY_READ = 16
+"""Newest batches whose files stay as they are: the other side, a round behind, may read them, and
+so may a throttled source, as many rounds behind as there are stages in between."""
 
 _NAME = re.compile(r"(sender|receiver)-(\d+)(?:-(\d+))?-[0-9a-f]+\.parquet")
 
@@ -102,6 +103,12 @@ class LedgerView:
         return sorted((b, p) for b, p in self._files[side].items() if b <= up_to)
 
 
+def create_ledger(path: Path) -> Path:
+    """Create a link's ledger unless it is there; return where it stands."""
+    create_table(path, LEDGER.arrow_schema(), LEDGER.meaning)
+    return path
+
+
 class Ledger(LedgerView):
     """One side's hand on the ledger of a link: reads both sides' rows, writes its own.
 
@@ -116,8 +123,7 @@ class Ledger(LedgerView):
     """
 
     def __init__(self, path: Path, side: str, run_id: str) -> None:
-        create_table(path, LEDGER.arrow_schema(), LEDGER.meaning)
-        super().__init__(path)
+        super().__init__(create_ledger(path))
         self.side = side
         self._schema = LEDGER.arrow_schema()
         self._writer = Writer(path, f"{run_id}/{side}")

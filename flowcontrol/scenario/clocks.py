@@ -77,6 +77,35 @@ def channels_of(edge: Edge, scenario: Scenario) -> int:
     return senders * receivers
 
 
+LIVE_TRANSPORTS: Final = ("credit", "local", "unbounded", "blocking_queue")
+LIVE_THROTTLES: Final = (
+    "none",
+    "global_hysteresis",
+    "stepwise_sleep",
+    "pid_rate",
+    "static_admission",
+)
+"""What the live clock runs too."""
+
+
+def _live_system(scenario: Scenario) -> Iterator[Refusal]:
+    system = scenario.system
+    for key, value, known in (
+        ("transport", system.transport, LIVE_TRANSPORTS),
+        ("throttle", system.throttle, LIVE_THROTTLES),
+    ):
+        if value not in known:
+            what = f"{value!r}: other {key}s than {', '.join(known)} are"
+            yield f"system.{key}", what, f"use one of these {key}s"
+
+
+def _records_on_a_wire(scenario: Scenario) -> Iterator[Refusal]:
+    bandwidth = scenario.cluster.bandwidth_bytes_per_s
+    if bandwidth is not None and scenario.system.counts_records:
+        what = f"{bandwidth:g}: a bandwidth under transport {scenario.system.transport!r} is"
+        yield "cluster.bandwidth_bytes_per_s", what, "leave it out"
+
+
 def _bandwidth(scenario: Scenario) -> Iterator[Refusal]:
     bandwidth = scenario.cluster.bandwidth_bytes_per_s
     if bandwidth is not None:
@@ -195,6 +224,7 @@ _ANY: Final[tuple[Check, ...]] = (
 )
 _CHECKS: Final[dict[str, tuple[Check, ...]]] = {
     "live": (
+        _live_system,
         _bandwidth,
         _long_latency,
         _debloating,
@@ -205,6 +235,7 @@ _CHECKS: Final[dict[str, tuple[Check, ...]]] = {
         _chains,
     ),
     "virtual": (
+        _records_on_a_wire,
         _service_times_in_chains,
         _most_channels(MAX_VIRTUAL_CHANNELS),
     ),

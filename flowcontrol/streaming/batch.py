@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 from flowcontrol.emulation import Job, Link, Work
 from flowcontrol.emulation.snapshot import receiver_rows, sender_rows
 from flowcontrol.ledger.exchange import Exchange, PackedFile
-from flowcontrol.ledger.ledger import Ledger
+from flowcontrol.ledger.ledger import Ledger, LedgerView, create_ledger
 from flowcontrol.ledger.output import OutputTable
 from flowcontrol.protocol import rounds as r
 from flowcontrol.streaming import faults
@@ -36,7 +36,7 @@ from flowcontrol.streaming.pack import (
 )
 from flowcontrol.streaming.paths import RunPaths
 from flowcontrol.streaming.rowschema import exchange_schema
-from flowcontrol.streaming.runtime import StageRuntime
+from flowcontrol.streaming.runtime import StageRuntime, links_seen
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -89,7 +89,9 @@ class StageBatch:
             folder = paths.output(plan.stage.output.path)
             self._output = OutputTable(folder, schema, f"{run_id}/{plan.name}")
         self._ledgers = ledgers
-        self._runtime = StageRuntime(job, plan.name, paths, dict(ledgers))
+        others = [link for link in links_seen(job, plan) if link.name not in ledgers]
+        views = {link.name: LedgerView(create_ledger(paths.ledger(link))) for link in others}
+        self._runtime = StageRuntime(job, plan.name, paths, {**views, **ledgers})
         self._runtime.refresh()
         self._result = StructType().add(RESULT, "string")
         self.rounds = self._runtime.last_committed() + 1

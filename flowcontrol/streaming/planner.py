@@ -13,7 +13,7 @@ from flowcontrol.ledger.ledger import LedgerView
 from flowcontrol.protocol import rounds as r
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.streaming.paths import RunPaths
-from flowcontrol.streaming.runtime import StageRuntime
+from flowcontrol.streaming.runtime import StageRuntime, links_seen
 from flowcontrol.streaming.take import TakePartition
 
 __all__ = ["RoundPlanner"]
@@ -41,8 +41,7 @@ class RoundPlanner:
     def __init__(self, options: Mapping[str, str]) -> None:
         job = lay_out(parse_scenario(json.loads(options["scenario"])))
         paths, plan = RunPaths(options["folder"]), job.stage(options["stage"])
-        links = (*plan.inputs, *plan.outputs)
-        views = {link.name: LedgerView(paths.ledger(link)) for link in links}
+        views = {link.name: LedgerView(paths.ledger(link)) for link in links_seen(job, plan)}
         self._exchanges = {link.name: ExchangeView(paths.exchange(link)) for link in plan.inputs}
         self._runtime = StageRuntime(job, plan.name, paths, views)
         self._parent = os.getppid()

@@ -7,15 +7,27 @@ of the round before, so both come to the same result and nothing but the ledger 
 
 from __future__ import annotations
 
-from flowcontrol.emulation import Incoming, Job, Outgoing, StagePlan, Subtask, Work
+from typing import Any
+
+from flowcontrol.emulation import Incoming, Job, Link, Outgoing, StagePlan, Subtask, Work
 from flowcontrol.emulation.record_subtask import new_subtask
 from flowcontrol.emulation.rehearsal import first_incoming, first_outgoing
 from flowcontrol.emulation.snapshot import incoming_of, outgoing_of, restore
+from flowcontrol.emulation.throttling import SourceControl
 from flowcontrol.ledger.ledger import LedgerView
 from flowcontrol.streaming.paths import RunPaths
 from flowcontrol.streaming.replay import Replay
 
-__all__ = ["StageRuntime"]
+__all__ = ["StageRuntime", "links_seen"]
+
+SIDES = ("sender", "receiver")
+
+
+def links_seen(job: Job, plan: StagePlan) -> tuple[Link, ...]:
+    """Return the links at whose ledgers a stage looks: its own, and all if it is throttled."""
+    if plan.is_source and job.scenario.system.throttle != "none":
+        return job.links
+    return (*plan.inputs, *plan.outputs)
 
 
 class StageRuntime:
@@ -30,7 +42,7 @@ class StageRuntime:
     paths : RunPaths
         The run's folder.
     views : dict of str to LedgerView
-        The ledger of each of the stage's links, by edge name.
+        The ledger of each link that the stage looks at, by edge name (:func:`links_seen`).
     """
 
     def __init__(self, job: Job, stage: str, paths: RunPaths, views: dict[str, LedgerView]) -> None:
@@ -40,6 +52,8 @@ class StageRuntime:
         self.subtasks: list[Subtask] = []
         self.works: list[Work] = []
         self._replay: Replay | None = None
+        self._control: SourceControl | None = None
+        self._is_throttled = job.scenario.system.throttle != "none" and self.plan.is_source
 
     def refresh(self) -> None:
         """Take notice of what has been committed."""
@@ -52,8 +66,11 @@ class StageRuntime:
             view.check_reachable()
 
     def is_ready(self, number: int) -> bool:
-        """Whether the neighbours' rows of the round before are there."""
+        """Whether the rows of the round before are there: the neighbours', or everybody's."""
         before = number - 1
+        if self._is_throttled:
+            views = self.views.values()
+            return all(v.last_batch(side) >= before for v in views for side in SIDES)
         return all(
             self.views[link.name].last_batch("sender") >= before for link in self.plan.inputs
         ) and all(
@@ -93,6 +110,8 @@ class StageRuntime:
             self._restore(number - 1)
         incoming = self._incoming(number - 1)
         outgoing = self._outgoing(number - 1)
+        if self._control is not None:
+            self._control.before_round(number, self._everything(number - 1))
         self.round = -2  # half done: a failure in between must not pass for either round
         self.works = [
             subtask.step(number, incoming[subtask.index], outgoing[subtask.index])
@@ -106,7 +125,11 @@ class StageRuntime:
         if plan.stage.input is not None and self._replay is None:
             self._replay = Replay(self.paths.replay(plan.name))
         self.subtasks = [self._fresh(index) for index in range(plan.stage.parallelism)]
+        if self._is_throttled:
+            self._control = SourceControl(self.job, self.subtasks)
         if before < 0:
+            if self._control is not None:
+                self._control.start()
             return
         received = [self.views[link.name].rows("receiver", before) for link in plan.inputs]
         sent = [self.views[link.name].rows("sender", before) for link in plan.outputs]
@@ -117,6 +140,17 @@ class StageRuntime:
                 [[row for row in rows if row["receiver"] == i] for rows in received],
                 [[row for row in rows if row["sender"] == i] for rows in sent],
             )
+        if self._control is not None:
+            self._control.resume()
+
+    def _everything(self, before: int) -> dict[str, dict[str, list[dict[str, Any]]]]:
+        """Return the rows of a round of every link, by edge and side; nothing before the first."""
+        if before < 0:
+            return {}
+        return {
+            name: {side: view.rows(side, before) for side in SIDES}
+            for name, view in self.views.items()
+        }
 
     def _fresh(self, index: int) -> Subtask:
         if self._replay is None:
