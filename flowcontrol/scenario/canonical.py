@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from flowcontrol.scenario.models import Cluster, Edge, Scenario, Stage
+from flowcontrol.scenario.models import Cluster, Edge, Scenario, Stage, SystemSpec
 from flowcontrol.scenario.schedule import MICROSECONDS, Schedule
 
 __all__ = ["canonical"]
@@ -21,7 +21,7 @@ def canonical(scenario: Scenario) -> dict[str, Any]:
         "round_ms": None if scenario.round_ms is None else _number(scenario.round_ms),
         "sample_interval_s": _number(scenario.sample_interval_s),
         "seed": scenario.seed,
-        "system": scenario.system.model_dump(),
+        "system": _system(scenario.system),
         "cluster": _cluster(scenario.cluster),
         "options": scenario.options.canonical(),
         "stages": [_stage(stage) for stage in scenario.stages],
@@ -33,6 +33,18 @@ def _number(value: Fraction | float) -> int | float:
     """Return a number of the file: whole ones as int, others as the double they came from."""
     number = float(value)
     return int(number) if number.is_integer() else number
+
+
+def _system(system: SystemSpec) -> dict[str, Any]:
+    """Write a part by its name, or as a mapping if it has parameters."""
+    parts = {
+        "transport": (system.transport, system.transport_values),
+        "throttle": (system.throttle, system.throttle_values),
+    }
+    return {
+        key: {"name": name, **{k: _number(v) for k, v in values.items()}} if values else name
+        for key, (name, values) in parts.items()
+    }
 
 
 def _cluster(cluster: Cluster) -> dict[str, Any]:

@@ -84,6 +84,18 @@ def _bandwidth(scenario: Scenario) -> Iterator[Refusal]:
         yield "cluster.bandwidth_bytes_per_s", what, "leave it out"
 
 
+def _transport(scenario: Scenario) -> Iterator[Refusal]:
+    if scenario.system.transport != "credit":
+        what = f"{scenario.system.transport!r}: a transport without Flink's credits is"
+        yield "system.transport", what, "use credit"
+
+
+def _debloating_without_credits(scenario: Scenario) -> Iterator[Refusal]:
+    if scenario.options.debloat_enabled and scenario.system.transport != "credit":
+        what = f"true with the transport {scenario.system.transport!r}: debloating is"
+        yield key_path(["options", _DEBLOAT]), what, "use false, or credit"
+
+
 def _long_latency(scenario: Scenario) -> Iterator[Refusal]:
     if scenario.cluster.network_latency_us > scenario.live_round_us:
         round_ms = scenario.live_round_us / 1000
@@ -195,6 +207,7 @@ _ANY: Final[tuple[Check, ...]] = (
 )
 _CHECKS: Final[dict[str, tuple[Check, ...]]] = {
     "live": (
+        _transport,
         _bandwidth,
         _long_latency,
         _debloating,
@@ -205,6 +218,7 @@ _CHECKS: Final[dict[str, tuple[Check, ...]]] = {
         _chains,
     ),
     "virtual": (
+        _debloating_without_credits,
         _service_times_in_chains,
         _most_channels(MAX_VIRTUAL_CHANNELS),
     ),

@@ -50,12 +50,18 @@ class SystemSpec(_Model):
     ----------
     transport : str, default "credit"
         How data and grants move between two stages.
+    transport_values : dict of str to float
+        All its parameters, with their defaults filled in.
     throttle : str, default "none"
         What slows a source besides.
+    throttle_values : dict of str to float
+        All its parameters, likewise.
     """
 
     transport: str = "credit"
+    transport_values: dict[str, float] = {}
     throttle: str = "none"
+    throttle_values: dict[str, float] = {}
 
 
 class Cluster(_Model):

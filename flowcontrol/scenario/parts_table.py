@@ -56,10 +56,15 @@ TRANSPORT_PARTS: Final[dict[str, Part]] = {
         "Flink before 1.5: one connection per pair of task managers, which is not read while a "
         "gate has no buffer",
         {
-            "high_water_segments": Parameter(2, "segments", "pending bytes that stop writing", 1),
-            "low_water_segments": Parameter(1, "segments", "pending bytes that resume it", 1),
-            "kernel_bytes": Parameter(4 << 20, "bytes", "what the sockets of a connection hold"),
-            "extra_per_gate": Parameter(8, "buffers", "beyond two per channel, in gate and pool"),
+            "high_water_segments": Parameter(
+                2, "segments", "a connection with more pending bytes is not written to", 1
+            ),
+            "low_water_segments": Parameter(
+                1, "segments", "with at most so many pending bytes it is again"
+            ),
+            "kernel_bytes": Parameter(
+                4 << 20, "bytes", "what the two sockets of a connection hold together"
+            ),
         },
     ),
     "local": Part("a pool that producer and consumer share, as within one task manager", {}),

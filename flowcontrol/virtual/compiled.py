@@ -69,7 +69,8 @@ def _settings() -> Any:
 
 
 def _rule_modules() -> list[ModuleType]:
-    """Modules of the protocol whose functions the kernel calls."""
+    """Modules whose functions the kernel calls."""
+    from flowcontrol.policies import tcp
     from flowcontrol.protocol import (
         channel_rules,
         debloating,
@@ -84,7 +85,7 @@ def _rule_modules() -> list[ModuleType]:
     )
 
     rules = [rows, pool_rules, channel_rules, sender_rules, rounds, sizing]
-    return [*rules, service, times, debloating, partitioners]
+    return [*rules, service, times, debloating, partitioners, tcp]
 
 
 def _sources() -> Iterator[tuple[str, bytes]]:

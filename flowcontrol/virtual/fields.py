@@ -50,7 +50,8 @@ H_DEBLOAT_SAMPLES = 36
 H_DEBLOAT_THRESHOLD = 37  # percent
 H_MIN_SEGMENT = 38  # bytes that debloating leaves at least
 H_LATENCY_NS = 39  # one way, nanoseconds, not rounded
-HEADER = 40
+H_TCP = 40  # 1: no credits, but connections as Flink up to 1.4 had them
+HEADER = 41
 
 FLAG_PROTOCOL = 1  # a message without a buffer
 FLAG_RUNS = 2  # no run free
@@ -94,7 +95,8 @@ SERVER = 1
 RELAY = 2
 CONNECTION = 3
 """Not a task, but a connection with a bandwidth: T_UNION is its queue of channels, of T_GATES
-places, TASK_READY the nanosecond at which its wire is free, T_UNIT its bytes a second."""
+places, TASK_READY the nanosecond at which its wire is free, T_UNIT its bytes a second, 0 if they
+are not limited. With H_TCP its state is at T_PHASES, a ring of T_PHASE_COUNT messages behind it."""
 
 # ---- gates: (gates, G_WIDTH)
 G_POOL = 0

@@ -18,6 +18,7 @@ from flowcontrol.protocol.pool_rules import fetch_segment
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.debloat import PARTS
 from flowcontrol.virtual.places import Builder, Ints, Places
+from flowcontrol.virtual.wires import fill_wire
 
 __all__ = ["LONGEST_TABLE", "connections_of", "fill_connections", "fill_link"]
 
@@ -218,9 +219,13 @@ def _fill_channels(
 
 
 def connections_of(job: Job) -> dict[tuple[int, int], list[tuple[str, int]]]:
-    """Channels, by edge and place, over each ordered pair of task managers; none if unlimited."""
+    """Channels, by edge and place, over each ordered pair of task managers.
+
+    None if credits limit and no bandwidth does.
+    """
     found: dict[tuple[int, int], list[tuple[str, int]]] = {}
-    if job.scenario.cluster.bandwidth_bytes_per_s is None:
+    scenario = job.scenario
+    if scenario.cluster.bandwidth_bytes_per_s is None and scenario.system.transport != "tcp":
         return found
     for link in job.links:
         here = job.scenario.stage(link.edge.sender).placement
@@ -247,10 +252,12 @@ def fill_connections(
         tasks[number, f.T_UNION] = build.take(w.FIFO_SLOTS + len(channels))
         tasks[number, f.T_GATES] = len(channels)
         bandwidth = job.scenario.cluster.bandwidth_bytes_per_s
-        tasks[number, f.T_UNIT] = max(1, round(bandwidth or 1))
+        tasks[number, f.T_UNIT] = 0 if bandwidth is None else max(1, round(bandwidth))
         tasks[number, f.T_STATUS] = f.T_IDLE
         for edge, place in channels:
             out[places.outs[edge][place], f.O_CONNECTION] = number
+        if job.scenario.system.transport == "tcp":
+            fill_wire(job, {edge for edge, _ in channels}, tasks[number], build)
 
 
 def _fill_pool(row: Ints, at: int, segments: int, size: int, overdraft: int) -> None:

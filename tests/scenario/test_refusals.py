@@ -65,7 +65,28 @@ SYSTEM = [
     row(("system", "storm-1"), "system", "'storm-1' is not emulated yet", "only 'flink'"),
     row(("system", "flinc"), "system", "unknown system 'flinc'", "did you mean 'flink'"),
     row(("system", 3), "system", "3 is not the name of a system"),
-    row(("system", {"transport": "tcp"}), "system.transport", "'tcp' is not emulated yet"),
+    row(("system", {"transport": "bdp_window"}), "system.transport", "'bdp_window' is not emul"),
+    row(("system", {"transport": {"kernel_bytes": 1}}), "system.transport.name", "null is not"),
+    row(
+        ("system", {"transport": {"name": "tcp", "kernel_bytes": -1}}),
+        "system.transport.kernel_bytes",
+        "-1 must be from 0 to",
+    ),
+    row(
+        ("system", {"transport": {"name": "tcp", "kernel_bytes": "4mb"}}),
+        "system.transport.kernel_bytes",
+        "'4mb' is not a number: state bytes",
+    ),
+    row(
+        ("system", {"transport": {"name": "tcp", "kernel": 1}}),
+        "system.transport.kernel",
+        "did you mean 'kernel_bytes'",
+    ),
+    row(
+        ("system", {"transport": {"name": "credit", "slots": 1}}),
+        "system.transport.slots",
+        "'credit' has no parameters",
+    ),
     row(("system", {"transport": "credits"}), "system.transport", "did you mean 'credit'"),
     row(
         ("system", {"throttle": {"name": "pid", "proportional": 1.0}}),
