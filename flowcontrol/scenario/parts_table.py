@@ -53,8 +53,8 @@ _LATER = Parameter(0, "ms", "until the sources hear of it, on top of the network
 TRANSPORT_PARTS: Final[dict[str, Part]] = {
     "credit": Part("Flink's credits; its own options are the parameters", {}),
     "tcp": Part(
-        "Flink before 1.5: one connection per pair of task managers, which is not read while a "
-        "gate has no buffer",
+        "Flink before 1.5: an edge's channels between two task managers share a connection, "
+        "which is not read while a gate has no buffer",
         {
             "high_water_segments": Parameter(
                 2, "segments", "a connection with more pending bytes is not written to", 1

@@ -96,7 +96,8 @@ RELAY = 2
 CONNECTION = 3
 """Not a task, but a connection with a bandwidth: T_UNION is its queue of channels, of T_GATES
 places, TASK_READY the nanosecond at which its wire is free, T_UNIT its bytes a second, 0 if they
-are not limited. With H_TCP its state is at T_PHASES, a ring of T_PHASE_COUNT messages behind it."""
+are not limited. With H_TCP it shares the wire of T_GATE0, the first one of its task managers; its
+state is at T_PHASES, a ring of T_PHASE_COUNT messages behind it."""
 
 # ---- gates: (gates, G_WIDTH)
 G_POOL = 0

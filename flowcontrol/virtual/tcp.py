@@ -83,9 +83,10 @@ def _arrival(m: Any, connection: Any, nbytes: int, now: int) -> int:
     if connection[f.T_UNIT] == 0:
         return now + m[f.H_LATENCY]
     round_ns = m[f.H_ROUND_US] * 1000
-    begun_ns = max(now * round_ns, connection[r.TASK_READY])
+    wire = task_row(m, connection[f.T_GATE0])  # all connections between two machines share it
+    begun_ns = max(now * round_ns, wire[r.TASK_READY])
     done_ns = begun_ns + nbytes * 1000000000 // connection[f.T_UNIT]
-    connection[r.TASK_READY] = done_ns
+    wire[r.TASK_READY] = done_ns
     return max(now + 1, (done_ns + m[f.H_LATENCY_NS] + round_ns - 1) // round_ns)
 
 
