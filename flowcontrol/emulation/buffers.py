@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from flowcontrol.errors import InsufficientBuffersError, Problem, ScenarioError
 from flowcontrol.protocol import LocalBufferPool, NetworkBufferPool
 from flowcontrol.protocol.rules import UNLIMITED, gate_sizes, partition_sizes
+from flowcontrol.protocol.sizing import unreserved_sizes
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.problems import key_path
 
@@ -88,6 +89,7 @@ def size_buffers(scenario: Scenario, stages: Sequence[StagePlan]) -> Sizes:
     if scenario.system.counts_records:
         return _no_buffers(stages)
     options = scenario.options
+    shares = scenario.system.transport == "tcp"
     pools = [
         NetworkBufferPool(options.network_buffers, options.segment_bytes)
         for _ in range(scenario.cluster.task_managers)
@@ -97,7 +99,10 @@ def size_buffers(scenario: Scenario, stages: Sequence[StagePlan]) -> Sizes:
     for plan in stages:
         for subtask, manager in enumerate(plan.stage.placement):
             try:
-                made += _set_up(scenario, plan, subtask, manager, pools[manager], exclusive)
+                if shares:
+                    made += _set_up_shared(scenario, plan, subtask, manager, pools[manager])
+                else:
+                    made += _set_up(scenario, plan, subtask, manager, pools[manager], exclusive)
             except InsufficientBuffersError as error:
                 place = f"options ({plan.name} subtask {subtask}, task manager {manager})"
                 raise ScenarioError([Problem(place, str(error))]) from error
@@ -105,10 +110,11 @@ def size_buffers(scenario: Scenario, stages: Sequence[StagePlan]) -> Sizes:
     sizes = Sizes({}, {})
     for one in made:
         if one.is_gate:
-            each = exclusive[one.edge, one.subtask]
+            each = 0 if shares else exclusive[one.edge, one.subtask]
             sizes.gates[one.edge, one.subtask] = GateSize(one.pool.size, each)
         else:
-            overdraft = max(0, min(options.max_overdraft_buffers, spare[one.manager]))
+            most = 0 if shares else options.max_overdraft_buffers
+            overdraft = max(0, min(most, spare[one.manager]))
             spare[one.manager] -= overdraft
             sizes.partitions[one.edge, one.subtask] = PartitionSize(one.pool.size, overdraft)
     return sizes
@@ -152,6 +158,21 @@ def _set_up(
             pool.take_exclusive(remote * own)
         exclusive[link.name, subtask] = own
         made.append(_Made(True, link.name, subtask, manager, local))
+    return made
+
+
+def _set_up_shared(
+    scenario: Scenario, plan: StagePlan, subtask: int, manager: int, pool: NetworkBufferPool
+) -> list[_Made]:
+    """Create the pools of one subtask of Flink 1.4: no channel has buffers of its own."""
+    each, extra = scenario.options.exclusive_buffers, scenario.options.floating_buffers
+    made = []
+    sides = [(False, link, len(link.outgoing(subtask))) for link in plan.outputs]
+    sides += [(True, link, len(link.incoming(subtask))) for link in plan.inputs]
+    for is_gate, link, channels in sides:
+        smallest, largest = unreserved_sizes(channels, each, extra)
+        local = pool.create_local_pool(smallest, largest)
+        made.append(_Made(is_gate, link.name, subtask, manager, local))
     return made
 
 

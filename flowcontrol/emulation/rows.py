@@ -151,6 +151,8 @@ def queue_depth(job: Job, link: Link, sender: int) -> int:
     the buffers that the outputs of one more record need.
     """
     size, options = job.sizes.partitions[link.name, sender], job.scenario.options
+    if job.scenario.system.transport == "tcp":  # knows no quota
+        return size.size
     each = link.record_bytes // options.segment_bytes + 2
     most = most_outputs(job.stage(link.edge.sender).path(link))
     return min(size.size + size.overdraft, options.max_buffers_per_channel + 1 + most * each)

@@ -17,6 +17,7 @@ __all__ = [
     "partition_spec",
     "redistribute",
     "spare_capacity",
+    "unreserved_sizes",
 ]
 
 UNLIMITED = -1
@@ -109,6 +110,31 @@ def gate_sizes(
     effective = min(exclusive, (required - 1) // channels)
     taken = effective * channels
     return required - taken, channels * exclusive + floating - taken, effective
+
+
+def unreserved_sizes(channels: int, each: int, extra: int) -> tuple[int, int]:
+    """Smallest and largest pool of a gate or a bounded result partition up to Flink 1.4.
+
+    Parameters
+    ----------
+    channels : int
+        Input channels, or subpartitions, at least 1.
+    each : int
+        ``taskmanager.network.memory.buffers-per-channel``, buffers.
+    extra : int
+        ``taskmanager.network.memory.floating-buffers-per-gate``, buffers.
+
+    Returns
+    -------
+    tuple of int
+        Minimum and maximum in buffers. All of them are shared: no channel has its own.
+
+    Notes
+    -----
+    ``NetworkEnvironment.registerTask`` of 1.4, reference section 3. There is no spare buffer: a
+    task was not asked whether its output is available, it waited when it needed a buffer.
+    """
+    return channels, max(channels, channels * each + extra)
 
 
 def redistribute(

@@ -113,6 +113,12 @@ def _bandwidth(scenario: Scenario) -> Iterator[Refusal]:
         yield "cluster.bandwidth_bytes_per_s", what, "leave it out"
 
 
+def _debloating_without_credits(scenario: Scenario) -> Iterator[Refusal]:
+    if scenario.options.debloat_enabled and scenario.system.transport != "credit":
+        what = f"true with the transport {scenario.system.transport!r}: debloating is"
+        yield key_path(["options", _DEBLOAT]), what, "use false, or credit"
+
+
 def _long_latency(scenario: Scenario) -> Iterator[Refusal]:
     if scenario.cluster.network_latency_us > scenario.live_round_us:
         round_ms = scenario.live_round_us / 1000
@@ -236,6 +242,7 @@ _CHECKS: Final[dict[str, tuple[Check, ...]]] = {
     ),
     "virtual": (
         _records_on_a_wire,
+        _debloating_without_credits,
         _service_times_in_chains,
         _most_channels(MAX_VIRTUAL_CHANNELS),
     ),

@@ -58,13 +58,18 @@ _LATER = Parameter(0, "ms", "until the sources hear of it, on top of the network
 TRANSPORT_PARTS: Final[dict[str, Part]] = {
     "credit": Part("Flink's credits; its own options are the parameters", {}),
     "tcp": Part(
-        "Flink before 1.5: one connection per pair of task managers, which is not read while a "
-        "gate has no buffer",
+        "Flink before 1.5: an edge's channels between two task managers share a connection, "
+        "which is not read while a gate has no buffer",
         {
-            "high_water_segments": Parameter(2, "segments", "pending bytes that stop writing", 1),
-            "low_water_segments": Parameter(1, "segments", "pending bytes that resume it", 1),
-            "kernel_bytes": Parameter(4 << 20, "bytes", "what the sockets of a connection hold"),
-            "extra_per_gate": Parameter(8, "buffers", "beyond two per channel, in gate and pool"),
+            "high_water_segments": Parameter(
+                2, "segments", "a connection with more pending bytes is not written to", 1
+            ),
+            "low_water_segments": Parameter(
+                1, "segments", "with at most so many pending bytes it is again"
+            ),
+            "kernel_bytes": Parameter(
+                4 << 20, "bytes", "what the two sockets of a connection hold together"
+            ),
         },
     ),
     "local": Part("a pool that producer and consumer share, as within one task manager", {}),

@@ -60,7 +60,7 @@ PRESETS: Final[dict[str, Preset]] = {
     ),
     "flink-1.4": Preset(
         "Flink 1.4.2", "tcp", "none",
-        "one connection per pair of task managers that is not read while a gate has no buffer",
+        "channels share a connection, which is not read while a gate has no buffer",
         "https://github.com/apache/flink/tree/release-1.4.2",
     ),
     "storm-1": Preset(

@@ -69,7 +69,7 @@ def _settings() -> Any:
 
 
 def _rule_modules() -> list[ModuleType]:
-    """Modules of the protocol whose functions the kernel calls."""
+    """Modules whose functions the kernel calls."""
     from flowcontrol.policies import (
         batched_credit,
         bdp_window,
@@ -80,6 +80,7 @@ def _rule_modules() -> list[ModuleType]:
         hop_hysteresis,
         rate_window,
         record_rounds,
+        tcp,
         throttled_source,
     )
     from flowcontrol.protocol import (
@@ -97,8 +98,8 @@ def _rule_modules() -> list[ModuleType]:
 
     rules = [rows, pool_rules, channel_rules, sender_rules, rounds, sizing]
     policies = [batched_credit, bdp_window, blocking_queue, cumulative_credit, grants]
-    policies += [half_return_credit, hop_hysteresis, rate_window, record_rounds, throttled_source]
-    return [*rules, service, times, debloating, partitioners, *policies]
+    policies += [half_return_credit, hop_hysteresis, rate_window, record_rounds, tcp]
+    return [*rules, service, times, debloating, partitioners, throttled_source, *policies]
 
 
 def _sources() -> Iterator[tuple[str, bytes]]:

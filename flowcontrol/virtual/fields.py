@@ -55,7 +55,8 @@ H_VALUES = 41  # where its parameters are
 H_GRANTS = 42  # grants that receivers have sent
 H_WATCH = 43  # 1: stop as soon as nothing that was emitted is unfinished
 H_EMPTY = 44  # 1: nothing was unfinished when the rounds were last stopped
-HEADER = 45
+H_TCP = 45  # 1: no credits, but connections as Flink up to 1.4 had them
+HEADER = 46
 
 FLAG_PROTOCOL = 1  # a message without a buffer
 FLAG_RUNS = 2  # no run free
@@ -104,7 +105,9 @@ SERVER = 1
 RELAY = 2
 CONNECTION = 3
 """Not a task, but a connection with a bandwidth: T_UNION is its queue of channels, of T_GATES
-places, TASK_READY the nanosecond at which its wire is free, T_UNIT its bytes a second."""
+places, TASK_READY the nanosecond at which its wire is free, T_UNIT its bytes a second, 0 if they
+are not limited. With H_TCP it shares the wire of T_GATE0, the first one of its task managers; its
+state is at T_PHASES, a ring of T_PHASE_COUNT messages behind it."""
 
 # ---- gates: (gates, G_WIDTH)
 G_POOL = 0

@@ -19,6 +19,7 @@ from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.debloat import PARTS
 from flowcontrol.virtual.places import Builder, Ints, Places
 from flowcontrol.virtual.record_links import fill_record_gate
+from flowcontrol.virtual.wires import fill_wire
 
 __all__ = ["LONGEST_TABLE", "connections_of", "fill_connections", "fill_link"]
 
@@ -223,24 +224,37 @@ def _fill_channels(
             into[rows, f.I_TRANSIT] = build.each(len(rows), 2 + f.M_WIDTH * most)
 
 
-def connections_of(job: Job) -> dict[tuple[int, int], list[tuple[str, int]]]:
-    """Channels, by edge and place, over each ordered pair of task managers; none if unlimited."""
-    found: dict[tuple[int, int], list[tuple[str, int]]] = {}
-    if job.scenario.cluster.bandwidth_bytes_per_s is None:
+Pair = tuple[int, int, str]
+"""Task managers that send and receive, and whose connection it is: an edge's, or "" for all."""
+
+
+def connections_of(job: Job) -> dict[Pair, list[tuple[str, int]]]:
+    """Channels, by edge and place, over each connection; none if nothing but credits limits.
+
+    Notes
+    -----
+    One for each ordered pair of task managers; with tcp one for each edge besides, as up to
+    Flink 1.14 (reference section 2.4): a pair's only one could wait for itself, when a job goes
+    to another task manager, back, and there again.
+    """
+    found: dict[Pair, list[tuple[str, int]]] = {}
+    shares_buffers = job.scenario.system.transport == "tcp"
+    if job.scenario.cluster.bandwidth_bytes_per_s is None and not shares_buffers:
         return found
     for link in job.links:
         here = job.scenario.stage(link.edge.sender).placement
         there = job.scenario.stage(link.edge.receiver).placement
         for place, channel in enumerate(link.channels):
             if not channel.is_local:
-                pair = (here[channel.sender], there[channel.receiver])
+                owner = link.name if shares_buffers else ""
+                pair = (here[channel.sender], there[channel.receiver], owner)
                 found.setdefault(pair, []).append((link.name, place))
     return found
 
 
 def fill_connections(
     job: Job,
-    pairs: dict[tuple[int, int], list[tuple[str, int]]],
+    pairs: dict[Pair, list[tuple[str, int]]],
     places: Places,
     blocks: dict[int, Ints],
     build: Builder,
@@ -248,15 +262,19 @@ def fill_connections(
     """Fill the connections, which stand behind the tasks."""
     tasks, out = blocks[f.H_TASK0], blocks[f.H_OUT0]
     first = len(tasks) - len(pairs)
-    for number, channels in enumerate(pairs.values(), start=first):
+    wires: dict[tuple[int, int], int] = {}
+    for number, ((here, there, _), channels) in enumerate(pairs.items(), start=first):
         tasks[number, f.T_KIND] = f.CONNECTION
         tasks[number, f.T_UNION] = build.take(w.FIFO_SLOTS + len(channels))
         tasks[number, f.T_GATES] = len(channels)
+        tasks[number, f.T_GATE0] = wires.setdefault((here, there), number)
         bandwidth = job.scenario.cluster.bandwidth_bytes_per_s
-        tasks[number, f.T_UNIT] = max(1, round(bandwidth or 1))
+        tasks[number, f.T_UNIT] = 0 if bandwidth is None else max(1, round(bandwidth))
         tasks[number, f.T_STATUS] = f.T_IDLE
         for edge, place in channels:
             out[places.outs[edge][place], f.O_CONNECTION] = number
+        if job.scenario.system.transport == "tcp":
+            fill_wire(job, {edge for edge, _ in channels}, tasks[number], build)
 
 
 def _fill_pool(row: Ints, at: int, segments: int, size: int, overdraft: int) -> None:

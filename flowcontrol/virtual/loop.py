@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flowcontrol.policies.tcp import close_buffer
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.rounds import flush
 from flowcontrol.protocol.rows import POOL_IN_USE
@@ -31,6 +32,7 @@ from flowcontrol.virtual.task import (
     serve,
     skip_due,
 )
+from flowcontrol.virtual.tcp import carry
 from flowcontrol.virtual.throttled import emit_throttled, is_empty
 from flowcontrol.virtual.turns import serve_now
 from flowcontrol.virtual.views import out_row, partition_of, partition_row, set_bit, task_row
@@ -62,7 +64,10 @@ def _advance(memory: Any, end: int) -> int:
             if task_row(m, active[i])[f.T_KIND] != f.CONNECTION:
                 step(m, active[i], now)
         for i in range(m[f.H_SERVED]):
-            transmit(m, active[m[f.H_TASKS] + i], now)
+            if m[f.H_TCP] == 1:
+                carry(m, active[m[f.H_TASKS] + i], now)
+            else:
+                transmit(m, active[m[f.H_TASKS] + i], now)
         m[f.H_SERVED] = 0
         m[f.H_STEPS] += count
         if m[f.H_WATCH] == 1 and is_empty(m, now) == 1:
@@ -191,7 +196,10 @@ def flush_all(m: Any, task: Any, start_us: int, end_us: int) -> None:
             for place in range(p[f.P_CHANNELS]):
                 out = out_row(m, p[f.P_CHANNEL0] + place)
                 if out[r.OUT_BUFFERS] > 0:
-                    flush(partition, place)
+                    if m[f.H_TCP] == 1:
+                        close_buffer(partition, place)
+                    else:
+                        flush(partition, place)
                     set_bit(m, p[f.P_DIRTY], place)
         if interval > 0:
             phase = p[f.P_FLUSH_PHASE]

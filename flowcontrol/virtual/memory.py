@@ -162,6 +162,8 @@ def _header(job: Job, counts: dict[int, int], track: bool) -> Ints:
     header[f.H_LATENCY_NS] = latency_us * 1000
     header[f.H_SEGMENT] = options.segment_bytes
     header[f.H_QUOTA] = options.max_buffers_per_channel
+    if job.scenario.system.transport == "tcp":
+        header[f.H_TCP], header[f.H_QUOTA] = 1, w.UNLIMITED
     header[f.H_FLUSH_US] = options.flush_interval_us
     if options.debloat_enabled:
         header[f.H_DEBLOAT_US] = options.debloat_period_us

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flowcontrol.policies.record_rounds import receive_records, send_records
+from flowcontrol.policies.tcp import poll_closed, records_of
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.rounds import (
     announce_credit,
@@ -17,7 +18,7 @@ from flowcontrol.protocol.rows import CH_UNANNOUNCED, FIFO_COUNT, FIFO_SLOTS, WO
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import kernel
 from flowcontrol.virtual.pointers import row
-from flowcontrol.virtual.turns import enqueue
+from flowcontrol.virtual.turns import enqueue, serve_now
 from flowcontrol.virtual.views import (
     gate_of,
     gate_row,
@@ -152,7 +153,12 @@ def send(m: Any, task: Any, now: int) -> None:
                 if local == 1
                 else out[r.OUT_SENT] < out[r.OUT_ANNOUNCED]
             ):
-                records = send_message(partition, place, m[f.H_QUOTA], local)
+                if m[f.H_TCP] == 1:
+                    records = poll_closed(partition, place, m[f.H_QUOTA], local)
+                    if records >= 0:
+                        records = records_of(records)
+                else:
+                    records = send_message(partition, place, m[f.H_QUOTA], local)
                 if records < 0:
                     break
                 at = now + (1 if local == 1 else m[f.H_LATENCY])
@@ -197,6 +203,11 @@ def announce_all(m: Any, task: Any, now: int) -> None:
             if out[f.O_LOCAL] == 1:
                 tell(m, out, now + 1)
             elif into[CH_UNANNOUNCED] > 0:
+                if m[f.H_TCP] == 1:  # not a credit: a buffer for the message that is staged
+                    into[CH_UNANNOUNCED] = 0
+                    serve_now(m, out[f.O_CONNECTION])
+                    channel = next_bit(m, bits, count, channel)
+                    continue
                 announce_credit(gate, channel)
                 m[f.H_GRANTS] += 1
                 if into[f.I_CREDITS_MOST] == 0:

@@ -272,6 +272,7 @@ class Tables:
         ready, sent = self._ready(edge), out[:, r.OUT_SENT]
         local = into[:, w.CH_INITIAL] < 0
         queued = self._queued(edge)
+        uncredited = local | (memory.cells[f.H_TCP] == 1)
         is_read = (
             (tasks[:, r.TASK_LEFT] > 0)
             & (tasks[:, r.TASK_GATE] == edge.gate_of_task)
@@ -288,10 +289,10 @@ class Tables:
             "receiver": edge.receivers,
             "written": sent + ready,
             "released": sent + ready,
-            "announced": np.where(local, sent + ready, into[:, f.I_CURSORS + r.IN_ANNOUNCED]),
+            "announced": np.where(uncredited, sent + ready, into[:, f.I_CURSORS + r.IN_ANNOUNCED]),
             "sent": sent.copy(),
             "consumed": into[:, f.I_CURSORS + r.IN_CONSUMED].copy(),
-            "credit": np.where(local, 0, out[:, r.OUT_ANNOUNCED] - sent),
+            "credit": np.where(uncredited, 0, out[:, r.OUT_ANNOUNCED] - sent),
             "backlog": ready,
             "exclusive_free": into[:, w.CH_EXCLUSIVE].copy(),
             "floating_held": np.where(local | self._counts_records, 0, floating),

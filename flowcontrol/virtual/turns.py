@@ -1,9 +1,10 @@
-"""Who waits for a turn on a connection with a bandwidth."""
+"""Who waits for a turn on a connection."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from flowcontrol.policies.tcp import closed_buffers
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.rows import FIFO_SLOTS, fifo_push
 from flowcontrol.protocol.sender_rules import finished_count, is_data_available
@@ -12,7 +13,7 @@ from flowcontrol.virtual.compiled import kernel
 from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.views import out_row, task_row
 
-__all__ = ["enqueue", "is_sendable", "serve_now"]
+__all__ = ["enqueue", "is_sendable", "may_be_served", "serve_now"]
 
 
 @kernel
@@ -21,6 +22,14 @@ def is_sendable(out: Any) -> int:
     if out[r.OUT_SENT] >= out[r.OUT_ANNOUNCED]:
         return 0
     return is_data_available(0, out[r.OUT_FLUSH], finished_count(out[r.OUT_BUFFERS], 0))
+
+
+@kernel
+def may_be_served(m: Any, out: Any) -> int:
+    """Tell whether a channel wants a turn: 1 if so; without credits, data is enough."""
+    if m[f.H_TCP] == 1:
+        return 1 if closed_buffers(out) > 0 else 0
+    return is_sendable(out)
 
 
 @kernel
@@ -37,7 +46,7 @@ def serve_now(m: Any, number: int) -> None:
 def enqueue(m: Any, channel: int) -> None:
     """Put a channel that can be served into its connection's queue, once."""
     out = out_row(m, channel)
-    if out[f.O_QUEUED] == 1 or is_sendable(out) == 0:
+    if out[f.O_QUEUED] == 1 or may_be_served(m, out) == 0:
         return
     out[f.O_QUEUED] = 1
     connection = task_row(m, out[f.O_CONNECTION])

@@ -89,6 +89,11 @@ def test_canonical_names_everything(changed: Any) -> None:
 EQUAL = [
     ({"seed": 1}, {}),
     ({"system": "flink"}, {"system": {"transport": "credit", "throttle": "none"}}),
+    ({"system": "flink-1.4"}, {"system": {"transport": "tcp"}}),
+    (
+        {"system": {"transport": "tcp"}},
+        {"system": {"transport": {"name": "tcp", "kernel_bytes": 4194304.0}}},
+    ),
     ({"duration_s": 10}, {"duration_s": 10.0}),
     ({"round_ms": None}, {}),
     ({"cluster": {"task_managers": 2}}, {}),
@@ -104,6 +109,7 @@ DIFFERENT = [
     ("round_ms", 500),
     ("sample_interval_s", 2),
     ("seed", 2),
+    ("system", "flink-1.4"),
     ("cluster/task_managers", 3),
     ("cluster/slots", 2),
     ("cluster/network_latency_ms", 0.001),

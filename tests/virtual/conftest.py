@@ -42,6 +42,12 @@ def accounts() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def wire_accounts() -> ModuleType:
+    """Return ``wire_accounts.py``: what must hold of connections without credits."""
+    return load(HERE / "wire_accounts.py")
+
+
+@pytest.fixture(scope="session")
 def rehearsed() -> ModuleType:
     """Return ``rehearsed.py``: result tables of rehearsals."""
     return load(HERE / "rehearsed.py")

@@ -1,0 +1,134 @@
+"""Connections without credits: what :mod:`flowcontrol.policies.tcp` says, on the kernel's memory.
+
+A connection works after the tasks of a round, its two ends together: it writes what senders have
+closed, lets the kernel take it, and reads at the receiver what arrives by the next round. The
+buffers that receivers have just recycled are there, and a task takes up what it has got in the
+next round, as it does under credits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowcontrol.policies.tcp import (
+    HEADER_BYTES,
+    S_BYTES,
+    S_CHANNEL,
+    S_RECORDS,
+    S_ROUND,
+    S_WIDTH,
+    W_AUTO_READ,
+    W_ENTERED,
+    W_FREED,
+    W_READ,
+    W_WIDTH,
+    W_WRITABLE,
+    W_WRITTEN,
+    deliver_message,
+    enter_message,
+    has_room,
+    hear_window,
+    lacking_of,
+    obtain_buffer,
+    poll_closed,
+    read_socket,
+    records_of,
+    stage_message,
+    staged_slot,
+    write_message,
+)
+from flowcontrol.protocol import rounds as r
+from flowcontrol.protocol.rounds import receive
+from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_pop, fifo_push
+from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.compiled import kernel
+from flowcontrol.virtual.pointers import row, rows
+from flowcontrol.virtual.turns import may_be_served
+from flowcontrol.virtual.views import gate_of, out_row, partition_of, task_row, union_of
+from flowcontrol.virtual.wheel import wake
+
+__all__ = ["carry"]
+
+
+@kernel
+def carry(m: Any, number: int, now: int) -> None:
+    """Do a connection's part of a round, at its sender, in the kernel and at its receiver."""
+    connection = task_row(m, number)
+    connection[f.T_SENT] = 0
+    at = connection[f.T_PHASES]
+    wire = row(m, at, W_WIDTH)
+    ring = rows(m, at + W_WIDTH, connection[f.T_PHASE_COUNT], S_WIDTH)
+    hear_window(wire, ring, now)
+    while True:
+        slot = enter_message(wire, ring)
+        while slot >= 0:
+            ring[slot][S_ROUND] = _arrival(m, connection, ring[slot][S_BYTES], now)
+            slot = enter_message(wire, ring)
+        if wire[W_WRITABLE] == 0 or _write_next(m, connection, wire, ring, now) == 0:
+            break
+    _deliver_staged(m, wire, ring, now)
+    while wire[W_AUTO_READ] == 1:
+        if read_socket(wire, ring, now + 1, now + 1 + m[f.H_LATENCY]) == 0:
+            break
+        _deliver_staged(m, wire, ring, now)
+    if wire[W_AUTO_READ] == 1 and wire[W_READ] < wire[W_ENTERED]:
+        wake(m, number, ring[wire[W_READ] % len(ring)][S_ROUND] - 1)
+    if wire[W_ENTERED] < wire[W_WRITTEN] and wire[W_FREED] < wire[W_READ]:
+        wake(m, number, max(now + 1, ring[wire[W_FREED] % len(ring)][S_ROUND]))
+
+
+@kernel
+def _arrival(m: Any, connection: Any, nbytes: int, now: int) -> int:
+    """Put a message on the wire; return the round in which it arrives."""
+    if connection[f.T_UNIT] == 0:
+        return now + m[f.H_LATENCY]
+    round_ns = m[f.H_ROUND_US] * 1000
+    wire = task_row(m, connection[f.T_GATE0])  # all connections between two machines share it
+    begun_ns = max(now * round_ns, wire[r.TASK_READY])
+    done_ns = begun_ns + nbytes * 1000000000 // connection[f.T_UNIT]
+    wire[r.TASK_READY] = done_ns
+    return max(now + 1, (done_ns + m[f.H_LATENCY_NS] + round_ns - 1) // round_ns)
+
+
+@kernel
+def _write_next(m: Any, connection: Any, wire: Any, ring: Any, now: int) -> int:
+    """Write a message of the channel whose turn it is: 1, or 0 if there is none."""
+    queue = row(m, connection[f.T_UNION], FIFO_SLOTS + connection[f.T_GATES])
+    if queue[FIFO_COUNT] == 0:
+        return 0
+    if has_room(wire, ring) == 0:
+        m[f.H_FLAGS] |= f.FLAG_PROTOCOL
+        return 0
+    channel = fifo_pop(queue)
+    out = out_row(m, channel)
+    partition = partition_of(m, out[f.O_PARTITION])
+    entry = poll_closed(partition, out[f.O_PLACE], m[f.H_QUOTA], 0)
+    nbytes = m[f.H_SEGMENT] - lacking_of(entry) + HEADER_BYTES
+    write_message(wire, ring, channel, records_of(entry), nbytes)
+    m[f.H_TRANSFERS] += 1
+    wake(m, out[f.O_SENDER], now + 1)
+    out[f.O_QUEUED] = may_be_served(m, out)
+    if out[f.O_QUEUED] == 1:
+        fifo_push(queue, channel)
+    return 1
+
+
+@kernel
+def _deliver_staged(m: Any, wire: Any, ring: Any, now: int) -> None:
+    """Give messages that were read to their channels, until one finds no buffer."""
+    slot = staged_slot(wire, ring)
+    while slot >= 0:
+        message = ring[slot]
+        out = out_row(m, message[S_CHANNEL])
+        gate, channel = gate_of(m, out[f.O_GATE]), out[f.O_INDEX]
+        into = gate.channels[channel]
+        if obtain_buffer(into, channel, gate.pool, gate.segments, gate.waiting) == 0:
+            stage_message(wire)
+            return
+        task = task_row(m, out[f.O_TASK])
+        index = out[f.O_GATE] - task[f.T_GATE0]
+        if receive(task, gate, union_of(m, task), index, channel, message[S_RECORDS], 0) == 0:
+            m[f.H_FLAGS] |= f.FLAG_PROTOCOL
+        deliver_message(wire)
+        wake(m, out[f.O_TASK], now + 1)
+        slot = staged_slot(wire, ring)

@@ -1,0 +1,40 @@
+"""The memory of connections without credits: their water marks, and rings of messages."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowcontrol.emulation.job import Job
+from flowcontrol.policies import tcp
+from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.places import Builder, Ints
+
+__all__ = ["fill_wire"]
+
+
+def fill_wire(job: Job, edges: set[str], connection: Ints, build: Builder) -> None:
+    """Fill the state of a connection at the start of a run.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out; its transport is tcp.
+    edges : set of str
+        Whose channels share the connection.
+    connection : ndarray of int64
+        Its row among the tasks; filled in place.
+    build : Builder
+        Gives out cells.
+    """
+    values, segment = job.scenario.system.transport_values, job.scenario.options.segment_bytes
+    high = tcp.high_mark(round(values["high_water_segments"]), segment)
+    kernel = round(values["kernel_bytes"])
+    smallest = min(link.record_bytes for link in job.links if link.name in edges)
+    channels = int(connection[f.T_GATES])
+    slots = tcp.ring_slots(kernel, high, segment, smallest, channels)
+    wire = np.zeros(tcp.W_WIDTH, np.int64)
+    wire[tcp.W_HIGH], wire[tcp.W_MOST] = high, kernel
+    wire[tcp.W_LOW] = tcp.low_mark(round(values["low_water_segments"]), segment, high)
+    wire[tcp.W_WRITABLE] = wire[tcp.W_AUTO_READ] = 1
+    connection[f.T_PHASES], connection[f.T_PHASE_COUNT] = build.put(wire), slots
+    build.take(slots * tcp.S_WIDTH)

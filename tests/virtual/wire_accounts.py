@@ -1,0 +1,175 @@
+"""What must hold of connections without credits after any round, from the kernel's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from flowcontrol.emulation import Job
+from flowcontrol.policies import tcp as t
+from flowcontrol.protocol import rounds as r
+from flowcontrol.protocol import rows as w
+from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.loop import advance
+from flowcontrol.virtual.memory import Memory, fill
+from flowcontrol.virtual.snapshot import KernelRows
+
+ABOUT_CREDITS = ("more than announced", "promised")
+
+
+class Wires:
+    """A run without credits, a round at a time.
+
+    Parameters
+    ----------
+    job : Job
+        Laid out, its transport tcp.
+
+    Attributes
+    ----------
+    written : dict of int to list of int
+        By channel at its sender: records that end in each message written so far.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.memory: Memory = fill(job, runs=1 << 16, ages=1 << 10, track=False)
+        self.rows = KernelRows(job, self.memory)
+        self.done = 0
+        self.seen: set[str] = set()
+        self.numbers = [
+            number
+            for number, task in enumerate(self.memory.tasks)
+            if task[f.T_KIND] == f.CONNECTION
+        ]
+        self.written: dict[int, list[int]] = {i: [] for i in range(len(self.memory.outs))}
+        self._before = dict.fromkeys(self.numbers, 0)
+
+    def run(self, rounds: int = 1) -> None:
+        """Run some rounds more."""
+        for _ in range(rounds):
+            self.done += 1
+            assert advance(self.memory.cells, self.done) == 0
+            for number in self.numbers:
+                wire, ring = self.wire(number), self.ring(number)
+                for i in range(self._before[number], int(wire[t.W_WRITTEN])):
+                    message = ring[i % len(ring)]
+                    channel = int(message[t.S_CHANNEL])
+                    self.written[channel].append(int(message[t.S_RECORDS]))
+                self._before[number] = int(wire[t.W_WRITTEN])
+
+    def finish(self, rounds: int) -> None:
+        """Run so many rounds more in one go."""
+        self.done += rounds
+        assert advance(self.memory.cells, self.done) == 0
+
+    def left(self) -> list[int]:
+        """Records of each channel that were routed and not taken up."""
+        memory, found = self.memory, []
+        for out in memory.outs:
+            partition = memory.partitions[out[f.O_PARTITION]]
+            routed = memory.cells[partition[f.P_ROUTED] + out[f.O_PLACE]]
+            found.append(int(routed - memory.ins[out[f.O_IN], f.I_CURSORS + r.IN_TAKEN]))
+        return found
+
+    def wire(self, number: int) -> Any:
+        """State of a connection."""
+        at = int(self.memory.tasks[number, f.T_PHASES])
+        return self.memory.cells[at : at + t.W_WIDTH]
+
+    def ring(self, number: int) -> Any:
+        """Messages of a connection."""
+        task = self.memory.tasks[number]
+        at, slots = int(task[f.T_PHASES]) + t.W_WIDTH, int(task[f.T_PHASE_COUNT])
+        return self.memory.cells[at : at + slots * t.S_WIDTH].reshape(slots, t.S_WIDTH)
+
+    def messages(self, number: int, first: int, end: int) -> list[Any]:
+        """Messages between two counters."""
+        ring, wire = self.ring(number), self.wire(number)
+        return [ring[i % len(ring)] for i in range(int(wire[first]), int(wire[end]))]
+
+    def state(self, read: Any, batch: Any) -> Any:
+        """Ledger rows as under credits, with what is on the connections, and plain counts."""
+        state = read(batch(self.done - 1, self.rows.rows()))
+        under_way: dict[int, list[tuple[int, int]]] = {}
+        for number in self.numbers:
+            for message in self.messages(number, t.W_DELIVERED, t.W_WRITTEN):
+                of_channel = under_way.setdefault(int(message[t.S_CHANNEL]), [])
+                of_channel.append((int(message[t.S_RECORDS]), 0))
+        for link in self.job.links:
+            rows = {(row["sender"], row["receiver"]): row for row in state[link.name]["sender"]}
+            for place, channel in enumerate(link.channels):
+                own = rows[channel.sender, channel.receiver]["channel_state"]
+                own["records"] = [t.records_of(entry) for entry in own["records"]]
+                if not channel.is_local:
+                    out = int(self.memory.places.outs[link.name][place])
+                    own["messages"] = under_way.get(out, [])
+        return state
+
+    def violations(self, accounts: Any, read: Any, batch: Any) -> Iterator[str]:
+        """Name what does not hold after the round just run."""
+        for text in accounts.violations(self.job, self.state(read, batch)):
+            if not any(words in text for words in ABOUT_CREDITS):
+                yield text
+        for number in self.numbers:
+            for text in (*self._bytes(number), *self._order(number)):
+                yield f"connection {number}: {text}"
+        yield from self._channels()
+
+    def _bytes(self, number: int) -> Iterator[str]:
+        wire, segment = self.wire(number), self.job.scenario.options.segment_bytes
+        message = segment + t.HEADER_BYTES
+        for column, first, end in (
+            (t.W_PENDING, t.W_ENTERED, t.W_WRITTEN),
+            (t.W_HELD, t.W_FREED, t.W_ENTERED),
+        ):
+            found = sum(int(m[t.S_BYTES]) for m in self.messages(number, first, end))
+            if found != wire[column]:
+                yield f"column {column} is {wire[column]}, its messages have {found} bytes"
+        sizes = [int(m[t.S_BYTES]) for m in self.messages(number, t.W_DELIVERED, t.W_WRITTEN)]
+        if sizes and not t.HEADER_BYTES < min(sizes) <= max(sizes) <= message:
+            yield f"messages of {min(sizes)} to {max(sizes)} bytes"
+        if wire[t.W_PENDING] > wire[t.W_HIGH] + message:
+            yield f"{wire[t.W_PENDING]} bytes pending"
+        if wire[t.W_HELD] > max(int(wire[t.W_MOST]), message):
+            yield f"{wire[t.W_HELD]} bytes in the kernel"
+        if wire[t.W_PENDING] > wire[t.W_HIGH] and wire[t.W_WRITABLE] == 1:
+            yield "writable above the high mark"
+        if wire[t.W_PENDING] < wire[t.W_LOW] and wire[t.W_WRITABLE] == 0:
+            yield "not writable below the low mark"
+        self.seen |= {"not writable"} if wire[t.W_WRITABLE] == 0 else set()
+
+    def _order(self, number: int) -> Iterator[str]:
+        wire = self.wire(number)
+        for columns in (
+            (t.W_FREED, t.W_READ, t.W_ENTERED, t.W_WRITTEN),
+            (t.W_DELIVERED, t.W_READ),
+        ):
+            counts = [int(wire[column]) for column in columns]
+            if counts != sorted(counts):
+                yield f"counters {counts}"
+        is_staged = wire[t.W_DELIVERED] < wire[t.W_READ]
+        if is_staged == (wire[t.W_AUTO_READ] == 1):
+            yield f"auto-read is {wire[t.W_AUTO_READ]} with messages staged: {is_staged}"
+        if is_staged:
+            self.seen.add("staged")
+            [first, *rest] = self.messages(number, t.W_DELIVERED, t.W_ENTERED)
+            others = {int(m[t.S_CHANNEL]) for m in rest} - {int(first[t.S_CHANNEL])}
+            self.seen |= {"others wait"} if others else set()
+            into = self.memory.ins[self.memory.outs[first[t.S_CHANNEL], f.O_IN]]
+            if into[w.CH_WAITING] != 1 or into[w.CH_FLOATING] != 0:
+                yield f"a message is staged, but its channel is {into[: w.CH_WIDTH]}"
+
+    def _channels(self) -> Iterator[str]:
+        """What a channel's receiver has, and has had, are its messages in their order."""
+        for number, out in enumerate(self.memory.outs):
+            if out[f.O_LOCAL] == 1:
+                continue
+            gate, into = self.memory.gates[out[f.O_GATE]], self.memory.ins[out[f.O_IN]]
+            width = int(gate[f.G_QUEUE_WIDTH])
+            at = int(gate[f.G_RECORDS]) + int(out[f.O_INDEX]) * width
+            queued, arrived = self.memory.values(at, width), int(into[f.I_CURSORS + r.IN_ARRIVED])
+            if queued != self.written[number][arrived - len(queued) : arrived]:
+                yield f"channel {number} has {queued}, which is not what was sent"
+            if into[w.CH_UNANNOUNCED] != 0 or into[w.CH_FLOATING] != 0:
+                yield f"channel {number} keeps something: {into[: w.CH_WIDTH]}"
