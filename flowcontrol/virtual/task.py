@@ -58,11 +58,10 @@ def outputs_available(m: Any, task: Any) -> int:
     """Tell whether all outputs of a task are available: 1 if so."""
     for i in range(task[f.T_PARTITIONS]):
         p = partition_row(m, task[f.T_PARTITION0] + i)
-        if m[f.H_TCP] == 1:  # nobody asks: a task waits inside a record for a buffer
-            if p[f.P_LEFT] > 0 and p[f.P_POOL + POOL_FREE] == 0:
+        if pool_is_available(row(p, f.P_POOL, POOL_WIDTH)) == 0:
+            # Without credits nobody asks: a task waits inside a record, if it needs a buffer.
+            if m[f.H_TCP] == 0 or (p[f.P_LEFT] > 0 and p[f.P_POOL + POOL_FREE] == 0):
                 return 0
-        elif pool_is_available(row(p, f.P_POOL, POOL_WIDTH)) == 0:
-            return 0
     return 1
 
 
