@@ -12,6 +12,13 @@ from typing import TYPE_CHECKING
 
 from flowcontrol.errors import InsufficientBuffersError, Problem, ScenarioError
 from flowcontrol.protocol import LocalBufferPool, NetworkBufferPool
+from flowcontrol.protocol.partition_kinds import (
+    BLOCKING_GATE_THRESHOLD,
+    has_overdraft,
+    kind_of,
+    sizing_class,
+    waits_for_producers,
+)
 from flowcontrol.protocol.rules import UNLIMITED, gate_sizes, partition_sizes
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.problems import key_path
@@ -23,10 +30,6 @@ __all__ = ["GateSize", "PartitionSize", "Sizes", "size_buffers"]
 
 EXCLUSIVE = "taskmanager.network.memory.buffers-per-channel"
 THRESHOLD = "taskmanager.network.memory.read-buffer.required-per-gate.max"
-
-BOUNDED = 0
-"""Sizing class of a pipelined, bounded result partition (reference section 6.2)."""
-
 
 @dataclass(frozen=True)
 class GateSize:
@@ -53,6 +56,7 @@ class _Made:
     subtask: int
     manager: int
     pool: LocalBufferPool
+    kind: int = 0
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,7 @@ def size_buffers(scenario: Scenario, stages: Sequence[StagePlan]) -> Sizes:
             sizes.gates[one.edge, one.subtask] = GateSize(one.pool.size, each)
         else:
             overdraft = max(0, min(options.max_overdraft_buffers, spare[one.manager]))
+            overdraft *= has_overdraft(one.kind)
             spare[one.manager] -= overdraft
             sizes.partitions[one.edge, one.subtask] = PartitionSize(one.pool.size, overdraft)
     return sizes
@@ -125,13 +130,17 @@ def _set_up(
     each, floating = options.exclusive_buffers, options.floating_buffers
     for link in plan.outputs:
         width = len(link.outgoing(subtask))
-        smallest, largest = partition_sizes(width, BOUNDED, each, floating, 0)
+        kind = kind_of(link.edge.partition_type, width, options.sort_min_parallelism)
+        sort = options.sort_min_buffers
+        smallest, largest = partition_sizes(width, sizing_class(kind), each, floating, sort)
         local = pool.create_local_pool(smallest, None if largest == UNLIMITED else largest)
-        made.append(_Made(False, link.name, subtask, manager, local))
+        made.append(_Made(False, link.name, subtask, manager, local, kind))
     for link in plan.inputs:
         incoming = link.incoming(subtask)
         threshold = options.read_buffer_threshold
         limit = UNLIMITED if threshold is None else threshold
+        if threshold is None and waits_for_producers(kind_of(link.edge.partition_type, 1, 1)):
+            limit = BLOCKING_GATE_THRESHOLD
         smallest, largest, own = gate_sizes(len(incoming), each, floating, limit)
         local = pool.create_local_pool(smallest, largest)
         remote = sum(not channel.is_local for channel in incoming)

@@ -12,6 +12,7 @@ from flowcontrol.errors import Problem
 from flowcontrol.scenario.inputs import read_columns
 from flowcontrol.scenario.models import Edge, Input, Scenario
 from flowcontrol.scenario.option_table import OPTIONS
+from flowcontrol.scenario.partitions import partition_problems
 from flowcontrol.scenario.problems import key_path, show
 
 __all__ = ["MAX_LIVE_CHANNELS", "MAX_VIRTUAL_CHANNELS", "channels_of", "check_clock"]
@@ -54,8 +55,9 @@ def check_clock(scenario: Scenario, clock: Literal["live", "virtual"]) -> list[P
     if clock not in _CHECKS:
         raise ValueError(f"{clock!r} is no clock: use 'live' or 'virtual'")
     other = ", or use --clock virtual" if clock == "live" else ""
+    problems = partition_problems(scenario) if clock == "virtual" else []
     sets = (("any clock", "", _ANY), (f"the {clock} clock", other, _CHECKS[clock]))
-    return [
+    return problems + [
         Problem(place, f"{what} not emulated on {name} yet: {instead}{other}")
         for name, other, checks in sets
         for check in checks
@@ -190,7 +192,6 @@ def _columns(source: Input | None) -> tuple[str, ...] | None:
 _ANY: Final[tuple[Check, ...]] = (
     _no_exclusive_buffers,
     _options,
-    _partition_types,
     _keys_further_down,
 )
 _CHECKS: Final[dict[str, tuple[Check, ...]]] = {
@@ -200,6 +201,7 @@ _CHECKS: Final[dict[str, tuple[Check, ...]]] = {
         _debloating,
         _service_times,
         _mixed_rows,
+        _partition_types,
         _most_channels(MAX_LIVE_CHANNELS),
         _shared_buffers,
         _chains,

@@ -73,6 +73,7 @@ def _rule_modules() -> list[ModuleType]:
     from flowcontrol.protocol import (
         channel_rules,
         debloating,
+        partition_kinds,
         partitioners,
         pool_rules,
         rounds,
@@ -84,7 +85,7 @@ def _rule_modules() -> list[ModuleType]:
     )
 
     rules = [rows, pool_rules, channel_rules, sender_rules, rounds, sizing]
-    return [*rules, service, times, debloating, partitioners]
+    return [*rules, service, times, debloating, partitioners, partition_kinds]
 
 
 def _sources() -> Iterator[tuple[str, bytes]]:

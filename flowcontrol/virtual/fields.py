@@ -50,11 +50,15 @@ H_DEBLOAT_SAMPLES = 36
 H_DEBLOAT_THRESHOLD = 37  # percent
 H_MIN_SEGMENT = 38  # bytes that debloating leaves at least
 H_LATENCY_NS = 39  # one way, nanoseconds, not rounded
-HEADER = 40
+H_SPILLS = 40  # where the buffers of spilling partitions are, how many there may be
+H_SPILLS_MOST = 41
+H_SPILLS_FREE = 42  # first one that is free, linked by E_NEXT
+HEADER = 43
 
 FLAG_PROTOCOL = 1  # a message without a buffer
 FLAG_RUNS = 2  # no run free
 FLAG_AGES = 4  # the log of ages is full
+FLAG_SPILLS = 16  # no buffer of a spilling partition free
 FLAG_DRAIN = 8  # the log of ages is half full: not an error, but to be emptied
 
 # ---- tasks: (tasks, T_WIDTH), after the columns of protocol.rounds
@@ -87,7 +91,10 @@ T_SENT = TASK_WIDTH + 25  # 1: it sent something in this round
 T_PENDING = TASK_WIDTH + 26  # 1: outputs wait to be written
 T_SINKS = TASK_WIDTH + 27  # stages of the task that nothing leaves
 T_COST_NS = TASK_WIDTH + 28  # of a source: what an emission takes its thread, nanoseconds
-T_WIDTH = TASK_WIDTH + 29
+T_ENDS = TASK_WIDTH + 29  # 1: somebody wants to know when it has finished
+T_DONE = TASK_WIDTH + 30  # round in which it has; -1: not yet
+T_KINDS = TASK_WIDTH + 31  # partitions of it that are not pipelined and bounded
+T_WIDTH = TASK_WIDTH + 32
 
 SOURCE = 0
 SERVER = 1
@@ -95,6 +102,9 @@ RELAY = 2
 CONNECTION = 3
 """Not a task, but a connection with a bandwidth: T_UNION is its queue of channels, of T_GATES
 places, TASK_READY the nanosecond at which its wire is free, T_UNIT its bytes a second."""
+DISK = 8
+"""Not a task, but the disk of a task manager: T_UNION is its queue of partitions that wait for a
+turn (2 x number, + 1 to read), of T_GATES places, TASK_READY and T_UNIT as of a connection."""
 
 # ---- gates: (gates, G_WIDTH)
 G_POOL = 0
@@ -151,7 +161,10 @@ P_PATH = _P + 22  # where the selectivities from the task's input are, pairs, ho
 P_PATH_LENGTH = _P + 23
 P_FLUSH_PHASE = _P + 24
 P_FLUSH_AT = _P + 25  # microsecond at which its flusher runs next, if that is known
-P_WIDTH = _P + 26
+P_KIND = _P + 26  # of result partition (protocol.partition_kinds)
+P_SPILL = _P + 27  # where its columns of spill_fields are, if it is not BOUNDED
+P_STOPPED = _P + 28  # 1: a sort-merge partition takes nothing until its region is written
+P_WIDTH = _P + 29
 
 ROUTE_FIRST = 0
 ROUTE_CYCLE = 1

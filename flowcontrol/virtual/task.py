@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from flowcontrol.protocol import rounds as r
-from flowcontrol.protocol.pool_rules import pool_is_available
+from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.rounds import (
     next_input,
     take_record,
@@ -33,6 +33,7 @@ from flowcontrol.virtual.compiled import kernel
 from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.randoms import uniform
 from flowcontrol.virtual.routes import next_channel
+from flowcontrol.virtual.spilling import is_stopped, write_spilled
 from flowcontrol.virtual.views import (
     gate_row,
     gates_of,
@@ -55,7 +56,7 @@ def outputs_available(m: Any, task: Any) -> int:
     """Tell whether all outputs of a task are available: 1 if so."""
     for i in range(task[f.T_PARTITIONS]):
         p = partition_row(m, task[f.T_PARTITION0] + i)
-        if pool_is_available(row(p, f.P_POOL, POOL_WIDTH)) == 0:
+        if is_stopped(p, row(p, f.P_POOL, POOL_WIDTH)) == 1:
             return 0
     return 1
 
@@ -129,6 +130,8 @@ def write(m: Any, number: int, p: Any, channel: int, nbytes: int) -> int:
             set_bit(m, p[f.P_DIRTY], other)
         return write_broadcast(partition, nbytes, m[f.H_QUOTA], m[f.H_SEGMENT])
     set_bit(m, p[f.P_DIRTY], channel)
+    if p[f.P_KIND] > PIPELINED:
+        return write_spilled(m, p, partition, channel, nbytes)
     return write_bytes(partition, channel, nbytes, m[f.H_QUOTA], m[f.H_SEGMENT])
 
 
