@@ -34,7 +34,8 @@ S_FIRST = 25  # round in which its first message was sent; -1: none
 S_DONE_AT = 26  # round in which S_CLOSED became 2; -1: not yet
 S_SINCE = 27  # round since which its task has waited for it; -1: it does not
 S_WAITED = 28  # rounds in which it did before
-S_WIDTH = 29
+S_LOCAL = 29  # messages that a local consumer is handed ahead
+S_WIDTH = 30
 
 # ---- one row a subpartition, (subpartitions, X_WIDTH), at S_LANES
 X_HEAD = 0  # oldest buffer that is remembered

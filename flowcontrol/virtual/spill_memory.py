@@ -149,6 +149,10 @@ def fill_kinds(
             own[s.S_DISK], own[s.S_GROUP] = numbers[manager], groups[readers[edge]]
             own[s.S_LANES] = build.take(count * s.X_WIDTH)
             options = job.scenario.options
+            # No more than a remote consumer, though the rounds know no bound but its queue's:
+            # what Flink's local consumer has not polled can still be spilled.
+            window = options.exclusive_buffers + options.floating_buffers
+            own[s.S_LOCAL] = min(window, max(1, int(p[f.P_HELD_WIDTH]) - w.FIFO_SLOTS))
             memory, segment = options.read_memory_bytes, options.segment_bytes
             own[s.S_AHEAD] = read_ahead(kind, count, sorting[manager], memory, segment)
             p[f.P_FLUSH_AT] = NEVER_US

@@ -22,7 +22,7 @@ from flowcontrol.protocol.partition_kinds import (
 )
 from flowcontrol.protocol.pool_rules import pool_is_available
 from flowcontrol.protocol.rounds import write_bytes
-from flowcontrol.protocol.rows import FIFO_SLOTS, POOL_IN_USE, POOL_SIZE, WORD
+from flowcontrol.protocol.rows import POOL_IN_USE, POOL_SIZE, WORD
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s
 from flowcontrol.virtual.compiled import kernel
@@ -170,9 +170,9 @@ def _send_lane(
     """Send what credit and the disk allow; hand a local consumer what its queue may hold."""
     out = out_row(m, p[f.P_CHANNEL0] + place)
     lane = lane_of(m, sp, place)
-    local, most = out[f.O_LOCAL], p[f.P_HELD_WIDTH] - FIFO_SLOTS
+    local = out[f.O_LOCAL]
     while lane[s.X_NEXT] > 0:
-        limit = out[r.OUT_RELEASED_SEEN] + most if local == 1 else out[r.OUT_ANNOUNCED]
+        limit = out[r.OUT_RELEASED_SEEN] + sp[s.S_LOCAL] if local == 1 else out[r.OUT_ANNOUNCED]
         own = buffer_at(m, lane[s.X_NEXT])
         loaded = 1 if own[s.E_LOADED] == 2 else 0
         if out[r.OUT_SENT] >= limit or is_readable(own[s.E_GONE], loaded) == 0:
