@@ -31,6 +31,7 @@ __all__ = ["GateSize", "PartitionSize", "Sizes", "size_buffers"]
 EXCLUSIVE = "taskmanager.network.memory.buffers-per-channel"
 THRESHOLD = "taskmanager.network.memory.read-buffer.required-per-gate.max"
 
+
 @dataclass(frozen=True)
 class GateSize:
     """Buffers of one gate: of its floating pool, and exclusive ones of each remote channel."""

@@ -130,7 +130,7 @@ def has_quota(kind: int) -> int:
 
 def waits_for_producers(kind: int) -> int:
     """Tell whether consumers start only when all producers have finished: 1 if blocking."""
-    return 1 if kind == HASH or kind == SORTED else 0
+    return 1 if kind in (HASH, SORTED) else 0
 
 
 def memory_is_short(in_use: int, size: int) -> int:

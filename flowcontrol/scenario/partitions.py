@@ -114,9 +114,7 @@ def _unable(scenario: Scenario, edge: Edge) -> Iterator[str]:
         yield "not emulated with buffers that change their size yet: turn debloating off"
     receivers = scenario.stage(edge.receiver).parallelism
     if edge.partitioner == "broadcast" and receivers > 1:
-        yield (
-            f"not emulated for a broadcast to {receivers} subtasks yet: use another partitioner"
-        )
+        yield (f"not emulated for a broadcast to {receivers} subtasks yet: use another partitioner")
 
 
 def _endless(scenario: Scenario, edge: Edge) -> Iterator[str]:

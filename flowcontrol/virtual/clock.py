@@ -12,9 +12,9 @@ from flowcontrol.emulation.samples import samples
 from flowcontrol.errors import RunError, ScenarioError
 from flowcontrol.scenario import Scenario, check_clock
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.kinds import partition_figures
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory, fill
-from flowcontrol.virtual.kinds import partition_figures
 from flowcontrol.virtual.replay import read_replayed
 from flowcontrol.virtual.spill_memory import spills as has_spills
 from flowcontrol.virtual.tables import Tables

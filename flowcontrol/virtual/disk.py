@@ -10,8 +10,14 @@ from __future__ import annotations
 from typing import Any
 
 from flowcontrol.protocol import rounds as r
-from flowcontrol.protocol.partition_kinds import HASH, ON_DISK, PIPELINED, disk_ns, may_load
-from flowcontrol.protocol.partition_kinds import waits_for_producers
+from flowcontrol.protocol.partition_kinds import (
+    HASH,
+    ON_DISK,
+    PIPELINED,
+    disk_ns,
+    may_load,
+    waits_for_producers,
+)
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_pop, fifo_push
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s
@@ -42,9 +48,10 @@ def ask_disk(m: Any, p: Any, sp: Any, now: int) -> None:
     if sp[s.S_WRITE_HEAD] > 0:
         _enqueue(m, sp, _WRITES)
     group = sp[s.S_GROUP]
-    if sp[s.S_UNREAD] > 0 and m[group + s.W_LEFT] == 0 and m[group + s.W_START] <= now:
-        if _next_lane(m, p, sp) >= 0:
-            _enqueue(m, sp, _READS)
+    if sp[s.S_UNREAD] == 0 or m[group + s.W_LEFT] > 0 or m[group + s.W_START] > now:
+        return
+    if _next_lane(m, p, sp) >= 0:
+        _enqueue(m, sp, _READS)
 
 
 @kernel

@@ -74,7 +74,9 @@ def _edge(job: Job, memory: Memory, link: Link, numbers: list[int], kind: int) -
         starts = memory.cells[rows[:, s.S_GROUP] + s.W_START]
         figures["consumers_may_start_s"] = _last(job, starts)
         sent = rows[:, s.S_FIRST]
-        figures["first_message_s"] = job.time_s(int(sent[sent >= 0].min())) if max(sent) >= 0 else None
+        figures["first_message_s"] = (
+            job.time_s(int(sent[sent >= 0].min())) if max(sent) >= 0 else None
+        )
     figures["waits"] = list(_waits(link, kind, figures))
     return figures
 

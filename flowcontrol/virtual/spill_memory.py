@@ -132,7 +132,7 @@ def fill_kinds(
         tasks[places.tasks[name] : places.tasks[name] + count, f.T_ENDS] = 1
     groups = _fill_regions(job, kinds, places, build)
     numbers = {manager: first + i for i, manager in enumerate(disks)}
-    sorting = {manager: 0 for manager in range(job.scenario.cluster.task_managers)}
+    sorting = dict.fromkeys(range(job.scenario.cluster.task_managers), 0)
     for (edge, sender), kind in kinds.items():
         if kind == SORTED:
             sorting[_manager(job, edge, sender)] += 1

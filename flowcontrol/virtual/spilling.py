@@ -164,9 +164,7 @@ def close_partition(m: Any, p: Any, partition: Any, sp: Any) -> None:
 
 
 @kernel
-def _send_lane(
-    m: Any, task: Any, p: Any, partition: Any, sp: Any, place: int, now: int
-) -> None:
+def _send_lane(m: Any, task: Any, p: Any, partition: Any, sp: Any, place: int, now: int) -> None:
     """Send what credit and the disk allow; hand a local consumer what its queue may hold."""
     out = out_row(m, p[f.P_CHANNEL0] + place)
     lane = lane_of(m, sp, place)
@@ -298,7 +296,7 @@ def _choose(m: Any, p: Any, sp: Any, most: int, kept: int) -> None:
 
 @kernel
 def _candidate(m: Any, pointer: int, sent: int, kept: int) -> int:
-    """Last buffer up to ``pointer`` that can be chosen and has not been sent; 0 if there is none."""
+    """Last buffer up to ``pointer`` that can be chosen and has not been sent; 0: there is none."""
     while pointer > 0:
         own = buffer_at(m, pointer)
         if own[s.E_INDEX] < sent:
