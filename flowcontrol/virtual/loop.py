@@ -24,7 +24,7 @@ from flowcontrol.virtual.disk import hear_disk, serve_disk
 from flowcontrol.virtual.ending import finish_when_over
 from flowcontrol.virtual.messages import announce_all, hear, receive_all, send
 from flowcontrol.virtual.pointers import row, rows
-from flowcontrol.virtual.spilling import note_kinds, send_spilled
+from flowcontrol.virtual.spilling import note_memory, note_waits, send_spilled
 from flowcontrol.virtual.task import (
     BLOCKED,
     CAPACITY,
@@ -149,13 +149,15 @@ def step(m: Any, number: int, now: int) -> None:
     if task[f.T_ENDS] == 1:
         finish_when_over(m, number, task, phases, end_us, now)
     if task[f.T_KINDS] > 0:
-        note_kinds(m, task, 1 if reason == BLOCKED else 0, now)
+        note_memory(m, task)
     flush_all(m, task, start_us, end_us)
     send(m, task, now)
     if task[f.T_KINDS] > 0:
         send_spilled(m, task, now)
     announce_all(m, task, now)
     plan(m, number, task, phases, reason, end, end_us, now)
+    if task[f.T_KINDS] > 0:
+        note_waits(m, task, now)
 
 
 @kernel

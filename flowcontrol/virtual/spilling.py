@@ -41,7 +41,14 @@ from flowcontrol.virtual.spilled import (
 )
 from flowcontrol.virtual.views import next_bit, out_row, partition_of, partition_row
 
-__all__ = ["close_partition", "is_stopped", "note_kinds", "send_spilled", "write_spilled"]
+__all__ = [
+    "close_partition",
+    "is_stopped",
+    "note_memory",
+    "note_waits",
+    "send_spilled",
+    "write_spilled",
+]
 
 
 @kernel
@@ -70,18 +77,27 @@ def write_spilled(m: Any, p: Any, partition: Any, channel: int, nbytes: int) -> 
 
 
 @kernel
-def note_kinds(m: Any, task: Any, is_blocked: int, now: int) -> None:
-    """Note how much memory a task's partitions take, and how long it waits for them."""
+def note_memory(m: Any, task: Any) -> None:
+    """Note how much memory a task's partitions take, before it sends."""
+    for i in range(task[f.T_PARTITIONS]):
+        p = partition_row(m, task[f.T_PARTITION0] + i)
+        if p[f.P_KIND] >= PIPELINED:
+            sp = spill_row(m, p)
+            sp[s.S_PEAK] = max(sp[s.S_PEAK], p[f.P_POOL + POOL_IN_USE])
+
+
+@kernel
+def note_waits(m: Any, task: Any, now: int) -> None:
+    """Note how long a task waits for its partitions: as long as it counts as back-pressured."""
     for i in range(task[f.T_PARTITIONS]):
         p = partition_row(m, task[f.T_PARTITION0] + i)
         if p[f.P_KIND] < PIPELINED:
             continue
         sp = spill_row(m, p)
-        sp[s.S_PEAK] = max(sp[s.S_PEAK], p[f.P_POOL + POOL_IN_USE])
         if sp[s.S_SINCE] >= 0:
             sp[s.S_WAITED] += now - sp[s.S_SINCE]
         partition = partition_of(m, task[f.T_PARTITION0] + i)
-        waits = is_blocked == 1 and is_stopped(p, partition.pool) == 1
+        waits = task[f.T_STATUS] == f.T_BLOCKED and is_stopped(p, partition.pool) == 1
         sp[s.S_SINCE] = now if waits else -1
 
 

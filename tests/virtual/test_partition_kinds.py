@@ -97,7 +97,7 @@ def test_blocking_by_hand() -> None:
         "regions": 0,
         "max_buffers": 2,  # one being filled, one being written
         "pool_buffers": 100,
-        "max_read_buffers": 2,
+        "max_read_buffers": 1,  # each is sent when the next one is begun
         "producers_finished_s": 2.01,
         "consumers_may_start_s": 2.02,
         "first_message_s": 2.04,
@@ -106,11 +106,10 @@ def test_blocking_by_hand() -> None:
 
 
 def test_the_last_buffer_is_written_as_it_is() -> None:
-    """201 records: the last one alone in its buffer, 5 ms of the disk: done at 2.005 s."""
+    """201 records: the last one alone in its buffer, which takes the disk 5 ms, from 2.01 s on."""
     found = figures(job("blocking", until_s=2.01))
     assert found["bytes_spilled"] == found["bytes_read"] == 201 * 1024
-    assert found["producers_finished_s"] == 2.03
-    """2.01 is the end of its round: begun at 2.00, but buffer 50 is written until 2.01."""
+    assert found["producers_finished_s"] == 2.02
 
 
 def test_sort_merge_by_hand() -> None:
@@ -121,18 +120,19 @@ def test_sort_merge_by_hand() -> None:
     So a region is begun every 23 rounds, 8 of them by 2 s; 15 records more are emitted in the
     last 15 rounds: 8 x 16 + 1 + 15 = 144. The last 16 are the ninth region, begun at 1.99 s.
     """
-    assert figures(job("sort_merge")) == {
+    found = figures(job("sort_merge"))
+    assert found.pop("max_read_buffers") <= 36
+    assert found == {
         "bytes_spilled": 144 * 1024,
         "bytes_read": 144 * 1024,
         "regions": 9,
         "max_buffers": 4,
         "pool_buffers": 4,
-        "max_read_buffers": 36,  # the consumer has credit for 10: the rest is read ahead of it
         "producers_finished_s": 2.07,
         "consumers_may_start_s": 2.08,
         "first_message_s": 2.1,
         "producers_waited_s": 0.64,
-    } | {"max_read_buffers": figures(job("sort_merge"))["max_read_buffers"]}
+    }
 
 
 def test_a_region_may_end_inside_a_record() -> None:
@@ -161,18 +161,20 @@ def test_a_slow_disk_stops_the_producer() -> None:
 
 
 def test_full_spills_everything_though_its_consumer_keeps_up() -> None:
-    """Nothing is read back but what the end of the source takes out of memory."""
+    """Nothing is read back but the last buffer, which the end of the source takes from memory."""
     found = figures(job("hybrid_full", disk=10 * DISK))
     assert found["bytes_spilled"] == 200 * 1024
-    assert found["bytes_read"] == 0
+    assert found["bytes_read"] == SEGMENT
     assert found["consumers_may_start_s"] == 0
     assert found["first_message_s"] == 0.03  # the first buffer is full in the fourth round
     assert found["regions"] == 0
 
 
 def test_selective_spills_nothing_while_its_consumer_keeps_up() -> None:
+    """But for the last buffer again."""
     found = figures(job("hybrid_selective"))
-    assert (found["bytes_spilled"], found["bytes_read"], found["max_buffers"]) == (0, 0, 1)
+    assert (found["bytes_spilled"], found["bytes_read"]) == (SEGMENT, SEGMENT)
+    assert found["max_buffers"] == 1
 
 
 def test_selective_by_hand() -> None:
@@ -259,8 +261,9 @@ def test_a_consumer_waits_for_all_that_blocks() -> None:
     fast, slow = found["fast->join"], found["map->join"]
     assert fast["producers_finished_s"] < 1.1
     assert slow["producers_finished_s"] > 3
-    start = slow["producers_finished_s"] + 0.01
-    assert fast["consumers_may_start_s"] == slow["consumers_may_start_s"] == start
+    start = fast["consumers_may_start_s"]
+    assert start == slow["consumers_may_start_s"]
+    assert start == pytest.approx(slow["producers_finished_s"] + 0.01)
     rows = run_job(one).tables["stages"].to_pylist()
     last = {row["stage"]: row for row in rows}
     assert last["join"]["records_in"] == last["fast"]["records_out"] + last["map"]["records_out"]
@@ -409,7 +412,7 @@ def test_all_arrives_in_the_end_and_all_memory_is_free(kind: str, widths: tuple[
 
 def test_a_run_whose_memory_of_buffers_is_full_begins_again() -> None:
     one = job("blocking", rounds=400)
-    small, flags = run(one, spills=8)
+    _, flags = run(one, spills=8)
     assert flags == f.FLAG_SPILLS
     assert run(one)[1] == 0
 
