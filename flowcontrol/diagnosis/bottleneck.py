@@ -3,12 +3,13 @@
 The rule is Flink's: the bottleneck is the first stage downstream that is busy and not blocked
 while something upstream of it is blocked. Here it is judged for each sample interval apart, for
 a job's bottleneck may come and go with the phases of its schedule; the run's bottleneck is what
-limited it for the longest time. Three cases beyond the rule:
+limited it for the longest time. Four cases beyond the rule:
 
 - Nothing is blocked: no bottleneck, the sources run at their own rate.
 - A stage is blocked although what follows it has nothing to do: then no stage limits but the
   exchange between them, its buffers being too few for the round trip (Flink's reading of pool
   usages: out full and in empty = the limit is the network).
+- A stage is blocked whose result partition is written to disk: then the disk limits.
 - One subtask of several is the busy one: the subtask is named, not only the stage.
 """
 
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from flowcontrol.diagnosis.frames import end_of, mean_over_time, result_frame
 from flowcontrol.diagnosis.pressure import LOW_ABOVE
 from flowcontrol.diagnosis.wording import Evidence, describe
+from flowcontrol.scenario.partitions import SPILLING
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -171,7 +173,9 @@ def _limit(interval: _Interval, scenario: Scenario, order: Mapping[str, int]) ->
         edge
         for edge in scenario.edges
         if interval.blocked.get(edge.sender, 0.0) > NOTICEABLE
-        and interval.blocked.get(edge.receiver, 0.0) <= LOW_ABOVE
+        and (
+            interval.blocked.get(edge.receiver, 0.0) <= LOW_ABOVE or edge.partition_type in SPILLING
+        )
     ]
     if not candidates:
         return None
@@ -182,6 +186,8 @@ def _limit(interval: _Interval, scenario: Scenario, order: Mapping[str, int]) ->
     edge = max(candidates, key=busy_then_late)
     blocked = interval.blocked[edge.sender]
     busy = interval.busy.get(edge.receiver, 0.0)
+    if edge.partition_type in SPILLING:  # what blocks there is the disk, whoever reads
+        return edge.name if blocked > LOW_ABOVE else None
     if busy >= SATURATED:
         return edge.receiver
     if blocked <= LOW_ABOVE:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flowcontrol.diagnosis.frames import mean_over_time
+from flowcontrol.scenario.partitions import SPILLING
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -120,6 +121,14 @@ def _edge_limits(evidence: Evidence, edge: Edge, times: frozenset[float]) -> str
     """Return the sentence for an exchange whose buffers cannot carry the rate."""
     blocked = _percent(evidence.share(edge.sender, "backpressured_ms_per_s", times))
     busy = _percent(evidence.share(edge.receiver, "busy_ms_per_s", times))
+    if edge.partition_type in SPILLING:
+        return (
+            f"Bottleneck: the disk behind {edge.name} — {edge.sender} was blocked {blocked} of "
+            f"the time {_when(evidence, edge.name)}, because its result partition "
+            f"({edge.partition_type}) is written to disk more slowly than it is filled: "
+            f"raise cluster.disk_bytes_per_s, spread {edge.sender} over more task managers, or "
+            f"give it more network buffers{_also(evidence, edge.name)}."
+        )
     return (
         f"Bottleneck: the exchange {edge.name} — {edge.sender} was blocked {blocked} of the time "
         f"{_when(evidence, edge.name)}, although {edge.receiver} was busy only {busy}; "

@@ -12,6 +12,13 @@ from typing import TYPE_CHECKING
 
 from flowcontrol.errors import InsufficientBuffersError, Problem, ScenarioError
 from flowcontrol.protocol import LocalBufferPool, NetworkBufferPool
+from flowcontrol.protocol.partition_kinds import (
+    BLOCKING_GATE_THRESHOLD,
+    has_overdraft,
+    kind_of,
+    sizing_class,
+    waits_for_producers,
+)
 from flowcontrol.protocol.rules import UNLIMITED, gate_sizes, partition_sizes
 from flowcontrol.protocol.sizing import unreserved_sizes
 from flowcontrol.scenario import Scenario
@@ -24,9 +31,6 @@ __all__ = ["GateSize", "PartitionSize", "Sizes", "size_buffers"]
 
 EXCLUSIVE = "taskmanager.network.memory.buffers-per-channel"
 THRESHOLD = "taskmanager.network.memory.read-buffer.required-per-gate.max"
-
-BOUNDED = 0
-"""Sizing class of a pipelined, bounded result partition (reference section 6.2)."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,7 @@ class _Made:
     subtask: int
     manager: int
     pool: LocalBufferPool
+    kind: int = 0
 
 
 @dataclass(frozen=True)
@@ -115,6 +120,7 @@ def size_buffers(scenario: Scenario, stages: Sequence[StagePlan]) -> Sizes:
         else:
             most = 0 if shares else options.max_overdraft_buffers
             overdraft = max(0, min(most, spare[one.manager]))
+            overdraft *= has_overdraft(one.kind)
             spare[one.manager] -= overdraft
             sizes.partitions[one.edge, one.subtask] = PartitionSize(one.pool.size, overdraft)
     return sizes
@@ -142,13 +148,17 @@ def _set_up(
     each, floating = options.exclusive_buffers, options.floating_buffers
     for link in plan.outputs:
         width = len(link.outgoing(subtask))
-        smallest, largest = partition_sizes(width, BOUNDED, each, floating, 0)
+        kind = kind_of(link.edge.partition_type, width, options.sort_min_parallelism)
+        sort = options.sort_min_buffers
+        smallest, largest = partition_sizes(width, sizing_class(kind), each, floating, sort)
         local = pool.create_local_pool(smallest, None if largest == UNLIMITED else largest)
-        made.append(_Made(False, link.name, subtask, manager, local))
+        made.append(_Made(False, link.name, subtask, manager, local, kind))
     for link in plan.inputs:
         incoming = link.incoming(subtask)
         threshold = options.read_buffer_threshold
         limit = UNLIMITED if threshold is None else threshold
+        if threshold is None and waits_for_producers(kind_of(link.edge.partition_type, 1, 1)):
+            limit = BLOCKING_GATE_THRESHOLD
         smallest, largest, own = gate_sizes(len(incoming), each, floating, limit)
         local = pool.create_local_pool(smallest, largest)
         remote = sum(not channel.is_local for channel in incoming)

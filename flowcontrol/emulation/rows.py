@@ -9,6 +9,7 @@ from flowcontrol.emulation.job import Channel, Job, Link
 from flowcontrol.policies.grants import GRANT_WIDTH, first_grant
 from flowcontrol.policies.record_rounds import QUEUE_MESSAGES
 from flowcontrol.protocol import rounds as r
+from flowcontrol.protocol.partition_kinds import has_quota, kind_of
 from flowcontrol.protocol.rules import (
     CH_EXCLUSIVE,
     CH_INITIAL,
@@ -148,11 +149,15 @@ def queue_depth(job: Job, link: Link, sender: int) -> int:
     """Most buffers of a partition that stand in the queue of one of its channels.
 
     A channel at its quota stops the task before the next record, so beyond the quota go only
-    the buffers that the outputs of one more record need.
+    the buffers that the outputs of one more record need. Some kinds of partition have none.
     """
     size, options = job.sizes.partitions[link.name, sender], job.scenario.options
     if job.scenario.system.transport == "tcp":  # knows no quota
         return size.size
+    width = len(link.outgoing(sender))
+    kind = kind_of(link.edge.partition_type, width, options.sort_min_parallelism)
+    if has_quota(kind) == 0:
+        return size.size + size.overdraft
     each = link.record_bytes // options.segment_bytes + 2
     most = most_outputs(job.stage(link.edge.sender).path(link))
     return min(size.size + size.overdraft, options.max_buffers_per_channel + 1 + most * each)

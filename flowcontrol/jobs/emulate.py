@@ -64,6 +64,7 @@ class _Outcome:
     tables: dict[str, pa.Table]
     rounds: int
     is_finished: bool
+    partitions: dict[str, dict[str, Any]]
 
 
 def emulate(
@@ -155,6 +156,8 @@ def _run(
         )
         if clock == "virtual":
             summary.update(_round_error(job))
+        for edge, figures in run.partitions.items():
+            summary["edges"][edge]["partition"] = figures
         _write_results(folder.paths.root, run.tables, summary, job.scenario)
         if run.is_finished:
             folder.mark(finished=True)
@@ -171,7 +174,7 @@ def _live(
 
     session = spark or get_session(f"flowcontrol {job.scenario.name}")
     run = run_live(session, job, folder, watch)
-    return _Outcome(run.tables, run.rounds, run.is_finished)
+    return _Outcome(run.tables, run.rounds, run.is_finished, {})
 
 
 def _virtual(
@@ -180,7 +183,7 @@ def _virtual(
     from flowcontrol.virtual import run_job
 
     run = run_job(job, progress=watch)
-    return _Outcome(run.tables, run.rounds, True)
+    return _Outcome(run.tables, run.rounds, True, run.partitions)
 
 
 _CLOCKS = {"live": _live, "virtual": _virtual}

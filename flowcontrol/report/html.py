@@ -23,6 +23,7 @@ from flowcontrol.report.files import write_atomically
 from flowcontrol.report.graph import job_graph
 from flowcontrol.report.keyfigures import KeyFigure, key_figures, run_line
 from flowcontrol.report.numbers import milliseconds, number, percent
+from flowcontrol.report.partitions import partition_section
 from flowcontrol.report.rundata import RunData
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def report_page(
         key_figures="".join(map(_key_figure, key_figures(summary, scenario))),
         graph=job_graph(summary, scenario),
         charts="".join(map(_chart, charts)),
-        table=_stage_table(summary, scenario),
+        table=_stage_table(summary, scenario) + partition_section(summary),
         scenario=_scenario_section(scenario),
         figures=_json_for_script(drawn),
         plotly=_plotly_script(),

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flowcontrol.report.numbers import milliseconds, number, percent
+from flowcontrol.report.partitions import partition_lines
 
 __all__ = ["StageTable", "print_summary", "render_table"]
 
@@ -154,6 +155,8 @@ def print_summary(summary: Mapping[str, Any], console: Console | None = None) ->
     console = console or Console()
     console.print(Padding(render_table(summary), (1, 0)))
     console.print(Text(summary["sentence"]))
+    for line in partition_lines(summary):
+        console.print(Text(line))
     if "round_error_ms" in summary:
         origin = "chosen" if summary["round_is_chosen"] else "as stated"
         error, length = milliseconds(summary["round_error_ms"]), milliseconds(summary["round_ms"])

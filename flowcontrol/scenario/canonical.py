@@ -55,6 +55,8 @@ def _cluster(cluster: Cluster) -> dict[str, Any]:
     }
     if cluster.serialization_bytes_per_s == Cluster().serialization_bytes_per_s:
         del written["serialization_bytes_per_s"]
+    if cluster.disk_bytes_per_s is None:
+        del written["disk_bytes_per_s"]
     return written
 
 

@@ -12,6 +12,7 @@ from flowcontrol.errors import Problem
 from flowcontrol.scenario.inputs import read_columns
 from flowcontrol.scenario.models import Edge, Input, Scenario
 from flowcontrol.scenario.option_table import OPTIONS
+from flowcontrol.scenario.partitions import partition_problems
 from flowcontrol.scenario.problems import key_path, show
 
 __all__ = ["MAX_LIVE_CHANNELS", "MAX_VIRTUAL_CHANNELS", "channels_of", "check_clock"]
@@ -54,8 +55,9 @@ def check_clock(scenario: Scenario, clock: Literal["live", "virtual"]) -> list[P
     if clock not in _CHECKS:
         raise ValueError(f"{clock!r} is no clock: use 'live' or 'virtual'")
     other = ", or use --clock virtual" if clock == "live" else ""
+    problems = partition_problems(scenario) if clock == "virtual" else []
     sets = (("any clock", "", _ANY), (f"the {clock} clock", other, _CHECKS[clock]))
-    return [
+    return problems + [
         Problem(place, f"{what} not emulated on {name} yet: {instead}{other}")
         for name, other, checks in sets
         for check in checks
@@ -197,6 +199,13 @@ def _partition_types(scenario: Scenario) -> Iterator[Refusal]:
             yield f"edges[{index}].partition_type", what, f"use {_PIPELINED}"
 
 
+def _partition_types_without_credits(scenario: Scenario) -> Iterator[Refusal]:
+    if scenario.system.transport not in {"credit", "local"}:
+        for place, what, instead in _partition_types(scenario):
+            what = what.replace(" are", " without credits are")
+            yield place, what, f"{instead}, or the transport credit"
+
+
 def _keys_further_down(scenario: Scenario) -> Iterator[Refusal]:
     for index, edge in enumerate(scenario.edges):
         if edge.key is not None and scenario.stage(edge.sender).input is None:
@@ -225,7 +234,6 @@ def _columns(source: Input | None) -> tuple[str, ...] | None:
 _ANY: Final[tuple[Check, ...]] = (
     _no_exclusive_buffers,
     _options,
-    _partition_types,
     _keys_further_down,
 )
 _CHECKS: Final[dict[str, tuple[Check, ...]]] = {
@@ -236,6 +244,7 @@ _CHECKS: Final[dict[str, tuple[Check, ...]]] = {
         _debloating,
         _service_times,
         _mixed_rows,
+        _partition_types,
         _most_channels(MAX_LIVE_CHANNELS),
         _shared_buffers,
         _chains,
@@ -243,6 +252,7 @@ _CHECKS: Final[dict[str, tuple[Check, ...]]] = {
     "virtual": (
         _records_on_a_wire,
         _debloating_without_credits,
+        _partition_types_without_credits,
         _service_times_in_chains,
         _most_channels(MAX_VIRTUAL_CHANNELS),
     ),

@@ -87,6 +87,9 @@ class Cluster(_Model):
         One way, ms; rounded up to whole rounds, at least one.
     bandwidth_bytes_per_s : float or None, default None
         Of one connection between two task managers, bytes/s; None: unlimited.
+    disk_bytes_per_s : float or None, default None
+        Of the disk of each task manager, reads and writes together, bytes/s; None: no edge
+        spills.
     serialization_bytes_per_s : float, default 250,000,000
         What the thread of a task serialises and copies into buffers, bytes/s. Counts as busy
         time of a source; limits nothing.
@@ -96,6 +99,7 @@ class Cluster(_Model):
     slots: int | None = None
     network_latency_ms: float = 0.0
     bandwidth_bytes_per_s: float | None = None
+    disk_bytes_per_s: float | None = None
     serialization_bytes_per_s: float = 250e6
 
     @property

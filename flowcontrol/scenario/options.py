@@ -37,16 +37,24 @@ _DEBLOAT, _PERIOD, _TARGET, _SAMPLES, _LEAST_CHANGE = (
     f"taskmanager.network.memory.buffer-debloat.{end}"
     for end in ("enabled", "period", "target", "samples", "threshold-percentages")
 )
+_SORT_BUFFERS, _SORT_FROM = (
+    f"taskmanager.network.sort-shuffle.{end}" for end in ("min-buffers", "min-parallelism")
+)
+_READ_MEMORY = "taskmanager.memory.framework.off-heap.batch-shuffle.size"
 
-_DEBLOATING: Final = {
+_SELDOM: Final = {
     _DEBLOAT: "debloat_enabled",
     _PERIOD: "debloat_period_us",
     _TARGET: "debloat_target_us",
     _SAMPLES: "debloat_samples",
     _LEAST_CHANGE: "debloat_threshold_percent",
     _SMALLEST: "min_segment_bytes",
+    _SORT_BUFFERS: "sort_min_buffers",
+    _SORT_FROM: "sort_min_parallelism",
+    _READ_MEMORY: "read_memory_bytes",
 }
-"""Options of debloating and their fields."""
+"""Options of debloating and of batch shuffles, of which most scenarios say nothing, and their
+fields."""
 
 
 class NetworkOptions(BaseModel):
@@ -85,6 +93,14 @@ class NetworkOptions(BaseModel):
         Least change that is announced, percent (``....threshold-percentages``).
     min_segment_bytes : int, default 256
         Smallest size of a buffer, bytes (``taskmanager.memory.min-segment-size``).
+    sort_min_buffers : int, default 512
+        Least buffers of a sort-merge partition (``taskmanager.network.sort-shuffle.min-buffers``).
+    sort_min_parallelism : int, default 1
+        Subpartitions from which on a sort-merge partition sorts; fewer are written by hash
+        (``....sort-shuffle.min-parallelism``).
+    read_memory_bytes : int, default 67108864
+        Of a task manager, from which sort-merge partitions are read, bytes
+        (``taskmanager.memory.framework.off-heap.batch-shuffle.size``).
     unemulated : tuple of (str, value)
         Options whose mechanism no clock emulates, set to something that would change the
         run; :func:`~flowcontrol.scenario.check_clock` refuses them.
@@ -106,6 +122,9 @@ class NetworkOptions(BaseModel):
     debloat_samples: int = 20
     debloat_threshold_percent: int = 25
     min_segment_bytes: int = 256
+    sort_min_buffers: int = 512
+    sort_min_parallelism: int = 1
+    read_memory_bytes: int = 64 * 1024 * 1024
     unemulated: tuple[tuple[str, bool | int | str], ...] = ()
 
     def canonical(self) -> dict[str, bool | int | str]:
@@ -120,15 +139,15 @@ class NetworkOptions(BaseModel):
             _THRESHOLD: self.read_buffer_threshold,
             _INTERVAL: f"{flush_ms}ms" if flush_ms else self.flush_interval_us,
             _BUFFERS: self.network_buffers,
-            **self._debloating(),
+            **self._seldom(),
             **dict(self.unemulated),
         }
         return {key: value for key, value in stated.items() if value is not None}
 
-    def _debloating(self) -> dict[str, bool | int | str]:
-        """Return what is stated of debloating: most scenarios say nothing of it."""
+    def _seldom(self) -> dict[str, bool | int | str]:
+        """Return what is stated of debloating and batch shuffles: seldom anything."""
         fields = type(self).model_fields
-        values = {key: (name, getattr(self, name)) for key, name in _DEBLOATING.items()}
+        values = {key: (name, getattr(self, name)) for key, name in _SELDOM.items()}
         return {
             key: f"{value // 1000}ms" if name.endswith("_us") else value
             for key, (name, value) in values.items()
@@ -175,6 +194,9 @@ def read_options(raw: Mapping[Any, Any], problems: list[Problem]) -> NetworkOpti
         debloat_samples=_int(given, _SAMPLES),
         debloat_threshold_percent=_int(given, _LEAST_CHANGE),
         min_segment_bytes=_int(given, _SMALLEST),
+        sort_min_buffers=_int(given, _SORT_BUFFERS),
+        sort_min_parallelism=_int(given, _SORT_FROM),
+        read_memory_bytes=_int(given, _READ_MEMORY),
         unemulated=_unemulated(given),
     )
 

@@ -87,12 +87,13 @@ def parse_scenario(
 
 
 def _cluster(spec: ClusterSpec) -> Cluster:
-    bandwidth = spec.bandwidth_bytes_per_s
+    bandwidth, disk = spec.bandwidth_bytes_per_s, spec.disk_bytes_per_s
     return Cluster(
         task_managers=spec.task_managers,
         slots=spec.slots,
         network_latency_ms=float(spec.network_latency_ms),
         bandwidth_bytes_per_s=None if bandwidth is None else float(bandwidth),
+        disk_bytes_per_s=None if disk is None else float(disk),
         serialization_bytes_per_s=float(spec.serialization_bytes_per_s),
     )
 

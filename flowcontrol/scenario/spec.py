@@ -192,7 +192,9 @@ class EdgeSpec(_Spec):
     )
     partition_type: PartitionType = Field(
         default="pipelined_bounded",
-        description="kind of result partition (Flink's ResultPartitionType)",
+        description="kind of result partition (Flink's ResultPartitionType): pipelined_bounded, "
+        "pipelined, blocking (by hash), sort_merge, hybrid_full, hybrid_selective; all but the "
+        "first two need cluster.disk_bytes_per_s; default pipelined_bounded",
     )
 
 
@@ -210,6 +212,11 @@ class ClusterSpec(_Spec):
     )
     bandwidth_bytes_per_s: f.PositiveBytesPerSecond | None = Field(
         default=None, description="per connection, bytes/s; default: unlimited"
+    )
+    disk_bytes_per_s: f.PositiveBytesPerSecond | None = Field(
+        default=None,
+        description="of the disk of each task manager, reads and writes together, bytes/s; "
+        "needed by edges whose partition_type spills",
     )
     serialization_bytes_per_s: f.PositiveBytesPerSecond = Field(
         default=250_000_000,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flowcontrol.emulation import Job, lay_out
 from flowcontrol.emulation.samples import samples
@@ -14,9 +14,11 @@ from flowcontrol.errors import RunError, ScenarioError
 from flowcontrol.scenario import Scenario, check_clock
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.control import Control
+from flowcontrol.virtual.kinds import partition_figures
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory, fill
 from flowcontrol.virtual.replay import read_replayed
+from flowcontrol.virtual.spill_memory import spills as has_spills
 from flowcontrol.virtual.tables import Tables
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ __all__ = ["VirtualRun", "run_job", "simulate"]
 
 LEAST_RUNS, MOST_RUNS = 1 << 10, 1 << 21
 FIRST_AGES = 1 << 15
+FIRST_SPILLS = 1 << 12
 GROWTH = 8
 """By how much a log is larger after it was full; the run begins again, which is exact."""
 
@@ -48,6 +51,9 @@ class VirtualRun:
         Messages sent over all channels.
     control_messages : int
         Messages that carried no data: announced credit, grants, and what a throttle says.
+    partitions : dict of str to dict
+        By edge, what a result partition that is not pipelined and bounded did: memory, bytes
+        spilled and read, when its consumers started, who waited for whom.
     """
 
     job: Job
@@ -55,6 +61,7 @@ class VirtualRun:
     wall_s: float
     tables: dict[str, pa.Table]
     transfers: int
+    partitions: dict[str, dict[str, Any]]
     control_messages: int = 0
 
     @property
@@ -120,12 +127,14 @@ def run_job(
     began = time.perf_counter()
     replayed = read_replayed(job)
     runs, ages = _first_runs(job), FIRST_AGES
+    spills = FIRST_SPILLS if has_spills(job) else 0
     while True:
         memory = fill(
             job,
             runs=runs,
             ages=ages,
             track=track,
+            spills=spills,
             tables=replayed.tables,
             limits=replayed.limits,
         )
@@ -136,11 +145,21 @@ def run_job(
             break
         runs *= GROWTH if flags & f.FLAG_RUNS else 1
         ages *= GROWTH if flags & f.FLAG_AGES else 1
+        spills *= GROWTH if flags & f.FLAG_SPILLS else 1
     wall_s = time.perf_counter() - began
     transfers = int(memory.cells[f.H_TRANSFERS])
     messages = int(memory.cells[f.H_GRANTS])
     messages += 0 if control is None else control.controller.messages
-    return VirtualRun(job, job.rounds, wall_s, tables.finish(), transfers, messages)
+    figures = partition_figures(job, memory)
+    return VirtualRun(
+        job,
+        job.rounds,
+        wall_s,
+        tables.finish(),
+        transfers,
+        partitions=figures,
+        control_messages=messages,
+    )
 
 
 def _first_runs(job: Job) -> int:

@@ -86,6 +86,7 @@ def _rule_modules() -> list[ModuleType]:
     from flowcontrol.protocol import (
         channel_rules,
         debloating,
+        partition_kinds,
         partitioners,
         pool_rules,
         rounds,
@@ -99,7 +100,8 @@ def _rule_modules() -> list[ModuleType]:
     rules = [rows, pool_rules, channel_rules, sender_rules, rounds, sizing]
     policies = [batched_credit, bdp_window, blocking_queue, cumulative_credit, grants]
     policies += [half_return_credit, hop_hysteresis, rate_window, record_rounds, tcp]
-    return [*rules, service, times, debloating, partitioners, throttled_source, *policies]
+    policies += [throttled_source]
+    return [*rules, service, times, debloating, partitioners, partition_kinds, *policies]
 
 
 def _sources() -> Iterator[tuple[str, bytes]]:

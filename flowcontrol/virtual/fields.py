@@ -56,12 +56,16 @@ H_GRANTS = 42  # grants that receivers have sent
 H_WATCH = 43  # 1: stop as soon as nothing that was emitted is unfinished
 H_EMPTY = 44  # 1: nothing was unfinished when the rounds were last stopped
 H_TCP = 45  # 1: no credits, but connections as Flink up to 1.4 had them
-HEADER = 46
+H_SPILLS = 46  # where the buffers of spilling partitions are, how many there may be
+H_SPILLS_MOST = 47
+H_SPILLS_FREE = 48  # first one that is free, linked by E_NEXT
+HEADER = 49
 
 FLAG_PROTOCOL = 1  # a message without a buffer
 FLAG_RUNS = 2  # no run free
 FLAG_AGES = 4  # the log of ages is full
 FLAG_EMPTY = 16  # nothing is unfinished, which was to be told: not an error
+FLAG_SPILLS = 32  # no buffer of a spilling partition free
 FLAG_DRAIN = 8  # the log of ages is half full: not an error, but to be emptied
 
 # ---- tasks: (tasks, T_WIDTH), after the columns of protocol.rounds
@@ -98,7 +102,10 @@ T_HELD = TASK_WIDTH + 29  # 1: it has its senders stopped
 T_THROTTLE = TASK_WIDTH + 30  # where a throttled source's state is; 0: it is not throttled
 T_LOG_HEAD = TASK_WIDTH + 31  # runs of records in its log, run + 1; 0: none
 T_LOG_TAIL = TASK_WIDTH + 32
-T_WIDTH = TASK_WIDTH + 33
+T_ENDS = TASK_WIDTH + 33  # 1: somebody wants to know when it has finished
+T_DONE = TASK_WIDTH + 34  # round in which it has; -1: not yet
+T_KINDS = TASK_WIDTH + 35  # partitions of it that are not pipelined and bounded
+T_WIDTH = TASK_WIDTH + 36
 
 SOURCE = 0
 SERVER = 1
@@ -108,6 +115,9 @@ CONNECTION = 3
 places, TASK_READY the nanosecond at which its wire is free, T_UNIT its bytes a second, 0 if they
 are not limited. With H_TCP it shares the wire of T_GATE0, the first one of its task managers; its
 state is at T_PHASES, a ring of T_PHASE_COUNT messages behind it."""
+DISK = 8
+"""Not a task, but the disk of a task manager: T_UNION is its queue of partitions that wait for a
+turn (2 x number, + 1 to read), of T_GATES places, TASK_READY and T_UNIT as of a connection."""
 
 # ---- gates: (gates, G_WIDTH)
 G_POOL = 0
@@ -165,7 +175,10 @@ P_PATH = _P + 22  # where the selectivities from the task's input are, pairs, ho
 P_PATH_LENGTH = _P + 23
 P_FLUSH_PHASE = _P + 24
 P_FLUSH_AT = _P + 25  # microsecond at which its flusher runs next, if that is known
-P_WIDTH = _P + 26
+P_KIND = _P + 26  # of result partition (protocol.partition_kinds)
+P_SPILL = _P + 27  # where its columns of spill_fields are, if it is not BOUNDED
+P_STOPPED = _P + 28  # 1: a sort-merge partition takes nothing until its region is written
+P_WIDTH = _P + 29
 
 ROUTE_FIRST = 0
 ROUTE_CYCLE = 1

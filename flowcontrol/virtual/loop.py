@@ -21,9 +21,12 @@ from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import compile_entry, kernel
 from flowcontrol.virtual.connection import transmit
 from flowcontrol.virtual.debloat import debloat_gates, measure_gates
+from flowcontrol.virtual.disk import hear_disk, serve_disk
+from flowcontrol.virtual.ending import finish_when_over
 from flowcontrol.virtual.messages import announce_all, hear, receive_all, send
 from flowcontrol.virtual.pointers import row, rows
 from flowcontrol.virtual.records import grant_all
+from flowcontrol.virtual.spilling import note_memory, note_waits, send_spilled
 from flowcontrol.virtual.task import (
     BLOCKED,
     CAPACITY,
@@ -54,20 +57,26 @@ def _advance(memory: Any, end: int) -> int:
         active = row(m, m[f.H_ACTIVE], 2 * m[f.H_TASKS])
         for i in range(count):
             task = task_row(m, active[i])
-            if task[f.T_KIND] == f.CONNECTION:
+            if task[f.T_KIND] == f.CONNECTION or task[f.T_KIND] == f.DISK:
                 serve_now(m, active[i])
             else:
                 settle(m, task, now)
                 receive_all(m, task, now)
                 hear(m, task, now)
+                if task[f.T_KINDS] > 0:
+                    hear_disk(m, task, now)
         for i in range(count):
-            if task_row(m, active[i])[f.T_KIND] != f.CONNECTION:
+            kind = task_row(m, active[i])[f.T_KIND]
+            if kind != f.CONNECTION and kind != f.DISK:
                 step(m, active[i], now)
         for i in range(m[f.H_SERVED]):
-            if m[f.H_TCP] == 1:
-                carry(m, active[m[f.H_TASKS] + i], now)
+            number = active[m[f.H_TASKS] + i]
+            if task_row(m, number)[f.T_KIND] == f.DISK:
+                serve_disk(m, number, now)
+            elif m[f.H_TCP] == 1:
+                carry(m, number, now)
             else:
-                transmit(m, active[m[f.H_TASKS] + i], now)
+                transmit(m, number, now)
         m[f.H_SERVED] = 0
         m[f.H_STEPS] += count
         if m[f.H_WATCH] == 1 and is_empty(m, now) == 1:
@@ -92,7 +101,7 @@ def _advance(memory: Any, end: int) -> int:
 @kernel
 def catch_up(m: Any, task: Any, end: int) -> None:
     """Let the work of a task that slept be forgone, as it is when a round finds it asleep."""
-    if task[f.T_KIND] == f.RELAY or task[f.T_KIND] == f.CONNECTION:
+    if task[f.T_KIND] != f.SOURCE and task[f.T_KIND] != f.SERVER:
         return
     phases = rows(m, task[f.T_PHASES], task[f.T_PHASE_COUNT], 3)
     start = work_by(phases, (end - 1) * m[f.H_ROUND_US])
@@ -151,13 +160,21 @@ def step(m: Any, number: int, now: int) -> None:
             worked = m[f.H_ROUND_US]  # finer than a round is not known
         measure_gates(m, task, start_us, worked)
         debloat_gates(m, number, task, end_us, now)
+    if task[f.T_ENDS] == 1:
+        finish_when_over(m, number, task, phases, end_us, now)
+    if task[f.T_KINDS] > 0:
+        note_memory(m, task)
     flush_all(m, task, start_us, end_us)
     send(m, task, now)
+    if task[f.T_KINDS] > 0:
+        send_spilled(m, task, now)
     if m[f.H_RECORDS] == 1:
         grant_all(m, number, task, now)
     else:
         announce_all(m, task, now)
     plan(m, number, task, phases, reason, end, end_us, now)
+    if task[f.T_KINDS] > 0:
+        note_waits(m, task, now)
 
 
 @kernel

@@ -13,6 +13,8 @@ from flowcontrol.protocol import rows as w
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.links import connections_of, fill_connections, fill_link
 from flowcontrol.virtual.places import Builder, Ints, Places
+from flowcontrol.virtual.spill_fields import E_NEXT, E_WIDTH
+from flowcontrol.virtual.spill_memory import disks_of, fill_disks, fill_kinds
 
 __all__ = ["Memory", "fill"]
 
@@ -76,6 +78,7 @@ def fill(
     runs: int,
     ages: int,
     track: bool = True,
+    spills: int = 0,
     tables: dict[tuple[str, int], Ints] | None = None,
     limits: dict[tuple[str, int], int] | None = None,
 ) -> Memory:
@@ -89,6 +92,8 @@ def fill(
         Runs of records that may be in flight, and entries of the log of ages.
     track : bool, default True
         Follow the age of records.
+    spills : int, default 0
+        Buffers that spilling partitions may have finished and not yet got rid of.
     tables : dict, optional
         By edge and sender: subpartition of each replayed row, in order.
     limits : dict, optional
@@ -96,8 +101,9 @@ def fill(
     """
     build, places, pairs = Builder(), Places(), connections_of(job)
     _number(job, places)
+    disks, first_disk = disks_of(job), sum(plan.stage.parallelism for plan in job.stages)
     counts = {
-        f.H_TASKS: sum(plan.stage.parallelism for plan in job.stages) + len(pairs),
+        f.H_TASKS: first_disk + len(disks) + len(pairs),
         f.H_GATES: len(places.gates),
         f.H_PARTITIONS: len(places.partitions),
         f.H_CHANNELS: sum(len(link.channels) for link in job.links),
@@ -116,10 +122,12 @@ def fill(
         f.H_ACTIVE: (2 * counts[f.H_TASKS], 1),
         f.H_RUNS: (runs, f.RUN_WIDTH),
         f.H_AGES: (ages, f.A_WIDTH),
+        f.H_SPILLS: (spills, E_WIDTH),
     }
     for base, (count, width) in widths.items():
         header[base] = build.take(count * width)
     header[f.H_RUNS_MOST], header[f.H_AGES_MOST] = runs, ages
+    header[f.H_SPILLS_MOST], header[f.H_SPILLS_FREE] = spills, -1 if spills == 0 else 0
     blocks = {base: np.zeros(shape, np.int64) for base, shape in widths.items()}
     for plan in job.stages:
         for index in range(plan.stage.parallelism):
@@ -128,7 +136,11 @@ def fill(
     for link in job.links:
         fill_link(job, link, places, blocks, build, int(header[f.H_LATENCY]), tables or {})
     _fill_throttles(job, places, blocks, build)
+    fill_disks(job, disks, first_disk, blocks, build)
+    fill_kinds(job, disks, first_disk, places, blocks, build)
     fill_connections(job, pairs, places, blocks, build)
+    blocks[f.H_SPILLS][:, E_NEXT] = np.arange(1, spills + 1)
+    blocks[f.H_SPILLS][-1:, E_NEXT] = -1
     blocks[f.H_RUNS][:, f.RUN_NEXT] = np.arange(1, runs + 1)
     blocks[f.H_RUNS][-1:, f.RUN_NEXT] = -1
     _wake_all(blocks)

@@ -7,6 +7,7 @@ from typing import Any
 from flowcontrol.policies.record_rounds import receive_records, send_records
 from flowcontrol.policies.tcp import poll_closed, records_of
 from flowcontrol.protocol import rounds as r
+from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.rounds import (
     announce_credit,
     backlog_after,
@@ -87,7 +88,9 @@ def hear(m: Any, task: Any, now: int) -> None:
             done = 1
             if out[f.O_WISH] > 0:
                 out[r.OUT_WISH] = out[f.O_WISH]
-            if out[f.O_LOCAL] == 1 and m[f.H_RECORDS] == 0:
+            if p[f.P_KIND] > PIPELINED and out[f.O_LOCAL] == 1:
+                pass  # disk.hear_disk takes notice
+            elif out[f.O_LOCAL] == 1 and m[f.H_RECORDS] == 0:
                 consumed = into[f.I_CURSORS + r.IN_CONSUMED]
                 free_local(partition, place, consumed, m[f.H_QUOTA])
             elif into[f.I_CREDITS_MOST] == 0:
@@ -128,7 +131,7 @@ def send(m: Any, task: Any, now: int) -> None:
         p = partition_row(m, number)
         count, bits = p[f.P_CHANNELS], p[f.P_DIRTY]
         place = next_bit(m, bits, count, -1)
-        if place < 0:
+        if place < 0 or p[f.P_KIND] > PIPELINED:  # spilling.send_spilled sends those
             continue
         partition = partition_of(m, number)
         while place >= 0:

@@ -11,7 +11,7 @@ from typing import Any
 
 from flowcontrol.policies.record_rounds import write_records
 from flowcontrol.protocol import rounds as r
-from flowcontrol.protocol.pool_rules import pool_is_available
+from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.rounds import (
     next_input,
     take_record,
@@ -35,6 +35,7 @@ from flowcontrol.virtual.compiled import kernel
 from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.randoms import uniform
 from flowcontrol.virtual.routes import next_channel
+from flowcontrol.virtual.spilling import is_stopped, write_spilled
 from flowcontrol.virtual.views import (
     gate_row,
     gates_of,
@@ -58,10 +59,10 @@ def outputs_available(m: Any, task: Any) -> int:
     """Tell whether all outputs of a task are available: 1 if so."""
     for i in range(task[f.T_PARTITIONS]):
         p = partition_row(m, task[f.T_PARTITION0] + i)
-        if pool_is_available(row(p, f.P_POOL, POOL_WIDTH)) == 0:
-            # Without credits nobody asks: a task waits inside a record, if it needs a buffer.
-            if m[f.H_TCP] == 0 or (p[f.P_LEFT] > 0 and p[f.P_POOL + POOL_FREE] == 0):
-                return 0
+        # Without credits nobody asks: a task waits inside a record, if it needs a buffer.
+        waits = m[f.H_TCP] == 0 or (p[f.P_LEFT] > 0 and p[f.P_POOL + POOL_FREE] == 0)
+        if is_stopped(p, row(p, f.P_POOL, POOL_WIDTH)) == 1 and waits:
+            return 0
     return 1
 
 
@@ -137,6 +138,8 @@ def write(m: Any, number: int, p: Any, channel: int, nbytes: int) -> int:
         return nbytes * (1 - write_records(values_of(m), partition, channel, nbytes, 1))
     if p[f.P_BROADCAST] == 1:
         return write_broadcast(partition, nbytes, m[f.H_QUOTA], m[f.H_SEGMENT])
+    if p[f.P_KIND] > PIPELINED:
+        return write_spilled(m, p, partition, channel, nbytes)
     return write_bytes(partition, channel, nbytes, m[f.H_QUOTA], m[f.H_SEGMENT])
 
 

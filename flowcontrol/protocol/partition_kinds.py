@@ -1,0 +1,286 @@
+"""Rules of the kinds of result partition: what is kept, what is spilled, who may start when.
+
+Pure functions of integers, which the compiled kernel registers. The source is Flink 1.20:
+``ResultPartitionType``, ``BoundedBlockingSubpartition`` (blocking, hash),
+``SortMergeResultPartition``, and ``HsResultPartition`` with ``HsFullSpillingStrategy`` and
+``HsSelectiveSpillingStrategy`` (hybrid). Hybrid is that of FLIP-235, Flink 1.20's
+``taskmanager.network.hybrid-shuffle.enable-new-mode: false``, and not tiered storage.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "BLOCKING_GATE_THRESHOLD",
+    "BOUNDED",
+    "FULL",
+    "HASH",
+    "KEPT",
+    "ON_DISK",
+    "PIPELINED",
+    "SELECTIVE",
+    "SORTED",
+    "WRITING",
+    "backlog_of",
+    "disk_ns",
+    "frees_segment",
+    "full_spill_is_due",
+    "given_back",
+    "has_overdraft",
+    "has_quota",
+    "is_readable",
+    "kind_of",
+    "may_load",
+    "memory_is_short",
+    "read_ahead",
+    "sizing_class",
+    "waits_for_producers",
+]
+
+BOUNDED = 0  # pipelined, bounded: what a streaming job has
+PIPELINED = 1  # pipelined, the pool without a maximum
+HASH = 2  # blocking, a file per subpartition
+SORTED = 3  # blocking, regions sorted by subpartition
+FULL = 4  # hybrid, everything is spilled
+SELECTIVE = 5  # hybrid, what does not fit is spilled
+
+KEPT = 0  # a buffer is in memory only
+WRITING = 1  # it waits for the disk, or is being written
+ON_DISK = 2  # it is written
+
+_KINDS = {
+    "pipelined_bounded": BOUNDED,
+    "pipelined_approximate": BOUNDED,
+    "pipelined": PIPELINED,
+    "blocking": HASH,
+    "sort_merge": SORTED,
+    "hybrid_full": FULL,
+    "hybrid_selective": SELECTIVE,
+}
+
+BLOCKING_GATE_THRESHOLD = 1000
+"""Buffers that a gate of a blocking edge requires at most, unless the option states another
+(``InputGateSpecUtils.DEFAULT_MAX_REQUIRED_BUFFERS_PER_GATE_FOR_BATCH``)."""
+
+HASH_READ_BUFFERS = 2
+"""Read buffers of a reader of a hash partition (``FileChannelBoundedData``)."""
+
+HYBRID_READ_AHEAD = 5
+"""Buffers that a hybrid subpartition is read ahead (``HybridShuffleConfiguration``)."""
+
+REQUEST_BYTES = 4 * 1024 * 1024
+"""Bytes of one request of read buffers (``BatchShuffleReadBufferPool``)."""
+
+_TENTHS = 10
+_THRESHOLD_TENTHS = 7  # both strategies: share of the pool in use from which they act
+_RATIO_TENTHS = 4  # both strategies: share of the pool that they spill, or let go of
+
+
+def kind_of(partition_type: str, subpartitions: int, sort_parallelism: int) -> int:
+    """Return the kind that a partition type means.
+
+    Parameters
+    ----------
+    partition_type : str
+        As a scenario states it.
+    subpartitions : int
+        Of the partition, at least 1.
+    sort_parallelism : int
+        ``taskmanager.network.sort-shuffle.min-parallelism``: subpartitions from which on
+        ``sort_merge`` sorts; fewer are written by hash (``ResultPartitionFactory``).
+
+    Raises
+    ------
+    ValueError
+        If there is no such type.
+    """
+    if partition_type not in _KINDS:
+        known = ", ".join(_KINDS)
+        raise ValueError(f"unknown type of result partition {partition_type!r}; known: {known}")
+    kind = _KINDS[partition_type]
+    return HASH if kind == SORTED and subpartitions < sort_parallelism else kind
+
+
+def sizing_class(kind: int) -> int:
+    """Return the class by which a partition's pool is sized: 0 bounded, 1 unbounded, 2 sorting."""
+    if kind == SORTED:
+        return 2
+    return 0 if kind == BOUNDED else 1
+
+
+def has_overdraft(kind: int) -> int:
+    """Tell whether a partition may overdraw its pool: 1 for the pipelined kinds.
+
+    Notes
+    -----
+    ``ResultPartitionFactory.isOverdraftBufferNeeded``.
+    """
+    return 1 if kind <= PIPELINED else 0
+
+
+def has_quota(kind: int) -> int:
+    """Tell whether ``max-buffers-per-channel`` counts a partition's buffers: 1 if so.
+
+    Notes
+    -----
+    A sort-merge and a hybrid partition request buffers for no subpartition in particular
+    (``LocalBufferPool.requestMemorySegmentBlocking`` without one).
+    """
+    return 1 if kind <= HASH else 0
+
+
+def waits_for_producers(kind: int) -> int:
+    """Tell whether consumers start only when all producers have finished: 1 if blocking."""
+    return 1 if kind in (HASH, SORTED) else 0
+
+
+def memory_is_short(in_use: int, size: int) -> int:
+    """Tell whether a hybrid partition gives memory back: 1 if so.
+
+    Parameters
+    ----------
+    in_use : int
+        Buffers of the pool in use.
+    size : int
+        The pool's size, buffers.
+
+    Notes
+    -----
+    ``HsSelectiveSpillingStrategy.onMemoryUsageChanged`` and that of the full strategy: from
+    70 % of the pool on. In tenths, exactly, where Flink has floats.
+    """
+    return 1 if in_use * _TENTHS >= size * _THRESHOLD_TENTHS else 0
+
+
+def given_back(size: int) -> int:
+    """Buffers that a hybrid partition gives back when memory is short.
+
+    Parameters
+    ----------
+    size : int
+        The pool's size, buffers.
+
+    Notes
+    -----
+    40 % of the pool. A selective strategy spills and lets go of those that are consumed last;
+    a full one lets go of all that is consumed and, up to that number, of spilled buffers that
+    are consumed last (``decideActionWithGlobalInfo``, ``checkRelease``).
+    """
+    return size * _RATIO_TENTHS // _TENTHS
+
+
+def full_spill_is_due(kept: int, size: int) -> int:
+    """Tell whether a full strategy spills all that is not yet spilled: 1 if so.
+
+    Parameters
+    ----------
+    kept : int
+        Finished buffers that have not been spilled.
+    size : int
+        The pool's size, buffers.
+
+    Notes
+    -----
+    ``HsFullSpillingStrategy``: from half the pool on.
+    """
+    return 1 if kept > 0 and 2 * kept >= size else 0
+
+
+def frees_segment(spill: int, is_gone: int, is_held: int) -> int:
+    """Tell whether a buffer's segment returns to its pool: 1 if so.
+
+    Parameters
+    ----------
+    spill : int
+        KEPT, WRITING or ON_DISK.
+    is_gone : int
+        1: nobody reads it from memory any more.
+    is_held : int
+        1: the segment has not been returned.
+
+    Notes
+    -----
+    ``HsBufferContext.release``: a buffer that is being written returns when it is written.
+    """
+    return 1 if is_held == 1 and is_gone == 1 and spill != WRITING else 0
+
+
+def is_readable(is_gone: int, is_loaded: int) -> int:
+    """Tell whether a buffer can be sent: 1 if it is in memory, or was read from disk."""
+    return 1 if is_gone == 0 or is_loaded == 1 else 0
+
+
+def may_load(index: int, consumed: int, most: int) -> int:
+    """Tell whether a buffer may be read from disk ahead of its turn: 1 if so.
+
+    Parameters
+    ----------
+    index : int
+        Its number in the subpartition, from 0.
+    consumed : int
+        Buffers of the subpartition whose read buffer is free again.
+    most : int
+        Read buffers of the subpartition.
+
+    Notes
+    -----
+    ``HsSubpartitionFileReaderImpl``: up to so many behind the last one consumed.
+    """
+    return 1 if index < consumed + most else 0
+
+
+def backlog_of(kind: int, unsent: int, readable: int) -> int:
+    """Backlog that goes with a message of a spilling partition, buffers.
+
+    Parameters
+    ----------
+    kind : int
+        Of the partition.
+    unsent : int
+        All buffers of the subpartition that are still to be sent.
+    readable : int
+        Those of them that could be sent now.
+
+    Notes
+    -----
+    ``BoundedBlockingSubpartitionReader`` reports all that remains, ``SortMergeSubpartitionReader``
+    and the views of a hybrid partition what is in memory.
+    """
+    return unsent if kind == HASH else readable
+
+
+def disk_ns(nbytes: int, bytes_per_s: int) -> int:
+    """Time that a disk takes for so many bytes, nanoseconds, rounded up."""
+    return (nbytes * 1000000000 + bytes_per_s - 1) // bytes_per_s
+
+
+def read_ahead(
+    kind: int, subpartitions: int, partitions: int, pool_bytes: int, segment_bytes: int
+) -> int:
+    """Read buffers of each subpartition.
+
+    Parameters
+    ----------
+    kind : int
+        Of the partition.
+    subpartitions : int
+        Of the partition.
+    partitions : int
+        Sort-merge partitions of the task manager, which share its read buffers equally.
+    pool_bytes : int
+        ``taskmanager.memory.framework.off-heap.batch-shuffle.size``.
+    segment_bytes : int
+        Size of a buffer.
+
+    Notes
+    -----
+    ``SortMergeResultPartitionReadScheduler`` gives a partition at most
+    max(2 x request, subpartitions) buffers of the pool, to whichever subpartition is next in
+    the file. Here each subpartition has an equal part of them, at least one.
+    """
+    if kind == HASH:
+        return HASH_READ_BUFFERS
+    if kind != SORTED:
+        return HYBRID_READ_AHEAD
+    request = max(1, REQUEST_BYTES // segment_bytes)
+    share = pool_bytes // segment_bytes // partitions
+    return max(1, min(share, max(2 * request, subpartitions)) // subpartitions)

@@ -1,0 +1,103 @@
+"""What the result partitions of a run did: memory, disk, and who waited for whom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowcontrol.emulation.job import Job, Link
+from flowcontrol.protocol import rows as w
+from flowcontrol.protocol.partition_kinds import PIPELINED, waits_for_producers
+from flowcontrol.virtual import fields as f
+from flowcontrol.virtual import spill_fields as s
+from flowcontrol.virtual.memory import Memory
+from flowcontrol.virtual.places import Ints
+from flowcontrol.virtual.spill_memory import kinds_of
+
+__all__ = ["partition_figures"]
+
+
+def partition_figures(job: Job, memory: Memory) -> dict[str, dict[str, Any]]:
+    """Return what the partitions of each edge did that are not pipelined and bounded.
+
+    Parameters
+    ----------
+    job : Job
+        What was run.
+    memory : Memory
+        After its last round.
+
+    Returns
+    -------
+    dict of str to dict
+        By edge: ``type``; ``bytes_spilled`` and ``bytes_read``; ``regions`` that sort-merge
+        partitions have written; ``max_buffers``, most buffers of a pool in use at a time, summed
+        over the subtasks, and ``pool_buffers``, the sizes of those pools; ``max_read_buffers``
+        besides; ``producers_finished_s``, when all was finished and written (null: not in the
+        run, or nobody asks); ``consumers_may_start_s`` (null: not in the run);
+        ``first_message_s``; ``producers_waited_s``, the longest that a subtask waited for the
+        partition's memory; ``waits``, who waited for whom, in words.
+    """
+    kinds = kinds_of(job)
+    found = {}
+    for link in job.links:
+        numbers = {
+            sender: memory.places.partitions[edge, sender]
+            for edge, sender in kinds
+            if edge == link.name
+        }
+        if numbers:
+            own = max(kinds[link.name, sender] for sender in numbers)
+            found[link.name] = _edge(job, memory, link, list(numbers.values()), own)
+    return found
+
+
+def _edge(job: Job, memory: Memory, link: Link, numbers: list[int], kind: int) -> dict[str, Any]:
+    parts = memory.partitions[numbers]
+    offsets = parts[:, f.P_SPILL]
+    rows = memory.cells[offsets[:, None] + range(s.S_WIDTH)]
+    end = int(memory.cells[f.H_ROUND])
+    waited = rows[:, s.S_WAITED] + (rows[:, s.S_SINCE] >= 0) * (end - rows[:, s.S_SINCE])
+    figures: dict[str, Any] = {
+        "type": link.edge.partition_type,
+        "bytes_spilled": int(rows[:, s.S_BYTES_WRITTEN].sum()),
+        "bytes_read": int(rows[:, s.S_BYTES_READ].sum()),
+        "regions": int(rows[:, s.S_REGIONS].sum()),
+        "max_buffers": int(rows[:, s.S_PEAK].sum()),
+        "pool_buffers": int(parts[:, f.P_POOL + w.POOL_SIZE].sum()),
+        "max_read_buffers": int(rows[:, s.S_LOADED_PEAK].sum()),
+        "producers_finished_s": _last(job, rows[:, s.S_DONE_AT]),
+        "consumers_may_start_s": 0.0,
+        "first_message_s": None,
+        "producers_waited_s": job.time_s(int(waited.max())),
+    }
+    if kind > PIPELINED:
+        starts = memory.cells[rows[:, s.S_GROUP] + s.W_START]
+        figures["consumers_may_start_s"] = _last(job, starts)
+        sent = rows[:, s.S_FIRST]
+        figures["first_message_s"] = (
+            job.time_s(int(sent[sent >= 0].min())) if max(sent) >= 0 else None
+        )
+    figures["waits"] = list(_waits(link, kind, figures))
+    return figures
+
+
+def _last(job: Job, rounds: Ints) -> float | None:
+    """Time of the last of some rounds; None if one of them has not come."""
+    return job.time_s(int(rounds.max())) if rounds.min() >= 0 else None
+
+
+def _waits(link: Link, kind: int, figures: dict[str, Any]) -> list[str]:
+    """Say who waited for whom."""
+    sender, receiver = link.edge.sender, link.edge.receiver
+    found = []
+    start, waited = figures["consumers_may_start_s"], figures["producers_waited_s"]
+    if waits_for_producers(kind) == 1 and start is None:
+        found.append(f"{receiver} never started: {sender} had not finished by the end")
+    elif start is None:
+        found.append(f"{receiver} never started: other inputs of it had not finished by the end")
+    elif start > 0:
+        found.append(f"{receiver} waited {start:.6g} s for all of its blocking inputs to finish")
+    if waited > 0:
+        what = f"buffers that {receiver} had not consumed" if kind <= PIPELINED else "the disk"
+        found.append(f"{sender} waited {waited:.6g} s for {what}")
+    return found

@@ -1,0 +1,179 @@
+"""The kernel's memory of partitions that are not pipelined and bounded, and of their disks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowcontrol.emulation.job import Job, Link
+from flowcontrol.emulation.regions import ending_stages, region_of_links
+from flowcontrol.protocol import rows as w
+from flowcontrol.protocol.partition_kinds import (
+    BOUNDED,
+    PIPELINED,
+    SORTED,
+    kind_of,
+    read_ahead,
+    waits_for_producers,
+)
+from flowcontrol.virtual import fields as f
+from flowcontrol.virtual import spill_fields as s
+from flowcontrol.virtual.places import Builder, Ints, Places
+
+__all__ = ["disks_of", "fill_disks", "fill_kinds", "kinds_of", "spills"]
+
+NEVER_US = 1 << 60
+"""Microsecond at which the flusher of a spilling partition runs: it has none."""
+
+
+def kinds_of(job: Job) -> dict[tuple[str, int], int]:
+    """Return the kind of every result partition that is not pipelined and bounded.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+
+    Returns
+    -------
+    dict of (str, int) to int
+        By edge and sender subtask, in the order of the job's stages.
+    """
+    found = {}
+    for plan in job.stages:
+        for index in range(plan.stage.parallelism):
+            for link in plan.outputs:
+                kind = _kind(job, link, index)
+                if kind != BOUNDED:
+                    found[link.name, index] = kind
+    return found
+
+
+def _kind(job: Job, link: Link, sender: int) -> int:
+    width = len(link.outgoing(sender))
+    least = job.scenario.options.sort_min_parallelism
+    return kind_of(link.edge.partition_type, width, least)
+
+
+def spills(job: Job) -> bool:
+    """Tell whether any partition of a job is written to disk."""
+    return any(kind > PIPELINED for kind in kinds_of(job).values())
+
+
+def disks_of(job: Job) -> dict[int, int]:
+    """Return how many spilling partitions write to the disk of each task manager, if any do."""
+    found: dict[int, int] = {}
+    for (edge, sender), kind in kinds_of(job).items():
+        if kind > PIPELINED:
+            manager = _manager(job, edge, sender)
+            found[manager] = found.get(manager, 0) + 1
+    return dict(sorted(found.items()))
+
+
+def _manager(job: Job, edge: str, sender: int) -> int:
+    link = next(link for link in job.links if link.name == edge)
+    return job.scenario.stage(link.edge.sender).placement[sender]
+
+
+def fill_disks(
+    job: Job, disks: dict[int, int], first: int, blocks: dict[int, Ints], build: Builder
+) -> None:
+    """Fill the disks, which stand behind the tasks.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    disks : dict of int to int
+        From :func:`disks_of`.
+    first : int
+        Number of the first one among the tasks.
+    blocks : dict of int to ndarray
+        Blocks of the memory, by the header's column; filled in place.
+    build : Builder
+        Gives out cells.
+    """
+    rate = job.scenario.cluster.disk_bytes_per_s
+    for number, count in enumerate(disks.values(), start=first):
+        disk = blocks[f.H_TASK0][number]
+        disk[f.T_KIND], disk[f.T_STATUS] = f.DISK, f.T_IDLE
+        disk[f.T_UNION], disk[f.T_GATES] = build.take(w.FIFO_SLOTS + 2 * count), 2 * count
+        disk[f.T_UNIT] = max(1, round(rate or 1))
+
+
+def fill_kinds(
+    job: Job,
+    disks: dict[int, int],
+    first: int,
+    places: Places,
+    blocks: dict[int, Ints],
+    build: Builder,
+) -> None:
+    """Fill what partitions have besides when they are not pipelined and bounded.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    disks, first
+        As for :func:`fill_disks`.
+    places : Places
+        Numbers of everything.
+    blocks : dict of int to ndarray
+        Blocks of the memory, by the header's column; filled in place.
+    build : Builder
+        Gives out cells.
+    """
+    kinds = kinds_of(job)
+    tasks, partitions = blocks[f.H_TASK0], blocks[f.H_PARTITION0]
+    tasks[:, f.T_DONE] = -1
+    spilled = {edge for (edge, _), kind in kinds.items() if kind > PIPELINED}
+    for name in ending_stages(job, spilled):
+        count = job.stage(name).stage.parallelism
+        tasks[places.tasks[name] : places.tasks[name] + count, f.T_ENDS] = 1
+    groups = _fill_regions(job, kinds, places, build)
+    numbers = {manager: first + i for i, manager in enumerate(disks)}
+    sorting = dict.fromkeys(range(job.scenario.cluster.task_managers), 0)
+    for (edge, sender), kind in kinds.items():
+        if kind == SORTED:
+            sorting[_manager(job, edge, sender)] += 1
+    readers = region_of_links(job)
+    for (edge, sender), kind in kinds.items():
+        number = places.partitions[edge, sender]
+        p, manager = partitions[number], _manager(job, edge, sender)
+        tasks[p[f.P_TASK], f.T_KINDS] += 1
+        own = np.zeros(s.S_WIDTH, np.int64)
+        own[[s.S_FIRST, s.S_DONE_AT, s.S_SINCE, s.S_TURN, s.S_DISK]] = -1
+        own[s.S_NUMBER] = number
+        if kind > PIPELINED:
+            count = int(p[f.P_CHANNELS])
+            own[s.S_DISK], own[s.S_GROUP] = numbers[manager], groups[readers[edge]]
+            own[s.S_LANES] = build.take(count * s.X_WIDTH)
+            options = job.scenario.options
+            # No more than a remote consumer, though the rounds know no bound but its queue's:
+            # what Flink's local consumer has not polled can still be spilled.
+            window = options.exclusive_buffers + options.floating_buffers
+            own[s.S_LOCAL] = min(window, max(1, int(p[f.P_HELD_WIDTH]) - w.FIFO_SLOTS))
+            memory, segment = options.read_memory_bytes, options.segment_bytes
+            own[s.S_AHEAD] = read_ahead(kind, count, sorting[manager], memory, segment)
+            p[f.P_FLUSH_AT] = NEVER_US
+        p[f.P_KIND], p[f.P_SPILL] = kind, build.put(own)
+
+
+def _fill_regions(
+    job: Job, kinds: dict[tuple[str, int], int], places: Places, build: Builder
+) -> dict[int, int]:
+    """Lay out the regions that read spilling partitions; return where each is."""
+    readers = region_of_links(job)
+    members: dict[int, list[int]] = {}
+    waits: dict[int, int] = {}
+    for (edge, sender), kind in kinds.items():
+        if kind > PIPELINED:
+            region = readers[edge]
+            members.setdefault(region, []).append(places.partitions[edge, sender])
+            waits[region] = waits.get(region, 0) + waits_for_producers(kind)
+    found = {}
+    for region, numbers in members.items():
+        start = -1 if waits[region] > 0 else 0
+        row = [waits[region], start, len(numbers), *numbers]
+        found[region] = build.put(np.array(row, np.int64))
+    return found

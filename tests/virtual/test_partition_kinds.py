@@ -1,0 +1,429 @@
+"""Kinds of result partition in whole jobs: by hand, and what must always hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flowcontrol.emulation import Job, lay_out
+from flowcontrol.protocol import rounds as r
+from flowcontrol.protocol import rows as w
+from flowcontrol.protocol.partition_kinds import ON_DISK, PIPELINED, WRITING
+from flowcontrol.scenario import check_clock, parse_scenario
+from flowcontrol.virtual import fields as f
+from flowcontrol.virtual import run_job
+from flowcontrol.virtual import spill_fields as s
+from flowcontrol.virtual.kinds import partition_figures
+from flowcontrol.virtual.loop import advance
+from flowcontrol.virtual.memory import Memory, fill
+
+SEGMENT = 4096
+DISK = 204_800
+"""Bytes a second: 20 ms, two rounds, for a buffer."""
+
+KINDS = ["pipelined", "blocking", "sort_merge", "hybrid_full", "hybrid_selective"]
+
+
+def job(
+    kind: str,
+    *,
+    rate: Any = 100,
+    until_s: float = 2,
+    service: Any = None,
+    disk: int = DISK,
+    buffers: int = 100,
+    sort_buffers: int = 4,
+    widths: tuple[int, int] = (1, 1),
+    rounds: int = 1000,
+    record_bytes: int = 1024,
+    **keys: Any,
+) -> Job:
+    """A source that ends, and a sink, rounds of 10 ms; by default 4 records fill a buffer."""
+    sink: dict[str, Any] = {"name": "sink", "parallelism": widths[1]}
+    if service is not None:
+        sink["service_rate"] = service
+    emission = [{"at_s": 0, "rate": rate}, {"at_s": until_s, "rate": 0}]
+    mapping = {
+        "schema": 1,
+        "name": "kinds",
+        "duration_s": rounds / 100,
+        "round_ms": 10,
+        "cluster": {"task_managers": 2, "disk_bytes_per_s": disk},
+        "options": {
+            "taskmanager.memory.segment-size": f"{SEGMENT}b",
+            "taskmanager.network.numberOfBuffers": buffers,
+            "taskmanager.network.sort-shuffle.min-buffers": sort_buffers,
+            **keys.pop("options", {}),
+        },
+        "stages": [
+            {
+                "name": "source",
+                "emit_rate": emission,
+                "record_bytes": record_bytes,
+                "parallelism": widths[0],
+            },
+            sink,
+        ],
+        "edges": [
+            {"from": "source", "to": "sink", "partitioner": "rebalance", "partition_type": kind}
+        ],
+        **keys,
+    }
+    scenario = parse_scenario(mapping)
+    assert check_clock(scenario, "virtual") == []
+    return lay_out(scenario, round_us=10_000)
+
+
+def figures(one: Job) -> dict[str, Any]:
+    """Figures of the job's edge, but for the words."""
+    [found] = run_job(one).partitions.values()
+    return {key: value for key, value in found.items() if key not in {"waits", "type"}}
+
+
+def test_blocking_by_hand() -> None:
+    """200 records, 50 buffers, one every 40 ms; the disk takes 20 ms for each.
+
+    The last one fills in the round that ends at 2.00 s, in which the source ends too. The disk
+    begins it at the start of that round, at 1.99 s, and is done at 2.01 s. That is when the
+    partition is finished; a round later the consumer may start, at 2.02 s. Reading the first
+    buffer takes until 2.04 s, when it is sent.
+    """
+    assert figures(job("blocking")) == {
+        "bytes_spilled": 200 * 1024,
+        "bytes_read": 200 * 1024,
+        "regions": 0,
+        "max_buffers": 2,  # one being filled, one being written
+        "pool_buffers": 100,
+        "max_read_buffers": 1,  # each is sent when the next one is begun
+        "producers_finished_s": 2.01,
+        "consumers_may_start_s": 2.02,
+        "first_message_s": 2.04,
+        "producers_waited_s": 0.0,
+    }
+
+
+def test_the_last_buffer_is_written_as_it_is() -> None:
+    """201 records: the last one alone in its buffer, which takes the disk 5 ms, from 2.01 s on."""
+    found = figures(job("blocking", until_s=2.01))
+    assert found["bytes_spilled"] == found["bytes_read"] == 201 * 1024
+    assert found["producers_finished_s"] == 2.02
+
+
+def test_sort_merge_by_hand() -> None:
+    """A sort buffer of 4 buffers holds 16 records; a region takes the disk 80 ms, 8 rounds.
+
+    Record 17 falls due in round 16 and finds no room: the region is begun at 0.16 s and written
+    at 0.24 s, the 17th record goes into the next one, and those that fell due between are lost.
+    So a region is begun every 23 rounds, 8 of them by 2 s; 15 records more are emitted in the
+    last 15 rounds: 8 x 16 + 1 + 15 = 144. The last 16 are the ninth region, begun at 1.99 s.
+    """
+    found = figures(job("sort_merge"))
+    assert found.pop("max_read_buffers") <= 36
+    assert found == {
+        "bytes_spilled": 144 * 1024,
+        "bytes_read": 144 * 1024,
+        "regions": 9,
+        "max_buffers": 4,
+        "pool_buffers": 4,
+        "producers_finished_s": 2.07,
+        "consumers_may_start_s": 2.08,
+        "first_message_s": 2.1,
+        "producers_waited_s": 0.64,
+    }
+
+
+def test_a_region_may_end_inside_a_record() -> None:
+    """Records of 5,000 bytes: 3.27 of them fill the 4 buffers, all bytes are written once."""
+    found = figures(job("sort_merge", record_bytes=5000))
+    assert found["bytes_spilled"] % 5000 == 0
+    assert found["bytes_read"] == found["bytes_spilled"]
+    assert found["regions"] == -(-found["bytes_spilled"] // (4 * SEGMENT))
+
+
+def test_few_subpartitions_are_written_by_hash() -> None:
+    options = {"taskmanager.network.sort-shuffle.min-parallelism": 2}
+    assert figures(job("sort_merge", options=options)) == figures(job("blocking"))
+
+
+def test_a_slow_disk_stops_the_producer() -> None:
+    """A disk of 5 buffers/s for 25: 10 s of writing cannot be, the pool of 8 is what is ahead.
+
+    The soft quota of 10 is not reached. Done by 2.00 s are 9 buffers (the first one is full at
+    0.04 s, each takes 200 ms), one is being written: so at most 9 + 8 are filled.
+    """
+    found = figures(job("blocking", disk=DISK // 10, buffers=8))
+    assert found["max_buffers"] == found["pool_buffers"] == 8
+    assert 16 * SEGMENT <= found["bytes_spilled"] <= 17 * SEGMENT
+    assert found["producers_waited_s"] > 1
+
+
+def test_full_spills_everything_though_its_consumer_keeps_up() -> None:
+    """Nothing is read back but the last buffer, which the end of the source takes from memory."""
+    found = figures(job("hybrid_full", disk=10 * DISK))
+    assert found["bytes_spilled"] == 200 * 1024
+    assert found["bytes_read"] == SEGMENT
+    assert found["consumers_may_start_s"] == 0
+    assert found["first_message_s"] == 0.03  # the first buffer is full in the fourth round
+    assert found["regions"] == 0
+
+
+def test_selective_spills_nothing_while_its_consumer_keeps_up() -> None:
+    """But for the last buffer again."""
+    found = figures(job("hybrid_selective"))
+    assert (found["bytes_spilled"], found["bytes_read"]) == (SEGMENT, SEGMENT)
+    assert found["max_buffers"] == 1
+
+
+def test_selective_by_hand() -> None:
+    """A pool of 10 and a consumer without a rate: 2 buffers go, the others stay or are spilled.
+
+    One credit is exclusive, one floating. Buffers 3 to 8 stay; when the seventh segment is
+    taken, seven tenths, four are spilled: those that would be sent last. The disk takes a whole
+    round for them, so by the next decision they are gone.
+    """
+    options = {
+        "taskmanager.network.memory.buffers-per-channel": 1,
+        "taskmanager.network.memory.floating-buffers-per-gate": 1,
+        "taskmanager.network.memory.max-buffers-per-channel": 100,
+    }
+    stands = [{"at_s": 0, "rate": 0}, {"at_s": 5, "rate": 1000}]
+    one = job(
+        "hybrid_selective", buffers=10, service=stands, disk=100 * DISK, options=options, rounds=190
+    )
+    memory, _ = run(one)
+    channel = memory.outs[0]
+    assert channel[r.OUT_SENT] == 2
+    [spilled] = memory.partitions
+    own = memory.cells[spilled[f.P_SPILL] :][: s.S_WIDTH]
+    finished = 47  # 190 records
+    kept = finished - 2 - own[s.S_BYTES_WRITTEN] // SEGMENT
+    assert own[s.S_BYTES_WRITTEN] % SEGMENT == 0
+    assert own[s.S_KEPT] == kept
+    assert 2 <= kept <= 6
+    assert own[s.S_PEAK] == 7
+    on_disk = [entry[s.E_INDEX] for entry in buffers_of(memory, 0) if entry[s.E_SPILL] == ON_DISK]
+    in_memory = [entry[s.E_INDEX] for entry in buffers_of(memory, 0) if entry[s.E_HELD] == 1]
+    assert in_memory[:2] == [2, 3]  # what is sent next is kept
+    assert sorted(on_disk + in_memory) == list(range(2, finished))
+
+
+def test_pipelined_grows_up_to_the_pool() -> None:
+    """Its pool is all that the task manager has; the quota is raised, so nothing else bounds."""
+    quota = {"taskmanager.network.memory.max-buffers-per-channel": 1000}
+    stands = [{"at_s": 0, "rate": 0}, {"at_s": 5, "rate": 1000}]
+    bounded = job("pipelined_bounded", rate=1000, service=stands, options=quota)
+    free = job("pipelined", rate=1000, service=stands, options=quota)
+    assert bounded.sizes.partitions["source->sink", 0].size == 10
+    assert free.sizes.partitions["source->sink", 0].size == 100
+    assert run_job(bounded).partitions == {}
+    found = figures(free)
+    assert (found["max_buffers"], found["bytes_spilled"]) == (100, 0)
+    assert found["producers_waited_s"] > 0
+
+
+def test_pipelined_keeps_to_the_soft_quota() -> None:
+    stands = [{"at_s": 0, "rate": 0}, {"at_s": 5, "rate": 1000}]
+    assert figures(job("pipelined", rate=1000, service=stands))["max_buffers"] == 10
+
+
+def test_who_waited_is_said() -> None:
+    [found] = run_job(job("sort_merge")).partitions.values()
+    assert found["type"] == "sort_merge"
+    assert found["waits"] == [
+        "sink waited 2.08 s for all of its blocking inputs to finish",
+        "source waited 0.64 s for the disk",
+    ]
+    [found] = run_job(job("blocking", rounds=100)).partitions.values()
+    assert found["consumers_may_start_s"] is None
+    assert found["waits"] == ["sink never started: source had not finished by the end"]
+
+
+def test_a_consumer_waits_for_all_that_blocks() -> None:
+    """Of two blocking inputs the slower one decides, also behind a map."""
+    one = job(
+        "blocking",
+        stages=[
+            {"name": "fast", "emit_rate": [{"at_s": 0, "rate": 100}, {"at_s": 1, "rate": 0}]},
+            {"name": "slow", "emit_rate": [{"at_s": 0, "rate": 100}, {"at_s": 3, "rate": 0}]},
+            {"name": "map", "service_rate": 80},
+            {"name": "join"},
+        ],
+        edges=[
+            {"from": "slow", "to": "map"},
+            {"from": "fast", "to": "join", "partition_type": "blocking"},
+            {"from": "map", "to": "join", "partition_type": "sort_merge"},
+        ],
+    )
+    found = run_job(one).partitions
+    fast, slow = found["fast->join"], found["map->join"]
+    assert fast["producers_finished_s"] < 1.1
+    assert slow["producers_finished_s"] > 3
+    start = fast["consumers_may_start_s"]
+    assert start == slow["consumers_may_start_s"]
+    assert start == pytest.approx(slow["producers_finished_s"] + 0.01)
+    rows = run_job(one).tables["stages"].to_pylist()
+    last = {row["stage"]: row for row in rows}
+    assert last["join"]["records_in"] == last["fast"]["records_out"] + last["map"]["records_out"]
+    assert last["map"]["records_out"] == last["slow"]["records_out"]
+    assert all(
+        row["records_in"] == 0 for row in rows if row["stage"] == "join" and row["t_s"] <= start
+    )
+
+
+# ---- what must always hold
+
+
+def run(one: Job, spills: int = 4096) -> tuple[Memory, int]:
+    """Run a job to its end; return its memory and the flags."""
+    memory = fill(one, runs=16, ages=16, track=False, spills=spills)
+    return memory, int(advance(memory.cells, one.rounds))
+
+
+def buffers_of(memory: Memory, channel: int) -> list[Any]:
+    """Rows of the buffers of a channel that have not been sent, in their order."""
+    out = memory.outs[channel]
+    p = memory.partitions[out[f.O_PARTITION]]
+    cells = memory.cells
+    lanes = cells[p[f.P_SPILL] + s.S_LANES]
+    pointer = int(cells[lanes + out[f.O_PLACE] * s.X_WIDTH + s.X_NEXT])
+    found = []
+    while pointer > 0:
+        first = int(cells[f.H_SPILLS]) + (pointer - 1) * s.E_WIDTH
+        found.append(cells[first : first + s.E_WIDTH])
+        pointer = int(found[-1][s.E_NEXT])
+    return found
+
+
+def check_channel(memory: Memory, channel: int) -> None:
+    """Records written = taken up + at the receiver + under way + in memory or on disk."""
+    out = memory.outs[channel]
+    into = memory.ins[out[f.O_IN]]
+    p, g = memory.partitions[out[f.O_PARTITION]], memory.gates[out[f.O_GATE]]
+    width = int(p[f.P_QUEUE_WIDTH])
+    filled = memory.values(int(p[f.P_RECORDS]) + int(out[f.O_PLACE]) * width, width)
+    width = int(g[f.G_QUEUE_WIDTH])
+    queued = memory.values(int(g[f.G_RECORDS]) + int(out[f.O_INDEX]) * width, width)
+    task = memory.tasks[out[f.O_TASK]]
+    in_hand = task[r.TASK_LEFT] if task[r.TASK_CHANNEL] == out[f.O_INDEX] else 0
+    most, first = int(into[f.I_TRANSIT_MOST]), int(into[f.I_TRANSIT])
+    head, count = memory.cells[first : first + 2]
+    places = [first + 2 + f.M_WIDTH * ((head + i) % most) for i in range(count)]
+    under_way = sum(int(memory.cells[place + f.M_RECORDS]) for place in places)
+    waiting = [*filled, int(out[r.OUT_TAIL])]
+    if p[f.P_KIND] > PIPELINED:
+        unsent = buffers_of(memory, channel)
+        waiting += [int(own[s.E_RECORDS]) for own in unsent]
+        assert out[r.OUT_BUFFERS] == len(unsent) + len(filled) + out[r.OUT_OPEN]
+    assert out[r.OUT_RECORDS] == (
+        into[f.I_CURSORS + r.IN_TAKEN] + in_hand + sum(queued) + under_way + sum(waiting)
+    )
+
+
+def check_partition(memory: Memory, number: int) -> None:
+    """Memory is never above the pool, and all of it is somebody's."""
+    p = memory.partitions[number]
+    in_use, size = p[f.P_POOL + w.POOL_IN_USE], p[f.P_POOL + w.POOL_SIZE]
+    assert 0 <= in_use <= size + p[f.P_POOL + w.POOL_OVERDRAFT]
+    if p[f.P_KIND] <= PIPELINED:
+        return
+    own = memory.cells[p[f.P_SPILL] :][: s.S_WIDTH]
+    first = int(memory.cells[f.H_SPILLS])
+    channels = memory.outs[p[f.P_CHANNEL0] :][: p[f.P_CHANNELS]]
+    held = 0
+    for place, channel in enumerate(channels):
+        lane = memory.cells[own[s.S_LANES] + place * s.X_WIDTH :][: s.X_WIDTH]
+        pointer, readable = int(lane[s.X_HEAD]), 0
+        while pointer > 0:
+            entry = memory.cells[first + (pointer - 1) * s.E_WIDTH :][: s.E_WIDTH]
+            held += int(entry[s.E_HELD])
+            is_unsent = entry[s.E_INDEX] >= channel[r.OUT_SENT]
+            readable += int(is_unsent and (entry[s.E_GONE] == 0 or entry[s.E_LOADED] == 2))
+            assert entry[s.E_HELD] == 1 or entry[s.E_SPILL] == ON_DISK or not is_unsent
+            assert entry[s.E_HELD] == 1 or entry[s.E_SPILL] != WRITING
+            pointer = int(entry[s.E_NEXT])
+        assert lane[s.X_READABLE] == readable
+        width = int(p[f.P_QUEUE_WIDTH])
+        held += len(memory.values(int(p[f.P_RECORDS]) + place * width, width))
+        held += int(channel[r.OUT_OPEN])
+    assert in_use == held
+    assert own[s.S_PEAK] <= size
+    assert own[s.S_LOADED] >= 0
+    assert own[s.S_BYTES_READ] <= own[s.S_BYTES_WRITTEN]
+
+
+def check_disks(one: Job, memory: Memory, rounds: int) -> None:
+    """No disk has done more than its rate allows."""
+    done: dict[int, int] = {}
+    for p in memory.partitions:
+        own = memory.cells[p[f.P_SPILL] :][: s.S_WIDTH]
+        if p[f.P_KIND] > PIPELINED:
+            disk = int(own[s.S_DISK])
+            moved = int(own[s.S_BYTES_WRITTEN] + own[s.S_BYTES_READ])
+            done[disk] = done.get(disk, 0) + moved
+    rate = one.scenario.cluster.disk_bytes_per_s or 0
+    assert all(moved <= rate * one.time_s(rounds) for moved in done.values())
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    kind=st.sampled_from(KINDS),
+    rate=st.sampled_from([20, 100, 333, 2000]),
+    service=st.sampled_from([None, 5, 90, 400]),
+    disk=st.sampled_from([DISK // 20, DISK, 20 * DISK]),
+    buffers=st.integers(60, 120),
+    sort_buffers=st.integers(8, 20),
+    record_bytes=st.sampled_from([10, 999, 4096, 9000]),
+    widths=st.sampled_from([(1, 1), (2, 1), (1, 3), (3, 2)]),
+)
+def test_nothing_is_lost_and_nothing_is_exceeded(
+    kind: str, rate: int, disk: int, widths: tuple[int, int], **more: Any
+) -> None:
+    one = job(kind, rate=rate, disk=disk, widths=widths, rounds=400, **more)
+    memory = fill(one, runs=16, ages=16, track=False, spills=20_000)
+    for rounds in [*range(1, 60), *range(60, 401, 20)]:
+        assert advance(memory.cells, rounds) == 0
+        for channel in range(len(memory.outs)):
+            check_channel(memory, channel)
+        for number in range(len(memory.partitions)):
+            check_partition(memory, number)
+        check_disks(one, memory, rounds)
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+@pytest.mark.parametrize("widths", [(1, 1), (2, 2), (3, 2)])
+def test_all_arrives_in_the_end_and_all_memory_is_free(kind: str, widths: tuple[int, int]) -> None:
+    one = job(kind, widths=widths, service=150, rounds=3000)
+    memory, flags = run(one)
+    assert flags == 0
+    written = memory.outs[:, r.OUT_RECORDS].sum()
+    assert memory.ins[:, f.I_CURSORS + r.IN_TAKEN].sum() == written > 0
+    assert memory.partitions[:, f.P_POOL + w.POOL_IN_USE].sum() == 0
+    [found] = partition_figures(one, memory).values()
+    total = int(written) * 1024
+    if kind != "hybrid_selective":
+        assert found["bytes_spilled"] == total
+    if kind in {"blocking", "sort_merge"}:
+        assert found["bytes_read"] == total
+    assert found["bytes_read"] <= found["bytes_spilled"] <= total
+
+
+def test_a_run_whose_memory_of_buffers_is_full_begins_again() -> None:
+    one = job("blocking", rounds=400)
+    _, flags = run(one, spills=8)
+    assert flags == f.FLAG_SPILLS
+    assert run(one)[1] == 0
+
+
+def test_rounds_between_samples_do_not_matter() -> None:
+    """However a run is cut, it ends in the same state."""
+    one = job("hybrid_selective", service=50, widths=(2, 2), rounds=300)
+    whole, _ = run(one)
+    cut = fill(one, runs=16, ages=16, track=False, spills=4096)
+    for rounds in range(1, 301):
+        assert advance(cut.cells, rounds) == 0
+    assert partition_figures(one, cut) == partition_figures(one, whole)
+    assert (cut.outs == whole.outs).all()
+    assert (cut.ins == whole.ins).all()
