@@ -170,6 +170,13 @@ def _keys_further_down(scenario: Scenario) -> Iterator[Refusal]:
             yield f"edges[{index}].key", what, instead
 
 
+def _jobs(scenario: Scenario) -> Iterator[Refusal]:
+    if scenario.shares_memory:
+        names = ", ".join(job.name for job in scenario.jobs)
+        what = f"{names}: jobs that start and stop during a run, and share network memory, are"
+        yield "jobs", what, "keep one of them, without start_at_s and stop_at_s"
+
+
 def _mixed_rows(scenario: Scenario) -> Iterator[Refusal]:
     """Refuse a stage in which rows of different columns would meet."""
     carried: dict[str, tuple[str, ...] | None] = {}
@@ -203,6 +210,7 @@ _CHECKS: Final[dict[str, tuple[Check, ...]]] = {
         _most_channels(MAX_LIVE_CHANNELS),
         _shared_buffers,
         _chains,
+        _jobs,
     ),
     "virtual": (
         _service_times_in_chains,
