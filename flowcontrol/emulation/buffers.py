@@ -6,7 +6,7 @@ exclusive buffers before its floating pool is shared out (Flink: ``Task``, ``Sin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,15 @@ from flowcontrol.scenario.problems import key_path
 if TYPE_CHECKING:
     from flowcontrol.emulation.job import StagePlan
 
-__all__ = ["GateSize", "PartitionSize", "Sizes", "size_buffers"]
+__all__ = [
+    "Demand",
+    "GateSize",
+    "PartitionSize",
+    "Sizes",
+    "demands_of",
+    "largest_sizes",
+    "size_buffers",
+]
 
 EXCLUSIVE = "taskmanager.network.memory.buffers-per-channel"
 THRESHOLD = "taskmanager.network.memory.read-buffer.required-per-gate.max"
@@ -45,14 +53,51 @@ class PartitionSize:
 
 
 @dataclass(frozen=True)
-class _Made:
-    """One local pool that was created, and for whom."""
+class Demand:
+    """What one gate or one result partition asks of its task manager.
+
+    Attributes
+    ----------
+    is_gate : bool
+        A gate, else a result partition.
+    stage : str
+        Whose task it belongs to.
+    edge : str
+        Name of its edge.
+    subtask, manager : int
+        The task's subtask and task manager.
+    channels : int
+        Channels of the gate, or subpartitions.
+    required : int
+        Minimum of its local pool, buffers.
+    maximum : int or None
+        Maximum of its local pool, buffers; None: no maximum.
+    exclusive : int
+        Exclusive buffers of each channel of a gate that is remote.
+    remote : int
+        Channels of a gate that are remote.
+    """
 
     is_gate: bool
+    stage: str
     edge: str
     subtask: int
     manager: int
-    pool: LocalBufferPool
+    channels: int
+    required: int
+    maximum: int | None
+    exclusive: int = 0
+    remote: int = 0
+
+    @property
+    def unpooled(self) -> int:
+        """Exclusive buffers of all channels, which are taken beside the pool."""
+        return self.remote * self.exclusive
+
+    @property
+    def place(self) -> str:
+        """Who asks, in words."""
+        return f"{self.stage} subtask {self.subtask}, task manager {self.manager}"
 
 
 @dataclass(frozen=True)
@@ -90,58 +135,81 @@ def size_buffers(scenario: Scenario, stages: Sequence[StagePlan]) -> Sizes:
         NetworkBufferPool(options.network_buffers, options.segment_bytes)
         for _ in range(scenario.cluster.task_managers)
     ]
-    made: list[_Made] = []
-    exclusive: dict[tuple[str, int], int] = {}
+    made: list[tuple[Demand, LocalBufferPool]] = []
     for plan in stages:
-        for subtask, manager in enumerate(plan.stage.placement):
+        for demand in demands_of(scenario, plan):
+            network = pools[demand.manager]
             try:
-                made += _set_up(scenario, plan, subtask, manager, pools[manager], exclusive)
+                made.append((demand, network.create_local_pool(demand.required, demand.maximum)))
+                if demand.unpooled:
+                    network.take_exclusive(demand.unpooled)
             except InsufficientBuffersError as error:
-                place = f"options ({plan.name} subtask {subtask}, task manager {manager})"
-                raise ScenarioError([Problem(place, str(error))]) from error
-    spare = [_spare(pool, [m.pool for m in made if m.manager == i]) for i, pool in enumerate(pools)]
+                problem = Problem(f"options ({demand.place})", str(error))
+                raise ScenarioError([problem]) from error
+    spare = [
+        _spare(network, [pool for demand, pool in made if demand.manager == manager])
+        for manager, network in enumerate(pools)
+    ]
     sizes = Sizes({}, {})
-    for one in made:
-        if one.is_gate:
-            each = exclusive[one.edge, one.subtask]
-            sizes.gates[one.edge, one.subtask] = GateSize(one.pool.size, each)
+    for demand, pool in made:
+        if demand.is_gate:
+            sizes.gates[demand.edge, demand.subtask] = GateSize(pool.size, demand.exclusive)
         else:
-            overdraft = max(0, min(options.max_overdraft_buffers, spare[one.manager]))
-            spare[one.manager] -= overdraft
-            sizes.partitions[one.edge, one.subtask] = PartitionSize(one.pool.size, overdraft)
+            overdraft = max(0, min(options.max_overdraft_buffers, spare[demand.manager]))
+            spare[demand.manager] -= overdraft
+            sizes.partitions[demand.edge, demand.subtask] = PartitionSize(pool.size, overdraft)
     return sizes
 
 
-def _set_up(
-    scenario: Scenario,
-    plan: StagePlan,
-    subtask: int,
-    manager: int,
-    pool: NetworkBufferPool,
-    exclusive: dict[tuple[str, int], int],
-) -> list[_Made]:
-    """Create the pools of one subtask: its partitions, then its gates."""
-    options, made = scenario.options, []
+def largest_sizes(scenario: Scenario, stages: Sequence[StagePlan]) -> Sizes:
+    """Return the most that each pool can ever have, where pools share the network memory.
+
+    Raises
+    ------
+    ScenarioError
+        If a gate would have no exclusive buffer.
+    """
+    options, sizes = scenario.options, Sizes({}, {})
+    for plan in stages:
+        for demand in demands_of(scenario, plan):
+            most = options.network_buffers
+            if demand.maximum is not None:
+                most = min(most, demand.maximum)
+            if demand.is_gate:
+                sizes.gates[demand.edge, demand.subtask] = GateSize(most, demand.exclusive)
+            else:
+                size = PartitionSize(most, options.max_overdraft_buffers)
+                sizes.partitions[demand.edge, demand.subtask] = size
+    return sizes
+
+
+def demands_of(scenario: Scenario, plan: StagePlan) -> Iterator[Demand]:
+    """Yield what the tasks of a stage ask for, in the order in which they do.
+
+    Raises
+    ------
+    ScenarioError
+        If a gate would have no exclusive buffer.
+    """
+    options = scenario.options
     each, floating = options.exclusive_buffers, options.floating_buffers
-    for link in plan.outputs:
-        width = len(link.outgoing(subtask))
-        smallest, largest = partition_sizes(width, BOUNDED, each, floating, 0)
-        local = pool.create_local_pool(smallest, None if largest == UNLIMITED else largest)
-        made.append(_Made(False, link.name, subtask, manager, local))
-    for link in plan.inputs:
-        incoming = link.incoming(subtask)
-        threshold = options.read_buffer_threshold
-        limit = UNLIMITED if threshold is None else threshold
-        smallest, largest, own = gate_sizes(len(incoming), each, floating, limit)
-        local = pool.create_local_pool(smallest, largest)
-        remote = sum(not channel.is_local for channel in incoming)
-        if remote > 0 and own == 0:
-            raise _no_exclusive(link.name, len(incoming), threshold)
-        if remote > 0:
-            pool.take_exclusive(remote * own)
-        exclusive[link.name, subtask] = own
-        made.append(_Made(True, link.name, subtask, manager, local))
-    return made
+    for subtask, manager in enumerate(plan.stage.placement):
+        for link in plan.outputs:
+            width = len(link.outgoing(subtask))
+            smallest, largest = partition_sizes(width, BOUNDED, each, floating, 0)
+            most = None if largest == UNLIMITED else largest
+            yield Demand(False, plan.name, link.name, subtask, manager, width, smallest, most)
+        for link in plan.inputs:
+            incoming = link.incoming(subtask)
+            threshold = options.read_buffer_threshold
+            limit = UNLIMITED if threshold is None else threshold
+            count = len(incoming)
+            smallest, largest, own = gate_sizes(count, each, floating, limit)
+            remote = sum(not channel.is_local for channel in incoming)
+            if remote > 0 and own == 0:
+                raise _no_exclusive(link.name, count, threshold)
+            where = (plan.name, link.name, subtask, manager)
+            yield Demand(True, *where, count, smallest, largest, own, remote)
 
 
 def _no_exclusive(edge: str, channels: int, threshold: int | None) -> ScenarioError:

@@ -50,7 +50,9 @@ H_DEBLOAT_SAMPLES = 36
 H_DEBLOAT_THRESHOLD = 37  # percent
 H_MIN_SEGMENT = 38  # bytes that debloating leaves at least
 H_LATENCY_NS = 39  # one way, nanoseconds, not rounded
-HEADER = 40
+H_SHARED = 40  # 1: jobs start and stop, and the pools of a task manager share its global pool
+H_SHARED0 = 41  # where the rows of the global pools then are, one a task manager
+HEADER = 42
 
 FLAG_PROTOCOL = 1  # a message without a buffer
 FLAG_RUNS = 2  # no run free
@@ -87,7 +89,8 @@ T_SENT = TASK_WIDTH + 25  # 1: it sent something in this round
 T_PENDING = TASK_WIDTH + 26  # 1: outputs wait to be written
 T_SINKS = TASK_WIDTH + 27  # stages of the task that nothing leaves
 T_COST_NS = TASK_WIDTH + 28  # of a source: what an emission takes its thread, nanoseconds
-T_WIDTH = TASK_WIDTH + 29
+T_ABSENT = TASK_WIDTH + 29  # microseconds during which its job did not run
+T_WIDTH = TASK_WIDTH + 30
 
 SOURCE = 0
 SERVER = 1
@@ -119,7 +122,8 @@ G_SIZE = _G + 15  # size in force, in parts of a byte (debloat.PARTS)
 G_THROUGHPUT = _G + 16  # bytes a second
 G_SINCE = _G + 17  # microsecond since which the gate has had data; -1: it has none
 G_BYTES_SEEN = _G + 18  # bytes when it was last looked whether there is data
-G_WIDTH = _G + 19
+G_GLOBAL = _G + 19  # where the row of its global pool is: G_SEGMENTS, or the one all share
+G_WIDTH = _G + 20
 
 # ---- partitions: (partitions, P_WIDTH)
 P_POOL = 0
@@ -151,7 +155,8 @@ P_PATH = _P + 22  # where the selectivities from the task's input are, pairs, ho
 P_PATH_LENGTH = _P + 23
 P_FLUSH_PHASE = _P + 24
 P_FLUSH_AT = _P + 25  # microsecond at which its flusher runs next, if that is known
-P_WIDTH = _P + 26
+P_GLOBAL = _P + 26  # where the row of its global pool is: P_SEGMENTS, or the one all share
+P_WIDTH = _P + 27
 
 ROUTE_FIRST = 0
 ROUTE_CYCLE = 1

@@ -22,6 +22,7 @@ from flowcontrol.virtual.connection import transmit
 from flowcontrol.virtual.debloat import debloat_gates, measure_gates
 from flowcontrol.virtual.messages import announce_all, hear, receive_all, send
 from flowcontrol.virtual.pointers import row, rows
+from flowcontrol.virtual.sharing import in_order, serve_waiting
 from flowcontrol.virtual.task import (
     BLOCKED,
     CAPACITY,
@@ -48,6 +49,8 @@ def _advance(memory: Any, end: int) -> int:
         m[f.H_NOW] = now
         count = collect(m, now)
         active = row(m, m[f.H_ACTIVE], 2 * m[f.H_TASKS])
+        if m[f.H_SHARED] == 1:
+            in_order(active, count)
         for i in range(count):
             task = task_row(m, active[i])
             if task[f.T_KIND] == f.CONNECTION:
@@ -62,6 +65,8 @@ def _advance(memory: Any, end: int) -> int:
         for i in range(m[f.H_SERVED]):
             transmit(m, active[m[f.H_TASKS] + i], now)
         m[f.H_SERVED] = 0
+        if m[f.H_SHARED] == 1:
+            serve_waiting(m, now)
         m[f.H_STEPS] += count
         if m[f.H_FLAGS] != 0:
             return m[f.H_FLAGS]
