@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flowcontrol.emulation import Job, lay_out
 from flowcontrol.emulation.samples import samples
 from flowcontrol.errors import RunError, ScenarioError
 from flowcontrol.scenario import Scenario, check_clock
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.jobs import Timeline
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory, fill
 from flowcontrol.virtual.replay import read_replayed
@@ -44,6 +45,9 @@ class VirtualRun:
         ``stages``, ``channels`` and ``latency``.
     transfers : int
         Messages sent over all channels.
+    jobs : tuple of dict
+        What became of each job, if the scenario has ``jobs``: name, start_at_s, stop_at_s, state
+        (finished, stopped or failed), message (why it failed, else None).
     """
 
     job: Job
@@ -51,6 +55,7 @@ class VirtualRun:
     wall_s: float
     tables: dict[str, pa.Table]
     transfers: int
+    jobs: tuple[dict[str, Any], ...] = ()
 
     @property
     def round_us(self) -> int:
@@ -90,7 +95,7 @@ def simulate(
         If the virtual clock does not emulate something that the scenario asks for, or a task
         manager has too few network buffers.
     RunError
-        If the rows that a source is to replay cannot be read.
+        If the rows that a source is to replay cannot be read, or no job could start.
 
     Examples
     --------
@@ -124,15 +129,22 @@ def run_job(
             tables=replayed.tables,
             limits=replayed.limits,
         )
-        tables = Tables(job, memory)
-        flags = _run(job, memory, tables, progress or _ignore)
+        timeline = Timeline(job, memory)
+        tables = Tables(job, memory, timeline.absent)
+        flags = _run(job, memory, tables, timeline, progress or _ignore)
         if flags == 0:
             break
         runs *= GROWTH if flags & f.FLAG_RUNS else 1
         ages *= GROWTH if flags & f.FLAG_AGES else 1
     wall_s = time.perf_counter() - began
     transfers = int(memory.cells[f.H_TRANSFERS])
-    return VirtualRun(job, job.rounds, wall_s, tables.finish(), transfers)
+    timeline.finish()
+    runs_of_jobs = timeline.runs
+    if runs_of_jobs and not any(run.has_run for run in runs_of_jobs):
+        texts = [f"{run.span.name}: {run.message}" for run in runs_of_jobs]
+        raise RunError("no job could run: " + "; ".join(texts))
+    jobs = tuple(run.document() for run in runs_of_jobs)
+    return VirtualRun(job, job.rounds, wall_s, tables.finish(), transfers, jobs)
 
 
 def _first_runs(job: Job) -> int:
@@ -152,20 +164,36 @@ def _first_runs(job: Job) -> int:
     return min(MOST_RUNS, max(LEAST_RUNS, most))
 
 
-def _run(job: Job, memory: Memory, tables: Tables, progress: Callable[[int, int], None]) -> int:
+def _run(
+    job: Job,
+    memory: Memory,
+    tables: Tables,
+    timeline: Timeline,
+    progress: Callable[[int, int], None],
+) -> int:
     """Run all rounds, sample by sample; return the flags of a log that was full, or 0."""
     done = 0
     for t_s, _, last in samples(job, job.rounds):
-        while (flags := int(advance(memory.cells, last + 1))) == f.FLAG_DRAIN:
-            tables.drain()
-        if flags & f.FLAG_PROTOCOL:
-            raise RunError("a message came without a buffer to put it in: the rules were broken")
-        if flags:
-            return flags
+        at = done
+        while at <= last:
+            timeline.act(at)
+            at = min(last + 1, timeline.next_round(at + 1))
+            flags = _advance_to(at, memory, tables)
+            if flags:
+                return flags
         tables.add(t_s, last + 1 - done)
         done = last + 1
         progress(done, int(memory.cells[f.H_ARRIVED]))
     return 0
+
+
+def _advance_to(end: int, memory: Memory, tables: Tables) -> int:
+    """Run the rounds up to ``end``; return the flags of a log that was full, or 0."""
+    while (flags := int(advance(memory.cells, end))) == f.FLAG_DRAIN:
+        tables.drain()
+    if flags & f.FLAG_PROTOCOL:
+        raise RunError("a message came without a buffer to put it in: the rules were broken")
+    return flags
 
 
 def _ignore(rounds: int, records: int) -> None:

@@ -40,9 +40,9 @@ def serve_waiting(m: Any, now: int) -> None:
     """
     for i in range(m[f.H_PARTITIONS]):
         p = partition_row(m, i)
-        if fetch_segment(row(p, f.P_POOL, POOL_WIDTH), row(m, p[f.P_GLOBAL], GLOBAL_WIDTH)) == 1:
-            if task_row(m, p[f.P_TASK])[f.T_STATUS] != f.T_ABSENT:
-                wake(m, p[f.P_TASK], now + 1)
+        got = fetch_segment(row(p, f.P_POOL, POOL_WIDTH), row(m, p[f.P_GLOBAL], GLOBAL_WIDTH))
+        if got == 1 and task_row(m, p[f.P_TASK])[f.T_STATUS] != f.T_ABSENT:
+            wake(m, p[f.P_TASK], now + 1)
     for i in range(m[f.H_GATES]):
         g = gate_row(m, i)
         fetch_segment(row(g, f.G_POOL, POOL_WIDTH), row(m, g[f.G_GLOBAL], GLOBAL_WIDTH))
