@@ -64,6 +64,7 @@ class _Outcome:
     tables: dict[str, pa.Table]
     rounds: int
     is_finished: bool
+    jobs: tuple[dict[str, Any], ...] = ()
 
 
 def emulate(
@@ -155,6 +156,8 @@ def _run(
         )
         if clock == "virtual":
             summary.update(_round_error(job))
+        if run.jobs:
+            summary["jobs"] = list(run.jobs)
         _write_results(folder.paths.root, run.tables, summary, job.scenario)
         if run.is_finished:
             folder.mark(finished=True)
@@ -180,7 +183,7 @@ def _virtual(
     from flowcontrol.virtual import run_job
 
     run = run_job(job, progress=watch)
-    return _Outcome(run.tables, run.rounds, True)
+    return _Outcome(run.tables, run.rounds, True, run.jobs)
 
 
 _CLOCKS = {"live": _live, "virtual": _virtual}

@@ -15,6 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from flowcontrol.report.jobs import job_sentences
 from flowcontrol.report.numbers import milliseconds, number, percent
 
 __all__ = ["StageTable", "print_summary", "render_table"]
@@ -142,7 +143,7 @@ def render_table(summary: Mapping[str, Any]) -> StageTable:
 
 
 def print_summary(summary: Mapping[str, Any], console: Console | None = None) -> None:
-    """Print the table and the sentence on the bottleneck.
+    """Print the table, the sentence on the bottleneck, and what became of each of several jobs.
 
     Parameters
     ----------
@@ -154,6 +155,8 @@ def print_summary(summary: Mapping[str, Any], console: Console | None = None) ->
     console = console or Console()
     console.print(Padding(render_table(summary), (1, 0)))
     console.print(Text(summary["sentence"]))
+    for sentence in job_sentences(summary):
+        console.print(Text(sentence))
     if "round_error_ms" in summary:
         origin = "chosen" if summary["round_is_chosen"] else "as stated"
         error, length = milliseconds(summary["round_error_ms"]), milliseconds(summary["round_ms"])
