@@ -163,6 +163,20 @@ def test_excess_comes_back_as_it_is_recycled() -> None:
     assert max(above[len(down) :]) <= 0
 
 
+def test_a_pool_without_a_segment_gets_the_first_that_comes_back() -> None:
+    """All 10 buffers are used when the second job starts: its partition begins with none."""
+    jobs = [chain("one", service=20), chain("two", start_at_s=2)]
+    got = {}
+    for step in walk(scenario(jobs, 10)):
+        if step.number >= 200:
+            pool = step.timeline.allocation.held["two"][0].pool
+            got[step.number] = int(pool.in_use + pool.free)
+    assert got[200] == 0
+    assert max(got.values()) > 1
+    found = run(scenario(jobs, 10))
+    assert rows(found, "two-b").records_in[6.0] > 100
+
+
 # ---------------------------------------------------------------- waiting, failing
 
 
