@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from flowcontrol.errors import Problem
 from flowcontrol.scenario.option_table import ALIASES
+from flowcontrol.scenario.options import read_options
 from flowcontrol.scenario.units import read_memory
 
 __all__ = ["memory_options"]
@@ -13,6 +15,8 @@ __all__ = ["memory_options"]
 _LEGACY: Final = "taskmanager.network.numberOfBuffers"
 _MIN: Final = "taskmanager.memory.network.min"
 _MAX: Final = "taskmanager.memory.network.max"
+_STEP: Final = 64 * 1024 * 1024
+"""Bytes by which the total is raised until the network memory has room in it."""
 _SIZES: Final = ("taskmanager.memory.flink.size", "taskmanager.memory.process.size")
 
 
@@ -49,7 +53,16 @@ def memory_options(
     found: dict[str, str | int] = {_MIN: text}
     if _MAX in given and read_memory(given[_MAX]) < needed:
         found[_MAX] = text
-    for key in _SIZES:
-        if key in given and read_memory(given[key]) < needed:
-            found[key] = text
+    size = next((key for key in _SIZES if key in given), None)
+    total = needed
+    while size is not None and not _is_read({**given, **found}):
+        found[size] = f"{-(-total // 1024)}kb"
+        total += _STEP
     return found
+
+
+def _is_read(options: Mapping[Any, Any]) -> bool:
+    """Tell whether options contradict each other or not."""
+    problems: list[Problem] = []
+    read_options(options, problems)
+    return not problems

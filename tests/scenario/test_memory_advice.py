@@ -23,13 +23,18 @@ FRACTION = "taskmanager.memory.network.fraction"
         ({"taskmanager.network.memory.max": "80mb"}, {MIN: "96000kb", MAX: "96000kb"}),
         ({FLINK: "1g", FRACTION: 0.01}, {MIN: "96000kb"}),
         ({FLINK: "80m"}, {MIN: "96000kb", FLINK: "96000kb"}),
+        # 256 MiB of metaspace and 192 of overhead come on top: 7 steps of 64 MiB.
+        ({PROCESS: "540m"}, {MIN: "96000kb", PROCESS: f"{96000 + 7 * 65536}kb"}),
+        ({PROCESS: "542m"}, {MIN: "96000kb"}),
     ],
 )
 def test_the_option_to_change(stated: dict[str, Any], options: dict[str, Any]) -> None:
     assert memory_options(stated, 3000, 32768) == options
 
 
-@pytest.mark.parametrize("stated", [{}, {LEGACY: 10}, {MAX: "80mb"}, {FLINK: "80m"}])
+@pytest.mark.parametrize(
+    "stated", [{}, {LEGACY: 10}, {MAX: "80mb"}, {FLINK: "80m"}, {PROCESS: "540m"}]
+)
 def test_stated_so_there_are_that_many_buffers(stated: dict[str, Any]) -> None:
     problems: list[Any] = []
     options = read_options({**stated, **memory_options(stated, 3000, 32768)}, problems)
