@@ -54,7 +54,46 @@ def _parser() -> argparse.ArgumentParser:
     _add_systems(
         commands.add_parser("systems", help="list the systems that are known", allow_abbrev=False)
     )
+    _add_plan(
+        commands.add_parser(
+            "plan", help="show the network buffers of a scenario", allow_abbrev=False
+        )
+    )
     return parser
+
+
+def _add_plan(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Print the network buffers that a scenario requires and gets, per task manager, gate and "
+        "result partition, beside the classic rule, and the option to change. The exit status is "
+        "2 if they are too few."
+    )
+    parser.add_argument("scenario", metavar="SCENARIO", help="scenario file")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change one key of the scenario; may be repeated",
+    )
+    parser.set_defaults(run=_plan)
+
+
+def _plan(options: argparse.Namespace) -> int:
+    from flowcontrol.emulation.plan import plan_memory
+    from flowcontrol.report.plan import describe_plan
+    from flowcontrol.scenario.files import load_with_options
+
+    try:
+        scenario, stated = load_with_options(options.scenario, overrides=options.set)
+        plan = plan_memory(scenario)
+    except FlowControlError as error:
+        return _refuse(str(error))
+    sys.stdout.write(describe_plan(plan, stated) + "\n")
+    if plan.failures:
+        sys.stdout.flush()
+        return _refuse("\n".join(plan.failures))
+    return 0
 
 
 def _add_systems(parser: argparse.ArgumentParser) -> None:

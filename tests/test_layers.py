@@ -31,13 +31,13 @@ ALLOWED = {
     "streaming": CORE | {"policies", "control", "ledger"},
     "link": CORE | {"ledger", "streaming", "diagnosis", "report"},
     "diagnosis": BASE,
-    "report": BASE | {"diagnosis"},
+    "report": BASE | {"emulation", "diagnosis"},
     "capacity": CORE | {"virtual", "diagnosis"},
     "sweeping": CORE | {"virtual", "ledger", "diagnosis", "report"},
     "jobs": CORE
     | {"policies", "control", "virtual", "ledger", "streaming", "diagnosis", "report"}
     | {"capacity", "sweeping"},
-    "cli": {"errors", "link", "report", "scenario"},
+    "cli": {"errors", "emulation", "link", "report", "scenario"},
     "__main__": {"cli"},
 }
 

@@ -190,6 +190,9 @@ class _Seeker:
 
 
 def _checked_source(scenario: Scenario, source: str) -> Stage:
+    if scenario.shares_memory:
+        text = "no capacity is sought where jobs start and stop: keep one job, without times"
+        raise ScenarioError([Problem("jobs", text)], scenario.name)
     sources = [stage for stage in scenario.stages if stage.is_source]
     for stage in sources:
         if stage.name == source:

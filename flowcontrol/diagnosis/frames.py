@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["end_of", "mean_over_time", "result_frame", "second_half_start"]
+    from flowcontrol.scenario import Scenario
+
+__all__ = [
+    "end_of",
+    "in_flight_buffers",
+    "mean_over_time",
+    "result_frame",
+    "second_half_start",
+]
 
 
 def result_frame(tables: Mapping[str, pa.Table], name: str) -> pd.DataFrame:
@@ -65,6 +73,22 @@ def _sample_times(tables: Mapping[str, pa.Table]) -> list[float]:
 def _interval_lengths(times: Sequence[float]) -> dict[float, float]:
     """Return for each sample the time since the sample before, the first one's since 0."""
     return {at: at - before for before, at in zip([0.0, *times], times, strict=False)}
+
+
+def in_flight_buffers(channels: pd.DataFrame, scenario: Scenario) -> pd.Series[int]:
+    """Return the buffers released and not yet consumed on each row of the table ``channels``.
+
+    Notes
+    -----
+    A job that was stopped leaves its counters as they stood; what it had in flight is gone.
+    """
+    found = channels["released"] - channels["consumed"]
+    for job in scenario.jobs:
+        if job.stop_us is not None:
+            edges = [edge.name for edge in scenario.edges if edge.sender in job.stages]
+            is_gone = channels["edge"].isin(edges) & (channels["t_s"] > job.stop_us / 1e6)
+            found = found.mask(is_gone, 0)
+    return found
 
 
 def end_of(tables: Mapping[str, pa.Table]) -> float:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from flowcontrol.diagnosis.bottleneck import find_bottleneck
 from flowcontrol.diagnosis.frames import (
     end_of,
+    in_flight_buffers,
     mean_over_time,
     result_frame,
     second_half_start,
@@ -182,7 +183,7 @@ def _edges(
 ) -> dict[str, Any]:
     """Return the figures of every edge, its channels taken together."""
     samples = result_frame(tables, "channels")
-    samples["in_flight_buffers"] = samples["released"] - samples["consumed"]
+    samples["in_flight_buffers"] = in_flight_buffers(samples, scenario)
     samples["waits_for_credit"] = ((samples["credit"] == 0) & (samples["backlog"] > 0)).astype(
         "float64"
     )

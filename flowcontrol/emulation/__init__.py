@@ -5,7 +5,7 @@ Both clocks stand on this package; it knows neither Spark nor Delta.
 
 from __future__ import annotations
 
-from flowcontrol.emulation.job import Channel, Job, Link, StagePlan, lay_out
+from flowcontrol.emulation.job import Channel, Job, Link, StagePlan, demands_by_job, lay_out
 from flowcontrol.emulation.subtask import Incoming, Outgoing, Subtask, Work
 
 __all__ = [
@@ -17,5 +17,6 @@ __all__ = [
     "StagePlan",
     "Subtask",
     "Work",
+    "demands_by_job",
     "lay_out",
 ]

@@ -6,7 +6,7 @@ exclusive buffers before its floating pool is shared out (Flink: ``Task``, ``Sin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,7 +27,15 @@ from flowcontrol.scenario.problems import key_path
 if TYPE_CHECKING:
     from flowcontrol.emulation.job import StagePlan
 
-__all__ = ["GateSize", "PartitionSize", "Sizes", "size_buffers"]
+__all__ = [
+    "Demand",
+    "GateSize",
+    "PartitionSize",
+    "Sizes",
+    "demands_of",
+    "largest_sizes",
+    "size_buffers",
+]
 
 EXCLUSIVE = "taskmanager.network.memory.buffers-per-channel"
 THRESHOLD = "taskmanager.network.memory.read-buffer.required-per-gate.max"
@@ -50,15 +58,52 @@ class PartitionSize:
 
 
 @dataclass(frozen=True)
-class _Made:
-    """One local pool that was created, and for whom."""
+class Demand:
+    """What one gate or one result partition asks of its task manager.
+
+    Attributes
+    ----------
+    is_gate : bool
+        A gate, else a result partition.
+    stage : str
+        Whose task it belongs to.
+    edge : str
+        Name of its edge.
+    subtask, manager : int
+        The task's subtask and task manager.
+    channels : int
+        Channels of the gate, or subpartitions.
+    required : int
+        Minimum of its local pool, buffers.
+    maximum : int or None
+        Maximum of its local pool, buffers; None: no maximum.
+    exclusive : int
+        Exclusive buffers of each channel of a gate that is remote.
+    remote : int
+        Channels of a gate that are remote.
+    """
 
     is_gate: bool
+    stage: str
     edge: str
     subtask: int
     manager: int
-    pool: LocalBufferPool
+    channels: int
+    required: int
+    maximum: int | None
+    exclusive: int = 0
+    remote: int = 0
     kind: int = 0
+
+    @property
+    def unpooled(self) -> int:
+        """Exclusive buffers of all channels, which are taken beside the pool."""
+        return self.remote * self.exclusive
+
+    @property
+    def place(self) -> str:
+        """Who asks, in words."""
+        return f"{self.stage} subtask {self.subtask}, task manager {self.manager}"
 
 
 @dataclass(frozen=True)
@@ -94,35 +139,34 @@ def size_buffers(scenario: Scenario, stages: Sequence[StagePlan]) -> Sizes:
     if scenario.system.counts_records:
         return _no_buffers(stages)
     options = scenario.options
-    shares = scenario.system.transport == "tcp"
     pools = [
         NetworkBufferPool(options.network_buffers, options.segment_bytes)
         for _ in range(scenario.cluster.task_managers)
     ]
-    made: list[_Made] = []
-    exclusive: dict[tuple[str, int], int] = {}
+    made: list[tuple[Demand, LocalBufferPool]] = []
     for plan in stages:
-        for subtask, manager in enumerate(plan.stage.placement):
+        for demand in demands_of(scenario, plan):
+            network = pools[demand.manager]
             try:
-                if shares:
-                    made += _set_up_shared(scenario, plan, subtask, manager, pools[manager])
-                else:
-                    made += _set_up(scenario, plan, subtask, manager, pools[manager], exclusive)
+                made.append((demand, network.create_local_pool(demand.required, demand.maximum)))
+                if demand.unpooled:
+                    network.take_exclusive(demand.unpooled)
             except InsufficientBuffersError as error:
-                place = f"options ({plan.name} subtask {subtask}, task manager {manager})"
-                raise ScenarioError([Problem(place, str(error))]) from error
-    spare = [_spare(pool, [m.pool for m in made if m.manager == i]) for i, pool in enumerate(pools)]
+                problem = Problem(f"options ({demand.place})", str(error))
+                raise ScenarioError([problem]) from error
+    spare = [
+        _spare(network, [pool for demand, pool in made if demand.manager == manager])
+        for manager, network in enumerate(pools)
+    ]
     sizes = Sizes({}, {})
-    for one in made:
-        if one.is_gate:
-            each = 0 if shares else exclusive[one.edge, one.subtask]
-            sizes.gates[one.edge, one.subtask] = GateSize(one.pool.size, each)
+    for demand, pool in made:
+        if demand.is_gate:
+            sizes.gates[demand.edge, demand.subtask] = GateSize(pool.size, demand.exclusive)
         else:
-            most = 0 if shares else options.max_overdraft_buffers
-            overdraft = max(0, min(most, spare[one.manager]))
-            overdraft *= has_overdraft(one.kind)
-            spare[one.manager] -= overdraft
-            sizes.partitions[one.edge, one.subtask] = PartitionSize(one.pool.size, overdraft)
+            most = 0 if scenario.system.transport == "tcp" else options.max_overdraft_buffers
+            overdraft = max(0, min(most, spare[demand.manager])) * has_overdraft(demand.kind)
+            spare[demand.manager] -= overdraft
+            sizes.partitions[demand.edge, demand.subtask] = PartitionSize(pool.size, overdraft)
     return sizes
 
 
@@ -135,55 +179,75 @@ def _no_buffers(stages: Sequence[StagePlan]) -> Sizes:
     )
 
 
-def _set_up(
-    scenario: Scenario,
-    plan: StagePlan,
-    subtask: int,
-    manager: int,
-    pool: NetworkBufferPool,
-    exclusive: dict[tuple[str, int], int],
-) -> list[_Made]:
-    """Create the pools of one subtask: its partitions, then its gates."""
-    options, made = scenario.options, []
+def largest_sizes(scenario: Scenario, stages: Sequence[StagePlan]) -> Sizes:
+    """Return the most that each pool can ever have, where pools share the network memory.
+
+    Raises
+    ------
+    ScenarioError
+        If a gate would have no exclusive buffer.
+    """
+    options, sizes = scenario.options, Sizes({}, {})
+    for plan in stages:
+        for demand in demands_of(scenario, plan):
+            most = options.network_buffers
+            if demand.maximum is not None:
+                most = min(most, demand.maximum)
+            if demand.is_gate:
+                sizes.gates[demand.edge, demand.subtask] = GateSize(most, demand.exclusive)
+            else:
+                size = PartitionSize(most, options.max_overdraft_buffers)
+                sizes.partitions[demand.edge, demand.subtask] = size
+    return sizes
+
+
+def demands_of(scenario: Scenario, plan: StagePlan) -> Iterator[Demand]:
+    """Yield what the tasks of a stage ask for, in the order in which they do.
+
+    Raises
+    ------
+    ScenarioError
+        If a gate would have no exclusive buffer.
+    """
+    options = scenario.options
     each, floating = options.exclusive_buffers, options.floating_buffers
-    for link in plan.outputs:
-        width = len(link.outgoing(subtask))
-        kind = kind_of(link.edge.partition_type, width, options.sort_min_parallelism)
-        sort = options.sort_min_buffers
-        smallest, largest = partition_sizes(width, sizing_class(kind), each, floating, sort)
-        local = pool.create_local_pool(smallest, None if largest == UNLIMITED else largest)
-        made.append(_Made(False, link.name, subtask, manager, local, kind))
-    for link in plan.inputs:
-        incoming = link.incoming(subtask)
-        threshold = options.read_buffer_threshold
-        limit = UNLIMITED if threshold is None else threshold
-        if threshold is None and waits_for_producers(kind_of(link.edge.partition_type, 1, 1)):
-            limit = BLOCKING_GATE_THRESHOLD
-        smallest, largest, own = gate_sizes(len(incoming), each, floating, limit)
-        local = pool.create_local_pool(smallest, largest)
-        remote = sum(not channel.is_local for channel in incoming)
-        if remote > 0 and own == 0:
-            raise _no_exclusive(link.name, len(incoming), threshold)
-        if remote > 0:
-            pool.take_exclusive(remote * own)
-        exclusive[link.name, subtask] = own
-        made.append(_Made(True, link.name, subtask, manager, local))
-    return made
+    if scenario.system.transport == "tcp":
+        yield from _unreserved_demands(scenario, plan)
+        return
+    for subtask, manager in enumerate(plan.stage.placement):
+        for link in plan.outputs:
+            width = len(link.outgoing(subtask))
+            kind = kind_of(link.edge.partition_type, width, options.sort_min_parallelism)
+            sort = options.sort_min_buffers
+            smallest, largest = partition_sizes(width, sizing_class(kind), each, floating, sort)
+            most = None if largest == UNLIMITED else largest
+            where = (plan.name, link.name, subtask, manager)
+            yield Demand(False, *where, width, smallest, most, kind=kind)
+        for link in plan.inputs:
+            incoming = link.incoming(subtask)
+            threshold = options.read_buffer_threshold
+            limit = UNLIMITED if threshold is None else threshold
+            if threshold is None and waits_for_producers(kind_of(link.edge.partition_type, 1, 1)):
+                limit = BLOCKING_GATE_THRESHOLD
+            count = len(incoming)
+            smallest, largest, own = gate_sizes(count, each, floating, limit)
+            remote = sum(not channel.is_local for channel in incoming)
+            if remote > 0 and own == 0:
+                raise _no_exclusive(link.name, count, threshold)
+            where = (plan.name, link.name, subtask, manager)
+            yield Demand(True, *where, count, smallest, largest, own, remote)
 
 
-def _set_up_shared(
-    scenario: Scenario, plan: StagePlan, subtask: int, manager: int, pool: NetworkBufferPool
-) -> list[_Made]:
-    """Create the pools of one subtask of Flink 1.4: no channel has buffers of its own."""
+def _unreserved_demands(scenario: Scenario, plan: StagePlan) -> Iterator[Demand]:
+    """Yield what the tasks of a stage ask for in Flink 1.4: no channel has buffers of its own."""
     each, extra = scenario.options.exclusive_buffers, scenario.options.floating_buffers
-    made = []
-    sides = [(False, link, len(link.outgoing(subtask))) for link in plan.outputs]
-    sides += [(True, link, len(link.incoming(subtask))) for link in plan.inputs]
-    for is_gate, link, channels in sides:
-        smallest, largest = unreserved_sizes(channels, each, extra)
-        local = pool.create_local_pool(smallest, largest)
-        made.append(_Made(is_gate, link.name, subtask, manager, local))
-    return made
+    for subtask, manager in enumerate(plan.stage.placement):
+        sides = [(False, link, len(link.outgoing(subtask))) for link in plan.outputs]
+        sides += [(True, link, len(link.incoming(subtask))) for link in plan.inputs]
+        for is_gate, link, channels in sides:
+            smallest, largest = unreserved_sizes(channels, each, extra)
+            where = (plan.name, link.name, subtask, manager)
+            yield Demand(is_gate, *where, channels, smallest, largest)
 
 
 def _no_exclusive(edge: str, channels: int, threshold: int | None) -> ScenarioError:

@@ -14,13 +14,13 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from flowcontrol.emulation.buffers import Sizes, size_buffers
+from flowcontrol.emulation.buffers import Demand, Sizes, demands_of, largest_sizes, size_buffers
 from flowcontrol.emulation.chains import Member, chained_rates, chained_stalls, members_of
 from flowcontrol.emulation.record_queues import transport_row
 from flowcontrol.protocol.partitioners import pointwise_channels
 from flowcontrol.scenario import Edge, Scenario, Schedule, Stage
 
-__all__ = ["Channel", "Job", "Link", "StagePlan", "lay_out"]
+__all__ = ["Channel", "Job", "Link", "StagePlan", "demands_by_job", "lay_out"]
 
 POINTWISE = ("forward", "rescale")
 
@@ -150,7 +150,7 @@ class Job:
     links : tuple of Link
         In declared order.
     sizes : Sizes
-        Buffers of every gate and partition.
+        Buffers of every gate and partition; the most that each can have, if jobs start and stop.
     """
 
     scenario: Scenario
@@ -210,17 +210,44 @@ def lay_out(scenario: Scenario, *, round_us: int | None = None) -> Job:
     Raises
     ------
     ScenarioError
-        If a task manager has too few network buffers, with Flink's text and figures.
+        If a task manager has too few network buffers, with Flink's text and figures. Where
+        jobs start and stop, that is seen when they start.
     """
     round_us = scenario.live_round_us if round_us is None else round_us
     rounds = -(-scenario.duration_us // round_us)
+    links, stages = _graph(scenario)
+    sized = largest_sizes if scenario.shares_memory else size_buffers
+    sizes = sized(scenario, stages)
+    names = {member.stage.name: plan for plan in stages for member in plan.members}
+    return Job(scenario, round_us, rounds, stages, links, sizes, names)
+
+
+def demands_by_job(scenario: Scenario) -> dict[str, list[Demand]]:
+    """Return what the gates and partitions of each job ask for, in order of creation.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        Read and checked. Without ``jobs`` its one job is called "".
+
+    Raises
+    ------
+    ScenarioError
+        If a gate would have no exclusive buffer.
+    """
+    owners = {name: job.name for job in scenario.jobs for name in job.stages}
+    found: dict[str, list[Demand]] = {}
+    for plan in _graph(scenario)[1]:
+        found.setdefault(owners.get(plan.name, ""), []).extend(demands_of(scenario, plan))
+    return found
+
+
+def _graph(scenario: Scenario) -> tuple[tuple[Link, ...], tuple[StagePlan, ...]]:
+    """Links in declared order, and tasks in topological order."""
     links = tuple(_link(scenario, edge) for edge in scenario.edges if not edge.chain)
     chained = {edge.receiver for edge in scenario.edges if edge.chain}
     heads = [stage for stage in scenario.topological() if stage.name not in chained]
-    stages = tuple(_plan(scenario, links, head) for head in heads)
-    sizes = size_buffers(scenario, stages)
-    names = {member.stage.name: plan for plan in stages for member in plan.members}
-    return Job(scenario, round_us, rounds, stages, links, sizes, names)
+    return links, tuple(_plan(scenario, links, head) for head in heads)
 
 
 def _plan(scenario: Scenario, links: Sequence[Link], head: Stage) -> StagePlan:

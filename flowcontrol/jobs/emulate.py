@@ -65,6 +65,7 @@ class _Outcome:
     rounds: int
     is_finished: bool
     partitions: dict[str, dict[str, Any]]
+    jobs: tuple[dict[str, Any], ...] = ()
 
 
 def emulate(
@@ -158,6 +159,8 @@ def _run(
             summary.update(_round_error(job))
         for edge, figures in run.partitions.items():
             summary["edges"][edge]["partition"] = figures
+        if run.jobs:
+            summary["jobs"] = list(run.jobs)
         _write_results(folder.paths.root, run.tables, summary, job.scenario)
         if run.is_finished:
             folder.mark(finished=True)
@@ -183,7 +186,7 @@ def _virtual(
     from flowcontrol.virtual import run_job
 
     run = run_job(job, progress=watch)
-    return _Outcome(run.tables, run.rounds, True, run.partitions)
+    return _Outcome(run.tables, run.rounds, True, run.partitions, run.jobs)
 
 
 _CLOCKS = {"live": _live, "virtual": _virtual}

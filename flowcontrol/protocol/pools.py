@@ -351,15 +351,40 @@ class NetworkBufferPool:
 
     def take_unpooled(self, buffers: int) -> bool:
         """As :meth:`take_exclusive`, for a channel that counts its segments itself."""
-        self._check_unpromised(buffers)
-        self.row[rules.GLOBAL_UNPOOLED] += buffers
-        self.redistribute()
+        self.promise_unpooled(buffers)
         if self.free < buffers:
-            self.row[rules.GLOBAL_UNPOOLED] -= buffers
-            self.redistribute()
+            self.forget_unpooled(buffers)
             return False
         self.row[rules.GLOBAL_FREE] -= buffers
         return True
+
+    def promise_unpooled(self, buffers: int) -> None:
+        """Promise exclusive segments on paper, so that the other pools shrink to make room.
+
+        Raises
+        ------
+        InsufficientBuffersError
+            If more than is not yet promised.
+
+        Notes
+        -----
+        What ``requestUnpooledMemorySegments`` does before it waits for the segments;
+        :meth:`fetch_unpooled` takes those that have come back.
+        """
+        self._check_unpromised(buffers)
+        self.row[rules.GLOBAL_UNPOOLED] += buffers
+        self.redistribute()
+
+    def fetch_unpooled(self, buffers: int) -> int:
+        """Take as many of the exclusive segments promised as are free; return how many."""
+        taken = min(buffers, self.free)
+        self.row[rules.GLOBAL_FREE] -= taken
+        return taken
+
+    def forget_unpooled(self, buffers: int) -> None:
+        """Take back a promise of exclusive segments that were not fetched."""
+        self.row[rules.GLOBAL_UNPOOLED] -= buffers
+        self.redistribute()
 
     def return_unpooled(self, buffers: int) -> None:
         """As :meth:`return_exclusive`, of segments that were only counted."""

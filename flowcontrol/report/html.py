@@ -21,6 +21,7 @@ from flowcontrol.report.colours import PRESSURE_COLOURS
 from flowcontrol.report.figures import Chart
 from flowcontrol.report.files import write_atomically
 from flowcontrol.report.graph import job_graph
+from flowcontrol.report.jobs import job_sentences
 from flowcontrol.report.keyfigures import KeyFigure, key_figures, run_line
 from flowcontrol.report.numbers import milliseconds, number, percent
 from flowcontrol.report.partitions import partition_section
@@ -75,6 +76,7 @@ def report_page(
         css=_asset("page.css"),
         run=escape(run_line(summary, scenario)),
         sentence=escape(summary["sentence"]),
+        jobs="".join(f'<p class="run">{escape(text)}</p>' for text in job_sentences(summary)),
         headline_class=" limited" if is_limited else "",
         key_figures="".join(map(_key_figure, key_figures(summary, scenario))),
         graph=job_graph(summary, scenario),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flowcontrol.diagnosis.frames import end_of, mean_over_time, result_frame
+from flowcontrol.diagnosis.frames import end_of, in_flight_buffers, mean_over_time, result_frame
 from flowcontrol.report.series import (
     Series,
     capability,
@@ -169,7 +169,7 @@ def stage_rates(run: RunData) -> list[StageRate]:
 
 def edge_flights(run: RunData) -> list[EdgeFlight]:
     """Return what was in flight on the edges to draw."""
-    rows = run.channels.assign(in_flight=run.channels["released"] - run.channels["consumed"])
+    rows = run.channels.assign(in_flight=in_flight_buffers(run.channels, run.scenario))
     flights = []
     for edge in _fullest_edges(run):
         own = rows[rows["edge"] == edge.name]

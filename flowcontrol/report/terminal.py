@@ -15,6 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from flowcontrol.report.jobs import job_sentences
 from flowcontrol.report.numbers import milliseconds, number, percent
 from flowcontrol.report.partitions import partition_lines
 
@@ -143,7 +144,7 @@ def render_table(summary: Mapping[str, Any]) -> StageTable:
 
 
 def print_summary(summary: Mapping[str, Any], console: Console | None = None) -> None:
-    """Print the table and the sentence on the bottleneck.
+    """Print the table, the sentence on the bottleneck, and what became of each of several jobs.
 
     Parameters
     ----------
@@ -157,6 +158,8 @@ def print_summary(summary: Mapping[str, Any], console: Console | None = None) ->
     console.print(Text(summary["sentence"]))
     for line in partition_lines(summary):
         console.print(Text(line))
+    for sentence in job_sentences(summary):
+        console.print(Text(sentence))
     if "round_error_ms" in summary:
         origin = "chosen" if summary["round_is_chosen"] else "as stated"
         error, length = milliseconds(summary["round_error_ms"]), milliseconds(summary["round_ms"])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from flowcontrol.scenario.models import Cluster, Edge, Scenario, Stage, SystemSpec
+from flowcontrol.scenario.models import Cluster, Edge, JobSpan, Scenario, Stage, SystemSpec
 from flowcontrol.scenario.schedule import MICROSECONDS, Schedule
 
 __all__ = ["canonical"]
@@ -24,9 +24,30 @@ def canonical(scenario: Scenario) -> dict[str, Any]:
         "system": _system(scenario.system),
         "cluster": _cluster(scenario.cluster),
         "options": scenario.options.canonical(),
+        **_jobs(scenario),
+    }
+
+
+def _jobs(scenario: Scenario) -> dict[str, Any]:
+    """Return the stages and edges, each in its job if there are several."""
+    if scenario.jobs:
+        return {"jobs": [_job(job, scenario) for job in scenario.jobs]}
+    return {
         "stages": [_stage(stage) for stage in scenario.stages],
         "edges": [_edge(edge) for edge in scenario.edges],
     }
+
+
+def _job(job: JobSpan, scenario: Scenario) -> dict[str, Any]:
+    stop = None if job.stop_us is None else _number(Fraction(job.stop_us, MICROSECONDS))
+    written = {
+        "name": job.name,
+        "start_at_s": _number(Fraction(job.start_us, MICROSECONDS)),
+        "stop_at_s": stop,
+        "stages": [_stage(stage) for stage in scenario.stages if stage.name in job.stages],
+        "edges": [_edge(edge) for edge in scenario.edges if edge.sender in job.stages],
+    }
+    return {key: value for key, value in written.items() if value is not None}
 
 
 def _number(value: Fraction | float) -> int | float:

@@ -206,12 +206,30 @@ def _partition_types_without_credits(scenario: Scenario) -> Iterator[Refusal]:
             yield place, what, f"{instead}, or the transport credit"
 
 
+def _jobs_of_other_systems(scenario: Scenario) -> Iterator[Refusal]:
+    system = scenario.system
+    if not scenario.shares_memory:
+        return
+    if system.transport not in {"credit", "local"} or system.throttle != "none":
+        what = f"{system.transport!r} with throttle {system.throttle!r}: jobs that start and stop"
+        yield "system", f"{what} without credits are", "use flink, or give no job a time"
+    for place, what, instead in _partition_types(scenario):
+        yield place, what.replace(" are", " of jobs that start and stop are"), instead
+
+
 def _keys_further_down(scenario: Scenario) -> Iterator[Refusal]:
     for index, edge in enumerate(scenario.edges):
         if edge.key is not None and scenario.stage(edge.sender).input is None:
             what = f"{edge.key!r}: hash by a column further down than the source that replays it is"
             instead = "use channel_weights, or hash on the edge that leaves the source"
             yield f"edges[{index}].key", what, instead
+
+
+def _jobs(scenario: Scenario) -> Iterator[Refusal]:
+    if scenario.shares_memory:
+        names = ", ".join(job.name for job in scenario.jobs)
+        what = f"{names}: jobs that start and stop during a run, and share network memory, are"
+        yield "jobs", what, "keep one of them, without start_at_s and stop_at_s"
 
 
 def _mixed_rows(scenario: Scenario) -> Iterator[Refusal]:
@@ -248,11 +266,13 @@ _CHECKS: Final[dict[str, tuple[Check, ...]]] = {
         _most_channels(MAX_LIVE_CHANNELS),
         _shared_buffers,
         _chains,
+        _jobs,
     ),
     "virtual": (
         _records_on_a_wire,
         _debloating_without_credits,
         _partition_types_without_credits,
+        _jobs_of_other_systems,
         _service_times_in_chains,
         _most_channels(MAX_VIRTUAL_CHANNELS),
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.scenario.models import Scenario
@@ -11,7 +12,7 @@ from flowcontrol.scenario.overrides import apply_overrides
 from flowcontrol.scenario.resolve import parse_scenario
 from flowcontrol.scenario.yaml_file import read_yaml
 
-__all__ = ["load_scenario"]
+__all__ = ["load_scenario", "load_with_options"]
 
 
 def load_scenario(path: str | Path, *, overrides: Sequence[str] = ()) -> Scenario:
@@ -35,10 +36,22 @@ def load_scenario(path: str | Path, *, overrides: Sequence[str] = ()) -> Scenari
     ScenarioError
         With everything that is wrong, each with the path of its key.
     """
+    return load_with_options(path, overrides=overrides)[0]
+
+
+def load_with_options(
+    path: str | Path, *, overrides: Sequence[str] = ()
+) -> tuple[Scenario, dict[Any, Any]]:
+    """Read and check a scenario file; return with it Flink's options as they are stated.
+
+    As :func:`load_scenario`. A scenario knows what its options mean, not which of several
+    options for the same thing were stated.
+    """
     file = Path(path)
     mapping = read_yaml(file)
     problems: list[Problem] = []
     changed = apply_overrides(mapping, overrides, problems)
     if problems:
         raise ScenarioError(problems, str(file))
-    return parse_scenario(changed, str(file), file.resolve().parent)
+    scenario = parse_scenario(changed, str(file), file.resolve().parent)
+    return scenario, dict(changed.get("options", {}))

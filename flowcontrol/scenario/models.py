@@ -22,6 +22,7 @@ __all__ = [
     "Cluster",
     "Edge",
     "Input",
+    "JobSpan",
     "Output",
     "Scenario",
     "Stage",
@@ -306,8 +307,29 @@ class Edge(_Model):
         return f"{self.sender}-{self.receiver}"
 
 
+class JobSpan(_Model):
+    """One of several jobs: which stages are its own, and when it runs.
+
+    Attributes
+    ----------
+    name : str
+        Unlike every other job's.
+    start_us : int, default 0
+        When it is submitted, microseconds.
+    stop_us : int or None, default None
+        When it is cancelled, microseconds; None: it runs to the end.
+    stages : tuple of str
+        Names of its stages.
+    """
+
+    name: str
+    start_us: int = 0
+    stop_us: int | None = None
+    stages: tuple[str, ...]
+
+
 class Scenario(_Model):
-    """A job, its machines and its workload.
+    """A job, its machines and its workload; or several jobs on the same machines.
 
     Attributes
     ----------
@@ -331,6 +353,8 @@ class Scenario(_Model):
         In the order of the file.
     edges : tuple of Edge
         In the order of the file.
+    jobs : tuple of JobSpan, default ()
+        The jobs that share out the stages among them; empty: all stages are one job.
     """
 
     name: str
@@ -343,6 +367,14 @@ class Scenario(_Model):
     options: NetworkOptions = NetworkOptions()
     stages: tuple[Stage, ...]
     edges: tuple[Edge, ...]
+    jobs: tuple[JobSpan, ...] = ()
+
+    @property
+    def shares_memory(self) -> bool:
+        """Whether local pools come and go during the run, and share the network memory."""
+        if len(self.jobs) == 1:
+            return self.jobs[0].start_us > 0 or self.jobs[0].stop_us is not None
+        return len(self.jobs) > 1
 
     @property
     def duration_us(self) -> int:

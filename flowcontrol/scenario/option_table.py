@@ -157,6 +157,7 @@ _EMULATED: Final = (
     (_TM + "network.fraction", _fraction, _SHARE, "share of Flink's memory for the network"),
     (_TM + "network.min", _memory(), 64 * _MIB, "least memory for the network"),
     (_TM + "network.max", _memory(), LONG_MAX, "most memory for the network"),
+    (_NETMEM + "buffers-request-timeout", _duration(), 30_000_000, "wait for exclusive buffers"),
     (_NET + "numberOfBuffers", _whole(1), None, "network buffers of a task manager (legacy)"),
     (_TM + "flink.size", _memory(1), None, "Flink's memory of a task manager"),
     (_TM + "process.size", _memory(1), None, "all memory of a task manager"),
@@ -167,7 +168,6 @@ _EMULATED: Final = (
 )
 _WITHOUT_EFFECT: Final = (
     (_TM + "starting-segment-size", _memory(1), 1024, "first buffer (debloating)"),
-    (_NETMEM + "buffers-request-timeout", _duration(), 30_000_000, "wait for exclusive buffers"),
     (_NET + "request-backoff.initial", _whole(0), 100, "first delay of a partition request, ms"),
     (_NET + "request-backoff.max", _whole(0), 10_000, "longest delay of a partition request, ms"),
     (_NET + "partition-request-timeout", _duration(), 10_000_000, "wait for a partition"),

@@ -32,6 +32,7 @@ _FLINK, _PROCESS = (f"taskmanager.memory.{end}.size" for end in ("flink", "proce
 _OVERHEAD = "taskmanager.memory.jvm-overhead."
 _METASPACE = "taskmanager.memory.jvm-metaspace.size"
 _CHECKPOINTS = "execution.checkpointing.interval"
+_REQUEST_TIMEOUT = "taskmanager.network.memory.buffers-request-timeout"
 _SMALLEST = "taskmanager.memory.min-segment-size"
 _DEBLOAT, _PERIOD, _TARGET, _SAMPLES, _LEAST_CHANGE = (
     f"taskmanager.network.memory.buffer-debloat.{end}"
@@ -43,6 +44,7 @@ _SORT_BUFFERS, _SORT_FROM = (
 _READ_MEMORY = "taskmanager.memory.framework.off-heap.batch-shuffle.size"
 
 _SELDOM: Final = {
+    _REQUEST_TIMEOUT: "buffers_request_timeout_us",
     _DEBLOAT: "debloat_enabled",
     _PERIOD: "debloat_period_us",
     _TARGET: "debloat_target_us",
@@ -53,8 +55,7 @@ _SELDOM: Final = {
     _SORT_FROM: "sort_min_parallelism",
     _READ_MEMORY: "read_memory_bytes",
 }
-"""Options of debloating and of batch shuffles, of which most scenarios say nothing, and their
-fields."""
+"""Options that most scenarios leave at their defaults, and their fields."""
 
 
 class NetworkOptions(BaseModel):
@@ -80,6 +81,9 @@ class NetworkOptions(BaseModel):
         0 flushes after every record, -1 never.
     network_buffers : int, default 2048
         Buffers of a task manager: its network memory divided by the size of a buffer.
+    buffers_request_timeout_us : int, default 30000000
+        How long a job that starts waits for segments that another one still uses,
+        microseconds (``....buffers-request-timeout``).
     debloat_enabled : bool, default False
         Whether buffers change their size (``....buffer-debloat.enabled``).
     debloat_period_us : int, default 200000
@@ -116,6 +120,7 @@ class NetworkOptions(BaseModel):
     read_buffer_threshold: int | None = None
     flush_interval_us: int = 100_000
     network_buffers: int = 2_048
+    buffers_request_timeout_us: int = 30_000_000
     debloat_enabled: bool = False
     debloat_period_us: int = 200_000
     debloat_target_us: int = 1_000_000
@@ -145,7 +150,7 @@ class NetworkOptions(BaseModel):
         return {key: value for key, value in stated.items() if value is not None}
 
     def _seldom(self) -> dict[str, bool | int | str]:
-        """Return what is stated of debloating and batch shuffles: seldom anything."""
+        """Return what is stated of options that most scenarios say nothing of."""
         fields = type(self).model_fields
         values = {key: (name, getattr(self, name)) for key, name in _SELDOM.items()}
         return {
@@ -188,6 +193,7 @@ def read_options(raw: Mapping[Any, Any], problems: list[Problem]) -> NetworkOpti
         read_buffer_threshold=None if threshold is None else int(threshold),
         flush_interval_us=_int(given, _INTERVAL) if _value(given, _ENABLED) else NEVER,
         network_buffers=buffers,
+        buffers_request_timeout_us=_int(given, _REQUEST_TIMEOUT),
         debloat_enabled=bool(_value(given, _DEBLOAT)),
         debloat_period_us=_int(given, _PERIOD),
         debloat_target_us=_int(given, _TARGET),
@@ -263,16 +269,19 @@ def _network_buffers(given: Mapping[str, Value], problems: list[Problem]) -> int
     legacy number of buffers only if none of the three is given. Without any total size, with
     which no task manager of Flink would start, the least network memory counts.
     """
-    segment = _int(given, _SEGMENT)
+    segment, total = _int(given, _SEGMENT), _flink_memory(given)
     if _BUFFERS in given:
-        return _int(given, _BUFFERS)
-    total = _flink_memory(given)
-    memory = _int(given, _MIN) if total is None else _clamped_share(given, total, _FRACTION, _MIN)
+        memory = _int(given, _BUFFERS) * segment
+    elif total is None:
+        memory = _int(given, _MIN)
+    else:
+        memory = _clamped_share(given, total, _FRACTION, _MIN)
     if total is not None and memory > total:
         stated = _FLINK if _FLINK in given else _PROCESS
+        least = "" if _BUFFERS in given else "at least "
         text = (
             f"{_int(given, stated)} bytes leave {max(total, 0)} for Flink, of which the network "
-            f"takes at least {memory}: raise it, or lower {_MIN}"
+            f"takes {least}{memory}: raise it, or lower {_BUFFERS if _BUFFERS in given else _MIN}"
         )
         problems.append(Problem(_place(stated), text))
         return None

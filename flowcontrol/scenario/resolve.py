@@ -6,7 +6,7 @@ need it, so that one slip does not show as ten.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.scenario.chains import resolve_chains
 from flowcontrol.scenario.graph import check_edges, check_stage_names, find_cycle
+from flowcontrol.scenario.jobs import read_jobs
 from flowcontrol.scenario.models import Cluster, Edge, Input, Scenario, Stage
 from flowcontrol.scenario.parts import Parts, read_parts
 from flowcontrol.scenario.placement import place_subtasks
@@ -66,9 +67,13 @@ def parse_scenario(
     >>> scenario.stage("b").placement
     (1,)
     """
+    found: list[Problem] = []
     problems: list[Problem] = []
-    parts = read_parts(mapping, problems)
-    job = _resolve(parts, Path(base), problems)
+    jobs = read_jobs(mapping, problems)
+    parts = read_parts(jobs.mapping, found)
+    job = _resolve(parts, Path(base), found, jobs.groups)
+    problems += [jobs.moved(problem) for problem in found]
+    jobs.check(None if parts.head is None else parts.head.duration_s, problems)
     if problems or parts.head is None or parts.options is None:
         raise ScenarioError(problems, source)
     head = parts.head
@@ -83,6 +88,7 @@ def parse_scenario(
         options=parts.options,
         stages=job.stages,
         edges=job.edges,
+        jobs=jobs.spans(),
     )
 
 
@@ -106,24 +112,31 @@ class _Job:
     edges: tuple[Edge, ...] = ()
 
 
-def _resolve(parts: Parts, base: Path, problems: list[Problem]) -> _Job:
-    """Check the parts against each other and return what they mean."""
+def _resolve(parts: Parts, base: Path, problems: list[Problem], groups: Sequence[range]) -> _Job:
+    """Check the parts against each other and return what they mean.
+
+    ``groups`` are the positions of each job's stages if the file has several jobs.
+    """
     check_stage_names([(i, name) for i, name in enumerate(parts.names) if name], problems)
     check_edges(parts.links, parts.names, is_whole=parts.are_links_whole, problems=problems)
     rates = {spec.name: expand_stage_rates(i, spec, problems) for i, spec in parts.stages}
     replayed = {spec.name: resolve_input(i, spec, base, problems) for i, spec in parts.stages}
     is_sound = parts.is_whole and _is_sound(parts)
     onto = resolve_chains(parts.stages, parts.edges, problems) if is_sound else {}
-    placed = {}
+    placed: dict[str, tuple[int, ...]] = {}
     if parts.is_whole and parts.cluster is not None:
-        placed = place_subtasks(parts.stages, parts.cluster, onto, problems)
+        for group in groups or [range(len(parts.stages))]:
+            stages = [parts.stages[index] for index in group]
+            names = {spec.name for _, spec in stages}
+            own = {name: to for name, to in onto.items() if {name, to} <= names}
+            placed |= place_subtasks(stages, parts.cluster, own, problems)
     if not is_sound:
         return _Job()
     specs = [edge for _, edge in parts.edges]
     check_roles(parts.stages, specs, problems)
     sizes = resolve_record_bytes(parts.stages, specs, problems)
     taken: dict[str, str] = {}
-    stages = tuple(
+    meant = tuple(
         Stage(
             name=spec.name,
             parallelism=spec.parallelism,
@@ -143,7 +156,7 @@ def _resolve(parts: Parts, base: Path, problems: list[Problem]) -> _Job:
     by_name = {spec.name: spec for _, spec in parts.stages}
     rows = carried(specs, replayed)
     edges = tuple(resolve_edge(i, edge, by_name, rows, problems) for i, edge in parts.edges)
-    return _Job(stages, edges)
+    return _Job(meant, edges)
 
 
 def _input(replayed: Replayed | None) -> Input | None:

@@ -20,6 +20,7 @@ __all__ = [
     "EdgeSpec",
     "HeadSpec",
     "InputSpec",
+    "JobSpec",
     "OutputSpec",
     "PhaseSpec",
     "StageSpec",
@@ -244,5 +245,23 @@ class HeadSpec(_Spec):
     system: Any = Field(default="flink", description="flow control; default flink")
     cluster: ClusterSpec = Field(default=ClusterSpec(), description="the machines")
     options: dict[Any, Any] = Field(default={}, description="Flink's own options")
+    jobs: Any = Field(
+        default=None,
+        description="several jobs on the same machines, in place of stages and edges",
+    )
+    stages: tuple[Any, ...] = Field(min_length=1, description="the operators of the job")
+    edges: tuple[Any, ...] = Field(min_length=1, description="who sends to whom")
+
+
+class JobSpec(_Spec):
+    """One of several jobs; its stages and edges are read one by one."""
+
+    name: f.Name = Field(description="its name, unlike every other job's")
+    start_at_s: f.Moment = Field(
+        default=0, validate_default=True, description="when it is submitted, s; default 0"
+    )
+    stop_at_s: f.Moment | None = Field(
+        default=None, description="when it is cancelled, s; default: it runs to the end"
+    )
     stages: tuple[Any, ...] = Field(min_length=1, description="the operators of the job")
     edges: tuple[Any, ...] = Field(min_length=1, description="who sends to whom")

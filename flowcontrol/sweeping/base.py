@@ -35,16 +35,20 @@ def as_base(
     Raises
     ------
     ScenarioError
-        If the file cannot be read, or a change not be made.
+        If the file cannot be read or has several jobs, or a change cannot be made.
     """
     if isinstance(scenario, Scenario):
-        mapping, source, folder = _shortened(scenario), scenario.name, Path()
+        mapping = scenario.canonical() if scenario.jobs else _shortened(scenario)
+        source, folder = scenario.name, Path()
     elif isinstance(scenario, Mapping):
         mapping, source, folder = dict(scenario), str(scenario.get("name", "scenario")), Path()
     else:
         file = Path(scenario)
         mapping, source, folder = read_yaml(file), str(file), file.resolve().parent
     problems: list[Problem] = []
+    if "jobs" in mapping:
+        text = "several jobs: they cannot be swept yet; sweep a scenario with stages and edges"
+        raise ScenarioError([Problem("jobs", text)], source)
     changed = apply_overrides(mapping, overrides, problems)
     if problems:
         raise ScenarioError(problems, source)

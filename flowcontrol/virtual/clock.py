@@ -8,18 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flowcontrol.emulation import Job, lay_out
-from flowcontrol.emulation.samples import samples
-from flowcontrol.emulation.throttling import controller_of
 from flowcontrol.errors import RunError, ScenarioError
 from flowcontrol.scenario import Scenario, check_clock
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.control import Control
 from flowcontrol.virtual.kinds import partition_figures
-from flowcontrol.virtual.loop import advance
-from flowcontrol.virtual.memory import Memory, fill
+from flowcontrol.virtual.memory import fill
 from flowcontrol.virtual.replay import read_replayed
+from flowcontrol.virtual.running import Running
 from flowcontrol.virtual.spill_memory import spills as has_spills
-from flowcontrol.virtual.tables import Tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,6 +50,9 @@ class VirtualRun:
     partitions : dict of str to dict
         By edge, what a result partition that is not pipelined and bounded did: memory, bytes
         spilled and read, when its consumers started, who waited for whom.
+    jobs : tuple of dict
+        What became of each job, if the scenario has ``jobs``: name, start_at_s, stop_at_s, state
+        (finished, stopped or failed), message (why it failed, else None).
     """
 
     job: Job
@@ -63,6 +62,7 @@ class VirtualRun:
     transfers: int
     partitions: dict[str, dict[str, Any]]
     control_messages: int = 0
+    jobs: tuple[dict[str, Any], ...] = ()
 
     @property
     def round_us(self) -> int:
@@ -102,7 +102,7 @@ def simulate(
         If the virtual clock does not emulate something that the scenario asks for, or a task
         manager has too few network buffers.
     RunError
-        If the rows that a source is to replay cannot be read.
+        If the rows that a source is to replay cannot be read, or no job could start.
 
     Examples
     --------
@@ -138,9 +138,8 @@ def run_job(
             tables=replayed.tables,
             limits=replayed.limits,
         )
-        tables = Tables(job, memory)
-        control = _control_of(job, memory)
-        flags = _run(job, memory, tables, progress or _ignore, control)
+        running = Running.begin(job, memory)
+        flags = running.run(progress or _ignore)
         if flags == 0:
             break
         runs *= GROWTH if flags & f.FLAG_RUNS else 1
@@ -148,17 +147,20 @@ def run_job(
         spills *= GROWTH if flags & f.FLAG_SPILLS else 1
     wall_s = time.perf_counter() - began
     transfers = int(memory.cells[f.H_TRANSFERS])
-    messages = int(memory.cells[f.H_GRANTS])
-    messages += 0 if control is None else control.controller.messages
-    figures = partition_figures(job, memory)
+    running.timeline.finish()
+    runs_of_jobs = running.timeline.runs
+    if runs_of_jobs and not any(run.has_run for run in runs_of_jobs):
+        texts = [f"{run.span.name}: {run.message}" for run in runs_of_jobs]
+        raise RunError("no job could run: " + "; ".join(texts))
     return VirtualRun(
         job,
         job.rounds,
         wall_s,
-        tables.finish(),
+        running.tables.finish(),
         transfers,
-        partitions=figures,
-        control_messages=messages,
+        partitions=partition_figures(job, memory),
+        control_messages=running.control_messages,
+        jobs=tuple(run.document() for run in runs_of_jobs),
     )
 
 
@@ -177,50 +179,6 @@ def _first_runs(job: Job) -> int:
         buffers += len(link.channels) * max((size.exclusive for size in gates), default=0)
         most += buffers * each
     return min(MOST_RUNS, max(LEAST_RUNS, most))
-
-
-def _control_of(job: Job, memory: Memory) -> Control | None:
-    """Return what slows the sources; None if nothing does."""
-    controller = controller_of(job)
-    return None if controller is None else Control(job, memory, controller)
-
-
-def _advance_to(memory: Memory, tables: Tables, end: int, control: Control | None) -> int:
-    """Run the rounds before ``end``; return the flags of what went wrong, or 0."""
-    cells = memory.cells
-    while cells[f.H_ROUND] < end:
-        looks_at = end + 1 if control is None else control.next_end()
-        flags = int(advance(cells, min(end, looks_at)))
-        if flags == f.FLAG_DRAIN:
-            tables.drain()
-            continue
-        cells[f.H_FLAGS] = flags & ~f.FLAG_EMPTY
-        if cells[f.H_FLAGS] != 0:
-            return int(cells[f.H_FLAGS])
-        if control is not None and (flags != 0 or cells[f.H_ROUND] >= looks_at):
-            control.look()
-    return 0
-
-
-def _run(
-    job: Job,
-    memory: Memory,
-    tables: Tables,
-    progress: Callable[[int, int], None],
-    control: Control | None,
-) -> int:
-    """Run all rounds, sample by sample; return the flags of a log that was full, or 0."""
-    done = 0
-    for t_s, _, last in samples(job, job.rounds):
-        flags = _advance_to(memory, tables, last + 1, control)
-        if flags & f.FLAG_PROTOCOL:
-            raise RunError("a message came without a buffer to put it in: the rules were broken")
-        if flags:
-            return flags
-        tables.add(t_s, last + 1 - done)
-        done = last + 1
-        progress(done, int(memory.cells[f.H_ARRIVED]))
-    return 0
 
 
 def _ignore(rounds: int, records: int) -> None:

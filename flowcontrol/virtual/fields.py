@@ -59,7 +59,9 @@ H_TCP = 45  # 1: no credits, but connections as Flink up to 1.4 had them
 H_SPILLS = 46  # where the buffers of spilling partitions are, how many there may be
 H_SPILLS_MOST = 47
 H_SPILLS_FREE = 48  # first one that is free, linked by E_NEXT
-HEADER = 49
+H_SHARED = 49  # 1: jobs start and stop, and the pools of a task manager share its global pool
+H_SHARED0 = 50  # where the rows of the global pools then are, one a task manager
+HEADER = 51
 
 FLAG_PROTOCOL = 1  # a message without a buffer
 FLAG_RUNS = 2  # no run free
@@ -105,7 +107,8 @@ T_LOG_TAIL = TASK_WIDTH + 32
 T_ENDS = TASK_WIDTH + 33  # 1: somebody wants to know when it has finished
 T_DONE = TASK_WIDTH + 34  # round in which it has; -1: not yet
 T_KINDS = TASK_WIDTH + 35  # partitions of it that are not pipelined and bounded
-T_WIDTH = TASK_WIDTH + 36
+T_ABSENT = TASK_WIDTH + 36  # microseconds during which its job did not run
+T_WIDTH = TASK_WIDTH + 37
 
 SOURCE = 0
 SERVER = 1
@@ -143,7 +146,8 @@ G_THROUGHPUT = _G + 16  # bytes a second
 G_SINCE = _G + 17  # microsecond since which the gate has had data; -1: it has none
 G_BYTES_SEEN = _G + 18  # bytes when it was last looked whether there is data
 G_GRANTS = _G + 19  # where its channels' memory of a transport that counts records is
-G_WIDTH = _G + 20
+G_GLOBAL = _G + 20  # where the row of its global pool is: G_SEGMENTS, or the one all share
+G_WIDTH = _G + 21
 
 # ---- partitions: (partitions, P_WIDTH)
 P_POOL = 0
@@ -178,7 +182,8 @@ P_FLUSH_AT = _P + 25  # microsecond at which its flusher runs next, if that is k
 P_KIND = _P + 26  # of result partition (protocol.partition_kinds)
 P_SPILL = _P + 27  # where its columns of spill_fields are, if it is not BOUNDED
 P_STOPPED = _P + 28  # 1: a sort-merge partition takes nothing until its region is written
-P_WIDTH = _P + 29
+P_GLOBAL = _P + 29  # where the row of its global pool is: P_SEGMENTS, or the one all share
+P_WIDTH = _P + 30
 
 ROUTE_FIRST = 0
 ROUTE_CYCLE = 1

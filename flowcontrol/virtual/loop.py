@@ -26,6 +26,7 @@ from flowcontrol.virtual.ending import finish_when_over
 from flowcontrol.virtual.messages import announce_all, hear, receive_all, send
 from flowcontrol.virtual.pointers import row, rows
 from flowcontrol.virtual.records import grant_all
+from flowcontrol.virtual.sharing import in_order, serve_waiting
 from flowcontrol.virtual.spilling import note_memory, note_waits, send_spilled
 from flowcontrol.virtual.task import (
     BLOCKED,
@@ -55,6 +56,8 @@ def _advance(memory: Any, end: int) -> int:
         m[f.H_NOW] = now
         count = collect(m, now)
         active = row(m, m[f.H_ACTIVE], 2 * m[f.H_TASKS])
+        if m[f.H_SHARED] == 1:
+            in_order(active, count)
         for i in range(count):
             task = task_row(m, active[i])
             if task[f.T_KIND] == f.CONNECTION or task[f.T_KIND] == f.DISK:
@@ -78,6 +81,8 @@ def _advance(memory: Any, end: int) -> int:
             else:
                 transmit(m, number, now)
         m[f.H_SERVED] = 0
+        if m[f.H_SHARED] == 1:
+            serve_waiting(m, now)
         m[f.H_STEPS] += count
         if m[f.H_WATCH] == 1 and is_empty(m, now) == 1:
             m[f.H_FLAGS] |= f.FLAG_EMPTY

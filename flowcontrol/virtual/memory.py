@@ -141,6 +141,7 @@ def fill(
     fill_connections(job, pairs, places, blocks, build)
     blocks[f.H_SPILLS][:, E_NEXT] = np.arange(1, spills + 1)
     blocks[f.H_SPILLS][-1:, E_NEXT] = -1
+    _fill_globals(job, header, blocks, build)
     blocks[f.H_RUNS][:, f.RUN_NEXT] = np.arange(1, runs + 1)
     blocks[f.H_RUNS][-1:, f.RUN_NEXT] = -1
     _wake_all(blocks)
@@ -191,6 +192,20 @@ def _header(job: Job, counts: dict[int, int], track: bool) -> Ints:
     for column, count in counts.items():
         header[column] = count
     return header
+
+
+def _fill_globals(job: Job, header: Ints, blocks: dict[int, Ints], build: Builder) -> None:
+    """Say which row is the global pool of each gate and partition: its own part, at first."""
+    for base, width, own, column in (
+        (f.H_GATE0, f.G_WIDTH, f.G_SEGMENTS, f.G_GLOBAL),
+        (f.H_PARTITION0, f.P_WIDTH, f.P_SEGMENTS, f.P_GLOBAL),
+    ):
+        block = blocks[base]
+        block[:, column] = header[base] + width * np.arange(len(block)) + own
+    if job.scenario.shares_memory:
+        header[f.H_SHARED] = 1
+        managers = job.scenario.cluster.task_managers
+        header[f.H_SHARED0] = build.take(managers * w.GLOBAL_WIDTH)
 
 
 def _number(job: Job, places: Places) -> None:

@@ -31,6 +31,7 @@ class _Edge:
     """Where the figures of an edge's channels stand, in the order of the edge."""
 
     name: str
+    sender: str
     record_bytes: int
     senders: Ints
     receivers: Ints
@@ -69,11 +70,14 @@ class Tables:
         The scenario, laid out.
     memory : Memory
         Of its run.
+    absent : set of str, optional
+        Stages whose job does not run at present: their levels are 0, their counters stand.
     """
 
-    def __init__(self, job: Job, memory: Memory) -> None:
+    def __init__(self, job: Job, memory: Memory, absent: set[str] | None = None) -> None:
         self._job, self._memory = job, memory
         self._counts_records = job.transport_row is not None
+        self._absent = set() if absent is None else absent
         self._edges = [self._edge(number) for number in range(len(job.links))]
         self._rows = [
             _Row(memory.places.tasks[plan.name] + index, index, number, member)
@@ -144,6 +148,7 @@ class Tables:
         tasks = out[:, f.O_TASK]
         return _Edge(
             link.name,
+            link.edge.sender,
             link.record_bytes,
             link.ends("sender"),
             link.ends("receiver"),
@@ -207,9 +212,16 @@ class Tables:
             "busy_ms_per_s": growth[2] / 1000,
             "idle_ms_per_s": growth[3] / 1000,
             "backpressured_ms_per_s": growth[4] / 1000,
-            **self._input_levels(),
-            **self._output_levels(),
+            **self._levels(),
         }
+
+    def _levels(self) -> Columns:
+        """Levels of all rows; 0 where the job does not run."""
+        levels = {**self._input_levels(), **self._output_levels()}
+        if self._absent:
+            gone = np.array([row.member.stage.name in self._absent for row in self._rows])
+            levels = {name: np.where(gone, 0, values) for name, values in levels.items()}
+        return levels
 
     def _input_levels(self) -> Columns:
         """Usages and queues of the tasks' gates (reference section 10)."""
@@ -282,6 +294,17 @@ class Tables:
         floating = into[:, w.CH_FLOATING] + queued + is_read - exclusive_used
         flying = out[:, r.OUT_RECORDS] - into[:, f.I_CURSORS + r.IN_TAKEN]
         count = len(edge.outs)
+        levels = {
+            "credit": np.where(local, 0, out[:, r.OUT_ANNOUNCED] - sent),
+            "backlog": ready,
+            "exclusive_free": into[:, w.CH_EXCLUSIVE].copy(),
+            "floating_held": np.where(local, 0, floating),
+            "queued": queued,
+            "in_flight_records": flying,
+            "in_flight_bytes": flying * edge.record_bytes,
+        }
+        if edge.sender in self._absent:
+            levels = {name: np.zeros(count, np.int64) for name in levels}
         return {
             "t_s": np.full(count, t_s),
             "edge": [edge.name] * count,
@@ -292,13 +315,7 @@ class Tables:
             "announced": np.where(uncredited, sent + ready, into[:, f.I_CURSORS + r.IN_ANNOUNCED]),
             "sent": sent.copy(),
             "consumed": into[:, f.I_CURSORS + r.IN_CONSUMED].copy(),
-            "credit": np.where(uncredited, 0, out[:, r.OUT_ANNOUNCED] - sent),
-            "backlog": ready,
-            "exclusive_free": into[:, w.CH_EXCLUSIVE].copy(),
-            "floating_held": np.where(local | self._counts_records, 0, floating),
-            "queued": queued,
-            "in_flight_records": flying,
-            "in_flight_bytes": flying * edge.record_bytes,
+            **levels,
         }
 
     def drain(self) -> None:

@@ -79,7 +79,7 @@ def gate_of(m: Any, number: int) -> Gate:
     return Gate(
         rows(m, first, count, f.I_WIDTH),
         row(g, f.G_POOL, POOL_WIDTH),
-        row(g, f.G_SEGMENTS, GLOBAL_WIDTH),
+        row(m, g[f.G_GLOBAL], GLOBAL_WIDTH),
         row(m, g[f.G_WAITING], FIFO_SLOTS + count),
         row(m, g[f.G_ORDER], FIFO_SLOTS + count),
         rows(m, g[f.G_RECORDS], count, width),
@@ -96,7 +96,7 @@ def partition_of(m: Any, number: int) -> Partition:
     count = p[f.P_CHANNELS]
     return Partition(
         row(p, f.P_POOL, POOL_WIDTH),
-        row(p, f.P_SEGMENTS, GLOBAL_WIDTH),
+        row(m, p[f.P_GLOBAL], GLOBAL_WIDTH),
         rows(m, m[f.H_OUT0] + p[f.P_CHANNEL0] * f.O_WIDTH, count, f.O_WIDTH),
         rows(m, p[f.P_RECORDS], count, p[f.P_QUEUE_WIDTH]),
         rows(m, p[f.P_HELD], count, p[f.P_HELD_WIDTH]),

@@ -10,7 +10,7 @@ from flowcontrol.virtual.compiled import kernel
 from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.views import next_bit, set_bit, task_row
 
-__all__ = ["collect", "next_round", "wake"]
+__all__ = ["collect", "next_round", "sleep", "wake"]
 
 _LAST = f.WHEEL_SLOTS - 1
 
@@ -55,6 +55,15 @@ def _unlink(m: Any, task: Any, planned: int) -> None:
         m[m[f.H_WHEEL] + slot] = after
     else:
         _clear_slot(m, slot)
+
+
+@kernel
+def sleep(m: Any, number: int) -> None:
+    """Have a task not looked at any more until somebody wakes it."""
+    task = task_row(m, number)
+    if task[f.T_WAKE] >= 0:
+        _unlink(m, task, task[f.T_WAKE])
+        task[f.T_WAKE] = -1
 
 
 @kernel

@@ -22,7 +22,11 @@ from flowcontrol.streaming.results import History, result_tables
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 NAMES = sorted(path.stem for path in CONF.glob("*.yaml"))
-VIRTUAL = {"head-of-line", "shared-producer"}  # other systems: see tests/virtual/test_tcp.py
+VIRTUAL = {
+    "head-of-line",
+    "shared-producer",
+    "two-jobs",
+}  # other systems: see tests/virtual/test_tcp.py
 LIVE = [name for name in NAMES if name not in VIRTUAL]
 REHEARSED = [name for name in LIVE if name != "flights"]  # its rows are real: see its own test
 

@@ -8,10 +8,12 @@ import pytest
 
 from flowcontrol.diagnosis.frames import (
     end_of,
+    in_flight_buffers,
     mean_over_time,
     result_frame,
     second_half_start,
 )
+from flowcontrol.scenario import JobSpan
 
 
 def test_an_interval_reaches_back_to_the_sample_before(builder: ModuleType) -> None:
@@ -65,3 +67,26 @@ def test_the_second_half_starts_on_a_sample_at_or_before_the_middle(
     builder: ModuleType, times: list[float], expected: float
 ) -> None:
     assert second_half_start(builder.Results(times).stage("a").tables()) == expected
+
+
+@pytest.mark.parametrize(
+    ("stop_us", "expected"),
+    [(None, [5, 5]), (5_000_000, [5, 0]), (4_999_999, [0, 0]), (10_000_000, [5, 5])],
+)
+def test_what_a_stopped_job_had_in_flight_is_gone(
+    builder: ModuleType, stop_us: int | None, expected: list[int]
+) -> None:
+    stages = {"a": {}, "b": {}, "c": {}, "d": {}}
+    scenario = builder.scenario("two", stages, ["a->b", "c->d"])
+    spans = (
+        JobSpan(name="one", stages=("a", "b")),
+        JobSpan(name="two", stages=("c", "d"), stop_us=stop_us),
+    )
+    scenario = scenario.model_copy(update={"jobs": spans})
+    results = builder.Results([5.0, 10.0])
+    for edge in ("a->b", "c->d"):
+        results.channel(edge, 0, 0, released=[12, 12], consumed=[7, 7])
+    channels = result_frame(results.tables(), "channels")
+    found = channels.assign(buffers=in_flight_buffers(channels, scenario))
+    assert found[found["edge"] == "a->b"]["buffers"].tolist() == [5, 5]
+    assert found[found["edge"] == "c->d"]["buffers"].tolist() == expected

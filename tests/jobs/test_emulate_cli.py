@@ -357,3 +357,46 @@ def test_a_rate_beyond_the_window_is_said_and_not_refused(
     assert "source->sink, receiver 0: 100,000 records/s need" in remark
     with pytest.raises(Started):
         emulate(write())
+
+
+def test_jobs_that_start_stop_and_fail_are_told_of(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The exit status is 0 as long as a job ran; every job stands in summary.json."""
+    path = ROOT / "conf" / "two-jobs.yaml"
+    changes = [part for text in ("round_ms=5", "seed=3") for part in ("--set", text)]
+    assert main([str(path), "--clock", "virtual", "--out", "results", *changes]) == 0
+    summary = json.loads((here / "results" / "summary.json").read_text())
+    found = [(job["name"], job["state"], job["message"] is None) for job in summary["jobs"]]
+    assert found == [
+        ("orders", "finished", True), ("audit", "stopped", True), ("backfill", "failed", False)
+    ]  # fmt: skip
+    text = (
+        "history subtask 6, task manager 0: Insufficient number of network buffers: required 9, "
+        "but only 0 available."
+    )
+    assert summary["jobs"][2]["message"].startswith(text)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Job orders finished. Job audit stopped at 40 s." in shown
+    assert f"Job backfill failed, submitted at 50 s: {text}" in shown
+    assert "Job audit stopped at 40 s." in (here / "results" / "report.html").read_text()
+    # What a stopped job had in flight is gone: 20 of 60 s count.
+    edge = summary["edges"]["events->store"]
+    assert edge["second_half"]["in_flight_buffers"] < edge["whole"]["max_in_flight_buffers"] / 2
+
+
+def test_jobs_of_which_none_fits_fail_the_run(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = ROOT / "conf" / "two-jobs.yaml"
+    change = 'options."taskmanager.network.numberOfBuffers"=2'
+    assert main([str(path), "--clock", "virtual", "--set", change, "--out", "results"]) == 1
+    assert "the run failed: no job could run: orders: orders subtask 0" in capsys.readouterr().err
+
+
+def test_the_live_clock_refuses_jobs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(ROOT / "conf" / "two-jobs.yaml")]) == 2
+    said = capsys.readouterr().err
+    assert "jobs: orders, audit, backfill: jobs that start and stop during a run" in said
+    assert "or use --clock virtual" in said
+    assert files_below(here) == set()

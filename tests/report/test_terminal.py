@@ -117,3 +117,22 @@ def test_statuses_are_coloured_on_a_terminal_and_plain_elsewhere(experiment: Any
     assert isinstance(console.file, io.StringIO)
     assert "\x1b[33mLOW" in console.file.getvalue()
     assert "\x1b" not in "\n".join(printed(experiment.summary, 80))
+
+
+def test_each_of_several_jobs_has_a_sentence(experiment: Any) -> None:
+    def job(name: str, state: str, message: str | None = None) -> dict[str, Any]:
+        times = {"start_at_s": 2.5, "stop_at_s": 7.0}
+        return {"name": name, **times, "state": state, "message": message}
+
+    jobs = [
+        job("a", "finished"), job("b", "stopped"), job("c", "failed", "Too few [bold]buffers."),
+        job("d", "stopped", "cancelled while it waited"),
+    ]  # fmt: skip
+    lines = printed({**experiment.summary, "jobs": jobs}, 120)
+    assert [line for line in lines if line.startswith("Job ")] == [
+        "Job a finished.",
+        "Job b stopped at 7 s.",
+        "Job c failed, submitted at 2.5 s: Too few [bold]buffers.",
+        "Job d stopped at 7 s: cancelled while it waited",
+    ]
+    assert not any("Job " in line for line in printed(experiment.summary, 120))

@@ -12,7 +12,7 @@ import pytest
 from flowcontrol.scenario import Edge, Scenario, check_clock, load_scenario, parse_scenario
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
-FILES = sorted(CONF.glob("*.yaml"))
+FILES = sorted(path for path in CONF.glob("*.yaml") if path.stem != "two-jobs")
 SLICES_OF_A_FLUSH = 1
 
 

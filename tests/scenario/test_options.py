@@ -43,6 +43,7 @@ def test_nothing_stated_is_flinks_defaults() -> None:
         read_buffer_threshold=None,
         flush_interval_us=100_000,
         network_buffers=2048,
+        buffers_request_timeout_us=30_000_000,
         debloat_enabled=False,
         debloat_period_us=200_000,
         debloat_target_us=1_000_000,
@@ -71,6 +72,8 @@ def test_nothing_stated_is_flinks_defaults() -> None:
         ({TIMEOUT: "1 s", ENABLED: False}, "flush_interval_us", NEVER),
         ({TIMEOUT: "1 s", ENABLED: "true"}, "flush_interval_us", 1_000_000),
         ({"execution.buffer-timeout": "5"}, "flush_interval_us", 5_000),
+        ({f"{NETMEM}buffers-request-timeout": "1 s"}, "buffers_request_timeout_us", 1_000_000),
+        ({f"{NETMEM}buffers-request-timeout": 0}, "buffers_request_timeout_us", 0),
         ({f"{DEBLOAT}enabled": "true"}, "debloat_enabled", True),
         ({f"{DEBLOAT}enabled": False}, "debloat_enabled", False),
         ({f"{DEBLOAT}period": "1ms"}, "debloat_period_us", 1_000),
@@ -114,6 +117,8 @@ def test_options(raw: dict[str, Any], field: str, value: int) -> None:
         ({PROCESS: "1728m", "taskmanager.memory.jvm-metaspace.size": "0"}, 4915),
         ({"taskmanager.network.numberOfBuffers": 2048}, 2048),
         ({"taskmanager.network.numberOfBuffers": 7, SEGMENT: "64kb"}, 7),
+        ({"taskmanager.network.numberOfBuffers": 2048, FLINK: "64mb"}, 2048),
+        ({"taskmanager.network.numberOfBuffers": 2047, FLINK: 2047 * 32768}, 2047),
     ],
 )
 def test_buffers_of_a_task_manager(raw: dict[str, Any], buffers: int) -> None:
@@ -186,6 +191,7 @@ VALUES: dict[str, Any] = {
     f"{DEBLOAT}period": ["200ms", "1 s"],
     f"{DEBLOAT}samples": [1, 20],
     SMALLEST: [256, "1kb"],
+    f"{NETMEM}buffers-request-timeout": ["30 s", 500],
     "execution.checkpointing.interval": ["1 min", 60_000],
     "taskmanager.memory.managed.fraction": [0.5],
 }

@@ -18,8 +18,8 @@ from flowcontrol.protocol import rounds as r
 from flowcontrol.scenario.models import SystemSpec
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.clock import _advance_to
 from flowcontrol.virtual.control import Control
+from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import fill
 from flowcontrol.virtual.snapshot import KernelRows
 
@@ -94,7 +94,7 @@ class Run:
             self.look(number)
         cells = self.memory.cells
         watched, cells[f.H_WATCH] = int(cells[f.H_WATCH]), 0
-        assert _advance_to(self.memory, None, number + 1, None) == 0
+        assert advance(cells, number + 1) == 0
         cells[f.H_WATCH] = watched
 
     def look(self, number: int) -> None:

@@ -1,0 +1,153 @@
+"""The network memory that a scenario needs and gets, as text for a terminal of 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+from flowcontrol.emulation.plan import Grant, ManagerPlan, MemoryPlan, Moment
+from flowcontrol.report.numbers import bytes_text, number
+from flowcontrol.scenario.memory_advice import memory_options
+
+__all__ = ["describe_plan"]
+
+_HEADS = ("SUBTASKS", "CHANNELS", "REQUIRED", "WANTED", "GRANTED", "EXCLUSIVE")
+_WIDTHS = (9, 8, 8, 7, 7, 9)
+_BETWEEN = 2
+_NAME = 80 - sum(_WIDTHS) - _BETWEEN * len(_WIDTHS)
+"""Letters of the first column; a longer name has a line of its own."""
+_LABEL = 14
+
+
+def describe_plan(plan: MemoryPlan, options: Mapping[object, object]) -> str:
+    """Return the plan of a scenario's network memory as text.
+
+    Parameters
+    ----------
+    plan : MemoryPlan
+        From :func:`flowcontrol.emulation.plan.plan_memory`.
+    options : mapping
+        Flink's options as the scenario states them: which of them is to be changed depends on
+        which are there.
+
+    Returns
+    -------
+    str
+        A table per task manager, for each moment at which a job starts or stops; the exact
+        need beside the classic rule; the option to change.
+    """
+    scenario = plan.scenario
+    count = scenario.cluster.task_managers
+    segment = scenario.options.segment_bytes
+    head = (
+        f"network memory of {scenario.name}: {number(count)} task manager{'s' * (count > 1)}, "
+        f"{number(scenario.options.network_buffers)} buffers of {bytes_text(segment)} each"
+    )
+    lines = [head, "Rows count each subtask alone; a gate's figures hold its exclusive buffers."]
+    for moment in plan.moments:
+        lines += _moment(moment)
+    lines += ["", *_footer(plan, options)]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _moment(moment: Moment) -> list[str]:
+    lines = []
+    if moment.events:
+        lines = ["", f"at {number(moment.at_s)} s: {', '.join(moment.events)}"]
+    for manager in moment.managers:
+        lines += _manager(manager)
+    return lines
+
+
+def _manager(plan: ManagerPlan) -> list[str]:
+    """Lines of one task manager; subtasks whose figures are equal share one."""
+    lines = ["", *_row(f"TASK MANAGER {plan.manager}", _HEADS)]
+    if not plan.grants:
+        return [*lines, "  nothing runs here"]
+    ordered = sorted(plan.grants, key=_group)  # stable: subtasks stay in their order
+    rows = {key: list(grants) for key, grants in groupby(ordered, key=_group)}
+    for key in dict.fromkeys(_group(grant) for grant in plan.grants):
+        lines += _grants(rows[key])
+    exclusive = sum(grant.demand.unpooled for grant in plan.grants)
+    totals = ["", "", number(plan.required), number(plan.wanted), number(plan.granted)]
+    lines += _row(f"total of {number(plan.total)}", [*totals, number(exclusive)])
+    missing = plan.required - plan.total
+    if missing > 0:
+        lines.append(f"  {number(missing)} of the {number(plan.required)} required are missing")
+    return lines
+
+
+def _group(grant: Grant) -> tuple[object, ...]:
+    demand = grant.demand
+    most = -1 if demand.maximum is None else demand.maximum
+    granted = -1 if grant.granted is None else grant.granted
+    figures = (demand.channels, demand.required, most, granted, demand.unpooled)
+    return (demand.edge, demand.is_gate, *figures)
+
+
+def _grants(grants: Sequence[Grant]) -> list[str]:
+    grant = grants[0]
+    demand, extra = grant.demand, grant.demand.unpooled
+    most = "no limit" if demand.maximum is None else number(demand.maximum + extra)
+    return _row(
+        f"{'in ' if demand.is_gate else 'out'} {demand.edge}",
+        [
+            _subtasks([one.demand.subtask for one in grants]),
+            number(demand.channels),
+            number(demand.required + extra),
+            most,
+            "none" if grant.granted is None else number(grant.granted + extra),
+            number(extra) if demand.is_gate else "",
+        ],
+    )
+
+
+def _subtasks(numbers: Sequence[int]) -> str:
+    """Return subtasks as ``0``, ``0,2,4``, or how many there are: ``50 each``."""
+    text = ",".join(map(str, numbers))
+    return text if len(text) <= _WIDTHS[0] else f"{len(numbers)} each"
+
+
+def _row(name: str, cells: Sequence[str]) -> list[str]:
+    filled = "".join(
+        " " * _BETWEEN + cell.rjust(width) for cell, width in zip(cells, _WIDTHS, strict=True)
+    )
+    if len(name) <= _NAME:
+        return [name.ljust(_NAME) + filled]
+    return [name, " " * _NAME + filled]
+
+
+def _footer(plan: MemoryPlan, options: Mapping[object, object]) -> list[str]:
+    """Lines below the tables: the need, the rule, the option."""
+    scenario, slots = plan.scenario, plan.slots
+    managers, total = scenario.cluster.task_managers, scenario.options.network_buffers
+    segment = scenario.options.segment_bytes
+    lines = [
+        _line("exact need", f"{number(plan.required)} buffers on a task manager to start, "),
+        _line("", f"{number(plan.wanted)} for every pool at its maximum"),
+        _line(
+            "classic rule",
+            f"slots^2 x task managers x 4 = {slots}^2 x {managers} x 4 = {number(plan.rule)}",
+        ),
+    ]
+    verdict = "enough for every pool at its maximum"
+    value = plan.wanted
+    if plan.required > total:
+        verdict = "too few: not everything starts"
+    elif plan.wanted > total:
+        verdict = "enough to start, with smaller pools"
+    lines.append(_line("there are", f"{number(total)}, {verdict}"))
+    stated = memory_options(options, value, segment)
+    first = "to change" if value > total else "would do"
+    for key, text in stated.items():
+        lines.append(_line(first, f"{key}: {text}"))
+        first = ""
+    if plan.required > total:
+        least = memory_options(options, plan.required, segment)
+        for label, (key, text) in zip(("at the least", *[""] * 3), least.items(), strict=False):
+            lines.append(_line(label, f"{key}: {text}"))
+    return lines
+
+
+def _line(label: str, text: str) -> str:
+    return label.ljust(_LABEL) + text

@@ -1,0 +1,173 @@
+"""Several jobs in one file: read as one list of stages and edges, and told apart again.
+
+Everything that looks at stages and edges sees those of all jobs in one list. Problems that it
+finds are then moved to where the author wrote them, ``jobs[1].stages[0]``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+from flowcontrol.errors import Problem
+from flowcontrol.scenario.models import JobSpan
+from flowcontrol.scenario.problems import show
+from flowcontrol.scenario.schedule import MICROSECONDS
+from flowcontrol.scenario.spec import JobSpec
+from flowcontrol.scenario.translate import read_part
+
+__all__ = ["JobList", "read_jobs"]
+
+_ITEM = re.compile(r"\b(stages|edges)\[(\d+)\]")
+_KINDS = ("stages", "edges")
+
+
+@dataclass(frozen=True)
+class JobList:
+    """The jobs of a file.
+
+    Attributes
+    ----------
+    mapping : object
+        The file with the stages and edges of all jobs in two lists; without ``jobs`` as it is.
+    specs : tuple of (int, JobSpec)
+        Jobs that could be read, with their positions.
+    origins : dict of str to list of (int, int)
+        For "stages" and "edges": job and position in it of each item of the lists.
+    """
+
+    mapping: object
+    specs: tuple[tuple[int, JobSpec], ...] = ()
+    origins: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+
+    @property
+    def groups(self) -> list[range]:
+        """Positions of each job's stages in the list of all; empty without ``jobs``."""
+        owners = [job for job, _ in self.origins.get("stages", ())]
+        firsts = [i for i, job in enumerate(owners) if i == 0 or owners[i - 1] != job]
+        return [range(i, j) for i, j in pairwise([*firsts, len(owners)])]
+
+    def moved(self, problem: Problem) -> Problem:
+        """Return a problem of the lists as one of the file."""
+        if not self.origins:
+            return problem
+        place = "jobs" if problem.place == "edges" else _ITEM.sub(self._place, problem.place)
+        return Problem(place, _ITEM.sub(self._place, problem.message))
+
+    def spans(self) -> tuple[JobSpan, ...]:
+        """Return the jobs as meant; call it when there are no problems."""
+        return tuple(
+            JobSpan(
+                name=spec.name,
+                start_us=int(spec.start_at_s * MICROSECONDS),
+                stop_us=None if spec.stop_at_s is None else int(spec.stop_at_s * MICROSECONDS),
+                stages=tuple(stage["name"] for stage in spec.stages),
+            )
+            for _, spec in self.specs
+        )
+
+    def check(self, duration_s: Fraction | None, problems: list[Problem]) -> None:
+        """Refuse names given twice, times that are no span of the run, edges between jobs.
+
+        Parameters
+        ----------
+        duration_s : Fraction or None
+            Length of the run; None if it could not be read.
+        problems : list of Problem
+            Grows by everything that is wrong, at its place in the file.
+        """
+        seen: dict[str, int] = {}
+        for index, spec in self.specs:
+            first = seen.setdefault(spec.name.lower(), index)
+            if first != index:
+                text = f"{spec.name!r} is the name of jobs[{first}] too: give each its own"
+                problems.append(Problem(f"jobs[{index}].name", text))
+            problems.extend(_wrong_times(f"jobs[{index}]", spec, duration_s))
+        problems.extend(self._edges_between())
+
+    def _place(self, found: re.Match[str]) -> str:
+        kind, index = found[1], int(found[2])
+        if index >= len(self.origins[kind]):
+            return found[0]
+        job, position = self.origins[kind][index]
+        return f"jobs[{job}].{kind}[{position}]"
+
+    def _edges_between(self) -> Iterator[Problem]:
+        owners = {
+            name: (index, spec.name) for index, spec in self.specs for name in _names(spec.stages)
+        }
+        for index, spec in self.specs:
+            own = set(_names(spec.stages))
+            for position, edge in enumerate(spec.edges):
+                for key in ("from", "to"):
+                    name = edge.get(key) if isinstance(edge, Mapping) else None
+                    if isinstance(name, str) and name not in own and name in owners:
+                        text = (
+                            f"{name!r} is a stage of the job {owners[name][1]!r}: an edge stays "
+                            "within its job; jobs share task managers, not records"
+                        )
+                        yield Problem(f"jobs[{index}].edges[{position}].{key}", text)
+
+
+def read_jobs(mapping: object, problems: list[Problem]) -> JobList:
+    """Read the list of jobs of a file, if it has one.
+
+    Parameters
+    ----------
+    mapping : object
+        The file's content.
+    problems : list of Problem
+        Grows by everything that is wrong with the list by itself, at its place in the file.
+    """
+    if not isinstance(mapping, Mapping) or "jobs" not in mapping:
+        return JobList(mapping)
+    for kind in _KINDS:
+        if kind in mapping:
+            text = f"stands beside jobs: move it into one of the jobs, which have {kind} each"
+            problems.append(Problem(kind, text))
+    raw = mapping["jobs"]
+    if not isinstance(raw, list | tuple) or not raw:
+        text = "needs a list of at least one job: {name, start_at_s, stop_at_s, stages, edges}"
+        problems.append(Problem("jobs", f"{show(raw)} is no such list: {text}"))
+        raw = ()
+    specs = [(i, read_part(JobSpec, job, ("jobs", i), problems)) for i, job in enumerate(raw)]
+    lists: dict[str, list[Any]] = {kind: [] for kind in _KINDS}
+    origins: dict[str, list[tuple[int, int]]] = {kind: [] for kind in _KINDS}
+    for index, job in enumerate(raw):
+        for kind in _KINDS:
+            items = job.get(kind) if isinstance(job, Mapping) else None
+            for position, item in enumerate(items if isinstance(items, list | tuple) else ()):
+                lists[kind].append(item)
+                origins[kind].append((index, position))
+    # What is wrong with an empty list was said at its place: the top of the file is read whole.
+    whole = {kind: items or [None] for kind, items in lists.items()}
+    return JobList(
+        {**mapping, **whole},
+        tuple((i, spec) for i, spec in specs if spec is not None),
+        origins,
+    )
+
+
+def _names(stages: Sequence[object]) -> list[str]:
+    """Names of the stages that have one."""
+    found = [stage.get("name") for stage in stages if isinstance(stage, Mapping)]
+    return [name for name in found if isinstance(name, str)]
+
+
+def _wrong_times(place: str, spec: JobSpec, duration_s: Fraction | None) -> Iterator[Problem]:
+    start, stop = spec.start_at_s, spec.stop_at_s
+    if duration_s is not None and start >= duration_s:
+        text = f"{float(start):g} is not before the end of the run, {float(duration_s):g}"
+        yield Problem(f"{place}.start_at_s", f"{text}: start it earlier, or raise duration_s")
+    if stop is None:
+        return
+    if stop <= start:
+        text = f"{float(stop):g} is not after its start, {float(start):g}"
+        yield Problem(f"{place}.stop_at_s", f"{text}: stop it later, or leave the job out")
+    elif duration_s is not None and stop > duration_s:
+        text = f"{float(stop):g} is after the end of the run, {float(duration_s):g}"
+        yield Problem(f"{place}.stop_at_s", f"{text}: leave it out, or raise duration_s")

@@ -1,0 +1,97 @@
+"""A run, sample by sample: where the kernel stops so that jobs start and sources are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from flowcontrol.emulation import Job
+from flowcontrol.emulation.samples import samples
+from flowcontrol.emulation.throttling import controller_of
+from flowcontrol.errors import RunError
+from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.control import Control
+from flowcontrol.virtual.jobs import Timeline
+from flowcontrol.virtual.loop import advance
+from flowcontrol.virtual.memory import Memory
+from flowcontrol.virtual.tables import Tables
+
+__all__ = ["Running"]
+
+
+@dataclass(frozen=True)
+class Running:
+    """Everything that a run consists of.
+
+    Attributes
+    ----------
+    job : Job
+        The scenario, laid out.
+    memory : Memory
+        Before the first round.
+    tables : Tables
+        Collects the samples.
+    timeline : Timeline
+        When jobs start and stop.
+    control : Control or None
+        What slows the sources.
+    """
+
+    job: Job
+    memory: Memory
+    tables: Tables
+    timeline: Timeline
+    control: Control | None
+
+    @classmethod
+    def begin(cls, job: Job, memory: Memory) -> Running:
+        """Return a run before its first round."""
+        timeline, controller = Timeline(job, memory), controller_of(job)
+        control = None if controller is None else Control(job, memory, controller)
+        return cls(job, memory, Tables(job, memory, timeline.absent), timeline, control)
+
+    @property
+    def control_messages(self) -> int:
+        """Messages so far that carried no data: credit, grants, what a throttle says."""
+        said = 0 if self.control is None else self.control.controller.messages
+        return int(self.memory.cells[f.H_GRANTS]) + said
+
+    def run(self, progress: Callable[[int, int], None]) -> int:
+        """Run all rounds; return the flags of a log that was full, or 0."""
+        done = 0
+        for t_s, _, last in samples(self.job, self.job.rounds):
+            at = done
+            while at <= last:
+                self.timeline.act(at)
+                at = min(last + 1, self.timeline.next_round(at + 1))
+                flags = self.advance_to(at)
+                if flags:
+                    return flags
+            self.tables.add(t_s, last + 1 - done)
+            done = last + 1
+            progress(done, int(self.memory.cells[f.H_ARRIVED]))
+        return 0
+
+    def advance_to(self, end: int) -> int:
+        """Run the rounds before ``end``; return the flags of a log that was full, or 0.
+
+        Raises
+        ------
+        RunError
+            If the rules were broken.
+        """
+        cells = self.memory.cells
+        while cells[f.H_ROUND] < end:
+            looks_at = end + 1 if self.control is None else self.control.next_end()
+            flags = int(advance(cells, min(end, looks_at)))
+            if flags == f.FLAG_DRAIN:
+                self.tables.drain()
+                continue
+            if flags & f.FLAG_PROTOCOL:
+                raise RunError("a message came without a buffer to put it in: rules were broken")
+            cells[f.H_FLAGS] = flags & ~f.FLAG_EMPTY
+            if cells[f.H_FLAGS] != 0:
+                return int(cells[f.H_FLAGS])
+            if self.control is not None and (flags != 0 or cells[f.H_ROUND] >= looks_at):
+                self.control.look()
+        return 0

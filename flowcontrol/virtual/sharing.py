@@ -1,0 +1,48 @@
+"""Local pools that share the global pool of their task manager, as those of several jobs do.
+
+What a pool gives back another one may take in the same round, so the order of tasks within a
+round matters here: it is that of the scenario.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowcontrol.protocol.pool_rules import fetch_segment
+from flowcontrol.protocol.rows import GLOBAL_WIDTH, POOL_WIDTH
+from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.compiled import kernel
+from flowcontrol.virtual.pointers import row
+from flowcontrol.virtual.views import gate_row, partition_row, task_row
+from flowcontrol.virtual.wheel import wake
+
+__all__ = ["in_order", "serve_waiting"]
+
+
+@kernel
+def in_order(active: Any, count: int) -> None:
+    """Sort the first ``count`` tasks of a list; most of them stand in order already."""
+    for i in range(1, count):
+        task = active[i]
+        j = i - 1
+        while j >= 0 and active[j] > task:
+            active[j + 1] = active[j]
+            j -= 1
+        active[j + 1] = task
+
+
+@kernel
+def serve_waiting(m: Any, now: int) -> None:
+    """Let pools without a free segment fetch one that others gave back in this round.
+
+    ``LocalBufferPool.onGlobalPoolAvailable``: partitions first, then gates. A partition that is
+    available again has its task looked at in the next round.
+    """
+    for i in range(m[f.H_PARTITIONS]):
+        p = partition_row(m, i)
+        got = fetch_segment(row(p, f.P_POOL, POOL_WIDTH), row(m, p[f.P_GLOBAL], GLOBAL_WIDTH))
+        if got == 1 and task_row(m, p[f.P_TASK])[f.T_STATUS] != f.T_ABSENT:
+            wake(m, p[f.P_TASK], now + 1)
+    for i in range(m[f.H_GATES]):
+        g = gate_row(m, i)
+        fetch_segment(row(g, f.G_POOL, POOL_WIDTH), row(m, g[f.G_GLOBAL], GLOBAL_WIDTH))
