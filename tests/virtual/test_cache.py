@@ -183,7 +183,8 @@ def test_every_module_that_is_compiled_names_the_folder(
     python: Callable[..., Any], package: Path
 ) -> None:
     modules = compiled_modules()
-    rules = {name for name in modules if name.startswith("flowcontrol.protocol.")}
+    places = ("flowcontrol.protocol.", "flowcontrol.policies.")
+    rules = {name for name in modules if name.startswith(places)}
     assert {"flowcontrol.protocol.channel_rules", "flowcontrol.protocol.pool_rules"} <= rules
     # What draws random numbers has a compiled form of its own, in flowcontrol.virtual.
     own = {name for name in modules if name.startswith("flowcontrol.virtual.")}
