@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 from flowcontrol.protocol import rounds as r
-from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.rounds import (
     next_input,
     take_record,
@@ -33,7 +32,8 @@ from flowcontrol.virtual.compiled import kernel
 from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.randoms import uniform
 from flowcontrol.virtual.routes import next_channel
-from flowcontrol.virtual.spilling import is_stopped, write_spilled
+from flowcontrol.virtual.spilled import quota_of
+from flowcontrol.virtual.spilling import is_stopped, stop_if_full
 from flowcontrol.virtual.views import (
     gate_row,
     gates_of,
@@ -130,9 +130,12 @@ def write(m: Any, number: int, p: Any, channel: int, nbytes: int) -> int:
             set_bit(m, p[f.P_DIRTY], other)
         return write_broadcast(partition, nbytes, m[f.H_QUOTA], m[f.H_SEGMENT])
     set_bit(m, p[f.P_DIRTY], channel)
-    if p[f.P_KIND] > PIPELINED:
-        return write_spilled(m, p, partition, channel, nbytes)
-    return write_bytes(partition, channel, nbytes, m[f.H_QUOTA], m[f.H_SEGMENT])
+    if p[f.P_STOPPED] == 1:
+        return nbytes
+    left = write_bytes(partition, channel, nbytes, quota_of(m, p), m[f.H_SEGMENT])
+    if left > 0:
+        stop_if_full(m, p)
+    return left
 
 
 @kernel
