@@ -51,7 +51,8 @@ def loaded(name: str, *overrides: str) -> Job:
 
 
 def test_every_scenario_is_looked_at() -> None:
-    assert {path.stem for path in CONF.glob("*.yaml")} == set(NAMES)
+    only_virtual = {"partition-types"}  # no rehearsal knows its partitions: see tests/conf
+    assert {path.stem for path in CONF.glob("*.yaml")} == set(NAMES) | only_virtual
 
 
 @pytest.mark.parametrize(
