@@ -23,6 +23,9 @@ BLOCKING: Final = frozenset({"blocking", "sort_merge"})
 SPILLING: Final = BLOCKING | {"hybrid_full", "hybrid_selective"}
 """Types that write to disk."""
 
+LEAST_SORT_BUFFERS: Final = 2
+"""Buffers without which Flink's ``SortMergeResultPartition`` does not start."""
+
 
 def regions_of(scenario: Scenario) -> dict[str, int]:
     """Return the number of the pipelined region of each stage.
@@ -112,6 +115,12 @@ def _unable(scenario: Scenario, edge: Edge) -> Iterator[str]:
         )
     if scenario.options.debloat_enabled:
         yield "not emulated with buffers that change their size yet: turn debloating off"
+    if kind == "sort_merge" and scenario.options.sort_min_buffers < LEAST_SORT_BUFFERS:
+        yield (
+            f"{scenario.options.sort_min_buffers} is too few sort buffers: raise "
+            "taskmanager.network.sort-shuffle.min-buffers to at least "
+            f"{LEAST_SORT_BUFFERS}"
+        )
     receivers = scenario.stage(edge.receiver).parallelism
     if edge.partitioner == "broadcast" and receivers > 1:
         yield (f"not emulated for a broadcast to {receivers} subtasks yet: use another partitioner")

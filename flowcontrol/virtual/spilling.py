@@ -21,7 +21,6 @@ from flowcontrol.protocol.partition_kinds import (
     memory_is_short,
 )
 from flowcontrol.protocol.pool_rules import pool_is_available
-from flowcontrol.protocol.rounds import write_bytes
 from flowcontrol.protocol.rows import POOL_IN_USE, POOL_SIZE, WORD
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s
@@ -35,7 +34,6 @@ from flowcontrol.virtual.spilled import (
     gather,
     lane_of,
     let_go_of,
-    quota_of,
     spill_buffer,
     spill_row,
 )
@@ -47,7 +45,7 @@ __all__ = [
     "note_memory",
     "note_waits",
     "send_spilled",
-    "write_spilled",
+    "stop_if_full",
 ]
 
 
@@ -65,15 +63,16 @@ def is_stopped(p: Any, pool: Any) -> int:
 
 
 @kernel
-def write_spilled(m: Any, p: Any, partition: Any, channel: int, nbytes: int) -> int:
-    """Write bytes of a record to a spilling partition; return those left over."""
-    if p[f.P_STOPPED] == 1:
-        return nbytes
-    left = write_bytes(partition, channel, nbytes, quota_of(m, p), m[f.H_SEGMENT])
-    if left > 0 and p[f.P_KIND] == SORTED:
-        spill_row(m, p)[s.S_FULL] = 1  # what is left goes into the next region
+def stop_if_full(m: Any, p: Any) -> None:
+    """Have a region written if the memory of a sort-merge partition did not do for a record.
+
+    Notes
+    -----
+    What is left of the record goes into the next region (``SortMergeResultPartition.emit``).
+    """
+    if p[f.P_KIND] == SORTED:
+        spill_row(m, p)[s.S_FULL] = 1
         p[f.P_STOPPED] = 1
-    return left
 
 
 @kernel

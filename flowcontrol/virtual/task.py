@@ -11,7 +11,6 @@ from typing import Any
 
 from flowcontrol.policies.record_rounds import write_records
 from flowcontrol.protocol import rounds as r
-from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.rounds import (
     next_input,
     take_record,
@@ -35,7 +34,8 @@ from flowcontrol.virtual.compiled import kernel
 from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.randoms import uniform
 from flowcontrol.virtual.routes import next_channel
-from flowcontrol.virtual.spilling import is_stopped, write_spilled
+from flowcontrol.virtual.spilled import quota_of
+from flowcontrol.virtual.spilling import is_stopped, stop_if_full
 from flowcontrol.virtual.views import (
     gate_row,
     gates_of,
@@ -138,9 +138,12 @@ def write(m: Any, number: int, p: Any, channel: int, nbytes: int) -> int:
         return nbytes * (1 - write_records(values_of(m), partition, channel, nbytes, 1))
     if p[f.P_BROADCAST] == 1:
         return write_broadcast(partition, nbytes, m[f.H_QUOTA], m[f.H_SEGMENT])
-    if p[f.P_KIND] > PIPELINED:
-        return write_spilled(m, p, partition, channel, nbytes)
-    return write_bytes(partition, channel, nbytes, m[f.H_QUOTA], m[f.H_SEGMENT])
+    if p[f.P_STOPPED] == 1:
+        return nbytes
+    left = write_bytes(partition, channel, nbytes, quota_of(m, p), m[f.H_SEGMENT])
+    if left > 0:
+        stop_if_full(m, p)
+    return left
 
 
 @kernel

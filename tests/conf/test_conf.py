@@ -19,14 +19,12 @@ from flowcontrol.emulation.window import window_warnings
 from flowcontrol.records import LEDGER
 from flowcontrol.scenario import check_clock, load_scenario
 from flowcontrol.streaming.results import History, result_tables
+from flowcontrol.virtual import simulate
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 NAMES = sorted(path.stem for path in CONF.glob("*.yaml"))
-VIRTUAL = {
-    "head-of-line",
-    "shared-producer",
-    "two-jobs",
-}  # other systems: see tests/virtual/test_tcp.py
+VIRTUAL = ["head-of-line", "partition-types", "shared-producer", "two-jobs"]
+"""Those that only the virtual clock runs."""
 LIVE = [name for name in NAMES if name not in VIRTUAL]
 REHEARSED = [name for name in LIVE if name != "flights"]  # its rows are real: see its own test
 
@@ -94,6 +92,37 @@ def test_it_loads_runs_live_and_fits_its_windows(name: str) -> None:
     assert scenario.name == name
     assert check_clock(scenario, "live") == []
     assert window_warnings(lay_out(scenario)) == []
+
+
+@pytest.mark.parametrize("name", VIRTUAL)
+def test_it_loads_and_runs_on_the_virtual_clock(name: str) -> None:
+    scenario = load_scenario(CONF / f"{name}.yaml")
+    assert scenario.name == name
+    assert check_clock(scenario, "virtual") == []
+    assert window_warnings(lay_out(scenario)) == []
+
+
+def test_partition_types_show_what_is_said() -> None:
+    """400,000 records of 300 bytes are sorted to disk; the first edge spills next to nothing.
+
+    A region is 128 buffers of 32 KiB, 4.19 MB: the 60 MB of a parser are 15 of them, the last
+    one part-filled. The counters begin after 20 s and take 400,000 / 30,000 = 13.3 s.
+    """
+    scenario = load_scenario(CONF / "partition-types.yaml")
+    run = simulate(scenario)
+    first, second = run.partitions["read->parse"], run.partitions["parse->count"]
+    assert first["consumers_may_start_s"] == 0
+    assert 0 < first["bytes_spilled"] < 0.01 * 400e6
+    assert second["bytes_spilled"] == second["bytes_read"] == 400_000 * 300
+    assert second["regions"] == 2 * 15
+    assert second["max_buffers"] == 2 * 128
+    assert 20 < second["consumers_may_start_s"] < 21
+    stages = run.tables["stages"].to_pandas()
+    taken = stages[stages.stage == "count"].groupby("t_s").records_in.sum()
+    assert taken[20.0] == 0
+    assert taken[33.0] < 400_000 == taken[35.0]
+    blocked = stages[(stages.stage == "parse") & (stages.t_s <= 20)].backpressured_ms_per_s
+    assert 0 < blocked.mean() < 300
 
 
 @pytest.mark.parametrize("name", NAMES)

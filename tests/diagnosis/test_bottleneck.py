@@ -305,3 +305,23 @@ def test_in_any_chain_the_first_busy_stage_below_the_blocked_ones(
         )
         results.stage(name, **share)
     assert find_bottleneck(results.tables(), job).stage == names[limiting]
+
+
+@pytest.mark.parametrize("kind", ["blocking", "sort_merge", "hybrid_full", "hybrid_selective"])
+@pytest.mark.parametrize("reader", [0, 500, 995])
+def test_the_disk_limits_whoever_reads(builder: ModuleType, kind: str, reader: int) -> None:
+    job = builder.scenario("disk", CHAIN, CHAIN_EDGES)
+    first, last = job.edges
+    job = job.model_copy(
+        update={"edges": (first, last.model_copy(update={"partition_type": kind}))}
+    )
+    results = (
+        builder.Results(TIMES)
+        .stage("source", **busy(100, 700))
+        .stage("middle", **busy(300, 690))
+        .stage("sink", **busy(reader))
+    )
+    found = find_bottleneck(results.tables(), job)
+    assert (found.stage, found.edge, found.limited_s) == (None, "middle->sink", 100.0)
+    for text in ("the disk behind middle->sink", kind, "disk_bytes_per_s", "69 % of the time"):
+        assert text in found.sentence

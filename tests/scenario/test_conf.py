@@ -12,14 +12,22 @@ import pytest
 from flowcontrol.scenario import Edge, Scenario, check_clock, load_scenario, parse_scenario
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
-FILES = sorted(path for path in CONF.glob("*.yaml") if path.stem != "two-jobs")
+ONLY_VIRTUAL = ["head-of-line", "partition-types", "shared-producer", "two-jobs"]
+FILES = sorted(path for path in CONF.glob("*.yaml") if path.stem not in ONLY_VIRTUAL)
 SLICES_OF_A_FLUSH = 1
 
 
 def test_all_are_there() -> None:
     names = {path.stem for path in FILES}
     assert {"experiment", "three-stages", "fan-in", "skew", "flights"} <= names
-    assert {"head-of-line", "shared-producer"} <= names
+
+
+@pytest.mark.parametrize("name", ONLY_VIRTUAL)
+def test_it_runs_on_the_virtual_clock_only(name: str) -> None:
+    scenario = load_scenario(CONF / f"{name}.yaml")
+    assert check_clock(scenario, "virtual") == []
+    assert check_clock(scenario, "live") != []
+    assert parse_scenario(scenario.canonical()) == scenario
 
 
 @pytest.fixture(params=FILES, ids=lambda path: path.stem)

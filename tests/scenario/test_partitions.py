@@ -159,6 +159,15 @@ def test_a_stage_that_would_wait_for_itself() -> None:
     assert "for ever" in text
 
 
+@pytest.mark.parametrize(("buffers", "refused"), [(1, 1), (2, 0)])
+def test_the_least_sort_buffers(changed: Any, buffers: int, refused: int) -> None:
+    option = ("options/taskmanager.network.sort-shuffle.min-buffers", buffers)
+    kind = ("edges/0/partition_type", "sort_merge")
+    found = problems(changed(kind, ("stages/0/emit_rate", ENDS), DISK, option))
+    assert [place for place, _ in found] == [KIND] * refused
+    assert all("too few sort buffers" in text and "at least 2" in text for _, text in found)
+
+
 def test_the_options_of_sort_merge_are_read(changed: Any) -> None:
     sort = "taskmanager.network.sort-shuffle."
     given = changed(

@@ -51,7 +51,9 @@ def loaded(name: str, *overrides: str) -> Job:
 
 
 def test_every_scenario_is_looked_at() -> None:
-    assert {path.stem for path in CONF.glob("*.yaml")} == {*NAMES, "two-jobs"}
+    # No rehearsal knows their connections, partitions or jobs: they have tests of their own.
+    only_virtual = {"head-of-line", "partition-types", "shared-producer", "two-jobs"}
+    assert {path.stem for path in CONF.glob("*.yaml")} == set(NAMES) | only_virtual
 
 
 @pytest.mark.parametrize(
