@@ -13,6 +13,7 @@ are no part of it: they put a limit off, and do not lift it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -79,7 +80,7 @@ def job_limits(job: Job) -> list[LimitPhase] | None:
     times = [*_breaks(job), job.scenario.duration_us]
     found: dict[tuple[float, ...], dict[str, Any]] = {}
     phases = []
-    for start, end in zip(times, times[1:], strict=False):
+    for start, end in itertools.pairwise(times):
         rates = network.rates_at(start)
         key = tuple(rate for own in rates.values() for rate in own)
         if key not in found:

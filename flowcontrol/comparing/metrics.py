@@ -7,6 +7,7 @@ well defined. ``docs/compare.md`` states the same formulas for readers.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -190,7 +191,7 @@ def responses(produced: Counted, steps: Sequence[Step], window_s: float) -> list
     one is 0.
     """
     found = []
-    for before, step in zip(steps, steps[1:], strict=False):
+    for before, step in itertools.pairwise(steps):
         is_small = abs(step.limit - before.limit) <= TOLERANCE * max(step.limit, before.limit)
         if is_small or step.end_s - step.start_s < window_s - _EPSILON:
             continue
