@@ -33,8 +33,10 @@ ALLOWED = {
     "report": BASE | {"diagnosis"},
     "capacity": CORE | {"virtual", "diagnosis"},
     "sweeping": CORE | {"virtual", "ledger", "diagnosis", "report"},
+    "comparing": CORE | {"virtual", "diagnosis", "report", "sweeping"},
     "jobs": CORE
-    | {"policies", "virtual", "ledger", "streaming", "diagnosis", "report", "capacity", "sweeping"},
+    | {"policies", "virtual", "ledger", "streaming", "diagnosis", "report", "capacity", "sweeping"}
+    | {"comparing"},
     "cli": {"errors", "link", "report", "scenario"},
     "__main__": {"cli"},
 }

@@ -201,9 +201,9 @@ class _Network:
                     rows.append(own / rate if rate > 0 else np.where(own > 0, np.inf, 0.0))
                     names.append(plan.name)
         bandwidth = self._job.scenario.cluster.bandwidth_bytes_per_s
-        for load in self._wires.values() if bandwidth is not None else ():
-            rows.append(load / bandwidth)
-            names.append("")
+        if bandwidth is not None:
+            rows += [load / bandwidth for load in self._wires.values()]
+            names += [""] * len(self._wires)
         width = sum(plan.stage.parallelism for plan in self._sources)
         return np.array(rows).reshape(len(rows), width), names
 
@@ -216,7 +216,7 @@ def _shares(link: Link, receivers: int) -> Floats:
     if link.edge.partitioner == "broadcast":
         return np.ones(receivers)
     if link.edge.partitioner == "global":
-        return np.eye(1, receivers)[0]
+        return np.array([1.0, *[0.0] * (receivers - 1)])
     return np.full(receivers, 1 / receivers)
 
 
