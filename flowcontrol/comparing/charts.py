@@ -59,6 +59,7 @@ def system_chart(
     drawn["layout"] |= {
         "height": 2 * _ROW_PX + _BELOW_PX,
         "showlegend": False,
+        "xaxis": {**drawn["layout"]["xaxis"], "nticks": 6},
         "margin": {"l": 44, "r": 8, "t": 22, "b": 40},
     }
     return Chart(f"rates-{outcome.system}", outcome.system, "", drawn)

@@ -41,7 +41,8 @@ DEFINITIONS: Final = (
         f"the first moment on (the fall, or a sample after it) at which their mean rate over the "
         f"next {WINDOW_SAMPLES} sample intervals, and over as many from each later sample until "
         f"the next change, is within {_WITHIN} of the new limit (of the old one if the new one is "
-        "0). The figure is the longest of the times; never: there is no such moment. A phase "
+        "0). The figure is the longest of the times. Never: after some fall there is no such "
+        "moment; below: because the rate is less than the limit, also at the end. A phase "
         "shorter than that window is not looked at.",
     ),
     (

@@ -128,6 +128,11 @@ class Figures:
         times = [change.after_s for change in own if change.after_s is not None]
         return len(own) - len(times), max(times, default=None)
 
+    def is_below(self, *, slowdown: bool) -> bool:
+        """Return whether the producers were below the limit wherever they were not at it."""
+        missed = [c for c in self.changes if c.is_slowdown == slowdown and c.after_s is None]
+        return bool(missed) and all(change.is_below for change in missed)
+
     def count(self, *, slowdown: bool) -> int:
         """Return the slowdowns (or the releases) that count."""
         return sum(change.is_slowdown == slowdown for change in self.changes)
@@ -198,7 +203,7 @@ def figures_of(
     piled = {
         index: _piled_up(channels, change.at_s, change.until_s)
         for index, change in enumerate(changes)
-        if change.after_s is None and change.is_slowdown
+        if change.after_s is None and change.is_slowdown and not change.is_below
     }
     control = facts.control_messages
     return Figures(

@@ -110,6 +110,8 @@ class Response:
         The limits.
     after_s : float or None, s
         From the change until the rate is at the new limit, and stays. None: it never is.
+    last_rate : float, records/s
+        Mean over the last window before the next change.
     """
 
     at_s: float
@@ -117,6 +119,12 @@ class Response:
     before: float
     after: float
     after_s: float | None
+    last_rate: float
+
+    @property
+    def is_below(self) -> bool:
+        """Whether the rate is not at the limit, but less, so that nothing piles up."""
+        return self.after_s is None and self.last_rate < self.after
 
     @property
     def is_slowdown(self) -> bool:
@@ -206,5 +214,6 @@ def responses(produced: Counted, steps: Sequence[Step], window_s: float) -> list
                 since = None
             elif since is None:
                 since = moment - step.start_s
-        found.append(Response(step.start_s, step.end_s, before.limit, step.limit, since))
+        rate = produced.mean_rate(step.end_s - window_s, step.end_s)
+        found.append(Response(step.start_s, step.end_s, before.limit, step.limit, since, rate))
     return found

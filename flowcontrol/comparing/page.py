@@ -125,10 +125,10 @@ def _card(outcome: Outcome, chart: str, height: int) -> str:
     name = escape(outcome.system)
     preset = PRESETS.get(outcome.system)
     version = f" <small>{escape(preset.version)}</small>" if preset else ""
-    meaning = f"<small>{escape(preset.meaning)}</small>" if preset else ""
+    how = f'<p class="how">How: {escape(preset.meaning)}.</p>' if preset else ""
     return (
         f'<article class="card" id="system-{name}"><h3>{name}{version}</h3>'
-        f"<p>{escape(system_sentence(outcome))} {meaning}</p>"
+        f"{how}<p>{escape(system_sentence(outcome))}</p>"
         f'<div class="chart" id="{chart}" style="height:{height}px"></div></article>\n'
     )
 

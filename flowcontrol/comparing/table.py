@@ -104,7 +104,7 @@ COLUMNS: Final = (
     CompareColumn("Latency p50", "lat.\np50", 7, _time("latency_p50_ms"), _order("latency_p50_ms")),
     CompareColumn("Latency p99", "lat.\np99", 4, _time("latency_p99_ms"), _order("latency_p99_ms")),
     CompareColumn(
-        "Peak in flight, records", "peak\nrecords", 3,
+        "Peak in flight, records", "peak\nrec.", 3,
         lambda f: number(f.peak_records), _order("peak_records"),
     ),
     CompareColumn(
@@ -113,15 +113,15 @@ COLUMNS: Final = (
     ),
     CompareColumn("Swing", "\nswing", 2, _share("swing"), _order("swing")),
     CompareColumn(
-        "Follows a slowdown in", "follow\nin", 5,
+        "Follows a slowdown in", "fol-\nlows", 5,
         _change(slowdown=True), _change_order(slowdown=True),
     ),
     CompareColumn(
-        "Recovers after a release in", "back\nin", 6,
+        "Recovers after a release in", "is\nback", 6,
         _change(slowdown=False), _change_order(slowdown=False),
     ),
     CompareColumn("Control messages per MB", "ctl.\n/MB", 9, _control, _order("control_per_mb")),
-    CompareColumn("Memory bounded", "bounded\nmemory", 8, bounded_cell, _bounded_order),
+    CompareColumn("Memory bounded", "mem.\nbound", 8, bounded_cell, _bounded_order),
 )  # fmt: skip
 
 
@@ -137,7 +137,8 @@ def print_comparison(result: CompareResult, console: Console | None = None) -> N
     """
     console = console or Console()
     ran = [outcome for outcome in result.outcomes if outcome.figures is not None]
-    tables = [_table(ran, count) for count in range(len(COLUMNS), 0, -1)]
+    choices = [(count, gap) for count in range(len(COLUMNS), 0, -1) for gap in (2, 1)]
+    tables = [_table(ran, count, gap) for count, gap in choices]
     wide = console.options.update(width=_UNBOUNDED)
     fitting = [t for t in tables if Measurement.get(console, wide, t).maximum <= console.width]
     console.print(Padding((fitting or tables[-1:])[0], (1, 0)))
@@ -149,10 +150,10 @@ def print_comparison(result: CompareResult, console: Console | None = None) -> N
             console.print(Text(f"{outcome.system} {outcome.state}: {outcome.reason}"))
 
 
-def _table(ran: Sequence[Outcome], count: int) -> Table:
-    """Return the table with the most telling columns."""
+def _table(ran: Sequence[Outcome], count: int, gap: int) -> Table:
+    """Return the table with the most telling columns, so many blanks between two."""
     columns = [column for column in COLUMNS if column.rank <= count]
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="bold")
     table.add_column("\nsystem", no_wrap=True, vertical="bottom")
     for column in columns:
         table.add_column(column.head, justify="right", no_wrap=True, vertical="bottom")

@@ -26,35 +26,35 @@ NOTHING: Final = "-"
 _EVEN, _WIDE = 0.05, 0.25
 """Swing up to which a rate is even, and from which it swings widely."""
 
+_LEAST_SHARE: Final = 0.9
+"""Share of the limit from which on a system brings through what the job can carry."""
+
 
 def change_cell(figures: Figures, *, slowdown: bool) -> str:
     """Return how long a system took after a slowdown (or a release) at most, for a table.
 
-    ``2 s``, ``never``, ``2 s (1 never)``; a dash if there was none.
+    ``2 s``, ``never``, ``below`` (it never came up to the limit); a dash if there was none.
     """
     missed, longest = figures.after(slowdown=slowdown)
     if not figures.count(slowdown=slowdown):
         return NOTHING
-    if longest is None:
-        return "never"
-    return f"{seconds(longest)} s" + (f" ({missed} never)" if missed else "")
+    if missed:
+        return "below" if figures.is_below(slowdown=slowdown) else "never"
+    return f"{seconds(longest or 0.0)} s"
 
 
 def bounded_cell(figures: Figures) -> str:
     """Return whether memory was bounded, for a table."""
-    if figures.heap_exhausted_s is not None:
-        return f"no, full at {seconds(figures.heap_exhausted_s)} s"
     return NOTHING if figures.is_bounded is None else "yes" if figures.is_bounded else "no"
 
 
 def system_sentence(outcome: Outcome) -> str:
-    """Return what a system did, in one sentence or two."""
+    """Return what a system did, in a sentence or two without its name."""
     figures = outcome.figures
     if figures is None:
-        did = "was not run" if outcome.state == "refused" else "failed"
-        return f"{outcome.system} {did}: {outcome.reason}."
+        return f"{'Not run' if outcome.state == 'refused' else 'Failed'}: {outcome.reason}."
     parts = [_through(figures), *_swing(figures), *_changes(figures)]
-    text = f"{outcome.system} {_listed(parts)}."
+    text = f"{_listed(parts)}."
     size = bytes_text(figures.peak_bytes)
     text += f" At most {number(figures.peak_records)} records ({size}) were in flight"
     if figures.heap_exhausted_s is not None:
@@ -70,8 +70,8 @@ def _listed(parts: Sequence[str]) -> str:
 
 def _through(figures: Figures) -> str:
     if figures.of_limit is None:
-        return f"brought {number(figures.consumed)} records through"
-    return f"brought {percent(figures.of_limit)} of what the job can carry through"
+        return f"Brought {number(figures.consumed)} records through"
+    return f"Brought {percent(figures.of_limit)} of what the job can carry through"
 
 
 def _swing(figures: Figures) -> list[str]:
@@ -94,11 +94,13 @@ def _changes(figures: Figures) -> list[str]:
         missed, longest = figures.after(slowdown=slowdown)
         if not count:
             continue
-        if missed:
+        if figures.is_below(slowdown=slowdown):
+            texts.append(f"stayed below the limit after {_which(figures, noun, slowdown=slowdown)}")
+        elif missed:
             texts.append(f"{did_not} {_which(figures, noun, slowdown=slowdown)}")
         else:
             each = f"the {noun}" if count == 1 else f"each {noun}"
-            texts.append(f"{did} {each} within {seconds(longest or 0.0)} s")
+            texts.append(f"{did} {each} {f'within {seconds(longest)} s' if longest else 'at once'}")
     return texts
 
 
@@ -126,13 +128,19 @@ def headline(outcomes: Sequence[Outcome]) -> str:
     ran = [(o.system, o.figures) for o in outcomes if o.figures is not None]
     texts = []
     if len(ran) > 1:
-        texts += _best(ran, "Most through", lambda f: _negated(f.of_limit), _of_limit)
-        texts += _best(ran, "Steadiest", lambda f: f.swing, lambda f: percent(f.swing or 0.0))
-        texts += _best(ran, "Quickest to follow", _follow, lambda f: change_cell(f, slowdown=True))
-        texts += _best(ran, "Least in flight", lambda f: f.peak_records, _peak)
-    never = [name for name, f in ran if f.after(slowdown=True)[0]]
+        good = [(name, f) for name, f in ran if _keeps_up(f)]
+        if good:
+            texts.append(f"{len(good)} of {len(ran)} keep to the limit; of these")
+            best = _best(good, "steadiest", lambda f: f.swing, lambda f: percent(f.swing or 0.0))
+            best += _best(good, "quickest to follow", _follow, _followed)
+            best += _best(good, "least in flight", lambda f: f.peak_records, _peak)
+            texts[-1] += f" {', '.join(best)}"
+    never = [n for n, f in ran if f.after(slowdown=True)[0] and not f.is_below(slowdown=True)]
     if never:
-        texts.append(f"Did not follow: {join_words(never)}")
+        texts.append(f"Did not follow a slowdown: {join_words(never)}")
+    slow = [n for n, f in ran if f.of_limit is not None and f.of_limit < _LEAST_SHARE]
+    if slow:
+        texts.append(f"Less than {percent(_LEAST_SHARE)} of the limit: {join_words(slow)}")
     texts += [
         f"{verb}: {join_words([o.system for o in outcomes if o.state == state])}"
         for verb, state in (("Not run", "refused"), ("Failed", "failed"))
@@ -155,15 +163,17 @@ def _best(
         return []
     least, _, figures = min(valued, key=lambda one: one[0])
     names = [name for found, name, _ in valued if found == least]
-    return [f"{what}: {join_words(names)} ({show(figures)})"]
+    return [f"{what} {join_words(names)} ({show(figures)})"]
 
 
-def _negated(value: float | None) -> float | None:
-    return None if value is None else -value
+def _keeps_up(figures: Figures) -> bool:
+    """Whether a system brings through what the job can carry, and follows each slowdown."""
+    is_through = figures.of_limit is None or figures.of_limit >= _LEAST_SHARE
+    return is_through and not figures.after(slowdown=True)[0]
 
 
-def _of_limit(figures: Figures) -> str:
-    return f"{percent(figures.of_limit or 0.0)} of the limit"
+def _followed(figures: Figures) -> str:
+    return change_cell(figures, slowdown=True)
 
 
 def _peak(figures: Figures) -> str:
@@ -171,8 +181,7 @@ def _peak(figures: Figures) -> str:
 
 
 def _follow(figures: Figures) -> float | None:
-    missed, longest = figures.after(slowdown=True)
-    return None if missed else longest
+    return figures.after(slowdown=True)[1]
 
 
 def starving_sentences(outcomes: Sequence[Outcome]) -> list[str]:
@@ -224,7 +233,10 @@ def _shared_text(found: dict[str, list[Starved]], outcomes: Sequence[Outcome]) -
     free = [o.system for o in outcomes if o.state == "ran" and o.system not in found]
     text = (
         f"{names} starved ({shares} of what it could take up by itself), although the job can "
-        f"carry {percent(one.limit_share)} of it. Its records came through {one.shared}"
+        f"carry {percent(one.limit_share)} of it. "
     )
-    text += f" together with those of {one.other}, and waited behind them" if one.other else ""
+    if one.other:
+        text += f"Its records came through {one.shared} behind those of {one.other}, which was slow"
+    else:
+        text += "What may be under way to it at a time is too little for its rate"
     return f"{text}." + (f" It did not starve under {join_words(free)}." if free else "")
