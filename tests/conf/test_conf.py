@@ -180,12 +180,12 @@ def test_burst(shown: Callable[[str], Shown]) -> None:
     found = shown("burst")
     for begin in (10, 30, 50):
         assert found.rate("producer", begin, begin + 1) > 1900
-        assert found.rate("producer", begin + 1, begin + 2) < 700
+        assert found.rate("producer", begin + 1, begin + 2) < 1000
         assert found.share("backpressured", "producer", begin + 1, begin + 2) > 0.5
         assert found.rate("producer", begin + 3, begin + 8) == pytest.approx(100)
-        assert found.rate("consumer", begin + 1, begin + 10) == pytest.approx(300, rel=0.01)
-    assert found.rate("consumer", 42, 50) == pytest.approx(100, rel=0.01)
-    assert 1700 < found.channels.in_flight_records.max() < 48 * 41
+        assert found.rate("consumer", begin + 1, begin + 12) == pytest.approx(300, rel=0.01)
+    assert found.rate("consumer", 45, 50) == pytest.approx(100, rel=0.01)
+    assert 2200 < found.channels.in_flight_records.max() < 16 * 164
 
 
 def test_gc_pause(shown: Callable[[str], Shown]) -> None:
@@ -195,7 +195,7 @@ def test_gc_pause(shown: Callable[[str], Shown]) -> None:
     assert found.rate("sink", 11, 13, subtask=1) == pytest.approx(300, rel=0.01)
     assert found.rate("source", 33, 40) == found.rate("sink", 33.0, 40, subtask=0) == 0
     assert found.share("idle", "sink", 33, 40, subtask=0) == 1
-    assert (found.channel("source->sink", 33, 40, receiver=0).credit >= 8).all()
+    assert (found.channel("source->sink", 33, 40, receiver=0).credit >= 4).all()
     assert (found.channel("source->sink", 33, 40, receiver=1).credit == 0).all()
     assert found.rate("source", 42, 60) == pytest.approx(400)
 

@@ -36,6 +36,7 @@ STORM_1 = [
 ]
 
 
+@pytest.mark.holds("global_hysteresis", "rules", "a table by hand from Storm 1.2.3")
 def test_storm_1_by_hand():
     high, low = g.mark(0.9, 1024), g.mark(0.4, 1024)
     assert (high, low) == (921, 409)
@@ -61,6 +62,7 @@ def test_when_a_spout_is_asked(full, throttled, pending, most, is_on):
     assert g.may_emit(full, throttled, pending, most) == is_on
 
 
+@pytest.mark.holds("global_hysteresis", "rules", "Heron's count of enqueues by hand")
 def test_heron_wants_more_than_three_in_a_row():
     count, pressed = 0, []
     for above in (1, 1, 1, 0, 1, 1, 1, 1):
@@ -86,6 +88,7 @@ JSTORM_24 = [
 ]
 
 
+@pytest.mark.holds("hop_hysteresis", "rules", "a table by hand from JStorm 2.4.0")
 def test_jstorm_24_by_hand():
     state = 0
     for step, ((queued, cached), expected) in enumerate(JSTORM_24):
@@ -105,6 +108,7 @@ def test_a_held_sender_keeps_one_batch():
     ]  # fmt: skip
 
 
+@pytest.mark.holds("hop_hysteresis", "rules", "Storm 2.8.8's flag by hand")
 def test_storm_2_clears_its_flag_when_it_looks():
     state, seen = 0, []
     for overflow, is_check in ((0, 1), (1, 0), (0, 0), (0, 1), (0, 0), (5, 1), (0, 1)):
