@@ -183,7 +183,7 @@ def test_burst(shown: Callable[[str], Shown]) -> None:
         assert found.rate("producer", begin + 1, begin + 2) < 1000
         assert found.share("backpressured", "producer", begin + 1, begin + 2) > 0.5
         assert found.rate("producer", begin + 3, begin + 8) == pytest.approx(100)
-        assert found.rate("consumer", begin + 1, begin + 12) == pytest.approx(300, rel=0.01)
+        assert found.rate("consumer", begin + 1, begin + 10) == pytest.approx(300, rel=0.01)
     assert found.rate("consumer", 45, 50) == pytest.approx(100, rel=0.01)
     assert 2200 < found.channels.in_flight_records.max() < 16 * 164
 
