@@ -26,6 +26,9 @@ RESULTS: Final = Table(
         Column("peak_records", "int64", "records", "Most in flight at a sample, all channels."),
         Column("peak_bytes", "int64", "bytes", "Most in flight at a sample, all channels."),
         Column("swing", "float64", "ratio", "Coefficient of variation of the producers' rate."),
+        Column(
+            "ahead", "float64", "ratio", "Producers' rate over a phase's limit, less 1, at most."
+        ),
         Column("slowdowns", "int64", "", "Falls of the limit that count."),
         Column("slowdowns_missed", "int64", "", "Of those: the producers never came down to it."),
         Column("follow_s", "float64", "s", "Longest time to follow one of the others."),

@@ -41,13 +41,20 @@ DEFINITIONS: Final = (
         f"the first moment on (the fall, or a sample after it) at which their mean rate over the "
         f"next {WINDOW_SAMPLES} sample intervals, and over as many from each later sample until "
         f"the next change, is within {_WITHIN} of the new limit (of the old one if the new one is "
-        "0). The figure is the longest of the times. Never: after some fall there is no such "
-        "moment; below: because the rate is less than the limit, also at the end. A phase "
-        "shorter than that window is not looked at.",
+        "0). The figure is the longest of the times. If there is no such moment, the table says "
+        "where the means over these windows were after the transient: all above the new limit, "
+        "all below it, or neither, so that they swing. A phase shorter than that window is not "
+        "looked at.",
     ),
     (
         "Recovers after a release in",
         f"The same after a rise of the limit by more than {_WITHIN}.",
+    ),
+    (
+        "Runs ahead",
+        "The mean rate of all producers in a phase, after its transient, is more than "
+        f"{_WITHIN} above the limit. A system keeps to the limit if it never does, follows every "
+        "slowdown, and brings at least 90 % of what the job can carry through.",
     ),
     (
         "Peak in flight",

@@ -12,6 +12,7 @@ from flowcontrol.comparing.metrics import (
     Counted,
     Response,
     Step,
+    ahead,
     responses,
     steps_of,
     swing,
@@ -90,6 +91,8 @@ class Figures:
         Most in flight at a sample, all channels together.
     swing : float or None
         Coefficient of variation of the producers' rate after transients.
+    ahead : float or None
+        By how much the producers' mean rate in a phase was above its limit at most.
     control_per_mb : float or None
         Control messages over megabytes (1,000,000 bytes) moved, all edges together.
     is_bounded : bool or None
@@ -110,6 +113,7 @@ class Figures:
     peak_records: int
     peak_bytes: int
     swing: float | None
+    ahead: float | None
     control_per_mb: float | None
     is_bounded: bool | None
     heap_exhausted_s: float | None
@@ -128,10 +132,13 @@ class Figures:
         times = [change.after_s for change in own if change.after_s is not None]
         return len(own) - len(times), max(times, default=None)
 
-    def is_below(self, *, slowdown: bool) -> bool:
-        """Return whether the producers were below the limit wherever they were not at it."""
-        missed = [c for c in self.changes if c.is_slowdown == slowdown and c.after_s is None]
-        return bool(missed) and all(change.is_below for change in missed)
+    def missed(self, *, slowdown: bool) -> str:
+        """Return how slowdowns (or releases) were missed: empty, above, below, or swings.
+
+        If they differ, the first of above, swings and below that occurs.
+        """
+        found = {change.missed for change in self.changes if change.is_slowdown == slowdown}
+        return next((how for how in ("above", "swings", "below") if how in found), "")
 
     def count(self, *, slowdown: bool) -> int:
         """Return the slowdowns (or the releases) that count."""
@@ -203,7 +210,7 @@ def figures_of(
     piled = {
         index: _piled_up(channels, change.at_s, change.until_s)
         for index, change in enumerate(changes)
-        if change.after_s is None and change.is_slowdown and not change.is_below
+        if change.missed == "above" and change.is_slowdown
     }
     control = facts.control_messages
     return Figures(
@@ -215,6 +222,7 @@ def figures_of(
         peak_records=_most(flights["in_flight_records"]),
         peak_bytes=_most(flights["in_flight_bytes"]),
         swing=swing(emitted, steps),
+        ahead=ahead(emitted, steps, window_s(scenario)) if emitted.times else None,
         control_per_mb=None if control is None or not moved else control * _MEGABYTE / moved,
         is_bounded=facts.is_bounded,
         heap_exhausted_s=facts.heap_exhausted_s,

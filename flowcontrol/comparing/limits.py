@@ -50,6 +50,8 @@ class LimitPhase:
         What each subtask of a stage takes up at the limit (of a source: emits).
     alone : dict of str to ndarray of float, shape (subtasks,), records/s
         What it would take up if only itself and the stages before it set limits.
+    full : dict of str to ndarray of bool, shape (subtasks,)
+        Whether it takes up all that it can.
     """
 
     start_s: float
@@ -58,6 +60,7 @@ class LimitPhase:
     consumed: float
     into: Mapping[str, Floats]
     alone: Mapping[str, Floats]
+    full: Mapping[str, npt.NDArray[np.bool_]]
 
 
 def job_limits(job: Job) -> list[LimitPhase] | None:
@@ -179,6 +182,9 @@ class _Network:
             "consumed": float(sum(self._taken(name, into) for name in sinks)),
             "into": into,
             "alone": alone,
+            "full": {
+                name: into[name] >= np.array(rates[name]) * (1 - _EPSILON) for name in self._flow
+            },
         }
 
     def _taken(self, sink: str, into: Mapping[str, Floats]) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
@@ -21,6 +21,7 @@ __all__ = [
     "Counted",
     "Response",
     "Step",
+    "ahead",
     "responses",
     "steps_of",
     "swing",
@@ -110,8 +111,8 @@ class Response:
         The limits.
     after_s : float or None, s
         From the change until the rate is at the new limit, and stays. None: it never is.
-    last_rate : float, records/s
-        Mean over the last window before the next change.
+    lowest, highest : float, records/s
+        Of the mean rates over the windows that begin after the transient, if it never is.
     """
 
     at_s: float
@@ -119,12 +120,18 @@ class Response:
     before: float
     after: float
     after_s: float | None
-    last_rate: float
+    lowest: float = 0.0
+    highest: float = 0.0
 
     @property
-    def is_below(self) -> bool:
-        """Whether the rate is not at the limit, but less, so that nothing piles up."""
-        return self.after_s is None and self.last_rate < self.after
+    def missed(self) -> Literal["", "above", "below", "swings"]:
+        """How the limit was missed: the rate stayed above it, below it, or went up and down."""
+        if self.after_s is not None:
+            return ""
+        allowed = TOLERANCE * (self.after or self.before)
+        if self.lowest > self.after + allowed:
+            return "above"
+        return "below" if self.highest < self.after - allowed else "swings"
 
     @property
     def is_slowdown(self) -> bool:
@@ -214,6 +221,35 @@ def responses(produced: Counted, steps: Sequence[Step], window_s: float) -> list
                 since = None
             elif since is None:
                 since = moment - step.start_s
-        rate = produced.mean_rate(step.end_s - window_s, step.end_s)
-        found.append(Response(step.start_s, step.end_s, before.limit, step.limit, since, rate))
+        settled = step.start_s + TRANSIENT * (step.end_s - step.start_s)
+        late = [m for m in (step.start_s, *moments) if m >= settled] or [step.end_s - window_s]
+        rates = [produced.mean_rate(moment, moment + window_s) for moment in late]
+        ends = (0.0, 0.0) if since is not None else (min(rates), max(rates))
+        found.append(Response(step.start_s, step.end_s, before.limit, step.limit, since, *ends))
     return found
+
+
+def ahead(produced: Counted, steps: Sequence[Step], window_s: float) -> float | None:
+    """Return by how much a producer ran ahead of a limit at most.
+
+    Parameters
+    ----------
+    produced : Counted
+        What the producers emitted.
+    steps : sequence of Step
+        The limit over time.
+    window_s : float, s
+        Phases that are shorter do not count, nor do those whose limit is 0.
+
+    Returns
+    -------
+    float or None
+        Largest, over the phases, of (mean rate after the transient / limit - 1); below 0 if it
+        never did. None if no phase counts.
+    """
+    found = []
+    for step in steps:
+        start_s = step.start_s + TRANSIENT * (step.end_s - step.start_s)
+        if step.limit > 0 and step.end_s - step.start_s >= window_s - _EPSILON:
+            found.append(produced.mean_rate(start_s, step.end_s) / step.limit - 1)
+    return max(found, default=None)

@@ -46,7 +46,7 @@ class Starved:
     by_producer : bool
         The task that feeds it waits for the other receiver; else what both share on the way does.
     feeder, other : str
-        The task that feeds it, and the receiver that it waits behind; empty if there is none.
+        The task that feeds it, and the receiver that it waits behind.
     shared : str
         What both share.
     """
@@ -79,7 +79,8 @@ def find_starved(
     -------
     list of Starved
         In the order of the job. A receiver that was blocked more than it was idle does not
-        starve, nor does one that got all that the stages before it can make for it.
+        starve, nor does one that shares nothing with a receiver that is full: then the system
+        holds back whatever it is that feeds it.
     """
     if limits is None:
         return []
@@ -107,7 +108,9 @@ def _starved(
     if share >= LEAST_SHARE or blocked >= idle:
         return None
     by_producer = at_limit / able < LEAST_SHARE
-    feeder, other = _behind(stages, job, stage, subtask, by_producer=by_producer)
+    feeder, other = _behind(job, limits, stage, subtask, by_producer=by_producer)
+    if not other:
+        return None
     return Starved(
         task_name(job, stage, subtask), share, at_limit / able, idle, by_producer,
         feeder, other, "" if by_producer else _shared(job, stage, subtask),
@@ -129,9 +132,9 @@ def task_name(job: Job, stage: str, subtask: int) -> str:
 
 
 def _behind(
-    stages: pd.DataFrame, job: Job, stage: str, subtask: int, *, by_producer: bool
+    job: Job, limits: Sequence[LimitPhase], stage: str, subtask: int, *, by_producer: bool
 ) -> tuple[str, str]:
-    """Return the feeder and the busiest receiver that shares it, or the way to it."""
+    """Return the feeder, and the receiver longest full that shares it, or the way to it."""
     own = [(link, c) for link in job.stage(stage).inputs for c in link.incoming(subtask)]
     feeders = {(link.edge.sender, channel.sender) for link, channel in own}
     roads = {_road(job, link, channel.sender, subtask) for link, channel in own}
@@ -143,11 +146,11 @@ def _behind(
             is_rival = feeder in feeders if by_producer else road in roads
             if is_rival and (link.edge.receiver, channel.receiver) != (stage, subtask):
                 rivals.setdefault((link.edge.receiver, channel.receiver), feeder)
-    busy = {rival: _busy(stages, *rival) for rival in rivals}
+    full = {rival: _full_s(limits, *rival) for rival in rivals}
     first = min(feeders)
-    if not busy:
+    other = max(full, key=lambda rival: full[rival], default=None)
+    if other is None or full[other] <= 0:
         return task_name(job, *first), ""
-    other = max(busy, key=lambda rival: busy[rival])
     feeder = rivals[other] if by_producer else first
     return task_name(job, *feeder), task_name(job, *other)
 
@@ -169,6 +172,6 @@ def _shared(job: Job, stage: str, subtask: int) -> str:
     )  # fmt: skip
 
 
-def _busy(stages: pd.DataFrame, stage: str, subtask: int) -> float:
-    rows = stages[(stages["stage"] == stage) & (stages["subtask"] == subtask)]
-    return mean_over_time(rows, "busy_ms_per_s")
+def _full_s(limits: Sequence[LimitPhase], stage: str, subtask: int) -> float:
+    """Return for how long a subtask is full at the limit, s."""
+    return sum(phase.end_s - phase.start_s for phase in limits if phase.full[stage][subtask])

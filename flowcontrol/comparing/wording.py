@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from flowcontrol.comparing.figures import Figures
+from flowcontrol.comparing.metrics import TOLERANCE
 from flowcontrol.comparing.outcome import Outcome
 from flowcontrol.comparing.starving import Starved
 from flowcontrol.diagnosis.wording import join_words, seconds
@@ -26,6 +27,12 @@ NOTHING: Final = "-"
 _EVEN, _WIDE = 0.05, 0.25
 """Swing up to which a rate is even, and from which it swings widely."""
 
+_MISSED: Final = {
+    "above": "did not follow",
+    "below": "stayed below the limit after",
+    "swings": "went up and down after",
+}
+
 _LEAST_SHARE: Final = 0.9
 """Share of the limit from which on a system brings through what the job can carry."""
 
@@ -33,14 +40,13 @@ _LEAST_SHARE: Final = 0.9
 def change_cell(figures: Figures, *, slowdown: bool) -> str:
     """Return how long a system took after a slowdown (or a release) at most, for a table.
 
-    ``2 s``, ``never``, ``below`` (it never came up to the limit); a dash if there was none.
+    ``2 s``; ``above``, ``below`` or ``swings``: where the rate was instead of being at the new
+    limit; a dash if there was no such change.
     """
-    missed, longest = figures.after(slowdown=slowdown)
     if not figures.count(slowdown=slowdown):
         return NOTHING
-    if missed:
-        return "below" if figures.is_below(slowdown=slowdown) else "never"
-    return f"{seconds(longest or 0.0)} s"
+    _, longest = figures.after(slowdown=slowdown)
+    return figures.missed(slowdown=slowdown) or f"{seconds(longest or 0.0)} s"
 
 
 def bounded_cell(figures: Figures) -> str:
@@ -53,7 +59,7 @@ def system_sentence(outcome: Outcome) -> str:
     figures = outcome.figures
     if figures is None:
         return f"{'Not run' if outcome.state == 'refused' else 'Failed'}: {outcome.reason}."
-    parts = [_through(figures), *_swing(figures), *_changes(figures)]
+    parts = [_through(figures), *_ahead(figures), *_swing(figures), *_changes(figures)]
     text = f"{_listed(parts)}."
     size = bytes_text(figures.peak_bytes)
     text += f" At most {number(figures.peak_records)} records ({size}) were in flight"
@@ -74,6 +80,12 @@ def _through(figures: Figures) -> str:
     return f"Brought {percent(figures.of_limit)} of what the job can carry through"
 
 
+def _ahead(figures: Figures) -> list[str]:
+    if figures.ahead is None or figures.ahead <= TOLERANCE:
+        return []
+    return [f"let its producers run ahead of the limit (by {percent(figures.ahead)})"]
+
+
 def _swing(figures: Figures) -> list[str]:
     if figures.swing is None:
         return []
@@ -86,30 +98,29 @@ def _swing(figures: Figures) -> list[str]:
 
 def _changes(figures: Figures) -> list[str]:
     texts = []
-    for slowdown, did, did_not, noun in (
-        (True, "followed", "did not follow", "slowdown"),
-        (False, "was up again after", "was not up again after", "release"),
+    for slowdown, did, noun in (
+        (True, "followed", "slowdown"),
+        (False, "was up again after", "release"),
     ):
         count = figures.count(slowdown=slowdown)
-        missed, longest = figures.after(slowdown=slowdown)
+        _, longest = figures.after(slowdown=slowdown)
         if not count:
             continue
-        if figures.is_below(slowdown=slowdown):
-            texts.append(f"stayed below the limit after {_which(figures, noun, slowdown=slowdown)}")
-        elif missed:
-            texts.append(f"{did_not} {_which(figures, noun, slowdown=slowdown)}")
+        how = figures.missed(slowdown=slowdown)
+        if how:
+            texts.append(f"{_MISSED[how]} {_which(figures, how, noun, slowdown=slowdown)}")
         else:
             each = f"the {noun}" if count == 1 else f"each {noun}"
             texts.append(f"{did} {each} {f'within {seconds(longest)} s' if longest else 'at once'}")
     return texts
 
 
-def _which(figures: Figures, noun: str, *, slowdown: bool) -> str:
+def _which(figures: Figures, how: str, noun: str, *, slowdown: bool) -> str:
     """Name the changes that a system missed, and say where the first slowdown piled up."""
     missed = [
         (index, change)
         for index, change in enumerate(figures.changes)
-        if change.is_slowdown == slowdown and change.after_s is None
+        if change.is_slowdown == slowdown and change.missed == how
     ]
     times = join_words([f"{seconds(change.at_s)} s" for _, change in missed])
     text = f"the {noun}{'s' if len(missed) > 1 else ''} at {times}"
@@ -135,9 +146,9 @@ def headline(outcomes: Sequence[Outcome]) -> str:
             best += _best(good, "quickest to follow", _follow, _followed)
             best += _best(good, "least in flight", lambda f: f.peak_records, _peak)
             texts[-1] += f" {', '.join(best)}"
-    never = [n for n, f in ran if f.after(slowdown=True)[0] and not f.is_below(slowdown=True)]
-    if never:
-        texts.append(f"Did not follow a slowdown: {join_words(never)}")
+    for how, words in (("above", "Ran ahead"), ("swings", "Went up and down after a slowdown")):
+        names = [name for name, f in ran if _missed(f) == how]
+        texts += [f"{words}: {join_words(names)}"] if names else []
     slow = [n for n, f in ran if f.of_limit is not None and f.of_limit < _LEAST_SHARE]
     if slow:
         texts.append(f"Less than {percent(_LEAST_SHARE)} of the limit: {join_words(slow)}")
@@ -167,9 +178,15 @@ def _best(
 
 
 def _keeps_up(figures: Figures) -> bool:
-    """Whether a system brings through what the job can carry, and follows each slowdown."""
+    """Whether a system brings through what the job can carry, and its producers keep to it."""
     is_through = figures.of_limit is None or figures.of_limit >= _LEAST_SHARE
-    return is_through and not figures.after(slowdown=True)[0]
+    return is_through and not _missed(figures)
+
+
+def _missed(figures: Figures) -> str:
+    """Return how the producers missed the limit: after a slowdown, or in a phase as a whole."""
+    is_ahead = figures.ahead is not None and figures.ahead > TOLERANCE
+    return figures.missed(slowdown=True) or ("above" if is_ahead else "")
 
 
 def _followed(figures: Figures) -> str:
@@ -211,32 +228,33 @@ def starving_sentences(outcomes: Sequence[Outcome]) -> list[str]:
 def _who(found: dict[str, list[Starved]]) -> tuple[str, str, Starved]:
     """Return the names of those that starve, the systems with shares, and one of them."""
     ones = [one for listed in found.values() for one in listed]
-    names = join_words(list(dict.fromkeys(one.name for one in ones)))
-    shares = [f"{name} {percent(min(o.share for o in own))}" for name, own in found.items()]
-    return names, ", ".join(shares), ones[0]
+    names = list(dict.fromkeys(one.name for one in ones))
+    by_share: dict[str, list[str]] = {}
+    for system, own in found.items():
+        by_share.setdefault(percent(min(one.share for one in own)), []).append(system)
+    shares = [f"{share} under {', '.join(systems)}" for share, systems in by_share.items()]
+    whose = "it" if len(names) == 1 else "each of them"
+    text = f"{join_words(names)} starved: of what {whose} could take up by itself, " + "; ".join(
+        [f"it got {shares[0]}", *shares[1:]]
+    )
+    return text, whose, ones[0]
 
 
 def _producer_text(found: dict[str, list[Starved]]) -> str:
-    names, shares, one = _who(found)
-    rest = f"as well as {one.other}" if one.other else "as well as others"
-    other = one.other or "another receiver"
+    text, whose, one = _who(found)
     return (
-        f"{names} starved ({shares} of what it could take up by itself). {one.feeder} feeds it "
-        f"{rest}, and waits for {other} with the next record in its hand: what {names} could take "
-        "is not made. Credits keep channels apart on the network, not in the one task that feeds "
-        f"them; no way of moving records gives it more than {percent(one.limit_share)} here."
+        f"{text}. {one.feeder} feeds {whose} as well as {one.other}, and waits for {one.other} "
+        "with the next record in its hand: what others could take meanwhile is not made. Credits "
+        "keep channels apart on the network, not in the one task that feeds them; at the limit of "
+        f"this job {whose} gets {percent(one.limit_share)}, whatever moves the records."
     )
 
 
 def _shared_text(found: dict[str, list[Starved]], outcomes: Sequence[Outcome]) -> str:
-    names, shares, one = _who(found)
+    text, whose, one = _who(found)
     free = [o.system for o in outcomes if o.state == "ran" and o.system not in found]
-    text = (
-        f"{names} starved ({shares} of what it could take up by itself), although the job can "
-        f"carry {percent(one.limit_share)} of it. "
+    text += (
+        f". The job can carry {percent(one.limit_share)} of it, but the records came through "
+        f"{one.shared} behind those of {one.other}, which was slow."
     )
-    if one.other:
-        text += f"Its records came through {one.shared} behind those of {one.other}, which was slow"
-    else:
-        text += "What may be under way to it at a time is too little for its rate"
-    return f"{text}." + (f" It did not starve under {join_words(free)}." if free else "")
+    return text + (f" Under {join_words(free)} {whose} did not starve." if free else "")

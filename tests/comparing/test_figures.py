@@ -30,6 +30,7 @@ def test_a_producer_that_follows(figures):
     assert found.of_limit == pytest.approx(1.0)
     assert (found.peak_records, found.peak_bytes) == (60, 6000)
     assert found.swing == 0
+    assert found.ahead == pytest.approx(0)
     assert found.after(slowdown=True) == (0, 1)  # 110 and four times 100 are 102 on average
     assert found.count(slowdown=True) == 1
     assert found.count(slowdown=False) == 0
@@ -40,7 +41,8 @@ def test_a_producer_that_follows(figures):
 def test_one_that_never_does_piles_up(figures):
     found = figures([200] * 40)
     assert found.after(slowdown=True) == (1, None)
-    assert not found.is_below(slowdown=True)
+    assert found.missed(slowdown=True) == "above"
+    assert found.ahead == pytest.approx(1.0)
     piled = found.piled_up[0]
     assert (piled.edge, piled.records, piled.nbytes) == ("source->sink", 2000, 200_000)
     assert not piled.at_sender
@@ -49,7 +51,8 @@ def test_one_that_never_does_piles_up(figures):
 
 def test_one_that_is_slow_is_below(figures):
     found = figures([10] * 40)
-    assert found.is_below(slowdown=True)
+    assert found.missed(slowdown=True) == "below"
+    assert found.ahead < 0
     assert found.piled_up == {}
     assert found.of_limit == pytest.approx(400 / 6000)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.comparing.metrics import Counted, Step, responses, steps_of, swing
+from flowcontrol.comparing.metrics import Counted, Response, Step, ahead, responses, steps_of, swing
 
 
 def counted(rates, interval_s=1.0):
@@ -125,13 +125,53 @@ def test_what_is_there_at_once_takes_no_time():
 def test_what_never_comes_down_does_not_follow():
     found = one([1000] * 10, 100)
     assert found.after_s is None
-    assert (found.last_rate, found.is_below) == (1000, False)
+    assert (found.lowest, found.highest, found.missed) == (1000, 1000, "above")
 
 
 def test_what_stays_below_is_not_at_the_limit_either():
     found = one([20] * 10, 100)
     assert found.after_s is None
-    assert found.is_below
+    assert found.missed == "below"
+
+
+def test_what_crosses_the_limit_swings():
+    assert one([300, 0, 0] * 8, 100, window_s=2.0).missed == "swings"
+    assert one([300, 0, 0] * 8, 100, window_s=3.0).missed == ""
+
+
+@pytest.mark.parametrize(
+    ("lowest", "highest", "missed"),
+    [(111, 200, "above"), (110, 200, "swings"), (20, 89, "below"), (20, 90, "swings")],
+)
+def test_above_and_below_are_beyond_a_tenth(lowest, highest, missed):
+    assert Response(0, 9, 500, 100, None, lowest, highest).missed == missed
+    assert Response(0, 9, 500, 100, 1.0, lowest, highest).missed == ""
+
+
+def test_the_transient_does_not_say_how_it_was_missed():
+    """5 s of 20 are above the limit; from then on it is below."""
+    assert one([1000] * 5 + [20] * 15, 100).missed == "below"
+
+
+# ---------------------------------------------------------------------- running ahead
+
+
+@pytest.mark.parametrize(("rate", "by"), [(100, 0.0), (150, 0.5), (20, -0.8)])
+def test_how_far_it_runs_ahead(rate, by):
+    assert ahead(counted([rate] * 20), [Step(0, 20, 100)], 5.0) == pytest.approx(by)
+
+
+def test_the_phase_that_is_worst_counts():
+    steps = [Step(0, 20, 100), Step(20, 40, 50)]
+    assert ahead(counted([100] * 40), steps, 5.0) == pytest.approx(1.0)
+    assert ahead(counted([100] * 25 + [50] * 15), steps, 5.0) == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize(("length", "is_known"), [(4, False), (5, True), (6, True)])
+def test_a_short_phase_or_one_without_a_limit_does_not_count(length, is_known):
+    found = ahead(counted([9] * 20), [Step(0, length, 9)], 5.0)
+    assert (found is not None) == is_known
+    assert ahead(counted([9] * 20), [Step(0, 20, 0)], 5.0) is None
 
 
 def test_a_rate_that_leaves_again_has_not_settled():

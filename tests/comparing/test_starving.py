@@ -72,9 +72,22 @@ def test_a_producer_that_waits_starves_the_others(starved):
     assert found.limit_share == pytest.approx(0.1)
 
 
-def test_a_receiver_alone_has_nobody_to_wait_for(starved, chain):
-    (found,) = starved(chain, sink=[(20, 950, 0)])
-    assert (found.other, found.by_producer) == ("", False)
+def test_a_receiver_alone_does_not_starve_but_its_producer_is_held_back(starved, chain):
+    assert starved(chain, sink=[(20, 950, 0)]) == []
+
+
+def test_who_shares_with_somebody_quick_does_not_starve(starved):
+    """The other one is not full at the limit, so nobody waits behind it."""
+    quick = {
+        **SHARED,
+        "stages": [*SHARED["stages"][:3], {**SHARED["stages"][3], "service_rate": 101}],
+    }
+    assert starved(quick, b3=[(300, 900, 0)], b4=[(1000, 0, 0)]) == []
+    slow = {
+        **SHARED,
+        "stages": [*SHARED["stages"][:3], {**SHARED["stages"][3], "service_rate": 99}],
+    }
+    assert len(starved(slow, b3=[(300, 900, 0)], b4=[(990, 0, 0)])) == 1
 
 
 def test_without_a_limit_nothing_is_said(lay, tables_of):

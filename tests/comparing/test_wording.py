@@ -18,17 +18,18 @@ from flowcontrol.comparing.wording import (
     system_sentence,
 )
 
-DOWN = Response(20, 40, 600, 300, 3.0, 300)
-UP = Response(40, 60, 300, 600, 0.0, 600)
-NEVER = Response(60, 80, 600, 300, None, 600)
-BELOW = Response(60, 80, 600, 300, None, 100)
+DOWN = Response(20, 40, 600, 300, 3.0)
+UP = Response(40, 60, 300, 600, 0.0)
+AHEAD = Response(60, 80, 600, 300, None, 590, 600)
+BELOW = Response(60, 80, 600, 300, None, 90, 100)
+SWINGS = Response(60, 80, 600, 300, None, 0, 600)
 GOOD = Figures(
     produced=1000, consumed=980, of_limit=0.98, latency_p50_ms=10, latency_p99_ms=20,
-    peak_records=1065, peak_bytes=1 << 20, swing=0.02, control_per_mb=12.5, is_bounded=True,
-    heap_exhausted_s=None, changes=(DOWN, UP),
+    peak_records=1065, peak_bytes=1 << 20, swing=0.02, ahead=0.0, control_per_mb=12.5,
+    is_bounded=True, heap_exhausted_s=None, changes=(DOWN, UP),
 )  # fmt: skip
 BAD = replace(
-    GOOD, swing=0.97, is_bounded=False, heap_exhausted_s=70.0, changes=(DOWN, UP, NEVER),
+    GOOD, swing=0.97, is_bounded=False, heap_exhausted_s=70.0, changes=(DOWN, UP, AHEAD),
     piled_up={2: PiledUp("a->b", 6000, 3 << 20, False)},
 )  # fmt: skip
 
@@ -80,8 +81,9 @@ def test_one_that_did_not_run(state, word):
         ((DOWN,), False, "-"),
         ((UP,), False, "0 s"),
         ((DOWN, replace(DOWN, after_s=7.5)), True, "7.5 s"),
-        ((DOWN, NEVER), True, "never"),
-        ((BELOW, NEVER), True, "never"),
+        ((DOWN, AHEAD), True, "above"),
+        ((BELOW, SWINGS, AHEAD), True, "above"),
+        ((BELOW, SWINGS), True, "swings"),
         ((DOWN, BELOW), True, "below"),
     ],
 )
@@ -99,10 +101,12 @@ def test_the_headline_praises_only_who_keeps_to_the_limit():
     deaf = replace(BAD, swing=0.0)
     slow = replace(GOOD, of_limit=0.2, changes=(BELOW,))
     outcomes = [ran("flink", GOOD), ran("unbounded", deaf), ran("heron", slow)]
+    ahead = replace(GOOD, changes=(), ahead=0.11)
+    assert headline([ran("flink", GOOD), ran("x", ahead)]).endswith("Ran ahead: x.")
     outcomes += [Outcome("pulsar", "refused", "why"), Outcome("arroyo", "failed", "why")]
     assert headline(outcomes) == (
         "1 of 3 keep to the limit; of these steadiest flink (2 %), quickest to follow flink (3 s), "
-        "least in flight flink (1,065 records). Did not follow a slowdown: unbounded. "
+        "least in flight flink (1,065 records). Ran ahead: unbounded. "
         "Less than 90 % of the limit: heron. Not run: pulsar. Failed: arroyo."
     )
 
@@ -119,19 +123,33 @@ WAITS = Starved("b [0]", 0.4, 0.38, 0.6, True, "a", "b [1]", "")
 def test_a_road_that_is_shared():
     outcomes = [ran("flink-1.4", GOOD, SHARED), ran("flink", GOOD)]
     assert starving_sentences(outcomes) == [
-        "b3 starved (flink-1.4 30 % of what it could take up by itself), although the job can "
-        "carry 100 % of it. Its records came through the connection from task manager 0 to 1 "
-        "behind those of b4, which was slow. It did not starve under flink."
+        "b3 starved: of what it could take up by itself, it got 30 % under flink-1.4. The job can "
+        "carry 100 % of it, but the records came through the connection from task manager 0 to 1 "
+        "behind those of b4, which was slow. Under flink it did not starve."
     ]
 
 
 def test_a_producer_that_waits():
-    outcomes = [ran("flink-1.4", GOOD, WAITS), ran("flink", GOOD, replace(WAITS, share=0.39))]
-    (text,) = starving_sentences(outcomes)
-    assert "flink-1.4 40 %, flink 39 %" in text
-    assert "a feeds it as well as b [1], and waits for b [1]" in text
-    assert "Credits keep channels apart on the network, not in the one task" in text
-    assert "no way of moving records gives it more than 38 %" in text
+    other = replace(WAITS, name="b [2]")
+    outcomes = [ran("flink-1.4", GOOD, WAITS, other), ran("flink", GOOD, WAITS, other)]
+    outcomes += [ran("storm-1", GOOD, replace(WAITS, share=0.5))]
+    assert starving_sentences(outcomes) == [
+        "b [0] and b [2] starved: of what each of them could take up by itself, it got 40 % under "
+        "flink-1.4, flink; 50 % under storm-1. a feeds each of them as well as b [1], and waits "
+        "for b [1] with the next record in its hand: what others could take meanwhile is not "
+        "made. Credits keep channels apart on the network, not in the one task that feeds them; "
+        "at the limit of this job each of them gets 38 %, whatever moves the records."
+    ]
+
+
+def test_who_swings_after_a_slowdown_is_said_to():
+    text = system_sentence(ran("storm-1", replace(GOOD, changes=(SWINGS,))))
+    assert "went up and down after the slowdown at 60 s" in text
+
+
+def test_who_runs_ahead_without_a_change_is_said_to():
+    text = system_sentence(ran("heron", replace(GOOD, changes=(), ahead=1.0)))
+    assert "let its producers run ahead of the limit (by 100 %)" in text
 
 
 def test_nobody_starves():
