@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,14 +23,25 @@ _BELOW_PX: Final = 46
 
 _HEADROOM: Final = 1.08
 
+_USUAL: Final = 0.98
+"""Share of the samples that the common scale has room for."""
+
 
 def top_rate(outcomes: Sequence[Outcome], limits: Sequence[LimitPhase] | None) -> float:
-    """Return the highest rate that any chart has to show, records/s."""
-    rates = [phase.produced for phase in limits or ()]
-    for outcome in outcomes:
-        if outcome.lines is not None:
-            rates += [*outcome.lines.produced, *outcome.lines.consumed]
-    return _HEADROOM * max(rates, default=1.0) or 1.0
+    """Return the rate at the upper end of all charts, records/s.
+
+    A system that emits in batches has samples so high that all else would be flat beside them:
+    of all samples of all systems the highest fiftieth part does not count.
+    """
+    limit = max((phase.produced for phase in limits or ()), default=0.0)
+    rates = sorted(
+        rate
+        for outcome in outcomes
+        if outcome.lines is not None
+        for rate in (*outcome.lines.produced, *outcome.lines.consumed)
+    )
+    usual = rates[math.ceil(_USUAL * len(rates)) - 1] if rates else 0.0
+    return _HEADROOM * max(limit, usual) or 1.0
 
 
 def system_chart(

@@ -27,6 +27,9 @@ NOTHING: Final = "-"
 _EVEN, _WIDE = 0.05, 0.25
 """Swing up to which a rate is even, and from which it swings widely."""
 
+_MOST_SHARES: Final = 3
+"""Shares that are listed; of more the ends are named."""
+
 _MISSED: Final = {
     "above": "did not follow",
     "below": "stayed below the limit after",
@@ -233,6 +236,10 @@ def _who(found: dict[str, list[Starved]]) -> tuple[str, str, Starved]:
     for system, own in found.items():
         by_share.setdefault(percent(min(one.share for one in own)), []).append(system)
     shares = [f"{share} under {', '.join(systems)}" for share, systems in by_share.items()]
+    if len(shares) > _MOST_SHARES:
+        ends = [f(found, key=lambda name: min(o.share for o in found[name])) for f in (min, max)]
+        low, high = (f"{percent(min(o.share for o in found[name]))} under {name}" for name in ends)
+        shares = [f"from {low} to {high}, {len(found)} systems in all"]
     whose = "it" if len(names) == 1 else "each of them"
     text = f"{join_words(names)} starved: of what {whose} could take up by itself, " + "; ".join(
         [f"it got {shares[0]}", *shares[1:]]

@@ -142,6 +142,17 @@ def test_a_producer_that_waits():
     ]
 
 
+def test_of_many_shares_the_ends_are_named():
+    names = ["flink", "storm-1", "heron", "pulsar"]
+    shares = [0.4, 0.9, 0.2, 0.5]
+    outcomes = [
+        ran(name, GOOD, replace(WAITS, share=share))
+        for name, share in zip(names, shares, strict=True)
+    ]
+    (text,) = starving_sentences(outcomes)
+    assert "it got from 20 % under heron to 90 % under storm-1, 4 systems in all." in text
+
+
 def test_who_swings_after_a_slowdown_is_said_to():
     text = system_sentence(ran("storm-1", replace(GOOD, changes=(SWINGS,))))
     assert "went up and down after the slowdown at 60 s" in text
