@@ -53,7 +53,7 @@ def system_chart(
     if steps:
         x = [step.start_s for step in steps]
         limit = Series("limit", [*x, until_s], [*(s.limit for s in steps), steps[-1].limit])
-        traces.append(_stroke(limit, LIMIT, "dot", 2.0, "hv"))
+        traces.append(_stroke(limit, LIMIT, "solid", 7.0, "hv") | {"opacity": 0.4})
     found = outcome.lines
     if found is not None:
         produced, consumed = (

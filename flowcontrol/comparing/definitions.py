@@ -54,7 +54,7 @@ DEFINITIONS: Final = (
         "Runs ahead",
         "The mean rate of all producers in a phase, after its transient, is more than "
         f"{_WITHIN} above the limit. A system keeps to the limit if it never does, follows every "
-        "slowdown, and brings at least 90 % of what the job can carry through.",
+        "slowdown, and brings through at least 90 % of what the job can carry.",
     ),
     (
         "Peak in flight",

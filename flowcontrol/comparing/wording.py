@@ -79,8 +79,8 @@ def _listed(parts: Sequence[str]) -> str:
 
 def _through(figures: Figures) -> str:
     if figures.of_limit is None:
-        return f"Brought {number(figures.consumed)} records through"
-    return f"Brought {percent(figures.of_limit)} of what the job can carry through"
+        return f"Brought through {number(figures.consumed)} records"
+    return f"Brought through {percent(figures.of_limit)} of what the job can carry"
 
 
 def _ahead(figures: Figures) -> list[str]:

@@ -217,8 +217,8 @@ def test_all_cards_have_one_scale_and_the_limit(comparing):
         limit = figure["data"][0]
         assert (limit["x"], limit["y"]) == ([0, 20, 40], [200, 100, 100])
         assert limit["line"]["shape"] == "hv"
-        dashes = [trace["line"]["dash"] for trace in figure["data"][:3]]
-        assert len(set(dashes)) == 3
+        strokes = [(t["line"]["dash"], t["line"]["width"]) for t in figure["data"][:3]]
+        assert len(set(strokes)) == 3
 
 
 def test_the_table_sorts_by_numbers(comparing):
