@@ -1,17 +1,18 @@
 """Who starves, and why: a receiver that idles although there are records for it.
 
-There are two reasons, and only one of them is a matter of the system. Either its records wait
-behind those of another receiver in something that both share on the way, a connection or a queue:
-then the job could carry them, and a system that keeps channels apart does. Or the task that feeds
-both waits for the other one, with the next record in its hand: then nothing that moves records
-between tasks can help, since the records are not made.
+There are three reasons, and two of them are a matter of the system. Its records wait behind those
+of another receiver in something that both share on the way, a connection or a queue: then the job
+could carry them, and a system that keeps channels apart does. Or the system holds all sources back
+because of the other receiver: the job could carry them then, too. Or the task that feeds both waits
+for the other one, with the next record in its hand: then nothing that moves records between tasks
+can help, since the records are not made.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from flowcontrol.comparing.limits import LimitPhase
 from flowcontrol.diagnosis.frames import mean_over_time, result_frame
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from flowcontrol.emulation.job import Link
 
 __all__ = ["Starved", "find_starved"]
+
+Cause = Literal["producer", "throttle", "road"]
 
 LEAST_SHARE: Final = 0.9
 """A receiver that takes less of what it could, by itself, starves."""
@@ -43,19 +46,20 @@ class Starved:
         The same at the limit of the job: what any system can give it at most.
     idle : float
         Share of the time in which it had nothing to do.
-    by_producer : bool
-        The task that feeds it waits for the other receiver; else what both share on the way does.
+    cause : {"producer", "throttle", "road"}
+        What waits for the other receiver: the task that feeds both, all sources, or what both
+        share on the way.
     feeder, other : str
         The task that feeds it, and the receiver that it waits behind.
     shared : str
-        What both share.
+        What both share on the way; empty for the other causes.
     """
 
     name: str
     share: float
     limit_share: float
     idle: float
-    by_producer: bool
+    cause: Cause
     feeder: str
     other: str
     shared: str
@@ -107,13 +111,14 @@ def _starved(
     blocked = mean_over_time(rows, "backpressured_ms_per_s") / 1000
     if share >= LEAST_SHARE or blocked >= idle:
         return None
-    by_producer = at_limit / able < LEAST_SHARE
-    feeder, other = _behind(job, limits, stage, subtask, by_producer=by_producer)
+    cause: Cause = "road" if job.scenario.system.throttle == "none" else "throttle"
+    cause = "producer" if at_limit / able < LEAST_SHARE else cause
+    feeder, other = _behind(job, limits, stage, subtask, cause)
     if not other:
         return None
     return Starved(
-        task_name(job, stage, subtask), share, at_limit / able, idle, by_producer,
-        feeder, other, "" if by_producer else _shared(job, stage, subtask),
+        task_name(job, stage, subtask), share, at_limit / able, idle, cause,
+        feeder, other, _shared(job, stage, subtask) if cause == "road" else "",
     )  # fmt: skip
 
 
@@ -132,9 +137,9 @@ def task_name(job: Job, stage: str, subtask: int) -> str:
 
 
 def _behind(
-    job: Job, limits: Sequence[LimitPhase], stage: str, subtask: int, *, by_producer: bool
+    job: Job, limits: Sequence[LimitPhase], stage: str, subtask: int, cause: Cause
 ) -> tuple[str, str]:
-    """Return the feeder, and the receiver longest full that shares it, or the way to it."""
+    """Return the feeder, and the receiver longest full that shares what the cause is."""
     own = [(link, c) for link in job.stage(stage).inputs for c in link.incoming(subtask)]
     feeders = {(link.edge.sender, channel.sender) for link, channel in own}
     roads = {_road(job, link, channel.sender, subtask) for link, channel in own}
@@ -143,15 +148,19 @@ def _behind(
         for channel in link.channels:
             feeder = link.edge.sender, channel.sender
             road = _road(job, link, channel.sender, channel.receiver)
-            is_rival = feeder in feeders if by_producer else road in roads
-            if is_rival and (link.edge.receiver, channel.receiver) != (stage, subtask):
+            is_rival = {
+                "producer": feeder in feeders,
+                "road": road in roads,
+                "throttle": True,
+            }
+            if is_rival[cause] and (link.edge.receiver, channel.receiver) != (stage, subtask):
                 rivals.setdefault((link.edge.receiver, channel.receiver), feeder)
     full = {rival: _full_s(limits, *rival) for rival in rivals}
     first = min(feeders)
     other = max(full, key=lambda rival: full[rival], default=None)
     if other is None or full[other] <= 0:
         return task_name(job, *first), ""
-    feeder = rivals[other] if by_producer else first
+    feeder = rivals[other] if cause == "producer" else first
     return task_name(job, *feeder), task_name(job, *other)
 
 

@@ -217,13 +217,13 @@ def starving_sentences(outcomes: Sequence[Outcome]) -> list[str]:
     list of str
         A paragraph per cause.
     """
-    causes: dict[tuple[bool, str, str, str], dict[str, list[Starved]]] = {}
+    causes: dict[tuple[str, str, str, str], dict[str, list[Starved]]] = {}
     for outcome in outcomes:
         for one in outcome.starved:
-            cause = (one.by_producer, one.feeder, one.other, one.shared)
+            cause = (one.cause, one.feeder, one.other, one.shared)
             causes.setdefault(cause, {}).setdefault(outcome.system, []).append(one)
     return [
-        _producer_text(found) if cause[0] else _shared_text(found, outcomes)
+        _producer_text(found) if cause[0] == "producer" else _system_text(found, outcomes)
         for cause, found in causes.items()
     ]
 
@@ -257,11 +257,14 @@ def _producer_text(found: dict[str, list[Starved]]) -> str:
     )
 
 
-def _shared_text(found: dict[str, list[Starved]], outcomes: Sequence[Outcome]) -> str:
+def _system_text(found: dict[str, list[Starved]], outcomes: Sequence[Outcome]) -> str:
     text, whose, one = _who(found)
     free = [o.system for o in outcomes if o.state == "ran" and o.system not in found]
-    text += (
-        f". The job can carry {percent(one.limit_share)} of it, but the records came through "
-        f"{one.shared} behind those of {one.other}, which was slow."
-    )
+    text += f". The job can carry {percent(one.limit_share)} of it, but "
+    if one.cause == "road":
+        text += (
+            f"the records came through {one.shared} behind those of {one.other}, which was slow."
+        )
+    else:
+        text += f"all sources are held back because of {one.other}, whomever they feed."
     return text + (f" Under {join_words(free)} {whose} did not starve." if free else "")

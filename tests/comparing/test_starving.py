@@ -49,7 +49,7 @@ def starved(lay, tables_of):
 def test_a_connection_that_is_not_read_starves_who_shares_it(starved):
     (found,) = starved(SHARED, b3=[(300, 900, 0)], b4=[(100, 0, 0)])
     assert (found.name, found.share, found.limit_share) == ("b3", 0.3, 1.0)
-    assert not found.by_producer
+    assert found.cause == "road"
     assert (found.feeder, found.other) == ("a1", "b4")
     assert found.shared == "the connection from task manager 0 to 1"
 
@@ -66,7 +66,7 @@ def test_who_is_blocked_does_not_starve(starved, idle, blocked, count):
 
 def test_a_producer_that_waits_starves_the_others(starved):
     (found,) = starved(DEALT, b=[(100, 950, 0), (100, 0, 0)])
-    assert (found.name, found.by_producer) == ("b [0]", True)
+    assert (found.name, found.cause) == ("b [0]", "producer")
     assert (found.feeder, found.other, found.shared) == ("a", "b [1]", "")
     assert found.share == pytest.approx(0.1)
     assert found.limit_share == pytest.approx(0.1)
@@ -88,6 +88,20 @@ def test_who_shares_with_somebody_quick_does_not_starve(starved):
         "stages": [*SHARED["stages"][:3], {**SHARED["stages"][3], "service_rate": 99}],
     }
     assert len(starved(slow, b3=[(300, 900, 0)], b4=[(990, 0, 0)])) == 1
+
+
+def test_a_switch_for_all_sources_starves_whoever_they_feed(lay, tables_of):
+    from dataclasses import replace
+
+    job, limits = lay(SHARED)
+    system = job.scenario.system.model_copy(update={"throttle": "global_hysteresis"})
+    throttled = replace(job, scenario=job.scenario.model_copy(update={"system": system}))
+    rows = [
+        {"t_s": 10.0, "stage": "b3", "records_in": 300, "idle_ms_per_s": 900.0},
+        {"t_s": 10.0, "stage": "b4", "records_in": 100, "busy_ms_per_s": 1000.0},
+    ]
+    (found,) = find_starved(tables_of({"stages": rows}), throttled, limits)
+    assert (found.name, found.cause, found.other, found.shared) == ("b3", "throttle", "b4", "")
 
 
 def test_without_a_limit_nothing_is_said(lay, tables_of):

@@ -116,8 +116,8 @@ def test_one_system_alone_is_not_compared():
     assert text == "Only flink was run. Not run: pulsar."
 
 
-SHARED = Starved("b3", 0.3, 1.0, 0.7, False, "a1", "b4", "the connection from task manager 0 to 1")
-WAITS = Starved("b [0]", 0.4, 0.38, 0.6, True, "a", "b [1]", "")
+SHARED = Starved("b3", 0.3, 1.0, 0.7, "road", "a1", "b4", "the connection from task manager 0 to 1")
+WAITS = Starved("b [0]", 0.4, 0.38, 0.6, "producer", "a", "b [1]", "")
 
 
 def test_a_road_that_is_shared():
@@ -127,6 +127,13 @@ def test_a_road_that_is_shared():
         "carry 100 % of it, but the records came through the connection from task manager 0 to 1 "
         "behind those of b4, which was slow. Under flink it did not starve."
     ]
+
+
+def test_sources_that_are_all_held_back():
+    stopped = replace(SHARED, cause="throttle", shared="")
+    (text,) = starving_sentences([ran("storm-1", GOOD, stopped), ran("flink", GOOD)])
+    assert "but all sources are held back because of b4, whomever they feed." in text
+    assert text.endswith("Under flink it did not starve.")
 
 
 def test_a_producer_that_waits():
