@@ -259,7 +259,12 @@ def _producer_text(found: dict[str, list[Starved]]) -> str:
 
 def _system_text(found: dict[str, list[Starved]], outcomes: Sequence[Outcome]) -> str:
     text, whose, one = _who(found)
-    free = [o.system for o in outcomes if o.state == "ran" and o.system not in found]
+    names = {one.name for listed in found.values() for one in listed}
+    free = [
+        o.system
+        for o in outcomes
+        if o.state == "ran" and names.isdisjoint(starved.name for starved in o.starved)
+    ]
     text += f". The job can carry {percent(one.limit_share)} of it, but "
     if one.cause == "road":
         text += (

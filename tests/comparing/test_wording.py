@@ -136,6 +136,14 @@ def test_sources_that_are_all_held_back():
     assert text.endswith("Under flink it did not starve.")
 
 
+def test_who_starves_for_another_reason_is_not_said_not_to():
+    stopped = replace(SHARED, cause="throttle", shared="")
+    outcomes = [ran("flink-1.4", GOOD, SHARED), ran("storm-1", GOOD, stopped), ran("flink", GOOD)]
+    assert [text.rpartition(". ")[2] for text in starving_sentences(outcomes)] == [
+        "Under flink it did not starve."
+    ] * 2
+
+
 def test_a_producer_that_waits():
     other = replace(WAITS, name="b [2]")
     outcomes = [ran("flink-1.4", GOOD, WAITS, other), ran("flink", GOOD, WAITS, other)]
