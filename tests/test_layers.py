@@ -34,9 +34,10 @@ ALLOWED = {
     "report": BASE | {"emulation", "diagnosis"},
     "capacity": CORE | {"virtual", "diagnosis"},
     "sweeping": CORE | {"virtual", "ledger", "diagnosis", "report"},
+    "comparing": CORE | {"virtual", "diagnosis", "report", "sweeping"},
     "jobs": CORE
     | {"policies", "control", "virtual", "ledger", "streaming", "diagnosis", "report"}
-    | {"capacity", "sweeping"},
+    | {"capacity", "sweeping", "comparing"},
     "cli": {"errors", "emulation", "link", "report", "scenario"},
     "__main__": {"cli"},
 }
@@ -160,7 +161,7 @@ def test_a_wrong_import_is_seen(source, wrong):
 # Layers without clock, chance, files and other packages, and what of ours they may import.
 PURE = {
     "protocol": ("protocol", "errors"),
-    "policies": ("policies",),
+    "policies": ("policies", "protocol"),
     "control": ("control", "policies", "scenario.parts_table"),
 }
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from flowcontrol.emulation.job import Job, Link
+from flowcontrol.policies.grants import GRANT_WIDTH, first_grant
 from flowcontrol.scenario import Schedule
 
 __all__ = ["window_warnings"]
@@ -27,10 +28,11 @@ def window_warnings(job: Job) -> list[str]:
     job : Job
         The scenario, laid out.
     """
-    if job.transport_row is not None:
+    if job.transport_row is None and job.scenario.system.transport != "credit":
         return []
     rates = _stage_rates(job)
-    return [text for link in job.links for text in _link_warnings(job, link, rates)]
+    of_link = _link_warnings if job.transport_row is None else _grant_warnings
+    return [text for link in job.links for text in of_link(job, link, rates)]
 
 
 def _stage_rates(job: Job) -> dict[str, Fraction]:
@@ -77,3 +79,18 @@ def _link_warnings(job: Job, link: Link, rates: dict[str, Fraction]) -> Iterator
                 f"{float(able):,.0f} records/s. Shorten round_ms or raise the buffers."
             )
             return
+
+
+def _grant_warnings(job: Job, link: Link, rates: dict[str, Fraction]) -> Iterator[str]:
+    """Compare the even share of each channel with what its receiver grants at first."""
+    window = first_grant(job.transport_row or [], [0] * GRANT_WIDTH, link.record_bytes)
+    adapts = job.scenario.system.transport in {"rate_window", "bdp_window"}
+    share = rates[link.edge.sender] / len(link.channels)
+    needed = share * job.round_us / 1_000_000 * ROUND_TRIP
+    if needed > window and not adapts:
+        able = Fraction(window, ROUND_TRIP) * 1_000_000 / job.round_us
+        yield (
+            f"{link.name}: {float(share):,.0f} records/s of a channel need {float(needed):,.0f} "
+            f"records in flight per round trip of {ROUND_TRIP} rounds, its receiver grants "
+            f"{window:,}: at most {float(able):,.0f} records/s. Shorten round_ms or grant more."
+        )

@@ -13,11 +13,13 @@ from flowcontrol.diagnosis.pressure import Pressure
 
 __all__ = [
     "BLOCKED",
+    "BLUE",
     "BUSY",
     "GREY",
     "IDLE",
     "LIMIT",
     "PRESSURE_COLOURS",
+    "VERMILLION",
     "LineStyle",
     "line_style",
 ]

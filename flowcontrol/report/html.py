@@ -6,25 +6,29 @@ fetch, so that a browser enforces what a test checks.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from html import escape
-from importlib import resources
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.diagnosis.pressure import Pressure
-from flowcontrol.errors import RunError
 from flowcontrol.report.charts import all_charts
 from flowcontrol.report.colours import PRESSURE_COLOURS
-from flowcontrol.report.figures import Chart
 from flowcontrol.report.files import write_atomically
 from flowcontrol.report.graph import job_graph
 from flowcontrol.report.jobs import job_sentences
-from flowcontrol.report.keyfigures import KeyFigure, key_figures, run_line
+from flowcontrol.report.keyfigures import key_figures, run_line
 from flowcontrol.report.numbers import milliseconds, number, percent
 from flowcontrol.report.partitions import partition_section
+from flowcontrol.report.pieces import (
+    asset,
+    chart_section,
+    html_table,
+    json_for_script,
+    key_figure,
+    plotly_script,
+)
 from flowcontrol.report.rundata import RunData
 
 if TYPE_CHECKING:
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["report_page", "write_report"]
 
+_PACKAGE: Final = "flowcontrol.report"
 _NOTHING = ("", "", "")
 
 
@@ -71,42 +76,23 @@ def report_page(
     charts = all_charts(RunData.of(tables, scenario, summary["bottleneck"]))
     drawn = {chart.id: chart.figure for chart in charts if chart.figure["data"]}
     is_limited = summary["bottleneck"] or summary["bottleneck_detail"]["edge"]
-    return Template(_asset("page.html")).substitute(
+    return Template(asset(_PACKAGE, "page.html")).substitute(
         title=escape(scenario.name),
-        css=_asset("page.css"),
+        css=asset(_PACKAGE, "page.css"),
         run=escape(run_line(summary, scenario)),
         sentence=escape(summary["sentence"]),
         jobs="".join(f'<p class="run">{escape(text)}</p>' for text in job_sentences(summary)),
         headline_class=" limited" if is_limited else "",
-        key_figures="".join(map(_key_figure, key_figures(summary, scenario))),
+        key_figures="".join(
+            key_figure(one.label, one.value, one.note) for one in key_figures(summary, scenario)
+        ),
         graph=job_graph(summary, scenario),
-        charts="".join(map(_chart, charts)),
+        charts="".join(map(chart_section, charts)),
         table=_stage_table(summary, scenario) + partition_section(summary),
         scenario=_scenario_section(scenario),
-        figures=_json_for_script(drawn),
-        plotly=_plotly_script(),
-        script=_asset("page.js"),
-    )
-
-
-def _key_figure(figure: KeyFigure) -> str:
-    """Return one of the large figures at the top."""
-    return (
-        f"<div><dt>{escape(figure.label)}</dt><dd>{escape(figure.value)}"
-        f"<small>{escape(figure.note)}</small></dd></div>"
-    )
-
-
-def _chart(chart: Chart) -> str:
-    """Return the section of one chart; its script fills the empty element."""
-    if chart.figure["data"]:
-        height = chart.figure["layout"]["height"]
-        place = f'<div class="chart" id="{chart.id}" style="height:{height}px"></div>'
-    else:
-        place = f'<div class="chart empty" id="{chart.id}">Nothing was recorded.</div>'
-    return (
-        f'<section id="section-{chart.id}"><h2>{escape(chart.title)}</h2><figure>{place}'
-        f"<figcaption>{escape(chart.explanation)}</figcaption></figure></section>\n"
+        figures=json_for_script(drawn),
+        plotly=plotly_script(),
+        script=asset(_PACKAGE, "page.js"),
     )
 
 
@@ -116,12 +102,8 @@ def _stage_table(summary: Mapping[str, Any], scenario: Scenario) -> str:
         "Stage", "Pressure", "Subtasks", "Records in", "In /s", "In pool", "Records out", "Out /s",
         "Out pool", "Busy", "Idle", "Blocked", "Latency p50", "p99", "max",
     )  # fmt: skip
-    rows = [
-        f"<tr>{''.join(f'<td>{cell}</td>' for cell in _stage_cells(name, stage, scenario))}</tr>"
-        for name, stage in summary["stages"].items()
-    ]
-    head = "".join(f'<th scope="col">{title}</th>' for title in heads)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    rows = [_stage_cells(name, stage, scenario) for name, stage in summary["stages"].items()]
+    return html_table(heads, rows)
 
 
 def _stage_cells(name: str, stage: Mapping[str, Any], scenario: Scenario) -> Sequence[str]:
@@ -157,24 +139,3 @@ def _scenario_section(scenario: Scenario) -> str:
         '<section id="scenario"><details><summary>The scenario as it was run</summary>'
         f"<pre>{escape(scenario.to_yaml())}</pre></details></section>"
     )
-
-
-def _json_for_script(value: Any) -> str:
-    """Return JSON that cannot end the script element that carries it."""
-    return json.dumps(value, allow_nan=False).replace("<", "\\u003c")
-
-
-def _plotly_script() -> str:
-    """Return plotly's own script."""
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise RunError(
-            "the report page needs plotly (extra 'report'); install it: pip install plotly"
-        ) from error
-    return str(get_plotlyjs())
-
-
-def _asset(name: str) -> str:
-    """Return a file that lies beside this module."""
-    return resources.files(__package__ or "flowcontrol.report").joinpath(name).read_text("utf-8")

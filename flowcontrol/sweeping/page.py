@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from html import escape
-from importlib import resources
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from flowcontrol.errors import RunError
 from flowcontrol.report import write_atomically
-from flowcontrol.report.figures import Chart
 from flowcontrol.report.numbers import number
+from flowcontrol.report.pieces import (
+    asset,
+    chart_section,
+    html_table,
+    json_for_script,
+    key_figure,
+    plotly_script,
+)
 from flowcontrol.sweeping.axes import value_text
 from flowcontrol.sweeping.charts import sweep_charts
 from flowcontrol.sweeping.metric import Metric
@@ -59,19 +63,19 @@ def sweep_page(table: pa.Table, plan: Plan, metrics: Sequence[Metric]) -> str:
     charts = sweep_charts(table, plan, metrics)
     found = overview(table, plan, metrics)
     name = str(plan.base.mapping.get("name", "sweep"))
-    return Template(_asset("flowcontrol.sweeping", "page.html")).substitute(
+    return Template(asset("flowcontrol.sweeping", "page.html")).substitute(
         title=escape(f"{name}: sweep"),
-        css=_asset("flowcontrol.report", "page.css"),
+        css=asset("flowcontrol.report", "page.css"),
         run=escape(_run_line(found, plan)),
         sentence=escape(found.sentence),
         key_figures="".join(_key_figures(found, plan)),
-        charts="".join(map(_section, charts)),
+        charts="".join(map(chart_section, charts)),
         ends=_ends_table(found, plan, metrics),
         varied=_varied_table(plan),
         scenario=escape(_yaml(plan)),
-        figures=_json_for_script({chart.id: chart.figure for chart in charts}),
-        plotly=_plotly_script(),
-        script=_asset("flowcontrol.report", "page.js"),
+        figures=json_for_script({chart.id: chart.figure for chart in charts}),
+        plotly=plotly_script(),
+        script=asset("flowcontrol.report", "page.js"),
     )
 
 
@@ -85,29 +89,13 @@ def _run_line(found: Overview, plan: Plan) -> str:
 
 def _key_figures(found: Overview, plan: Plan) -> Iterable[str]:
     """Yield the large figures at the top."""
-    yield _figure("Variants", f"{found.variants:,}", f"{found.points:,} points")
-    yield _figure("Simulated", f"{number(found.simulated_s)} s", "all variants, added up")
+    yield key_figure("Variants", f"{found.variants:,}", f"{found.points:,} points")
+    yield key_figure("Simulated", f"{number(found.simulated_s)} s", "all variants, added up")
     mean_ms = 1000 * found.simulated_s / max(1, found.variants)
-    yield _figure("A variant", f"{number(mean_ms)} ms", "mean time of the simulation")
+    yield key_figure("A variant", f"{number(mean_ms)} ms", "mean time of the simulation")
     for name, count in list(found.limits.items())[:3]:
         share = f"{100 * count / max(1, found.points):.0f} %"
-        yield _figure(f"{name} limits", share, f"{count:,} of {found.points:,} points")
-
-
-def _figure(label: str, value: str, note: str) -> str:
-    return (
-        f"<div><dt>{escape(label)}</dt><dd>{escape(value)}<small>{escape(note)}</small></dd></div>"
-    )
-
-
-def _section(chart: Chart) -> str:
-    """Return the section of one chart; the page's script fills the empty element."""
-    height = chart.figure["layout"]["height"]
-    return (
-        f'<section id="section-{chart.id}"><h2>{escape(chart.title)}</h2><figure>'
-        f'<div class="chart" id="{chart.id}" style="height:{height}px"></div>'
-        f"<figcaption>{escape(chart.explanation)}</figcaption></figure></section>\n"
-    )
+        yield key_figure(f"{name} limits", share, f"{count:,} of {found.points:,} points")
 
 
 def _ends_table(found: Overview, plan: Plan, metrics: Sequence[Metric]) -> str:
@@ -116,10 +104,10 @@ def _ends_table(found: Overview, plan: Plan, metrics: Sequence[Metric]) -> str:
     for row in found.ends(_ENDS):
         if row is None:
             left = found.valued - 2 * _ENDS
-            rows.append(f'<tr><td colspan="{len(heads)}">… {left:,} points between …</td></tr>')
+            rows.append([f"… {left:,} points between …"])
         else:
-            rows.append(_cells([*row.values, *row.figures, row.bottleneck]))
-    return _table(heads, rows)
+            rows.append(list(map(escape, [*row.values, *row.figures, row.bottleneck])))
+    return html_table(heads, rows)
 
 
 def _varied_table(plan: Plan) -> str:
@@ -129,40 +117,11 @@ def _varied_table(plan: Plan) -> str:
         shown = ", ".join(values[:_VALUES])
         if len(values) > _VALUES:
             shown += f" … {values[-1]} ({len(values):,} values)"
-        rows.append(_cells([varied.key, varied.column, varied.unit, shown]))
-    return _table(["Key", "Column", "Unit", "Values"], rows)
-
-
-def _cells(cells: Iterable[str]) -> str:
-    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
-
-
-def _table(heads: Iterable[str], rows: Iterable[str]) -> str:
-    head = "".join(f'<th scope="col">{escape(title)}</th>' for title in heads)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+        rows.append(list(map(escape, [varied.key, varied.column, varied.unit, shown])))
+    return html_table(["Key", "Column", "Unit", "Values"], rows)
 
 
 def _yaml(plan: Plan) -> str:
     import yaml
 
     return yaml.safe_dump(dict(plan.base.mapping), sort_keys=False, allow_unicode=True)
-
-
-def _json_for_script(value: Any) -> str:
-    """Return JSON that cannot end the script element that carries it."""
-    return json.dumps(value, allow_nan=False).replace("<", "\\u003c")
-
-
-def _plotly_script() -> str:
-    """Return plotly's own script."""
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise RunError(
-            "the report page needs plotly (extra 'report'); install it: pip install plotly"
-        ) from error
-    return str(get_plotlyjs())
-
-
-def _asset(package: str, name: str) -> str:
-    return resources.files(package).joinpath(name).read_text("utf-8")

@@ -21,16 +21,6 @@ class SweepPaths:
     root: Path
 
     @property
-    def sweep_file(self) -> Path:
-        """What the sweep is, and whether it is finished."""
-        return self.root / "sweep.json"
-
-    @property
-    def lock_file(self) -> Path:
-        """Locked by the process that writes here."""
-        return self.root / ".lock"
-
-    @property
     def results(self) -> Path:
         """The Delta table."""
         return self.root / "results"

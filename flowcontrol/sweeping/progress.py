@@ -34,6 +34,8 @@ class SweepProgress:
         Where to; by default standard error, so that standard output holds results only.
     now : callable returning float, s
         The clock for the rate; by default a monotonic one.
+    noun : str, default "variants"
+        What is counted.
 
     Raises
     ------
@@ -48,12 +50,14 @@ class SweepProgress:
         *,
         console: Console | None = None,
         now: Callable[[], float] = time.monotonic,
+        noun: str = "variants",
     ) -> None:
         if total < 1:
             raise ValueError(f"a sweep has at least 1 variant, not {total}")
         self._total, self._done, self._first, self._failed = total, done, done, 0
         self._console = console or Console(stderr=True)
         self._now = now
+        self._noun = noun
         self._started_at = now()
         self._next_line = self._tenth() + 1
         self._bar = Progress(
@@ -107,7 +111,7 @@ class SweepProgress:
 
     def _text(self) -> str:
         """Return what stands beside the bar."""
-        text = f"{self._done:,} of {self._total:,} variants"
+        text = f"{self._done:,} of {self._total:,} {self._noun}"
         elapsed, ran = self._now() - self._started_at, self._done - self._first
         if elapsed > 0 and ran > 0:
             left = self._total - self._done - self._failed

@@ -11,23 +11,33 @@ import re
 import signal
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from flowcontrol.errors import RunError
-from flowcontrol.sweeping.worker import Work, run_chunk
 
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import SparkSession
 
-__all__ = ["OnSpark", "Processes", "Spread", "reason_of", "spread_over"]
+__all__ = ["Chunked", "OnSpark", "Processes", "Spread", "reason_of", "spread_over"]
 
 _ERROR_LINE: Final = re.compile(r"[A-Za-z][\w.]*(Error|Exception|Exit): ")
 
 _PER_CORE: Final = 2
 """Workers counted for a core when Spark does not say how many it has."""
+
+
+class Chunked(Protocol):
+    """Work cut into chunks; it must be possible to pickle it."""
+
+    @property
+    def chunks(self) -> Sequence[Any]:
+        """The chunks, in the order in which they are to be started."""
+
+    def run(self, number: int) -> int:
+        """Run a chunk where this is called; return how much of it was done."""
 
 
 class Spread(Protocol):
@@ -37,7 +47,7 @@ class Spread(Protocol):
     def workers(self) -> int:
         """Chunks that run at a time."""
 
-    def start(self, work: Work) -> list[Future[Any]]:
+    def start(self, work: Chunked) -> list[Future[Any]]:
         """Start all chunks of some work; the futures are done when the chunks are."""
 
     def stop(self) -> None:
@@ -67,10 +77,10 @@ class Processes:
         self.workers = count
         self._pool: ProcessPoolExecutor | ThreadPoolExecutor | None = None
 
-    def start(self, work: Work) -> list[Future[Any]]:
+    def start(self, work: Chunked) -> list[Future[Any]]:
         """Start all chunks of some work."""
         self._pool = self._make_pool()
-        futures = [self._pool.submit(run_chunk, work, i) for i in range(len(work.chunks))]
+        futures = [self._pool.submit(work.run, i) for i in range(len(work.chunks))]
         self._pool.shutdown(wait=False)
         return futures
 
@@ -129,7 +139,7 @@ class OnSpark:
         self._tag = f"sweep-{uuid.uuid4().hex[:12]}"
         self.workers = max(1, _slots(spark))
 
-    def start(self, work: Work) -> list[Future[Any]]:
+    def start(self, work: Chunked) -> list[Future[Any]]:
         """Start all chunks of some work."""
         pool = ThreadPoolExecutor(1, thread_name_prefix="sweep")
         future = pool.submit(self._run, work)
@@ -143,8 +153,8 @@ class OnSpark:
         """Cancel the job, if it still runs."""
         self._spark.interruptTag(self._tag)
 
-    def _run(self, work: Work) -> int:
-        """Run the job; return the variants that its tasks have run."""
+    def _run(self, work: Chunked) -> int:
+        """Run the job; return what its tasks have done."""
         self._spark.addTag(self._tag)
         chunks = len(work.chunks)
 
@@ -152,11 +162,11 @@ class OnSpark:
             import pandas as pd
 
             for frame in frames:
-                yield pd.DataFrame({"variants": [run_chunk(work, int(i)) for i in frame["id"]]})
+                yield pd.DataFrame({"done": [work.run(int(i)) for i in frame["id"]]})
 
         numbers = self._spark.range(0, chunks, 1, chunks)
-        rows = numbers.mapInPandas(run, "variants long").collect()
-        return sum(row.variants for row in rows)
+        rows = numbers.mapInPandas(run, "done long").collect()
+        return sum(row.done for row in rows)
 
 
 def _slots(spark: SparkSession) -> int:
@@ -196,7 +206,7 @@ def spread_over(
     except Exception as error:
         raise RunError(
             f"Spark cannot be started, {reason_of(error)}; install pyspark and Java 17 or newer, "
-            "or run the sweep without Spark, in processes of this machine (--processes 2)"
+            "or do without Spark, in processes of this machine (--processes 2)"
         ) from error
 
 

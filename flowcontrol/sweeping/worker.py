@@ -80,6 +80,10 @@ class Work:
     chunks: Sequence[Sequence[Variant]]
     simulate: Simulate | None = None
 
+    def run(self, number: int) -> int:
+        """Run a chunk; return the variants that were run."""
+        return run_chunk(self, number)
+
 
 def run_variant(plan: Plan, variant: Variant, simulate: Simulate | None) -> list[dict[str, Any]]:
     """Run one variant; return its rows of the table."""

@@ -20,6 +20,7 @@ from flowcontrol.records import LEDGER
 from flowcontrol.scenario import check_clock, load_scenario
 from flowcontrol.streaming.results import History, result_tables
 from flowcontrol.virtual import simulate
+from flowcontrol.virtual.choose import choose_round_us
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 NAMES = sorted(path.stem for path in CONF.glob("*.yaml"))
@@ -84,6 +85,7 @@ def shown() -> Callable[[str], Shown]:
 
 def test_the_scenarios_of_the_issue_are_there() -> None:
     assert {"experiment", "three-stages", "fan-in", "skew", "flights"} <= set(NAMES)
+    assert {"oscillation", "burst", "gc-pause"} <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", LIVE)
@@ -99,7 +101,7 @@ def test_it_loads_and_runs_on_the_virtual_clock(name: str) -> None:
     scenario = load_scenario(CONF / f"{name}.yaml")
     assert scenario.name == name
     assert check_clock(scenario, "virtual") == []
-    assert window_warnings(lay_out(scenario)) == []
+    assert window_warnings(lay_out(scenario, round_us=choose_round_us(scenario))) == []
 
 
 def test_partition_types_show_what_is_said() -> None:
@@ -139,7 +141,7 @@ def test_its_first_lines_say_what_it_is(name: str) -> None:
 def test_it_counts(name: str, shown: Callable[[str], Shown]) -> None:
     """All floating buffers of a gate are held, credit is 0, and somebody is blocked."""
     found = shown(name)
-    assert found.job.rounds == found.job.scenario.duration_s * 5
+    assert found.job.rounds * found.job.round_us == found.job.scenario.duration_us
     limited = found.channels[found.channels.credit == 0]
     assert (limited.backlog > 0).any()
     most = max(size.floating for size in found.job.sizes.gates.values())
@@ -199,6 +201,39 @@ def test_skew(shown: Callable[[str], Shown]) -> None:
     # The others have all their credit but for what is under way.
     assert (found.channel("source->workers", 30, 40, 0).credit >= 6).all()
     assert "subtask 3 of workers" in found.summary["sentence"]
+
+
+def test_oscillation(shown: Callable[[str], Shown]) -> None:
+    """Credits hold the producer evenly: no sample is off by more than two buffers of records."""
+    found = shown("oscillation")
+    assert found.rate("producer", 20, 120) == pytest.approx(200, rel=0.005)
+    rates = [found.rate("producer", second, second + 1) for second in range(20, 120)]
+    assert max(abs(rate - 200) for rate in rates) <= 20.5
+    assert found.share("busy", "consumer", 20, 120) > 0.999
+
+
+def test_burst(shown: Callable[[str], Shown]) -> None:
+    found = shown("burst")
+    for begin in (10, 30, 50):
+        assert found.rate("producer", begin, begin + 1) > 1900
+        assert found.rate("producer", begin + 1, begin + 2) < 1000
+        assert found.share("backpressured", "producer", begin + 1, begin + 2) > 0.5
+        assert found.rate("producer", begin + 3, begin + 8) == pytest.approx(100)
+        assert found.rate("consumer", begin + 1, begin + 10) == pytest.approx(300, rel=0.01)
+    assert found.rate("consumer", 45, 50) == pytest.approx(100, rel=0.01)
+    assert 2200 < found.channels.in_flight_records.max() < 16 * 164
+
+
+def test_gc_pause(shown: Callable[[str], Shown]) -> None:
+    found = shown("gc-pause")
+    assert found.rate("source", 0, 30) == pytest.approx(400)
+    assert found.share("backpressured", "source", 0, 30) == 0
+    assert found.rate("sink", 11, 13, subtask=1) == pytest.approx(300, rel=0.01)
+    assert found.rate("source", 33, 40) == found.rate("sink", 33.0, 40, subtask=0) == 0
+    assert found.share("idle", "sink", 33, 40, subtask=0) == 1
+    assert (found.channel("source->sink", 33, 40, receiver=0).credit >= 4).all()
+    assert (found.channel("source->sink", 33, 40, receiver=1).credit == 0).all()
+    assert found.rate("source", 42, 60) == pytest.approx(400)
 
 
 def test_flights_is_laid_out_as_it_says() -> None:

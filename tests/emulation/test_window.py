@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from flowcontrol.emulation import lay_out
 from flowcontrol.emulation.window import window_warnings
+from flowcontrol.scenario.models import SystemSpec
+from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
 
 
 def warnings(jobs: ModuleType, rate: Any, stages: Any = None, edges: Any = None, **options: Any):
@@ -140,3 +143,35 @@ def test_floating_buffers_carry_less_than_the_warning_allows(jobs: ModuleType) -
     """
     assert taken_a_second(jobs, 30, 2, 8) == 30
     assert taken_a_second(jobs, 50, 2, 8) == 30
+
+
+# 10 records granted at first, in 2 rounds of 100 ms: 50 records/s.
+@pytest.mark.parametrize(("rate", "count"), [(1, 0), (50, 0), (50.5, 1), (500, 1)])
+@pytest.mark.parametrize(
+    ("transport", "values"),
+    [
+        ("blocking_queue", {"slots": 10}),
+        ("half_return_credit", {"slots": 10, "share": 0.5}),
+        ("cumulative_credit", {"credit": 10, "mark": 5}),
+    ],
+)
+def test_a_grant_of_records_is_a_window_too(
+    jobs: ModuleType, transport: str, values: dict[str, float], rate: float, count: int
+) -> None:
+    system = SystemSpec(transport=transport, transport_values=values)
+    job = jobs.job([jobs.source(rate), jobs.sink(None)], [("source", "sink", "forward")], {})
+    job = lay_out(job.scenario.model_copy(update={"system": system}))
+    found = window_warnings(job)
+    assert len(found) == count
+    if rate == 500:
+        assert "need 100 records in flight per round trip of 2 rounds" in found[0]
+        assert "its receiver grants 10: at most 50 records/s" in found[0]
+
+
+@pytest.mark.parametrize("transport", ["unbounded", "rate_window", "tcp"])
+def test_a_window_that_grows_or_is_none_is_no_limit(jobs: ModuleType, transport: str) -> None:
+    parameters = TRANSPORT_PARTS[transport].parameters
+    values = {name: float(p.default) for name, p in parameters.items()}
+    system = SystemSpec(transport=transport, transport_values=values)
+    job = jobs.job([jobs.source(1e6), jobs.sink(None)], [("source", "sink", "forward")], {})
+    assert window_warnings(lay_out(job.scenario.model_copy(update={"system": system}))) == []

@@ -15,6 +15,7 @@ DOCUMENTS = [
     "CONTRIBUTING.md",
     "docs/design.md",
     "docs/kafka.md",
+    "docs/compare.md",
 ]
 
 
@@ -37,6 +38,15 @@ def test_files_that_are_named_exist(name):
         if not (ROOT / place).exists() and not (ROOT / Path(name).parent / place).exists()
     ]
     assert missing == []
+
+
+def test_the_figures_of_a_comparison_are_defined_once():
+    """The page's definitions stand in the document, word for word."""
+    from flowcontrol.comparing.definitions import DEFINITIONS
+
+    text = " ".join((ROOT / "docs" / "compare.md").read_text().split())
+    for term, meaning in DEFINITIONS:
+        assert f"**{term}.** {meaning}" in text
 
 
 def test_the_readme_shows_a_scenario_that_is_read():

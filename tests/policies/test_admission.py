@@ -13,6 +13,7 @@ from flowcontrol.policies import frontier_lag as f
 from flowcontrol.policies import static_admission as s
 
 
+@pytest.mark.holds("static_admission", "rules", "limits of Spark's sources by hand")
 @pytest.mark.parametrize(
     ("backlog", "most", "rows"), [(500, 0, 500), (500, 100, 100), (99, 100, 99), (0, 100, 0)]
 )
@@ -28,6 +29,7 @@ def test_a_batch_waits_for_rows_or_for_time(backlog, since, is_skipped):
     assert s.is_skipped(backlog, 100, since, 900_000) == is_skipped
 
 
+@pytest.mark.holds("static_admission", "rules", "Spark's shares of Kafka partitions by hand")
 def test_kafka_shares_by_backlog_and_rounds_as_spark_does():
     sizes = [1, 10, 90, 0, 899]
     shares = [s.partition_share(size, sum(sizes), 100) for size in sizes]
@@ -55,6 +57,7 @@ def next_rate(rate, outcome, used=1e9, since=1 << 40):
     return a.next_rate(rate, outcome, used, since, 500.0, 3500.0, 100.0, 0.5, 20_000, 0.8)
 
 
+@pytest.mark.holds("aimd_rate", "rules", "steps by hand")
 @pytest.mark.parametrize(
     ("rate", "outcome", "used", "since", "expected"),
     [
@@ -80,6 +83,7 @@ def test_a_rate_stays_within_its_bounds(outcomes):
         assert 500 <= rate <= 3500
 
 
+@pytest.mark.holds("frontier_lag", "rules", "batches by hand")
 def test_a_source_is_so_many_batches_ahead_of_the_frontier():
     assert [f.may_begin(number, 3, 2) for number in range(7)] == [1, 1, 1, 1, 1, 0, 0]
     assert [f.may_send_bytes(flight, 60, 100) for flight in (0, 40, 41)] == [1, 1, 0]
@@ -129,6 +133,7 @@ def test_a_sleep_adds_to_the_time_of_a_record(sleep, rate, gap):
     assert e.sleep_gap_ns(sleep, rate) == gap
 
 
+@pytest.mark.holds("blocking_queue", "rules", "steps by hand")
 def test_queues_that_block():
     assert [q.free_slots(queued, 1024) for queued in (0, 1023, 1024, 1030)] == [1024, 1, 0, 0]
     assert [q.arroyo_cost(rows, 8192) for rows in (1, 8192, 9000)] == [1, 8192, 8192]

@@ -36,6 +36,7 @@ STORM_1 = [
 ]
 
 
+@pytest.mark.holds("global_hysteresis", "rules", "a table by hand from Storm 1.2.3")
 def test_storm_1_by_hand():
     assert len(STORM_1) >= 20
     high, low = g.mark(0.9, 1024), g.mark(0.4, 1024)
@@ -63,6 +64,7 @@ def test_when_a_spout_is_asked(full, throttled, pending, most, is_on):
     assert g.may_emit(full, throttled, pending, most) == is_on
 
 
+@pytest.mark.holds("global_hysteresis", "rules", "Heron's count of enqueues by hand")
 def test_heron_wants_more_than_three_in_a_row():
     count, pressed = 0, []
     for above in (1, 1, 1, 0, 1, 1, 1, 1):
@@ -138,6 +140,7 @@ JSTORM_24 = [
 ]
 
 
+@pytest.mark.holds("hop_hysteresis", "rules", "a table by hand from JStorm 2.4.0")
 def test_jstorm_24_by_hand():
     assert len(JSTORM_24) >= 20
     state = 0
@@ -184,6 +187,7 @@ STORM_2 = [
 ]
 
 
+@pytest.mark.holds("hop_hysteresis", "rules", "Storm 2.8.8's flag by hand")
 def test_storm_2_clears_its_flag_when_it_looks():
     assert len(STORM_2) >= 20
     state = 0

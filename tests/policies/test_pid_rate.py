@@ -41,6 +41,7 @@ BY_HAND = [
 ]
 
 
+@pytest.mark.holds("pid_rate", "rules", "20 batches by hand from Spark's estimator")
 def test_twenty_batches_by_hand():
     assert len(BY_HAND) >= 20
     rate = error = last = FIRST
@@ -69,6 +70,7 @@ def test_all_three_gains_by_hand():
         assert (rate, error, is_result) == expected
 
 
+@pytest.mark.holds("pid_rate", "rules", "the speed that it must come to, within 1 %")
 @given(
     speed=st.floats(101, 1e6),
     begin=st.floats(100, 1e6),

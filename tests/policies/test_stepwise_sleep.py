@@ -38,6 +38,7 @@ STEPS = [
 ]
 
 
+@pytest.mark.holds("stepwise_sleep", "rules", "a table by hand from JStorm 2.1.1")
 def test_twenty_five_events_by_hand():
     assert len(STEPS) >= 20
     state = (0, 0, 0)

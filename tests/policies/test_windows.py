@@ -47,6 +47,7 @@ JET = [
 ]
 
 
+@pytest.mark.holds("rate_window", "rules", "a table by hand from Jet 4.5.4")
 def test_jet_by_hand():
     assert len(JET) >= 20
     window, acked = w.INITIAL_UNITS, 0
@@ -88,6 +89,7 @@ PULSAR = [
 ]
 
 
+@pytest.mark.holds("half_return_credit", "rules", "a table by hand from Pulsar's client")
 def test_pulsar_by_hand():
     assert len(PULSAR) >= 20
     kept, lot = 0, p.half(10)
@@ -100,6 +102,7 @@ def test_half_of_a_queue():
     assert [p.half(size) for size in (1, 2, 3, 16, 1000, 1001)] == [1, 1, 1, 8, 500, 500]
 
 
+@pytest.mark.holds("cumulative_credit", "rules", "RabbitMQ's grants by hand")
 def test_rabbitmq_grants_after_so_many():
     held, seen = 0, []
     for taken in (100, 99, 1, 400, 50, 150):
@@ -136,6 +139,7 @@ RISINGWAVE = [
 ]
 
 
+@pytest.mark.holds("batched_credit", "rules", "a table by hand from RisingWave 3.0")
 def test_risingwave_by_hand():
     assert len(RISINGWAVE) >= 20
     permits, held = 2048, 0
@@ -179,6 +183,7 @@ def test_jets_window_stays_positive_and_its_grants_never_go_back(periods):
         granted = max(granted, acked + window)
 
 
+@pytest.mark.holds("cumulative_credit", "rules", "AMQP's delivery counts by hand")
 def test_amqp_credit_is_cumulative():
     limit = c.delivery_limit(100, 28)
     assert [c.credit(limit, count) for count in (100, 127, 128, 130)] == [28, 1, 0, 0]
@@ -199,6 +204,7 @@ def test_demand_that_is_not_positive_is_refused(more):
         c.requested(5, more)
 
 
+@pytest.mark.holds("bdp_window", "rules", "round trips by hand from gRPC")
 def test_grpc_doubles_while_a_trip_fills_the_window():
     state = (65_535, 0.0, 0.0, 0)
     sizes = []

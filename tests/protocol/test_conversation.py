@@ -340,6 +340,7 @@ def drive(choice, worlds=40, steps=300):
     return seen
 
 
+@pytest.mark.holds("credit", "rules", "every invariant, over a network that delays and reorders")
 def test_a_long_seeded_drive_reaches_every_interesting_state():
     seen = drive(random.Random(7))
     assert [name for name in INTERESTING if seen[name] == 0] == []

@@ -32,6 +32,7 @@ def state(network, pool, gate):
 # -- scenarios of RemoteInputChannelTest -------------------------------------------------------
 
 
+@pytest.mark.holds("credit", "rules", "Flink's own tests of a gate, step by step")
 def test_fewer_available_than_required():
     _, pool, gate = make_gate(16, 14, [2])
     channel = gate.channels[0]

@@ -176,6 +176,7 @@ def explore(exclusive, floating):
     return seen, final
 
 
+@pytest.mark.holds("credit", "rules", "every order of events of a small model")
 @pytest.mark.parametrize(
     ("exclusive", "floating"), [((1, 1), 1), ((0, 0), 1), ((1, 0), 1), ((0, 0), 2)]
 )

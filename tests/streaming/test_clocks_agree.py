@@ -56,6 +56,7 @@ def test_every_case_is_run(cases: ModuleType) -> None:
     assert [case["name"].replace("-", "_") for case in cases.EVERY] == NAMES
 
 
+@pytest.mark.holds("credit", "live", "the rehearsal: every ledger row")
 @pytest.mark.parametrize("name", NAMES)
 def test_the_live_ledger_is_the_rehearsed_one(
     name: str, run_of: Callable[[str], Run], runs: ModuleType
@@ -102,6 +103,7 @@ def expected_rows(runs: ModuleType, run: Run, sink: str) -> Numbers:
     ]
 
 
+@pytest.mark.holds("credit", "live", "the sources' rows: each arrives once")
 @pytest.mark.parametrize("name", NAMES)
 def test_the_sinks_rows_are_the_sources_rows(
     name: str, run_of: Callable[[str], Run], runs: ModuleType, spark: Any

@@ -71,6 +71,7 @@ def test_the_check_fails_where_anything_else_is_off(
     assert any(text in violation for violation in found), found[:5]
 
 
+@pytest.mark.holds("credit", "live", "the classic experiment's rates and buffers")
 @pytest.mark.spark
 @pytest.mark.slow
 def test_the_experiment_live(

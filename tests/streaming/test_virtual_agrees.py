@@ -30,6 +30,9 @@ SHORTENED = {
     "flights": ("duration_s=6", "stages.archive.service_rate=500"),
     "skew": ("duration_s=3.6", "stages.workers.service_rate=[400,20,400,400]"),
     "three-stages": ("duration_s=3.6", "stages.sink.service_rate=20"),
+    "oscillation": ("duration_s=1.8", "stages.consumer.service_rate=20"),
+    "burst": ("duration_s=3.6", "stages.producer.emit_rate=1000"),
+    "gc-pause": ("duration_s=3.6", "stages.sink.stalls=[{at_s: 0.4, for_s: 3, subtasks: [1]}]"),
 }
 """The scenarios of conf/, with sinks so slow that all is full and blocked within seconds."""
 
@@ -86,6 +89,9 @@ def test_every_scenario_is_run() -> None:
     assert {path.stem for path in CONF.glob("*.yaml")} == set(SHORTENED) | only_virtual
 
 
+@pytest.mark.holds(
+    "credit", "live", "the virtual clock: every ledger row and table, all of `conf/`"
+)
 @pytest.mark.parametrize("name", SHORTENED)
 def test_a_scenario_runs_alike_on_both_clocks(
     name: str,

@@ -49,6 +49,7 @@ def expected() -> list[tuple[str, str]]:
     return [*places, *steps]
 
 
+@pytest.mark.holds("credit", "virtual", "figures measured on a real Flink job")
 @pytest.mark.parametrize(("place", "figure"), expected())
 def test_a_figure_is_met(found: dict[tuple[str, str], Any], place: str, figure: str) -> None:
     row = found[place, figure]

@@ -6,6 +6,7 @@ from collections import Counter
 from types import ModuleType
 from typing import Any
 
+import pytest
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
@@ -39,6 +40,9 @@ EVENTS = {
 """What must have happened in some of the runs; :mod:`witness` says what each means."""
 
 
+@pytest.mark.holds(
+    "credit", "virtual", "the rehearsal: the whole state after every round, random jobs"
+)
 def test_the_kernel_does_what_the_rehearsal_does(
     clocks: ModuleType, witness: ModuleType, random_jobs: ModuleType
 ) -> None:

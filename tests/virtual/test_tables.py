@@ -19,7 +19,10 @@ from flowcontrol.virtual import simulate
 from flowcontrol.virtual.clock import run_job
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
-NAMES = ["experiment", "fan-in", "skew", "three-stages", "flights"]
+NAMES = [
+    *("experiment", "fan-in", "skew", "three-stages", "flights"),
+    *("oscillation", "burst", "gc-pause"),
+]
 
 SLOWER = {
     "experiment": ("stages.consumer.service_rate=300",),
@@ -27,6 +30,9 @@ SLOWER = {
     "skew": ("stages.workers.service_rate=[400,40,400,400]",),
     "three-stages": ("stages.sink.service_rate=150",),
     "flights": (),
+    "oscillation": (),
+    "burst": ("stages.producer.emit_rate=[{at_s: 0, rate: 100}, {at_s: 2, rate: 2000}]",),
+    "gc-pause": ("stages.sink.stalls=[{at_s: 1, for_s: 6, subtasks: [1]}]",),
 }
 """What makes each scenario one that blocks within some seconds."""
 

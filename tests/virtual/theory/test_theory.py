@@ -140,6 +140,7 @@ def replicate(
     ]
 
 
+@pytest.mark.holds("credit", "virtual", "queueing theory, within its 99 % interval")
 @pytest.mark.parametrize("name", CASES)
 def test_theory_lies_within_the_interval(name: str, forms: ModuleType, queues: ModuleType) -> None:
     runs = replicate(queues, CASES[name])

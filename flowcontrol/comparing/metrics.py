@@ -1,0 +1,255 @@
+"""The figures of a comparison, as functions of plain numbers.
+
+A rate over time is given as what was counted: the times of the samples and the cumulative records
+at each. Between two samples the count is a straight line, so that a mean rate over any time is
+well defined. ``docs/compare.md`` states the same formulas for readers.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+__all__ = [
+    "TOLERANCE",
+    "TRANSIENT",
+    "WINDOW_SAMPLES",
+    "Counted",
+    "Response",
+    "Step",
+    "ahead",
+    "responses",
+    "steps_of",
+    "swing",
+]
+
+TOLERANCE: Final = 0.1
+"""A rate is at its limit within this share of it; a limit that moves by less is the same one."""
+
+TRANSIENT: Final = 0.25
+"""Share of a phase that counts as its transient."""
+
+WINDOW_SAMPLES: Final = 5
+"""Samples over which a rate is averaged to say whether it is at its limit."""
+
+_FEWEST: Final = 3
+"""Samples after the transient from which on a phase has a swing."""
+
+_EPSILON: Final = 1e-9
+
+
+@dataclass(frozen=True)
+class Step:
+    """A time with one limit.
+
+    Attributes
+    ----------
+    start_s, end_s : float, s
+        From when to when.
+    limit : float, records/s
+        In force there.
+    """
+
+    start_s: float
+    end_s: float
+    limit: float
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What was counted over a run.
+
+    Attributes
+    ----------
+    times : sequence of float, s
+        Of the samples, rising, after 0.
+    records : sequence of float
+        Cumulative count at each.
+    """
+
+    times: Sequence[float]
+    records: Sequence[float]
+
+    def mean_rate(self, start_s: float, end_s: float) -> float:
+        """Return the mean rate between two moments, records/s.
+
+        Raises
+        ------
+        ValueError
+            If the second is not after the first.
+        """
+        if end_s <= start_s:
+            raise ValueError(f"no time passes from {start_s} to {end_s} s")
+        begin, end = np.interp([start_s, end_s], [0.0, *self.times], [0.0, *self.records])
+        return float(end - begin) / (end_s - start_s)
+
+    def rates(self, start_s: float, end_s: float) -> tuple[list[float], list[float]]:
+        """Return rate and length of each sample's interval that lies between two moments."""
+        times = [0.0, *self.times]
+        counts = [0.0, *self.records]
+        found = [
+            ((counts[i + 1] - counts[i]) / (times[i + 1] - times[i]), times[i + 1] - times[i])
+            for i in range(len(times) - 1)
+            if times[i] >= start_s - _EPSILON and times[i + 1] <= end_s + _EPSILON
+        ]
+        return [rate for rate, _ in found], [length for _, length in found]
+
+
+@dataclass(frozen=True)
+class Response:
+    """What a producer did after a change of its limit.
+
+    Attributes
+    ----------
+    at_s, until_s : float, s
+        The change, and the next one (or the end of the run).
+    before, after : float, records/s
+        The limits.
+    after_s : float or None, s
+        From the change until the rate is at the new limit, and stays. None: it never is.
+    lowest, highest : float, records/s
+        Of the mean rates over the windows that begin after the transient, if it never is.
+    """
+
+    at_s: float
+    until_s: float
+    before: float
+    after: float
+    after_s: float | None
+    lowest: float = 0.0
+    highest: float = 0.0
+
+    @property
+    def missed(self) -> Literal["", "above", "below", "swings"]:
+        """How the limit was missed: the rate stayed above it, below it, or went up and down."""
+        if self.after_s is not None:
+            return ""
+        allowed = TOLERANCE * (self.after or self.before)
+        if self.lowest > self.after + allowed:
+            return "above"
+        return "below" if self.highest < self.after - allowed else "swings"
+
+    @property
+    def is_slowdown(self) -> bool:
+        """Whether the limit fell."""
+        return self.after < self.before
+
+
+def steps_of(phases: Sequence[Step]) -> list[Step]:
+    """Return phases one after the other, those made one whose limits are equal."""
+    merged: list[Step] = []
+    for phase in phases:
+        if merged and merged[-1].limit == phase.limit:
+            merged[-1] = Step(merged[-1].start_s, phase.end_s, phase.limit)
+        else:
+            merged.append(phase)
+    return merged
+
+
+def swing(produced: Counted, steps: Sequence[Step]) -> float | None:
+    """Return the coefficient of variation of a rate in phases of a constant limit.
+
+    Parameters
+    ----------
+    produced : Counted
+        What the producers emitted.
+    steps : sequence of Step
+        The limit over time.
+
+    Returns
+    -------
+    float or None
+        Root of the mean, over all time that counts, of (rate / mean of its phase - 1) squared.
+        The first quarter of each phase (:data:`TRANSIENT`) does not count, nor do phases with
+        fewer than three samples after it, nor those in which nothing was emitted. None if no
+        phase is left.
+    """
+    squares = seconds = 0.0
+    for step in steps:
+        start_s = step.start_s + TRANSIENT * (step.end_s - step.start_s)
+        rates, lengths = produced.rates(start_s, step.end_s)
+        if len(rates) < _FEWEST or sum(rates) <= 0:
+            continue
+        mean = float(np.average(rates, weights=lengths))
+        squares += sum((r / mean - 1) ** 2 * s for r, s in zip(rates, lengths, strict=True))
+        seconds += sum(lengths)
+    return (squares / seconds) ** 0.5 if seconds else None
+
+
+def responses(produced: Counted, steps: Sequence[Step], window_s: float) -> list[Response]:
+    """Return what a producer did after each change of its limit.
+
+    Parameters
+    ----------
+    produced : Counted
+        What the producers emitted.
+    steps : sequence of Step
+        The limit over time.
+    window_s : float, s
+        Time over which the rate is averaged, from each moment on.
+
+    Returns
+    -------
+    list of Response
+        A change of at most a tenth of the higher limit is none; nor is one counted after which
+        the limit stays for less than a window: then nothing can be said.
+
+    Notes
+    -----
+    Candidates are the change itself and the samples after it. The rate is *at* the limit from a
+    candidate on if its mean over the window that begins there, and over each later window that
+    ends before the next change, is within a tenth of the new limit; of the old one where the new
+    one is 0.
+    """
+    found = []
+    for before, step in itertools.pairwise(steps):
+        is_small = abs(step.limit - before.limit) <= TOLERANCE * max(step.limit, before.limit)
+        if is_small or step.end_s - step.start_s < window_s - _EPSILON:
+            continue
+        allowed = TOLERANCE * (step.limit or before.limit)
+        last = step.end_s - window_s + _EPSILON
+        moments = [t for t in produced.times if step.start_s < t <= last]
+        since: float | None = None
+        for moment in (step.start_s, *moments):
+            rate = produced.mean_rate(moment, moment + window_s)
+            is_there = abs(rate - step.limit) <= allowed * (1 + _EPSILON)
+            if not is_there:
+                since = None
+            elif since is None:
+                since = moment - step.start_s
+        settled = step.start_s + TRANSIENT * (step.end_s - step.start_s)
+        late = [m for m in (step.start_s, *moments) if m >= settled] or [step.end_s - window_s]
+        rates = [produced.mean_rate(moment, moment + window_s) for moment in late]
+        ends = (0.0, 0.0) if since is not None else (min(rates), max(rates))
+        found.append(Response(step.start_s, step.end_s, before.limit, step.limit, since, *ends))
+    return found
+
+
+def ahead(produced: Counted, steps: Sequence[Step], window_s: float) -> float | None:
+    """Return by how much a producer ran ahead of a limit at most.
+
+    Parameters
+    ----------
+    produced : Counted
+        What the producers emitted.
+    steps : sequence of Step
+        The limit over time.
+    window_s : float, s
+        Phases that are shorter do not count, nor do those whose limit is 0.
+
+    Returns
+    -------
+    float or None
+        Largest, over the phases, of (mean rate after the transient / limit - 1); below 0 if it
+        never did. None if no phase counts.
+    """
+    found = []
+    for step in steps:
+        start_s = step.start_s + TRANSIENT * (step.end_s - step.start_s)
+        if step.limit > 0 and step.end_s - step.start_s >= window_s - _EPSILON:
+            found.append(produced.mean_rate(start_s, step.end_s) / step.limit - 1)
+    return max(found, default=None)

@@ -1,0 +1,95 @@
+"""What one system came to, as workers hand it to the driver: plain numbers and texts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from flowcontrol.comparing.figures import Figures, PiledUp
+from flowcontrol.comparing.metrics import Response
+from flowcontrol.comparing.starving import Starved
+
+__all__ = ["Lines", "Outcome"]
+
+
+@dataclass(frozen=True)
+class Lines:
+    """What is drawn of a run; each series has a value per time.
+
+    Attributes
+    ----------
+    t_s : list of float, s
+        Samples.
+    produced, consumed : list of float, records/s
+        What all sources emitted and all sinks took up since the sample before.
+    in_flight : list of float, records
+        Levels, all channels together.
+    """
+
+    t_s: list[float]
+    produced: list[float]
+    consumed: list[float]
+    in_flight: list[float]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one system came to.
+
+    Attributes
+    ----------
+    system : str
+        Its name.
+    state : {"ran", "refused", "failed"}
+        Refused: the clock does not emulate it, or not with this scenario.
+    reason : str
+        Why not, for the two others.
+    figures, lines : Figures and Lines, or None
+        Of one that ran.
+    starved : tuple of Starved
+        Receivers that starved.
+    rounds : int
+        That were run.
+    round_ms : float, ms
+        Emulated time of each.
+    wall_s : float, s
+        Real time that it took.
+    is_compiled : bool
+        False if it was run without a compiler.
+    """
+
+    system: str
+    state: Literal["ran", "refused", "failed"]
+    reason: str = ""
+    figures: Figures | None = None
+    lines: Lines | None = None
+    starved: tuple[Starved, ...] = field(default=())
+    rounds: int = 0
+    round_ms: float = 0.0
+    wall_s: float = 0.0
+    is_compiled: bool = True
+
+    def to_json(self) -> str:
+        """Return it as text."""
+        return json.dumps(asdict(self), allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Outcome:
+        """Return what :meth:`to_json` made text of."""
+        found = json.loads(text)
+        figures, lines = found.pop("figures"), found.pop("lines")
+        starved = tuple(Starved(**one) for one in found.pop("starved"))
+        return cls(
+            **found,
+            figures=None if figures is None else _figures(figures),
+            lines=None if lines is None else Lines(**lines),
+            starved=starved,
+        )
+
+
+def _figures(found: Mapping[str, Any]) -> Figures:
+    changes = tuple(Response(**change) for change in found["changes"])
+    piled = {int(index): PiledUp(**one) for index, one in found["piled_up"].items()}
+    return Figures(**{**found, "changes": changes, "piled_up": piled})

@@ -1,0 +1,58 @@
+"""What a worker of a comparison does: run a system, and leave what it came to in a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from flowcontrol.comparing.outcome import Outcome
+from flowcontrol.comparing.run import Runner, run_one
+from flowcontrol.report import write_atomically
+from flowcontrol.sweeping.plan import Base
+
+__all__ = ["Work", "read_outcomes"]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What every worker of a comparison knows.
+
+    Attributes
+    ----------
+    base : Base
+        The scenario.
+    notes : Path
+        Folder of the outcomes; workers and driver see the same one.
+    chunks : tuple of str
+        The systems; each is a chunk.
+    runner : callable, optional
+        Runs a scenario; by default the virtual clock.
+    """
+
+    base: Base
+    notes: Path
+    chunks: tuple[str, ...]
+    runner: Runner | None = None
+
+    def run(self, number: int) -> int:
+        """Run a system; return 1, or 0 if the comparison is to be stopped."""
+        if stop_file(self.notes).exists():
+            return 0
+        write_outcome(self.notes, run_one(self.base, self.chunks[number], "virtual", self.runner))
+        return 1
+
+
+def stop_file(notes: Path) -> Path:
+    """There when no more systems are to be started."""
+    return notes / "stop"
+
+
+def write_outcome(notes: Path, outcome: Outcome) -> None:
+    """Leave what a system came to where the driver looks."""
+    write_atomically(notes / f"{outcome.system}.json", outcome.to_json())
+
+
+def read_outcomes(notes: Path) -> dict[str, Outcome]:
+    """Return what workers have left, by system; nothing of those that failed."""
+    found = (Outcome.from_json(path.read_text()) for path in sorted(notes.glob("[!.]*.json")))
+    return {outcome.system: outcome for outcome in found}

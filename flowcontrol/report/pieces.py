@@ -1,0 +1,82 @@
+"""Pieces that pages are put together from: charts, tables, key figures, what they carry along."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from html import escape
+from importlib import resources
+from typing import Any
+
+from flowcontrol.errors import RunError
+from flowcontrol.report.figures import Chart
+
+__all__ = ["asset", "chart_section", "html_table", "json_for_script", "key_figure", "plotly_script"]
+
+
+def key_figure(label: str, value: str, note: str) -> str:
+    """Return one of the large figures at the top of a page, as markup."""
+    return (
+        f"<div><dt>{escape(label)}</dt><dd>{escape(value)}<small>{escape(note)}</small></dd></div>"
+    )
+
+
+def chart_section(chart: Chart) -> str:
+    """Return the section of one chart, as markup; the page's script fills the empty element."""
+    if chart.figure["data"]:
+        height = chart.figure["layout"]["height"]
+        place = f'<div class="chart" id="{chart.id}" style="height:{height}px"></div>'
+    else:
+        place = f'<div class="chart empty" id="{chart.id}">Nothing was recorded.</div>'
+    return (
+        f'<section id="section-{chart.id}"><h2>{escape(chart.title)}</h2><figure>{place}'
+        f"<figcaption>{escape(chart.explanation)}</figcaption></figure></section>\n"
+    )
+
+
+def html_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table as markup.
+
+    Parameters
+    ----------
+    heads : sequence of str
+        Plain text.
+    rows : iterable of sequence of str
+        Cells as markup, escaped already; a row of one cell goes over all columns.
+    """
+    head = "".join(f'<th scope="col">{escape(title)}</th>' for title in heads)
+    body = "".join(f"<tr>{_cells(row, len(heads))}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cells(row: Sequence[str], columns: int) -> str:
+    if len(row) == 1 < columns:
+        return f'<td colspan="{columns}">{row[0]}</td>'
+    return "".join(f"<td>{cell}</td>" for cell in row)
+
+
+def json_for_script(value: Any) -> str:
+    """Return JSON that cannot end the script element that carries it."""
+    return json.dumps(value, allow_nan=False).replace("<", "\\u003c")
+
+
+def plotly_script() -> str:
+    """Return plotly's own script.
+
+    Raises
+    ------
+    RunError
+        If plotly is not installed.
+    """
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise RunError(
+            "the report page needs plotly (extra 'report'); install it: pip install plotly"
+        ) from error
+    return str(get_plotlyjs())
+
+
+def asset(package: str, name: str) -> str:
+    """Return a text file that lies beside the modules of a package."""
+    return resources.files(package).joinpath(name).read_text("utf-8")

@@ -1,0 +1,10 @@
+"""Compare systems: ``./spark-submit.sh pipelines/compare.py SCENARIO [--systems NAME,NAME]``."""
+
+from __future__ import annotations
+
+import sys
+
+from flowcontrol.jobs.compare_cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

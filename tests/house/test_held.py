@@ -1,0 +1,96 @@
+"""The README's table of what is checked is made of the tests' markers, and of nothing else."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@pytest.fixture(scope="module")
+def held():
+    """Return the script as a module."""
+    spec = importlib.util.spec_from_file_location("held", ROOT / "scripts" / "held.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def found(held):
+    return held.collect()
+
+
+def test_the_readme_has_the_table_that_the_tests_make(held, found):
+    readme = (ROOT / "README.md").read_text()
+    assert readme.count(held.BEGIN) == readme.count(held.END) == 1
+    made = held.replaced(readme, held.table(found))
+    assert made == readme, "run python scripts/held.py --write"
+
+
+def test_markers_name_what_there_is(held, found):
+    known = held.mechanisms()
+    for one in found:
+        assert one.mechanism in known, one
+        assert one.clock in held.CLOCKS, one
+        assert one.against == one.against.strip(), one
+        assert one.against, one
+        assert "|" not in one.against, one
+
+
+def test_every_marker_is_in_a_row(held, found):
+    """None is dropped on the way, and no row is there without one."""
+    text = held.table(found)
+    for one in found:
+        (row,) = [line for line in text.splitlines() if _is_row(held, line, one)]
+        assert one.against in row
+    rows = text.splitlines()[2:]
+    assert len(rows) == len({(one.mechanism, one.clock) for one in found})
+
+
+def _is_row(held, line, one):
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    return (cells[0], cells[2]) == (f"`{one.mechanism}`", held.CLOCKS[one.clock])
+
+
+def test_tests_that_are_marked_are_tests_that_run(found):
+    assert len(found) > 20
+    assert all(one.test.partition("::")[2].startswith("test_") for one in found)
+
+
+SOURCE = """
+import pytest
+pytestmark = [pytest.mark.spark, pytest.mark.holds("credit", "live", "a")]
+
+@pytest.mark.holds("pid_rate", "rules", "b")
+@pytest.mark.parametrize("x", [1])
+def test_one(x):
+    pass
+
+def test_two():
+    pass
+
+@pytest.mark.holds("pid_rate", "rules", "c")
+def helper():
+    pass
+"""
+
+
+def test_what_is_read_of_a_file(held, tmp_path):
+    (tmp_path / "test_x.py").write_text(SOURCE)
+    (tmp_path / "other.py").write_text(SOURCE)
+    assert [one[:3] for one in held.collect(tmp_path)] == [
+        ("pid_rate", "rules", "b"),
+        ("credit", "live", "a"),
+        ("credit", "live", "a"),
+    ]
+
+
+def test_the_table_is_put_between_its_marks(held):
+    text = f"a\n{held.BEGIN}\nold\n{held.END}\nb"
+    assert held.replaced(text, "new") == f"a\n{held.BEGIN}\nnew\n{held.END}\nb"
