@@ -118,12 +118,20 @@ def plan_comparison(
     Comparison
         Of a scenario that reads under some system; what a clock refuses is found out later.
 
+    Notes
+    -----
+    On the virtual clock each system runs in rounds of the length that suits it, unless a change
+    states ``round_ms``: the scenario's own is made for Flink's buffers, and a small window would be
+    slow because of it alone.
+
     Raises
     ------
     ScenarioError
         If the scenario does not read under any system, or the command is wrong.
     """
     names = read_systems(systems)
+    if clock == "virtual" and not any(text.startswith("round_ms=") for text in overrides):
+        overrides = [*overrides, "round_ms=null"]
     base = as_base(scenario, overrides)
     first: ScenarioError | None = None
     for system in dict.fromkeys(("flink", *names)):

@@ -23,6 +23,13 @@ SHARE = 100
 LONGEST_US = 500_000
 """Longest round that is chosen: the live clock's own, microseconds."""
 
+HOP_US = 10_000
+"""Longest round that is chosen for queues of records, microseconds: what a hop takes there is not
+stated anywhere, and a tenth of a second would be most of their latency."""
+
+LOOK_SHARE = 10
+"""A round is at most this part of the time between two looks of a throttle or a window."""
+
 MOST_STEPS = 200_000_000
 """Steps of tasks, at most, that a chosen round makes of a run: a minute or so."""
 
@@ -78,6 +85,7 @@ def choose_round_us(scenario: Scenario) -> int:
         return scenario.live_round_us
     job = lay_out(scenario, round_us=LONGEST_US)
     times = [us for link in job.links for us in _times_us(job, link)]
+    times += _system_times_us(scenario)
     tasks = sum(plan.stage.parallelism for plan in job.stages)
     least = tasks * scenario.duration_us / MOST_STEPS
     return _nice(max(least, min([LONGEST_US, *(us / SHARE for us in times)])))
@@ -127,6 +135,15 @@ def _times_us(job: Job, link: Link) -> Iterator[float]:
         if receiver.service_time != "constant" and _highest(schedule) > 0:
             yield 1e6 / _highest(schedule)
     yield _window_us(job, link)
+
+
+def _system_times_us(scenario: Scenario) -> list[float]:
+    """Times that a transport or a throttle states, as far as a round has to be shorter."""
+    system = scenario.system
+    stated = {**system.transport_values, **system.throttle_values}
+    times = [1000.0 * ms for name, ms in stated.items() if name.endswith("_ms") and ms > 0]
+    found = [us * SHARE / LOOK_SHARE for us in times]
+    return [*found, HOP_US * SHARE] if system.counts_records else found
 
 
 def _window_us(job: Job, link: Link) -> float:
