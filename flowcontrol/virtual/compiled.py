@@ -36,6 +36,14 @@ CACHE = "FLOWCONTROL_CACHE"
 """Environment variable: folder of compiled kernels; default ``~/.cache/flowcontrol``."""
 
 
+COPIED = {
+    *("rows", "pool_rules", "channel_rules", "sender_rules", "rounds", "service", "times"),
+    *("views", "pointers", "wheel"),
+}
+"""Modules whose functions are copied to where they are called, for they are small and called often.
+To copy all of them takes half as long again to compile, and gains nothing."""
+
+
 UNUSED_S = 30 * 24 * 3600
 """A kernel that was not used for so long is deleted, s."""
 
@@ -163,7 +171,8 @@ def _register() -> None:
         if isinstance(value, FunctionType) and value.__module__ == module.__name__
     ]
     for function in [*own, *_KERNEL]:
-        register(_nrt=False, error_model="numpy", forceinline=True)(function)
+        inline = function.__module__.rsplit(".", 1)[1] in COPIED
+        register(_nrt=False, error_model="numpy", forceinline=inline)(function)
 
 
 def compile_entry(entry: F) -> F:
