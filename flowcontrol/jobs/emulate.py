@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from flowcontrol.diagnosis import summarise
 from flowcontrol.emulation import Job, lay_out
+from flowcontrol.emulation.heap import heap_exhausted_s
 from flowcontrol.emulation.window import window_warnings
 from flowcontrol.errors import ScenarioError
 from flowcontrol.report import write_report
@@ -159,6 +160,9 @@ def _run(
             summary.update(_round_error(job))
         for edge, figures in run.partitions.items():
             summary["edges"][edge]["partition"] = figures
+        full_s = heap_exhausted_s(run.tables["channels"], job.scenario)
+        if full_s is not None:
+            summary["heap_exhausted_s"] = full_s
         if run.jobs:
             summary["jobs"] = list(run.jobs)
         _write_results(folder.paths.root, run.tables, summary, job.scenario)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from flowcontrol.report.numbers import number
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS, Parameter
 from flowcontrol.scenario.presets import PRESETS
+from flowcontrol.scenario.system import preset_system
 
 __all__ = ["describe_system", "list_systems"]
 
@@ -30,7 +31,8 @@ def describe_system(name: str) -> str:
         If there is no such preset.
     """
     preset = PRESETS[name]
-    memory = "bounded" if preset.is_bounded else "not bounded by the system itself"
+    is_bounded = preset_system(name).is_bounded
+    memory = "bounded" if is_bounded else "not bounded by the system itself"
     lines = [f"{name}: {preset.version}", f"  {preset.meaning}", f"  memory: {memory}"]
     for kind, part, table, values in (
         ("transport", preset.transport, TRANSPORT_PARTS, preset.transport_values),
@@ -39,6 +41,7 @@ def describe_system(name: str) -> str:
         lines.append(f"  {kind} {part}: {table[part].meaning}")
         for key, parameter in table[part].parameters.items():
             lines.append(f"    {key} = {_value(parameter, values.get(key))}  {parameter.meaning}")
+    lines += [f"  {key} = {value}" for key, value in preset.options.items()]
     if preset.source:
         lines.append(f"  {preset.source}")
     return "\n".join(lines)

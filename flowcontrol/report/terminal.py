@@ -158,6 +158,9 @@ def print_summary(summary: Mapping[str, Any], console: Console | None = None) ->
     console.print(Text(summary["sentence"]))
     for line in partition_lines(summary):
         console.print(Text(line))
+    if "heap_exhausted_s" in summary:
+        when = number(summary["heap_exhausted_s"])
+        console.print(Text(f"A heap was full at {when} s: a real system ends there."))
     for sentence in job_sentences(summary):
         console.print(Text(sentence))
     if "round_error_ms" in summary:

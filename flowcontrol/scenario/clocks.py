@@ -23,6 +23,10 @@ MAX_LIVE_CHANNELS: Final = 64
 MAX_VIRTUAL_CHANNELS: Final = 1_000_000
 """Channels of one edge on the virtual clock: 1,000 subtasks to 1,000."""
 
+MAX_THROTTLED_DEPTH: Final = 12
+"""Stages below a throttled source on the live clock: it reads the ledgers of all of them, which
+keep the rows of a few more rounds as they are."""
+
 _EXCLUSIVE = "taskmanager.network.memory.buffers-per-channel"
 _DEBLOAT = "taskmanager.network.memory.buffer-debloat.enabled"
 _PIPELINED = "pipelined_bounded"
@@ -99,6 +103,18 @@ def _live_system(scenario: Scenario) -> Iterator[Refusal]:
         if value not in known:
             what = f"{value!r}: other {key}s than {', '.join(known)} are"
             yield f"system.{key}", what, f"use one of these {key}s"
+
+
+def _deep_throttled(scenario: Scenario) -> Iterator[Refusal]:
+    depths: dict[str, int] = {}
+    for stage in scenario.topological():
+        above = [depths[edge.sender] + 1 for edge in scenario.inputs(stage.name)]
+        depths[stage.name] = max(above, default=0)
+    depth = max(depths.values(), default=0)
+    if scenario.system.throttle != "none" and depth > MAX_THROTTLED_DEPTH:
+        what = f"{scenario.system.throttle!r} over {depth} stages in a row, more than"
+        what += f" {MAX_THROTTLED_DEPTH}, is"
+        yield "system.throttle", what, "leave the throttle out"
 
 
 def _records_on_a_wire(scenario: Scenario) -> Iterator[Refusal]:
@@ -257,6 +273,7 @@ _ANY: Final[tuple[Check, ...]] = (
 _CHECKS: Final[dict[str, tuple[Check, ...]]] = {
     "live": (
         _live_system,
+        _deep_throttled,
         _bandwidth,
         _long_latency,
         _debloating,

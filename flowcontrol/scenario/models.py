@@ -74,6 +74,17 @@ class SystemSpec(_Model):
         """Whether channels count records and have queues of them, rather than buffers of bytes."""
         return self.transport not in BUFFER_TRANSPORTS
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether what is held between the stages has a bound, by construction.
+
+        A switch is none, for what is under way when it is thrown still comes, nor is the speed of a
+        source; a batch of so many records is one.
+        """
+        if self.throttle == "static_admission" and self.throttle_values["max_records"] > 0:
+            return True
+        return self.transport not in {"unbounded", "hop_hysteresis"}
+
 
 class Cluster(_Model):
     """The machines.

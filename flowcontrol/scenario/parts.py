@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from flowcontrol.errors import Problem
 from flowcontrol.scenario.models import SystemSpec
 from flowcontrol.scenario.options import NetworkOptions, read_options
+from flowcontrol.scenario.presets import PRESETS
 from flowcontrol.scenario.spec import ClusterSpec, EdgeSpec, HeadSpec, StageSpec
 from flowcontrol.scenario.system import read_system
 from flowcontrol.scenario.translate import read_part
@@ -77,11 +78,16 @@ def read_parts(mapping: object, problems: list[Problem]) -> Parts:
     if not isinstance(mapping, Mapping):
         return Parts()
     options = mapping.get("options", {})
+    preset = PRESETS.get(str(mapping.get("system")))
+    if preset is not None and isinstance(options, Mapping):
+        options = {**options, **preset.options}
     raw_stages, raw_edges = _list(mapping, "stages"), _list(mapping, "edges")
     system = read_system(mapping.get("system", "flink"), problems)
     network = read_options(options, problems) if isinstance(options, Mapping) else None
     stages = _read_each(StageSpec, raw_stages, "stages", problems)
     edges = _read_each(EdgeSpec, raw_edges, "edges", problems)
+    if system.transport == "chained":
+        edges = [(i, edge.model_copy(update={"chain": True})) for i, edge in edges]
     links = [link for i, raw in enumerate(raw_edges) for link in _links(i, raw)]
     return Parts(
         head=head,

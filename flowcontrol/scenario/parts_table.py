@@ -74,7 +74,7 @@ TRANSPORT_PARTS: Final[dict[str, Part]] = {
     ),
     "local": Part("a pool that producer and consumer share, as within one task manager", {}),
     "chained": Part("a function call: the producer does the consumer's work", {}),
-    "blocking_queue": Part("a queue per receiver; a producer waits while it is full",
+    "blocking_queue": Part("a queue per channel; a producer waits while it is full",
                            {"slots": _SLOTS}),
     "half_return_credit": Part(
         "permits that come back together, once a share of the queue is free",

@@ -28,9 +28,7 @@ class Preset:
     transport_values, throttle_values : dict of str to float
         Parameters that differ from the parts' defaults.
     options : dict of str to str
-        Flink's own options that differ.
-    is_bounded : bool
-        Whether memory between two stages is bounded by construction.
+        Flink's own options that are fixed there.
     """
 
     version: str
@@ -41,7 +39,6 @@ class Preset:
     transport_values: dict[str, float] = field(default_factory=dict)
     throttle_values: dict[str, float] = field(default_factory=dict)
     options: dict[str, str] = field(default_factory=dict)
-    is_bounded: bool = True
 
 
 _STORM_URL = "https://github.com/apache/storm/tree"
@@ -55,8 +52,14 @@ PRESETS: Final[dict[str, Preset]] = {
     ),
     "flink-2": Preset(
         "Flink 2.x", "credit", "none",
-        "as flink, with the defaults of the 2.x line",
+        "as flink, with the buffers that 2.0 has fixed, whatever a scenario states",
         "https://github.com/apache/flink",
+        options={
+            "taskmanager.network.memory.buffers-per-channel": "2",
+            "taskmanager.network.memory.floating-buffers-per-gate": "8",
+            "taskmanager.network.memory.max-buffers-per-channel": "10",
+            "taskmanager.network.memory.max-overdraft-buffers-per-gate": "20",
+        },
     ),
     "flink-1.4": Preset(
         "Flink 1.4.2", "tcp", "none",
@@ -67,27 +70,23 @@ PRESETS: Final[dict[str, Preset]] = {
         "Storm 1.2.3, switched on", "unbounded", "global_hysteresis",
         "any queue above its high mark stops all spouts, through ZooKeeper",
         f"{_STORM_URL}/v1.2.3",
-        is_bounded=False,
     ),
     "storm-2": Preset(
         "Storm 2.8.8", "hop_hysteresis", "none",
         "queues that block within a worker, a flag per task between workers",
         f"{_STORM_URL}/v2.8.8",
         transport_values={"slots": 32_768, "check_ms": 50},
-        is_bounded=False,
     ),
     "jstorm-2.1": Preset(
         "JStorm 2.1.1", "unbounded", "stepwise_sleep",
         "bolts vote, the spouts sleep longer after every tuple",
         "https://github.com/alibaba/jstorm/tree/2.1.1",
-        is_bounded=False,
     ),
     "jstorm-2.4": Preset(
         "JStorm 2.4.0", "hop_hysteresis", "none",
         "marks of each receiver's queue stop and release its senders",
         "https://github.com/alibaba/jstorm/tree/2.4.0",
         transport_values={"cache_bytes": 65_536},
-        is_bounded=False,
     ),
     "heron": Preset(
         "Heron, last state of 2023", "unbounded", "global_hysteresis",
@@ -95,19 +94,16 @@ PRESETS: Final[dict[str, Preset]] = {
         "https://github.com/apache/incubator-heron",
         throttle_values={"high_bytes": 100 << 20, "low_bytes": 50 << 20, "consecutive": 4,
                          "check_ms": 0, "timeout_ms": 0},
-        is_bounded=False,
     ),
     "spark-streaming": Preset(
         "Spark Streaming 4.x, switched on", "unbounded", "pid_rate",
         "the rate of receivers follows the speed of the batches that are done",
         f"{_SPARK_URL}/streaming",
-        is_bounded=False,
     ),
     "structured-streaming": Preset(
         "Structured Streaming 4.2", "unbounded", "static_admission",
         "fixed limits per trigger; by default everything that waits",
         f"{_SPARK_URL}/sql",
-        is_bounded=False,
     ),
     "hazelcast-jet": Preset(
         "Jet 4.5.4, the same in Hazelcast 5", "rate_window", "none",
@@ -137,10 +133,9 @@ PRESETS: Final[dict[str, Preset]] = {
     ),
     "kafka-streams": Preset(
         "Kafka Streams, trunk of 2024", "unbounded", "static_admission",
-        "a log between stages; a partition is paused above 1000 records, polls bring 1000",
+        "polls of 1000 records from a log, the next one when they are done",
         "https://github.com/apache/kafka",
         throttle_values={"max_records": 1000, "interval_ms": 100},
-        is_bounded=False,
     ),
     "reactive-streams": Preset(
         "Reactive Streams 1.0.4 as Pekko does it", "half_return_credit", "none",
@@ -152,7 +147,6 @@ PRESETS: Final[dict[str, Preset]] = {
         "no flow control", "unbounded", "none",
         "whatever comes is kept in memory, until there is none",
         "",
-        is_bounded=False,
     ),
 }  # fmt: skip
 

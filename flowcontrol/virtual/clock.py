@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flowcontrol.emulation import Job, lay_out
+from flowcontrol.emulation.heap import heap_exhausted_s
 from flowcontrol.errors import RunError, ScenarioError
 from flowcontrol.scenario import Scenario, check_clock
 from flowcontrol.virtual import fields as f
@@ -63,6 +64,16 @@ class VirtualRun:
     partitions: dict[str, dict[str, Any]]
     control_messages: int = 0
     jobs: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether what is held between the stages has a bound."""
+        return self.job.scenario.system.is_bounded
+
+    @property
+    def heap_exhausted_s(self) -> float | None:
+        """When a task manager's heap was full, s; None: never, or no heap is stated."""
+        return heap_exhausted_s(self.tables["channels"], self.job.scenario)
 
     @property
     def round_us(self) -> int:
