@@ -228,7 +228,8 @@ def _limit(
     rate = above if below is None else rounded(below * OVERLOAD, seeker.allowance)
     found = find_bottleneck(seeker.run(rate).tables, seeker.scenario)
     if found.stage is None:
-        return (found if found.edge is not None else None), None
+        is_named = found.edge is not None or found.throttle is not None
+        return (found if is_named else None), None
     return found, _force(seeker.scenario.stage(found.stage), seeker.window)
 
 

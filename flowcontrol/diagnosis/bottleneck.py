@@ -3,13 +3,17 @@
 The rule is Flink's: the bottleneck is the first stage downstream that is busy and not blocked
 while something upstream of it is blocked. Here it is judged for each sample interval apart, for
 a job's bottleneck may come and go with the phases of its schedule; the run's bottleneck is what
-limited it for the longest time. Four cases beyond the rule:
+limited it for the longest time. Six cases beyond the rule:
 
 - Nothing is blocked: no bottleneck, the sources run at their own rate.
 - A stage is blocked although what follows it has nothing to do: then no stage limits but the
   exchange between them, its buffers being too few for the round trip (Flink's reading of pool
   usages: out full and in empty = the limit is the network).
 - A stage is blocked whose result partition is written to disk: then the disk limits.
+- A source is held back that has a throttle: then the busiest stage anywhere after it limits, for
+  a throttle reaches over the stages in between; if none of them is saturated, the throttle does.
+- Nothing is blocked, but the records before a saturated stage grow more, in queues of records:
+  then it limits, and what comes before it does not know yet, or never will.
 - One subtask of several is the busy one: the subtask is named, not only the stage.
 """
 
@@ -22,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from flowcontrol.diagnosis.frames import end_of, mean_over_time, result_frame
 from flowcontrol.diagnosis.pressure import LOW_ABOVE
-from flowcontrol.diagnosis.wording import Evidence, describe
+from flowcontrol.diagnosis.wording import Evidence, describe, downstream, throttle_name
 from flowcontrol.scenario.partitions import SPILLING
 
 if TYPE_CHECKING:
@@ -38,6 +42,9 @@ SATURATED = 0.9
 
 NOTICEABLE = 0.02
 """Blocked share above which a stage counts as blocked: less is rounding to whole rounds."""
+
+OVERRUN = 0.995
+"""Busy share of a stage that is never idle, as one whose queue grows is."""
 
 LASTING = 0.05
 """Share of the run that a limit must hold for to be called the run's bottleneck."""
@@ -70,6 +77,8 @@ class Bottleneck:
         Emulated time of the run.
     sentence : str
         One plain sentence that names it and says why.
+    throttle : str or None
+        The throttle that limited, when neither a stage nor an exchange did.
     """
 
     stage: str | None
@@ -78,6 +87,7 @@ class Bottleneck:
     limited_s: float
     total_s: float
     sentence: str
+    throttle: str | None = None
 
     def detail(self) -> dict[str, Any]:
         """Return everything but the stage and the sentence as plain JSON."""
@@ -86,6 +96,7 @@ class Bottleneck:
             "subtasks": list(self.subtasks),
             "limited_s": self.limited_s,
             "share_of_run": self.limited_s / self.total_s if self.total_s > 0 else 0.0,
+            **({} if self.throttle is None else {"throttle": self.throttle}),
         }
 
 
@@ -99,6 +110,8 @@ class _Interval:
     busy: Mapping[str, float]
     hungry: frozenset[str]
     """Edges with a channel whose sender has a backlog while its receiver has nothing queued."""
+    growing: frozenset[str]
+    """Edges with more records in flight than at the sample before."""
 
 
 def find_bottleneck(tables: Mapping[str, pa.Table], scenario: Scenario) -> Bottleneck:
@@ -124,7 +137,7 @@ def find_bottleneck(tables: Mapping[str, pa.Table], scenario: Scenario) -> Bottl
     """
     samples = result_frame(tables, "stages")
     order = {stage.name: rank for rank, stage in enumerate(scenario.topological())}
-    intervals = _intervals(samples, _hungry_edges(tables))
+    intervals = _intervals(samples, _hungry_edges(tables), _growing_edges(tables))
     limits: dict[str, list[_Interval]] = defaultdict(list)
     for interval in intervals:
         limit = _limit(interval, scenario, order)
@@ -133,7 +146,11 @@ def find_bottleneck(tables: Mapping[str, pa.Table], scenario: Scenario) -> Bottl
     return _verdict(limits, samples, scenario, end_of(tables))
 
 
-def _intervals(samples: pd.DataFrame, hungry: Mapping[float, frozenset[str]]) -> list[_Interval]:
+def _intervals(
+    samples: pd.DataFrame,
+    hungry: Mapping[float, frozenset[str]],
+    growing: Mapping[float, frozenset[str]],
+) -> list[_Interval]:
     """Return the intervals of a run; of a stage the worst subtask counts, as in Flink."""
     shares = samples.groupby(["t_s", "stage"], as_index=False)[
         ["backpressured_ms_per_s", "busy_ms_per_s", "interval_s"]
@@ -151,6 +168,7 @@ def _intervals(samples: pd.DataFrame, hungry: Mapping[float, frozenset[str]]) ->
                 blocked=dict(zip(stages, blocked, strict=True)),
                 busy=dict(zip(stages, busy, strict=True)),
                 hungry=hungry.get(at, frozenset()),
+                growing=growing.get(at, frozenset()),
             )
         )
     return intervals
@@ -161,6 +179,14 @@ def _hungry_edges(tables: Mapping[str, pa.Table]) -> dict[float, frozenset[str]]
     channels = result_frame(tables, "channels")
     waiting = channels[(channels["backlog"] > 0) & (channels["queued"] == 0)]
     return {float(str(t_s)): frozenset(part["edge"]) for t_s, part in waiting.groupby("t_s")}
+
+
+def _growing_edges(tables: Mapping[str, pa.Table]) -> dict[float, frozenset[str]]:
+    """Return by sample the edges on which more records are in flight than at the one before."""
+    channels = result_frame(tables, "channels")
+    totals = channels.groupby(["edge", "t_s"], as_index=False)["in_flight_records"].sum()
+    grown = totals[totals.groupby("edge")["in_flight_records"].diff() > 0]
+    return {float(str(t_s)): frozenset(part["edge"]) for t_s, part in grown.groupby("t_s")}
 
 
 def _limit(interval: _Interval, scenario: Scenario, order: Mapping[str, int]) -> str | None:
@@ -177,13 +203,16 @@ def _limit(interval: _Interval, scenario: Scenario, order: Mapping[str, int]) ->
             interval.blocked.get(edge.receiver, 0.0) <= LOW_ABOVE or edge.partition_type in SPILLING
         )
     ]
-    if not candidates:
-        return None
 
     def busy_then_late(edge: Edge) -> tuple[float, int]:
         return interval.busy.get(edge.receiver, 0.0), order[edge.receiver]
 
+    if not candidates:
+        overrun = _overrun(interval, scenario)
+        return max(overrun, key=busy_then_late).receiver if overrun else None
     edge = max(candidates, key=busy_then_late)
+    if scenario.system.throttle != "none" and not scenario.inputs(edge.sender):
+        return _behind_throttle(interval, scenario, edge.sender, order)
     blocked = interval.blocked[edge.sender]
     busy = interval.busy.get(edge.receiver, 0.0)
     if edge.partition_type in SPILLING:  # what blocks there is the disk, whoever reads
@@ -194,6 +223,30 @@ def _limit(interval: _Interval, scenario: Scenario, order: Mapping[str, int]) ->
         return None  # the tail of a phase that has ended: too little to blame anyone for
     was_blocked_in_vain = busy < blocked  # for part of the time the receiver had nothing to do
     return edge.name if was_blocked_in_vain or edge.name in interval.hungry else edge.receiver
+
+
+def _overrun(interval: _Interval, scenario: Scenario) -> list[Edge]:
+    """Return the edges whose queues of records grow before a receiver that is never idle."""
+    if not scenario.system.counts_records:
+        return []
+    return [
+        edge
+        for edge in scenario.edges
+        if edge.name in interval.growing and interval.busy.get(edge.receiver, 0.0) >= OVERRUN
+    ]
+
+
+def _behind_throttle(
+    interval: _Interval, scenario: Scenario, source: str, order: Mapping[str, int]
+) -> str | None:
+    """Return what a throttle held a source back for: a stage, or nothing but the throttle."""
+    after = downstream(scenario, source)
+    name = max(after, key=lambda stage: (interval.busy.get(stage, 0.0), order[stage]))
+    if interval.busy.get(name, 0.0) >= SATURATED:
+        return name
+    if interval.blocked[source] <= LOW_ABOVE:
+        return None
+    return throttle_name(scenario)
 
 
 def _verdict(
@@ -213,14 +266,17 @@ def _verdict(
         return Bottleneck(None, None, (), lengths.get(name or "", 0.0), total_s, sentence)
     times = frozenset(interval.t_s for interval in limits[name])
     is_edge = name in {edge.name for edge in scenario.edges}
-    subtasks = () if is_edge else _hot_subtasks(samples, name, times)
+    is_throttle = name == throttle_name(scenario)
+    is_stage = not is_edge and not is_throttle
+    subtasks = _hot_subtasks(samples, name, times) if is_stage else ()
     return Bottleneck(
-        stage=None if is_edge else name,
+        stage=name if is_stage else None,
         edge=name if is_edge else None,
         subtasks=subtasks,
         limited_s=lengths[name],
         total_s=total_s,
         sentence=describe(evidence, name, times, subtasks),
+        throttle=scenario.system.throttle if is_throttle else None,
     )
 
 

@@ -18,13 +18,16 @@ if TYPE_CHECKING:
 
     from flowcontrol.scenario import Edge, Scenario
 
-__all__ = ["Evidence", "describe", "join_words", "seconds"]
+__all__ = ["Evidence", "describe", "downstream", "join_words", "seconds", "throttle_name"]
 
 _ALWAYS = 0.99
 """Share of the run from which a limit held "all the time"."""
 
 _MORE_LOAD = 1.5
 """A hot subtask with this many times the records of the others is overloaded, else slow."""
+
+NAMED = 0.005
+"""Blocked share from which a stage is named as blocked."""
 
 _MOST_NAMED = 3
 """Stages named in a list before the rest is only counted."""
@@ -96,6 +99,8 @@ def describe(
     if name is None:
         return _nothing_limits(evidence)
     edges = {edge.name: edge for edge in evidence.scenario.edges}
+    if name == throttle_name(evidence.scenario):
+        return _throttle_limits(evidence, times)
     if name in edges:
         return _edge_limits(evidence, edges[name], times)
     return _stage_limits(evidence, name, times, subtasks)
@@ -109,10 +114,14 @@ def _stage_limits(
     pronoun = "they were" if len(subtasks) > 1 else "it was"
     busy = _percent(evidence.share(stage, "busy_ms_per_s", times, subtasks))
     others = _others(evidence, stage, times, subtasks)
+    if evidence.scenario.system.counts_records and not _named_blocked(evidence, stage, times):
+        behind = _not_held(evidence, stage, times)
+    else:
+        behind = _blocked(evidence, stage, times)
     advice = _advice(evidence, stage, subtasks)
     return (
         f"Bottleneck: {subject} — {pronoun} busy {busy} of the time{others} "
-        f"{_when(evidence, stage)}, while {_blocked(evidence, stage, times)}; "
+        f"{_when(evidence, stage)}, while {behind}; "
         f"{advice}{_also(evidence, stage)}."
     )
 
@@ -132,9 +141,57 @@ def _edge_limits(evidence: Evidence, edge: Edge, times: frozenset[float]) -> str
     return (
         f"Bottleneck: the exchange {edge.name} — {edge.sender} was blocked {blocked} of the time "
         f"{_when(evidence, edge.name)}, although {edge.receiver} was busy only {busy}; "
-        "its buffers are too few for one round trip: give it more buffers per channel or "
-        f"floating buffers, or a shorter round or latency{_also(evidence, edge.name)}."
+        f"{_more_room(evidence.scenario)}, or a shorter round or latency"
+        f"{_also(evidence, edge.name)}."
     )
+
+
+def _more_room(scenario: Scenario) -> str:
+    """Return why an exchange limits, and what it needs."""
+    if scenario.system.counts_records:
+        return (
+            f"its transport, {scenario.system.transport}, lets too few records go in one round "
+            "trip: give system.transport larger limits"
+        )
+    return (
+        "its buffers are too few for one round trip: give it more buffers per channel or floating "
+        "buffers"
+    )
+
+
+def throttle_name(scenario: Scenario) -> str:
+    """Return how a sentence calls a scenario's throttle, which no stage or edge is called."""
+    return f"the throttle {scenario.system.throttle}"
+
+
+def _throttle_limits(evidence: Evidence, times: frozenset[float]) -> str:
+    """Return the sentence for sources that a throttle held back, while all others had time."""
+    scenario, name = evidence.scenario, throttle_name(evidence.scenario)
+    sources = [stage.name for stage in scenario.stages if not scenario.inputs(stage.name)]
+    shares = {source: evidence.share(source, "backpressured_ms_per_s", times) for source in sources}
+    held = max(shares, key=lambda source: shares[source])
+    busy = {
+        stage: evidence.share(stage, "busy_ms_per_s", times) for stage in downstream(scenario, held)
+    }
+    top = max(busy, key=lambda stage: busy[stage])
+    return (
+        f"Bottleneck: {name} — it held {held} back {_percent(shares[held])} of the time "
+        f"{_when(evidence, name)}, although {top}, the busiest stage after it, was busy only "
+        f"{_percent(busy[top])}; give system.throttle larger limits or a quicker reaction"
+        f"{_also(evidence, name)}."
+    )
+
+
+def downstream(scenario: Scenario, stage: str) -> list[str]:
+    """Return the stages that can be reached from one, each once."""
+    found: list[str] = []
+    waiting = [stage]
+    while waiting:
+        for edge in scenario.outputs(waiting.pop()):
+            if edge.receiver not in found:
+                found.append(edge.receiver)
+                waiting.append(edge.receiver)
+    return found
 
 
 def _nothing_limits(evidence: Evidence) -> str:
@@ -164,7 +221,7 @@ def _blocked(evidence: Evidence, stage: str, times: frozenset[float]) -> str:
         name: evidence.share(name, "backpressured_ms_per_s", times)
         for name in _upstream(evidence.scenario, stage)
     }
-    named = [name for name, share in shares.items() if share > 0.005] or list(shares)
+    named = [name for name, share in shares.items() if share > NAMED] or list(shares)
     if len(named) > _MOST_NAMED:
         worst = max(named, key=lambda name: shares[name])
         figure = _percent(shares[worst])
@@ -172,6 +229,23 @@ def _blocked(evidence: Evidence, stage: str, times: frozenset[float]) -> str:
     figures = join_words([_percent(shares[name]) for name in named])
     verb = "was" if len(named) == 1 else "were"
     return f"{join_words(named)} {verb} blocked {figures}"
+
+
+def _named_blocked(evidence: Evidence, stage: str, times: frozenset[float]) -> bool:
+    """Tell whether anything that leads to a stage was blocked."""
+    return any(
+        evidence.share(name, "backpressured_ms_per_s", times) > NAMED
+        for name in _upstream(evidence.scenario, stage)
+    )
+
+
+def _not_held(evidence: Evidence, stage: str, times: frozenset[float]) -> str:
+    """Return how much waited before a stage whose senders nothing held back."""
+    rows = evidence.samples[
+        (evidence.samples["stage"] == stage) & evidence.samples["t_s"].isin(times)
+    ]
+    most = rows.groupby("t_s")["input_queue_buffers"].sum().max()
+    return f"nothing before it was held back, and up to {most:,.0f} records waited in its queues"
 
 
 def _upstream(scenario: Scenario, stage: str) -> list[str]:

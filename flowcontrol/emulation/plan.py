@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from flowcontrol.emulation.allocation import Allocation
 from flowcontrol.emulation.buffers import Demand
 from flowcontrol.emulation.job import demands_by_job
+from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.scenario import JobSpan, Scenario
 
 __all__ = ["Grant", "ManagerPlan", "MemoryPlan", "Moment", "plan_memory"]
@@ -147,13 +148,19 @@ def plan_memory(scenario: Scenario) -> MemoryPlan:
     Raises
     ------
     ScenarioError
-        If a gate would have no exclusive buffer.
+        If a gate would have no exclusive buffer, or the transport has no network buffers.
 
     Notes
     -----
     Sizes are those that redistribution aims at (reference section 5.1): a pool above its new
     size gives buffers back only as they are recycled.
     """
+    if scenario.system.counts_records:
+        text = (
+            f"{scenario.system.transport!r} has queues of records and no network buffers, so there "
+            "is no network memory to plan: use credit or tcp, as --set system=flink does"
+        )
+        raise ScenarioError([Problem("system.transport", text)], scenario.name)
     demands = demands_by_job(scenario)
     jobs = scenario.jobs or (WHOLE,)
     allocation = Allocation(scenario.options, scenario.cluster.task_managers)

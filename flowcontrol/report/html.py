@@ -75,7 +75,8 @@ def report_page(
     """Return the report page as text; parameters and errors as :func:`write_report`."""
     charts = all_charts(RunData.of(tables, scenario, summary["bottleneck"]))
     drawn = {chart.id: chart.figure for chart in charts if chart.figure["data"]}
-    is_limited = summary["bottleneck"] or summary["bottleneck_detail"]["edge"]
+    detail = summary["bottleneck_detail"]
+    is_limited = summary["bottleneck"] or detail["edge"] or "throttle" in detail
     return Template(asset(_PACKAGE, "page.html")).substitute(
         title=escape(scenario.name),
         css=asset(_PACKAGE, "page.css"),

@@ -12,7 +12,7 @@ from flowcontrol.errors import Problem
 from flowcontrol.scenario.inputs import read_columns
 from flowcontrol.scenario.models import Edge, Input, Scenario
 from flowcontrol.scenario.option_table import OPTIONS
-from flowcontrol.scenario.partitions import partition_problems
+from flowcontrol.scenario.partitions import SPILLING, partition_problems
 from flowcontrol.scenario.problems import key_path, show
 
 __all__ = ["MAX_LIVE_CHANNELS", "MAX_VIRTUAL_CHANNELS", "channels_of", "check_clock"]
@@ -92,6 +92,9 @@ LIVE_THROTTLES: Final = (
     "static_admission",
 )
 """What the live clock runs too."""
+
+LOG_THROTTLES: Final = ("pid_rate", "static_admission")
+"""Throttles whose sources stand before a log: what falls due waits there."""
 
 
 def _live_system(scenario: Scenario) -> Iterator[Refusal]:
@@ -222,6 +225,40 @@ def _partition_types_without_credits(scenario: Scenario) -> Iterator[Refusal]:
             yield place, what, f"{instead}, or the transport credit"
 
 
+def _throttled_partitions(scenario: Scenario) -> Iterator[Refusal]:
+    """Refuse a throttle before partitions that wait for their producers' end, or last beyond it."""
+    if scenario.system.throttle == "none":
+        return
+    for index, edge in enumerate(scenario.edges):
+        if edge.partition_type in SPILLING:
+            what = f"{edge.partition_type!r} with throttle {scenario.system.throttle!r}: sources"
+            yield (
+                f"edges[{index}].partition_type",
+                f"{what} that are slowed before a partition on disk are",
+                f"use {_PIPELINED}, or the throttle none",
+            )
+
+
+def _chained_logs(scenario: Scenario) -> Iterator[Refusal]:
+    """Refuse a source that reads what waits in its log as fast as it can, in a stage's time."""
+    if scenario.system.throttle not in LOG_THROTTLES:
+        return
+    chained = {edge.receiver: edge.sender for edge in scenario.edges if edge.chain}
+    for index, edge in enumerate(scenario.edges):
+        head = edge.sender
+        while head in chained:
+            head = chained[head]
+        has_rate = scenario.stage(edge.receiver).service_rate is not None
+        if edge.chain and has_rate and scenario.stage(head).is_source:
+            what = f"true with throttle {scenario.system.throttle!r}: a service_rate in the task"
+            yield (
+                f"edges[{index}].chain",
+                f"{what} of a source with a log is",
+                f"leave it out, take the service_rate of {edge.receiver!r} out, or use another "
+                "throttle",
+            )
+
+
 def _jobs_of_other_systems(scenario: Scenario) -> Iterator[Refusal]:
     system = scenario.system
     if not scenario.shares_memory:
@@ -289,6 +326,8 @@ _CHECKS: Final[dict[str, tuple[Check, ...]]] = {
         _records_on_a_wire,
         _debloating_without_credits,
         _partition_types_without_credits,
+        _throttled_partitions,
+        _chained_logs,
         _jobs_of_other_systems,
         _service_times_in_chains,
         _most_channels(MAX_VIRTUAL_CHANNELS),

@@ -55,7 +55,8 @@ def variant_rows(
 
 def _bottleneck(summary: Mapping[str, Any]) -> str:
     """Return the stage or the edge that limited; empty for none."""
-    return str(summary["bottleneck"] or summary["bottleneck_detail"].get("edge") or "")
+    detail = summary["bottleneck_detail"]
+    return str(summary["bottleneck"] or detail.get("edge") or detail.get("throttle") or "")
 
 
 def _figures(

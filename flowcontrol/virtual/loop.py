@@ -84,12 +84,12 @@ def _advance(memory: Any, end: int) -> int:
         if m[f.H_SHARED] == 1:
             serve_waiting(m, now)
         m[f.H_STEPS] += count
-        if m[f.H_WATCH] == 1 and is_empty(m, now) == 1:
-            m[f.H_FLAGS] |= f.FLAG_EMPTY
-            m[f.H_ROUND] = now + 1
-            m[f.H_EMPTY] = 1
         if m[f.H_FLAGS] != 0:
             return m[f.H_FLAGS]
+        if m[f.H_WATCH] == 1 and is_empty(m, now) == 1:
+            m[f.H_FLAGS] |= f.FLAG_EMPTY
+            end = now + 1  # all is accounted for, as this may be a sample's last round
+            break
         if 2 * m[f.H_AGES_COUNT] > m[f.H_AGES_MOST]:
             m[f.H_ROUND] = now + 1
             return f.FLAG_DRAIN
@@ -100,7 +100,7 @@ def _advance(memory: Any, end: int) -> int:
     for i in range(m[f.H_TASKS]):
         settle(m, task_row(m, i), end)
         catch_up(m, task_row(m, i), end)
-    return 0
+    return m[f.H_FLAGS]
 
 
 @kernel

@@ -83,10 +83,11 @@ class Running:
         cells = self.memory.cells
         while cells[f.H_ROUND] < end:
             looks_at = end + 1 if self.control is None else self.control.next_end()
-            flags = int(advance(cells, min(end, looks_at)))
-            if flags == f.FLAG_DRAIN:
-                self.tables.drain()
-                continue
+            flags = f.FLAG_DRAIN
+            while flags == f.FLAG_DRAIN:  # on to the same round, where all is accounted for
+                flags = int(advance(cells, min(end, looks_at)))
+                if flags == f.FLAG_DRAIN:
+                    self.tables.drain()
             if flags & f.FLAG_PROTOCOL:
                 raise RunError("a message came without a buffer to put it in: rules were broken")
             cells[f.H_FLAGS] = flags & ~f.FLAG_EMPTY

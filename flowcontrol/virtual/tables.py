@@ -295,7 +295,8 @@ class Tables:
         flying = out[:, r.OUT_RECORDS] - into[:, f.I_CURSORS + r.IN_TAKEN]
         count = len(edge.outs)
         levels = {
-            "credit": np.where(local, 0, out[:, r.OUT_ANNOUNCED] - sent),
+            # A limit that falls, as Jet's does, may be below what was sent before.
+            "credit": np.where(uncredited, 0, np.maximum(0, out[:, r.OUT_ANNOUNCED] - sent)),
             "backlog": ready,
             "exclusive_free": into[:, w.CH_EXCLUSIVE].copy(),
             "floating_held": np.where(local, 0, floating),

