@@ -211,7 +211,8 @@ TABLE: Final[dict[str, Row]] = {
 AT_SOURCES: Final = {"spark-streaming", "structured-streaming", "kafka-streams", "jstorm-2.1"}
 
 
-def test_every_preset_has_a_verdict() -> None:
+def test_every_preset_has_a_verdict(experiment: ModuleType) -> None:
+    assert (experiment.ROUND_S, experiment.SAMPLE_S) == (ROUND_S, SAMPLE_S)
     assert TABLE.keys().isdisjoint(AT_SOURCES)
     assert {*TABLE, *AT_SOURCES} == set(PRESETS)
 
@@ -290,6 +291,8 @@ def test_the_verdict_is_what_the_rules_say(case: Case) -> None:
     assert is_even == (case.verdict == "follows")
 
 
+@pytest.mark.holds("tcp", "virtual", "the classic experiment: what its rules make of it")
+@pytest.mark.holds("unbounded", "virtual", "the classic experiment: what its rules make of it")
 @only("never")
 def test_who_never_follows_keeps_everything(case: Case) -> None:
     run, phase = case.run, case.phase
@@ -333,6 +336,20 @@ def test_the_producer_is_held_back_when_the_band_is_full(case: Case) -> None:
     assert math.floor(begins) <= first <= math.floor(ends)
 
 
+@pytest.mark.holds("credit", "virtual", "the classic experiment: what its rules make of it")
+@pytest.mark.holds("blocking_queue", "virtual", "the classic experiment: what its rules make of it")
+@pytest.mark.holds(
+    "half_return_credit", "virtual", "the classic experiment: what its rules make of it"
+)
+@pytest.mark.holds("batched_credit", "virtual", "the classic experiment: what its rules make of it")
+@pytest.mark.holds(
+    "cumulative_credit", "virtual", "the classic experiment: what its rules make of it"
+)
+@pytest.mark.holds("rate_window", "virtual", "the classic experiment: what its rules make of it")
+@pytest.mark.holds("hop_hysteresis", "virtual", "the classic experiment: what its rules make of it")
+@pytest.mark.holds(
+    "global_hysteresis", "virtual", "the classic experiment: what its rules make of it"
+)
 @only("follows", "uneven")
 def test_what_is_in_flight_stays_in_the_band(case: Case) -> None:
     run, phase, band = case.run, case.phase, case.band
