@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
@@ -156,3 +160,16 @@ def lay() -> Callable[[Mapping[str, Any]], tuple[Job, list[LimitPhase] | None]]:
 def running() -> Callable[..., FakeRun]:
     """Return :func:`run_at`."""
     return run_at
+
+
+@pytest.fixture(scope="session")
+def experiment() -> ModuleType:
+    """Return ``experiment.py``: the classic experiment, run once under each preset."""
+    path = Path(__file__).parent / "experiment.py"
+    spec = importlib.util.spec_from_file_location("comparing_experiment", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module

@@ -27,6 +27,7 @@ def look(made: Controller, now_s: float, emitted: int, age_s: float = -1.0) -> f
     return 1e9 / command.gap_ns
 
 
+@pytest.mark.holds("aimd_rate", "rules", "a source by hand")
 def test_a_rate_grows_once_it_has_been_used_for_some_time(run):
     """At least 0.75 of it over the last 10 s; in brackets what was emitted in them."""
     job = run("aimd_rate", 15.5, 10_000, 10_000, use_share=0.75)

@@ -25,6 +25,7 @@ def look(made: Controller, now_ms: int, oldest_ms: float) -> int:
     ].is_stopped
 
 
+@pytest.mark.holds("frontier_lag", "rules", "a source by hand")
 def test_two_batches_of_which_one_is_done_in_twice_its_time(run, toy):
     """200 records a batch of 0.1 s, 100 of which are done in that time."""
     job = run("frontier_lag", 1.0, 2000, 1000)

@@ -33,6 +33,7 @@ def seen(now_ms: int, *queued: int, nbytes: int = 0) -> Seen:
     return Seen(now_ms * 1000, (source(),), tasks, False, 0, -1)
 
 
+@pytest.mark.holds("global_hysteresis", "rules", "the saw-tooth between its marks")
 def test_a_saw_tooth_without_delay(run, toy):
     job = run("global_hysteresis", 4, **GROWING)
     # 900 after 0.9 s; 500 down to 400 take 0.5 s, 500 up again as long.
@@ -123,6 +124,7 @@ def test_a_claim_is_repeated_and_stands(timeout_ms, written):
     assert made.messages == written + 1
 
 
+@pytest.mark.holds("global_hysteresis", "rules", "Heron's count of enqueues by hand")
 def test_heron_counts_bytes_and_wants_four_in_a_row():
     made = controller(**PRESETS["heron"].throttle_values)
     high, low = 100 << 20, 50 << 20

@@ -49,6 +49,7 @@ def look(made: Controller, now_s: float, *parts: tuple[int, int], empty: bool = 
     return [command.admitted for command in commands]
 
 
+@pytest.mark.holds("pid_rate", "rules", "the known dip after batches without a rate")
 def test_four_uncapped_batches_a_dip_to_a_fifth_and_then_capacity(run, toy):
     job = run("pid_rate", 16.5, arrival=2000, service=1000, round_ms=8)
     assert toy.grown(job) == BY_HAND

@@ -46,6 +46,7 @@ def look(made: Controller, now_ms: int, *parts: tuple[int, int], empty: bool = T
           (2170, 900), (3070, 900), (3970, 900)]),
     ],
 )  # fmt: skip
+@pytest.mark.holds("static_admission", "rules", "batches by hand")
 def test_batches_by_hand(run, toy, arrival, service, values, batches):
     job = run("static_admission", 4.5, arrival, service, **values)
     assert toy.grown(job) == batches

@@ -46,6 +46,7 @@ def bolt(stage: str, subtask: int, queued: int, service_ms: float = 9.0) -> Task
     return TaskSeen(stage, subtask, queued, 0, 0, service_ms)
 
 
+@pytest.mark.holds("stepwise_sleep", "rules", "a job by hand")
 def test_a_job_by_hand(run):
     job = run("stepwise_sleep", 40, arrival=100, service=50, slots=100, low=0.1)
     gaps = [(at_ms / 1000, command.gap_ns / MS) for at_ms, command in job.commands[1:]]

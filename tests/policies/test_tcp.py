@@ -133,6 +133,7 @@ def write(wire: list[int], ring: list[list[int]], *sizes: int) -> None:
         t.write_message(wire, ring, channel, 1, nbytes)
 
 
+@pytest.mark.holds("tcp", "rules", "messages through a connection by hand")
 def test_messages_through_a_connection() -> None:
     wire, ring = connection(most=250)
     write(wire, ring, 110, 110)

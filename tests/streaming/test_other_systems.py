@@ -51,6 +51,13 @@ def test_every_part_of_the_live_clock_is_run() -> None:
     assert set(SYSTEMS) == parts
 
 
+@pytest.mark.holds("unbounded", "live", "the rehearsal: every ledger row")
+@pytest.mark.holds("local", "live", "the rehearsal: every ledger row")
+@pytest.mark.holds("blocking_queue", "live", "the rehearsal: every ledger row")
+@pytest.mark.holds("global_hysteresis", "live", "the rehearsal: every ledger row")
+@pytest.mark.holds("stepwise_sleep", "live", "the rehearsal: every ledger row")
+@pytest.mark.holds("pid_rate", "live", "the rehearsal: every ledger row")
+@pytest.mark.holds("static_admission", "live", "the rehearsal: every ledger row")
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_the_live_ledger_is_the_rehearsed_one(
     name: str,

@@ -69,6 +69,14 @@ def jobs_with(draw: Any, random_jobs: ModuleType, transport: str, *, is_drained:
     return job
 
 
+@pytest.mark.holds("unbounded", "virtual", "the rehearsal: every ledger row, random jobs")
+@pytest.mark.holds("blocking_queue", "virtual", "the rehearsal: every ledger row, random jobs")
+@pytest.mark.holds("half_return_credit", "virtual", "the rehearsal: every ledger row, random jobs")
+@pytest.mark.holds("batched_credit", "virtual", "the rehearsal: every ledger row, random jobs")
+@pytest.mark.holds("cumulative_credit", "virtual", "the rehearsal: every ledger row, random jobs")
+@pytest.mark.holds("rate_window", "virtual", "the rehearsal: every ledger row, random jobs")
+@pytest.mark.holds("bdp_window", "virtual", "the rehearsal: every ledger row, random jobs")
+@pytest.mark.holds("hop_hysteresis", "virtual", "the rehearsal: every ledger row, random jobs")
 @pytest.mark.parametrize("transport", KINDS)
 def test_the_kernel_does_what_the_rehearsal_does(
     clocks: ModuleType, random_jobs: ModuleType, transport: str
@@ -139,6 +147,14 @@ def run(job: Job, *, rounds: int) -> Memory:
     return memory
 
 
+@pytest.mark.holds("unbounded", "virtual", "its rules after every round, random jobs")
+@pytest.mark.holds("blocking_queue", "virtual", "its rules after every round, random jobs")
+@pytest.mark.holds("half_return_credit", "virtual", "its rules after every round, random jobs")
+@pytest.mark.holds("batched_credit", "virtual", "its rules after every round, random jobs")
+@pytest.mark.holds("cumulative_credit", "virtual", "its rules after every round, random jobs")
+@pytest.mark.holds("rate_window", "virtual", "its rules after every round, random jobs")
+@pytest.mark.holds("bdp_window", "virtual", "its rules after every round, random jobs")
+@pytest.mark.holds("hop_hysteresis", "virtual", "its rules after every round, random jobs")
 @pytest.mark.parametrize("transport", KINDS)
 def test_grants_bounds_and_conservation(random_jobs: ModuleType, transport: str) -> None:
     @settings(max_examples=EXAMPLES)

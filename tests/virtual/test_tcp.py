@@ -53,6 +53,8 @@ def shown(name: str, system: str) -> tuple[list[float], VirtualRun]:
     return rates(run, "B"), run
 
 
+@pytest.mark.holds("credit", "virtual", "each other on `conf/head-of-line.yaml`: who slows whom")
+@pytest.mark.holds("tcp", "virtual", "each other on `conf/head-of-line.yaml`: who slows whom")
 def test_head_of_line() -> None:
     """One slow channel slows the other one on its connection; under credits it does not."""
     (fast, slow), _ = shown("head-of-line", "flink")
@@ -392,6 +394,7 @@ def drawn_parts(draw: Any, drawn: Scenario) -> Scenario:
     )
 
 
+@pytest.mark.holds("tcp", "virtual", "its rules after every round, random jobs")
 def test_random_jobs_keep_the_rules(
     random_jobs: ModuleType, accounts: ModuleType, clocks: ModuleType, wire_accounts: ModuleType
 ) -> None:

@@ -110,6 +110,10 @@ class Run:
         return [[int(x) for x in self.memory.cells[at : at + s.SOURCE_WIDTH]] for at in firsts]
 
 
+@pytest.mark.holds("global_hysteresis", "virtual", "the rehearsal: every ledger row, random jobs")
+@pytest.mark.holds("stepwise_sleep", "virtual", "the rehearsal: every ledger row, random jobs")
+@pytest.mark.holds("pid_rate", "virtual", "the rehearsal: every ledger row, random jobs")
+@pytest.mark.holds("static_admission", "virtual", "the rehearsal: every ledger row, random jobs")
 @pytest.mark.parametrize("throttle", IN_ROWS)
 def test_the_kernel_does_what_the_rehearsal_does(random_jobs: ModuleType, throttle: str) -> None:
     commands: set[tuple[int, int, int]] = set()
@@ -141,6 +145,12 @@ def test_a_rehearsal_goes_on_from_any_round(random_jobs: ModuleType, throttle: s
     look()
 
 
+@pytest.mark.holds("global_hysteresis", "virtual", "what was offered and commanded, random jobs")
+@pytest.mark.holds("stepwise_sleep", "virtual", "what was offered and commanded, random jobs")
+@pytest.mark.holds("pid_rate", "virtual", "what was offered and commanded, random jobs")
+@pytest.mark.holds("static_admission", "virtual", "what was offered and commanded, random jobs")
+@pytest.mark.holds("aimd_rate", "virtual", "what was offered and commanded, random jobs")
+@pytest.mark.holds("frontier_lag", "virtual", "what was offered and commanded, random jobs")
 @pytest.mark.parametrize("throttle", [name for name in THROTTLE_PARTS if name != "none"])
 def test_what_is_offered_is_emitted_or_kept_and_nothing_beyond_a_command(
     random_jobs: ModuleType, throttle: str
