@@ -48,6 +48,9 @@ class Band:
         Between these.
     after_s : float
         Until that is so, on top of the time in which they pile up.
+    first : float
+        What must be in flight before the producer is held back for the first time; by default
+        ``least``.
     place : str
         Where most of them are: the receiver's queue, or both pools, or the sockets.
     """
@@ -56,6 +59,7 @@ class Band:
     most: float
     place: str = "queue"
     after_s: float = 0.0
+    first: float = 0.0
 
 
 def pools(run: Run) -> tuple[float, float]:
@@ -107,27 +111,31 @@ def cumulative(run: Run, phase: Phase) -> Band:
 
 
 def window(run: Run, phase: Phase) -> Band:
-    """Jet: three periods of work in whole units and one more, and the unit that a sender begins.
+    """Jet: period by period, what its rule makes of a sender and a receiver that flow evenly.
 
     A unit is 65,536 bytes, 256 of these records: 8.5 periods' work of 30, so a period sees one unit
-    done or none. The window goes half of the way to three or to none, truncated: from above it
-    stops one unit short of either. What is done counts in whole units too, so up to a unit less is
-    in flight than the limit says, and less what is taken until the next period.
+    done or none, and the window goes half of the way to three units or to none, truncated. From 800
+    it comes down to 4 or fewer, one more than three, in a second. What a period lets in, and what
+    is taken until the next packet, are no part of the window: hence the two ends.
     """
     values = run.values
-    multiplier = int(values["multiplier"])
+    multiplier, period_s = int(values["multiplier"]), values["period_ms"] / 1000
     unit = math.ceil(values["unit"] / (run.record_bytes + ITEM_OVERHEAD))
-    per_period = phase.served * values["period_ms"] / 1000
-    most = multiplier * math.ceil(per_period / unit)
-    left, periods = int(values["initial_units"]), 0
-    while left > most + 1:  # with a unit done in each period, which is the slowest
-        left = next_window(left, 1, 0, 1, 1, multiplier, 0)
-        periods += 1
-    least = left
-    while (fewer := next_window(least, 0, 0, 1, 1, multiplier, 0)) < least:
-        least = fewer
-    after_s = (periods + 1) * values["period_ms"] / 1000
-    return Band(least * unit - per_period, (left + 1) * unit + 1, after_s=after_s)
+    rest = multiplier * math.ceil(phase.served * period_s / unit) + 1
+    size, limit, done = int(values["initial_units"]), math.inf, 0
+    sent = taken = after_s = 0.0
+    low, high = math.inf, 0.0
+    for period in range(round((phase.end_s - phase.start_s) / period_s)):
+        before, sent = taken, max(sent, min(limit, sent + phase.offered * period_s))
+        taken = min(sent, taken + phase.served * period_s)
+        if size <= rest:
+            low, high = min(low, sent - taken), max(high, sent - before)
+        else:
+            after_s = (period + 2) * period_s  # the first packet only records what was done
+        size = next_window(size, int(taken // unit), done, 1, 1, multiplier, 0)
+        done = int(taken // unit)
+        limit = (done + size + 1) * unit
+    return Band(low, high + phase.offered * TRIP_S, after_s=after_s)
 
 
 def marks(run: Run, phase: Phase) -> Band:
@@ -158,7 +166,7 @@ def switch(run: Run, phase: Phase) -> Band:
     else:
         high, low = (int(values[name] * values["slots"]) for name in ("high", "low"))
     late_s = values["check_ms"] / 1000 + TRIP_S
-    return Band(low - phase.served * late_s, high + phase.excess * late_s)
+    return Band(low - phase.served * late_s, high + phase.excess * late_s, first=high)
 
 
 def free(run: Run, phase: Phase) -> Band:
@@ -254,7 +262,7 @@ class Case:
         """Return between which times after the fall the producer is first held back, s."""
         phase, band, level = self.phase, self.band, self.level()
         return (
-            max(0.0, band.least - phase.slack - level - phase.slack) / phase.excess,
+            max(0.0, max(band.least, band.first) - level - 2 * phase.slack) / phase.excess,
             max(0.0, band.most - level) / phase.excess + band.after_s + TRIP_S,
         )
 
@@ -400,6 +408,7 @@ def test_the_swing_is_within_what_the_band_allows(case: Case) -> None:
     least, most = max(0.0, phase.served - width), min(phase.offered, phase.served + width)
     found = swing(run.emitted, [settled])
     assert found is not None
+    assert least <= mean <= most
     assert found <= math.sqrt((most - mean) * (mean - least)) / mean
 
 
