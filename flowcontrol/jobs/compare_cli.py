@@ -115,6 +115,8 @@ class _LiveRun:
     rounds: int
     round_us: int
     wall_s: float
+    is_bounded: bool
+    heap_exhausted_s: float | None
 
 
 def _live(folder: Path) -> Runner:
@@ -127,7 +129,14 @@ def _live(folder: Path) -> Runner:
             raise KeyboardInterrupt
         wall_s = time.monotonic() - began
         rounds = int(result.summary["rounds"])
-        return _LiveRun(result.tables, rounds, scenario.live_round_us, wall_s)
+        return _LiveRun(
+            result.tables,
+            rounds,
+            scenario.live_round_us,
+            wall_s,
+            scenario.system.is_bounded,
+            result.summary.get("heap_exhausted_s"),
+        )
 
     return run
 
