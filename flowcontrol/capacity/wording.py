@@ -67,7 +67,8 @@ def _limit(capacity: Capacity) -> str:
     if limit is None:
         return "Nothing else limits it." if capacity.above is None else "No single stage limits it."
     if limit.stage is None:
-        return f"It is limited by the exchange {limit.edge}.\n{_sentence(capacity, limit)}"
+        name = f"exchange {limit.edge}" if limit.throttle is None else f"throttle {limit.throttle}"
+        return f"It is limited by the {name}.\n{_sentence(capacity, limit)}"
     which = ", ".join(str(subtask) for subtask in limit.subtasks)
     hot = f", subtask {which}" if which else ""
     line = f"It is limited by {limit.stage}{hot}{_in_force(capacity.force)}."

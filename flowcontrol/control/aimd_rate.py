@@ -42,6 +42,8 @@ class AimdRate(Controller):
         Length of a round, microseconds.
     """
 
+    needs_ages: ClassVar[bool] = True
+
     _kept: ClassVar[tuple[str, ...]] = ("look_us", "rate", "fell_us", "history")
 
     def __init__(self, values: Mapping[str, float], round_us: int) -> None:

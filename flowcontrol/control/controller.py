@@ -26,12 +26,15 @@ class Controller(ABC):
     ----------
     has_log : bool
         The sources stand before a durable log: what is not emitted waits there and is not lost.
+    needs_ages : bool
+        It looks at when the oldest record was emitted (``Seen.oldest_us``).
     messages : int
         Control messages sent so far, counted once per receiver: claims, events, rates. What a
         message is, each controller says.
     """
 
     has_log: ClassVar[bool] = False
+    needs_ages: ClassVar[bool] = False
 
     _kept: ClassVar[tuple[str, ...]] = ()
     """Names of the attributes that change from round to round; plain JSON all of them."""

@@ -35,6 +35,8 @@ class FrontierLag(Controller):
         Length of a round, microseconds.
     """
 
+    needs_ages: ClassVar[bool] = True
+
     _kept: ClassVar[tuple[str, ...]] = ("look_us", "is_open", "first_open", "ends")
 
     def __init__(self, values: Mapping[str, float], round_us: int) -> None:

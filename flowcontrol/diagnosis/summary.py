@@ -90,7 +90,8 @@ def summarise(
     Returns
     -------
     dict
-        Plain JSON: ``name``, ``clock``, ``rounds``, ``round_ms``, ``wall_s``, ``emulated_s``,
+        Plain JSON: ``name``, ``clock``, ``rounds``, ``round_ms``, ``counts`` (``buffers`` or
+        ``records``: what messages, queues and credits are), ``wall_s``, ``emulated_s``,
         ``windows`` (from, until in s), ``bottleneck`` (name of a stage or null), ``sentence``,
         ``bottleneck_detail``, ``stages`` and ``edges``. A stage has ``parallelism``,
         ``pressure``, ``whole`` and ``second_half``, an edge ``channels``, ``whole`` and
@@ -109,6 +110,7 @@ def summarise(
         "clock": clock,
         "rounds": rounds,
         "round_ms": round_ms,
+        "counts": "records" if scenario.system.counts_records else "buffers",
         "wall_s": wall_s,
         "emulated_s": end,
         "windows": {name: {"from_s": a, "until_s": b} for name, (a, b) in windows.items()},

@@ -19,6 +19,8 @@ from flowcontrol.report.series import (
 if TYPE_CHECKING:
     import pandas as pd
 
+    from flowcontrol.scenario.models import SystemSpec
+
 __all__ = ["all_charts"]
 
 Trace = dict[str, Any]
@@ -27,12 +29,21 @@ _PERCENT_AXIS = {"ticksuffix": " %"}
 
 
 def all_charts(run: RunData) -> list[Chart]:
-    """Return the charts of the page in their order."""
+    """Return the charts of the page in their order.
+
+    Notes
+    -----
+    Without those of which a transport has nothing: credit and backlog where nothing is held back,
+    pools where there are no buffers.
+    """
+    system = run.scenario.system
+    channels = [] if system.transport == "unbounded" else [channels_chart(run)]
+    pools = [] if system.counts_records else [pools_chart(run)]
     return [
         rates_chart(run),
-        channels_chart(run),
+        *channels,
         in_flight_chart(run),
-        pools_chart(run),
+        *pools,
         shares_chart(run),
         latency_chart(run),
     ]
@@ -80,37 +91,67 @@ def channels_chart(run: RunData) -> Chart:
         if typical
         else ""
     )
+    unit = "records" if run.scenario.system.counts_records else "buffers"
     return Chart(
         "channels",
         "Credit and backlog per channel",
-        "Credit: buffers that the sender may still send. Backlog: buffers that wait at the sender. "
-        "Credit at 0 while the backlog stands means that the receiver has no buffer free: this is "
-        "back pressure at work. A local channel has no credits and shows 0." + note,
-        figure(traces, [axis("credit (buffers)"), axis("backlog (buffers)")],
+        _credit_explained(run.scenario.system) + note,
+        figure(traces, [axis(f"credit ({unit})"), axis(f"backlog ({unit})")],
                until_s=run.until_s, changes=run.changes, row_px=190),
     )  # fmt: skip
+
+
+def _credit_explained(system: SystemSpec) -> str:
+    """Return how to read credit and backlog, in the terms of the transport."""
+    if system.counts_records and system.transport != "hop_hysteresis":
+        return (
+            "Credit: records that the sender may still write, as the receivers of "
+            f"{system.transport} grant them. Credit at 0 means that the receiver's queue or window "
+            "is full, and a sender that has a record for it waits: this is back pressure at work. "
+            "Backlog: records written that wait at the sender."
+        )
+    texts = {
+        "tcp": "This transport, tcp, has no credits and shows 0: a receiver without a free buffer "
+        "stops reading its connection. Backlog: buffers that wait at the sender.",
+        "hop_hysteresis": "This transport, hop_hysteresis, has no credits and shows 0: a receiver "
+        "stops its senders and lets them go on. Backlog: records that a stopped sender holds.",
+    }
+    return texts.get(
+        system.transport,
+        "Credit: buffers that the sender may still send. Backlog: buffers that wait at the sender. "
+        "Credit at 0 while the backlog stands means that the receiver has no buffer free: this is "
+        "back pressure at work. A local channel has no credits and shows 0.",
+    )
 
 
 def in_flight_chart(run: RunData) -> Chart:
     """Return what is in flight on each edge, in buffers and in records."""
     traces: list[Trace] = []
     flights = edge_flights(run)
+    of_buffers = not run.scenario.system.counts_records
     for index, flight in enumerate(flights):
         style = line_style(index)
-        traces.append(line(flight.buffers, style))
-        traces.append(line(flight.records, style, row=1, showlegend=False))
+        if of_buffers:
+            traces.append(line(flight.buffers, style))
+        traces.append(line(flight.records, style, row=int(of_buffers), showlegend=not of_buffers))
         if flight.room is not None:
             traces.append(_limit(flight.room, colour=style.colour))
     left = len(run.scenario.edges) - len(flights)
+    rows = (
+        "Above: buffers released by the sender and not yet recycled by the receiver; dotted: how "
+        "many the pools at both ends can hold, overdraft not counted. Below: records. In flight at "
+        "its limit adds delay and nothing else."
+        if of_buffers
+        else "Records that wait add delay and nothing else; a line that only rises is a queue "
+        "without a bound, or one that is not full yet."
+    )
     return Chart(
         "in-flight",
         "In flight between the stages",
         "What a stage has emitted and the next one has not taken up, all channels of an edge "
-        "together. Above: buffers released by the sender and not yet recycled by the receiver; "
-        "dotted: how many the pools at both ends can hold, overdraft not counted. Below: records. "
-        "In flight at its limit adds delay and nothing else."
+        f"together. {rows}"
         + (f" The {len(flights)} fullest edges are drawn, {left} are left out." if left else ""),
-        figure(traces, [axis("buffers"), axis("records")],
+        figure(traces, [axis("buffers"), axis("records")] if of_buffers else [axis("records")],
                until_s=run.until_s, changes=run.changes, row_px=190),
     )  # fmt: skip
 
@@ -165,10 +206,10 @@ def shares_chart(run: RunData) -> Chart:
     return Chart(
         "shares",
         "How each stage spent its time",
-        "Busy: processing, or waiting for an external system. Blocked (hatched): no output buffer "
-        "to write to. Idle: nothing to process, or a source waiting for its own rate. The limit is "
-        "the first stage that is busy and not blocked after one that is blocked. Each share is the "
-        "mean of the stage's subtasks since the sample before." + left_out(run),
+        f"Busy: processing, or waiting for an external system. Blocked (hatched): {_stop(run)}. "
+        "Idle: nothing to process, or a source waiting for its own rate. The limit is the first "
+        "stage that is busy and not blocked after one that is blocked. Each share is the mean of "
+        "the stage's subtasks since the sample before." + left_out(run),
         figure(
             traces,
             axes,
@@ -178,6 +219,18 @@ def shares_chart(run: RunData) -> Chart:
             captions=[stage.name for stage in stages],
         ),
     )
+
+
+def _stop(run: RunData) -> str:
+    """Return what blocks a stage."""
+    system = run.scenario.system
+    stop = "no output buffer to write to"
+    if system.counts_records:
+        stop = "the transport takes no more records"
+    held = f"the throttle {system.throttle} holds records back"
+    if system.transport == "unbounded":
+        return "nothing, all is taken" if system.throttle == "none" else f"a source while {held}"
+    return stop if system.throttle == "none" else f"{stop}; a source also while {held}"
 
 
 def latency_chart(run: RunData) -> Chart:

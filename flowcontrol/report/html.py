@@ -99,10 +99,14 @@ def report_page(
 
 def _stage_table(summary: Mapping[str, Any], scenario: Scenario) -> str:
     """Return the table of the stages over the whole run."""
-    heads = (
+    heads: tuple[str, ...] = (
         "Stage", "Pressure", "Subtasks", "Records in", "In /s", "In pool", "Records out", "Out /s",
         "Out pool", "Busy", "Idle", "Blocked", "Latency p50", "p99", "max",
     )  # fmt: skip
+    if scenario.system.counts_records:
+        heads = tuple(
+            {"In pool": "Queued", "Out pool": "To send"}.get(head, head) for head in heads
+        )
     rows = [_stage_cells(name, stage, scenario) for name, stage in summary["stages"].items()]
     return html_table(heads, rows)
 
@@ -117,12 +121,11 @@ def _stage_cells(name: str, stage: Mapping[str, Any], scenario: Scenario) -> Seq
         milliseconds(latency[key]) if latency else "" for key in ("p50_ms", "p99_ms", "max_ms")
     ]
     shares = ("busy_ms_per_s", "idle_ms_per_s", "backpressured_ms_per_s")
-    inputs = [
-        number(whole["records_in"]), number(whole["rate_in"]), percent(whole["in_pool_usage"])
-    ]  # fmt: skip
-    outputs = [
-        number(whole["records_out"]), number(whole["rate_out"]), percent(whole["out_pool_usage"])
-    ]  # fmt: skip
+    held = [percent(whole["in_pool_usage"]), percent(whole["out_pool_usage"])]
+    if scenario.system.counts_records:
+        held = [number(whole["input_queue_buffers"]), number(whole["output_queue_buffers"])]
+    inputs = [number(whole["records_in"]), number(whole["rate_in"]), held[0]]
+    outputs = [number(whole["records_out"]), number(whole["rate_out"]), held[1]]
     return [
         escape(name),
         f'<span class="badge" style="background:{colour}">{pressure.value}</span>',

@@ -80,10 +80,12 @@ def picture(tables: Mapping[str, pa.Table], scenario: Scenario) -> str:
     str
         A document of its own with a white ground: rates over time with what each stage could do
         (dotted) and the changes of phase (vertical lines), and below it the buffers in flight on
-        each edge with what its pools can hold (dotted). Up to eight stages and edges are drawn.
+        each edge with what its pools can hold (dotted), or the records where those are counted.
+        Up to eight stages and edges are drawn.
     """
     run = RunData.of(tables, scenario)
-    contents = {"records per second": _rate_lines(run), "buffers in flight": _flight_lines(run)}
+    held = f"{'records' if scenario.system.counts_records else 'buffers'} in flight"
+    contents = {"records per second": _rate_lines(run), held: _flight_lines(run)}
     plots: list[_Plot] = []
     height = _TOP
     for (title, lines), plot_height in zip(contents.items(), _PLOT_HEIGHTS, strict=True):
@@ -99,7 +101,7 @@ def picture(tables: Mapping[str, pa.Table], scenario: Scenario) -> str:
     body.append(_time_axis(plots[-1]))
     return element(
         "svg",
-        element("title", text(f"{scenario.name}: rates and buffers in flight")),
+        element("title", text(f"{scenario.name}: rates and {held}")),
         *body,
         xmlns="http://www.w3.org/2000/svg",
         viewBox=f"0 0 {coordinate(_WIDTH)} {coordinate(height)}",

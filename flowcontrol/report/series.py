@@ -179,13 +179,14 @@ def edge_capacity(
     -------
     float or None
         Output pools, exclusive buffers of the remote channels and floating buffers of their
-        gates; overdraft is not counted. None where a pool is shared with another edge, or where
-        nothing was sampled: then no single figure belongs to the edge.
+        gates; overdraft is not counted. None where a pool is shared with another edge, where
+        nothing was sampled, or where queues of records take the place of buffers: then no single
+        figure belongs to the edge.
     """
     shared = len(scenario.outputs(edge.sender)) > 1 or len(scenario.inputs(edge.receiver)) > 1
     rows = channels[channels["edge"] == edge.name]
     pools = stages[stages["stage"] == edge.sender]
-    if shared or rows.empty or pools.empty:
+    if shared or rows.empty or pools.empty or scenario.system.counts_records:
         return None
     pairs = set(zip(rows["sender"].tolist(), rows["receiver"].tolist(), strict=True))
     remote = [pair for pair in pairs if is_remote(edge, *pair, scenario)]

@@ -73,6 +73,13 @@ _COLUMNS = (
 )
 
 
+_OF_BUFFERS = frozenset({"In pool", "Out pool"})
+"""Columns of stages that have pools of buffers."""
+
+_OF_RECORDS = (_Column("Queued", 6, _figure("input_queue_buffers")),)
+"""Columns of stages that have queues of records."""
+
+
 class StageTable:
     """The stages of a run as a table that fits the console on which it is printed.
 
@@ -84,6 +91,11 @@ class StageTable:
 
     def __init__(self, summary: Mapping[str, Any]) -> None:
         self._stages: Mapping[str, Mapping[str, Any]] = summary["stages"]
+        self._columns: Sequence[_Column] = _COLUMNS
+        if summary.get("counts") == "records":
+            kept = [column for column in _COLUMNS if column.head not in _OF_BUFFERS]
+            at = next(i for i, column in enumerate(kept) if column.head == "Latency p50")
+            self._columns = [*kept[:at], *_OF_RECORDS, *kept[at:]]
 
     def table(self, width: int) -> Table:
         """Return the table for a console of so many letters a line."""
@@ -104,12 +116,12 @@ class StageTable:
     def _fitting(self, width: int) -> Sequence[_Column]:
         """Return the columns there is room for, in the order of the table."""
         used, chosen = self._name_width(_LEAST_NAME), []
-        for column in sorted(_COLUMNS, key=lambda column: column.rank):
+        for column in sorted(self._columns, key=lambda column: column.rank):
             used += _BETWEEN + self._width(column)
             if used > width:
                 break
             chosen.append(column)
-        return [column for column in _COLUMNS if column in chosen]
+        return [column for column in self._columns if column in chosen]
 
     def _width(self, column: _Column) -> int:
         """Return the letters that the widest cell of a column takes."""

@@ -92,7 +92,8 @@ def _set(container: Any, parts: tuple[str, ...], value: Any) -> None:
         else:
             container[index] = value
     elif not isinstance(container, dict):
-        raise ValueError(f"there is no {key!r} in {show(container)}")
+        within = f"there is no {key!r} in {show(container)}"
+        raise ValueError(f"{within}: write a mapping in its place, {{{key}: ...}}")
     elif rest:
         _set(container.setdefault(key, {}), tuple(rest), value)
     else:

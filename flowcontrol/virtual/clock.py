@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from flowcontrol.emulation import Job, lay_out
 from flowcontrol.emulation.heap import heap_exhausted_s
+from flowcontrol.emulation.throttling import controller_of
 from flowcontrol.errors import RunError, ScenarioError
 from flowcontrol.scenario import Scenario, check_clock
 from flowcontrol.virtual import fields as f
@@ -100,7 +101,8 @@ def simulate(
     progress : callable, optional
         Called at each sample with the rounds done and the records that reached the sinks.
     track : bool, default True
-        Follow the age of every record; without it the table ``latency`` is empty.
+        Follow the age of every record; without it the table ``latency`` is empty. A throttle that
+        looks at ages has them followed in any case.
 
     Returns
     -------
@@ -136,7 +138,8 @@ def run_job(
 ) -> VirtualRun:
     """Run a job that is laid out; as :func:`simulate`."""
     began = time.perf_counter()
-    replayed = read_replayed(job)
+    replayed, controller = read_replayed(job), controller_of(job)
+    is_tracked = track or (controller is not None and controller.needs_ages)
     runs, ages = _first_runs(job), FIRST_AGES
     spills = FIRST_SPILLS if has_spills(job) else 0
     while True:
@@ -144,7 +147,7 @@ def run_job(
             job,
             runs=runs,
             ages=ages,
-            track=track,
+            track=is_tracked,
             spills=spills,
             tables=replayed.tables,
             limits=replayed.limits,
