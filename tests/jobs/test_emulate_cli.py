@@ -95,7 +95,7 @@ REFUSED = [
         {"edges__0__chain": True, "edges__0__partitioner": "forward"},
         ["edges[0].chain", "not emulated on the live clock yet"],
     ),
-    ({"system": "storm"}, ["system", "'storm'", "not emulated yet"]),
+    ({"system": "storm-2"}, ["system.transport", "'hop_hysteresis'", "on the live clock yet"]),
 ]
 
 
