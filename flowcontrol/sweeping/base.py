@@ -47,7 +47,7 @@ def as_base(
         mapping, source, folder = read_yaml(file), str(file), file.resolve().parent
     problems: list[Problem] = []
     if "jobs" in mapping:
-        text = "several jobs: they cannot be swept yet; sweep a scenario with stages and edges"
+        text = "several jobs: they cannot be varied yet; take a scenario with stages and edges"
         raise ScenarioError([Problem("jobs", text)], source)
     changed = apply_overrides(mapping, overrides, problems)
     if problems:

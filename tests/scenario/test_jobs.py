@@ -151,7 +151,7 @@ def test_the_live_clock_refuses_jobs_and_says_what_to_do() -> None:
 
 def test_a_sweep_refuses_jobs() -> None:
     for scenario in (TWO, parse_scenario(TWO)):
-        with pytest.raises(ScenarioError, match="cannot be swept yet"):
+        with pytest.raises(ScenarioError, match="cannot be varied yet"):
             as_base(scenario)
 
 
