@@ -98,10 +98,10 @@ def _plan(options: argparse.Namespace) -> int:
 
 def _add_systems(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "List the systems whose flow control a scenario can ask for, with `system: NAME`; with "
-        "names, their parameters, defaults and sources."
+        "List the systems whose flow control a scenario can ask for, with `system: NAME`, with "
+        "their parameters, defaults and sources."
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help="of systems")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="of systems; default: all")
     parser.set_defaults(run=_systems)
 
 
@@ -113,8 +113,9 @@ def _systems(options: argparse.Namespace) -> int:
     names = [ALIASES.get(name, name) for name in options.names]
     for name in names:
         if name not in PRESETS:
-            return _refuse(known(name, list(PRESETS), "system"))
-    texts = [describe_system(name) for name in names] or [list_systems()]
+            return _refuse(known(name, [*PRESETS, *ALIASES], "system"))
+    texts = [] if names else [list_systems()]
+    texts += [describe_system(name) for name in names or PRESETS]
     sys.stdout.write("\n\n".join(texts) + "\n")
     return 0
 

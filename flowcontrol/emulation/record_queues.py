@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flowcontrol.policies import grants as g
+from flowcontrol.policies import grant_rows as g
 from flowcontrol.policies.half_return_credit import half
 from flowcontrol.scenario import Scenario
 

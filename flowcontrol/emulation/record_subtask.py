@@ -7,7 +7,8 @@ from typing import Any
 
 from flowcontrol.emulation.job import Job, StagePlan
 from flowcontrol.emulation.subtask import Incoming, Outgoing, Subtask
-from flowcontrol.policies import grants as g
+from flowcontrol.policies import grant_rows as g
+from flowcontrol.policies.grants import after_period, after_taking, after_trip, first_grant, is_held
 from flowcontrol.policies.record_rounds import receive_records, send_records, write_records
 from flowcontrol.protocol import rounds as r
 
@@ -38,7 +39,7 @@ class RecordSubtask(Subtask):
         self.held = 0
         for (link, _), states in zip(self.in_links, self.grants, strict=True):
             for state in states:
-                g.first_grant(self._values, state, link.record_bytes)
+                first_grant(self._values, state, link.record_bytes)
 
     @staticmethod
     def _messages_of(state: Incoming) -> int:
@@ -74,7 +75,7 @@ class RecordSubtask(Subtask):
     def _announce(self, number: int) -> None:
         values = self._values
         if values[g.V_KIND] == g.HOP_HYSTERESIS:
-            self.held = g.is_held(values, self.held, self.task[r.TASK_QUEUED], number)
+            self.held = is_held(values, self.held, self.task[r.TASK_QUEUED], number)
         for (link, _), gate, states in zip(self.in_links, self.gates, self.grants, strict=True):
             for cursors, state in zip(gate.cursors, states, strict=True):
                 before = cursors[r.IN_ANNOUNCED]
@@ -94,7 +95,7 @@ class RecordSubtask(Subtask):
         if kind == g.RATE_WINDOW:
             if (number + 1) % values[g.V_PERIOD] > 0:
                 return before
-            return g.after_period(values, state, taken, int(arrived == taken), size)
+            return after_period(values, state, taken, int(arrived == taken), size)
         if kind == g.BDP_WINDOW:
-            g.after_trip(values, state, arrived, number, size)
-        return g.after_taking(values, state, before, taken, size)
+            after_trip(values, state, arrived, number, size)
+        return after_taking(values, state, before, taken, size)

@@ -6,7 +6,12 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from flowcontrol.emulation.job import Channel, Job, Link
-from flowcontrol.policies.grants import GRANT_WIDTH, first_grant
+from flowcontrol.policies.grant_rows import (
+    GRANT_WIDTH,
+)
+from flowcontrol.policies.grants import (
+    first_grant,
+)
 from flowcontrol.policies.record_rounds import QUEUE_MESSAGES
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.partition_kinds import has_quota, kind_of

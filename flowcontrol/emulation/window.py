@@ -11,7 +11,12 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from flowcontrol.emulation.job import Job, Link
-from flowcontrol.policies.grants import GRANT_WIDTH, first_grant
+from flowcontrol.policies.grant_rows import (
+    GRANT_WIDTH,
+)
+from flowcontrol.policies.grants import (
+    first_grant,
+)
 from flowcontrol.scenario import Schedule
 
 __all__ = ["window_warnings"]

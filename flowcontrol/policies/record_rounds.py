@@ -7,7 +7,11 @@ is merged at its end when it is full, for only the number of records matters the
 
 from __future__ import annotations
 
-from flowcontrol.policies.grants import HOP_HYSTERESIS, V_CACHE_BYTES, V_KIND
+from flowcontrol.policies.grant_rows import (
+    HOP_HYSTERESIS,
+    V_CACHE_BYTES,
+    V_KIND,
+)
 from flowcontrol.protocol.rounds import (
     IN_ARRIVED,
     KIND_RECORDS,

@@ -12,7 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from flowcontrol.emulation.job import Job, Link, lay_out
-from flowcontrol.policies.grants import GRANT_WIDTH, first_grant
+from flowcontrol.policies.grant_rows import (
+    GRANT_WIDTH,
+)
+from flowcontrol.policies.grants import (
+    first_grant,
+)
 from flowcontrol.scenario import Scenario, Schedule
 
 __all__ = ["Discretisation", "choose_round_us", "discretisation"]

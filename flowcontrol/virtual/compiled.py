@@ -83,12 +83,16 @@ def _rule_modules() -> list[ModuleType]:
         bdp_window,
         blocking_queue,
         cumulative_credit,
+        grant_rows,
         grants,
         half_return_credit,
         hop_hysteresis,
         rate_window,
         record_rounds,
-        tcp,
+        tcp_buffers,
+        tcp_reader,
+        tcp_rows,
+        tcp_writer,
         throttled_source,
     )
     from flowcontrol.protocol import (
@@ -107,8 +111,8 @@ def _rule_modules() -> list[ModuleType]:
 
     rules = [rows, pool_rules, channel_rules, sender_rules, rounds, sizing]
     policies = [batched_credit, bdp_window, blocking_queue, cumulative_credit, grants]
-    policies += [half_return_credit, hop_hysteresis, rate_window, record_rounds, tcp]
-    policies += [throttled_source]
+    policies += [grant_rows, half_return_credit, hop_hysteresis, rate_window, record_rounds]
+    policies += [tcp_buffers, tcp_reader, tcp_rows, tcp_writer, throttled_source]
     return [*rules, service, times, debloating, partitioners, partition_kinds, *policies]
 
 

@@ -6,7 +6,12 @@ import numpy as np
 
 from flowcontrol.emulation.job import Job, Link
 from flowcontrol.emulation.rows import LOCAL
-from flowcontrol.policies.grants import GRANT_WIDTH, first_grant
+from flowcontrol.policies.grant_rows import (
+    GRANT_WIDTH,
+)
+from flowcontrol.policies.grants import (
+    first_grant,
+)
 from flowcontrol.policies.record_rounds import QUEUE_MESSAGES
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import rows as w

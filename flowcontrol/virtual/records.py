@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowcontrol.policies.grants import (
+from flowcontrol.policies.grant_rows import (
     BDP_WINDOW,
     FREE,
     GRANT_WIDTH,
@@ -14,6 +14,8 @@ from flowcontrol.policies.grants import (
     V_CHECK,
     V_KIND,
     V_PERIOD,
+)
+from flowcontrol.policies.grants import (
     after_period,
     after_taking,
     after_trip,

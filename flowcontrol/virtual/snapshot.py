@@ -12,7 +12,9 @@ from flowcontrol.emulation import Job, Subtask
 from flowcontrol.emulation.record_subtask import RecordSubtask, new_subtask
 from flowcontrol.emulation.rows import refill
 from flowcontrol.emulation.snapshot import receiver_rows, sender_rows
-from flowcontrol.policies.grants import GRANT_WIDTH
+from flowcontrol.policies.grant_rows import (
+    GRANT_WIDTH,
+)
 from flowcontrol.policies.throttled_source import SOURCE_WIDTH
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import rows as w

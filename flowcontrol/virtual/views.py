@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowcontrol.policies.grants import VALUES_WIDTH
+from flowcontrol.policies.grant_rows import (
+    VALUES_WIDTH,
+)
 from flowcontrol.protocol.rounds import Gate, Partition
 from flowcontrol.protocol.rows import FIFO_SLOTS, GLOBAL_WIDTH, POOL_WIDTH, WORD
 from flowcontrol.virtual import fields as f

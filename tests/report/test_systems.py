@@ -35,9 +35,15 @@ def test_a_preset_sets_only_what_its_parts_have_and_within_bounds(name):
 def test_the_list(capsys):
     assert main(["systems"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 19
-    assert [line.split()[0] for line in lines[1:]] == list(PRESETS)
-    assert max(map(len, lines)) <= 100
+    assert [line.split()[0] for line in lines[1:19]] == list(PRESETS)
+    assert max(map(len, lines[:19])) <= 100
+    parts = "\n".join(lines[19:]).strip().split("\n\n")
+    assert [part.split(":")[0] for part in parts] == list(PRESETS)
+    for part, preset in zip(parts, PRESETS.values(), strict=True):
+        assert f"transport {preset.transport}" in part
+        assert all(key in part for key in TRANSPORT_PARTS[preset.transport].parameters)
+        assert all(key in part for key in THROTTLE_PARTS[preset.throttle].parameters)
+        assert preset.source in part
 
 
 def test_a_system_with_its_parameters(capsys):

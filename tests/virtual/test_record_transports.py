@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 
 from flowcontrol.emulation import Job
 from flowcontrol.emulation.record_queues import KINDS
-from flowcontrol.policies.grants import FREE, GRANT_WIDTH, S_WINDOW, V_UNIT
+from flowcontrol.policies.grant_rows import (
+    FREE,
+    GRANT_WIDTH,
+    S_WINDOW,
+    V_UNIT,
+)
 from flowcontrol.policies.rate_window import ITEM_OVERHEAD
 from flowcontrol.protocol import rounds as r
 from flowcontrol.scenario.models import SystemSpec
