@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from flowcontrol.comparing.figures import Facts, figures_of
 from flowcontrol.comparing.limits import job_limits
@@ -15,6 +15,7 @@ from flowcontrol.report.rundata import RunData
 from flowcontrol.report.series import summed, thinned
 from flowcontrol.scenario import Scenario, check_clock
 from flowcontrol.sweeping.plan import Base
+from flowcontrol.sweeping.worker import Simulated
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,30 +23,10 @@ if TYPE_CHECKING:
 
     from flowcontrol.comparing.plan import Clock
 
-__all__ = ["Run", "Runner", "check_one", "run_one", "scenario_of"]
+__all__ = ["Runner", "check_one", "run_one", "scenario_of"]
 
 
-class Run(Protocol):
-    """What a clock returns (``flowcontrol.virtual.VirtualRun``), as far as is needed."""
-
-    @property
-    def tables(self) -> dict[str, pa.Table]:
-        """The result tables."""
-
-    @property
-    def rounds(self) -> int:
-        """Rounds that were run."""
-
-    @property
-    def round_us(self) -> int:
-        """Emulated time of a round, microseconds."""
-
-    @property
-    def wall_s(self) -> float:
-        """Time that it took, s."""
-
-
-Runner = Callable[[Scenario], Run]
+Runner = Callable[[Scenario], Simulated]
 
 
 def scenario_of(base: Base, system: str) -> Scenario:
@@ -118,7 +99,7 @@ def _virtual_clock() -> Runner:
     return simulate
 
 
-def _outcome(system: str, job: Job, run: Run) -> Outcome:
+def _outcome(system: str, job: Job, run: Simulated) -> Outcome:
     from flowcontrol.virtual.compiled import is_compiled
 
     limits = job_limits(job)

@@ -11,15 +11,11 @@ from flowcontrol.capacity import describe, find_capacity
 from flowcontrol.capacity.find import TOLERANCE
 from flowcontrol.capacity.probe import Probe
 from flowcontrol.capacity.wording import describe_probe
-from flowcontrol.errors import FlowControlError, Problem, ScenarioError
+from flowcontrol.errors import Problem, ScenarioError
+from flowcontrol.jobs.command import ending, say
 from flowcontrol.scenario import load_scenario
 
 __all__ = ["main"]
-
-REFUSED = 2
-FAILED = 1
-INTERRUPTED = 130
-"""What a shell reports of a process that Ctrl-C ended (128 + SIGINT)."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,23 +32,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0; 2 for a refused scenario or command; 1 for a failed run; 130 if it was stopped.
     """
     options = _parser().parse_args(arguments)
-    try:
-        scenario = load_scenario(options.scenario, overrides=options.set)
-        capacity = find_capacity(
-            scenario,
-            options.stage,
-            tolerance=_tolerance(options.tolerance),
-            progress=_say_probe,
-        )
-    except ScenarioError as error:
-        _say(str(error))
-        return REFUSED
-    except FlowControlError as error:
-        _say(f"the search failed: {error}")
-        return FAILED
-    except KeyboardInterrupt:
-        _say("interrupted")
-        return INTERRUPTED
+    return ending(lambda: _find(options), "the search", "interrupted")
+
+
+def _find(options: argparse.Namespace) -> int:
+    scenario = load_scenario(options.scenario, overrides=options.set)
+    capacity = find_capacity(
+        scenario,
+        options.stage,
+        tolerance=_tolerance(options.tolerance),
+        progress=_say_probe,
+    )
     sys.stdout.write(f"{describe(capacity)}\n")
     return 0
 
@@ -98,8 +88,4 @@ def _tolerance(text: str) -> float:
 
 
 def _say_probe(probe: Probe) -> None:
-    _say(describe_probe(probe))
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
+    say(describe_probe(probe))

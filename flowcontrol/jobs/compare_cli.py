@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flowcontrol.comparing import CompareResult, compare, print_comparison
-from flowcontrol.errors import FlowControlError, Problem, ScenarioError
+from flowcontrol.errors import Problem, ScenarioError
+from flowcontrol.jobs.command import FAILED, ending, say
 from flowcontrol.jobs.emulate import emulate
 from flowcontrol.scenario import Scenario
 from flowcontrol.sweeping import SweepProgress
@@ -25,11 +26,6 @@ if TYPE_CHECKING:
     from flowcontrol.comparing.run import Runner
 
 __all__ = ["main"]
-
-REFUSED = 2
-FAILED = 1
-INTERRUPTED = 130
-"""What a shell reports of a process that Ctrl-C ended (128 + SIGINT)."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,22 +42,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0; 2 for a refused scenario or command; 1 for a failed run; 130 if it was stopped.
     """
     options = _parser().parse_args(arguments)
-    try:
-        result = _compare(options)
-    except ScenarioError as error:
-        _say(str(error))
-        return REFUSED
-    except FlowControlError as error:
-        _say(f"the comparison failed: {error}")
-        return FAILED
-    except KeyboardInterrupt:
-        _say("interrupted; the same command runs what is missing")
-        return INTERRUPTED
+    return ending(
+        lambda: _run(options),
+        "the comparison",
+        "interrupted; the same command runs what is missing",
+    )
+
+
+def _run(options: argparse.Namespace) -> int:
+    result = _compare(options)
     print_comparison(result)
     sys.stdout.write(f"table:  {result.path / 'results'}\nreport: {result.page}\n")
     failed = [outcome.system for outcome in result.failed()]
     if failed:
-        _say(f"failed: {', '.join(failed)}; the same command tries these again")
+        say(f"failed: {', '.join(failed)}; the same command tries these again")
     return FAILED if failed else 0
 
 
@@ -177,7 +171,3 @@ def _parser() -> argparse.ArgumentParser:
         help="virtual clock without Spark: in N processes of this machine",
     )
     return parser
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"{text}\n")

@@ -8,17 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from flowcontrol.emulation import Job
-from flowcontrol.errors import FlowControlError, ScenarioError
+from flowcontrol.jobs.command import INTERRUPTED, ending, say
 from flowcontrol.jobs.emulate import RunResult, emulate
 from flowcontrol.report import RunProgress, print_summary
 from flowcontrol.scenario import load_scenario
 
 __all__ = ["main"]
-
-REFUSED = 2
-FAILED = 1
-INTERRUPTED = 130
-"""What a shell reports of a process that Ctrl-C ended (128 + SIGINT)."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,25 +30,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0; 2 for a refused scenario or command; 1 for a failed run; 130 if it was stopped.
     """
     options = _parser().parse_args(arguments)
-    try:
-        scenario = load_scenario(options.scenario, overrides=options.set)
-        result = emulate(
-            scenario,
-            out=options.out,
-            clock=options.clock,
-            overwrite=options.overwrite,
-            progress=_progress,
-            warn=_say,
-        )
-    except ScenarioError as error:
-        _say(str(error))
-        return REFUSED
-    except FlowControlError as error:
-        _say(f"the run failed: {error}")
-        return FAILED
-    except KeyboardInterrupt:
-        _say("interrupted; the same command goes on from what was committed")
-        return INTERRUPTED
+    return ending(
+        lambda: _run(options),
+        "the run",
+        "interrupted; the same command goes on from what was committed",
+    )
+
+
+def _run(options: argparse.Namespace) -> int:
+    scenario = load_scenario(options.scenario, overrides=options.set)
+    result = emulate(
+        scenario,
+        out=options.out,
+        clock=options.clock,
+        overwrite=options.overwrite,
+        progress=_progress,
+        warn=say,
+    )
     _report(result)
     return 0 if result.is_finished else INTERRUPTED
 
@@ -91,9 +84,5 @@ def _progress(job: Job) -> RunProgress:
 def _report(result: RunResult) -> None:
     print_summary(result.summary)
     if not result.is_finished:
-        _say("stopped before its end; the same command resumes it")
+        say("stopped before its end; the same command resumes it")
     sys.stdout.write(f"report: {result.path / 'report.html'}\n")
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"{text}\n")

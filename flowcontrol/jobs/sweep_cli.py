@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flowcontrol.errors import FlowControlError, Problem, ScenarioError
+from flowcontrol.errors import Problem, ScenarioError
+from flowcontrol.jobs.command import ending, say
 from flowcontrol.sweeping import SweepProgress, SweepResult, print_sweep, sweep
 from flowcontrol.sweeping.values import split_assignment
 
@@ -17,11 +18,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["main"]
-
-REFUSED = 2
-FAILED = 1
-INTERRUPTED = 130
-"""What a shell reports of a process that Ctrl-C ended (128 + SIGINT)."""
 
 _VALUES = (
     "Values are a list, 1,2,4, or a range, START:STOP:COUNT: so many evenly spaced points, both "
@@ -44,17 +40,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0; 2 for a refused variant or command; 1 for a failed run; 130 if it was stopped.
     """
     options = _parser().parse_args(arguments)
-    try:
-        result = _sweep(options)
-    except ScenarioError as error:
-        _say(str(error))
-        return REFUSED
-    except FlowControlError as error:
-        _say(f"the sweep failed: {error}")
-        return FAILED
-    except KeyboardInterrupt:
-        _say("interrupted; the same command runs what is missing")
-        return INTERRUPTED
+    return ending(
+        lambda: _run(options), "the sweep", "interrupted; the same command runs what is missing"
+    )
+
+
+def _run(options: argparse.Namespace) -> int:
+    result = _sweep(options)
     _report(result)
     return 0
 
@@ -73,7 +65,7 @@ def _sweep(options: argparse.Namespace) -> SweepResult:
         spark=None if options.processes is not None else _session,
         processes=options.processes,
         progress=SweepProgress,
-        warn=_say,
+        warn=say,
     )
 
 
@@ -152,7 +144,3 @@ def _parser() -> argparse.ArgumentParser:
 def _report(result: SweepResult) -> None:
     print_sweep(result)
     sys.stdout.write(f"table:  {result.results}\nreport: {result.path / 'report.html'}\n")
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
