@@ -1,4 +1,15 @@
-"""What a connection remembers: a row of counters, and a ring of the messages on it."""
+"""Flink up to 1.4: channels share a connection that is not read while a gate has no buffer.
+
+``PartitionRequestQueue`` and ``NettyServer`` at the sender, ``PartitionRequestClientHandler`` at
+the receiver (reference section 3). There are no credits: a message is written while the
+connection is writable, the kernel's sockets take it while they have room, and the receiver reads
+on until a message finds no buffer in its gate's pool. Then nothing is read for any channel.
+
+One connection carries the channels of one edge from one task manager to another.
+
+A connection is a row of ``W_WIDTH`` integers and a ring of messages, ``S_WIDTH`` each. Its five
+counters only grow; a message's slot is its number modulo the length of the ring.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections without credits: what :mod:`flowcontrol.policies.tcp` says, on the kernel's memory.
+"""Connections without credits: what ``flowcontrol.policies.tcp_*`` says, on the kernel's memory.
 
 A connection works after the tasks of a round, its two ends together: it writes what senders have
 closed, lets the kernel take it, and reads at the receiver what arrives by the next round. The
@@ -10,7 +10,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowcontrol.policies.tcp import (
+from flowcontrol.policies.tcp_buffers import (
+    lacking_of,
+    poll_closed,
+    records_of,
+)
+from flowcontrol.policies.tcp_reader import (
+    deliver_message,
+    obtain_buffer,
+    read_socket,
+    stage_message,
+    staged_slot,
+)
+from flowcontrol.policies.tcp_rows import (
     HEADER_BYTES,
     S_BYTES,
     S_CHANNEL,
@@ -24,17 +36,11 @@ from flowcontrol.policies.tcp import (
     W_WIDTH,
     W_WRITABLE,
     W_WRITTEN,
-    deliver_message,
+)
+from flowcontrol.policies.tcp_writer import (
     enter_message,
     has_room,
     hear_window,
-    lacking_of,
-    obtain_buffer,
-    poll_closed,
-    read_socket,
-    records_of,
-    stage_message,
-    staged_slot,
     write_message,
 )
 from flowcontrol.protocol import rounds as r

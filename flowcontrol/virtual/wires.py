@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from flowcontrol.emulation.job import Job
-from flowcontrol.policies import tcp
+from flowcontrol.policies import tcp_rows, tcp_writer
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.places import Builder, Ints
 
@@ -27,14 +27,14 @@ def fill_wire(job: Job, edges: set[str], connection: Ints, build: Builder) -> No
         Gives out cells.
     """
     values, segment = job.scenario.system.transport_values, job.scenario.options.segment_bytes
-    high = tcp.high_mark(round(values["high_water_segments"]), segment)
+    high = tcp_writer.high_mark(round(values["high_water_segments"]), segment)
     kernel = round(values["kernel_bytes"])
     smallest = min(link.record_bytes for link in job.links if link.name in edges)
     channels = int(connection[f.T_GATES])
-    slots = tcp.ring_slots(kernel, high, segment, smallest, channels)
-    wire = np.zeros(tcp.W_WIDTH, np.int64)
-    wire[tcp.W_HIGH], wire[tcp.W_MOST] = high, kernel
-    wire[tcp.W_LOW] = tcp.low_mark(round(values["low_water_segments"]), segment, high)
-    wire[tcp.W_WRITABLE] = wire[tcp.W_AUTO_READ] = 1
+    slots = tcp_rows.ring_slots(kernel, high, segment, smallest, channels)
+    wire = np.zeros(tcp_rows.W_WIDTH, np.int64)
+    wire[tcp_rows.W_HIGH], wire[tcp_rows.W_MOST] = high, kernel
+    wire[tcp_rows.W_LOW] = tcp_writer.low_mark(round(values["low_water_segments"]), segment, high)
+    wire[tcp_rows.W_WRITABLE] = wire[tcp_rows.W_AUTO_READ] = 1
     connection[f.T_PHASES], connection[f.T_PHASE_COUNT] = build.put(wire), slots
-    build.take(slots * tcp.S_WIDTH)
+    build.take(slots * tcp_rows.S_WIDTH)

@@ -6,7 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.policies import tcp as t
+from flowcontrol.policies import tcp_buffers as tb
+from flowcontrol.policies import tcp_reader as tr
+from flowcontrol.policies import tcp_rows as t
+from flowcontrol.policies import tcp_writer as tw
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.channel_rules import recycle_floating
@@ -20,13 +23,13 @@ PAGE = 32_768
 
 
 def test_the_marks_of_1_4() -> None:
-    high = t.high_mark(2, PAGE)
-    assert (t.low_mark(1, PAGE, high), high) == (32_769, 65_536)
+    high = tw.high_mark(2, PAGE)
+    assert (tw.low_mark(1, PAGE, high), high) == (32_769, 65_536)
 
 
 @pytest.mark.parametrize(("segments", "low"), [(0, 1), (1, 4097), (2, 8192), (9, 8192)])
 def test_the_low_mark_is_at_most_the_high_one(segments: int, low: int) -> None:
-    assert t.low_mark(segments, 4096, 8192) == low
+    assert tw.low_mark(segments, 4096, 8192) == low
 
 
 @pytest.mark.parametrize(
@@ -47,7 +50,7 @@ def test_the_low_mark_is_at_most_the_high_one(segments: int, low: int) -> None:
     ],
 )
 def test_when_a_connection_is_writable(was: int, pending: int, expected: int) -> None:
-    assert t.is_writable(was, pending, 65_536, 32_769) == expected
+    assert tw.is_writable(was, pending, 65_536, 32_769) == expected
 
 
 @pytest.mark.parametrize(
@@ -63,7 +66,7 @@ def test_when_a_connection_is_writable(was: int, pending: int, expected: int) ->
     ],
 )
 def test_what_the_kernel_takes(held: int, nbytes: int, most: int, expected: int) -> None:
-    assert t.enters_kernel(held, nbytes, most) == expected
+    assert tw.enters_kernel(held, nbytes, most) == expected
 
 
 # ---------------------------------------------------------------- closed buffers
@@ -88,24 +91,31 @@ def partition(channels: int, size: int) -> r.Partition:
 def test_a_buffer_is_sent_when_it_is_full_or_flushed() -> None:
     part = partition(1, 3)
     row = part.channels[0]
-    assert (t.close_buffer(part, 0), t.poll_closed(part, 0, UNLIMITED, 0)) == (0, -1)
+    assert (tb.close_buffer(part, 0), tb.poll_closed(part, 0, UNLIMITED, 0)) == (
+        0,
+        -1,
+    )
     for _ in range(3):  # 100 + 100 + 56 of 256, then 44 in the next
         assert r.write_bytes(part, 0, 100, UNLIMITED, 256) == 0
-    assert (t.closed_buffers(row), row[r.OUT_BUFFERS], part.pool[w.POOL_IN_USE]) == (1, 2, 2)
-    full = t.poll_closed(part, 0, UNLIMITED, 0)
-    assert (t.records_of(full), t.lacking_of(full)) == (2, 0)
-    assert t.poll_closed(part, 0, UNLIMITED, 0) == -1
-    assert t.close_buffer(part, 0) == 1
-    assert t.close_buffer(part, 0) == 0
-    flushed = t.poll_closed(part, 0, UNLIMITED, 0)
-    assert (t.records_of(flushed), t.lacking_of(flushed)) == (1, 256 - 44)
+    assert (tb.closed_buffers(row), row[r.OUT_BUFFERS], part.pool[w.POOL_IN_USE]) == (
+        1,
+        2,
+        2,
+    )
+    full = tb.poll_closed(part, 0, UNLIMITED, 0)
+    assert (tb.records_of(full), tb.lacking_of(full)) == (2, 0)
+    assert tb.poll_closed(part, 0, UNLIMITED, 0) == -1
+    assert tb.close_buffer(part, 0) == 1
+    assert tb.close_buffer(part, 0) == 0
+    flushed = tb.poll_closed(part, 0, UNLIMITED, 0)
+    assert (tb.records_of(flushed), tb.lacking_of(flushed)) == (1, 256 - 44)
     assert (row[r.OUT_SENT], row[r.OUT_BUFFERS], part.pool[w.POOL_IN_USE]) == (2, 0, 0)
 
 
 def test_a_local_consumer_keeps_the_buffer() -> None:
     part = partition(1, 2)
     assert r.write_bytes(part, 0, 256, UNLIMITED, 256) == 0
-    assert t.records_of(t.poll_closed(part, 0, UNLIMITED, 1)) == 1
+    assert tb.records_of(tb.poll_closed(part, 0, UNLIMITED, 1)) == 1
     assert part.pool[w.POOL_IN_USE] == 1
     r.free_local(part, 0, 1, UNLIMITED)
     assert part.pool[w.POOL_IN_USE] == 0
@@ -114,7 +124,7 @@ def test_a_local_consumer_keeps_the_buffer() -> None:
 @given(records=st.integers(0, (1 << 32) - 1), lacking=st.integers(0, (1 << 30) - 1))
 def test_both_halves_of_an_entry(records: int, lacking: int) -> None:
     entry = records + (lacking << 32)
-    assert (t.records_of(entry), t.lacking_of(entry)) == (records, lacking)
+    assert (tb.records_of(entry), tb.lacking_of(entry)) == (records, lacking)
     assert entry < 1 << 63
 
 
@@ -130,7 +140,7 @@ def connection(most: int, slots: int = 16) -> tuple[list[int], list[list[int]]]:
 
 def write(wire: list[int], ring: list[list[int]], *sizes: int) -> None:
     for channel, nbytes in enumerate(sizes):
-        t.write_message(wire, ring, channel, 1, nbytes)
+        tw.write_message(wire, ring, channel, 1, nbytes)
 
 
 @pytest.mark.holds("tcp", "rules", "messages through a connection by hand")
@@ -138,29 +148,40 @@ def test_messages_through_a_connection() -> None:
     wire, ring = connection(most=250)
     write(wire, ring, 110, 110)
     assert (wire[t.W_PENDING], wire[t.W_WRITABLE]) == (220, 0)
-    assert t.enter_message(wire, ring) == 0
-    assert (wire[t.W_PENDING], wire[t.W_HELD], wire[t.W_WRITABLE]) == (110, 110, 0)
-    assert t.enter_message(wire, ring) == 1
-    assert (wire[t.W_PENDING], wire[t.W_HELD], wire[t.W_WRITABLE]) == (0, 220, 1)
-    assert t.enter_message(wire, ring) == -1  # there is none
+    assert tw.enter_message(wire, ring) == 0
+    assert (wire[t.W_PENDING], wire[t.W_HELD], wire[t.W_WRITABLE]) == (
+        110,
+        110,
+        0,
+    )
+    assert tw.enter_message(wire, ring) == 1
+    assert (wire[t.W_PENDING], wire[t.W_HELD], wire[t.W_WRITABLE]) == (
+        0,
+        220,
+        1,
+    )
+    assert tw.enter_message(wire, ring) == -1  # there is none
     write(wire, ring, 31)
-    assert t.enter_message(wire, ring) == -1  # a byte too much
+    assert tw.enter_message(wire, ring) == -1  # a byte too much
     ring[0][t.S_ROUND], ring[1][t.S_ROUND] = 5, 6
-    assert t.read_socket(wire, ring, 4, 9) == 0
-    assert t.read_socket(wire, ring, 5, 9) == 1
-    assert t.staged_slot(wire, ring) == 0
-    t.stage_message(wire)
-    assert t.read_socket(wire, ring, 6, 9) == 0  # the connection is not read
-    assert (t.hear_window(wire, ring, 8), wire[t.W_HELD]) == (0, 220)
-    assert (t.hear_window(wire, ring, 9), wire[t.W_HELD]) == (1, 110)  # staged, but read
-    assert t.enter_message(wire, ring) == 2
-    t.deliver_message(wire)
-    assert (wire[t.W_AUTO_READ], t.staged_slot(wire, ring)) == (1, -1)
+    assert tr.read_socket(wire, ring, 4, 9) == 0
+    assert tr.read_socket(wire, ring, 5, 9) == 1
+    assert tr.staged_slot(wire, ring) == 0
+    tr.stage_message(wire)
+    assert tr.read_socket(wire, ring, 6, 9) == 0  # the connection is not read
+    assert (tw.hear_window(wire, ring, 8), wire[t.W_HELD]) == (0, 220)
+    assert (tw.hear_window(wire, ring, 9), wire[t.W_HELD]) == (
+        1,
+        110,
+    )  # staged, but read
+    assert tw.enter_message(wire, ring) == 2
+    tr.deliver_message(wire)
+    assert (wire[t.W_AUTO_READ], tr.staged_slot(wire, ring)) == (1, -1)
     ring[2][t.S_ROUND] = 6
-    assert t.read_socket(wire, ring, 6, 10) == 2
-    t.deliver_message(wire)
-    assert t.staged_slot(wire, ring) == 2
-    t.deliver_message(wire)
+    assert tr.read_socket(wire, ring, 6, 10) == 2
+    tr.deliver_message(wire)
+    assert tr.staged_slot(wire, ring) == 2
+    tr.deliver_message(wire)
     assert [wire[c] for c in (t.W_WRITTEN, t.W_ENTERED, t.W_READ, t.W_DELIVERED)] == [3] * 4
 
 
@@ -178,25 +199,25 @@ def test_messages_through_a_connection() -> None:
 def test_one_read_of_a_socket(sizes: list[int], read: int) -> None:
     wire, ring = connection(most=1 << 20)
     write(wire, ring, *sizes)
-    while t.enter_message(wire, ring) >= 0:
+    while tw.enter_message(wire, ring) >= 0:
         pass
-    assert t.read_socket(wire, ring, 0, 1) == read
+    assert tr.read_socket(wire, ring, 0, 1) == read
 
 
 @pytest.mark.parametrize("slots", [1, 2, 3])
 def test_a_slot_is_free_when_it_is_delivered_and_heard_of(slots: int) -> None:
     wire, ring = connection(most=1 << 20, slots=slots)
     for number in range(slots):
-        assert t.has_room(wire, ring) == 1, number
+        assert tw.has_room(wire, ring) == 1, number
         write(wire, ring, 10)
-    assert t.has_room(wire, ring) == 0
-    while t.enter_message(wire, ring) >= 0:
+    assert tw.has_room(wire, ring) == 0
+    while tw.enter_message(wire, ring) >= 0:
         pass
-    assert t.read_socket(wire, ring, 0, 1) == slots
-    t.deliver_message(wire)
-    assert t.has_room(wire, ring) == 0
-    assert t.hear_window(wire, ring, 1) == slots
-    assert t.has_room(wire, ring) == 1
+    assert tr.read_socket(wire, ring, 0, 1) == slots
+    tr.deliver_message(wire)
+    assert tw.has_room(wire, ring) == 0
+    assert tw.hear_window(wire, ring, 1) == slots
+    assert tw.has_room(wire, ring) == 1
 
 
 def test_who_asks_first_gets_the_next_buffer() -> None:
@@ -207,15 +228,15 @@ def test_who_asks_first_gets_the_next_buffer() -> None:
     fetch_segment(pool, segments)
     channels, waiting = [[0] * w.CH_WIDTH for _ in range(3)], [0] * (w.FIFO_SLOTS + 3)
     gate = (pool, segments, waiting)
-    assert t.obtain_buffer(channels[0], 0, *gate) == 1
+    assert tr.obtain_buffer(channels[0], 0, *gate) == 1
     channels[0][w.CH_FLOATING] = 0  # a message has it
-    assert t.obtain_buffer(channels[2], 2, *gate) == 0
-    assert t.obtain_buffer(channels[1], 1, *gate) == 0
-    assert t.obtain_buffer(channels[2], 2, *gate) == 0  # asked again: it waits once
+    assert tr.obtain_buffer(channels[2], 2, *gate) == 0
+    assert tr.obtain_buffer(channels[1], 1, *gate) == 0
+    assert tr.obtain_buffer(channels[2], 2, *gate) == 0  # asked again: it waits once
     assert waiting[w.FIFO_COUNT] == 2
     for index in (2, 1):
         assert recycle_floating(channels, pool, segments, waiting) == index
-        assert t.obtain_buffer(channels[index], index, *gate) == 1
+        assert tr.obtain_buffer(channels[index], index, *gate) == 1
         assert [row[w.CH_FLOATING] for row in channels] == [int(i == index) for i in range(3)]
         channels[index][w.CH_FLOATING] = 0
     assert recycle_floating(channels, pool, segments, waiting) == -1
@@ -250,10 +271,10 @@ def test_a_ring_has_a_slot_for_every_message(
     kernel: int, record: int, segment: int, channels: int, data: st.DataObject
 ) -> None:
     """Records are cut into segments and flushed now and then; nothing is read."""
-    high = t.high_mark(2, segment)
+    high = tw.high_mark(2, segment)
     slots = t.ring_slots(kernel, high, segment, record, channels)
     wire, ring = connection(kernel, slots)
-    wire[t.W_HIGH], wire[t.W_LOW] = high, t.low_mark(1, segment, high)
+    wire[t.W_HIGH], wire[t.W_LOW] = high, tw.low_mark(1, segment, high)
     fill = [0] * channels
     while wire[t.W_WRITABLE] == 1:
         channel = data.draw(st.integers(0, channels - 1))
@@ -271,8 +292,8 @@ def test_a_ring_has_a_slot_for_every_message(
         for size in sizes:
             if wire[t.W_WRITABLE] == 0:
                 break
-            assert t.has_room(wire, ring) == 1
+            assert tw.has_room(wire, ring) == 1
             write(wire, ring, size + t.HEADER_BYTES)
-            while t.enter_message(wire, ring) >= 0:
+            while tw.enter_message(wire, ring) >= 0:
                 pass
     assert wire[t.W_WRITTEN] <= slots

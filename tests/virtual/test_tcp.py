@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from flowcontrol.emulation import lay_out
 from flowcontrol.emulation.rehearsal import RoundRows
 from flowcontrol.errors import ScenarioError
-from flowcontrol.policies import tcp as t
+from flowcontrol.policies import tcp_rows as t
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import rows as w
 from flowcontrol.scenario import (
@@ -121,7 +121,13 @@ def step(wires: Any) -> tuple[int, ...]:
     """Run a round; return where its one connection and its one gate stand."""
     wires.run()
     wire, [gate], tasks = wires.wire(wires.numbers[0]), wires.memory.gates, wires.memory.tasks
-    counters = (t.W_WRITTEN, t.W_ENTERED, t.W_READ, t.W_DELIVERED, t.W_FREED)
+    counters = (
+        t.W_WRITTEN,
+        t.W_ENTERED,
+        t.W_READ,
+        t.W_DELIVERED,
+        t.W_FREED,
+    )
     values = [tasks[0, r.TASK_IN], *(wire[column] for column in counters)]
     values += [wire[t.W_AUTO_READ], wire[t.W_WRITABLE]]
     values += [gate[f.G_POOL + w.POOL_IN_USE], tasks[1, r.TASK_IN]]

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from flowcontrol.emulation import Job
-from flowcontrol.policies import tcp as t
+from flowcontrol.policies import tcp_buffers as tb
+from flowcontrol.policies import tcp_rows as t
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import rows as w
 from flowcontrol.virtual import fields as f
@@ -100,7 +101,7 @@ class Wires:
             rows = {(row["sender"], row["receiver"]): row for row in state[link.name]["sender"]}
             for place, channel in enumerate(link.channels):
                 own = rows[channel.sender, channel.receiver]["channel_state"]
-                own["records"] = [t.records_of(entry) for entry in own["records"]]
+                own["records"] = [tb.records_of(entry) for entry in own["records"]]
                 if not channel.is_local:
                     out = int(self.memory.places.outs[link.name][place])
                     own["messages"] = under_way.get(out, [])
