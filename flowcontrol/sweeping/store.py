@@ -91,9 +91,18 @@ class Collector:
         """Read what is there, and clear away what an earlier start left over."""
         _make_table(self.paths, self.plan)
         self.paths.notes.mkdir(exist_ok=True)
+        self.look_again()
+        self._remove_leftovers()
+
+    def look_again(self) -> None:
+        """Forget what is known, and see what is in the table.
+
+        Whoever is interrupted inside :meth:`collect` cannot know whether it has committed; all
+        notes are read once more then, and what is in the table is left out.
+        """
         self._writer = Writer(self.paths.results, self.sweep_id)
         self.done = self._committed()
-        self._remove_leftovers()
+        self.failed, self._seen = [], set()
 
     def collect(self) -> int:
         """Commit what was handed over since the last call; return the variants it adds."""

@@ -225,6 +225,7 @@ class _Runner:
                 runner.stop()
                 _await(futures)
                 runner.abandon()
+            self._collector.look_again()  # it may have been interrupted itself
             self._collector.collect()
             raise
 

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from flowcontrol.errors import RunError, ScenarioError
+from flowcontrol.ledger.commit import Writer
 from flowcontrol.sweeping import sweep
 
 RATE = "stages.sink.service_rate"
@@ -225,3 +226,33 @@ def test_a_sweep_that_is_killed_goes_on(run, chain, fakes, tmp_path, monkeypatch
     assert 0 < len(recording.ran) < 40
     if how == signal.SIGINT:  # what was under way was waited for
         assert len(recording.ran) + len(list(marks.iterdir())) == 40
+
+
+@pytest.mark.parametrize("is_committed", [False, True])
+def test_an_interrupt_inside_a_commit_loses_and_doubles_nothing(
+    run, fakes, monkeypatch, is_committed
+):
+    """Ctrl-C may come at any moment, also while rows are committed."""
+    commit, calls = Writer.commit, []
+
+    def interrupted(writer, *args, **keys):
+        calls.append(args)
+        if len(calls) != 2:
+            return commit(writer, *args, **keys)
+        if is_committed:
+            commit(writer, *args, **keys)
+        raise KeyboardInterrupt
+
+    def a_little(scenario):
+        time.sleep(0.02)
+        return first(scenario)
+
+    monkeypatch.setattr(Writer, "commit", interrupted)
+    first, second = fakes.Recording(), fakes.Recording()
+    with pytest.raises(KeyboardInterrupt):
+        run({RATE: "1:40:40"}, simulate=a_little)
+    result = run({RATE: "1:40:40"}, simulate=second)
+    counts = result.table.to_pandas()["variant"].value_counts()
+    assert (len(counts), set(counts)) == (40, {3})
+    assert len(first.ran) + len(second.ran) == 40
+    assert len(second.ran) > 0

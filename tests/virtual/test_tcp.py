@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given, note, settings
+from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
 from flowcontrol.emulation import lay_out
@@ -401,56 +401,74 @@ def drawn_parts(draw: Any, drawn: Scenario) -> Scenario:
 
 
 @pytest.mark.holds("tcp", "virtual", "its rules after every round, random jobs")
+@settings(max_examples=EXAMPLES)
+@given(data=st.data())
 def test_random_jobs_keep_the_rules(
-    random_jobs: ModuleType, accounts: ModuleType, clocks: ModuleType, wire_accounts: ModuleType
+    random_jobs: ModuleType,
+    accounts: ModuleType,
+    clocks: ModuleType,
+    wire_accounts: ModuleType,
+    data: Any,
 ) -> None:
     """Records, pools, bytes, marks and order after every round, also on slow networks."""
+    made = drawn_parts(
+        data.draw, data.draw(random_jobs.scenarios(random_jobs.Shape(is_virtual=True)))
+    )
+    note(made.to_yaml())
+    wires = wire_accounts.Wires(random_jobs.laid_out(made))
+    for _ in range(wires.job.rounds):
+        wires.run()
+        found = list(wires.violations(accounts, clocks.read, RoundRows))
+        assert found == [], f"after round {wires.done - 1}"
+
+
+@settings(max_examples=EXAMPLES)
+@given(data=st.data())
+def test_everything_arrives(random_jobs: ModuleType, wire_accounts: ModuleType, data: Any) -> None:
+    """Once the sources have stopped all records get through, however little room there is."""
+    made = drained(data.draw, random_jobs)
+    note(made.to_yaml())
+    wires = wire_accounts.Wires(random_jobs.laid_out(made))
+    wires.run(wires.job.rounds)
+    wires.finish(200_000)
+    assert wires.left() == [0] * len(wires.memory.outs)
+
+
+def drained(draw: Any, random_jobs: ModuleType) -> Scenario:
+    """A job whose sources stop, and whose other stages take all that they are given."""
+    shape = random_jobs.Shape(rounds=(30, 60), is_drained=True, is_virtual=True)
+    made = drawn_parts(draw, draw(random_jobs.scenarios(shape)))
+    flush = draw(st.sampled_from([0, made.live_round_us, 3 * made.live_round_us]))
+    options = made.options.model_copy(update={"flush_interval_us": flush})
+    fast = tuple(
+        stage
+        if stage.is_source
+        else stage.model_copy(update={"service_rate": None, "service_time": "constant"})
+        for stage in made.stages
+    )
+    return made.model_copy(update={"options": options, "stages": fast})
+
+
+def test_random_jobs_fill_their_connections(
+    random_jobs: ModuleType, accounts: ModuleType, clocks: ModuleType, wire_accounts: ModuleType
+) -> None:
+    """The strategies reach what they are meant to reach; drawn alike each time, as any may miss."""
     seen: Counter[str] = Counter()
 
-    @settings(max_examples=EXAMPLES)
+    @settings(max_examples=200, derandomize=True, database=None, phases=[Phase.generate])
     @given(data=st.data())
     def look(data: Any) -> None:
-        shape = random_jobs.Shape(is_virtual=True)
-        made = drawn_parts(data.draw, data.draw(random_jobs.scenarios(shape)))
-        note(made.to_yaml())
+        made = drawn_parts(
+            data.draw, data.draw(random_jobs.scenarios(random_jobs.Shape(is_virtual=True)))
+        )
         wires = wire_accounts.Wires(random_jobs.laid_out(made))
         for _ in range(wires.job.rounds):
             wires.run()
-            found = list(wires.violations(accounts, clocks.read, RoundRows))
-            assert found == [], f"after round {wires.done - 1}"
-        seen["remote"] += int(bool(wires.numbers))
+            list(wires.violations(accounts, clocks.read, RoundRows))
+        seen["remote"] += int(any(wires.written.values()))
         seen.update(wires.seen)
 
     look()
     print(dict(seen))
     for name in ("remote", "staged", "others wait", "not writable"):
-        assert seen[name] > EXAMPLES // 20, name
-
-
-def test_everything_arrives(random_jobs: ModuleType, wire_accounts: ModuleType) -> None:
-    """Once the sources have stopped all records get through, however little room there is."""
-    seen: Counter[str] = Counter()
-
-    @settings(max_examples=EXAMPLES)
-    @given(data=st.data())
-    def look(data: Any) -> None:
-        shape = random_jobs.Shape(rounds=(30, 60), is_drained=True, is_virtual=True)
-        made = drawn_parts(data.draw, data.draw(random_jobs.scenarios(shape)))
-        flush = data.draw(st.sampled_from([0, made.live_round_us, 3 * made.live_round_us]))
-        options = made.options.model_copy(update={"flush_interval_us": flush})
-        fast = tuple(
-            stage
-            if stage.is_source
-            else stage.model_copy(update={"service_rate": None, "service_time": "constant"})
-            for stage in made.stages
-        )
-        made = made.model_copy(update={"options": options, "stages": fast})
-        note(made.to_yaml())
-        wires = wire_accounts.Wires(random_jobs.laid_out(made))
-        wires.run(wires.job.rounds)
-        wires.finish(200_000)
-        assert wires.left() == [0] * len(wires.memory.outs)
-        seen["remote"] += int(any(wires.written.values()))
-
-    look()
-    assert seen["remote"] > EXAMPLES // 3
+        assert seen[name] >= 10, name
