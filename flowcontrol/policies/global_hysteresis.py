@@ -15,7 +15,6 @@ __all__ = [
     "mark",
     "mark_below",
     "may_emit",
-    "reads_sockets",
     "streak",
 ]
 
@@ -104,8 +103,3 @@ def may_emit(is_transfer_full: int, throttled: int, pending: int, most_pending: 
     """
     is_within = most_pending == 0 or pending < most_pending
     return 1 if is_transfer_full == 0 and throttled == 0 and is_within else 0
-
-
-def reads_sockets(own: int, others: int) -> int:
-    """Tell whether a Heron stream manager reads its local spouts' sockets: 1 if nobody claims."""
-    return 1 if own == 0 and others == 0 else 0

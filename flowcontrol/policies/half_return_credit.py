@@ -1,12 +1,12 @@
-"""Credit that comes back in lots: permits of Pulsar, demand of Pekko, two numbers of RabbitMQ.
+"""Credit that comes back in lots: permits of Pulsar, demand of Pekko.
 
 ``ConsumerImpl.increaseAvailablePermits`` of Apache Pulsar's client; ``ActorGraphInterpreter`` of
-Apache Pekko; ``credit_flow.erl`` of RabbitMQ, where the lot is a number of its own.
+Apache Pekko.
 """
 
 from __future__ import annotations
 
-__all__ = ["half", "returned", "two_number_return"]
+__all__ = ["half", "returned"]
 
 
 def half(size: int) -> int:
@@ -37,27 +37,3 @@ def returned(available: int, taken: int, lot: int, is_paused: int) -> tuple[int,
     if is_paused == 1 or available < lot:
         return available, 0
     return 0, available
-
-
-def two_number_return(handled: int, taken: int, more_after: int) -> tuple[int, int]:
-    """Count what a RabbitMQ process has handled; grant ``more_after`` each time so many are done.
-
-    Parameters
-    ----------
-    handled : int
-        Messages handled since the last grant.
-    taken : int
-        Messages handled now.
-    more_after : int
-        200 with an initial credit of 400; 0 switches the credit off.
-
-    Returns
-    -------
-    tuple of (int, int)
-        Messages since the last grant, and what is granted.
-    """
-    if more_after <= 0:
-        return 0, taken
-    handled += taken
-    granted = handled // more_after * more_after
-    return handled - granted, granted

@@ -7,7 +7,7 @@ overflow and cleared, when it is looked at every 50 ms, once the overflow is emp
 
 from __future__ import annotations
 
-__all__ = ["cached_grant", "is_flagged", "is_on", "is_repeated"]
+__all__ = ["is_flagged", "is_on"]
 
 
 def is_on(was: int, queued: int, cached: int, slots: int, high: float, low: float) -> int:
@@ -29,21 +29,6 @@ def is_on(was: int, queued: int, cached: int, slots: int, high: float, low: floa
     return 0 if queued < low * slots and cached == 0 else 1
 
 
-def cached_grant(is_held: int, cached_bytes: int, batch_bytes: int) -> int:
-    """Return how many bytes more JStorm's sender takes before it blocks; -1 for no limit.
-
-    Parameters
-    ----------
-    is_held : int
-        What the receiver has last said.
-    cached_bytes : int
-        What the sender holds back.
-    batch_bytes : int
-        Size of a batch, 64 KiB: so much is kept, then the sender blocks.
-    """
-    return -1 if is_held == 0 else max(0, batch_bytes - cached_bytes)
-
-
 def is_flagged(was: int, overflow: int, is_check: int) -> int:
     """Return whether Storm 2's receiver has a task under pressure.
 
@@ -60,16 +45,3 @@ def is_flagged(was: int, overflow: int, is_check: int) -> int:
     if overflow > 0:
         return 1
     return 0 if is_check == 1 else was
-
-
-def is_repeated(overflow: int, said: int, step: int) -> int:
-    """Tell whether Storm 2 says again that a task is under pressure: 1 after ``step`` tuples more.
-
-    Parameters
-    ----------
-    overflow, said : int
-        Tuples in the overflow now, and when it was last said.
-    step : int
-        10,000 in Storm 2.8.
-    """
-    return 1 if overflow - said > step else 0

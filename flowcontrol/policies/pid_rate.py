@@ -7,7 +7,7 @@ that batches have waited, so nothing winds up.
 
 from __future__ import annotations
 
-__all__ = ["FIRST", "batch_limit", "partition_limit", "pid_rate", "published_rate"]
+__all__ = ["FIRST", "partition_limit", "pid_rate", "published_rate"]
 
 FIRST = -1.0
 """What rate, error and time are before the first batch."""
@@ -77,18 +77,6 @@ def published_rate(rate: float, most: float) -> int:
     """
     whole = int(rate)
     return min(whole, int(most)) if most > 0 else whole
-
-
-def batch_limit(published: int, interval_ms: float) -> int:
-    """Return how many records the next batch may have; -1 if nothing was published yet.
-
-    Notes
-    -----
-    A rate that is not positive is no limit: hence the large first batches of Spark Streaming.
-    """
-    if published <= 0:
-        return -1
-    return int(published * interval_ms / 1000)
 
 
 def partition_limit(

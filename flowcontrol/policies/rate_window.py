@@ -6,7 +6,7 @@ of 64 KiB of the items' weight. A grant is cumulative: the units that may ever h
 
 from __future__ import annotations
 
-__all__ = ["INITIAL_UNITS", "ITEM_OVERHEAD", "UNIT_BYTES", "may_send", "next_window", "units"]
+__all__ = ["INITIAL_UNITS", "ITEM_OVERHEAD", "UNIT_BYTES", "next_window", "units"]
 
 UNIT_BYTES = 1 << 16
 """Bytes of a unit."""
@@ -56,14 +56,3 @@ def next_window(
     if difference < 0 and is_empty == 1:
         return window
     return window + (difference // 2 if difference >= 0 else -(-difference // 2))
-
-
-def may_send(sent: int, granted: int) -> int:
-    """Tell whether a sender goes on: 1 until it is past the limit, by less than a unit and an item.
-
-    Parameters
-    ----------
-    sent, granted : int
-        Whole units ever sent, and the newest limit; 0 before the first packet.
-    """
-    return 1 if sent <= granted else 0

@@ -5,12 +5,7 @@
 
 from __future__ import annotations
 
-__all__ = ["admitted", "is_skipped", "next_trigger", "partition_share", "takes_file"]
-
-
-def admitted(backlog: int, most: int) -> int:
-    """Return the rows of a batch; ``most`` of 0 or less is no limit."""
-    return min(backlog, most) if most > 0 else backlog
+__all__ = ["is_skipped", "next_trigger", "partition_share"]
 
 
 def is_skipped(backlog: int, least: int, since_ms: int, delay_ms: int) -> int:
@@ -40,22 +35,6 @@ def partition_share(size: int, total: int, most: int) -> int:
     share = most * size / total
     whole = -int(-share // 1) if share < 1 else int(share)
     return min(whole, size)
-
-
-def takes_file(files: int, nbytes: int, most_files: int, most_bytes: int) -> int:
-    """Tell whether Delta's source admits one more file: 1 while any capacity is left.
-
-    Parameters
-    ----------
-    files, nbytes : int
-        Admitted so far.
-    most_files, most_bytes : int
-        Limits; negative: none. So the last file may go over the bytes, and one is always taken.
-    """
-    is_full = (most_files >= 0 and files >= most_files) or (
-        most_bytes >= 0 and nbytes >= most_bytes
-    )
-    return 0 if is_full and files > 0 else 1
 
 
 def next_trigger(started: int, ended: int, interval: int) -> int:

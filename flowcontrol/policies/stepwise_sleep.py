@@ -15,7 +15,6 @@ __all__ = [
     "is_start_due",
     "is_stop_forwarded",
     "is_widespread",
-    "send_limit",
     "slower",
     "tally",
     "vote",
@@ -127,11 +126,6 @@ def faster(sleep: int, largest: int, smallest: int) -> tuple[int, int, int]:
     if sleep == 0:
         return 0, 0, 0
     return sleep, largest, sleep
-
-
-def send_limit(size: int) -> int:
-    """Return how much of its send queue a spout uses while it sleeps, slots."""
-    return max(10, size // 100)
 
 
 def _mean_up(one: int, other: int) -> int:

@@ -98,10 +98,6 @@ def test_a_stop_is_forwarded_after_a_period():
     assert [s.is_stop_forwarded(elapsed, 2000) for elapsed in (1999, 2000)] == [0, 1]
 
 
-def test_a_sleeping_spout_uses_a_hundredth_of_its_queue():
-    assert [s.send_limit(size) for size in (1, 1000, 1024, 4096)] == [10, 10, 10, 40]
-
-
 @given(st.lists(st.integers(-3, 500), max_size=60))
 def test_sleeps_stay_between_zero_and_the_largest_bound(events):
     """An event below 0 is a stop; the largest bound never shrinks until all is over."""
