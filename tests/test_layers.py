@@ -19,6 +19,7 @@ BASE = {"errors", "records", "scenario"}
 CORE = BASE | {"protocol", "emulation"}
 ALLOWED = {
     "errors": set(),
+    "files": {"errors"},
     "records": {"errors"},
     "scenario": {"errors", "records"},
     "protocol": {"errors"},
@@ -28,13 +29,13 @@ ALLOWED = {
     "control": {"errors", "scenario", "protocol", "policies"},
     "virtual": CORE | {"policies", "control"},
     "ledger": BASE | {"protocol"},
-    "streaming": CORE | {"policies", "control", "ledger"},
+    "streaming": CORE | {"files", "policies", "control", "ledger"},
     "link": CORE | {"ledger", "streaming", "diagnosis", "report"},
     "diagnosis": BASE,
-    "report": BASE | {"emulation", "diagnosis"},
+    "report": BASE | {"files", "emulation", "diagnosis"},
     "capacity": CORE | {"virtual", "diagnosis"},
-    "sweeping": CORE | {"virtual", "ledger", "diagnosis", "report"},
-    "comparing": CORE | {"virtual", "diagnosis", "report", "sweeping"},
+    "sweeping": CORE | {"files", "virtual", "ledger", "diagnosis", "report"},
+    "comparing": CORE | {"files", "virtual", "diagnosis", "report", "sweeping"},
     "jobs": CORE
     | {"policies", "control", "virtual", "ledger", "streaming", "diagnosis", "report"}
     | {"capacity", "sweeping", "comparing"},

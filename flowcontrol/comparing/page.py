@@ -14,7 +14,7 @@ from flowcontrol.comparing.figures import Figures
 from flowcontrol.comparing.table import COLUMNS, CompareColumn
 from flowcontrol.comparing.wording import headline, starving_sentences, system_sentence
 from flowcontrol.diagnosis.wording import seconds
-from flowcontrol.report import write_atomically
+from flowcontrol.files import write_atomically
 from flowcontrol.report.pieces import asset, html_table, json_for_script, plotly_script
 from flowcontrol.scenario.presets import PRESETS
 

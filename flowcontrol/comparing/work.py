@@ -7,7 +7,7 @@ from pathlib import Path
 
 from flowcontrol.comparing.outcome import Outcome
 from flowcontrol.comparing.run import Runner, run_one
-from flowcontrol.report import write_atomically
+from flowcontrol.files import write_atomically
 from flowcontrol.sweeping.plan import Base
 
 __all__ = ["Work", "read_outcomes"]

@@ -5,7 +5,6 @@ Nothing is printed on import, and plotly is loaded only when a page is written.
 
 from __future__ import annotations
 
-from flowcontrol.report.files import write_atomically
 from flowcontrol.report.html import report_page, write_report
 from flowcontrol.report.picture import picture
 from flowcontrol.report.progress import RunProgress
@@ -18,6 +17,5 @@ __all__ = [
     "print_summary",
     "render_table",
     "report_page",
-    "write_atomically",
     "write_report",
 ]

@@ -13,9 +13,9 @@ from string import Template
 from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.diagnosis.pressure import Pressure
+from flowcontrol.files import write_atomically
 from flowcontrol.report.charts import all_charts
 from flowcontrol.report.colours import PRESSURE_COLOURS
-from flowcontrol.report.files import write_atomically
 from flowcontrol.report.graph import job_graph
 from flowcontrol.report.jobs import job_sentences
 from flowcontrol.report.keyfigures import key_figures, run_line

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import shutil
 import uuid
@@ -11,16 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from flowcontrol.errors import Problem, RunError, ScenarioError
+from flowcontrol.files import LOCK_FILE, folder_refused, take_lock, write_atomically
 from flowcontrol.scenario import Scenario
 from flowcontrol.streaming.paths import RunPaths
 
 __all__ = ["RunFolder", "open_folder"]
-
-LOCK_FILE = ".lock"
-
-FIRST_FILES = {LOCK_FILE, "run.tmp"}
-"""What a run that was killed at its very start may leave, before the folder counts as a run's."""
 
 
 @dataclass
@@ -80,20 +74,22 @@ def open_folder(root: Path, scenario: Scenario, *, named: bool, overwrite: bool)
     """
     paths = RunPaths(root.resolve())
     if root.exists() and not root.is_dir():
-        raise _refused(f"{root} is a file; name a folder")
+        raise folder_refused(f"{root} is a file; name a folder")
     found = _read(paths)
     if found is None:
-        if root.exists() and any(file.name not in FIRST_FILES for file in root.iterdir()):
-            raise _refused(f"{root} holds something that is not a run; name another folder")
+        # What a run leaves that is killed at its very start, before the folder counts as a run's.
+        firsts = (LOCK_FILE, f".{paths.run_file.name}.")
+        if root.exists() and any(not file.name.startswith(firsts) for file in root.iterdir()):
+            raise folder_refused(f"{root} holds something that is not a run; name another folder")
         return _new(paths, scenario)
-    lock = _lock(paths)
+    lock = take_lock(paths.root, "runs")
     if not found["finished"] and found["scenario"] == scenario.canonical():
         paths.stop_file.unlink(missing_ok=True)
         return RunFolder(paths, found["run_id"], True, scenario, lock)
     reason = None if overwrite else _why_kept(root, found, named)
     lock.close()
     if reason is not None:
-        raise _refused(reason)
+        raise folder_refused(reason)
     shutil.rmtree(paths.root)
     return _new(paths, scenario)
 
@@ -113,7 +109,7 @@ def _why_kept(root: Path, found: Mapping[str, Any], named: bool) -> str | None:
 def _new(paths: RunPaths, scenario: Scenario) -> RunFolder:
     paths.root.mkdir(parents=True, exist_ok=True)
     run_id = uuid.uuid4().hex[:12]
-    lock = _lock(paths)
+    lock = take_lock(paths.root, "runs")
     _write(paths.run_file, scenario, run_id, finished=False)
     return RunFolder(paths, run_id, False, scenario, lock)
 
@@ -130,21 +126,4 @@ def _write(file: Path, scenario: Scenario, run_id: str, finished: bool) -> None:
     text = json.dumps(
         {"run_id": run_id, "finished": finished, "scenario": scenario.canonical()}, indent=1
     )
-    temporary = file.with_suffix(".tmp")
-    temporary.write_text(text)
-    temporary.replace(file)
-
-
-def _lock(paths: RunPaths) -> IO[str]:
-    """Take the folder's lock; the system lets go of it when the process ends, however."""
-    handle = (paths.root / LOCK_FILE).open("w")
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        handle.close()
-        raise RunError(f"{paths.root}: another process runs in this folder") from error
-    return handle
-
-
-def _refused(text: str) -> ScenarioError:
-    return ScenarioError([Problem("--out", text)], "command")
+    write_atomically(file, text)

@@ -6,20 +6,16 @@ writes. What holds something else, or somebody else's, is left alone.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any
 
-from flowcontrol.errors import Problem, RunError, ScenarioError
-from flowcontrol.report import write_atomically
+from flowcontrol.files import LOCK_FILE, folder_refused, take_lock, write_atomically
 
-__all__ = ["Kind", "OwnedFolder", "open_owned", "refused"]
-
-_LOCK_FILE: Final = ".lock"
+__all__ = ["Kind", "OwnedFolder", "open_owned"]
 
 
 @dataclass(frozen=True)
@@ -111,26 +107,30 @@ def open_owned(
     """
     absolute = root.resolve()
     if root.exists() and not root.is_dir():
-        raise refused(f"{root} is a file: name a folder")
+        raise folder_refused(f"{root} is a file: name a folder")
     found = _read(absolute, kind)
     if found is None:
-        firsts = (_LOCK_FILE, f".{kind.file_name}.")
+        firsts = (LOCK_FILE, f".{kind.file_name}.")
         if root.exists() and any(not file.name.startswith(firsts) for file in root.iterdir()):
-            raise refused(f"{root} holds something that is not a {kind.noun}: name another folder")
+            raise folder_refused(
+                f"{root} holds something that is not a {kind.noun}: name another folder"
+            )
         return _new(absolute, kind, described)
     if is_continued(found):
-        return OwnedFolder(absolute, kind, described, True, _take_lock(absolute, kind))
-    with _take_lock(absolute, kind):
+        return OwnedFolder(
+            absolute, kind, described, True, take_lock(absolute, f"runs a {kind.noun}")
+        )
+    with take_lock(absolute, f"runs a {kind.noun}"):
         reason = why_kept(found)
         if reason is not None:
-            raise refused(reason)
+            raise folder_refused(reason)
         _empty(absolute, kind, found)
     return _new(absolute, kind, described)
 
 
 def _new(root: Path, kind: Kind, described: dict[str, Any]) -> OwnedFolder:
     root.mkdir(parents=True, exist_ok=True)
-    folder = OwnedFolder(root, kind, described, False, _take_lock(root, kind))
+    folder = OwnedFolder(root, kind, described, False, _lock(root, kind))
     folder.mark(finished=False)
     return folder
 
@@ -143,7 +143,7 @@ def _empty(root: Path, kind: Kind, found: dict[str, Any]) -> None:
     for path in root.iterdir():
         if path.is_dir():
             shutil.rmtree(path)
-        elif path.name not in {kind.file_name, _LOCK_FILE}:
+        elif path.name not in {kind.file_name, LOCK_FILE}:
             path.unlink()
     file.unlink()
 
@@ -157,17 +157,5 @@ def _read(root: Path, kind: Kind) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and keys <= set(found) else None
 
 
-def _take_lock(root: Path, kind: Kind) -> IO[str]:
-    """Take the folder's lock; the system lets go of it when the process ends, however."""
-    handle = (root / _LOCK_FILE).open("w")
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        handle.close()
-        raise RunError(f"{root}: another process runs a {kind.noun} in this folder") from error
-    return handle
-
-
-def refused(text: str) -> ScenarioError:
-    """Return the refusal of a folder."""
-    return ScenarioError([Problem("--out", text)], "command")
+def _lock(root: Path, kind: Kind) -> IO[str]:
+    return take_lock(root, f"runs a {kind.noun}")

@@ -8,7 +8,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Final
 
-from flowcontrol.report import write_atomically
+from flowcontrol.files import write_atomically
 from flowcontrol.report.numbers import number
 from flowcontrol.report.pieces import (
     asset,

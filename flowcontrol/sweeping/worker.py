@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
-from flowcontrol.report import write_atomically
+from flowcontrol.files import write_atomically
 from flowcontrol.scenario import Scenario
 from flowcontrol.sweeping.checks import Variant, variant_scenario
 from flowcontrol.sweeping.columns import results_table

@@ -82,7 +82,7 @@ def test_an_empty_folder_is_taken(root: Path, opened: Opened) -> None:
     assert not opened(root).is_resumed
 
 
-@pytest.mark.parametrize("left", [(".lock",), (".lock", "run.tmp")])
+@pytest.mark.parametrize("left", [(".lock",), (".lock", ".run.json.x1y2")])
 def test_a_run_that_was_killed_at_its_very_start_is_begun_again(
     root: Path, opened: Opened, left: tuple[str, ...]
 ) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flowcontrol.report.files import write_atomically
+from flowcontrol.files import write_atomically
 
 
 def test_writes_and_replaces(tmp_path: Path) -> None:
