@@ -38,10 +38,11 @@ CACHE = "FLOWCONTROL_CACHE"
 
 COPIED = {
     *("rows", "pool_rules", "channel_rules", "sender_rules", "rounds", "service", "times"),
-    *("views", "pointers", "wheel"),
+    *("views", "pointers", "wheel", "loop", "messages", "task", "ages", "routes", "turns"),
 }
-"""Modules whose functions are copied to where they are called, for they are small and called often.
-To copy all of them takes half as long again to compile, and gains nothing."""
+"""Modules whose functions are copied to where they are called: what every job under credits runs
+in every round. Without the last six a chain takes a fifth longer. What only other systems run is
+left out: it would take a fifth longer to compile, and gain nothing."""
 
 
 UNUSED_S = 30 * 24 * 3600
