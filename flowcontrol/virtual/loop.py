@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowcontrol.policies.tcp_buffers import (
-    close_buffer,
-)
+from flowcontrol.policies.tcp_buffers import close_buffer
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.rounds import flush
 from flowcontrol.protocol.rows import POOL_IN_USE

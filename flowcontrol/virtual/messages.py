@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flowcontrol.policies.record_rounds import receive_records, send_records
-from flowcontrol.policies.tcp_buffers import (
-    poll_closed,
-    records_of,
-)
+from flowcontrol.policies.tcp_buffers import poll_closed, records_of
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.rounds import (

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowcontrol.policies.tcp_buffers import (
-    closed_buffers,
-)
+from flowcontrol.policies.tcp_buffers import closed_buffers
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.rows import FIFO_SLOTS, fifo_push
 from flowcontrol.protocol.sender_rules import finished_count, is_data_available

@@ -472,3 +472,20 @@ def test_random_jobs_fill_their_connections(
     print(dict(seen))
     for name in ("remote", "staged", "others wait", "not writable"):
         assert seen[name] >= 10, name
+
+
+def test_random_jobs_that_drain_use_their_connections(
+    random_jobs: ModuleType, wire_accounts: ModuleType
+) -> None:
+    """What has to arrive does travel; drawn alike each time."""
+    used = []
+
+    @settings(max_examples=EXAMPLES, derandomize=True, database=None, phases=[Phase.generate])
+    @given(data=st.data())
+    def look(data: Any) -> None:
+        wires = wire_accounts.Wires(random_jobs.laid_out(drained(data.draw, random_jobs)))
+        wires.run(wires.job.rounds)
+        used.append(any(wires.written.values()))
+
+    look()
+    assert sum(used) > EXAMPLES // 3
