@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Do all set-up and run every check: lint, format, types, fast tests, Spark tests, coverage.
+# Do all set-up and run every check: lint, format, types, tests without and with Spark.
 #
-#     ./run-tests.sh [arguments for pytest]
+#     ./run-tests.sh                          the quick form: few examples of each property
+#     ./run-tests.sh --long                   all of it at full depth, with coverage: hours
+#     ./run-tests.sh [arguments for pytest]   set-up, then pytest alone with these
 #
-# With arguments only pytest runs, once, with these. The last line is pytest's own.
+# The last line is one like pytest's own, for all tests together.
 set -euo pipefail
 
 FC_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
@@ -17,26 +19,10 @@ ensure_environment ready-test "$FC_EXTRAS,test"
 find_spark
 ensure_jars
 export FLOWCONTROL_JARS=$FC_STATE/jars
+# Tests start hundreds of processes: none of them shall compile the package's modules again.
+unset PYTHONDONTWRITEBYTECODE
 
-check() {
-    say "$*"
-    "$FC_PYTHON" -m "$@"
-}
-
-if (($# > 0)); then
+if (($# > 0)) && [[ $* != --long ]]; then
     exec "$FC_PYTHON" -m pytest "$@"
 fi
-
-# Quick ones first. Everything runs even if something fails, but then the script fails too.
-failed=''
-check ruff check . || failed+=' lint'
-check ruff format --check . || failed+=' format'
-check mypy || failed+=' types'
-if command -v shellcheck >/dev/null; then
-    shellcheck -x spark-submit.sh run-tests.sh scripts/kafka.sh .ci/run || failed+=' shell'
-fi
-check coverage erase
-check pytest -m 'not spark' --cov --cov-report= || failed+=' fast-tests'
-[[ -z $failed ]] || say "failed so far:$failed"
-check pytest -m spark --cov --cov-append || failed+=' spark-tests'
-[[ -z $failed ]] || die "failed:$failed"
+exec "$FC_PYTHON" scripts/checks.py "$@"

@@ -51,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"flowcontrol {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_watch(commands.add_parser("watch", help="show links live", allow_abbrev=False))
+    _add_link(commands.add_parser("link", help="show or change a link", allow_abbrev=False))
     _add_systems(
         commands.add_parser("systems", help="list the systems that are known", allow_abbrev=False)
     )
@@ -60,6 +61,22 @@ def _parser() -> argparse.ArgumentParser:
         )
     )
     return parser
+
+
+def _add_link(parser: argparse.ArgumentParser) -> None:
+    from flowcontrol.link.command import add_commands
+
+    add_commands(parser)
+    parser.set_defaults(run=_link)
+
+
+def _link(options: argparse.Namespace) -> int:
+    try:
+        text = options.act(options)
+    except FlowControlError as error:
+        return _refuse(str(error))
+    sys.stdout.write(text + "\n")
+    return 0
 
 
 def _add_plan(parser: argparse.ArgumentParser) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 __all__ = [
+    "DamagedError",
     "DetachedError",
     "FencedError",
     "FlowControlError",
@@ -23,6 +24,7 @@ __all__ = [
     "LinkError",
     "Problem",
     "ProtocolError",
+    "RemovedError",
     "RunError",
     "ScenarioError",
 ]
@@ -141,9 +143,17 @@ class LinkError(FlowControlError):
     """
 
 
+class DamagedError(LedgerError, LinkError):
+    """A file of a link is missing, torn, or holds something else than was written."""
+
+
 class FencedError(LinkError):
     """Another process has taken this side of a link over; this one may write no more."""
 
 
 class DetachedError(LinkError):
     """A receiver lagged further behind than the link allows and was cut off."""
+
+
+class RemovedError(LinkError):
+    """A receiver was removed from its link; no sender waits for it."""

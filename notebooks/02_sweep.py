@@ -87,6 +87,7 @@ result = sweep(
     warn=print,
 )
 print(f"{result.table.num_rows:,} rows in {result.results}")
+print(result.sentence)
 
 # COMMAND ----------
 
@@ -94,15 +95,16 @@ print(f"{result.table.num_rows:,} rows in {result.results}")
 # MAGIC ## One table
 # MAGIC
 # MAGIC A Delta table with a row per variant and stage. The varied keys are columns, the figures are those of `summary.json`.
-# MAGIC How much does the sink take up, and what holds it back?
+# MAGIC How much does the sink take up once buffers have filled, and what holds it back?
 
 # COMMAND ----------
 
 spark.read.format("delta").load(str(result.results)).createOrReplaceTempView("results")
 
 taken = spark.sql("""
-    SELECT buffers_per_channel, sink_service_rate, avg(rate_in) AS rate, stddev(rate_in) AS deviation,
-           avg(latency_p99_ms) AS p99_ms, mode(bottleneck) AS limits
+    SELECT buffers_per_channel, sink_service_rate, avg(rate_in_second_half) AS rate,
+           stddev(rate_in_second_half) AS deviation, avg(latency_p99_ms_second_half) AS p99_ms,
+           mode(bottleneck) AS limits
     FROM results
     WHERE stage = 'sink'
     GROUP BY 1, 2

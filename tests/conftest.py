@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import Phase, seed, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,12 +25,40 @@ ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = ROOT / "scripts"
 
 # A failing example is printed as a blob that reproduces it (print_blob). No deadline: a shared
-# machine is slow now and then, and a slow example is no failure.
-settings.register_profile("dev", max_examples=100, deadline=None, print_blob=True)
-settings.register_profile("ci", settings.get_profile("dev"), max_examples=300)
-settings.register_profile("nightly", settings.get_profile("dev"), max_examples=20_000)
-settings.register_profile("fast", settings.get_profile("dev"), phases=[Phase.explicit])
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+# machine is slow now and then, and a slow example is no failure. A test that wants more or fewer
+# examples than others takes a share of settings.default.max_examples, so that profiles hold for it.
+settings.register_profile("long", max_examples=100, deadline=None, print_blob=True)
+settings.register_profile("quick", settings.get_profile("long"), max_examples=40)
+settings.register_profile("nightly", settings.get_profile("long"), max_examples=20_000)
+settings.register_profile("fast", settings.get_profile("long"), phases=[Phase.explicit])
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that start Spark for themselves, which may run beside the shared session."""
+    for item in items:
+        fixtures = getattr(item, "fixturenames", ())
+        if item.get_closest_marker("spark") and "spark" not in fixtures:
+            item.add_marker("starts")
+
+
+@pytest.fixture
+def draw_until() -> Callable[[Callable[[], None], Callable[[], bool], int], None]:
+    """Run a property again, with other examples, until what is seldom has been met.
+
+    With --hypothesis-seed alone every run of a property draws the same examples.
+    """
+
+    def draw(look: Callable[[], None], is_enough: Callable[[], bool], most: int) -> None:
+        first = int(os.environ.get("FLOWCONTROL_SEED", random.randrange(1 << 32)))
+        print(f"FLOWCONTROL_SEED={first}")
+        for number in range(most):
+            seed(first + number)(look)()
+            if is_enough():
+                break
+
+    return draw
 
 
 def read_settings(path: Path) -> dict[str, str]:
@@ -63,8 +92,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         # Two cores, as the smallest machine that the tests must pass on.
         "spark.master": "local[2]",
         "spark.app.name": "flowcontrol tests",
-        # -Xss16m: stopping a Python foreachBatch query in mid-batch overflows the usual stack.
-        "spark.driver.extraJavaOptions": "-Xss16m",
+        # -Xss16m: stopping a Python foreachBatch query in mid-batch overflows the usual stack. And
+        # a JVM that runs everything a few times is not worth compiling twice.
+        "spark.driver.extraJavaOptions": "-Xss16m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        # A busy machine is no error; queries are stopped in mid-batch, and Python workers started.
+        "spark.sql.streaming.stopTimeout": "1800s",
         # Tables that a test makes by name are gone with the run.
         "spark.sql.warehouse.dir": str(home / "warehouse"),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
@@ -37,3 +38,42 @@ def test_others_may_read_it_as_any_new_file(tmp_path: Path) -> None:
 def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         write_atomically(tmp_path / "nowhere" / "report.html", "x")
+
+
+def test_it_is_on_the_disk_before_it_is_renamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a power cut the name leads to the old text or to the new one, never to none."""
+    done: list[str] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def note_sync(handle: int) -> None:
+        done.append(f"sync {os.fstat(handle).st_size}")
+        fsync(handle)
+
+    def note_replace(path: Path, target: Path) -> Path:
+        done.append("rename")
+        return replace(path, target)
+
+    monkeypatch.setattr("os.fsync", note_sync)
+    monkeypatch.setattr(Path, "replace", note_replace)
+    write_atomically(tmp_path / "run.json", "12345")
+    assert done == ["sync 5", "rename"]
+
+
+def test_the_umask_of_other_threads_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the process's: a file that another thread makes meanwhile would be open to all."""
+    monkeypatch.setattr("os.umask", lambda mask: pytest.fail(f"umask {mask:o} is set"))
+    write_atomically(tmp_path / "run.json", "x")
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o077, 0o002])
+def test_the_umask_decides(tmp_path: Path, mask: int) -> None:
+    before = os.umask(mask)
+    try:
+        write_atomically(tmp_path / "run.json", "x")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "run.json").stat().st_mode) == 0o666 & ~mask

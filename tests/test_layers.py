@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ CORE = BASE | {"protocol", "emulation"}
 ALLOWED = {
     "errors": set(),
     "files": {"errors"},
+    "folders": {"errors", "files", "ledger"},
     "records": {"errors"},
     "scenario": {"errors", "records"},
     "protocol": {"errors"},
@@ -27,17 +29,17 @@ ALLOWED = {
     "emulation": BASE | {"protocol", "policies", "control"},
     "policies": {"errors", "protocol"},
     "control": {"errors", "scenario", "protocol", "policies"},
-    "virtual": CORE | {"policies", "control"},
+    "virtual": CORE | {"files", "policies", "control"},
     "ledger": BASE | {"protocol"},
-    "streaming": CORE | {"files", "policies", "control", "ledger"},
+    "streaming": CORE | {"folders", "policies", "control", "ledger"},
     "link": CORE | {"ledger", "streaming", "diagnosis", "report"},
     "diagnosis": BASE,
     "report": BASE | {"files", "emulation", "diagnosis"},
     "capacity": CORE | {"virtual", "diagnosis"},
-    "sweeping": CORE | {"files", "virtual", "ledger", "diagnosis", "report"},
-    "comparing": CORE | {"files", "virtual", "diagnosis", "report", "sweeping"},
+    "sweeping": CORE | {"files", "folders", "virtual", "ledger", "diagnosis", "report"},
+    "comparing": CORE | {"files", "folders", "virtual", "diagnosis", "report", "sweeping"},
     "jobs": CORE
-    | {"policies", "control", "virtual", "ledger", "streaming", "diagnosis", "report"}
+    | {"files", "policies", "control", "virtual", "ledger", "streaming", "diagnosis", "report"}
     | {"capacity", "sweeping", "comparing"},
     "cli": {"errors", "emulation", "link", "report", "scenario"},
     "__main__": {"cli"},
@@ -72,6 +74,7 @@ class Module(NamedTuple):
         return self.path.relative_to(PACKAGE).parts[0].removesuffix(".py").replace("__init__", "")
 
 
+@cache
 def parse(path: Path) -> Module:
     return Module(path, ast.parse(path.read_text(), str(path)))
 

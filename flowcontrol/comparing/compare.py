@@ -20,11 +20,10 @@ from flowcontrol.comparing.run import Runner, check_one, refusal, run_one
 from flowcontrol.comparing.work import Work, read_outcomes, stop_file, write_outcome
 from flowcontrol.emulation import Job
 from flowcontrol.errors import Problem, RunError, ScenarioError
+from flowcontrol.folders import Kind, OwnedFolder, open_owned
 from flowcontrol.scenario import Scenario
-from flowcontrol.sweeping.owned import Kind, OwnedFolder, open_owned
 from flowcontrol.sweeping.spread import Spread, reason_of, spread_over
 from flowcontrol.sweeping.sweep import Progress, ShowProgress
-from flowcontrol.sweeping.warm import warm_up
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,6 +88,7 @@ def compare(
     spark: SparkSession | Callable[[], SparkSession] | None = None,
     processes: int | None = None,
     progress: ShowProgress | None = None,
+    warn: Callable[[str], None] | None = None,
     runner: Runner | None = None,
     live: LiveRunner | None = None,
 ) -> CompareResult:
@@ -116,6 +116,8 @@ def compare(
         Without Spark: so many processes of this machine. Virtual clock only.
     progress : callable, optional
         Called with the number of systems and of those done; returns a context manager.
+    warn : callable, optional
+        Called with each remark, such as that the virtual clock is being compiled.
     runner : callable, optional
         Runs one scenario on the virtual clock; by default :func:`flowcontrol.virtual.simulate`.
     live : callable, optional
@@ -145,7 +147,7 @@ def compare(
     if processes is not None and processes < 1:
         raise ScenarioError([Problem("--processes", f"{processes}: state at least 1")], "command")
     jobs, refused = _check(comparison)
-    root = Path("out") / f"{comparison.name}-compare" if out is None else Path(out)
+    root = Path("out") / f"{comparison.name}-compare" if out is None else out
     folder = _open(root, comparison, named=out is not None, overwrite=overwrite)
     try:
         notes = folder.root / ".notes"
@@ -158,9 +160,10 @@ def compare(
                 _run_live(comparison, missing, folder.root, live, bar)
             elif missing:
                 work = Work(comparison.base, notes, tuple(missing), runner)
+                spread = spread_over(spark, processes)
                 if runner is None:
-                    warm_up()
-                _follow(spread_over(spark, processes), work, bar, len(jobs))
+                    spread.warm_up(warn or _ignore)
+                _follow(spread, work, bar, len(jobs))
         found = {**refused, **read_outcomes(notes)}
         outcomes = tuple(found[system] for system in comparison.systems)
         limits = job_limits(next(iter(jobs.values())))
@@ -190,7 +193,7 @@ def _check(comparison: Comparison) -> tuple[dict[str, Job], dict[str, Outcome]]:
     return jobs, refused
 
 
-def _open(root: Path, comparison: Comparison, *, named: bool, overwrite: bool) -> OwnedFolder:
+def _open(root: Path | str, comparison: Comparison, *, named: bool, overwrite: bool) -> OwnedFolder:
     described = {
         "comparison": comparison.identity,
         "scenario": comparison.name,
@@ -221,6 +224,10 @@ def _open(root: Path, comparison: Comparison, *, named: bool, overwrite: bool) -
 def _done(notes: Path) -> set[str]:
     """Return the systems that need not be run again."""
     return {name for name, outcome in read_outcomes(notes).items() if outcome.state == "ran"}
+
+
+def _ignore(_: str) -> None:
+    """Do nothing."""
 
 
 def _shown(

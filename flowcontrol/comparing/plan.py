@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from flowcontrol import __version__
+from flowcontrol.emulation.rules_version import rules_version
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.presets import ALIASES, PRESETS
@@ -52,7 +52,7 @@ class Comparison:
     def identity(self) -> str:
         """Hash of all that decides the results."""
         canonical: dict[str, Any] = {**self.scenario.canonical(), "system": None}
-        text = json.dumps([__version__, self.clock, sorted(self.systems), canonical])
+        text = json.dumps([rules_version("virtual"), self.clock, sorted(self.systems), canonical])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

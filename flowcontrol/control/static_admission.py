@@ -1,7 +1,10 @@
 """Structured Streaming: a fixed number of rows a trigger, whatever the job does with them.
 
 ``ProcessingTimeExecutor``, ``MicroBatchExecution`` and ``KafkaMicroBatchStream`` of Spark 4; the
-formulas are in :mod:`flowcontrol.policies.static_admission`.
+formulas are in :mod:`flowcontrol.policies.static_admission`. Kafka Streams' loop
+(``StreamThread.runOnce``) is the same without a trigger: a poll brings what waits, up to
+``max.poll.records``, and the next one follows when those records are done. ``poll.ms`` is no tick:
+only a poll of an empty log waits so long, and the first record ends it.
 
 Where this differs from Spark:
 
@@ -10,6 +13,15 @@ Where this differs from Spark:
 - Without a trigger interval the log is looked at again after a round; Spark waits 10 ms.
 - The first look is at the end of the first round, or of the first interval: Spark's is at the very
   start, when nothing is there yet.
+
+Where it differs from Kafka Streams:
+
+- All source subtasks are partitions of one stream thread, and a poll is shared out as Spark does;
+  the consumer empties what it has fetched partition by partition.
+- A poll takes no time beside its records, and rounds stand for that as above.
+- A poll whose records take longer than half of ``max.poll.interval.ms``, 150 s, is followed by
+  another one there. Only then can a partition's buffer pass ``buffered.records.per.partition``, at
+  which it is paused; here the next poll waits, so no buffer holds more than one poll.
 """
 
 from __future__ import annotations

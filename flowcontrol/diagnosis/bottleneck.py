@@ -14,7 +14,7 @@ limited it for the longest time. Six cases beyond the rule:
   a throttle reaches over the stages in between; if none of them is saturated, the throttle does.
 - Nothing is blocked, but the records before a saturated stage grow more, in queues of records:
   then it limits, and what comes before it does not know yet, or never will.
-- One subtask of several is the busy one: the subtask is named, not only the stage.
+- Some subtasks of several limit: they are named, not only the stage (:mod:`.subtasks`).
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flowcontrol.diagnosis.frames import end_of, mean_over_time, result_frame
+from flowcontrol.diagnosis.frames import end_of, result_frame
 from flowcontrol.diagnosis.pressure import LOW_ABOVE
+from flowcontrol.diagnosis.subtasks import NEVER_IDLE, Limiting, limiting_subtasks
 from flowcontrol.diagnosis.wording import Evidence, describe, downstream, throttle_name
 from flowcontrol.scenario.partitions import SPILLING
 
@@ -43,17 +44,8 @@ SATURATED = 0.9
 NOTICEABLE = 0.02
 """Blocked share above which a stage counts as blocked: less is rounding to whole rounds."""
 
-OVERRUN = 0.995
-"""Busy share of a stage that is never idle, as one whose queue grows is."""
-
 LASTING = 0.05
 """Share of the run that a limit must hold for to be called the run's bottleneck."""
-
-HOT = 0.8
-"""A subtask is hot when it is at least this busy, relative to the busiest of its stage ..."""
-
-COLD = 0.75
-"""... and the others are on average at most this busy, relative to the busiest."""
 
 _S_PER_MS = 1 / 1000.0
 
@@ -70,7 +62,7 @@ class Bottleneck:
     edge : str or None
         The edge whose exchange limited, when no stage did.
     subtasks : tuple of int
-        The hot subtasks of the stage; empty when all of them are equally busy.
+        The subtasks of the stage that limit; empty when it limits as a whole.
     limited_s : float, s
         Emulated time for which it limited.
     total_s : float, s
@@ -143,7 +135,7 @@ def find_bottleneck(tables: Mapping[str, pa.Table], scenario: Scenario) -> Bottl
         limit = _limit(interval, scenario, order)
         if limit is not None:
             limits[limit].append(interval)
-    return _verdict(limits, samples, scenario, end_of(tables))
+    return _verdict(limits, tables, scenario)
 
 
 def _intervals(
@@ -232,7 +224,7 @@ def _overrun(interval: _Interval, scenario: Scenario) -> list[Edge]:
     return [
         edge
         for edge in scenario.edges
-        if edge.name in interval.growing and interval.busy.get(edge.receiver, 0.0) >= OVERRUN
+        if edge.name in interval.growing and interval.busy.get(edge.receiver, 0.0) >= NEVER_IDLE
     ]
 
 
@@ -250,46 +242,29 @@ def _behind_throttle(
 
 
 def _verdict(
-    limits: Mapping[str, list[_Interval]],
-    samples: pd.DataFrame,
-    scenario: Scenario,
-    total_s: float,
+    limits: Mapping[str, list[_Interval]], tables: Mapping[str, pa.Table], scenario: Scenario
 ) -> Bottleneck:
     """Weigh the limits of the intervals and put the longest into words."""
+    total_s = end_of(tables)
     lengths = {
         name: sum(interval.length_s for interval in intervals) for name, intervals in limits.items()
     }
     name = max(lengths, key=lambda limit: lengths[limit], default=None)
-    evidence = Evidence(samples, scenario, lengths, total_s)
+    evidence = Evidence(result_frame(tables, "stages"), scenario, lengths, total_s)
     if name is None or lengths[name] < LASTING * total_s:
-        sentence = describe(evidence, None, frozenset(), ())
+        sentence = describe(evidence, None, frozenset(), Limiting())
         return Bottleneck(None, None, (), lengths.get(name or "", 0.0), total_s, sentence)
     times = frozenset(interval.t_s for interval in limits[name])
     is_edge = name in {edge.name for edge in scenario.edges}
     is_throttle = name == throttle_name(scenario)
     is_stage = not is_edge and not is_throttle
-    subtasks = _hot_subtasks(samples, name, times) if is_stage else ()
+    limiting = limiting_subtasks(tables, scenario, name, times) if is_stage else Limiting()
     return Bottleneck(
         stage=name if is_stage else None,
         edge=name if is_edge else None,
-        subtasks=subtasks,
+        subtasks=limiting.subtasks,
         limited_s=lengths[name],
         total_s=total_s,
-        sentence=describe(evidence, name, times, subtasks),
+        sentence=describe(evidence, name, times, limiting),
         throttle=scenario.system.throttle if is_throttle else None,
     )
-
-
-def _hot_subtasks(samples: pd.DataFrame, stage: str, times: frozenset[float]) -> tuple[int, ...]:
-    """Return the subtasks that limit while the others of the stage have time to spare."""
-    rows = samples[(samples["stage"] == stage) & samples["t_s"].isin(times)]
-    busy = {
-        int(str(subtask)): mean_over_time(part, "busy_ms_per_s")
-        for subtask, part in rows.groupby("subtask")
-    }
-    top = max(busy.values(), default=0.0)
-    hot = tuple(subtask for subtask, figure in busy.items() if figure >= HOT * top)
-    rest = [figure for subtask, figure in busy.items() if subtask not in hot]
-    if not rest or len(hot) > len(rest) or sum(rest) / len(rest) > COLD * top:
-        return ()
-    return hot

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flowcontrol.diagnosis.frames import mean_over_time
+from flowcontrol.diagnosis.subtasks import Limiting
 from flowcontrol.scenario.partitions import SPILLING
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Evidence:
 
 
 def describe(
-    evidence: Evidence, name: str | None, times: frozenset[float], subtasks: Sequence[int]
+    evidence: Evidence, name: str | None, times: frozenset[float], limiting: Limiting
 ) -> str:
     """Return one sentence on what limited a run.
 
@@ -86,8 +87,8 @@ def describe(
         The stage or edge that limited; None when nothing did for long.
     times : frozenset of float, s
         The samples in whose intervals it did.
-    subtasks : sequence of int
-        Its hot subtasks; empty for all of them.
+    limiting : Limiting
+        Its subtasks that limit; none of them stands for the stage as a whole.
 
     Returns
     -------
@@ -103,25 +104,27 @@ def describe(
         return _throttle_limits(evidence, times)
     if name in edges:
         return _edge_limits(evidence, edges[name], times)
-    return _stage_limits(evidence, name, times, subtasks)
+    return _stage_limits(evidence, name, times, limiting)
 
 
 def _stage_limits(
-    evidence: Evidence, stage: str, times: frozenset[float], subtasks: Sequence[int]
+    evidence: Evidence, stage: str, times: frozenset[float], limiting: Limiting
 ) -> str:
     """Return the sentence for a stage, or for some of its subtasks."""
+    subtasks = limiting.subtasks
     subject = f"{_subtasks(subtasks)} of {stage}" if subtasks else stage
     pronoun = "they were" if len(subtasks) > 1 else "it was"
     busy = _percent(evidence.share(stage, "busy_ms_per_s", times, subtasks))
     others = _others(evidence, stage, times, subtasks)
+    waiting = _in_front(stage, limiting)
     if evidence.scenario.system.counts_records and not _named_blocked(evidence, stage, times):
         behind = _not_held(evidence, stage, times)
     else:
         behind = _blocked(evidence, stage, times)
     advice = _advice(evidence, stage, subtasks)
     return (
-        f"Bottleneck: {subject} — {pronoun} busy {busy} of the time{others} "
-        f"{_when(evidence, stage)}, while {behind}; "
+        f"Bottleneck: {subject} — {pronoun} busy {busy} of the time{others}"
+        f"{waiting} {_when(evidence, stage)}, while {behind}; "
         f"{advice}{_also(evidence, stage)}."
     )
 
@@ -270,6 +273,15 @@ def _others(
     rest = [index for index in range(count) if index not in subtasks]
     busy = _percent(evidence.share(stage, "busy_ms_per_s", times, rest))
     return f" (the other {len(rest)}: {busy})" if len(rest) > 1 else f" (the other: {busy})"
+
+
+def _in_front(stage: str, limiting: Limiting) -> str:
+    """Return how much of what waited for a stage waited for the subtasks that limit."""
+    if not limiting.subtasks:
+        return ""
+    whom = "it" if len(limiting.subtasks) == 1 else "them"
+    share = _percent(limiting.waiting)
+    return f", with {share} of the records in flight to {stage} waiting for {whom},"
 
 
 def _advice(evidence: Evidence, stage: str, subtasks: Sequence[int]) -> str:

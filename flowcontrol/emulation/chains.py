@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from flowcontrol.protocol.ratios import ratio_of
 from flowcontrol.scenario import Scenario, Schedule, Stage
 from flowcontrol.scenario.schedule import Phase, merged
 
 __all__ = ["Member", "chained_rates", "chained_stalls", "members_of"]
-
-FINEST = 10**6
-"""Parts of a record/s in which a chain's rate is kept; exactly, it may be too fine for 64 bits."""
 
 Path = tuple[Fraction, ...]
 
@@ -38,7 +36,8 @@ class Member:
     @property
     def out_path(self) -> Path:
         """Selectivities between the task's input and this stage's output; ones left out."""
-        return tuple(part for part in (*self.path, self.stage.selectivity_exact) if part != 1)
+        parts = (*self.path, ratio_of(self.stage.selectivity_exact))
+        return tuple(part for part in parts if part != 1)
 
 
 def members_of(scenario: Scenario, head: Stage) -> tuple[Member, ...]:
@@ -106,4 +105,4 @@ def _rate_at(rated: Sequence[Member], index: int, at_us: int) -> Fraction | None
         if share > 0:
             seconds += share / rate
             limited = True
-    return Fraction(max(1, round(FINEST / seconds)), FINEST) if limited else None
+    return 1 / seconds if limited else None

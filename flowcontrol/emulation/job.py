@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from flowcontrol.emulation.buffers import Demand, Sizes, demands_of, largest_sizes, size_buffers
 from flowcontrol.emulation.chains import Member, chained_rates, chained_stalls, members_of
+from flowcontrol.emulation.limits import check_limits
 from flowcontrol.emulation.record_queues import transport_row
 from flowcontrol.protocol.partitioners import pointwise_channels
 from flowcontrol.scenario import Edge, Scenario, Schedule, Stage
@@ -211,7 +212,8 @@ def lay_out(scenario: Scenario, *, round_us: int | None = None) -> Job:
     ------
     ScenarioError
         If a task manager has too few network buffers, with Flink's text and figures. Where
-        jobs start and stop, that is seen when they start.
+        jobs start and stop, that is seen when they start. Or if the run could count to more than
+        64 bits hold (:mod:`flowcontrol.emulation.limits`).
     """
     round_us = scenario.live_round_us if round_us is None else round_us
     rounds = -(-scenario.duration_us // round_us)
@@ -219,7 +221,9 @@ def lay_out(scenario: Scenario, *, round_us: int | None = None) -> Job:
     sized = largest_sizes if scenario.shares_memory else size_buffers
     sizes = sized(scenario, stages)
     names = {member.stage.name: plan for plan in stages for member in plan.members}
-    return Job(scenario, round_us, rounds, stages, links, sizes, names)
+    job = Job(scenario, round_us, rounds, stages, links, sizes, names)
+    check_limits(job)
+    return job
 
 
 def demands_by_job(scenario: Scenario) -> dict[str, list[Demand]]:

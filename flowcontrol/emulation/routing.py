@@ -14,18 +14,14 @@ import numpy as np
 from flowcontrol.emulation.job import Link
 from flowcontrol.protocol.partitioners import (
     channel_of_key,
+    count_share,
     default_max_parallelism,
     integer_weights,
     next_by_share,
 )
+from flowcontrol.protocol.ratios import whole_shares
 
 __all__ = ["Router", "mix", "stream_of_edge", "weights_of"]
-
-MOST_SHARES = 1 << 62
-"""Sum of the shares, as whole numbers, that 64 bits hold with room to spare."""
-
-FINEST_SHARE = 10**15
-"""Parts of the whole to which finer shares are rounded: what a float tells apart anyway."""
 
 _MASK = (1 << 64) - 1
 
@@ -80,20 +76,25 @@ class Router:
         self._seed = seed
         self._stream = stream_of_edge(link.name, sender)
         self._table = table
-        self._weights = weights_of(link, self.width)
+        self._weights = weights_of(link, self.width) or []
+        self._total, self._behind = sum(self._weights), [0] * len(self._weights)
 
     def restore(self, counts: Sequence[int]) -> None:
         """Go on where a router with these counts per channel stood."""
         self.counts = list(counts)
         self.emitted = counts[0] if self.kind == "broadcast" else sum(counts)
+        self._behind = [
+            weight * self.emitted - count * self._total
+            for weight, count in zip(self._weights, counts, strict=False)
+        ]
 
     def peek(self) -> int:
         """Return the channel of the next record, without moving on."""
         number = self.emitted
         if self._table is not None:
             return int(self._table[number])
-        if self._weights is not None:
-            return next_by_share(self.counts, self._weights, number)
+        if self._weights:
+            return next_by_share(self._behind, self._weights)
         if self.kind == "shuffle":
             return mix(self._seed, self._stream, number) % self.width
         if self.kind == "rebalance":
@@ -106,6 +107,8 @@ class Router:
         """Count records as routed to the channel that :meth:`peek` named; a broadcast: to all."""
         for each in range(self.width) if self.kind == "broadcast" else (channel,):
             self.counts[each] += records
+        for _ in range(records if self._weights and self.width > 1 else 0):
+            count_share(self._behind, self._weights, self._total, channel)
         self.emitted += records
 
 
@@ -114,13 +117,12 @@ def weights_of(link: Link, width: int) -> list[int] | None:
 
     Notes
     -----
-    Weights of many digits, such as 1/7 or 1/13, have whole numbers in the same proportion that no
-    64 bits hold. They are rounded to parts in :data:`FINEST_SHARE` of the whole, and a share that
-    is not 0 stays so.
+    Weights of many digits, such as 1/7 or 1/13, are rounded
+    (:func:`flowcontrol.protocol.ratios.whole_shares`).
     """
     edge = link.edge
     if edge.channel_weights is not None:
-        return _held(integer_weights(edge.channel_weights))
+        return whole_shares(integer_weights(edge.channel_weights))
     if edge.key_weights is None:
         return None
     shares = [0] * width
@@ -128,12 +130,4 @@ def weights_of(link: Link, width: int) -> list[int] | None:
         edge.key_weights, integer_weights(edge.key_weights.values()), strict=True
     ):
         shares[channel_of_key(key, width, default_max_parallelism(width))] += weight
-    return _held(shares)
-
-
-def _held(shares: list[int]) -> list[int]:
-    """Return the shares, rounded if their sum is more than 64 bits hold with room to spare."""
-    whole = sum(shares)
-    if whole <= MOST_SHARES:
-        return shares
-    return [max(share * FINEST_SHARE // whole, 1) if share else 0 for share in shares]
+    return whole_shares(shares)

@@ -20,6 +20,7 @@ from flowcontrol.emulation.work import WorkClock, emission_cost_ns, flush_phase_
 from flowcontrol.errors import ProtocolError
 from flowcontrol.policies import throttled_source as s
 from flowcontrol.protocol import rounds as r
+from flowcontrol.protocol.ratios import fewest, times
 from flowcontrol.protocol.rules import FIFO_COUNT, FIFO_SLOTS
 from flowcontrol.protocol.service import NEVER, stands_still
 from flowcontrol.protocol.times import (
@@ -354,7 +355,7 @@ class Subtask:
         for router, path, pending, route in outputs:
             due = self.task[r.TASK_IN]
             for part in path:
-                due = due * part.numerator // part.denominator
+                due = times(due, part.numerator, part.denominator)
             while router.emitted < due:
                 channel = router.peek()
                 router.advance(channel)
@@ -412,7 +413,7 @@ class Subtask:
             first = router.emitted - len(route) + 1
             taken = np.arange(first, router.emitted + 1, dtype=np.int64)
             for part in reversed(path):  # fewest records that yield so many
-                taken = -(-taken * part.denominator // part.numerator)
+                taken = fewest(taken, part.numerator, part.denominator)
             work.routes.append(np.asarray(route, dtype=np.int64))
             work.parents.append(taken - 1 - work.first)
 

@@ -5,23 +5,29 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass
 from fractions import Fraction
-from math import lcm, prod
+from math import prod
 
 from flowcontrol.emulation.job import Job, Link, StagePlan
+from flowcontrol.emulation.limits import MOST_RECORDS
 from flowcontrol.emulation.routing import mix
-from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import service as s
+from flowcontrol.protocol.ratios import MOST, ratio_of, whole_rates
 from flowcontrol.protocol.rows import Row
 from flowcontrol.scenario import Schedule
-from flowcontrol.scenario.schedule import MICROSECONDS
+from flowcontrol.scenario.schedule import MICROSECONDS, Phase
 
-__all__ = ["KINDS", "WorkClock", "emission_cost_ns", "flush_phase_us", "stream_of", "uniform"]
+__all__ = [
+    "KINDS",
+    "WorkClock",
+    "byte_cost",
+    "emission_cost_ns",
+    "flush_phase_us",
+    "stream_of",
+    "uniform",
+]
 
 KINDS = {"constant": s.CONSTANT, "exponential": s.EXPONENTIAL, "lognormal": s.LOGNORMAL}
-
-MOST_WORK = 1 << 62
-"""Work of a whole run, units, that 64 bits hold with room to spare."""
 
 
 def stream_of(text: str) -> int:
@@ -57,6 +63,12 @@ def emission_cost_ns(job: Job, plan: StagePlan) -> int:
     return min(int(nbytes * 10**9 / rate), 1000 * job.round_us)
 
 
+def byte_cost(bytes_per_s: float) -> tuple[int, int]:
+    """Return what bytes take at a speed: so many nanoseconds for so many bytes."""
+    cost = ratio_of(10**9 / Fraction(repr(bytes_per_s)))
+    return cost.numerator, cost.denominator
+
+
 @dataclass(frozen=True)
 class WorkClock:
     """A subtask's rate as work over time.
@@ -84,25 +96,15 @@ class WorkClock:
 
     @classmethod
     def of(cls, job: Job, plan: StagePlan, index: int) -> WorkClock | None:
-        """Return the clock of a subtask; None for a stage without a rate.
-
-        Raises
-        ------
-        ScenarioError
-            If the rates are too fine and the run too long to be counted in 64 bits.
-        """
+        """Return the clock of a subtask; None for a stage without a rate."""
         schedule, stage = plan.rates(index), plan.stage
         if schedule is None:
             return None
-        phases, unit = _phases(schedule)
-        most = s.work_by(phases, job.rounds * job.round_us)
-        if most + 64 * unit > MOST_WORK:
-            text = (
-                f"its rates in whole parts of 1/{unit // MICROSECONDS} records/s make "
-                f"{most:.3g} units by the end, the limit is {MOST_WORK:.3g}: round the rates or "
-                "shorten the run"
-            )
-            raise ScenarioError([Problem(f"stages.{stage.name}", text)])
+        until_us = (job.rounds + 2) * job.round_us
+        if not plan.is_source:
+            schedule = _at_most(schedule, Fraction(MOST_RECORDS * MICROSECONDS, until_us))
+        records = schedule.records_until(until_us)
+        phases, unit = _phases(schedule, until_us, MOST // (records + 1))
         return cls(
             phases,
             unit,
@@ -122,7 +124,7 @@ class WorkClock:
             return self.unit
         first = uniform(self.seed, self.stream, 2 * number)
         second = uniform(self.seed, self.stream, 2 * number + 1)
-        return max(1, int(s.relative_time(self.kind, self.cv, first, second) * self.unit))
+        return s.service_work(self.kind, self.cv, first, second, self.unit)
 
     def spend(self, task: Row, count: int) -> None:
         """Let ``count`` records begin, one after the other."""
@@ -159,13 +161,27 @@ class WorkClock:
         return dropped
 
 
-def _phases(schedule: Schedule) -> tuple[list[list[int]], int]:
-    """Rows of a schedule, and the units of a record."""
-    scale = lcm(*(phase.rate.denominator for phase in schedule.phases))
+def _at_most(schedule: Schedule, rate: Fraction) -> Schedule:
+    """Return a schedule whose rates are at most a rate: no run has more to process."""
+    if all(phase.rate <= rate for phase in schedule.phases):
+        return schedule
+    phases = (Phase(at_us=phase.at_us, rate=min(phase.rate, rate)) for phase in schedule.phases)
+    return Schedule(phases=tuple(phases))
+
+
+def _phases(schedule: Schedule, until_us: int, most: int) -> tuple[list[list[int]], int]:
+    """Rows of a schedule up to a moment, and the units of a record, at most ``most``.
+
+    Of what comes later only whether the last rate is 0 is kept: then a source ends.
+    """
+    kept = [phase for phase in schedule.phases if phase.at_us < until_us]
+    rates, unit = whole_rates([phase.rate / MICROSECONDS for phase in kept], most, MICROSECONDS)
+    if len(kept) < len(schedule.phases):
+        last = schedule.phases[-1].rate
+        kept.append(Phase(at_us=until_us, rate=last))
+        rates.append(1 if last > 0 else 0)
     rows: list[list[int]] = []
-    for phase in schedule.phases:
-        rate, base = int(phase.rate * scale), 0
-        if rows:
-            base = s.work_by(rows, phase.at_us)
+    for phase, rate in zip(kept, rates, strict=True):
+        base = s.work_by(rows, phase.at_us) if rows else 0
         rows.append([phase.at_us, base, rate])
-    return rows, scale * MICROSECONDS
+    return rows, unit

@@ -40,6 +40,9 @@ def ending(command: Callable[[], int], noun: str, interrupted: str) -> int:
     except FlowControlError as error:
         say(f"{noun} failed: {error}")
         return FAILED
+    except OSError as error:  # a full disk, a folder that was removed meanwhile
+        say(f"{noun} failed: {' '.join(str(error).split())}")
+        return FAILED
     except KeyboardInterrupt:
         say(interrupted)
         return INTERRUPTED

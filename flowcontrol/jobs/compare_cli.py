@@ -70,6 +70,7 @@ def _compare(options: argparse.Namespace) -> CompareResult:
         spark=_session,
         processes=_processes(options),
         progress=lambda total, done: SweepProgress(total, done, noun="systems"),
+        warn=say,
         live=_live,
     )
 
@@ -153,7 +154,7 @@ def _parser() -> argparse.ArgumentParser:
         help="default: the virtual clock, spread over Spark; --clock virtual: the same in "
         "processes of this machine, without Java; --clock live: one system after the other",
     )
-    parser.add_argument("--out", type=Path, help="folder; default: out/<scenario name>-compare")
+    parser.add_argument("--out", help="folder; default: out/<scenario name>-compare")
     parser.add_argument(
         "--set",
         action="append",

@@ -15,6 +15,7 @@ from flowcontrol.emulation import Job, lay_out
 from flowcontrol.emulation.heap import heap_exhausted_s
 from flowcontrol.emulation.window import window_warnings
 from flowcontrol.errors import ScenarioError
+from flowcontrol.files import write_atomically
 from flowcontrol.report import write_report
 from flowcontrol.scenario import Scenario, check_clock, load_scenario
 
@@ -127,13 +128,13 @@ def emulate(
     job = lay_out(scenario, round_us=_round_us(scenario, clock))
     for remark in window_warnings(job):
         (warn or _ignore)(remark)
-    root = Path("out") / f"{scenario.name}-{clock}" if out is None else Path(out)
+    root = Path("out") / f"{scenario.name}-{clock}" if out is None else out
     return _run(job, root, spark, clock, out is not None, overwrite, progress)
 
 
 def _run(
     job: Job,
-    root: Path,
+    root: Path | str,
     spark: SparkSession | None,
     clock: Clock,
     named: bool,
@@ -224,7 +225,7 @@ def _write_results(
 
     for name, table in tables.items():
         write_deltalake(str(root / name), table, mode="overwrite")
-    (root / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
+    write_atomically(root / "summary.json", json.dumps(summary, indent=2) + "\n")
     write_report(root / "report.html", tables, summary, scenario)
 
 

@@ -61,9 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--clock", choices=("live", "virtual"), default="live", help="default: live"
     )
-    parser.add_argument(
-        "--out", type=Path, help="folder of the results; default: out/<scenario name>-<clock>"
-    )
+    parser.add_argument("--out", help="folder of the results; default: out/<scenario name>-<clock>")
     parser.add_argument(
         "--overwrite", action="store_true", help="replace the run that stands in --out"
     )

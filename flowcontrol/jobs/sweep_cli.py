@@ -106,7 +106,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="KEY=VALUES",
         help="values of one key; may be repeated: all combinations are run",
     )
-    parser.add_argument("--out", type=Path, help="folder; default: out/<scenario name>-sweep")
+    parser.add_argument("--out", help="folder; default: out/<scenario name>-sweep")
     parser.add_argument(
         "--replications", type=int, default=1, metavar="N", help="runs of each, with N seeds"
     )
@@ -119,8 +119,8 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="STAGE.COLUMN",
-        help="what the report draws, such as sink.rate_in; may be repeated, the first decides "
-        "what is best",
+        help="what the report draws, such as sink.rate_in_second_half; may be repeated. The first "
+        "decides what is best, by the second half of the run; the next one between equals",
     )
     parser.add_argument(
         "--set",

@@ -21,10 +21,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flowcontrol.errors import FencedError, LedgerError
+from flowcontrol.ledger.listing import damaged, has_gap, listed
 from flowcontrol.ledger.storage import Storage
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from deltalake import DeltaTable
     from deltalake.transaction import AddAction, RemoveAction
 
 __all__ = ["NewFile", "Writer", "create_table"]
@@ -40,6 +42,9 @@ ATTEMPTS = 20
 LOG_KEPT = "interval 60 seconds"
 """How long commits stay in the log once a checkpoint covers them. Neighbours lag by one round."""
 
+# Of ledgers and exchange logs, whose files and commits are of no use to anybody once they are
+# consumed. A table that users read keeps Delta's own defaults: time travel, and files that a VACUUM
+# leaves to whoever is reading them.
 CONFIGURATION = {
     "delta.logRetentionDuration": LOG_KEPT,
     "delta.deletedFileRetentionDuration": "interval 0 seconds",
@@ -78,7 +83,12 @@ class NewFile:
 
 
 def create_table(
-    path: Path | Storage, schema: pa.Schema, description: str, partition_by: Sequence[str] = ()
+    path: Path | Storage,
+    schema: pa.Schema,
+    description: str,
+    partition_by: Sequence[str] = (),
+    *,
+    for_users: bool = False,
 ) -> None:
     """Create an empty Delta table unless it is there.
 
@@ -92,6 +102,8 @@ def create_table(
         One sentence, kept with the table.
     partition_by : sequence of str, default ()
         Partition columns.
+    for_users : bool, default False
+        A table that users read has Delta's own defaults, no retention of ours.
     """
     from deltalake import DeltaTable
 
@@ -104,7 +116,7 @@ def create_table(
             mode="ignore",
             description=description,
             partition_by=list(partition_by),
-            configuration=dict(CONFIGURATION),
+            configuration={} if for_users else dict(CONFIGURATION),
         )
 
 
@@ -117,6 +129,9 @@ class Writer:
         The table; it exists.
     app_id : str
         Application id of this side; its versions are batch ids.
+    for_users : bool, default False
+        Checkpoint and clean the log as the table's properties say (delta-rs does), not as often as
+        a ledger needs it.
 
     Attributes
     ----------
@@ -124,22 +139,30 @@ class Writer:
         What :meth:`claim` took; None for a writer that cannot have a rival.
     """
 
-    def __init__(self, path: Path | Storage, app_id: str) -> None:
-        from deltalake import DeltaTable
-
-        self.path, self.app_id = path, app_id
-        options = path.options if isinstance(path, Storage) else None
-        self._table = DeltaTable(str(path), storage_options=options or None)
+    def __init__(self, path: Path | Storage, app_id: str, *, for_users: bool = False) -> None:
+        self.path, self.app_id, self._for_users = path, app_id, for_users
+        self._table = listed(path, self._opened)
         self.epoch: int | None = None
         self._fields = self._table.schema()
         self._partition_by = self._table.metadata().partition_columns
         self._last: int | None = None
+        self._is_in_doubt = False
         self._since_checkpoint = 0
+
+    def _opened(self) -> DeltaTable:
+        from deltalake import DeltaTable
+
+        options = self.path.options if isinstance(self.path, Storage) else None
+        return DeltaTable(str(self.path), storage_options=options or None)
+
+    def _update(self) -> None:
+        """Bring the handle up to date."""
+        listed(self.path, self._table.update_incremental)
 
     def last_batch(self) -> int:
         """Return the last batch that this side has committed; -1 before the first."""
         if self._last is None:
-            self._table.update_incremental()
+            self._update()
             version = self._table.transaction_version(self.app_id)
             self._last = -1 if version is None else version
         return self._last
@@ -157,7 +180,7 @@ class Writer:
         return self.epoch
 
     def _try_claim(self) -> bool:
-        self._table.update_incremental()
+        self._update()
         self.epoch = (self._table.transaction_version(self._fence) or 0) + 1
         self._transact([], {self._fence: self.epoch})
         return True
@@ -191,23 +214,35 @@ class Writer:
         FencedError
             If another writer has claimed this side.
         """
+        from deltalake.exceptions import DeltaError
+
+        self._is_in_doubt = False
         done = self._repeat(f"batch {batch_id}", lambda: self._commit_once(batch_id, adds, removes))
         self._last = batch_id if done else self._last
         self._since_checkpoint += done
-        if self._since_checkpoint >= CHECKPOINT_EVERY:
-            self.checkpoint()
+        if self._since_checkpoint >= CHECKPOINT_EVERY and not self._for_users:
+            with suppress(OSError, DeltaError):  # the commit counts; the next one tries again
+                self.checkpoint()
         return done
 
     def _commit_once(
         self, batch_id: int, adds: Sequence[NewFile], removes: Sequence[NewFile]
     ) -> bool:
-        self._table.update_incremental()
+        from deltalake.exceptions import DeltaError
+
+        self._update()
         self._check_epoch()
         seen = self._table.transaction_version(self.app_id)
         self._last = -1 if seen is None else seen
         if self._last >= batch_id:
-            return False
-        self._try_commit(batch_id, adds, removes)
+            # After its commit delta-rs looks at the log. If that fails, the commit may be there; it
+            # is ours if nobody else can have made it.
+            return self._is_in_doubt and self.epoch is not None and self._last == batch_id
+        try:
+            self._try_commit(batch_id, adds, removes)
+        except DeltaError as error:
+            self._is_in_doubt |= has_gap(error)
+            raise
         return True
 
     def _check_epoch(self) -> None:
@@ -222,18 +257,21 @@ class Writer:
             )
 
     def _repeat(self, what: str, attempt: Callable[[], bool]) -> bool:
-        """Try until no other commit gets in between."""
-        from deltalake.exceptions import CommitFailedError
+        """Try until no other commit gets in between, and the log is listed whole."""
+        from deltalake.exceptions import CommitFailedError, DeltaError
 
-        for _ in range(ATTEMPTS - 1):
-            with suppress(CommitFailedError):
+        for number in range(1, ATTEMPTS + 1):
+            try:
                 return attempt()
-        try:
-            return attempt()
-        except CommitFailedError as error:
-            raise LedgerError(
-                f"{self.path}: {what} could not be committed in {ATTEMPTS} attempts: {error}"
-            ) from error
+            except DeltaError as error:
+                if not isinstance(error, CommitFailedError) and not has_gap(error):
+                    raise
+                if number == ATTEMPTS:
+                    raise LedgerError(
+                        f"{self.path}: {what} could not be committed in {ATTEMPTS} attempts: "
+                        f"{error}"
+                    ) from error
+        raise AssertionError("unreachable")
 
     def _try_commit(
         self, batch_id: int, adds: Sequence[NewFile], removes: Sequence[NewFile]
@@ -254,24 +292,32 @@ class Writer:
         self, actions: Sequence[AddAction | RemoveAction], versions: Mapping[str, int]
     ) -> None:
         from deltalake import CommitProperties, PostCommitHookProperties, Transaction
+        from deltalake.exceptions import CommitFailedError, DeltaError
 
-        self._table.create_write_transaction(
-            list(actions),
-            mode="append",
-            schema=self._fields,
-            partition_by=self._partition_by or None,
-            commit_properties=CommitProperties(
-                app_transactions=[Transaction(app, version) for app, version in versions.items()]
-            ),
-            post_commithook_properties=PostCommitHookProperties(
-                create_checkpoint=False, cleanup_expired_logs=False
-            ),
-        )
+        try:
+            self._table.create_write_transaction(
+                list(actions),
+                mode="append",
+                schema=self._fields,
+                partition_by=self._partition_by or None,
+                commit_properties=CommitProperties(
+                    app_transactions=[
+                        Transaction(app, version) for app, version in versions.items()
+                    ]
+                ),
+                post_commithook_properties=None
+                if self._for_users
+                else PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False),
+            )
+        except DeltaError as error:
+            if isinstance(error, CommitFailedError) or has_gap(error):
+                raise
+            raise damaged(self.path, error) from error
 
     def checkpoint(self) -> None:
         """Write a checkpoint and clean the log behind it."""
-        self._table.update_incremental()
-        self._table.create_checkpoint()
+        self._update()
+        listed(self.path, self._table.create_checkpoint)
         # The other side may be cleaning up too: what one deletes, the other does not find.
         with suppress(FileNotFoundError):
             self._table.cleanup_metadata()

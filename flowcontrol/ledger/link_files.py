@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import replace
 
 import pyarrow as pa
 
 from flowcontrol.ledger.commit import NewFile, Writer, create_table
+from flowcontrol.ledger.link_index import BatchEntry, FileEntry, Numbering, PackedRows
 from flowcontrol.ledger.link_log import SENDER, LinkLog
+from flowcontrol.ledger.seals import sealed
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.ledger.writing import writing
 
@@ -21,26 +23,6 @@ MOST_REMOVES = 256
 SWEEP_EVERY_S = 3600.0
 """How often files are looked for that no commit names, and how old they must be: what a failed, a
 repeated or a killed task has left."""
-
-
-class PackedRows(NamedTuple):
-    """A file that a task has packed.
-
-    Attributes
-    ----------
-    path : str
-        Relative to the log.
-    nbytes, rows : int
-        Size of the file in bytes, rows in it.
-    channels : sequence of (int, sequence of (int, int))
-        Per channel, in the order of the file: rows and bytes of each piece, at most a
-        message's size but for a single row that is larger.
-    """
-
-    path: str
-    nbytes: int
-    rows: int
-    channels: Sequence[tuple[int, Sequence[tuple[int, int]]]]
 
 
 def folder_of(sender: int) -> str:
@@ -67,20 +49,28 @@ class LinkFiles:
         Its index.
     buffer_bytes : int
         Size of a message, bytes.
+
+    Attributes
+    ----------
+    schema : int
+        Version of the link's columns that the rows have.
     """
 
     def __init__(self, storage: Storage, app_id: str, sender: int, buffer_bytes: int) -> None:
-        self.storage, self.sender = storage, sender
+        self.storage, self.sender, self.schema = storage, sender, 0
         self.log = LinkLog(storage)
         self._buffer_bytes = buffer_bytes
+        self.log.refresh()  # first: it names a file that is damaged
         self._writer = Writer(storage, app_id)
         self._swept_at = float("-inf")
-        self.log.refresh()
 
     def claim(self) -> int:
         """Take the sender's place over; return the epoch."""
-        epoch = self._writer.claim()
+        with writing(self.storage, f"the claim of sender {self.sender}"):
+            epoch = self._writer.claim()
+        last = self._writer.last_batch()
         self.log.refresh()
+        self.log.check_newest(self.sender, last)
         self._sweep()
         return epoch
 
@@ -89,7 +79,11 @@ class LinkFiles:
         return self._writer.last_batch()
 
     def commit(
-        self, batch_id: int, files: Sequence[PackedRows], consumed: Mapping[int, int]
+        self,
+        batch_id: int,
+        files: Sequence[PackedRows],
+        consumed: Mapping[int, int],
+        source: str | None = None,
     ) -> bool:
         """Commit the rows of a source batch; False if it was there.
 
@@ -102,6 +96,8 @@ class LinkFiles:
         consumed : mapping of int to int
             Per channel, messages that all receivers have consumed: what lies wholly before
             them is trimmed.
+        source : str, optional
+            What identifies the rows of the batch.
 
         Raises
         ------
@@ -110,12 +106,20 @@ class LinkFiles:
         LinkError
             If the disk is full, or cannot be written for another reason.
         """
-        index = self._index(files)
         partition = {SENDER: str(self.sender)}
-        adds = []
-        for number, (file, channels) in enumerate(zip(files, index, strict=True)):
-            stats = {"place": [batch_id, number], "size": file.nbytes, "channels": channels}
-            adds.append(NewFile(file.path, file.nbytes, file.rows, stats, partition))
+        head = BatchEntry([], source)
+        adds = [
+            NewFile(
+                file.path,
+                file.nbytes,
+                file.rows,
+                sealed(file.path, partition, entry.to_stats()),
+                partition,
+            )
+            for file, entry in zip(
+                files, self._entries(batch_id, files, consumed, head), strict=True
+            )
+        ]
         old = self.log.consumed_files(self.sender, consumed)[:MOST_REMOVES]
         removes = [NewFile(path, size, 0, None, partition) for path, size in old]
         with writing(self.storage, f"batch {batch_id}"):
@@ -125,6 +129,35 @@ class LinkFiles:
             self.storage.delete(path)
         self._sweep()  # now, when no task of this sender is writing
         return done
+
+    def _entries(
+        self,
+        batch_id: int,
+        files: Sequence[PackedRows],
+        consumed: Mapping[int, int],
+        head: BatchEntry,
+    ) -> list[FileEntry]:
+        """Return what is to stand in the log of each file."""
+        log, sender = self.log, self.sender
+        known = {channel for owner, channel in log.channels if owner == sender}
+        known |= {channel for file in files for channel, _ in file.channels}
+        numbering = Numbering({c: log.channel(sender, c) for c in known}, self._buffer_bytes)
+        lines = numbering.lines(files)
+        head = replace(head, ends=numbering.ends(consumed, log.newest(sender).by_channel))
+        return [
+            FileEntry(
+                batch_id,
+                number,
+                len(files),
+                file.nbytes,
+                file.rows,
+                file.footer,
+                self.schema,
+                own,
+                None if number else head,
+            )
+            for number, (file, own) in enumerate(zip(files, lines, strict=True))
+        ]
 
     def _sweep(self) -> None:
         """Delete the sender's files that no commit names, from time to time."""
@@ -136,42 +169,3 @@ class LinkFiles:
         for name, written in own.files():
             if f"{folder}/{name}" not in self.log.files and time.time() - written > SWEEP_EVERY_S:
                 own.delete(name)
-
-    def _index(self, files: Sequence[PackedRows]) -> list[list[list[Any]]]:
-        """Number the messages: pieces are joined as long as they fit into one buffer."""
-        fill: dict[int, int] = {}
-        number: dict[int, int] = {}
-        record: dict[int, int] = {}
-        index = []
-        for file in files:
-            row, entries = 0, []
-            for channel, pieces in file.channels:
-                log = self.log.channel(self.sender, channel)
-                number.setdefault(channel, log.end - 1)
-                record.setdefault(channel, log.records)
-                fill.setdefault(channel, self._buffer_bytes)
-                start, numbered = (row, record[channel]), list[list[int]]()
-                for rows, nbytes in pieces:
-                    numbered += self._numbered(channel, rows, nbytes, fill, number)
-                    row += rows
-                    record[channel] += rows
-                entries.append([channel, *start, numbered])
-            index.append(entries)
-        return index
-
-    def _numbered(
-        self, channel: int, rows: int, nbytes: int, fill: dict[int, int], number: dict[int, int]
-    ) -> list[list[int]]:
-        """Number a piece; a row larger than a buffer takes several, and ends in the last one."""
-        size = self._buffer_bytes
-        if fill[channel] + nbytes <= size:
-            fill[channel] += nbytes
-            return [[number[channel], rows, nbytes]]
-        found = []
-        while nbytes > size:
-            number[channel] += 1
-            found.append([number[channel], 0, size])
-            nbytes -= size
-        number[channel] += 1
-        fill[channel] = nbytes
-        return [*found, [number[channel], rows, nbytes]]

@@ -8,6 +8,7 @@ the next, and the packed file goes in with the member's next commit.
 
 from __future__ import annotations
 
+import json
 import re
 import time
 import uuid
@@ -21,9 +22,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from flowcontrol.errors import LedgerError, LinkError
+from flowcontrol.errors import DamagedError, LedgerError, LinkError
 from flowcontrol.ledger.commit import NewFile, Writer, create_table
 from flowcontrol.ledger.log import Add, DeltaLog
+from flowcontrol.ledger.seals import RESTORE, check_file, check_seal, digest, sealed
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.ledger.writing import writing
 from flowcontrol.records import LEDGER
@@ -98,26 +100,34 @@ class LinkLedgerView:
         self._log = DeltaLog(storage)
         self.members: dict[str, Latest] = {}
         self._files: dict[str, _Files] = {}
+        self._digests: dict[str, tuple[int, int]] = {}
+        """Size and digest of each file, by its path."""
 
     @property
     def version(self) -> int:
         """Last commit that was seen."""
         return self._log.version
 
+    def is_there(self) -> bool:
+        """Whether the ledger has been made, and not only its folder."""
+        return self._log.is_there()
+
     def refresh(self) -> bool:
         """Take notice of the commits since the last look; whether there were any."""
         if self._log.restart_if_cut_off():
-            self.members, self._files = {}, {}
+            self.members, self._files, self._digests = {}, {}, {}
         before = self._log.version
         for commit in self._log.poll():
             for path in commit.removes:
                 self._drop(path)
             for add in commit.adds:
-                self._note(add)
+                self._note(commit.version, add)
         return self._log.version != before
 
-    def _note(self, add: Add) -> None:
-        path, stats, member = add.path, add.stats, add.stats["member"]
+    def _note(self, version: int, add: Add) -> None:
+        stats = check_seal(self.storage, version, add)
+        path, member = add.path, stats["member"]
+        self._digests[path] = (stats["digest"][0], stats["digest"][1])
         level, low, high = _parse_name(path)
         files = self._files.setdefault(member, _Files()).levels.setdefault(level, [])
         files.append((low, high, path))
@@ -127,6 +137,7 @@ class LinkLedgerView:
             self.members[member] = Latest(high, stats["state"], path)
 
     def _drop(self, path: str) -> None:
+        self._digests.pop(path, None)
         level = _parse_name(path)[0]
         for files in self._files.values():
             kept = [file for file in files.levels.get(level, []) if file[2] != path]
@@ -139,19 +150,40 @@ class LinkLedgerView:
         ------
         LedgerError
             If the member has committed nothing.
+        DamagedError
+            If its file is missing, or is not what was written.
         """
         latest = self.members.get(member)
         if latest is None:
             raise LedgerError(f"{self.storage}: {member} has committed nothing")
         try:
-            with self.storage.open_input(latest.path) as file:
-                table = pq.read_table(file, filters=[("batch_id", "=", latest.batch_id)])
-        except FileNotFoundError:
+            table = self.read_file(latest.path)
+        except FileNotFoundError as error:
             if not self.refresh():
-                raise
+                raise DamagedError(
+                    f"{self.storage}/{latest.path} is missing although a commit names it. {RESTORE}"
+                ) from error
             return self.last_rows(member)  # its member has gone on and packed it
-        rows: list[dict[str, Any]] = table.to_pylist()
+        newest = table.filter(pc.equal(table["batch_id"], latest.batch_id))
+        rows: list[dict[str, Any]] = newest.to_pylist()
         return rows
+
+    def read_file(self, path: str) -> pa.Table:
+        """Return the rows of a file that a commit names.
+
+        Raises
+        ------
+        FileNotFoundError
+            If it is not there.
+        DamagedError
+            If it is not what was written.
+        """
+        written = self._digests.get(path)
+        if written is None:  # dropped since somebody noted it
+            raise FileNotFoundError(path)
+        content = self.storage.read(path)
+        check_file(self.storage, path, content, written)
+        return pq.ParquetFile(pa.BufferReader(content)).read()
 
 
 class LinkLedger(LinkLedgerView):
@@ -169,14 +201,15 @@ class LinkLedger(LinkLedgerView):
         super().__init__(storage)
         self.member = member
         self._schema = LEDGER.arrow_schema()
+        self.refresh()  # first: it names a file that is damaged
         self._writer = Writer(storage, member)
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="flowcontrol-pack")
         self._packing: Future[tuple[NewFile, list[NewFile]]] | None = None
-        self.refresh()
 
     def claim(self) -> int:
         """Take the member's place over; return the epoch."""
-        epoch = self._writer.claim()
+        with writing(self.storage, f"the claim of {self.member}"):
+            epoch = self._writer.claim()
         self.refresh()
         self._sweep()
         return epoch
@@ -242,11 +275,14 @@ class LinkLedger(LinkLedgerView):
     ) -> NewFile:
         name = f"{_safe(self.member)}.L{level}.{low:010d}-{high:010d}.{uuid.uuid4().hex[:8]}"
         path = f"{name}.parquet"
+        written = pa.BufferOutputStream()
+        pq.write_table(table, written, compression="zstd" if level else "none")
+        content = written.getvalue()
         with self.storage.open_output(path) as file:
-            pq.write_table(table, file, compression="zstd" if level else "none")
-            size = file.tell()
-        stats = {"member": self.member, "state": dict(state)}
-        return NewFile(path, size, len(table), stats)
+            file.write(content)
+        stats = {"numRecords": len(table), "member": self.member, "state": dict(state)}
+        stats["digest"] = [content.size, digest(content)]
+        return NewFile(path, content.size, len(table), sealed(path, {}, stats))
 
     # ------------------------------------------------------------------ packing
 
@@ -259,7 +295,8 @@ class LinkLedger(LinkLedgerView):
             files = levels.get(level, [])
             if len(files) > PACK:  # the newest stays: it is the state
                 chosen = files[:PACK]
-                self._packing = self._pool.submit(self._pack, level + 1, chosen, dict(state))
+                kept = json.loads(json.dumps(state))  # whoever made it goes on with its lists
+                self._packing = self._pool.submit(self._pack, level + 1, chosen, kept)
                 return
 
     def _pack(
@@ -267,8 +304,7 @@ class LinkLedger(LinkLedgerView):
     ) -> tuple[NewFile, list[NewFile]]:
         tables, removes = [], []
         for _, _, path in files:
-            with self.storage.open_input(path) as file:
-                tables.append(pq.read_table(file))
+            tables.append(self.read_file(path))
             removes.append(NewFile(path, self.storage.size(path), 0))
         if level == TOP_LEVEL:
             removes += self._expired()
@@ -286,8 +322,7 @@ class LinkLedger(LinkLedgerView):
         """Return the files of the top level whose newest row is too old to be kept."""
         found = []
         for _, _, path in self._files[self.member].levels.get(TOP_LEVEL, [])[:-1]:
-            with self.storage.open_input(path) as file:
-                newest = pq.read_table(file, columns=["committed_at"])["committed_at"][-1].as_py()
+            newest = self.read_file(path)["committed_at"][-1].as_py()
             if time.time() - newest.timestamp() > HISTORY_S:
                 found.append(NewFile(path, self.storage.size(path), 0))
         return found
@@ -345,8 +380,7 @@ def _rows_since(view: LinkLedgerView, last: Mapping[str, int]) -> dict[str, pa.T
         known, tables = last.get(member, -1), []
         for _, high, path in sorted(file for level in files.levels.values() for file in level):
             if high > known:
-                with view.storage.open_input(path) as file:
-                    tables.append(pq.read_table(file))
+                tables.append(view.read_file(path))
         if tables:
             rows = pa.concat_tables(tables)
             found[member] = rows.filter(pc.greater(rows["batch_id"], known))

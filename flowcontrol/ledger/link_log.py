@@ -8,124 +8,51 @@ commit, and never continues in the next commit: a flushed slice is a message of 
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple
 
-from flowcontrol.errors import LinkError
-from flowcontrol.ledger.log import Add, DeltaLog
+from flowcontrol.errors import DamagedError, LinkError
+from flowcontrol.ledger.channel_log import ChannelLog, Extent
+from flowcontrol.ledger.link_index import ChannelEnd, FileEntry
+from flowcontrol.ledger.log import RESTORE, Add, Commit, DeltaLog
+from flowcontrol.ledger.seals import check_seal
 from flowcontrol.ledger.storage import Storage
 
-__all__ = ["SENDER", "ChannelLog", "Extent", "LinkLog", "Message"]
+__all__ = ["SENDER", "LinkLog", "LoggedFile"]
 
 SENDER = "link_sender"
 """Partition column of the log: index of the sender. Few users have a column of that name."""
 
 
-class Extent(NamedTuple):
-    """Rows of one file, in order."""
+class LoggedFile(NamedTuple):
+    """A file of the log."""
 
-    path: str
-    """Relative to the log."""
-    first_row: int
-    rows: int
-
-
-class Message(NamedTuple):
-    """One message of a channel."""
-
-    end: int
-    """Number of the record after its last one, on the channel."""
+    sender: int
     nbytes: int
-    """Size of what it carries in Arrow's memory."""
-    extents: tuple[Extent, ...]
-    weight: int = 0
-    """Size of the records that end in it, with all of the one that began in messages before."""
+    footer: tuple[int, int]
+    """Size and digest of the file's end."""
+    schema: int
+    """Version of the link's columns."""
+    ends: dict[int, int]
+    """Per channel the number of the message after its last one."""
 
 
-@dataclass
-class ChannelLog:
-    """Messages of a channel that are in the log.
+class Newest(NamedTuple):
+    """The last source batch of a sender."""
 
-    Attributes
-    ----------
-    first : int
-        Number of the oldest message that is kept here.
-    start : int
-        Number of that message's first record.
-    messages : list of Message
-        From there on.
-    begun : int
-        Size of the messages at the end in which no record ends.
-    """
-
-    first: int = 0
-    start: int = 0
-    messages: list[Message] = field(default_factory=list)
-    begun: int = 0
+    batch: int = -1
+    """Its number; -1 before the first."""
+    rows: int = 0
+    source: str | None = None
+    """What identifies its rows, if that was known."""
+    ends: tuple[ChannelEnd, ...] = ()
+    """Where the sender's channels end."""
 
     @property
-    def end(self) -> int:
-        """Messages ever written: the number of the next one."""
-        return self.first + len(self.messages)
-
-    @property
-    def records(self) -> int:
-        """Records ever written."""
-        return self.messages[-1].end if self.messages else self.start
-
-    def message(self, number: int) -> Message:
-        """Return a message by its number."""
-        return self.messages[number - self.first]
-
-    def forget(self, before: int) -> None:
-        """Drop the messages before a number."""
-        drop = min(before, self.end) - self.first
-        if drop > 0:
-            self.start = self.messages[drop - 1].end
-            del self.messages[:drop]
-            self.first += drop
-
-    def align(self, number: int, record: int) -> None:
-        """Begin at a message, if all that stood before it has been trimmed from the log."""
-        if self.end < number:
-            self.first, self.start, self.messages = number, record, []
-
-    def holding(self, record: int) -> int:
-        """Return the number of the message in which a record stands, or the next one's."""
-        return self.first + bisect_right([message.end for message in self.messages], record)
-
-    def nbytes(self, low: int, high: int) -> int:
-        """Return the size of the messages ``low`` to ``high``, the last not included."""
-        return sum(m.nbytes for m in self.messages[max(0, low - self.first) : high - self.first])
-
-    def weight(self, low: int, high: int) -> int:
-        """Return the size of the records that end in the messages ``low`` to ``high``."""
-        return sum(m.weight for m in self.messages[max(0, low - self.first) : high - self.first])
-
-    def add(self, number: int, first_record: int, piece: Message) -> None:
-        """Append a piece: a new message, or more of the last one.
-
-        What stands before a gap was consumed: a file is trimmed when all of its messages are,
-        and one before it may still hold a message of another channel.
-        """
-        if number > self.end:
-            self.first, self.start, self.messages, self.begun = number, first_record, [], 0
-        if number < self.end - 1:
-            return
-        weight = piece.nbytes + self.begun if piece.end > first_record else 0
-        self.begun = 0 if weight else self.begun + piece.nbytes
-        if number == self.end:
-            self.messages.append(piece._replace(weight=weight))
-            return
-        last = self.messages[-1]
-        self.messages[-1] = Message(
-            piece.end,
-            last.nbytes + piece.nbytes,
-            last.extents + piece.extents,
-            last.weight + weight,
-        )
+    def by_channel(self) -> dict[int, ChannelEnd]:
+        """The ends by the channel's number."""
+        return {end.channel: end for end in self.ends}
 
 
 class LinkLog:
@@ -140,9 +67,8 @@ class LinkLog:
     ----------
     channels : dict of (int, int) to ChannelLog
         By sender and channel.
-    files : dict of str to (int, int, dict)
-        Per file in the log: sender, size in bytes, and per channel the number of the message
-        after its last one.
+    files : dict of str to LoggedFile
+        The files in the log, by path.
     """
 
     def __init__(self, storage: Storage) -> None:
@@ -152,46 +78,133 @@ class LinkLog:
 
     def _forget(self) -> None:
         self.channels: dict[tuple[int, int], ChannelLog] = {}
-        self.files: dict[str, tuple[int, int, dict[int, int]]] = {}
-        self._newest: dict[int, tuple[int, int]] = {}
+        self.files: dict[str, LoggedFile] = {}
+        self._newest: dict[int, Newest] = {}
 
     def refresh(self) -> None:
-        """Take notice of the commits since the last look."""
-        ends: dict[tuple[int, int], tuple[int, int]] = {}
+        """Take notice of the commits since the last look.
+
+        Raises
+        ------
+        DamagedError
+            If something that was written is missing, or is not what was written.
+        """
         if self._log.restart_if_cut_off():
-            ends = {place: (log.end, log.records) for place, log in self.channels.items()}
             self._forget()
         for commit in self._log.poll():
             for path in commit.removes:
                 self._drop(path)
-            for add in sorted(commit.adds, key=_place):
-                if _place(add)[1:] > self._newest.get(int(add.partition[SENDER]), (-1, -1)):
-                    self._note(add)
-        for place, end in ends.items():  # a channel without a file left does not begin anew
-            self.channel(*place).align(*end)
+            entries = [(add, self._read(commit.version, add)) for add in commit.adds]
+            entries.sort(key=lambda entry: _place(*entry))
+            with self._of(commit.version):
+                for add, entry in entries:
+                    self._note(add, entry)
+                self._check(commit, [(int(add.partition[SENDER]), e) for add, e in entries])
+
+    def _read(self, version: int, add: Add) -> FileEntry:
+        return FileEntry.from_stats(check_seal(self.storage, version, add))
+
+    @contextmanager
+    def _of(self, version: int) -> Iterator[None]:
+        """Say which commit does not fit to those before it."""
+        try:
+            yield
+        except LinkError as error:
+            raise DamagedError(
+                f"{self.storage}/_delta_log: commit {version}, or its checkpoint, does not fit to "
+                f"what is there: {error}. A commit is missing or damaged. {RESTORE}"
+            ) from error
 
     def _drop(self, path: str) -> None:
         """Forget a file that was trimmed, and the messages that end in it: all consumed."""
-        sender, _, ends = self.files.pop(path, (0, 0, {}))
-        for channel, end in ends.items():
-            self.channel(sender, channel).forget(end)
+        file = self.files.pop(path, None)
+        if file is not None:
+            for channel, end in file.ends.items():
+                self.channel(file.sender, channel).forget(end)
 
-    def _note(self, add: Add) -> None:
-        sender, stats = int(add.partition[SENDER]), add.stats
-        self._newest[sender] = _place(add)[1:]
+    def _note(self, add: Add, entry: FileEntry) -> None:
+        sender = int(add.partition[SENDER])
         ends: dict[int, int] = {}
-        for channel, row, record, pieces in stats["channels"]:
-            log = self.channels.setdefault((sender, channel), ChannelLog())
-            for number, rows, nbytes in pieces:
-                extents = (Extent(add.path, row, rows),)
-                log.add(number, record, Message(record + rows, nbytes, extents))
-                row, record = row + rows, record + rows
-                ends[channel] = number + 1
-        self.files[add.path] = (sender, stats["size"], ends)
+        for line in entry.lines:
+            log = self.channel(sender, line.channel)
+            for piece in line.read(add.path):
+                log.add(piece)
+                ends[line.channel] = piece.number + 1
+        self.files[add.path] = LoggedFile(sender, entry.nbytes, entry.footer, entry.schema, ends)
+
+    def _check(self, commit: Commit, entries: list[tuple[int, FileEntry]]) -> None:
+        """Make sure that nothing is missing of what the newest batch of each sender says."""
+        newest: dict[int, list[FileEntry]] = {}
+        for sender, entry in entries:
+            own = newest.setdefault(sender, [])
+            if own and own[-1].batch != entry.batch:
+                own.clear()
+            own.append(entry)
+        for sender, own in newest.items():
+            head = own[0].head
+            if head is None or [entry.file for entry in own] != list(range(own[0].files)):
+                raise LinkError(
+                    f"batch {own[0].batch} of sender {sender} has {own[0].files} files, found are "
+                    f"{[entry.file for entry in own]}"
+                )
+            rows = sum(entry.rows for entry in own)
+            self._newest[sender] = Newest(own[0].batch, rows, head.source, tuple(head.ends))
+            for end in head.ends:
+                self._check_channel(sender, end, is_whole=commit.is_checkpoint)
+
+    def _check_channel(self, sender: int, known: ChannelEnd, *, is_whole: bool) -> None:
+        log = self.channel(sender, known.channel)
+        log.settle()
+        if log.end < known.end <= known.kept:
+            log.begin_at(known.end, known.records)
+        is_short = is_whole and log.first > known.kept
+        if (log.end, log.records) != (known.end, known.records) or is_short:
+            raise LinkError(
+                f"channel {known.channel} of sender {sender} should have the messages "
+                f"{known.kept} to {known.end}, up to record {known.records}; there are "
+                f"{log.first} to {log.end}, up to record {log.records}"
+            )
 
     def channel(self, sender: int, channel: int) -> ChannelLog:
         """Return a channel; an empty one if it has never had a record."""
         return self.channels.setdefault((sender, channel), ChannelLog())
+
+    def newest(self, sender: int) -> Newest:
+        """Return the last source batch of a sender."""
+        return self._newest.get(sender, Newest())
+
+    def check_newest(self, sender: int, batch: int) -> None:
+        """Make sure that the newest rows of a sender are those of its last transaction.
+
+        Raises
+        ------
+        DamagedError
+            If they are of another batch.
+        """
+        found = self.newest(sender).batch
+        if found != batch:
+            raise DamagedError(
+                f"{self.storage}/_delta_log: the last transaction of sender {sender} is batch "
+                f"{batch}, its newest rows are of batch {found}: a commit is missing or damaged. "
+                f"{RESTORE}"
+            )
+
+    def check_holds(self, sender: int, channel: int, written: int, records: int) -> None:
+        """Make sure that the log goes as far as the ledger says.
+
+        Raises
+        ------
+        DamagedError
+            If it ends before: its newest commits were deleted.
+        """
+        log = self.channel(sender, channel)
+        if log.end < written:
+            raise DamagedError(
+                f"{self.storage}/_delta_log ends with commit {self._log.version}, at record "
+                f"{log.records} of channel {channel} of sender {sender}; the ledger knows of "
+                f"{records}: {self._log.next_file} was deleted or the folder was put back to an "
+                f"earlier time; the files of its rows may still be there. {RESTORE}"
+            )
 
     def extents(self, sender: int, channel: int, start: int, end: int) -> list[Extent]:
         """Return where the records ``start`` to ``end`` of a channel stand.
@@ -201,9 +214,9 @@ class LinkLog:
         LinkError
             If some of them are not in the log any more.
         """
-        log, found = self.channel(sender, channel), list[Extent]()
         if start >= end:
-            return found
+            return []
+        log = self.channel(sender, channel)
         if start < log.start or end > log.records:
             raise LinkError(
                 f"{self.storage}: the records {start} to {end} of channel {channel} of sender "
@@ -211,39 +224,30 @@ class LinkLog:
                 "consumed has been trimmed; the checkpoint is older than the link's ledger. Start "
                 "the query with a new checkpoint and .option('reset', True)"
             )
-        record = log.start
-        for message in log.messages:
-            for extent in message.extents:
-                low, high = max(start, record), min(end, record + extent.rows)
-                if low < high:
-                    found.append(Extent(extent.path, extent.first_row + low - record, high - low))
-                record += extent.rows
-            if record >= end:
+        found = log.extents(start, end)
+        record = start
+        for extent in found:
+            if extent.record != record:
                 break
-        return _joined(found)
+            record = extent.end
+        if record != end:
+            raise DamagedError(
+                f"{self.storage}: the records {start} to {end} of channel {channel} of sender "
+                f"{sender} are asked for, the log has them up to {record} only: an entry of "
+                f"_delta_log is missing. {RESTORE}"
+            )
+        return found
 
     def consumed_files(self, sender: int, consumed: Mapping[int, int]) -> list[tuple[str, int]]:
         """Return name and size of a sender's files of which all messages are consumed."""
         return [
-            (path, size)
-            for path, (owner, size, ends) in self.files.items()
-            if owner == sender and all(consumed.get(c, 0) >= end for c, end in ends.items())
+            (path, file.nbytes)
+            for path, file in self.files.items()
+            if file.sender == sender
+            and all(consumed.get(c, 0) >= end for c, end in file.ends.items())
         ]
 
 
-def _place(add: Add) -> tuple[int, int, int]:
+def _place(add: Add, entry: FileEntry) -> tuple[int, int, int]:
     """Sender, batch, and file of the batch: the order in which rows are to be read."""
-    batch, file = add.stats["place"]
-    return int(add.partition[SENDER]), batch, file
-
-
-def _joined(extents: Sequence[Extent]) -> list[Extent]:
-    """Join extents that follow each other in one file."""
-    found: list[Any] = []
-    for extent in extents:
-        last = found[-1] if found else None
-        if last and last.path == extent.path and last.first_row + last.rows == extent.first_row:
-            found[-1] = Extent(last.path, last.first_row, last.rows + extent.rows)
-        else:
-            found.append(extent)
-    return found
+    return int(add.partition[SENDER]), entry.batch, entry.file

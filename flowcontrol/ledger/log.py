@@ -8,16 +8,35 @@ Only reading is done here; what is committed goes through delta-rs (:mod:`.commi
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flowcontrol.errors import LedgerError
+from flowcontrol.errors import DamagedError, LedgerError
 from flowcontrol.ledger.storage import Storage
 
 __all__ = ["Add", "Commit", "DeltaLog"]
+
+RESTORE = (
+    "Stop the link's queries and put it back from a copy. Without one the rows that no receiver "
+    "has read yet are lost with it: begin a new link in another folder, with new checkpoints"
+)
+"""What to do about a file that is missing or damaged."""
+
+KNOWN = {
+    *("add", "cdc", "checkpointMetadata", "commitInfo", "domainMetadata", "metaData"),
+    *("protocol", "remove", "sidecar", "txn"),
+}
+"""Actions of Delta's protocol. Another word is a damaged one."""
+
+LAST = {"metaData", "protocol", "txn"}
+"""One of these is the last action of every commit that a ledger, or a link, makes."""
+
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
 
 CHECK_EVERY_S = 1.0
 """How often it is asked whether the log was cleaned away in front of a reader that waits."""
@@ -52,6 +71,7 @@ class Commit:
     version: int
     adds: list[Add] = field(default_factory=list)
     removes: list[str] = field(default_factory=list)
+    is_checkpoint: bool = False
 
 
 class DeltaLog:
@@ -87,20 +107,31 @@ class DeltaLog:
         LedgerError
             If the table does not exist.
         """
-        if self.version < 0:
-            checkpoint = self._checkpoint_version()
-            if checkpoint >= 0:
-                self.version = checkpoint
-                yield self._read_checkpoint(checkpoint)
+        is_fresh = self.version < 0
+        if is_fresh:
+            checkpoint = self._newest_checkpoint()
+            if checkpoint is not None:
+                self.version = checkpoint.version
+                yield checkpoint
         while True:
             try:
                 text = self._storage.read(self._commit_file(self.version + 1))
             except FileNotFoundError:
                 break
             self.version += 1
-            yield _parse(self.version, text.decode())
+            with _damage_named(self.path, self._commit_file(self.version)):
+                commit = _parse(self.version, text.decode())
+            yield commit
+        if is_fresh:
+            self._is_cut_off()  # raises if a commit is missing before others
         if self.version < 0:
             raise LedgerError(f"{self.path}: no Delta table stands here")
+
+    def is_there(self) -> bool:
+        """Whether there is a table; its folder is there before its first commit."""
+        if self._storage.exists(self._commit_file(0)):
+            return True
+        return max(self._checkpoint_version(), self._listed_checkpoint()) >= 0
 
     def restart_if_cut_off(self) -> bool:
         """Begin again at the newest checkpoint if the log was cleaned behind this position.
@@ -119,6 +150,11 @@ class DeltaLog:
             return False
         self.version = -1
         return True
+
+    @property
+    def next_file(self) -> str:
+        """Name of the commit that would come next."""
+        return self._commit_file(self.version + 1)
 
     @staticmethod
     def _commit_file(version: int) -> str:
@@ -139,40 +175,109 @@ class DeltaLog:
             )
 
     def _checkpoint_version(self) -> int:
+        """Return the newest checkpoint; the file that names it is a hint, and may be damaged."""
         try:
             return int(json.loads(self._storage.read("_delta_log/_last_checkpoint"))["version"])
         except FileNotFoundError:
             return -1
+        except (ValueError, KeyError, TypeError):
+            return self._listed_checkpoint()
+
+    def _listed_checkpoint(self) -> int:
+        """Return the newest checkpoint that stands in the log."""
+        names = [name for name, _ in self._storage.child("_delta_log").files()]
+        found = [_CHECKPOINT.fullmatch(name) for name in names]
+        return max((int(match[1]) for match in found if match), default=-1)
 
     def _is_cut_off(self) -> bool:
-        """Whether later commits stand in the log although the next one does not."""
-        if self._storage.exists(self._commit_file(self.version + 1)):
+        """Whether later commits stand in the log although the next one does not.
+
+        Raises
+        ------
+        DamagedError
+            If no checkpoint stands for the one that is missing.
+        """
+        # The checkpoint first: a commit that comes between the two looks is no gap.
+        is_covered = self._checkpoint_version() > self.version
+        has_later = is_covered or self._storage.exists(self._commit_file(self.version + 2))
+        if not has_later or self._storage.exists(self._commit_file(self.version + 1)):
             return False
-        return self._checkpoint_version() > self.version
+        if self._checkpoint_version() <= self.version:
+            raise DamagedError(
+                f"{self.path}/{self._commit_file(self.version + 1)} is missing although later "
+                f"commits are there. {RESTORE}"
+            )
+        return True
+
+    def _newest_checkpoint(self) -> Commit | None:
+        """Return what the newest checkpoint says; None if there is none."""
+        version = self._checkpoint_version()
+        if version < 0 and not self._storage.exists(self._commit_file(0)):
+            version = self._listed_checkpoint()
+        while version >= 0:
+            try:
+                return self._read_checkpoint(version)
+            except DamagedError:
+                newer = self._checkpoint_version()
+                if newer <= version:
+                    raise
+                version = newer  # the other one was cleaned away behind it
+        return None
 
     def _read_checkpoint(self, version: int) -> Commit:
         import pyarrow.parquet as pq
 
-        with self._storage.open_input(f"_delta_log/{version:020d}.checkpoint.parquet") as file:
-            table = pq.read_table(file, columns=["add"])
-        commit = Commit(version)
-        for add in table.column("add").to_pylist():
-            if add is not None:
-                partition, stats = dict(add["partitionValues"]), _stats(add["stats"])
-                commit.adds.append(Add(add["path"], partition, stats, add["modificationTime"]))
+        name = f"_delta_log/{version:020d}.checkpoint.parquet"
+        with _damage_named(self.path, name), self._storage.open_input(name) as file:
+            commit = Commit(version, is_checkpoint=True)
+            for add in pq.read_table(file, columns=["add"]).column("add").to_pylist():
+                if add is not None:
+                    partition, stats = dict(add["partitionValues"]), _stats(add["stats"])
+                    commit.adds.append(Add(add["path"], partition, stats, add["modificationTime"]))
+            self._check_count(version, len(commit.adds))
         return commit
+
+    def _check_count(self, version: int, files: int) -> None:
+        """Compare what a checkpoint names with what was noted when it was written."""
+        try:
+            noted = json.loads(self._storage.read("_delta_log/_last_checkpoint"))
+            written = noted["numOfAddFiles"] if noted["version"] == version else files
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return  # a hint, and it may be damaged
+        if written != files:
+            raise ValueError(f"it names {files} files, written were {written}")
+
+
+@contextmanager
+def _damage_named(place: object, name: str) -> Iterator[None]:
+    """Raise a DamagedError that names the file if a block cannot read it."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise DamagedError(
+            f"{place}/{name} is missing although the log needs it. {RESTORE}"
+        ) from error
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DamagedError(f"{place}/{name} is damaged: {error}. {RESTORE}") from error
 
 
 def _parse(version: int, text: str) -> Commit:
-    commit = Commit(version)
+    commit, words = Commit(version), set[str]()
+    if not text.endswith("}") and not text.endswith("}\n"):
+        raise ValueError("it is empty, or was cut off")
     for line in text.splitlines():
         action = json.loads(line)
+        words |= set(action)
         if "add" in action:
             add = action["add"]
             partition, stats = add.get("partitionValues") or {}, _stats(add.get("stats"))
             commit.adds.append(Add(add["path"], partition, stats, add["modificationTime"]))
         elif "remove" in action:
             commit.removes.append(action["remove"]["path"])
+    if words - KNOWN:
+        raise ValueError(f"it says {', '.join(sorted(words - KNOWN))}")
+    if not words & LAST:
+        raise ValueError("it was cut off behind a line")
     return commit
 
 

@@ -28,9 +28,9 @@ class OutputTable:
     """
 
     def __init__(self, path: Path, schema: pa.Schema, app_id: str) -> None:
-        create_table(path, schema, "Rows that a sink has written.")
+        create_table(path, schema, "Rows that a sink has written.", for_users=True)
         self.path = path
-        self._writer = Writer(path, app_id)
+        self._writer = Writer(path, app_id, for_users=True)
 
     def commit(self, batch_id: int, files: Sequence[PackedFile]) -> bool:
         """Commit the files of a batch; False if the batch was there."""

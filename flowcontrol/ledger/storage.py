@@ -7,12 +7,17 @@ general file system; everything else goes through ``pyarrow.fs`` (S3, Google, Az
 from __future__ import annotations
 
 import os
+import time
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flowcontrol.errors import LedgerError
+from flowcontrol.ledger.places import read_place
+from flowcontrol.ledger.stores import open_store
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,6 +29,10 @@ LOCAL_WAIT_S = (0.0005, 0.02)
 REMOTE_WAIT_S = (0.05, 1.0)
 """Shortest and longest wait between two looks for news: a look at a local folder costs some ten
 microseconds, one at an object store a request that is paid for."""
+
+
+CLAIM_S = 10.0
+"""How long a file may be claimed and not there before its maker counts as killed."""
 
 
 class Storage:
@@ -40,28 +49,20 @@ class Storage:
     Raises
     ------
     LedgerError
-        If pyarrow knows no file system for the URI.
+        If the path means nothing here; see :func:`flowcontrol.ledger.places.read_place`.
     """
 
     def __init__(self, root: str | Path, options: Mapping[str, str] | None = None) -> None:
-        text = str(root)
-        if text.startswith("file://"):
-            text = text.removeprefix("file://")
+        self.root, self.is_local = read_place(root)
         self.options = dict(options or {})
-        self.is_local = "://" not in text
-        self.root = str(Path(text).absolute()) if self.is_local else text.rstrip("/")
         self._fs: fs.FileSystem | None = None
-        self._base = self.root
+        self._base, self._is_checked = self.root, False
 
     def _system(self) -> fs.FileSystem:
-        """Return the remote file system; made when first needed, for it is not pickled."""
+        """Return the store's file system; made when first needed, for it is not pickled."""
         if self._fs is None:
-            from pyarrow import fs
-
-            try:
-                self._fs, self._base = fs.FileSystem.from_uri(self.root)
-            except (ValueError, OSError) as error:
-                raise LedgerError(f"{self.root}: no file system for this path: {error}") from error
+            self._fs, self._base = open_store(self.root, is_checked=self._is_checked)
+            self._is_checked = True
         return self._fs
 
     def __getstate__(self) -> dict[str, Any]:
@@ -79,7 +80,10 @@ class Storage:
 
     def child(self, name: str) -> Storage:
         """Return a folder below this one."""
-        return Storage(f"{self.root}/{name}", self.options)
+        below = copy(self)
+        below.root = f"{self.root}/{name}"
+        below._fs, below._base = None, below.root
+        return below
 
     def _remote(self, name: str) -> tuple[fs.FileSystem, str]:
         system = self._system()
@@ -109,12 +113,38 @@ class Storage:
         system, path = self._remote(name)
         return bool(system.get_file_info(path).type != fs.FileType.NotFound)
 
+    def names(self) -> list[str]:
+        """Return the names of what lies in the folder itself; none if it is not there.
+
+        Raises
+        ------
+        LedgerError
+            If it is a file, or cannot be read.
+        """
+        try:
+            if self.is_local:
+                return sorted(entry.name for entry in Path(self.root).iterdir())
+            from pyarrow import fs
+
+            system = self._system()
+            found = system.get_file_info(fs.FileSelector(self._base, allow_not_found=True))
+            return sorted(info.base_name for info in found)
+        except FileNotFoundError:
+            return []
+        except NotADirectoryError as error:
+            raise LedgerError(
+                f"{self}: this is a file, or lies below one: name a folder"
+            ) from error
+        except OSError as error:
+            raise LedgerError(f"{self}: cannot be read: {error}") from error
+
     def create(self, name: str, content: bytes) -> bool:
         """Write a small file whole unless it is there; False if it was.
 
         Notes
         -----
-        On a local disk two that create at once are told apart; elsewhere the last one wins,
+        On a local disk one of two that create at once is told that it came second, also where the
+        file system has no hard links (a mount of Databricks, FUSE); in a store the last one wins,
         and whoever reads the file back sees which.
         """
         if not self.is_local:
@@ -124,13 +154,15 @@ class Storage:
             with system.open_output_stream(path) as stream:
                 stream.write(content)
             return True
-        temporary = self._write_temporary(name, content)
+        temporary, file = self._write_temporary(name, content), Path(self.root, name)
         try:
-            os.link(temporary, Path(self.root, name))
+            os.link(temporary, file)
         except FileExistsError:
             return False
+        except OSError:  # no hard links here
+            return _create_claimed(temporary, file)
         finally:
-            temporary.unlink()
+            temporary.unlink(missing_ok=True)
         return True
 
     def replace(self, name: str, content: bytes) -> None:
@@ -198,8 +230,13 @@ class Storage:
     def files(self) -> list[tuple[str, float]]:
         """Return every file below the folder: relative name, time last written (Unix, s)."""
         if self.is_local:
-            found = [path for path in Path(self.root).rglob("*") if path.is_file()]
-            return [(str(path.relative_to(self.root)), path.stat().st_mtime) for path in found]
+            found = list[tuple[str, float]]()
+            for path in Path(self.root).rglob("*"):
+                with suppress(FileNotFoundError):  # deleted since it was listed
+                    if path.is_file():
+                        name = str(path.relative_to(self.root))
+                        found.append((name, path.stat().st_mtime))
+            return found
         from pyarrow import fs
 
         system = self._system()
@@ -209,3 +246,27 @@ class Storage:
             for info in system.get_file_info(selector)
             if info.type == fs.FileType.File
         ]
+
+
+def _create_claimed(temporary: Path, path: Path) -> bool:
+    """Give a whole file its name unless another has it, without hard links.
+
+    Whoever makes the claim, a file of its own that is created exclusively, renames; it looks again
+    once it has the claim, so that no file is replaced. A claim of a killed process is removed.
+    """
+    claim, until = path.with_name(f"{path.name}.claim.tmp"), time.monotonic() + CLAIM_S
+    while not path.exists():
+        try:
+            os.close(os.open(claim, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        except FileExistsError:
+            if time.monotonic() > until:
+                claim.unlink(missing_ok=True)
+            time.sleep(LOCAL_WAIT_S[1])
+            continue
+        try:
+            if not path.exists():
+                temporary.rename(path)
+                return True
+        finally:
+            claim.unlink(missing_ok=True)
+    return False

@@ -9,7 +9,10 @@ from pyspark.sql.types import StructType
 
 from flowcontrol.errors import LinkError
 from flowcontrol.link.arrow_batches import arrow_batches, mean_row_bytes
+from flowcontrol.link.columns import is_quoted, quoted
 from flowcontrol.link.packing import CHANNEL, RESULT, PackRows, packed_rows
+from flowcontrol.link.source_batch import Checkpoint, checkpoint_of
+from flowcontrol.link.stopping import is_stopped
 from flowcontrol.link.tables import EXCHANGE, make_tables
 from flowcontrol.streaming import faults
 
@@ -50,11 +53,12 @@ class SenderBatch:
         self.link, self.name, self.reset = link, name, reset
         self._sender: LinkSender | None = None
         self._start: tuple[str | None, str | None] = (None, None)
+        self._checkpoint: Checkpoint | None = None
         self._row_bytes: float | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle what says which sender this is."""
-        return {**self.__dict__, "_sender": None, "_row_bytes": None}
+        return {**self.__dict__, "_sender": None, "_row_bytes": None, "_checkpoint": None}
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         """Write a source batch into the link and wait until it is released.
@@ -76,17 +80,18 @@ class SenderBatch:
         """Release what an earlier start has left, write the batch, wait."""
         sender = self._opened(rows)
         query = sender.query
-        if not sender.settle(lambda: _is_stopped(rows, query)):
+        if not sender.settle(lambda: is_stopped(rows, query)):
             # Returning would let Spark commit a batch whose rows are not in the link.
             raise LinkError(
                 f"{self.link.storage}: sender {self.name!r} was stopped before batch {batch_id} "
                 "was written; it is run again at the next start"
             )
-        if not sender.is_written(batch_id):
+        source = None if self._checkpoint is None else self._checkpoint.digest(batch_id)
+        if not sender.is_written(batch_id, source, lambda: rows.count()):
             files = packed_rows(self._pack(rows, sender))
             self._row_bytes = mean_row_bytes(files) or self._row_bytes
-            sender.write(batch_id, files)
-        if sender.settle(lambda: _is_stopped(rows, query)):
+            sender.write(batch_id, files, source)
+        if sender.settle(lambda: is_stopped(rows, query)):
             faults.reach(self.name, batch_id, faults.BEFORE_RETURN)
 
     def _opened(self, rows: DataFrame) -> LinkSender:
@@ -99,8 +104,11 @@ class SenderBatch:
             storage = self.link.storage
             make_tables(storage, settings)
             query = start[0] or f"sender {self.name}"
-            self._sender = LinkSender(storage, settings, self.name, query, reset=self.reset)
-            self._start = start
+            names = rows.schema.fieldNames()
+            self._sender = LinkSender(
+                storage, settings, self.name, query, reset=self.reset, columns=names
+            )
+            self._start, self._checkpoint = start, checkpoint_of(rows, query)
         return self._sender
 
     def _pack(self, rows: DataFrame, sender: LinkSender) -> list[str]:
@@ -109,6 +117,11 @@ class SenderBatch:
             self.link.storage.child(EXCHANGE), sender.index, sender.settings.buffer_bytes
         )
         routed = rows.withColumn(CHANNEL, self._channel(rows))
+        if any(is_quoted(name) for name in rows.columns):
+            # mapInArrow looks its columns up by names, which it does not quote.
+            work.names = rows.columns
+            plain = [f"column_{place}" for place in range(len(rows.columns))]
+            routed = routed.toDF(*plain, CHANNEL)
         with arrow_batches(rows.sparkSession, self._row_bytes):
             found = routed.mapInArrow(work, StructType().add(RESULT, "string")).collect()
         return [row[RESULT] for row in found]
@@ -124,7 +137,7 @@ class SenderBatch:
                 f"{self.link.storage}: the key {', '.join(missing)} is none of the columns "
                 f"{', '.join(rows.columns)}"
             )
-        return F.pmod(F.hash(*settings.key), F.lit(settings.channels)).cast("int")
+        return F.pmod(F.hash(*map(quoted, settings.key)), F.lit(settings.channels)).cast("int")
 
 
 def _property(rows: DataFrame, name: str) -> str | None:
@@ -134,18 +147,3 @@ def _property(rows: DataFrame, name: str) -> str | None:
     except Exception:
         return None
     return None if found is None else str(found)
-
-
-def _is_stopped(rows: DataFrame, query: str) -> bool:
-    """Whether the query was asked to stop while its batch runs.
-
-    The session of a batch is a clone whose own manager knows no query: what all sessions of an
-    application share is asked. Spark Connect ends the process instead.
-    """
-    try:
-        session: Any = rows.sparkSession
-        active = session._jsparkSession.sharedState().activeStreamingQueries()
-        found = active.get(session._jvm.java.util.UUID.fromString(query))
-        return found is None or not found.isActive()
-    except Exception:
-        return False

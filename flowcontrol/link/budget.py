@@ -1,49 +1,47 @@
 """How much of each channel a micro-batch may take, so that it takes its target time.
 
-Flink's buffer debloating (:mod:`flowcontrol.protocol.debloating`) on micro-batches: a channel's
-throughput times its part of the target time is what it may take. A batch has one duration for all
-of its channels; the throughputs are those that explain the durations of the last batches best.
+As Flink's buffer debloating (:mod:`flowcontrol.protocol.debloating`) sizes what is in flight by the
+throughput, this sizes a micro-batch by what the last ones took. A batch has one duration for all of
+its channels: :mod:`.batch_size` finds its size, and here channels share it.
 """
 
 from __future__ import annotations
 
-from collections import deque
+import logging
+import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from flowcontrol.protocol.debloating import debloat
+from flowcontrol.link.batch_size import BatchSize
 
 __all__ = ["Budget"]
 
-LARGEST = 1 << 50
-"""No limit, bytes: credit is the limit above the target."""
+BATCHES = 24
+"""Batches that are remembered; those that took all there was are at most half of them."""
 
-SLOWEST = 1.0
-"""Least rate that is believed, bytes/s."""
-
-LEAST_WORK = 0.25
-"""Part of the target that rows get, however long a batch takes without any."""
-
-BATCHES, FADE = 32, 0.9
-"""Batches that the rates are fitted to, and what each weighs beside the one after it."""
-
-LATE, LEAST_PART = 1.5, 0.25
-"""Times its target that a batch may take and still counts as in time; the part of what such a batch
-has done that the next ones do at least."""
-
-SURPRISE = 2.0
-"""Times its expected duration that a batch takes when something has changed."""
-
-NO_COST = 0.3
-"""Weight, in batches, of the expectation that a batch costs nothing but its rows."""
+FADE = 0.9
+"""What a batch weighs beside the one after it when channels are compared."""
 
 EQUAL = 0.5
 """Weight, in batches, of the expectation that all channels are equally fast."""
 
 MOST_APART = 50.0
 """Most that a channel is believed to be faster or slower than their mean."""
+
+SAYS_AFTER = 3
+"""Batches for which the target cannot be kept before the log says so."""
+
+_log = logging.getLogger("flowcontrol.link")
+
+
+class _Batch(NamedTuple):
+    """What a batch took: bytes of each channel, seconds; whether its budget limited it."""
+
+    taken: dict[str, float]
+    seconds: float
+    is_limited: bool
 
 
 class Budget:
@@ -57,17 +55,67 @@ class Budget:
         What a channel may take in a batch before anything was measured.
     rates : mapping of str to float, optional
         Bytes a second of each channel when it has the receiver to itself, of an earlier start.
+    fixed_s : float, optional
+        What a batch took without any rows, of an earlier start, s.
     """
 
     def __init__(
-        self, target_s: float, first_bytes: int, rates: Mapping[str, float] | None = None
+        self,
+        target_s: float,
+        first_bytes: int,
+        rates: Mapping[str, float] | None = None,
+        fixed_s: float | None = None,
     ) -> None:
         self.target_s, self.first_bytes = target_s, max(1, first_bytes)
-        self.rates: dict[str, float] = dict(rates or {})
-        self._sizes: dict[str, float] = {}
-        self._fixed_s = 0.0
-        self._done_in_time = 0
-        self._seen: deque[tuple[dict[str, int], float]] = deque(maxlen=BATCHES)
+        self._size = BatchSize(target_s, self.first_bytes)
+        self._costs: dict[str, float] = {}
+        self._seen: list[_Batch] = []
+        self._missed = 0
+        self.restore(rates or {}, fixed_s)
+
+    # ------------------------------------------------------------------ what is known
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """Bytes a second of each channel when it has the receiver to itself."""
+        byte_s = self._size.byte_s
+        return {c: 1 / max(1e-15, cost * byte_s) for c, cost in self._costs.items()}
+
+    @property
+    def fixed_s(self) -> float | None:
+        """What a batch takes without any rows, s; None as long as nothing was measured."""
+        return self._size.belief.fixed if self._size.belief else None
+
+    @property
+    def keeps_target(self) -> bool:
+        """Whether batches can take their target time; else what they cost anyway is above it."""
+        return self._size.keeps_target
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what the ledger keeps: for the next start, and for who watches."""
+        fixed_s = self.fixed_s
+        return {
+            "rates": {channel: round(rate, 1) for channel, rate in self.rates.items()},
+            "target_batch_s": self.target_s,
+            "fixed_s": None if fixed_s is None else round(fixed_s, 4),
+            "keeps_target": self.keeps_target,
+        }
+
+    def restore(self, rates: Mapping[str, float], fixed_s: float | None = None) -> None:
+        """Take up what an earlier start has learnt, as batches that it may have seen."""
+        rates = {c: float(r) for c, r in rates.items() if r and math.isfinite(r) and r > 0}
+        if not rates:
+            return
+        byte_s = sum(1 / rate for rate in rates.values()) / len(rates)
+        self._costs = {channel: 1 / rate / byte_s for channel, rate in rates.items()}
+        cost_s = fixed_s or 0.0
+        longest = max(self.target_s, 2 * cost_s)
+        for size in (part * (longest - cost_s) / byte_s for part in (1.0, 0.25, 1.0, 0.25)):
+            taken = {channel: size / len(rates) / cost for channel, cost in self._costs.items()}
+            self._seen.append(_Batch(taken, cost_s + byte_s * size, True))
+            self._learn()
+
+    # ------------------------------------------------------------------ learning
 
     def observe(
         self, taken: Mapping[str, int], duration_s: float, *, is_limited: bool = True
@@ -81,61 +129,76 @@ class Budget:
         duration_s : float
             From its planning to the planning of the next.
         is_limited : bool, default True
-            Whether the budget was what limited it. A batch that took all there was says only
-            what a channel can do at least.
+            Whether the budget was what limited it. Batches that took all there was, however
+            many, do not make those forgotten that took more.
         """
-        taken = {channel: nbytes for channel, nbytes in taken.items() if nbytes > 0}
-        if not taken or duration_s <= 0:
+        own = {channel: float(nbytes) for channel, nbytes in taken.items() if nbytes > 0}
+        if not own or duration_s <= 0:
             return
-        expected_s = self._expected_s(taken)
-        if not is_limited and duration_s < self.target_s and duration_s > expected_s > 0:
-            return
-        if expected_s > 0 and duration_s > SURPRISE * expected_s:
-            self._seen.clear()  # something has changed: what was seen before says little now
-            self._done_in_time = 0
-        is_late = duration_s > LATE * self.target_s
-        self._done_in_time = 0 if is_late else max(self._done_in_time, sum(taken.values()))
-        self._seen.append((taken, duration_s))
-        self._fit()
-        work_s = max(duration_s - self._fixed_s, duration_s / 20)
-        expected_s = self._expected_s(taken) - self._fixed_s
-        if work_s > expected_s:  # what has become slower is believed at once
-            for channel in self.rates:
-                self.rates[channel] *= expected_s / work_s
+        self._seen.append(_Batch(own, duration_s, is_limited))
+        free = [batch for batch in self._seen if not batch.is_limited]
+        if len(free) > BATCHES // 2:
+            self._seen.remove(free[0])
+        del self._seen[:-BATCHES]
+        self._learn()
+        self._say()
 
-    def _expected_s(self, taken: Mapping[str, int]) -> float:
-        """How long a batch should take, as far as is known; 0 if nothing is."""
-        if any(channel not in self.rates for channel in taken):
-            return 0.0
-        return self._fixed_s + sum(taken[channel] / self.rates[channel] for channel in taken)
+    def _learn(self) -> None:
+        """Find what channels cost beside each other, then what a batch costs."""
+        for channel in self._seen[-1].taken:
+            self._costs.setdefault(channel, 1.0)
+        if len(self._costs) > 1 and self._size.belief is not None:
+            self._compare(self._size.belief.fixed, self._size.belief.byte)
+        sizes = np.array([self._weighed(batch.taken) for batch in self._seen])
+        seconds = np.array([batch.seconds for batch in self._seen])
+        self._size.learn(sizes, seconds, is_limited=self._seen[-1].is_limited)
 
-    def _fit(self) -> None:
-        """Find the cost of a batch, and of a byte of each channel, that explain the last batches.
+    def _weighed(self, taken: Mapping[str, float]) -> float:
+        """Return the bytes of a mean channel that would take as long."""
+        return sum(nbytes * self._costs.get(channel, 1.0) for channel, nbytes in taken.items())
+
+    def _compare(self, fixed_s: float, byte_s: float) -> None:
+        """Find the costs of the channels that explain the last batches best.
 
         Least squares of relative errors, newer batches weighing more, drawn towards one cost for
-        all channels and none for the batch: the same durations have many explanations, and a wait
-        that has nothing to do with any channel, such as for the next link of a chain, must not
-        part them.
+        all channels: the same durations have many explanations, and a wait that has nothing to do
+        with any channel, such as for the next link of a chain, must not part them. What has taken
+        longer than expected weighs less by as much.
         """
-        channels = sorted({channel for taken, _ in self._seen for channel in taken})
-        weights = np.sqrt([FADE**age for age in range(len(self._seen))][::-1])
-        seconds = np.array([duration for _, duration in self._seen])
-        nbytes = np.array([[taken.get(c, 0) for c in channels] for taken, _ in self._seen], float)
-        mean = float((weights**2 @ seconds) / (weights**2 @ nbytes.sum(axis=1)))
-        known = np.column_stack([nbytes * mean, np.full(len(seconds), self.target_s)])
-        prior = np.diag([EQUAL**0.5] * len(channels) + [NO_COST**0.5])
-        system = np.vstack([known * (weights / seconds)[:, None], prior])
-        wanted = np.concatenate([weights, [EQUAL**0.5] * len(channels), [0.0]])
-        found = np.linalg.lstsq(system, wanted, rcond=None)[0]
-        self._fixed_s = float(np.clip(found[-1], 0.0, 2.0)) * self.target_s
-        costs = np.clip(found[:-1], 1 / MOST_APART, MOST_APART)
-        for channel, cost in zip(channels, costs.tolist(), strict=True):
-            self.rates[channel] = max(SLOWEST, 1 / (mean * cost))
+        channels = list(self._costs)
+        seconds = np.array([batch.seconds for batch in self._seen])
+        nbytes = np.array([[b.taken.get(c, 0.0) for c in channels] for b in self._seen])
+        known = nbytes * byte_s / seconds[:, None]
+        wanted = np.maximum(1 - fixed_s / seconds, 0.05)
+        before = np.array([self._costs[channel] for channel in channels])
+        weights = FADE ** np.arange(len(seconds))[::-1] ** 1.0
+        weights = np.sqrt(weights) * np.minimum(1, known @ before + fixed_s / seconds)
+        system = np.vstack([known * weights[:, None], np.eye(len(channels)) * EQUAL**0.5])
+        right = np.concatenate([wanted * weights, np.full(len(channels), EQUAL**0.5)])
+        found = np.clip(np.linalg.lstsq(system, right, rcond=None)[0], 1 / MOST_APART, MOST_APART)
+        mean = float(nbytes.sum(axis=0) @ found / nbytes.sum())
+        self._costs = dict(zip(channels, (found / mean).tolist(), strict=True))
 
-    @property
-    def work_s(self) -> float:
-        """The part of the target that rows may take."""
-        return max(self.target_s - self._fixed_s, LEAST_WORK * self.target_s)
+    def _say(self) -> None:
+        """Say in the log that the target cannot be kept, or can be again; once each."""
+        before, fixed_s = self._missed, self.fixed_s or 0.0
+        self._missed = 0 if self.keeps_target else before + 1
+        if self._missed == SAYS_AFTER:
+            _log.warning(
+                "a batch takes %.3g s without any rows, target_batch_s is %.3g: batches are made "
+                "so large that this is at most a fifth of them; raise target_batch_s or make the "
+                "sink cheaper to call",
+                fixed_s,
+                self.target_s,
+            )
+        elif self.keeps_target and before >= SAYS_AFTER:
+            _log.warning(
+                "a batch takes %.3g s without any rows: batches keep target_batch_s, %.3g, again",
+                fixed_s,
+                self.target_s,
+            )
+
+    # ------------------------------------------------------------------ sharing
 
     def allow(self, available: Mapping[str, int]) -> dict[str, int]:
         """Return what each channel may take now, bytes.
@@ -150,44 +213,15 @@ class Budget:
         Every channel has an equal part of the time; what one does not need goes to the others.
         """
         wanting = {channel: nbytes for channel, nbytes in available.items() if nbytes > 0}
-        allowed: dict[str, int] = {}
-        for channel, nbytes in wanting.items():
-            last = self._sizes.get(channel, float(self.first_bytes))
-            rate = self.rates.get(channel)
-            if rate is not None:
-                target_us = max(1, round(self.work_s * 1000)) * 1000
-                last = debloat(last, round(rate), len(wanting), target_us, 1, 1, LARGEST)
-            self._sizes[channel] = last
-            allowed[channel] = min(nbytes, round(last))
-        return self._at_least(wanting, self._shared_out(wanting, allowed))
-
-    def _at_least(self, wanting: Mapping[str, int], allowed: dict[str, int]) -> dict[str, int]:
-        """Keep batches from becoming ever smaller where that does not make them shorter.
-
-        What a batch costs without any rows may be all of the target. So none is planned with less
-        than a part of the most that was done in time, or nearly, since something changed.
-        """
-        total, least = sum(allowed.values()), self._done_in_time * LEAST_PART
-        if not 0 < total < least:
-            return allowed
-        return {c: min(wanting[c], round(n * least / total)) for c, n in allowed.items()}
-
-    def _shared_out(self, wanting: Mapping[str, int], allowed: dict[str, int]) -> dict[str, int]:
-        """Give the time that some channels leave to those that want more."""
-        if any(channel not in self.rates for channel in wanting):
-            return allowed
-        for _ in range(len(wanting)):
-            used_s = sum(allowed[channel] / self.rates[channel] for channel in wanting)
-            hungry = [channel for channel in wanting if allowed[channel] < wanting[channel]]
-            left_s = self.work_s - used_s
-            if not hungry or left_s < self.work_s / 100:
-                break
-            for channel in hungry:
-                more = int(left_s / len(hungry) * self.rates[channel])
-                allowed[channel] = min(wanting[channel], allowed[channel] + more)
-                self._sizes[channel] = max(self._sizes[channel], float(allowed[channel]))
+        if self._size.belief is None:
+            return {channel: min(nbytes, self.first_bytes) for channel, nbytes in wanting.items()}
+        left, allowed = self._size.next(), dict.fromkeys(wanting, 0)
+        needs = {c: nbytes * self._costs.get(c, 1.0) for c, nbytes in wanting.items()}
+        for place, channel in enumerate(sorted(needs, key=lambda c: needs[c])):
+            part = min(needs[channel], left / (len(needs) - place))
+            left -= part
+            if channel not in self._costs:
+                part = min(part, float(self.first_bytes))
+            nbytes = round(part / self._costs.get(channel, 1.0))
+            allowed[channel] = min(wanting[channel], max(1, nbytes))
         return allowed
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the rates, for the next start."""
-        return {channel: round(rate, 1) for channel, rate in self.rates.items()}

@@ -12,7 +12,7 @@ from flowcontrol.ledger.link_log import SENDER
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-__all__ = ["CHANNEL", "check_columns"]
+__all__ = ["CHANNEL", "check_columns", "is_quoted", "quoted"]
 
 CHANNEL = "_link_channel"
 """Hidden column: the channel of a row. It does not go into files."""
@@ -44,6 +44,16 @@ def check_columns(place: str, schema: StructType, key: Sequence[str] | None) -> 
         wrong.append(f"the key {', '.join(missing)} is none of the columns {names}")
     if wrong:
         raise LinkError(f"the link {place} cannot carry these rows: {'; '.join(wrong)}")
+
+
+def quoted(name: str) -> str:
+    """Return a column's name as Spark's functions take it: a dot in it is no path."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def is_quoted(name: str) -> bool:
+    """Whether Spark takes a column's name for something else unless it is quoted."""
+    return "." in name or "`" in name
 
 
 def _wrong_names(names: Sequence[str]) -> Iterator[str]:

@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql.datasource import InputPartition
 
-from flowcontrol.errors import LinkError
+from flowcontrol.errors import DamagedError, LinkError
+from flowcontrol.link.sealed_files import SealedFile
 from flowcontrol.streaming.take import settle
 
 if TYPE_CHECKING:
     from flowcontrol.ledger.storage import Storage
 
-__all__ = ["LinkPartition", "read_rows", "share_out"]
+__all__ = ["FileRows", "LinkPartition", "read_rows", "share_out"]
 
 YIELD_BYTES = 256 << 10
 """Least size of the Arrow batches that Spark is given, but for the last: what is larger is handed
 on as it was read, without a copy."""
+
+
+class FileRows(NamedTuple):
+    """Rows of one file, in order, and what tells whether they are what was written."""
+
+    path: str
+    """Relative to the exchange log."""
+    first_row: int
+    rows: int
+    nbytes: int
+    """Size of the file."""
+    footer: tuple[int, int]
+    """Size and digest of the file's end."""
 
 
 class LinkPartition(InputPartition):
@@ -29,34 +42,40 @@ class LinkPartition(InputPartition):
     ----------
     number : int
         Which.
-    extents : list of (str, int, int)
-        File, first row and rows, in the order in which they are read.
+    rows : int
+        How many rows the batch's offsets say that these are.
+    extents : list of FileRows
+        Where they lie, in the order in which they are read.
     """
 
-    def __init__(self, number: int, extents: list[tuple[str, int, int]]) -> None:
+    def __init__(self, number: int, rows: int, extents: list[FileRows]) -> None:
         super().__init__(number)
-        self.number, self.extents = number, extents
+        self.number, self.rows, self.extents = number, rows, extents
 
 
 def share_out(
-    channels: Sequence[tuple[int, list[tuple[str, int, int]]]], partitions: int
+    channels: Sequence[tuple[int, list[FileRows]]], partitions: int
 ) -> list[LinkPartition]:
     """Share channels out to partitions of about equal size, a channel whole and in order.
 
     Parameters
     ----------
-    channels : sequence of (int, list of extents)
-        Size in bytes and extents of each channel that has rows in the batch.
+    channels : sequence of (int, list of FileRows)
+        Rows of each channel that has any in the batch, as the offsets say, and where they lie.
     partitions : int
         At most so many.
     """
     loads = [0] * max(1, min(partitions, len(channels)))
-    extents: list[list[tuple[str, int, int]]] = [[] for _ in loads]
-    for nbytes, own in sorted(channels, key=lambda channel: -channel[0]):
+    extents: list[list[FileRows]] = [[] for _ in loads]
+    for rows, own in sorted(channels, key=lambda channel: -channel[0]):
         lightest = loads.index(min(loads))
-        loads[lightest] += nbytes
+        loads[lightest] += rows
         extents[lightest] += own
-    return [LinkPartition(i, own) for i, own in enumerate(extents) if own]
+    return [
+        LinkPartition(i, rows, own)
+        for i, (rows, own) in enumerate(zip(loads, extents, strict=True))
+        if rows
+    ]
 
 
 def read_rows(
@@ -67,11 +86,18 @@ def read_rows(
     Raises
     ------
     LinkError
-        If a file is missing or damaged.
+        If a file is missing or damaged, or the files do not hold as many rows as the batch's
+        offsets say; then nothing was yielded.
     """
+    listed = sum(extent.rows for extent in partition.extents)
+    if listed != partition.rows:
+        raise LinkError(
+            f"{storage}: the offsets of the batch say {partition.rows} rows for its task "
+            f"{partition.number}, the log lists {listed}: nothing was read; start the query again"
+        )
     held, nbytes = list[pa.Table](), 0
-    for path, first, rows in partition.extents:
-        for table in _read(storage, path, first, rows, schema):
+    for extent in partition.extents:
+        for table in _read(storage, extent, schema):
             held.append(table)
             nbytes += table.nbytes
             if nbytes >= YIELD_BYTES:
@@ -82,28 +108,21 @@ def read_rows(
     settle()
 
 
-def _read(
-    storage: Storage, path: str, first: int, rows: int, schema: pa.Schema
-) -> Iterator[pa.Table]:
-    """Yield rows of a file; only the row groups that hold them are read."""
+def _read(storage: Storage, extent: FileRows, schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yield rows of a file, checked; only the row groups that hold them are read."""
+    path, first, rows, nbytes, footer = extent
     try:
-        with storage.open_input(path) as source, pq.ParquetFile(source) as file:
-            end, row = first + rows, 0
-            for group in range(file.num_row_groups):
-                count = file.metadata.row_group(group).num_rows
-                low, high = max(first, row), min(end, row + count)
-                if low < high:
-                    table = file.read_row_group(group, use_threads=False)
-                    yield _fit(table.slice(low - row, high - low), schema)
-                row += count
-            if row < end:
-                raise LinkError(f"it holds {row} rows, the rows up to {end} are wanted")
+        with storage.open_input(path) as source:
+            for table in SealedFile(storage, path, source, nbytes, footer).read(first, rows):
+                yield _fit(table, schema)
     except FileNotFoundError as error:
         raise LinkError(
             f"{storage}/{path} is missing although a commit names it: it was deleted by hand or by "
             "VACUUM; restore it, or start the receiver with a new checkpoint and "
             ".option('reset', True)"
         ) from error
+    except DamagedError:
+        raise
     except (pa.ArrowException, OSError, LinkError) as error:
         raise LinkError(f"{storage}/{path} cannot be read: {error}") from error
 
@@ -111,7 +130,7 @@ def _read(
 def _fit(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """Give a table the columns of a schema: those of a later schema are null in older files."""
     if table.schema.equals(schema):
-        return table
+        return table.replace_schema_metadata(None)
     columns = [
         table.column(field.name).cast(field.type)
         if field.name in table.column_names

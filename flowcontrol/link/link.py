@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from flowcontrol.errors import LinkError
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.members import check_name
-from flowcontrol.link.settings import LinkSettings, agree, schema_json
+from flowcontrol.link.opening import agree, find
+from flowcontrol.link.settings import LinkSettings, read_settings, schema_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,12 +68,15 @@ class Link:
     Raises
     ------
     LinkError
-        If a setting is out of range, or the link exists with other settings or columns.
+        If a setting is out of range, the link exists with other settings or columns, or the folder
+        holds anything else.
 
     Notes
     -----
-    What is not given is taken from the link if it exists. The object holds settings only and can
-    be pickled: all state is in the folder's Delta tables, ``exchange`` and ``ledger``.
+    What is not given is taken from the link if it exists. Where there is none yet, stating a
+    setting or the columns makes it, and so does a sender's first batch; a path alone writes
+    nothing, so that a receiver may start first. The object holds settings only and can be pickled:
+    all state is in the folder's Delta tables, ``exchange`` and ``ledger``.
 
     Examples
     --------
@@ -98,7 +102,7 @@ class Link:
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
         self.storage = Storage(path, storage_options)
-        given = {
+        self._given = {
             "key": key,
             "channels": channels,
             "exclusive_buffers": exclusive_buffers,
@@ -109,9 +113,25 @@ class Link:
             "spill_bytes": spill_bytes,
         }
         self.evolve_schema = evolve_schema
-        self.settings: LinkSettings = agree(
-            self.storage, given, schema_json(schema), evolve=evolve_schema
-        )
+        self._settings = find(self.storage, self._given, schema_json(schema), evolve=evolve_schema)
+
+    @property
+    def settings(self) -> LinkSettings:
+        """Settings as they were when this was opened.
+
+        Raises
+        ------
+        LinkError
+            If the link has not been made yet.
+        """
+        if self._settings is None:
+            self._settings = read_settings(self.storage)
+        if self._settings is None:
+            raise LinkError(
+                f"{self.storage}: there is no link yet: its sender makes it with its first rows, "
+                "or state what it is, with Link(..., key=..., channels=...)"
+            )
+        return self._settings
 
     def __repr__(self) -> str:
         """Return the call that opens this link."""
@@ -145,6 +165,8 @@ class Link:
         name: str = "main",
         target_batch_s: float | None = None,
         reset: bool = False,
+        from_start: bool = False,
+        new_columns: str = "refuse",
         wait_s: float | None = None,
     ) -> DataFrame:
         """Return the link's rows as a streaming frame.
@@ -163,9 +185,15 @@ class Link:
             until Spark asks for the next one, so a ``trigger(processingTime=...)`` counts too.
         reset : bool, default False
             Go on where the ledger says that this receiver is although the checkpoint is new: the
-            rows of its last batch may come twice.
+            rows of its last batch may come twice. A receiver that was removed comes back.
+        from_start : bool, default False
+            Begin at the first row, or not at all: a receiver that is new to a link begins at
+            the oldest rows that not all others have consumed.
+        new_columns : str, default "refuse"
+            What to do with rows that have columns which senders added since the query started:
+            stop (``refuse``) until it is started again, or read them without (``ignore``).
         wait_s : float, default 60
-            How long to wait for a link that has no columns yet.
+            How long to wait for a link that is not there yet, or has no columns.
 
         Raises
         ------
@@ -184,9 +212,12 @@ class Link:
             options["target_batch_s"] = target_batch_s
         if wait_s is not None:
             options["wait_s"] = wait_s
+        if new_columns != "refuse":
+            options["new_columns"] = new_columns
         if self.storage.options:
             options["storage_options"] = json.dumps(self.storage.options)
-        options |= {"reset": str(reset).lower(), "partitions": _parallelism(spark)}
+        options |= {"reset": str(reset).lower(), "from_start": str(from_start).lower()}
+        options |= {"partitions": _parallelism(spark)}
         return spark.readStream.format("flowcontrol").options(**options).load()
 
     def create_view(self, spark: SparkSession, name: str, *, window_s: float = 10.0) -> None:
@@ -252,8 +283,60 @@ class Link:
         LinkError
             If it carries others; both are named.
         """
-        self.settings = agree(self.storage, {}, schema_json(schema), evolve=self.evolve_schema)
-        return self.settings
+        given = self._given if self._settings is None else {}
+        found = agree(self.storage, given, schema_json(schema), evolve=self.evolve_schema)
+        self._settings = found
+        return found
+
+    def remove_receiver(self, name: str) -> None:
+        """Remove a receiver that does not come back; senders no longer wait for it.
+
+        Parameters
+        ----------
+        name : str
+            The receiver's. All of its queries are removed; they should have been stopped.
+
+        Raises
+        ------
+        LinkError
+            If there is no receiver of that name; the known ones are named.
+
+        Notes
+        -----
+        A query of it that still runs ends with a message. It comes back with a new checkpoint
+        and ``reset=True``, at the place where it was if the rows are still there.
+        """
+        from flowcontrol.link.altering import remove_receiver
+
+        remove_receiver(self.storage, name)
+
+    def alter(self, **settings: Any) -> LinkSettings:
+        """Change settings of a link that is in use.
+
+        Parameters
+        ----------
+        **settings
+            New values of ``detach_after_bytes``, ``spill_bytes`` or ``target_batch_s``; None
+            unsets one.
+
+        Returns
+        -------
+        LinkSettings
+            As they are now.
+
+        Raises
+        ------
+        LinkError
+            If there is no link, a value is out of range, or a setting cannot change.
+
+        Notes
+        -----
+        Senders that run see it at once, receivers take ``target_batch_s`` at their next start.
+        """
+        from flowcontrol.link.altering import alter
+
+        self._settings = alter(self.storage, self.settings, settings)
+        return self._settings
 
 
 def _parallelism(spark: SparkSession) -> int:
@@ -272,6 +355,9 @@ def open_link(path: str | Path) -> Link:
     LinkError
         If there is none.
     """
-    if not Storage(path).exists("link.json"):
-        raise LinkError(f"{path}: there is no link here")
+    if read_settings(Storage(path)) is None:
+        raise LinkError(
+            f"{path}: there is no link here (no file link.json): name the folder that was given to "
+            "Link(...)"
+        )
     return Link(path)

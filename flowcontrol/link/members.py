@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from flowcontrol.errors import LinkError
-from flowcontrol.ledger.link_ledger import Latest, LinkLedgerView
+from flowcontrol.errors import DetachedError, LinkError, RemovedError
+from flowcontrol.ledger.link_ledger import Latest, LinkLedger, LinkLedgerView
 
 __all__ = [
     "Receiver",
     "Sender",
+    "check_attached",
+    "check_kept",
     "check_name",
     "check_unshared",
     "receiver_id",
     "receivers_of",
+    "remove_member",
     "senders_of",
 ]
 
@@ -39,6 +43,8 @@ class Sender(NamedTuple):
         Records in them.
     detached : list of str
         Receivers that it no longer waits for.
+    trimmed : list of int
+        Messages that it may trim from the log without asking who has come since.
     """
 
     name: str
@@ -47,6 +53,7 @@ class Sender(NamedTuple):
     written: list[int]
     records: list[int]
     detached: list[str]
+    trimmed: list[int]
 
 
 class Receiver(NamedTuple):
@@ -103,6 +110,44 @@ def check_unshared(view: LinkLedgerView, group: str, channels: list[int]) -> Non
             )
 
 
+def check_attached(
+    view: LinkLedgerView, group: str, senders: Iterable[Sender], limit: int | None
+) -> None:
+    """Refuse a receiver that a sender has cut off.
+
+    Raises
+    ------
+    DetachedError
+        Naming both.
+    """
+    for sender in senders:
+        if group in sender.detached:
+            raise DetachedError(
+                f"{view.storage}: receiver {group!r} was cut off by sender {sender.name!r}: it "
+                f"lagged more than detach_after_bytes, {limit} bytes, behind. What it has not read "
+                "is gone; start it under another name"
+            )
+
+
+def remove_member(ledger: LinkLedger) -> None:
+    """Have a receiver's own next commit say that it was removed; its cursors stay.
+
+    Raises
+    ------
+    FencedError
+        If another process has taken its place since the ledger was claimed.
+    """
+    latest = ledger.latest
+    if latest is None:
+        return
+    rows = ledger.last_rows(ledger.member)
+    for row in rows:
+        row |= {"rows": 0, "bytes": 0}
+        if row["task_state"]:
+            row["task_state"] = json.dumps({**json.loads(row["task_state"]), "removed": True})
+    ledger.commit(rows, {**latest.state, "removed": True})
+
+
 def receiver_id(group: str, channels: Iterable[int]) -> str:
     """Return a receiver's application id."""
     return f"receiver/{group}/{ranges(channels)}"
@@ -129,21 +174,45 @@ def senders_of(view: LinkLedgerView) -> list[Sender]:
             latest.state["written"],
             latest.state["records"],
             latest.state["detached"],
+            latest.state.get("trimmed", [0] * len(latest.state["released"])),
         )
-        for member, latest in view.members.items()
+        for member, latest in list(view.members.items())
         if member.startswith("sender/")
     ]
     return sorted(found, key=lambda sender: sender.number)
 
 
 def receivers_of(view: LinkLedgerView) -> list[Receiver]:
-    """Return the link's receivers, by name and first channel."""
+    """Return the link's receivers, by name and first channel; not those that were removed."""
     found = [
         _receiver(member, latest)
-        for member, latest in view.members.items()
-        if member.startswith("receiver/")
+        for member, latest in list(view.members.items())
+        if member.startswith("receiver/") and not latest.state.get("removed", False)
     ]
     return sorted(found, key=lambda receiver: (receiver.group, receiver.channels))
+
+
+def check_kept(view: LinkLedgerView, group: str, member: str) -> None:
+    """Refuse a receiver that was removed from the link.
+
+    Raises
+    ------
+    RemovedError
+        Saying how it comes back.
+    """
+    own = view.members.get(member)
+    removed = [
+        name
+        for name, latest in list(view.members.items())
+        if name.startswith(f"receiver/{group}/") and latest.state.get("removed", False)
+    ]
+    if (own is None and removed) or member in removed:
+        raise RemovedError(
+            f"{view.storage}: receiver {group!r} was removed from the link: no sender waits for "
+            "it, and rows that it has not read may be gone. Start it under another name, or let it "
+            "come back with a new checkpoint and .option('reset', True): it goes on where it was, "
+            "or at the oldest rows that are there"
+        )
 
 
 def _receiver(member: str, latest: Latest) -> Receiver:

@@ -39,8 +39,12 @@ class ReceiverOptions:
         Most tasks of a batch; None: a task a channel.
     reset : bool
         Whether a new checkpoint may go on where the ledger says that the receiver is.
+    from_start : bool
+        Whether a new receiver must begin at the first row.
     wait_s : float
         How long to wait for a link without columns.
+    ignores_new_columns : bool
+        Whether rows with columns that came later are read without them.
     """
 
     storage: Storage
@@ -49,7 +53,9 @@ class ReceiverOptions:
     target_s: float | None
     partitions: int | None
     reset: bool
+    from_start: bool
     wait_s: float
+    ignores_new_columns: bool
 
     def settings(self) -> LinkSettings:
         """Return the link's settings, waiting for a link that no sender has begun.
@@ -105,9 +111,10 @@ def read_options(options: Mapping[str, str]) -> ReceiverOptions:
     partitions = _number("partitions", given.get("partitions"), wrong)
     if partitions is not None and not (partitions >= 1 and partitions == int(partitions)):
         wrong.append(f"partitions is {partitions:g}: needs a whole number, at least 1")
-    reset = given.get("reset", "false").lower()
-    if reset not in ("true", "false"):
-        wrong.append(f"reset is {given['reset']!r}: needs true or false")
+    reset, from_start = (_truth(name, given, wrong) for name in ("reset", "from_start"))
+    new_columns = given.get("new_columns", "refuse").lower()
+    if new_columns not in ("refuse", "ignore"):
+        wrong.append(f"new_columns is {given['new_columns']!r}: needs refuse or ignore")
     stored = _stored(given.get("storage_options", "{}"), wrong)
     name = given.get("name", "main")
     try:
@@ -122,8 +129,10 @@ def read_options(options: Mapping[str, str]) -> ReceiverOptions:
         channels=channels,
         target_s=target,
         partitions=None if partitions is None else int(partitions),
-        reset=reset == "true",
+        reset=reset,
+        from_start=from_start,
         wait_s=SCHEMA_WAIT_S if wait is None else wait,
+        ignores_new_columns=new_columns == "ignore",
     )
 
 
@@ -138,6 +147,13 @@ def _number(name: str, text: str | None, wrong: list[str]) -> float | None:
         wrong.append(f"{name} is {text!r}: needs a number")
         return None
     return found
+
+
+def _truth(name: str, given: Mapping[str, str], wrong: list[str]) -> bool:
+    text = given.get(name, "false")
+    if text.lower() not in ("true", "false"):
+        wrong.append(f"{name} is {text!r}: needs true or false")
+    return text.lower() == "true"
 
 
 def _channels(text: str | None, wrong: list[str]) -> tuple[int, ...] | None:

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from flowcontrol.ledger.link_files import PackedRows, folder_of
+from flowcontrol.ledger.link_files import folder_of
+from flowcontrol.ledger.link_index import PackedRows
 from flowcontrol.ledger.writing import writing
 from flowcontrol.link.columns import CHANNEL
+from flowcontrol.link.sealed_files import SealedWriter
 from flowcontrol.streaming.take import settle
 
 if TYPE_CHECKING:
@@ -41,15 +42,6 @@ SMALLEST_PIECE = 64 << 10
 """Bytes of a piece, unless a message is smaller: a row group costs some hundred bytes."""
 
 
-FORMAT: dict[str, Any] = {
-    "compression": "lz4",
-    "use_dictionary": False,
-    "write_statistics": False,
-}
-"""Rows are read once, whole, and soon: trying dictionaries took a third of the time that a file of
-100-byte rows took to write, and nobody looks for a value."""
-
-
 class PackRows:
     """The function that ``mapInArrow`` runs over the rows of a source batch.
 
@@ -63,12 +55,20 @@ class PackRows:
         Size of a message, bytes.
     hold_bytes : int, default 64 MiB
         Rows to hold before a file is written.
+    names : sequence of str, optional
+        Of the columns, where the rows come under others.
     """
 
     def __init__(
-        self, storage: Storage, sender: int, buffer_bytes: int, hold_bytes: int = HOLD_BYTES
+        self,
+        storage: Storage,
+        sender: int,
+        buffer_bytes: int,
+        hold_bytes: int = HOLD_BYTES,
+        names: Sequence[str] | None = None,
     ) -> None:
         self.storage, self.sender, self.hold_bytes = storage, sender, hold_bytes
+        self.names = names
         self.piece_bytes = min(buffer_bytes, max(buffer_bytes // PIECES, SMALLEST_PIECE))
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -91,7 +91,10 @@ class PackRows:
         settle()
 
     def _file(self, held: list[pa.RecordBatch], task: int, number: int) -> pa.RecordBatch:
-        report = {"task": task, "number": number, **self.write(pa.Table.from_batches(held))}
+        table = pa.Table.from_batches(held)
+        if self.names is not None:
+            table = table.rename_columns([*self.names, CHANNEL])
+        report = {"task": task, "number": number, **self.write(table)}
         return pa.RecordBatch.from_pydict({RESULT: [json.dumps(report)]})
 
     def write(self, table: pa.Table) -> dict[str, Any]:
@@ -107,15 +110,22 @@ class PackRows:
         path = f"{folder_of(self.sender)}/{uuid.uuid4().hex}.parquet"
         entries = []
         with writing(self.storage, path), self.storage.open_output(path) as sink:
-            with pq.ParquetWriter(sink, rows.schema, **FORMAT) as writer:
-                for channel, start, end in zip(found.tolist(), starts.tolist(), ends, strict=True):
-                    pieces = self._cut(sizes, start, end)
-                    for count, _ in pieces:
-                        writer.write_table(rows.slice(start, count), row_group_size=count)
-                        start += count
-                    entries.append([channel, pieces])
+            writer = SealedWriter(sink, rows.schema)
+            for channel, start, end in zip(found.tolist(), starts.tolist(), ends, strict=True):
+                pieces = self._cut(sizes, start, end)
+                for count, _ in pieces:
+                    writer.write(rows.slice(start, count))
+                    start += count
+                entries.append([channel, pieces])
+            footer = writer.close()
             nbytes = sink.tell()
-        return {"path": path, "bytes": nbytes, "rows": len(rows), "channels": entries}
+        return {
+            "path": path,
+            "bytes": nbytes,
+            "rows": len(rows),
+            "channels": entries,
+            "footer": footer,
+        }
 
     def _cut(self, sizes: np.ndarray[Any, Any], start: int, end: int) -> list[list[int]]:
         """Cut the rows of a channel into pieces: rows and bytes of each."""
@@ -161,6 +171,7 @@ def packed_rows(reports: list[str]) -> list[PackedRows]:
             report["bytes"],
             report["rows"],
             [(c, [(rows, nbytes) for rows, nbytes in pieces]) for c, pieces in report["channels"]],
+            (report["footer"][0], report["footer"][1]),
         )
         for report in found
     ]

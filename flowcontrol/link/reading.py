@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from flowcontrol.ledger.link_log import ChannelLog, Message
+from flowcontrol.ledger.channel_log import ChannelLog
 
 __all__ = ["Taken", "take_rows", "unread_bytes"]
 
@@ -20,11 +20,6 @@ class Taken(NamedTuple):
     nbytes: int
     messages: int
     """Number of the message after the last one that it touches."""
-
-
-def _message(log: ChannelLog, number: int) -> tuple[Message, int]:
-    """Return a message and the number of its first record."""
-    return log.message(number), log.message(number - 1).end if number > log.first else log.start
 
 
 def unread_bytes(log: ChannelLog, position: int, reach: int) -> int:
@@ -40,8 +35,9 @@ def unread_bytes(log: ChannelLog, position: int, reach: int) -> int:
     first = log.holding(position)
     if first >= reach:
         return 0
-    message, start = _message(log, first)
-    read = message.weight * (position - start) // max(1, message.end - start)
+    message = log.message(first)
+    done = position - message.start
+    read = message.weight * done // max(1, message.end - message.start)
     return log.weight(first, reach) - read
 
 
@@ -62,8 +58,8 @@ def take_rows(log: ChannelLog, position: int, reach: int, budget: int, *, least:
     start, left, number = position, budget, log.holding(position)
     touched = min(number, reach)
     while number < reach:
-        message, first = _message(log, number)
-        rows, done = message.end - first, position - first
+        message = log.message(number)
+        rows, done = message.end - message.start, position - message.start
         if rows:
             read, weight = message.weight * done // rows, max(1, message.weight)
             fitting = ((left + read + 1) * rows - 1) // weight - done

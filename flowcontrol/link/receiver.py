@@ -9,16 +9,36 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-from flowcontrol.errors import DetachedError, LinkError
+from flowcontrol.errors import FencedError, LinkError
+from flowcontrol.ledger.channel_log import Extent
 from flowcontrol.ledger.link_ledger import LinkLedger
 from flowcontrol.ledger.link_log import LinkLog
 from flowcontrol.ledger.storage import Storage
+from flowcontrol.link.beginning import (
+    check_from_start,
+    note_beginning,
+    oldest,
+    oldest_of,
+    skipped_rows,
+    skipped_text,
+    written_of,
+)
 from flowcontrol.link.budget import Budget
-from flowcontrol.link.members import Sender, check_unshared, receiver_id, senders_of
+from flowcontrol.link.extents import FileRows
+from flowcontrol.link.members import (
+    Sender,
+    check_attached,
+    check_kept,
+    check_unshared,
+    receiver_id,
+    remove_member,
+    senders_of,
+)
 from flowcontrol.link.reading import take_rows, unread_bytes
+from flowcontrol.link.receiver_rows import cursors_of, label, receiver_row
+from flowcontrol.link.schema import check_known
 from flowcontrol.link.settings import LinkSettings
 from flowcontrol.protocol.free_running import LinkGate
 from flowcontrol.protocol.rules import unsent
@@ -32,6 +52,9 @@ Cursors = dict[str, list[int]]
 FIRST_BYTES = 512 << 10
 """What a batch with a target may take before anything was measured: a slow sink has not yet been
 seen to be slow, and sizes double from batch to batch where it is not."""
+
+NO_TARGET: dict[str, object] = {"rates": {}, "target_batch_s": None}
+"""What stands in the ledger of a receiver without a target."""
 
 Channel = tuple[int, int]
 """Index of the sender, channel."""
@@ -52,6 +75,8 @@ class LinkReceiver:
         Those that it reads, in order.
     target_s : float or None
         How long a batch should take.
+    columns : sequence of str, optional
+        Those that its query knows: rows with others are refused. By default none are.
 
     Attributes
     ----------
@@ -68,8 +93,10 @@ class LinkReceiver:
         group: str,
         channels: list[int],
         target_s: float | None,
+        columns: Sequence[str] | None = None,
     ) -> None:
         self.settings, self.group, self.channels = settings, group, channels
+        self._known = columns
         self.member = receiver_id(group, channels)
         self.ledger = LinkLedger(storage.child("ledger"), self.member)
         self.log = LinkLog(storage.child("exchange"))
@@ -78,6 +105,7 @@ class LinkReceiver:
         self._planned_at: float | None = None
         self._was_limited = False
         self._noted: list[int] = []
+        self._skipped = 0
         self._acted_on = -1
         self.begin: Cursors = {}
         self.end: Cursors = {}
@@ -107,28 +135,40 @@ class LinkReceiver:
             own.exclusive_buffers, own.floating_buffers, task["gate"], states
         )
         self.begin, self.end, self.origin = task["begin"], task["end"], task["origin"]
+        self._skipped = task.get("skipped", 0)
         if self._budget is not None:
-            self._budget.rates.update(task["rates"])
+            self._budget.restore(task["rates"], task.get("fixed_s"))
         self._noted = [self._gate.consumed(number) for number in self._numbers.values()]
 
-    # ------------------------------------------------------------------ decisions
+    # ------------------------------------------------------------------ beginning
 
-    def start(self, *, reset: bool) -> Cursors:
+    def start(self, *, reset: bool, from_start: bool = False) -> Cursors:
         """Return where a query with a new checkpoint begins.
 
         With ``reset`` that is where the last batch of the old one began, whether the sink has
         its rows or not: rather twice than never.
 
+        Parameters
+        ----------
+        reset : bool
+            Whether the receiver may have read before, or been removed.
+        from_start : bool, default False
+            Whether it must begin at the first row.
+
         Raises
         ------
         LinkError
-            If the receiver has read before, and ``reset`` was not asked for: its checkpoint
-            was deleted, or another query has the same name.
+            If the receiver has read before, or was removed, and ``reset`` was not asked for; or
+            if the first rows are gone.
         """
-        if self.ledger.latest is None:
-            self._register()
+        if not reset:
+            check_kept(self.ledger, self.group, self.member)
+        latest = self.ledger.latest
+        if latest is None or latest.state.get("removed", False):
+            self._register(from_start=from_start)
         elif self.filled(self.end) == self.origin:
-            self._begin_at_oldest()
+            if latest.state.get("is_new", True):  # killed before it knew where it begins
+                self._begin_at_oldest({}, from_start=from_start)
         elif self.filled(self.begin) != self.origin:
             # Spark asks again until the first batch is done, also when it was killed in it.
             if not reset:
@@ -141,44 +181,63 @@ class LinkReceiver:
             self._commit({}, self.end)
         return self.filled(self.begin)
 
-    def _register(self) -> None:
-        """Take a place in the ledger, at the oldest rows that are there.
+    def _register(self, *, from_start: bool = False) -> None:
+        """Take a place in the ledger, then see what is there.
 
-        From then on senders trim nothing that this receiver has not consumed. What they trimmed
-        while they did not know of it lies behind it.
+        Once a sender knows of this receiver it trims nothing that this one has not consumed.
+        What it trimmed, or announced that it would, before the registration lies behind it.
         """
         self.refresh()
-        self._add_channels(senders_of(self.ledger))
-        self._commit({}, self.end)  # without a row if there is no sender yet
-        self._begin_at_oldest()
+        senders = senders_of(self.ledger)
+        if from_start:  # before anything is written
+            now = oldest_of(self.log, senders, self.channels)
+            skipped = skipped_text(senders, self.channels, now, self.begin)
+            check_from_start(self.ledger.storage, self.group, skipped)
+        had = dict(self.begin)
+        self._add_channels(senders)
+        self.origin = self.end = self.filled(self.begin)
+        self._commit({}, self.end, is_new=True)  # without a row if there is no sender yet
+        self._begin_at_oldest(had, from_start=from_start)
 
-    def _begin_at_oldest(self) -> None:
-        """Move to the oldest rows that are there; for who has read nothing yet."""
+    def _begin_at_oldest(self, had: Cursors, *, from_start: bool) -> None:
+        """Move to the oldest rows that stay, and commit that."""
         self.refresh()
-        origin = {sender: list(own) for sender, own in self.origin.items()}
-        for (sender, channel), number in self._numbers.items():
-            log = self.log.channel(sender, channel)
-            self._gate.start_at(number, max(log.first, self._gate.consumed(number)))
-            place = self.channels.index(channel)
-            origin[str(sender)][place] = max(log.start, origin[str(sender)][place])
-        if origin != self.origin:
-            self.origin = self.end = origin
+        senders = senders_of(self.ledger)
+        self._add_channels(senders)
+        origin = {sender: list(own) for sender, own in self.filled(self.end).items()}
+        for sender in senders:
+            for place, channel in enumerate(self.channels):
+                first, record = oldest(self.log, sender, channel)
+                self._gate.skip_to(self._numbers[sender.number, channel], first)
+                own = origin[str(sender.number)]
+                own[place] = max(record, own[place])
+        skipped = skipped_text(senders, self.channels, origin, had)
+        if from_start and skipped:  # trimmed while this receiver registered
+            remove_member(self.ledger)
+            check_from_start(self.ledger.storage, self.group, skipped)
+        note_beginning(self.ledger.storage, self.group, skipped)
+        self.begin = self.end = self.origin = origin
+        self._skipped += skipped_rows(origin, had)
+        if senders:
             self._commit({}, self.end)
+
+    # ------------------------------------------------------------------ decisions
 
     def refresh(self) -> bool:
         """Take notice of all commits; whether there were any since the last look.
 
-        The ledger first: a sender commits rows before it says so, and what the ledger knows of
-        and the log does not has been trimmed.
+        The ledger first: a sender commits rows before it says so, and a log that ends before what
+        the ledger knows of has lost a commit.
         """
         self.ledger.refresh()
         if self.ledger.version == self._acted_on:
             return False
         self._acted_on = self.ledger.version
         self.log.refresh()
-        for (sender, channel), number in self._numbers.items():
-            log = self.log.channel(sender, channel)
-            log.align(self._gate.consumed(number), self._position(sender, channel))
+        for sender in senders_of(self.ledger):
+            for channel in self.channels:
+                known = sender.written[channel], sender.records[channel]
+                self.log.check_holds(sender.number, channel, *known)
         return True
 
     def next(self, start: Cursors, *, is_over: bool = False) -> Cursors:
@@ -198,13 +257,14 @@ class LinkReceiver:
         DetachedError
             If a sender has cut this receiver off.
         """
+        check_kept(self.ledger, self.group, self.member)
         if self.filled(start) != self.filled(self.end):
             return self._again(start)
         self._learn()
         if self.ledger.latest is None:
             self._register()
         senders = senders_of(self.ledger)
-        self._check_attached(senders)
+        check_attached(self.ledger, self.group, senders, self.settings.detach_after_bytes)
         self._add_channels(senders)
         self._consume()
         takes = {} if is_over else self._take(senders)
@@ -231,20 +291,10 @@ class LinkReceiver:
         self._planned_at = None
         return self.end
 
-    def _check_attached(self, senders: list[Sender]) -> None:
-        for sender in senders:
-            if self.group in sender.detached:
-                raise DetachedError(
-                    f"{self.ledger.storage}: receiver {self.group!r} was cut off by sender "
-                    f"{sender.name!r}: it lagged more than detach_after_bytes, "
-                    f"{self.settings.detach_after_bytes} bytes, behind. What it has not read is "
-                    "gone; start it under another name"
-                )
-
     def _learn(self) -> None:
         """Measure the batch that has just ended."""
         if self._planned_at is not None and self._budget is not None:
-            taken = {_label(channel): nbytes for channel, (_, nbytes) in self._batch.items()}
+            taken = {label(channel): nbytes for channel, (_, nbytes) in self._batch.items()}
             duration = time.monotonic() - self._planned_at
             self._budget.observe(taken, duration, is_limited=self._was_limited)
         self._planned_at = None
@@ -258,10 +308,9 @@ class LinkReceiver:
             for channel in self.channels:
                 number = self._gate.add_channel()
                 self._numbers[sender.number, channel] = number
-                log = self.log.channel(sender.number, channel)
-                log.align(sender.written[channel], sender.records[channel])
-                self._gate.start_at(number, log.first)
-                cursors.append(log.start)
+                first, record = oldest(self.log, sender, channel)
+                self._gate.skip_to(number, first)
+                cursors.append(record)
             self.origin = {**self.origin, str(sender.number): cursors}
             self.end = {**self.end, str(sender.number): cursors}
 
@@ -299,9 +348,9 @@ class LinkReceiver:
         available = {channel: self._unread(channel, reach[channel]) for channel in reach}
         allowed = available
         if self._budget is not None:
-            named = {_label(channel): nbytes for channel, nbytes in available.items()}
+            named = {label(channel): nbytes for channel, nbytes in available.items()}
             budget = self._budget.allow(named)
-            allowed = {channel: budget.get(_label(channel), 0) for channel in available}
+            allowed = {channel: budget.get(label(channel), 0) for channel in available}
         self._was_limited = allowed != available
         takes = {
             channel: self._read(channel, reach[channel], allowed[channel], released[channel])
@@ -377,20 +426,15 @@ class LinkReceiver:
 
     def written(self) -> Cursors:
         """Return how many records each channel has that is known of now."""
-        return {
-            str(sender.number): [
-                self.log.channel(sender.number, channel).records for channel in self.channels
-            ]
-            for sender in senders_of(self.ledger)
-        }
+        return written_of(self.log, senders_of(self.ledger), self.channels)
 
-    def extents(self, start: Cursors, end: Cursors) -> list[tuple[int, list[tuple[str, int, int]]]]:
+    def extents(self, start: Cursors, end: Cursors) -> list[tuple[int, list[FileRows]]]:
         """Return rows and places of each channel of the batch between two cursors.
 
         Raises
         ------
         LinkError
-            If some of it has been trimmed.
+            If some of it has been trimmed, or is missing.
         """
         latest = self.ledger.latest
         faults.reach(self.group, 0 if latest is None else latest.batch_id, faults.PLANNED)
@@ -400,12 +444,19 @@ class LinkReceiver:
             for channel, low, high in zip(self.channels, begin[sender], ends, strict=True):
                 own = self.log.extents(int(sender), channel, low, high)
                 if own:
-                    found.append((high - low, [(e.path, e.first_row, e.rows) for e in own]))
+                    found.append((high - low, [self._file_rows(extent) for extent in own]))
         return found
+
+    def _file_rows(self, extent: Extent) -> FileRows:
+        file = self.log.files[extent.path]
+        check_known(self.ledger, self.settings.schema, file.schema, self._known, self.group)
+        return FileRows(extent.path, extent.first_row, extent.rows, file.nbytes, file.footer)
 
     # ------------------------------------------------------------------ the ledger
 
-    def _commit(self, takes: Mapping[Channel, tuple[int, int]], end: Cursors) -> None:
+    def _commit(
+        self, takes: Mapping[Channel, tuple[int, int]], end: Cursors, *, is_new: bool = False
+    ) -> None:
         """Commit a decision, and only then believe in it."""
         begin = self.end
         task = {
@@ -414,62 +465,35 @@ class LinkReceiver:
             "begin": begin,
             "end": end,
             "origin": self.origin,
+            "skipped": self._skipped,
             "gate": self._gate.task_state(),
-            "rates": {} if self._budget is None else self._budget.to_json(),
-            "target_batch_s": None if self._budget is None else self._budget.target_s,
+            **(NO_TARGET if self._budget is None else self._budget.to_json()),
         }
-        rows = [self._row(channel, takes.get(channel, (0, 0)), task) for channel in self._numbers]
+        rows = [
+            receiver_row(
+                self._gate,
+                number,
+                channel,
+                takes.get(channel, (0, 0)),
+                self._position(*channel),
+                task,
+            )
+            for channel, number in self._numbers.items()
+        ]
+        state = {"channels": self.channels, "epoch": self.epoch, "is_new": is_new}
+        state |= cursors_of(self._gate, self._numbers)
         latest = self.ledger.latest
         number = 0 if latest is None else latest.batch_id + 1
         faults.reach(self.group, number, faults.BEFORE_LEDGER)
-        self.ledger.commit(rows, self._state())
+        try:
+            self.ledger.commit(rows, state)
+        except FencedError:
+            self.ledger.refresh()
+            check_kept(self.ledger, self.group, self.member)  # removed, or taken over
+            raise
         faults.reach(self.group, number, faults.AFTER_LEDGER)
         self.begin, self.end = begin, end
         self._batch = dict(takes)
         self._noted = self._consumed()
         for (sender, channel), number in self._numbers.items():
             self.log.channel(sender, channel).forget(self._gate.consumed(number))
-
-    def _row(
-        self, channel: Channel, taken: tuple[int, int], task: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        number, gate = self._numbers[channel], self._gate
-        is_first = number == 0
-        return {
-            "sender": channel[0],
-            "receiver": channel[1],
-            "announced": gate.announced(number),
-            "sent": gate.sent(number),
-            "consumed": gate.consumed(number),
-            "exclusive": self.settings.exclusive_buffers,
-            "floating_held": gate.floating_held(number),
-            "pool_used": gate.pool_used,
-            "pool_size": self.settings.floating_buffers,
-            "rows": taken[0],
-            "bytes": taken[1],
-            "channel_state": json.dumps(
-                {"gate": gate.channel_state(number), "record": self._position(*channel)}
-            ),
-            "task_state": json.dumps(task) if is_first else None,
-        }
-
-    def _state(self) -> dict[str, Any]:
-        """What senders wait for."""
-        announced: dict[int, list[int]] = {}
-        sent: dict[int, list[int]] = {}
-        consumed: dict[int, list[int]] = {}
-        for (sender, _), number in self._numbers.items():
-            announced.setdefault(sender, []).append(self._gate.announced(number))
-            sent.setdefault(sender, []).append(self._gate.sent(number))
-            consumed.setdefault(sender, []).append(self._gate.consumed(number))
-        return {
-            "channels": self.channels,
-            "announced": announced,
-            "sent": sent,
-            "consumed": consumed,
-            "epoch": self.epoch,
-        }
-
-
-def _label(channel: Channel) -> str:
-    return f"{channel[0]}/{channel[1]}"

@@ -19,13 +19,14 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from flowcontrol.errors import LinkError
+from flowcontrol.ledger.channel_log import ChannelLog
 from flowcontrol.ledger.commit import Writer
 from flowcontrol.ledger.link_files import LinkFiles, PackedRows
 from flowcontrol.ledger.link_ledger import LinkLedger
-from flowcontrol.ledger.link_log import ChannelLog
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.members import Receiver, receivers_of, senders_of
-from flowcontrol.link.settings import LinkSettings
+from flowcontrol.link.schema import columns_of
+from flowcontrol.link.settings import LinkSettings, altered
 from flowcontrol.protocol.free_running import OutputPool
 from flowcontrol.protocol.rules import credit_of, unsent
 from flowcontrol.streaming import faults
@@ -54,6 +55,8 @@ class LinkSender:
         Identity of its query's checkpoint.
     reset : bool
         Whether a new checkpoint may go on under a name that another has used.
+    columns : sequence of str, optional
+        Of its rows; by default all that the link has.
 
     Raises
     ------
@@ -62,9 +65,17 @@ class LinkSender:
     """
 
     def __init__(
-        self, storage: Storage, settings: LinkSettings, name: str, query: str, *, reset: bool
+        self,
+        storage: Storage,
+        settings: LinkSettings,
+        name: str,
+        query: str,
+        *,
+        reset: bool,
+        columns: Sequence[str] | None = None,
     ) -> None:
-        self.settings, self.name, self.query = settings, name, query
+        self.settings = self._made = settings
+        self.name, self.query = name, query
         self.member = f"sender/{name}"
         self.ledger = LinkLedger(storage.child("ledger"), self.member)
         self._lock = threading.RLock()
@@ -77,10 +88,16 @@ class LinkSender:
         self.files = LinkFiles(
             storage.child("exchange"), self.member, self.index, settings.buffer_bytes
         )
+        carried = columns_of(settings.schema, self.ledger)
+        self.files.schema = (
+            len(carried.counts) - 1 if columns is None else carried.version_with(columns)
+        )
+        self._check_log()  # before anything is committed in place of what is missing
         self.files.claim()
         faults.reach(self.name, self.epoch, faults.AFTER_CLAIM)
         self._detached: list[str] = []
         self.released = [0] * settings.channels
+        self._trimmed = [0] * settings.channels
         self._first_batch = 0
         self._acted_on = -1
         self._restore()
@@ -109,9 +126,17 @@ class LinkSender:
                 if sender.name == self.name:
                     return sender.number
             # A transaction each: of two that come at once one finds its number taken.
-            index = registry.last_batch() + 1
+            known = [sender.number for sender in senders_of(self.ledger)]
+            index = max(registry.last_batch(), *known, -1) + 1
             if registry.commit(index, []):
                 return index
+
+    def _check_log(self) -> None:
+        """Make sure that the log holds what the ledger says that this sender has written."""
+        if self.ledger.latest is not None:
+            state = self.ledger.latest.state
+            for channel, known in enumerate(zip(state["written"], state["records"], strict=True)):
+                self.files.log.check_holds(self.index, channel, *known)
 
     def _restore(self) -> None:
         """Take up what an earlier start left."""
@@ -120,11 +145,10 @@ class LinkSender:
         if latest is not None:
             self.released = list(latest.state["released"])
             self._detached = list(latest.state["detached"])
+            self._trimmed = list(latest.state.get("trimmed", self._trimmed))
             same = latest.state["query"] == self.query
             self._first_batch = latest.state["first_batch"] if same else self._next_batch()
             written, records = latest.state["written"], latest.state["records"]
-            for log, *known in zip(self._logs, written, records, strict=True):
-                log.align(*known)
         self._pool = OutputPool(
             self.settings.exclusive_buffers, self.settings.floating_buffers, self._in_use()
         )
@@ -144,25 +168,62 @@ class LinkSender:
 
     # ------------------------------------------------------------------ writing
 
-    def is_written(self, batch_id: int) -> bool:
+    def is_written(
+        self, batch_id: int, source: str | None = None, count: Callable[[], int] | None = None
+    ) -> bool:
         """Whether the rows of a source batch are in the exchange log.
+
+        Parameters
+        ----------
+        batch_id : int
+            Number of the batch.
+        source : str, optional
+            What identifies its rows in the source, if that is known.
+        count : callable, optional
+            Returns how many rows it has; asked where the source does not identify them.
 
         Raises
         ------
         LinkError
-            If the batch is older than the last one: the checkpoint was put back.
+            If the batch is older than the last one, or the last one had other rows: the
+            checkpoint was put back.
         """
-        number, last = self._first_batch + batch_id, self.files.last_batch()
+        with self._lock:
+            number, last = self._first_batch + batch_id, self.files.last_batch()
         if number < last:
             raise LinkError(
                 f"{self.ledger.storage}: sender {self.name!r} runs batch {batch_id} again, but "
                 f"batch {last - self._first_batch} is in the link: its checkpoint was put back to "
                 "an earlier time. Use the newest one, or another name"
             )
+        if number == last:
+            self._check_same(batch_id, source, count)
         return number <= last
 
-    def write(self, batch_id: int, files: Sequence[PackedRows]) -> None:
-        """Commit the rows of a source batch; nothing if there are none."""
+    def _check_same(
+        self, batch_id: int, source: str | None, count: Callable[[], int] | None
+    ) -> None:
+        """Make sure that the last batch, which runs again, has the rows that it had."""
+        with self._lock:  # not while rows are counted: that may take long
+            known = self.files.log.newest(self.index)
+        if source and known.source:
+            here, there = f"the source's offsets {source}", f"{known.source}"
+        elif count is not None:
+            here, there = f"{count()} rows", f"{known.rows} rows"
+            source, known = here, known._replace(source=there)
+        else:
+            return
+        if source != known.source:
+            raise LinkError(
+                f"{self.ledger.storage}: sender {self.name!r} runs batch {batch_id} again with "
+                f"other rows: it has {here}, the batch {batch_id} that is in the link had {there}. "
+                "Its checkpoint was put back by a batch and the source has gone on. Nothing was "
+                "written: use the newest checkpoint; if that is lost, a new one with "
+                "link.sender(name, reset=True), then the source's rows come again from its start"
+            )
+
+    def write(self, batch_id: int, files: Sequence[PackedRows], source: str | None = None) -> None:
+        """Commit the rows of a source batch, and what identifies them, if there are any."""
         with self._lock:
             self._raise_failure()
             if not files:
@@ -172,13 +233,13 @@ class LinkSender:
                 for channel, pieces in file.channels:
                     rows[channel] += sum(piece[0] for piece in pieces)
                     nbytes[channel] += sum(piece[1] for piece in pieces)
-            self.step()  # who has come since the last look must not find its files gone
+            self.step()  # register whoever has come since before anything is trimmed
             faults.reach(self.name, batch_id, faults.BEFORE_EXCHANGE)
             number = self._first_batch + batch_id
-            self.files.commit(number, files, dict(enumerate(self._consumed())))
+            self.files.commit(number, files, dict(enumerate(self._trimmable())), source)
             faults.reach(self.name, batch_id, faults.BEFORE_LEDGER)
             self._release()
-            self._commit(batch_id, rows, nbytes)
+            self._commit(batch_id, rows, nbytes, self._consumed())
             faults.reach(self.name, batch_id, faults.AFTER_LEDGER)
 
     # ------------------------------------------------------------------ releasing
@@ -222,11 +283,12 @@ class LinkSender:
                 return False
             # The commit below looks at the ledger as well: what it finds there is still to be done.
             self._acted_on = self.ledger.version
-            before = list(self.released), len(self._detached)
+            self.settings = altered(self._made, self.ledger)
+            before = list(self.released), list(self._detached)
             self._detach()
             self._recycle()
             self._release()
-            if (self.released, len(self._detached)) == before:
+            if (self.released, self._detached) == before:
                 return False
             latest = self.ledger.latest
             number = 0 if latest is None else latest.batch_id + 1
@@ -267,8 +329,9 @@ class LinkSender:
             return None
 
     def _raise_failure(self) -> None:
-        if self._failure is not None:
+        with self._lock:
             failure, self._failure = self._failure, None
+        if failure is not None:
             raise failure
 
     def _release(self) -> None:
@@ -327,6 +390,14 @@ class LinkSender:
             return [0] * self.settings.channels
         return [min(counts) for counts in zip(*groups.values(), strict=True)]
 
+    def _trimmable(self) -> list[int]:
+        """Messages of each channel that may leave the log.
+
+        They were announced in an earlier commit, so that a receiver that registered after it begins
+        behind them; one that registered before it is known by now, and has consumed them.
+        """
+        return [min(both) for both in zip(self._trimmed, self._consumed(), strict=True)]
+
     def _pacing(self) -> dict[str, list[int]]:
         """Receivers whose buffers hold the sender up: all, or with a limit the fastest."""
         groups = self._groups()
@@ -336,7 +407,10 @@ class LinkSender:
         return {fastest: groups[fastest]}
 
     def _detach(self) -> None:
-        """Cut off who lags too far behind the fastest."""
+        """Cut off who lags too far behind the fastest; forget those that were removed."""
+        if self._detached:
+            known = {receiver.group for receiver in receivers_of(self.ledger)}
+            self._detached = [group for group in self._detached if group in known]
         limit = self.settings.detach_after_bytes
         groups = self._groups()
         if limit is None or len(groups) < 2:
@@ -360,9 +434,11 @@ class LinkSender:
         log = self.files.log.channel(self.index, channel)
         return log.nbytes(self.released[channel], log.end)
 
-    def _commit(self, batch_id: int, rows: list[int], nbytes: list[int]) -> None:
-        """Commit what is written and released now."""
-        logs = self._logs
+    def _commit(
+        self, batch_id: int, rows: list[int], nbytes: list[int], trimmed: list[int] | None = None
+    ) -> None:
+        """Commit what is written and released now, and announce what is trimmed next."""
+        logs, trimmed = self._logs, self._trimmed if trimmed is None else trimmed
         task = {
             "name": self.name,
             "epoch": self.epoch,
@@ -390,7 +466,8 @@ class LinkSender:
                     "task_state": json.dumps(task) if channel == 0 else None,
                 }
             )
-        self.ledger.commit(entries, self._state(logs))
+        self.ledger.commit(entries, {**self._state(logs), "trimmed": trimmed})
+        self._trimmed = trimmed
         for log, done in zip(logs, self._consumed(), strict=True):
             log.forget(done)
 
@@ -400,8 +477,8 @@ class LinkSender:
             "index": self.index,
             "written": [log.end for log in logs],
             "records": [log.records for log in logs],
-            "released": self.released,
-            "detached": self._detached,
+            "released": list(self.released),
+            "detached": list(self._detached),
             "query": self.query,
             "first_batch": self._first_batch,
             "epoch": self.epoch,

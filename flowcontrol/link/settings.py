@@ -1,27 +1,32 @@
-"""What a link is: its settings, read from and written to ``link.json`` beside its tables."""
+"""What a link is: its settings, read from ``link.json`` and from what its ledger says since."""
 
 from __future__ import annotations
 
 import json
-import re
-import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from flowcontrol.errors import LinkError
+from flowcontrol.ledger.link_ledger import LinkLedgerView
+from flowcontrol.ledger.seals import SEAL, digest
 from flowcontrol.ledger.storage import Storage
-from flowcontrol.link.columns import check_columns
+from flowcontrol.link.schema import columns_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
 __all__ = [
+    "ALTERABLE",
     "DEFAULTS",
+    "FILE",
+    "SETTINGS",
     "LinkSettings",
-    "agree",
+    "altered",
+    "check",
     "is_target",
+    "read_made",
     "read_settings",
     "schema_json",
     "schema_of",
@@ -29,7 +34,8 @@ __all__ = [
 
 FILE = "link.json"
 
-FORMAT = 1
+FORMAT = 2
+"""Of the folder, its tables included: what a link of another format holds is not read."""
 
 MOST_CHANNELS = 1024
 SMALLEST_BUFFER, LARGEST_BUFFER = 1024, 1 << 30
@@ -45,6 +51,13 @@ DEFAULTS: dict[str, Any] = {
     "spill_bytes": 0,
 }
 """What a link is made with where nothing is said; numbers of buffers are Flink's."""
+
+
+ALTERABLE = ("detach_after_bytes", "spill_bytes", "target_batch_s")
+"""What can change while a link is in use."""
+
+SETTINGS = "settings/link"
+"""The ledger's member whose newest commit holds what was altered."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +104,8 @@ class LinkSettings:
 
     def to_json(self) -> str:
         """Return the text of ``link.json``."""
-        return json.dumps({"format": FORMAT, **asdict(self)}, indent=1)
+        content = {"format": FORMAT, **asdict(self)}
+        return json.dumps({**content, SEAL: _seal(content)}, indent=1)
 
     @classmethod
     def from_json(cls, text: str | bytes, place: str) -> LinkSettings:
@@ -104,12 +118,27 @@ class LinkSettings:
         """
         try:
             found = json.loads(text)
-            if found.pop("format") != FORMAT:
-                raise ValueError("of another format")
+            if (found_format := found.pop("format")) != FORMAT:
+                raise ValueError(
+                    f"it has the format {found_format}, this version reads {FORMAT} only: let "
+                    "receivers read the link to its end with the version that made it, then begin "
+                    "a new one in another folder"
+                )
+            seal = found.pop(SEAL)
+            if seal != _seal({"format": FORMAT, **found}):
+                raise ValueError(
+                    "its digest is another: it was damaged, or edited by hand. Put it back from a "
+                    "copy; link.alter(...) changes what can change"
+                )
             key = found.pop("key")
             return cls(key=None if key is None else tuple(key), **found)
         except (ValueError, KeyError, TypeError) as error:
             raise LinkError(f"{place}/{FILE} is not a link's: {error}") from error
+
+
+def _seal(content: Mapping[str, Any]) -> int:
+    """Return the digest of what stands in ``link.json``."""
+    return digest(json.dumps(content).encode())
 
 
 def check(place: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,111 +198,50 @@ def _are_names(names: Sequence[object]) -> bool:
 
 
 def _read_bytes(value: object) -> int:
-    """Read a size as Flink writes it, ``4mb``, or with the binary prefixes, ``4 MiB``."""
+    """Read a size as scenarios have it: ``4mb``, ``4 MiB``, ``4096``."""
     from flowcontrol.scenario.units import read_memory  # with pydantic: not on executors
 
-    if isinstance(value, str):
-        value = re.sub(r"(?i)([kmgt])ib$", r"\1b", value.strip())
     return read_memory(value)
 
 
-def read_settings(storage: Storage) -> LinkSettings | None:
-    """Return a link's settings; None if there is no link."""
-    try:
-        return LinkSettings.from_json(storage.read(FILE), str(storage))
-    except FileNotFoundError:
-        return None
-
-
-def agree(
-    storage: Storage, given: Mapping[str, Any], schema: str, *, evolve: bool = False
-) -> LinkSettings:
-    """Make a link, or make sure that the one that stands there is the one that is meant.
-
-    Parameters
-    ----------
-    storage : Storage
-        The link's folder.
-    given : mapping of str to object
-        What the user has said; None for what is left to the link.
-    schema : str
-        Spark's JSON of the rows' columns; empty if not said.
-    evolve : bool, default False
-        Let the link take the columns that it does not have yet.
-
-    Returns
-    -------
-    LinkSettings
-        As they stand in the folder.
+def read_made(storage: Storage) -> LinkSettings | None:
+    """Return a link's settings as it was made; None if there is no link.
 
     Raises
     ------
     LinkError
-        If the link is another one, or its rows have other columns.
+        If the path is that of a file, or what stands there cannot be read.
     """
-    said = {name: value for name, value in check(str(storage), given).items() if value is not None}
-    for _ in range(10):
-        found = read_settings(storage)
-        if schema:
-            key = said.get("key") if found is None else found.key
-            check_columns(str(storage), schema_of(schema), key)
-        if found is None:
-            made = LinkSettings(uuid.uuid4().hex[:12], **{**DEFAULTS, **said}, schema=schema)
-            storage.create(FILE, made.to_json().encode())
-            continue  # whoever made it, on an object store the last one: what stands there counts
-        _check_same(storage, found, said)
-        if not schema or schema == found.schema:
-            return found
-        if found.schema and not evolve:
-            raise LinkError(_other_schema(storage, found.schema, schema))
-        changed = replace(found, schema=_evolved(storage, found.schema, schema))
-        storage.replace(FILE, changed.to_json().encode())
-        return changed
-    raise LinkError(f"{storage}: its settings are being written by others again and again")
-
-
-def _check_same(storage: Storage, found: LinkSettings, said: Mapping[str, Any]) -> None:
-    names = [field.name for field in fields(found) if field.name in said]
-    other = [
-        f"{name} is {getattr(found, name)!r} there, {said[name]!r} here"
-        for name in names
-        if getattr(found, name) != said[name]
-    ]
-    if other:
+    try:
+        return LinkSettings.from_json(storage.read(FILE), str(storage))
+    except FileNotFoundError:
+        return None
+    except NotADirectoryError as error:
         raise LinkError(
-            f"the link {storage} has other settings: {'; '.join(other)}. Leave them out to take "
-            "the link's, or name another folder"
-        )
+            f"{storage}: this is a file, or lies below one: a link is a folder"
+        ) from error
+    except OSError as error:
+        raise LinkError(f"{storage}/{FILE} cannot be read: {error}") from error
 
 
-def _columns(text: str) -> dict[str, str]:
-    return {
-        field["name"]: json.dumps(field["type"], sort_keys=True)
-        for field in json.loads(text)["fields"]
-    }
+def altered(settings: LinkSettings, view: LinkLedgerView) -> LinkSettings:
+    """Return a link's settings with what its ledger says was altered."""
+    latest = view.members.get(SETTINGS)
+    schema = columns_of(settings.schema, view).schema
+    return replace(settings, **({} if latest is None else latest.state), schema=schema)
 
 
-def _other_schema(storage: Storage, there: str, here: str) -> str:
-    shown = [
-        ", ".join(f"{name} {kind.strip(chr(34))}" for name, kind in _columns(text).items())
-        for text in (there, here)
-    ]
-    return (
-        f"the link {storage} carries other columns: ({shown[0]}) there, ({shown[1]}) here. Use a "
-        "new link, or let this one take more columns with Link(..., evolve_schema=True)"
-    )
-
-
-def _evolved(storage: Storage, there: str, here: str) -> str:
-    """Return the new schema if it only adds columns."""
-    if not there:
-        return here
-    old, new = _columns(there), _columns(here)
-    if any(new.get(name) != kind for name, kind in old.items()):
-        raise LinkError(
-            _other_schema(storage, there, here) + "; a column cannot be dropped or change its type"
-        )
-    return here
+def read_settings(storage: Storage) -> LinkSettings | None:
+    """Return a link's settings as they are now; None if there is no link."""
+    made = read_made(storage)
+    ledger = storage.child("ledger")
+    if made is None or not ledger.exists("_delta_log"):
+        return made
+    view = LinkLedgerView(ledger)
+    if not view.is_there():  # another query is making it at this moment
+        return made
+    view.refresh()
+    return altered(made, view)
 
 
 def schema_json(schema: StructType | pa.Schema | str | None) -> str:

@@ -44,7 +44,8 @@ class LinkSource(DataSource):
     -----
     Options: ``path`` of the link; ``name`` of the receiver (``main``); ``channels``, a list such
     as ``0,1``; ``target_batch_s``; ``partitions``, most tasks of a batch; ``reset`` (``true``);
-    ``wait_s``, how long to wait for a link without columns; ``storage_options``, JSON.
+    ``from_start`` (``true``); ``new_columns`` (``ignore``); ``wait_s``, how long to wait for a
+    link without columns; ``storage_options``, JSON.
     """
 
     @classmethod
@@ -107,6 +108,7 @@ class LinkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 options.name,
                 list(range(settings.channels) if options.channels is None else options.channels),
                 settings.target_batch_s if options.target_s is None else options.target_s,
+                None if options.ignores_new_columns else self._schema.names,
             )
         return self._receiver
 
@@ -122,7 +124,11 @@ class LinkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:
         """Return where a new checkpoint begins."""
-        return {"cursors": self._made().start(reset=self.options.reset)}
+        return {
+            "cursors": self._made().start(
+                reset=self.options.reset, from_start=self.options.from_start
+            )
+        }
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Return where the next batch ends; ``start`` if there is nothing for a while."""

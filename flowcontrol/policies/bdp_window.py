@@ -1,6 +1,8 @@
-"""gRPC's window: it doubles while a round trip fills it and the bandwidth is a new high.
+"""gRPC's window: it doubles while a round trip fills it and no bandwidth was higher before.
 
-``bdp_estimator.go`` of gRPC for Go. The window only grows.
+``bdp_estimator.go`` of gRPC for Go: ``bwCurrent == bwMax`` once the maximum has taken the sample
+in, so a bandwidth that equals the highest counts. gRPC's C++ core differs: there it must be a new
+high. The window only grows.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ def next_window(
     window : int
         The window, bytes.
     trip_s, highest : float
-        Mean round trip, s, and the highest bandwidth so far, bytes/s; 0 at the beginning.
+        Mean round trip, s, and the highest bandwidth so far, whole bytes/s; 0 at the beginning.
     samples : int
         Round trips so far.
     sample : int
@@ -50,15 +52,16 @@ def next_window(
     Notes
     -----
     The bandwidth is sample / (1.5 x mean round trip): a ping leaves, on average, half a trip late.
+    It is compared in whole bytes/s, which is how a channel's row keeps the highest one.
     """
     samples += 1
     if samples < SETTLING:
         trip_s += (measured_s - trip_s) / samples
     else:
         trip_s += (measured_s - trip_s) * ALPHA
-    bandwidth = sample / (trip_s * 1.5) if trip_s > 0 else 0.0
-    is_new = bandwidth > highest
+    bandwidth = float(round(sample / (trip_s * 1.5))) if trip_s > 0 else 0.0
+    is_highest = bandwidth >= highest
     highest = max(highest, bandwidth)
-    if window < most and is_new and sample >= BETA * window:
+    if window < most and is_highest and sample >= BETA * window:
         window = min(GAMMA * sample, most)
     return window, trip_s, highest, samples

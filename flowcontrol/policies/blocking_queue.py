@@ -1,6 +1,6 @@
-"""Queues that block: Storm 2 within a worker, Arroyo's edges, Kafka Streams' buffers.
+"""Queues that block: Storm 2 within a worker, Arroyo's edges.
 
-``JCQueue`` of Storm 2.8; ``ArrowContext`` of Arroyo 0.15; ``PartitionGroup`` of Kafka Streams.
+``JCQueue`` of Storm 2.8; ``ArrowContext`` of Arroyo 0.15.
 """
 
 from __future__ import annotations

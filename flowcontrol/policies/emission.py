@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from flowcontrol.protocol.ratios import MOST
+
 __all__ = ["rate_gap_ns", "sleep_gap_ns"]
 
 NS_PER_S = 1_000_000_000
@@ -9,8 +11,11 @@ NS_PER_MS = 1_000_000
 
 
 def rate_gap_ns(rate: float) -> int:
-    """Return the time between two emissions at a rate, records/s, rounded up: never faster."""
-    return -int(-NS_PER_S // rate)
+    """Return the time between two emissions at a rate, records/s, rounded up: never faster.
+
+    A rate so low that no run sees a second emission gives the longest time, ``MOST``.
+    """
+    return MOST if rate * MOST <= NS_PER_S else -int(-NS_PER_S // rate)
 
 
 def sleep_gap_ns(sleep_ms: int, rate: float) -> int:

@@ -47,9 +47,13 @@ from flowcontrol.policies.half_return_credit import returned as half_returned
 from flowcontrol.policies.hop_hysteresis import is_flagged, is_on
 from flowcontrol.policies.rate_window import ITEM_OVERHEAD, units
 from flowcontrol.policies.rate_window import next_window as next_rate_window
+from flowcontrol.protocol.ratios import MOST
 from flowcontrol.protocol.rows import Row
 
 __all__ = ["after_period", "after_taking", "after_trip", "first_grant", "is_held"]
+
+HIGHEST = float(MOST)
+"""Bandwidth that is kept at the most, bytes/s."""
 
 
 def first_grant(values: Row, state: Row, record_bytes: int) -> int:
@@ -162,7 +166,7 @@ def after_trip(values: Row, state: Row, arrived: int, now: int, record_bytes: in
     )
     state[S_WINDOW] = window
     state[S_TRIP_NS] = round(trip_s * 1e9)
-    state[S_HIGHEST] = round(highest)
+    state[S_HIGHEST] = int(min(highest, HIGHEST))
     state[S_SAMPLES] = samples
     state[S_ARRIVED] = arrived
     state[S_BEGAN] = -1
@@ -192,4 +196,4 @@ def is_held(values: Row, was: int, queued: int, now: int) -> int:
 def _records_of(most_units: int, unit: int, record_bytes: int) -> int:
     """Return how many records pass before so many whole units have been sent."""
     weight = record_bytes + ITEM_OVERHEAD
-    return -(-most_units * unit // weight)
+    return FREE if most_units > MOST // unit else -(-most_units * unit // weight)

@@ -7,7 +7,12 @@ that batches have waited, so nothing winds up.
 
 from __future__ import annotations
 
+from flowcontrol.protocol.ratios import MOST
+
 __all__ = ["FIRST", "partition_limit", "pid_rate", "published_rate"]
+
+HIGHEST = float(MOST)
+"""Rate that is told from a higher one no more, records/s."""
 
 FIRST = -1.0
 """What rate, error and time are before the first batch."""
@@ -75,7 +80,7 @@ def published_rate(rate: float, most: float) -> int:
     most : float
         ``spark.streaming.receiver.maxRate``; 0 or less: no limit.
     """
-    whole = int(rate)
+    whole = int(min(rate, HIGHEST))
     return min(whole, int(most)) if most > 0 else whole
 
 

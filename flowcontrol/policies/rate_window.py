@@ -6,6 +6,8 @@ of 64 KiB of the items' weight. A grant is cumulative: the units that may ever h
 
 from __future__ import annotations
 
+from flowcontrol.protocol.ratios import MOST
+
 __all__ = ["INITIAL_UNITS", "ITEM_OVERHEAD", "UNIT_BYTES", "next_window", "units"]
 
 UNIT_BYTES = 1 << 16
@@ -51,7 +53,7 @@ def next_window(
     -----
     It goes half of the way, rounded towards zero: from below it stops one unit short.
     """
-    per_period = -(-period * (acked - acked_before) // elapsed)
+    per_period = min(-(-period * (acked - acked_before) // elapsed), MOST // multiplier)
     difference = multiplier * per_period - window
     if difference < 0 and is_empty == 1:
         return window

@@ -11,6 +11,8 @@ size is kept from one period to the next (FLINK-36555); before, it was cut off e
 
 from __future__ import annotations
 
+from flowcontrol.protocol.ratios import MOST, capped
+
 __all__ = [
     "BufferDebloater",
     "buffers_in_use",
@@ -21,6 +23,9 @@ __all__ = [
     "time_to_consume_ms",
     "usable_bytes",
 ]
+
+LARGEST = float(MOST)
+"""Throughput that is told from a larger one no more, bytes/s; Java cuts off at 4 times that."""
 
 
 def throughput(received_bytes: int, active_us: int, previous: int) -> int:
@@ -47,7 +52,7 @@ def throughput(received_bytes: int, active_us: int, previous: int) -> int:
     """
     if active_us == 0:
         return previous
-    return int(received_bytes / (active_us / 1000) * 1000)
+    return int(min(received_bytes / (active_us / 1000) * 1000, LARGEST))
 
 
 def buffers_in_use(queued: int, required: int, initial_credit: int) -> int:
@@ -104,7 +109,7 @@ def debloat(
     size at most doubles: growing and shrinking are equally fast, and from 1 KiB to 32 KiB it
     takes at least 5 calls.
     """
-    desired_total = bytes_per_s * (target_us // 1000) // 1000
+    desired_total = capped(bytes_per_s, target_us // 1000, 1000)
     instant = min(desired_total / max(1, in_use), 2.0 * last_size)
     size = last_size + 2.0 / (samples + 1) * (instant - last_size)
     return max(float(smallest), min(size, float(largest)))

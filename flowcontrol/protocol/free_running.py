@@ -166,11 +166,14 @@ class LinkGate:
         self._gate = self._make(self._gate.pool, _queued(self._gate.waiting))
         return len(self._channels) - 1
 
-    def start_at(self, channel: int, messages: int) -> None:
-        """Let a channel that has taken nothing begin behind messages that it will never read."""
+    def skip_to(self, channel: int, messages: int) -> None:
+        """Let a channel go on behind messages that it will never read; what it took is recycled."""
         cursors = self._cursors[channel]
-        cursors[IN_ANNOUNCED] += messages - cursors[IN_CONSUMED]
-        cursors[IN_ARRIVED] = cursors[IN_CONSUMED] = messages
+        taken = min(messages, cursors[IN_ARRIVED])
+        self.consume(channel, max(0, taken - cursors[IN_CONSUMED]))
+        if messages > cursors[IN_ARRIVED]:
+            cursors[IN_ANNOUNCED] += messages - cursors[IN_ARRIVED]
+            cursors[IN_ARRIVED] = cursors[IN_CONSUMED] = messages
 
     def consume(self, channel: int, count: int) -> None:
         """Recycle the buffers of the ``count`` oldest messages of a channel.

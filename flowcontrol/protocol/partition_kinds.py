@@ -9,6 +9,8 @@ Pure functions of integers, which the compiled kernel registers. The source is F
 
 from __future__ import annotations
 
+from flowcontrol.protocol.ratios import MOST, capped
+
 __all__ = [
     "BLOCKING_GATE_THRESHOLD",
     "BOUNDED",
@@ -248,9 +250,19 @@ def backlog_of(kind: int, unsent: int, readable: int) -> int:
     return unsent if kind == HASH else readable
 
 
-def disk_ns(nbytes: int, bytes_per_s: int) -> int:
-    """Time that a disk takes for so many bytes, nanoseconds, rounded up."""
-    return (nbytes * 1000000000 + bytes_per_s - 1) // bytes_per_s
+def disk_ns(nbytes: int, cost_ns: int, per_bytes: int) -> int:
+    """Time that a disk takes for so many bytes, nanoseconds, rounded up, at most ``MOST``.
+
+    Parameters
+    ----------
+    nbytes : int
+        How many.
+    cost_ns, per_bytes : int
+        A ratio: so many bytes take so many nanoseconds.
+    """
+    down = capped(nbytes, cost_ns, per_bytes)
+    rest = nbytes - nbytes // per_bytes * per_bytes
+    return down if rest * cost_ns % per_bytes == 0 else min(MOST, down + 1)
 
 
 def read_ahead(

@@ -7,13 +7,14 @@ Pure functions of integers and text (``streaming.runtime.partitioner`` and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, MutableSequence, Sequence
 from fractions import Fraction
 from math import gcd, lcm
 
 __all__ = [
     "channel_of_group",
     "channel_of_key",
+    "count_share",
     "default_max_parallelism",
     "integer_weights",
     "java_hash",
@@ -190,17 +191,16 @@ def pointwise_channels(sender: int, senders: int, receivers: int) -> list[int]:
     return list(range(first, after))
 
 
-def next_by_share(counts: Sequence[int], weights: Sequence[int], records: int) -> int:
+def next_by_share(behind: Sequence[int], weights: Sequence[int]) -> int:
     """Channel whose share of the records so far is furthest behind; changes nothing.
 
     Parameters
     ----------
-    counts : sequence of int, shape (channels,)
-        Records that each channel has had.
+    behind : sequence of int, shape (channels,)
+        How far each channel is behind its share, in parts of a record: weight x records so far -
+        its own x sum of weights, as :func:`count_share` keeps it.
     weights : sequence of int, shape (channels,)
         Its share of the whole; not all 0, none negative.
-    records : int
-        Records so far, the sum of ``counts``.
 
     Returns
     -------
@@ -209,20 +209,35 @@ def next_by_share(counts: Sequence[int], weights: Sequence[int], records: int) -
 
     Notes
     -----
-    Behind = weight x (records + 1) - count x sum of weights. No channel is ever a whole
-    record ahead of its share, and a channel of weight 0 gets none.
+    No channel is ever a whole record ahead of its share, and a channel of weight 0 gets none.
     """
-    total = 0
-    for i in range(len(weights)):
-        total += weights[i]
     best = 0
-    behind = weights[0] * (records + 1) - counts[0] * total
+    furthest = behind[0] + weights[0]
     for i in range(1, len(weights)):
-        deficit = weights[i] * (records + 1) - counts[i] * total
-        if deficit > behind:
+        after = behind[i] + weights[i]
+        if after > furthest:
             best = i
-            behind = deficit
+            furthest = after
     return best
+
+
+def count_share(
+    behind: MutableSequence[int], weights: Sequence[int], total: int, channel: int
+) -> None:
+    """Count a record as routed to a channel: all shares grow, and it has had one more.
+
+    Parameters
+    ----------
+    behind, weights : sequence of int, shape (channels,)
+        As of :func:`next_by_share`.
+    total : int
+        Sum of the weights.
+    channel : int
+        Which.
+    """
+    for i in range(len(weights)):
+        behind[i] += weights[i]
+    behind[channel] -= total
 
 
 def spread(records: int, weights: Sequence[int]) -> list[int]:
@@ -244,11 +259,11 @@ def spread(records: int, weights: Sequence[int]) -> list[int]:
         raise ValueError(f"records is {records}, must not be negative")
     if not any(weights) or min(weights) < 0:
         raise ValueError(f"weights are {list(weights)}: none may be negative, one must be positive")
-    counts = [0] * len(weights)
+    behind, total = [0] * len(weights), sum(weights)
     channels = []
-    for record in range(records):
-        channel = next_by_share(counts, weights, record)
-        counts[channel] += 1
+    for _ in range(records):
+        channel = next_by_share(behind, weights)
+        count_share(behind, weights, total, channel)
         channels.append(channel)
     return channels
 

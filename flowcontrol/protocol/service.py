@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from math import cos, exp, log, log1p, pi, sqrt
 
+from flowcontrol.protocol.ratios import MOST
 from flowcontrol.protocol.rows import Rows
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "first_us_at",
     "first_us_beyond",
     "relative_time",
+    "service_work",
     "stands_still",
     "work_by",
 ]
@@ -35,6 +37,9 @@ PHASE_WIDTH = 3
 
 NEVER = -1
 """In place of a moment that does not come."""
+
+LONGEST = float(MOST)
+"""Work of a record that no run ends, units."""
 
 CONSTANT = 0
 EXPONENTIAL = 1
@@ -102,6 +107,14 @@ def _phase_at(phases: Rows, us: int) -> int:
     while phases[index][PHASE_START] > us:
         index -= 1
     return index
+
+
+def service_work(kind: int, cv: float, first: float, second: float, unit: int) -> int:
+    """Work that one record takes, units: at least 1, and at most more than any run does.
+
+    Parameters are those of :func:`relative_time`; ``unit`` is the work of a mean record.
+    """
+    return max(1, int(min(relative_time(kind, cv, first, second) * unit, LONGEST)))
 
 
 def relative_time(kind: int, cv: float, first: float, second: float) -> float:

@@ -5,6 +5,8 @@ Pure functions of integers, as :mod:`flowcontrol.protocol.rules`.
 
 from __future__ import annotations
 
+from flowcontrol.protocol.ratios import proportion
+
 __all__ = [
     "blocked_relay_us",
     "blocked_source_us",
@@ -31,7 +33,7 @@ def blocked_source_us(whole: int, due: int, done: int, is_stopped: int, is_avail
     """
     if due == 0:
         return 0 if is_available == 1 else whole
-    return whole * (due - done) // due if is_stopped == 1 else 0
+    return proportion(whole, due - done, due) if is_stopped == 1 else 0
 
 
 def emitting_us(free_us: int, records: int, cost_ns: int) -> int:
@@ -62,7 +64,7 @@ def blocked_relay_us(whole: int, waiting: int, done: int, is_stopped: int) -> in
     """Back-pressured time of a stage that works in no time: the share of what waits."""
     if is_stopped == 0:
         return 0
-    return whole * waiting // max(1, done + waiting)
+    return proportion(whole, waiting, max(1, done + waiting))
 
 
 def busy_us(
@@ -87,7 +89,7 @@ def busy_us(
     if ready >= end > start:
         return whole
     if end > start:
-        return whole * (min(ready, end) - start) // (end - start)
+        return proportion(whole, min(ready, end) - start, end - start)
     has_work = waiting > 0 or ready > start
     return whole if has_work and is_stopped == 0 and is_available == 1 else 0
 

@@ -15,6 +15,8 @@ __all__ = [
     "BLOCKED",
     "BLUE",
     "BUSY",
+    "GOOD_TO_BAD",
+    "GOOD_TO_BAD_FILLS",
     "GREY",
     "IDLE",
     "LIMIT",
@@ -43,6 +45,13 @@ PRESSURE_COLOURS: Final = {
     Pressure.HIGH: VERMILLION,
 }
 """Fill of a stage in the job graph. All three carry dark text; the status is written out too."""
+
+GOOD_TO_BAD: Final = (BLUE, "#6ba3cc", "#9aa0a6", "#e0a060", VERMILLION)
+"""From good to bad: blue, grey, vermillion. Colour-blind people can tell
+them apart, and each shows on white and on dark."""
+
+GOOD_TO_BAD_FILLS: Final = (BLUE, "#7fb8db", "#eeeeee", "#eeb27a", VERMILLION)
+"""The same for areas that carry numbers: with a light middle, on which dark text can be read."""
 
 BUSY: Final = BLUE
 IDLE: Final = "#c3c8cf"

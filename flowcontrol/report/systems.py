@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import textwrap
+from typing import Final
+
 from flowcontrol.report.numbers import number
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS, Parameter
 from flowcontrol.scenario.presets import PRESETS
 from flowcontrol.scenario.system import preset_system
+from flowcontrol.scenario.system_words import SYSTEM_WORDS
 
 __all__ = ["describe_system", "list_systems"]
+
+_WIDTH: Final = 100
+"""Letters of a line; a parameter that needs more goes on in the next, further in."""
 
 
 def list_systems() -> str:
@@ -23,14 +30,14 @@ def list_systems() -> str:
 
 
 def describe_system(name: str) -> str:
-    """Return what a preset does, its parameters with their values, and where they are from.
+    """Return what a preset does, its parameters in its own words, and where they are from.
 
     Raises
     ------
     KeyError
         If there is no such preset.
     """
-    preset = PRESETS[name]
+    preset, words = PRESETS[name], SYSTEM_WORDS.get(name, {})
     is_bounded = preset_system(name).is_bounded
     memory = "bounded" if is_bounded else "not bounded by the system itself"
     lines = [f"{name}: {preset.version}", f"  {preset.meaning}", f"  memory: {memory}"]
@@ -40,11 +47,20 @@ def describe_system(name: str) -> str:
     ):
         lines.append(f"  {kind} {part}: {table[part].meaning}")
         for key, parameter in table[part].parameters.items():
-            lines.append(f"    {key} = {_value(parameter, values.get(key))}  {parameter.meaning}")
+            meaning = words.get(key, parameter.meaning)
+            lines.append(f"    {key} = {_value(parameter, values.get(key))}  {meaning}")
     lines += [f"  {key} = {value}" for key, value in preset.options.items()]
     if preset.source:
         lines.append(f"  {preset.source}")
-    return "\n".join(lines)
+    return "\n".join(map(_wrapped, lines))
+
+
+def _wrapped(line: str) -> str:
+    """Return a line cut between words; what it is indented by, it goes on further in."""
+    indent = " " * (len(line) - len(line.lstrip()) + 6)
+    return textwrap.fill(
+        line, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _value(parameter: Parameter, value: float | None) -> str:

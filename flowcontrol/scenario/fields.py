@@ -15,6 +15,7 @@ from pydantic import PlainValidator
 from pydantic_core import PydanticCustomError
 
 from flowcontrol.scenario.problems import show
+from flowcontrol.scenario.units import read_memory
 
 __all__ = [
     "Bytes",
@@ -126,6 +127,20 @@ class Whole(Number):
 
 
 @dataclass(frozen=True)
+class Size(Whole):
+    """Bytes: a whole number, or a text with a unit such as ``4 KiB``."""
+
+    def __call__(self, value: object) -> int:  # type: ignore[override]
+        """Return the bytes; errors as :class:`Number`."""
+        if isinstance(value, str):
+            try:
+                value = read_memory(value)
+            except ValueError as error:
+                raise refuse(str(error)) from error
+        return super().__call__(value)
+
+
+@dataclass(frozen=True)
 class Word:
     """A short text that becomes a name of folders and tables; calling it reads one."""
 
@@ -181,7 +196,7 @@ Variation = Annotated[
 Parallelism = Annotated[int, _reads(Whole("a whole number of subtasks", 1, MAX_PARALLELISM))]
 Count = Annotated[int, _reads(Whole("a whole number", 1, MAX_PARALLELISM))]
 Index = Annotated[int, _reads(Whole("a whole number", 0, MAX_PARALLELISM))]
-Bytes = Annotated[int, _reads(Whole("whole bytes", 1, MAX_BYTES))]
+Bytes = Annotated[int, _reads(Size("whole bytes", 1, MAX_BYTES))]
 Seed = Annotated[int, _reads(Whole("a whole number", 0, 2**63 - 1))]
 Name = Annotated[str, _reads(Word("a name", symbols="_-."))]
 StageName = Annotated[str, _reads(Word("the name of a stage"))]

@@ -25,6 +25,8 @@ MIN_SEGMENT_BYTES: Final = 4096
 """Flink's ``MemoryManager.MIN_PAGE_SIZE``, bytes."""
 MAX_SEGMENT_BYTES: Final = 2**30
 """Largest power of two that is a Java int, bytes."""
+MAX_DURATION_US: Final = 10**15
+"""Longest duration, microseconds: as long as a run may be."""
 
 
 @dataclass(frozen=True)
@@ -105,10 +107,11 @@ def _segment(value: object) -> Value:
 def _duration(low_us: int = 0) -> Callable[[object], Value]:
     def read(value: object) -> Value:
         duration = read_duration_us(value)
-        if duration < low_us or (duration > 0 and duration % 1000):
+        if not low_us <= duration <= MAX_DURATION_US or (duration > 0 and duration % 1000):
             least = "0, or -1 for never" if low_us < 0 else f"{low_us // 1000} ms"
             raise ValueError(
-                f"{show(value)} is out of range: needs whole milliseconds, at least {least}"
+                f"{show(value)} is out of range: needs whole milliseconds, at least {least} and at "
+                f"most {MAX_DURATION_US // 1_000_000} s"
             )
         return duration
 

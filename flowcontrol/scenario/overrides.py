@@ -13,7 +13,7 @@ from flowcontrol.errors import Problem
 from flowcontrol.scenario.problems import show
 from flowcontrol.scenario.yaml_file import read_yaml_value
 
-__all__ = ["apply_overrides", "split_path"]
+__all__ = ["apply_overrides", "split_key", "split_path"]
 
 _PART = re.compile(r'"([^"]*)"|\'([^\']*)\'|\[(\d+)\]|([^.\[\]"\'=]+)')
 
@@ -51,6 +51,31 @@ def split_path(path: str) -> tuple[str, ...]:
     return tuple(parts)
 
 
+def split_key(key: str) -> tuple[str, ...]:
+    """Return the parts of the key of a scenario, an option's own key being one part.
+
+    Parameters
+    ----------
+    key : str
+        As :func:`split_path` takes it. The quotes around an option's key may be left out: a shell
+        takes them away.
+
+    Returns
+    -------
+    tuple of str
+        ``("stages", "sink", "service_rate")``, ``("options", "taskmanager.memory.segment-size")``.
+
+    Raises
+    ------
+    ValueError
+        If it is no path.
+    """
+    first, *rest = split_path(key)
+    if first == "options" and rest:
+        return first, ".".join(rest)
+    return first, *rest
+
+
 def apply_overrides(
     mapping: dict[str, Any], overrides: Sequence[str], problems: list[Problem]
 ) -> dict[str, Any]:
@@ -76,7 +101,7 @@ def apply_overrides(
         try:
             if not equals:
                 raise ValueError(f"{show(override)} is not of the form PATH=VALUE")
-            _set(changed, split_path(path.strip()), read_yaml_value(text))
+            _set(changed, split_key(path.strip()), read_yaml_value(text))
         except (ValueError, yaml.YAMLError) as error:
             problems.append(Problem(path.strip(), f"cannot be set: {error}"))
     return changed

@@ -19,7 +19,7 @@ class Parameter:
     unit : str
         Of the value; empty for shares and factors.
     meaning : str
-        What it is, and the name that its system has for it.
+        What it is, in terms of no system; what each calls it: ``system_words``.
     least, most : float
         Bounds, both allowed.
     """
@@ -62,10 +62,10 @@ TRANSPORT_PARTS: Final[dict[str, Part]] = {
         "which is not read while a gate has no buffer",
         {
             "high_water_segments": Parameter(
-                2, "segments", "a connection with more pending bytes is not written to", 1
+                2, "segments", "a connection with more pending bytes is not written to", 1, 1 << 20
             ),
             "low_water_segments": Parameter(
-                1, "segments", "with at most so many pending bytes it is again"
+                1, "segments", "with at most so many pending bytes it is again", 0, 1 << 20
             ),
             "kernel_bytes": Parameter(
                 4 << 20, "bytes", "what the two sockets of a connection hold together"
@@ -79,7 +79,7 @@ TRANSPORT_PARTS: Final[dict[str, Part]] = {
     "half_return_credit": Part(
         "permits that come back together, once a share of the queue is free",
         {
-            "slots": Parameter(1000, "records", "receiverQueueSize", 1),
+            "slots": Parameter(1000, "records", "permits of a channel at the beginning", 1),
             "share": Parameter(0.5, "", "of the slots: from so many permits on they go back",
                                0.0, 1.0),
         },
@@ -103,7 +103,7 @@ TRANSPORT_PARTS: Final[dict[str, Part]] = {
         {
             "unit": Parameter(1 << 16, "bytes", "what windows are counted in", 1),
             "initial_units": Parameter(800, "units", "window at the beginning", 1),
-            "multiplier": Parameter(3, "periods", "receiveWindowMultiplier", 1),
+            "multiplier": Parameter(3, "periods", "that a window is worth", 1),
             "period_ms": Parameter(100, "ms", "between two packets of flow control", 1),
         },
     ),
@@ -120,14 +120,14 @@ TRANSPORT_PARTS: Final[dict[str, Part]] = {
             "slots": Parameter(256, "records", "of the receiver's queue", 1),
             "high": Parameter(0.8, "", "share above which senders are stopped", 0.0, 1.0),
             "low": Parameter(0.2, "", "share below which they go on", 1e-6, 1.0),
-            "check_ms": Parameter(0, "ms", "between two looks of one that clears its flag when "
-                                  "the overflow is empty (Storm 2); 0: marks (JStorm)"),
+            "check_ms": Parameter(0, "ms", "between two looks at which an empty overflow "
+                                  "releases the senders; 0: the marks do"),
             "cache_bytes": Parameter(0, "bytes", "what a stopped sender takes on before it waits"),
         },
     ),
     "unbounded": Part(
         "whatever comes is kept in memory",
-        {"heap_bytes": Parameter(float(1 << 30), "bytes", "of a task manager", 1)},
+        {"heap_bytes": Parameter(float(1 << 30), "bytes", "heap of a task manager", 1)},
     ),
 }  # fmt: skip
 
@@ -144,9 +144,9 @@ THROTTLE_PARTS: Final[dict[str, Part]] = {
             ),
             "low_bytes": Parameter(0, "bytes", "below which it takes that back"),
             "consecutive": Parameter(1, "times", "in a row that the high mark must be met", 1),
-            "check_ms": Parameter(100, "ms", "between two looks of a worker; 0: every round"),
-            "update_ms": Parameter(15_000, "ms", "znode.update.freq: a claim is written again", 1),
-            "timeout_ms": Parameter(30_000, "ms", "znode.timeout: age of a claim; 0: none"),
+            "check_ms": Parameter(100, "ms", "between two looks at the queues; 0: every round"),
+            "update_ms": Parameter(15_000, "ms", "after which a claim is made again", 1),
+            "timeout_ms": Parameter(30_000, "ms", "age at which a claim ends; 0: none"),
             "delay_on_ms": _LATER,
             "delay_off_ms": _LATER,
         },
@@ -169,21 +169,19 @@ THROTTLE_PARTS: Final[dict[str, Part]] = {
             "interval_ms": Parameter(1000, "ms", "batch interval", 1),
             "proportional": Parameter(1.0, "", "gain"),
             "integral": Parameter(0.2, "", "gain"),
-            "derivative": Parameter(0.0, "", "gain; the key is really pid.derived"),
-            "min_rate": Parameter(100, "records/s", "pid.minRate", 1),
-            "max_rate": Parameter(
-                0, "records/s", "maxRatePerPartition, of a source subtask; 0: none"
-            ),
-            "initial_rate": Parameter(0, "records/s", "initialRate; 0: none"),
+            "derivative": Parameter(0.0, "", "gain"),
+            "min_rate": Parameter(100, "records/s", "least rate of all sources together", 1),
+            "max_rate": Parameter(0, "records/s", "most rate of a source subtask; 0: none"),
+            "initial_rate": Parameter(0, "records/s", "before the first batch is done; 0: none"),
         },
     ),
     "static_admission": Part(
-        "a fixed number of records a trigger",
+        "a batch of so many records at a time",
         {
-            "interval_ms": Parameter(0, "ms", "of the trigger; 0: as soon as the batch is done"),
-            "max_records": Parameter(0, "records", "maxOffsetsPerTrigger; 0: all that waits"),
-            "min_records": Parameter(0, "records", "minOffsetsPerTrigger; 0: any"),
-            "max_delay_ms": Parameter(900_000, "ms", "maxTriggerDelay"),
+            "interval_ms": Parameter(0, "ms", "between two batches; 0: as soon as one is done"),
+            "max_records": Parameter(0, "records", "most of a batch; 0: all that waits"),
+            "min_records": Parameter(0, "records", "least of a batch; 0: any"),
+            "max_delay_ms": Parameter(900_000, "ms", "after which a batch may have fewer"),
         },
     ),
     "aimd_rate": Part(

@@ -133,9 +133,9 @@ PRESETS: Final[dict[str, Preset]] = {
     ),
     "kafka-streams": Preset(
         "Kafka Streams, trunk of 2024", "unbounded", "static_admission",
-        "polls of 1000 records from a log, the next one when they are done",
+        "polls of up to 1000 records from a log, the next one when they are done",
         "https://github.com/apache/kafka",
-        throttle_values={"max_records": 1000, "interval_ms": 100},
+        throttle_values={"max_records": 1000},
     ),
     "reactive-streams": Preset(
         "Reactive Streams 1.0.4 as Pekko does it", "half_return_credit", "none",

@@ -17,6 +17,7 @@ from flowcontrol.scenario.parts_table import (
 )
 from flowcontrol.scenario.presets import ALIASES, PRESETS
 from flowcontrol.scenario.problems import key_path, known, show
+from flowcontrol.scenario.units import read_memory
 
 __all__ = ["SYSTEMS", "THROTTLE_ALIASES", "preset_system", "read_system"]
 
@@ -112,7 +113,14 @@ def _read_part(
                 text = f"unknown parameter {key!r}: {name} has none"
             problems.append(Problem(key_path(where), text))
             continue
-        text = _wrong(value, parts[str(name)].parameters[key])
+        parameter = parts[str(name)].parameters[key]
+        if parameter.unit == "bytes" and isinstance(value, str):
+            try:
+                value = read_memory(value)
+            except ValueError as error:
+                problems.append(Problem(key_path(where), f"{error} ({parameter.meaning})"))
+                continue
+        text = _wrong(value, parameter)
         if text:
             problems.append(Problem(key_path(where), text))
         else:

@@ -24,16 +24,17 @@ LONG_MAX: Final = 2**63 - 1
 
 _MEMORY_NAMES: Final = (
     ("b", "bytes"),
-    ("k", "kb", "kibibytes"),
-    ("m", "mb", "mebibytes"),
-    ("g", "gb", "gibibytes"),
-    ("t", "tb", "tebibytes"),
+    ("k", "kb", "kib", "kibibytes"),
+    ("m", "mb", "mib", "mebibytes"),
+    ("g", "gb", "gib", "gibibytes"),
+    ("t", "tb", "tib", "tebibytes"),
 )
 
 MEMORY_UNITS: Final[dict[str, int]] = {
     name: 1024**power for power, names in enumerate(_MEMORY_NAMES) for name in names
 }
-"""Bytes of each unit of memory. All multiples are binary, ``kb`` too."""
+"""Bytes of each unit of memory. All multiples are binary, ``kb`` too. Flink has these names but for
+``kib`` and its like, which say what is meant."""
 
 _TIME_NAMES: Final = (
     (86_400 * 10**9, ("d", "day", "days")),
@@ -69,7 +70,7 @@ def read_memory(value: object) -> int:
     Parameters
     ----------
     value : object
-        ``32kb``, ``64 mb``, ``1g``; a number without a unit counts bytes.
+        ``32kb``, ``64 mb``, ``4 MiB``, ``1g``; a number without a unit counts bytes.
 
     Returns
     -------
@@ -83,14 +84,15 @@ def read_memory(value: object) -> int:
 
     Notes
     -----
-    Flink's ``MemorySize``: whole numbers only, any case, blanks allowed around the unit.
+    Flink's ``MemorySize``: whole numbers only, any case, blanks allowed around the unit. The one
+    syntax of sizes: scenarios, links and options of the data source read theirs here.
 
     Examples
     --------
-    >>> read_memory("32kb"), read_memory("64 mb"), read_memory(512)
+    >>> read_memory("32kb"), read_memory("64 MiB"), read_memory(512)
     (32768, 67108864, 512)
     """
-    syntax = "a whole number and a unit, as 32kb, 64 mb or 1g (b, kb, mb, gb, tb; binary multiples)"
+    syntax = "a whole number and a unit, as 32kb, 4 MiB or 1g (b, kb, mb, gb, tb, all binary)"
     number, unit = _split(value, "a size of memory", syntax)
     if unit and unit not in MEMORY_UNITS:
         raise ValueError(f"{value!r} has the unknown unit {unit!r}: write {syntax}")

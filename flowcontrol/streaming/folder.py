@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, Final
 
-from flowcontrol.files import LOCK_FILE, folder_refused, take_lock, write_atomically
+from flowcontrol.emulation.rules_version import rules_version
+from flowcontrol.folders import Kind, OwnedFolder, open_owned
 from flowcontrol.scenario import Scenario
 from flowcontrol.streaming.paths import RunPaths
 
 __all__ = ["RunFolder", "open_folder"]
 
+KIND: Final = Kind("run", "run.json", "run_id", frozenset({"scenario"}))
 
-@dataclass
+
+@dataclass(frozen=True)
 class RunFolder:
     """A folder that this process may write a run to.
 
@@ -25,40 +26,43 @@ class RunFolder:
     ----------
     paths : RunPaths
         Where things stand.
-    run_id : str
-        Identity of the run; the same when it is resumed.
-    is_resumed : bool
-        Whether an unfinished run goes on.
     """
 
     paths: RunPaths
-    run_id: str
-    is_resumed: bool
-    scenario: Scenario
-    _lock: IO[str]
+    _owned: OwnedFolder
+
+    @property
+    def run_id(self) -> str:
+        """Identity of the run; the same when it is resumed."""
+        return str(self._owned.described["run_id"])
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether an unfinished run goes on."""
+        return self._owned.is_resumed
 
     def mark(self, *, finished: bool) -> None:
         """Note whether the run is finished."""
-        _write(self.paths.run_file, self.scenario, self.run_id, finished)
+        self._owned.mark(finished=finished)
 
     def close(self) -> None:
         """Let other processes use the folder."""
-        self._lock.close()
+        self._owned.close()
 
 
-def open_folder(root: Path, scenario: Scenario, *, named: bool, overwrite: bool) -> RunFolder:
+def open_folder(root: Path | str, scenario: Scenario, *, named: bool, overwrite: bool) -> RunFolder:
     """Make a run's folder ready.
 
     Parameters
     ----------
-    root : Path
+    root : Path or str
         The folder.
     scenario : Scenario
         What is to be run in it.
     named : bool
         Whether the user named the folder: then a finished run in it is not replaced.
     overwrite : bool
-        Replace whatever run stands there.
+        Replace whatever run is in it; an unfinished one of this scenario goes on all the same.
 
     Returns
     -------
@@ -68,37 +72,51 @@ def open_folder(root: Path, scenario: Scenario, *, named: bool, overwrite: bool)
     Raises
     ------
     ScenarioError
-        If the folder holds something that must not be replaced. Nothing was written.
-    RunError
-        If another process runs in it.
+        If the folder cannot be made, another process runs in it, or it holds something that must
+        not be replaced. Nothing was written.
+
+    Notes
+    -----
+    An unfinished run goes on under the rules that it was begun with: each of its rounds starts
+    from the state that the one before left, and other rules would read it in another way.
     """
-    paths = RunPaths(root.resolve())
-    if root.exists() and not root.is_dir():
-        raise folder_refused(f"{root} is a file; name a folder")
-    found = _read(paths)
-    if found is None:
-        # What a run leaves that is killed at its very start, before the folder counts as a run's.
-        firsts = (LOCK_FILE, f".{paths.run_file.name}.")
-        if root.exists() and any(not file.name.startswith(firsts) for file in root.iterdir()):
-            raise folder_refused(f"{root} holds something that is not a run; name another folder")
-        return _new(paths, scenario)
-    lock = take_lock(paths.root, "runs")
-    if not found["finished"] and found["scenario"] == scenario.canonical():
-        paths.stop_file.unlink(missing_ok=True)
-        return RunFolder(paths, found["run_id"], True, scenario, lock)
-    reason = None if overwrite else _why_kept(root, found, named)
-    lock.close()
-    if reason is not None:
-        raise folder_refused(reason)
-    shutil.rmtree(paths.root)
-    return _new(paths, scenario)
+    described = {
+        "run_id": uuid.uuid4().hex[:12],
+        "scenario": scenario.canonical(),
+        "rules": rules_version(),
+    }
+    owned = open_owned(
+        root,
+        KIND,
+        described,
+        is_continued=lambda found: (
+            _is_same(found, described) and found.get("rules") == described["rules"]
+        ),
+        why_kept=lambda found: None if overwrite else _why_kept(root, found, described, named),
+    )
+    paths = RunPaths(owned.root)
+    paths.stop_file.unlink(missing_ok=True)
+    return RunFolder(paths, owned)
 
 
-def _why_kept(root: Path, found: Mapping[str, Any], named: bool) -> str | None:
+def _is_same(found: Mapping[str, Any], described: Mapping[str, Any]) -> bool:
+    """Whether a folder holds an unfinished run of a scenario."""
+    return not found["finished"] and found["scenario"] == described["scenario"]
+
+
+def _why_kept(
+    root: Path | str, found: Mapping[str, Any], described: Mapping[str, Any], named: bool
+) -> str | None:
     """Say why a run must not be replaced unless the user says so; None if it may be."""
+    if _is_same(found, described):
+        return (
+            f"{root} holds an unfinished run of this scenario that was begun under other rules "
+            f"(version {found.get('rules', 'unknown')}; these are {described['rules']}) and cannot "
+            "go on: name another folder, or begin anew with --overwrite"
+        )
     if not found["finished"]:
         return (
-            f"{root} holds an unfinished run of another scenario, {found['scenario']['name']!r}; "
+            f"{root} holds an unfinished run of another scenario, {_name(found)!r}; "
             "name another folder, or replace it with --overwrite"
         )
     if named:
@@ -106,24 +124,6 @@ def _why_kept(root: Path, found: Mapping[str, Any], named: bool) -> str | None:
     return None
 
 
-def _new(paths: RunPaths, scenario: Scenario) -> RunFolder:
-    paths.root.mkdir(parents=True, exist_ok=True)
-    run_id = uuid.uuid4().hex[:12]
-    lock = take_lock(paths.root, "runs")
-    _write(paths.run_file, scenario, run_id, finished=False)
-    return RunFolder(paths, run_id, False, scenario, lock)
-
-
-def _read(paths: RunPaths) -> dict[str, Any] | None:
-    try:
-        found = json.loads(paths.run_file.read_text())
-        return found if {"scenario", "run_id", "finished"} <= set(found) else None
-    except (FileNotFoundError, NotADirectoryError, ValueError):
-        return None
-
-
-def _write(file: Path, scenario: Scenario, run_id: str, finished: bool) -> None:
-    text = json.dumps(
-        {"run_id": run_id, "finished": finished, "scenario": scenario.canonical()}, indent=1
-    )
-    write_atomically(file, text)
+def _name(found: Mapping[str, Any]) -> str:
+    scenario = found["scenario"]
+    return str(scenario.get("name", "")) if isinstance(scenario, dict) else ""

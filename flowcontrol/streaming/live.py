@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from flowcontrol.emulation import Job
 from flowcontrol.streaming.folder import RunFolder
+from flowcontrol.streaming.history import History
 from flowcontrol.streaming.queries import StageQueries
 from flowcontrol.streaming.replay import stage_replay
-from flowcontrol.streaming.results import History, result_tables
+from flowcontrol.streaming.results import result_tables
 from flowcontrol.streaming.rowschema import row_schemas
 
 if TYPE_CHECKING:

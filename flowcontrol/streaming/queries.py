@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from flowcontrol.emulation import Job
@@ -33,6 +34,9 @@ goes on from its checkpoint."""
 
 MOST_RESTARTS = 5
 """Times that a run's queries are started again for it."""
+
+PATIENCE_S = 30.0
+"""Seconds that queries are given to end between batches when a run fails; then they are stopped."""
 
 
 class StageQueries:
@@ -90,18 +94,26 @@ class StageQueries:
         ------
         RunError
             If a query failed; the others were ended between batches.
+
+        Notes
+        -----
+        Whatever is raised, no query is active afterwards: the folder is given to others then.
         """
         from flowcontrol.streaming.source import StageSource
 
         register_source(self._spark, StageSource)
-        with asking_on_interrupt(self.stop):
-            for plan in self._job.stages:
-                self._queries[plan.name] = self._start(plan.name)
-            while any(query.isActive for query in self._queries.values()):
-                try:
-                    self._look(watch)
-                except KeyboardInterrupt:
-                    self.stop()
+        try:
+            with asking_on_interrupt(self.stop):
+                for plan in self._job.stages:
+                    self._queries[plan.name] = self._start(plan.name)
+                while any(query.isActive for query in self._queries.values()):
+                    try:
+                        self._look(watch)
+                    except KeyboardInterrupt:
+                        self.stop()
+        except BaseException:
+            self._end()
+            raise
         watch(*self._progress())
         self._raise_failure()
         return self._progress()[0] == self._job.rounds
@@ -123,13 +135,26 @@ class StageQueries:
         """Ask every stage to end after its current batch."""
         self._paths.stop_file.touch()
 
+    def _end(self) -> None:
+        """End every query: between batches where it hears of it in time."""
+        deadline = time.monotonic() + PATIENCE_S
+        try:
+            with suppress(OSError):
+                self.stop()
+                for query in self._queries.values():
+                    with suppress(Exception):  # how a query ended is no matter any more
+                        query.awaitTermination(max(1, round(deadline - time.monotonic())))
+        finally:
+            for query in self._queries.values():
+                with suppress(Exception):
+                    if query.isActive:
+                        query.stop()
+
     def _start(self, stage: str) -> StreamingQuery:
         from pyspark.sql.pandas.types import from_arrow_schema
 
         rows = from_arrow_schema(self._schemas[stage]).add(ROUND, "long").add(SUBTASK, "long")
         ddl = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in rows.fields)
-        self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", f"flowcontrol-{stage}")
-        self._spark.sparkContext.setJobDescription(f"flowcontrol stage {stage}")
         reader = (
             self._spark.readStream.format("flowcontrol_stage")
             .option("scenario", json.dumps(self._job.scenario.canonical()))
@@ -137,14 +162,19 @@ class StageQueries:
             .option("stage", stage)
             .option("schema", ddl)
         )
-        return (
-            reader.load()
-            .writeStream.foreachBatch(self.batches[stage])
-            .queryName(f"{self._job.scenario.name}-{stage}")
-            .option("checkpointLocation", str(self._paths.checkpoint(stage)))
-            .trigger(availableNow=True)
-            .start()
-        )
+        own = {
+            "spark.scheduler.pool": f"flowcontrol-{stage}",
+            "spark.job.description": f"flowcontrol stage {stage}",
+        }
+        with _thread_properties(self._spark, own):  # the query's thread inherits them
+            return (
+                reader.load()
+                .writeStream.foreachBatch(self.batches[stage])
+                .queryName(f"{self._job.scenario.name}-{stage}")
+                .option("checkpointLocation", str(self._paths.checkpoint(stage)))
+                .trigger(availableNow=True)
+                .start()
+            )
 
     def _progress(self) -> tuple[int, int]:
         done = min(batch.rounds for batch in self.batches.values())
@@ -160,3 +190,17 @@ class StageQueries:
                 raise RunError(
                     f"stage {stage}: {cause_of(str(error))} (all of it: {self._paths.failure_file})"
                 ) from error
+
+
+@contextmanager
+def _thread_properties(spark: SparkSession, own: Mapping[str, str]) -> Iterator[None]:
+    """Set properties of this thread's jobs for a block; the user's own are back after it."""
+    context = spark.sparkContext
+    before = {key: context.getLocalProperty(key) for key in own}
+    try:
+        for key, value in own.items():
+            context.setLocalProperty(key, value)
+        yield
+    finally:
+        for key, was in before.items():
+            context.setLocalProperty(key, was)  # type: ignore[arg-type]  # None removes it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ WRITTEN_BY_QUERIES = {
 }
 """What each query puts into the environment of its source as it starts
 (``PythonStreamingSourceRunner.init`` of Spark 4); values are Spark's own, written over."""
+
+_registering = threading.Lock()
 
 
 def register_source(spark: SparkSession, source: type[DataSource]) -> None:
@@ -37,14 +40,16 @@ def register_source(spark: SparkSession, source: type[DataSource]) -> None:
         Of the data source.
     """
     try:
-        environment = spark.sparkContext.environment
+        context = spark.sparkContext
     except Exception:  # Spark Connect has no context on this side: its server has
         spark.dataSource.register(source)
         return
-    added = {key: value for key, value in WRITTEN_BY_QUERIES.items() if key not in environment}
-    environment.update(added)
-    try:
-        spark.dataSource.register(source)
-    finally:
-        for key in added:
-            environment.pop(key, None)
+    with _registering:
+        before = context.environment
+        # Another one in its place, and not more entries in this one: a running query whose batch
+        # makes a Python function reads it in a thread of its own, entry by entry.
+        context.environment = {**WRITTEN_BY_QUERIES, **before}
+        try:
+            spark.dataSource.register(source)
+        finally:
+            context.environment = before

@@ -3,64 +3,75 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.emulation import Job, Link, StagePlan
 from flowcontrol.emulation.samples import samples
-from flowcontrol.ledger.ledger import read_history
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.rules import CH_EXCLUSIVE
 from flowcontrol.records import RESULTS
-from flowcontrol.streaming.paths import RunPaths
+from flowcontrol.streaming.history import Channel, History, Row
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["History", "result_tables"]
 
-Row = dict[str, Any]
-Channel = tuple[int, int]
+CHUNK_ROWS: Final = 4096
+"""Rows of a result table that are Python objects at a time."""
+
+
+class _Growing:
+    """A result table that grows by rows, kept as columns."""
+
+    def __init__(self, name: str) -> None:
+        self._schema = RESULTS[name].arrow_schema()
+        self._rows: list[Row] = []
+        self._batches: list[pa.RecordBatch] = []
+
+    def add(self, rows: Iterator[Row]) -> None:
+        """Append rows."""
+        self._rows += rows
+        if len(self._rows) >= CHUNK_ROWS:
+            self._pack()
+
+    def _pack(self) -> None:
+        import pyarrow as pa
+
+        self._batches.append(pa.RecordBatch.from_pylist(self._rows, schema=self._schema))
+        self._rows = []
+
+    def finish(self) -> pa.Table:
+        """Return the whole table."""
+        import pyarrow as pa
+
+        self._pack()
+        return pa.Table.from_batches(self._batches, schema=self._schema).combine_chunks()
 
 
 @dataclass
-class History:
-    """Ledger rows by edge, side and round.
+class _Did:
+    """What a task did in the rounds of a sample.
 
     Attributes
     ----------
-    rounds : int
-        Rounds that every side of every link has completed.
-    sides : dict
-        ``sides[edge name][side][round]`` is a mapping from (sender, receiver) to the row.
+    times_us : list of int
+        Busy, idle, back-pressured, microseconds.
+    latency : Counter of int
+        Records taken up, by rounds since their emission.
+    taken : int
+        Records in by the last round, cumulative.
     """
 
-    rounds: int
-    sides: dict[str, dict[str, list[dict[Channel, Row]]]] = field(default_factory=dict)
+    times_us: list[int] = field(default_factory=lambda: [0, 0, 0])
+    latency: Counter[int] = field(default_factory=Counter)
+    taken: int = 0
 
-    @classmethod
-    def of_run(cls, job: Job, paths: RunPaths) -> History:
-        """Read the ledgers of a run."""
-        return cls.of_tables(
-            job, {link.name: read_history(paths.ledger(link)) for link in job.links}
-        )
 
-    @classmethod
-    def of_tables(cls, job: Job, tables: Mapping[str, pa.Table]) -> History:
-        """Sort ledger tables, by edge name, into rounds."""
-        sides: dict[str, dict[str, list[dict[Channel, Row]]]] = {}
-        for link in job.links:
-            found: dict[str, dict[int, dict[Channel, Row]]] = {"sender": {}, "receiver": {}}
-            for row in tables[link.name].to_pylist():
-                batch = found[row["side"]].setdefault(row["batch_id"], {})
-                batch[row["sender"], row["receiver"]] = row
-            sides[link.name] = {
-                side: [rows[number] for number in sorted(rows)] for side, rows in found.items()
-            }
-        counts = [len(rounds) for link in sides.values() for rounds in link.values()]
-        return cls(min(counts, default=0), sides)
+Doings = dict[tuple[str, int], _Did]
 
 
 def result_tables(job: Job, history: History) -> dict[str, pa.Table]:
@@ -83,24 +94,32 @@ def result_tables(job: Job, history: History) -> dict[str, pa.Table]:
     A sample that falls inside a round shows the round before; it covers the rounds since the
     sample before, and where there are none it repeats that sample's rates.
     """
-    import pyarrow as pa
-
-    rows: dict[str, list[Row]] = {"stages": [], "channels": [], "latency": []}
-    sampled = list(samples(job, history.rounds))
-    for plan in job.stages:
-        for subtask in range(plan.stage.parallelism):
-            rows["stages"] += _stage_rows(job, history, plan, subtask, sampled)
-            if plan.is_sink:
-                rows["latency"] += _latency_rows(job, history, plan, subtask, sampled)
-    for t_s, _, last in sampled:
+    tables = {name: _Growing(name) for name in ("stages", "channels", "latency")}
+    for t_s, first, last in samples(job, history.rounds):
+        did = _doings(job, history, first, last)
+        tables["stages"].add(_stage_rows(job, history, did, (t_s, first, last)))
+        tables["latency"].add(_latency_rows(job, did, t_s))
         for link in job.links:
-            rows["channels"] += _channel_rows(history, link, t_s, last)
-    rows["stages"].sort(key=lambda row: row["t_s"])
-    rows["latency"].sort(key=lambda row: row["t_s"])
-    return {
-        name: pa.Table.from_pylist(found, schema=RESULTS[name].arrow_schema())
-        for name, found in rows.items()
+            tables["channels"].add(_channel_rows(history, link, t_s, last))
+    return {name: table.finish() for name, table in tables.items()}
+
+
+def _doings(job: Job, history: History, first: int, last: int) -> Doings:
+    """Add up what every task did in some rounds."""
+    found: Doings = {
+        (plan.name, subtask): _Did()
+        for plan in job.stages
+        for subtask in range(plan.stage.parallelism)
     }
+    for number in range(first, last + 1):
+        for plan in job.stages:
+            for subtask, state in history.tasks(plan, number).items():
+                did = found[plan.name, subtask]
+                did.times_us = [a + b for a, b in zip(did.times_us, state["times_us"], strict=True)]
+                for age, count in state.get("latency", []):
+                    did.latency[age] += count
+                did.taken = 0 if plan.is_source else state["task"][r.TASK_IN]
+    return found
 
 
 def _of(rows: Mapping[Channel, Row], *, sender: int = -1, receiver: int = -1) -> list[Row]:
@@ -116,55 +135,47 @@ def _state(row: Row) -> dict[str, Any]:
     return parsed
 
 
-def _task(history: History, plan: StagePlan, subtask: int, number: int) -> dict[str, Any]:
-    """The task's state after a round: it stands on the first row of each of its links."""
-    if plan.inputs:
-        rows = _of(history.sides[plan.inputs[0].name]["receiver"][number], receiver=subtask)
-    else:
-        rows = _of(history.sides[plan.outputs[0].name]["sender"][number], sender=subtask)
-    row = next(row for row in rows if row["task_state"] is not None)
-    if "task" not in row:
-        row["task"] = json.loads(row["task_state"])
-    task: dict[str, Any] = row["task"]
-    return task
-
-
 def _stage_rows(
-    job: Job, history: History, plan: StagePlan, subtask: int, sampled: list[tuple[float, int, int]]
-) -> list[Row]:
-    found: list[Row] = []
-    for t_s, first, last in sampled:
-        seconds = (last - first + 1) * job.round_us / 1e6
-        counts = _counts(history, plan, subtask, last)
-        before = _counts(history, plan, subtask, first - 1) if first else (0, 0)
-        times = [_task(history, plan, subtask, n)["times_us"] for n in range(first, last + 1)]
-        busy, idle, blocked = (sum(part) / seconds / 1000 for part in zip(*times, strict=True))
-        found.append(
-            {
+    job: Job, history: History, did: Doings, sample: tuple[float, int, int]
+) -> Iterator[Row]:
+    t_s, first, last = sample
+    seconds = (last - first + 1) * job.round_us / 1e6
+    for plan in job.stages:
+        before = _taken(history, plan, first - 1)
+        for subtask in range(plan.stage.parallelism):
+            own = did[plan.name, subtask]
+            taken, sent = own.taken, _sent(history, plan, subtask, last)
+            sent_before = _sent(history, plan, subtask, first - 1)
+            busy, idle, blocked = (time_us / seconds / 1000 for time_us in own.times_us)
+            yield {
                 "t_s": t_s,
                 "stage": plan.name,
                 "subtask": subtask,
-                "records_in": counts[0],
-                "records_out": counts[1],
-                "rate_in": (counts[0] - before[0]) / seconds,
-                "rate_out": (counts[1] - before[1]) / seconds,
+                "records_in": taken,
+                "records_out": sent,
+                "rate_in": (taken - before.get(subtask, 0)) / seconds,
+                "rate_out": (sent - sent_before) / seconds,
                 "busy_ms_per_s": busy,
                 "idle_ms_per_s": idle,
                 "backpressured_ms_per_s": blocked,
                 **_input_levels(history, plan, subtask, last),
                 **_output_levels(history, plan, subtask, last),
             }
-        )
-    return found
 
 
-def _counts(history: History, plan: StagePlan, subtask: int, number: int) -> tuple[int, int]:
-    """Records in and out, cumulative."""
-    taken = 0 if plan.is_source else _task(history, plan, subtask, number)["task"][r.TASK_IN]
-    if plan.is_sink:
-        return taken, 0
+def _taken(history: History, plan: StagePlan, number: int) -> dict[int, int]:
+    """Records in by the end of a round, cumulative, by subtask."""
+    if plan.is_source or number < 0:
+        return {}
+    return {i: state["task"][r.TASK_IN] for i, state in history.tasks(plan, number).items()}
+
+
+def _sent(history: History, plan: StagePlan, subtask: int, number: int) -> int:
+    """Records out by the end of a round, cumulative."""
+    if plan.is_sink or number < 0:
+        return 0
     rows = _of(history.sides[plan.outputs[0].name]["sender"][number], sender=subtask)
-    return taken, sum(_state(row)["row"][r.OUT_RECORDS] for row in rows)
+    return sum(_state(row)["row"][r.OUT_RECORDS] for row in rows)
 
 
 def _input_levels(history: History, plan: StagePlan, subtask: int, number: int) -> Row:
@@ -207,57 +218,56 @@ def _output_levels(history: History, plan: StagePlan, subtask: int, number: int)
     }
 
 
-def _channel_rows(history: History, link: Link, t_s: float, number: int) -> list[Row]:
+def _channel_rows(history: History, link: Link, t_s: float, number: int) -> Iterator[Row]:
     sent, received = (history.sides[link.name][side][number] for side in ("sender", "receiver"))
-    found = []
     for channel in link.channels:
         out = sent[channel.sender, channel.receiver]
         into = received[channel.sender, channel.receiver]
         state = _state(into)
         flying = _state(out)["row"][r.OUT_RECORDS] - state["cursors"][r.IN_TAKEN]
-        found.append(
-            {
-                "t_s": t_s,
-                "edge": link.name,
-                "sender": channel.sender,
-                "receiver": channel.receiver,
-                "written": out["written"],
-                "released": out["released"],
-                "announced": out["released"] if channel.is_local else into["announced"],
-                "sent": out["sent"],
-                "consumed": into["consumed"],
-                "credit": out["credit"],
-                "backlog": out["backlog"],
-                "exclusive_free": state["row"][CH_EXCLUSIVE],
-                "floating_held": into["floating_held"],
-                "queued": len(state["records"]),
-                "in_flight_records": flying,
-                "in_flight_bytes": flying * link.record_bytes,
-            }
-        )
-    return found
+        yield {
+            "t_s": t_s,
+            "edge": link.name,
+            "sender": channel.sender,
+            "receiver": channel.receiver,
+            "written": out["written"],
+            "released": out["released"],
+            "announced": out["released"] if channel.is_local else into["announced"],
+            "sent": out["sent"],
+            "consumed": into["consumed"],
+            "credit": out["credit"],
+            "backlog": out["backlog"],
+            "exclusive_free": state["row"][CH_EXCLUSIVE],
+            "floating_held": into["floating_held"],
+            "queued": len(state["records"]),
+            "in_flight_records": flying,
+            "in_flight_bytes": flying * link.record_bytes,
+        }
 
 
-def _latency_rows(
-    job: Job, history: History, plan: StagePlan, subtask: int, sampled: list[tuple[float, int, int]]
-) -> list[Row]:
-    found = []
-    for t_s, first, last in sampled:
-        counts: dict[int, int] = defaultdict(int)
-        for number in range(first, last + 1):
-            for age, count in _task(history, plan, subtask, number).get("latency", []):
-                counts[age] += count
-        total = sum(counts.values())
-        if total:
-            ages = sorted(counts.items())
-            figures = {"mean_ms": sum(age * count for age, count in ages) / total}
-            for name, share in (("p50_ms", 50), ("p90_ms", 90), ("p99_ms", 99), ("max_ms", 100)):
-                figures[name] = float(_rank(ages, -(-total * share // 100)))
-            in_ms = {name: value * job.round_us / 1000 for name, value in figures.items()}
-            found.append(
-                {"t_s": t_s, "stage": plan.name, "subtask": subtask, "count": total, **in_ms}
-            )
-    return found
+def _latency_rows(job: Job, did: Doings, t_s: float) -> Iterator[Row]:
+    sinks = [plan for plan in job.stages if plan.is_sink]
+    for plan in sinks:
+        for subtask in range(plan.stage.parallelism):
+            counts = did[plan.name, subtask].latency
+            total = sum(counts.values())
+            if total:
+                yield {
+                    "t_s": t_s,
+                    "stage": plan.name,
+                    "subtask": subtask,
+                    "count": total,
+                    **_latencies(job, counts, total),
+                }
+
+
+def _latencies(job: Job, counts: Counter[int], total: int) -> Row:
+    """Return mean and percentiles of ages, ms."""
+    ages = sorted(counts.items())
+    figures = {"mean_ms": sum(age * count for age, count in ages) / total}
+    for name, share in (("p50_ms", 50), ("p90_ms", 90), ("p99_ms", 99), ("max_ms", 100)):
+        figures[name] = float(_rank(ages, -(-total * share // 100)))
+    return {name: value * job.round_us / 1000 for name, value in figures.items()}
 
 
 def _rank(ages: list[tuple[int, int]], rank: int) -> int:

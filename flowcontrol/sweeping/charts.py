@@ -1,7 +1,8 @@
 """The charts of a sweep: a line for one varied key, a heat map for two, facets or lines for more.
 
 Keys with one value are no dimension of a chart. Figures are plain dicts for plotly, as in
-:mod:`flowcontrol.report.figures`; colours are safe for the colour-blind (Cividis, Okabe and Ito).
+:mod:`flowcontrol.report.figures`; colours are those of Okabe and Ito, safe for the colour-blind,
+and run from blue at the good end of a metric to vermillion at its bad one.
 """
 
 from __future__ import annotations
@@ -128,7 +129,8 @@ def _many_charts(frame: pd.DataFrame, dims: Sequence[Varied], metric: Metric) ->
     figure, left_out = parallel_figure(frame, dims, metric)
     explanation = (
         f"{metric.figure.column.meaning} A line is one point of the sweep: it crosses each axis at "
-        f"its value of that key and ends at its {metric.name}; colours are bands of that figure."
+        f"its value of that key and ends at its {metric.name}; colours are bands of that figure, "
+        "from blue, good, to vermillion, bad."
     )
     if left_out:
         explanation += f" {left_out:,} lines are left out, evenly."

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from flowcontrol.emulation import Job, lay_out
-from flowcontrol.emulation.work import WorkClock
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.scenario import Scenario, check_clock
 from flowcontrol.sweeping.plan import Plan, Point
@@ -115,7 +114,6 @@ def _point_variants(plan: Plan, point: Point, estimate: Callable[[Job], float]) 
     if problems:
         raise ScenarioError(problems, plan.base.source)
     job = lay_out(first, round_us=choose_round_us(first))
-    _check_rates(job)
     cost = estimate(job)
     if plan.replications == 1:
         return [Variant(variant_id(first), point, 0, first.seed, cost)]
@@ -125,15 +123,6 @@ def _point_variants(plan: Plan, point: Point, estimate: Callable[[Job], float]) 
         Variant(variant_id(scenario), point, index, scenario.seed, cost)
         for index, scenario in enumerate(scenarios)
     ]
-
-
-def _check_rates(job: Job) -> None:
-    """Refuse rates that the clock cannot count; subtasks with equal ones are looked at once."""
-    for plan in job.stages:
-        rates = [plan.rates(index) for index in range(plan.stage.parallelism)]
-        for index, schedule in enumerate(rates):
-            if schedule not in rates[:index]:
-                WorkClock.of(job, plan, index)
 
 
 def _alike(plan: Plan, variants: list[Variant]) -> list[Problem]:

@@ -28,10 +28,13 @@ class Figure:
         Over the whole run.
     better : {"higher", "lower"}
         Which end of a sweep is the good one.
+    is_peak : bool, default False
+        Whether it is the largest that occurred, which counts whenever it did.
     """
 
     column: Column
     better: Literal["higher", "lower"]
+    is_peak: bool = False
 
     @property
     def second_half(self) -> Column:
@@ -51,17 +54,17 @@ def _of_stages(name: str, better: Literal["higher", "lower"], meaning: str = _ME
     return Figure(replace(column, type="float64", meaning=text), better)
 
 
-def _figure(name: str, unit: str, meaning: str) -> Figure:
-    return Figure(Column(name, "float64", unit, meaning), "lower")
+def _figure(name: str, unit: str, meaning: str, *, is_peak: bool = False) -> Figure:
+    return Figure(Column(name, "float64", unit, meaning), "lower", is_peak)
 
 
-def _latency(name: str, which: str) -> Figure:
+def _latency(name: str, which: str, *, is_peak: bool = False) -> Figure:
     """Return a figure of the latencies; null where there are none."""
     meaning = (
         f"Of a sink: {which.lower()} of the time from emission at the source to the start of "
         "processing here. Null where no record was taken up, and for other stages."
     )
-    return _figure(name, "ms", meaning)
+    return _figure(name, "ms", meaning, is_peak=is_peak)
 
 
 FIGURES: Final = (
@@ -85,12 +88,17 @@ FIGURES: Final = (
     _figure("in_flight_buffers", "buffers", "Mean in flight on all edges into the stage."),
     _figure("in_flight_records", "records", "Mean in flight on all edges into the stage."),
     _figure("in_flight_bytes", "bytes", "Mean in flight on all edges into the stage."),
-    _figure("max_in_flight_records", "records", "The most that was in flight, edge by edge."),
+    _figure(
+        "max_in_flight_records",
+        "records",
+        "The most that was in flight, edge by edge.",
+        is_peak=True,
+    ),
     _latency("latency_mean_ms", "Mean"),
     _latency("latency_p50_ms", "Median"),
     _latency("latency_p90_ms", "90th percentile"),
     _latency("latency_p99_ms", "99th percentile"),
-    _latency("latency_max_ms", "Largest"),
+    _latency("latency_max_ms", "Largest", is_peak=True),
 )
 """All figures, in the order of the table."""
 
@@ -161,5 +169,5 @@ def figure_named(name: str) -> Figure | None:
         if figure.column.name == name:
             return figure
         if figure.second_half.name == name:
-            return Figure(figure.second_half, figure.better)
+            return Figure(figure.second_half, figure.better, figure.is_peak)
     return None

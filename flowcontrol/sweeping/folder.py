@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from flowcontrol import __version__
+from flowcontrol.emulation.rules_version import rules_version
+from flowcontrol.folders import Kind, OwnedFolder, open_owned
 from flowcontrol.sweeping.checks import Variant
-from flowcontrol.sweeping.owned import Kind, OwnedFolder, open_owned
 from flowcontrol.sweeping.paths import SweepPaths
 from flowcontrol.sweeping.plan import Plan
 
@@ -55,14 +55,15 @@ class SweepFolder:
 def describe(plan: Plan, variants: Sequence[Variant]) -> dict[str, Any]:
     """Return what a sweep is: two are the same if ``sweep`` is equal.
 
-    The variants decide, in whichever order they were stated, the columns, and the version of the
-    program: figures of two models do not belong in one table.
+    The variants decide, in whichever order they were stated, the columns, and the rules: figures of
+    two models do not belong in one table.
     """
     columns = sorted((varied.key, varied.column) for varied in plan.varied)
-    text = json.dumps([__version__, columns, sorted(variant.id for variant in variants)])
+    rules = rules_version("virtual")
+    text = json.dumps([rules, columns, sorted(variant.id for variant in variants)])
     return {
         "sweep": hashlib.sha256(text.encode()).hexdigest()[:16],
-        "version": __version__,
+        "version": rules,
         "scenario": str(plan.base.mapping.get("name", "")),
         "varied": {varied.key: varied.column for varied in plan.varied},
         "variants": len(variants),
@@ -71,13 +72,13 @@ def describe(plan: Plan, variants: Sequence[Variant]) -> dict[str, Any]:
 
 
 def open_folder(
-    root: Path, plan: Plan, variants: Sequence[Variant], *, named: bool, overwrite: bool
+    root: Path | str, plan: Plan, variants: Sequence[Variant], *, named: bool, overwrite: bool
 ) -> SweepFolder:
     """Make the folder of a sweep ready.
 
     Parameters
     ----------
-    root : Path
+    root : Path or str
         The folder.
     plan : Plan
         What is to be run.
@@ -96,9 +97,8 @@ def open_folder(
     Raises
     ------
     ScenarioError
-        If the folder holds something that must not be replaced. Nothing was written.
-    RunError
-        If another process runs a sweep in it.
+        If the folder cannot be made, another process writes to it, or it holds something that
+        must not be replaced. Nothing was written.
     """
     described = describe(plan, variants)
     owned = open_owned(
@@ -111,7 +111,7 @@ def open_folder(
     return SweepFolder(SweepPaths(owned.root), owned)
 
 
-def _why_kept(root: Path, found: Mapping[str, Any], named: bool) -> str | None:
+def _why_kept(root: Path | str, found: Mapping[str, Any], named: bool) -> str | None:
     """Say why a sweep must not be replaced unless the user says so; None if it may be."""
     if found["finished"] and not named:
         return None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
-from flowcontrol.report.colours import line_style
+from flowcontrol.report.colours import GOOD_TO_BAD_FILLS, line_style
 from flowcontrol.report.figures import Chart, Figure
 from flowcontrol.report.numbers import number
 from flowcontrol.sweeping.axes import cells_axis, chart_id, chart_layout, value_text
@@ -71,9 +71,16 @@ def _hover(mean: Any, error: Any, count: Any, limit: Any) -> str:
 
 
 def _colours(metric: Metric) -> dict[str, Any]:
+    """Return the colours of a metric: blue at its good end, vermillion at its bad one."""
+    colours = GOOD_TO_BAD_FILLS[::-1] if metric.is_higher_better else GOOD_TO_BAD_FILLS
+    last = len(colours) - 1
+    title = f"{escape(metric.figure.column.unit)}, {metric.good_end}"
     return {
-        "colorscale": "Cividis",
-        "colorbar": {"title": {"text": escape(metric.figure.column.unit), "side": "right"}},
+        "colorscale": [[place / last, colour] for place, colour in enumerate(colours)],
+        "colorbar": {
+            "title": {"text": title, "side": "right", "font": {"size": 13}},
+            "tickformat": ",~r",
+        },
     }
 
 

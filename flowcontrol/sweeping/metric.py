@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from flowcontrol.errors import Problem, ScenarioError
@@ -30,6 +30,8 @@ _T_975: Final = (
 
 _NORMAL_975: Final = 1.96
 
+_DEFAULT: Final = ("rate_in", "latency_p99_ms")
+
 
 @dataclass(frozen=True)
 class Metric:
@@ -52,9 +54,31 @@ class Metric:
         return f"{self.stage}.{self.figure.column.name}"
 
     @property
+    def is_steady(self) -> bool:
+        """Whether it covers the second half of the run only."""
+        return self.figure.column.name.endswith(SECOND_HALF)
+
+    @property
+    def short_name(self) -> str:
+        """The name without the half of the run, for a sentence that says it."""
+        return self.name.removesuffix(SECOND_HALF)
+
+    @property
+    def steady(self) -> Metric:
+        """The same over the second half of the run, where it has settled; of a peak, itself."""
+        if self.is_steady or self.figure.is_peak:
+            return self
+        return replace(self, figure=replace(self.figure, column=self.figure.second_half))
+
+    @property
     def title(self) -> str:
         """Name and unit, for an axis."""
         return f"{self.name} ({self.figure.column.unit})"
+
+    @property
+    def good_end(self) -> str:
+        """Which end is the good one, for a legend whose good end is blue."""
+        return "high is good (blue)" if self.is_higher_better else "low is good (blue)"
 
     @property
     def is_higher_better(self) -> bool:
@@ -68,7 +92,8 @@ def read_metrics(texts: Sequence[str], scenario: Scenario) -> tuple[Metric, ...]
     Parameters
     ----------
     texts : sequence of str
-        ``STAGE.COLUMN`` each; none for throughput and latency of the first sink.
+        ``STAGE.COLUMN`` each; none for throughput and latency of the first sink over the second
+        half of the run.
     scenario : Scenario
         One of the variants: it names the stages.
 
@@ -83,7 +108,7 @@ def read_metrics(texts: Sequence[str], scenario: Scenario) -> tuple[Metric, ...]
         If there is no such stage or column, with the nearest one.
     """
     sinks = [stage.name for stage in scenario.stages if not scenario.outputs(stage.name)]
-    wanted = texts or [f"{sinks[0]}.rate_in", f"{sinks[0]}.latency_p99_ms"]
+    wanted = texts or [f"{sinks[0]}.{name}{SECOND_HALF}" for name in _DEFAULT]
     stages = [stage.name for stage in scenario.stages]
     columns = [figure.column.name for figure in FIGURES]
     problems: list[Problem] = []
@@ -119,19 +144,29 @@ def points_frame(table: pa.Table, plan: Plan, metric: Metric) -> pd.DataFrame:
     -------
     pandas.DataFrame
         The varied columns, ``mean``, ``error`` (half the width of the 95 % confidence interval of
-        the mean; 0 with one replication), ``count`` (replications with a value) and
-        ``bottleneck`` (the most frequent one), in the order of the plan. ``mean`` is not a number
-        where no replication has a value.
+        the mean; 0 with one replication), ``step`` (the least by which the figure can differ: a
+        round, a record), ``count`` (replications with a value) and ``bottleneck`` (the most
+        frequent one), in the order of the plan. ``mean`` is not a number where no replication has a
+        value.
     """
     columns = [varied.column for varied in plan.varied]
     name = metric.figure.column.name
-    frame = table.select([*columns, "stage", name, "bottleneck"]).to_pandas()
+    names = dict.fromkeys([*columns, "stage", name, "bottleneck", "rounds", "round_ms"])
+    frame = table.select(list(names)).to_pandas()
     rows = frame[frame["stage"] == metric.stage]
     points = rows.groupby(columns)[name].agg(mean="mean", deviation="std", count="count")
     points["error"] = _half_width(points["deviation"], points["count"])
+    points["step"] = _step(rows, metric).groupby([rows[column] for column in columns]).max()
     points["bottleneck"] = _most_frequent(rows, columns)
-    heads = ["mean", "error", "count", "bottleneck"]
+    heads = ["mean", "error", "step", "count", "bottleneck"]
     return _in_order(points[heads].reset_index(), plan)
+
+
+def _step(rows: pd.DataFrame, metric: Metric) -> pd.Series[float]:
+    """Return the least by which the figure of each run can differ from another one's."""
+    half_s = rows["rounds"] * rows["round_ms"] / 2000
+    steps = {"ms": rows["round_ms"], "records/s": 1 / half_s, "records": half_s * 0 + 1}
+    return steps.get(metric.figure.column.unit, half_s * 0)
 
 
 def _half_width(deviation: pd.Series[float], count: pd.Series[int]) -> pd.Series[float]:

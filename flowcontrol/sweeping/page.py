@@ -70,7 +70,7 @@ def sweep_page(table: pa.Table, plan: Plan, metrics: Sequence[Metric]) -> str:
         sentence=escape(found.sentence),
         key_figures="".join(_key_figures(found, plan)),
         charts="".join(map(chart_section, charts)),
-        ends=_ends_table(found, plan, metrics),
+        ends=_ends_table(found, plan),
         varied=_varied_table(plan),
         scenario=escape(_yaml(plan)),
         figures=json_for_script({chart.id: chart.figure for chart in charts}),
@@ -98,8 +98,9 @@ def _key_figures(found: Overview, plan: Plan) -> Iterable[str]:
         yield key_figure(f"{name} limits", share, f"{count:,} of {found.points:,} points")
 
 
-def _ends_table(found: Overview, plan: Plan, metrics: Sequence[Metric]) -> str:
-    heads = [*(varied.title for varied in plan.varied), *(m.title for m in metrics), "limits"]
+def _ends_table(found: Overview, plan: Plan) -> str:
+    titles = [metric.title for metric in found.metrics]
+    heads = [*(varied.title for varied in plan.varied), *titles, "limits"]
     rows = []
     for row in found.ends(_ENDS):
         if row is None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
-from flowcontrol.report.colours import GREY, line_style
+from flowcontrol.report.colours import GOOD_TO_BAD, GREY, line_style
 from flowcontrol.report.figures import Figure, axis
 from flowcontrol.report.numbers import number
 from flowcontrol.sweeping.axes import key_axis, value_text
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["effects_figure", "parallel_figure"]
-
-_BANDS: Final = ("#0072b2", "#6ba3cc", "#9aa0a6", "#e0a060", "#d55e00")
-"""From low to high: blue, grey, vermillion. All can be told from white and from a dark page."""
 
 _CHIP: Final = {"bgcolor": "rgba(255, 255, 255, 0.8)", "font": {"color": "#1b1f24", "size": 12}}
 """Under a value that stands in the midst of lines."""
@@ -66,23 +63,34 @@ def parallel_figure(
         "height": 420,
         "margin": {"l": 60, "r": 90, "t": 10, "b": 40},
         "hovermode": False,
-        "legend": {"orientation": "h", "x": 0, "y": -0.04, "yanchor": "top"},
+        "legend": {
+            "orientation": "h",
+            "x": 0,
+            "y": -0.04,
+            "yanchor": "top",
+            "title": {"text": escape(f"{metric.title}, {metric.good_end}: ", quote=False)},
+        },
         "xaxis": {"visible": False, "range": [-0.15, len(dims) + 0.25]},
         "yaxis": {"visible": False, "range": [-0.06, 1.2]},
         "shapes": [_upright(place) for place in range(len(dims) + 1)],
         "annotations": _texts(dims, metric, low, high),
     }
-    data = _bands(heights, list(drawn["mean"]), low, high)
+    colours = GOOD_TO_BAD[::-1] if metric.is_higher_better else GOOD_TO_BAD
+    data = _bands(heights, list(drawn["mean"]), low, high, colours)
     return {"data": data, "layout": layout}, len(valued) - len(drawn)
 
 
 def _bands(
-    heights: Sequence[Sequence[float]], means: Sequence[float], low: float, high: float
+    heights: Sequence[Sequence[float]],
+    means: Sequence[float],
+    low: float,
+    high: float,
+    colours: Sequence[str],
 ) -> list[dict[str, Any]]:
-    """Return a trace a band of the metric, its lines cut by gaps."""
+    """Return a trace a band of the metric, its lines cut by gaps; colours from low to high."""
     traces = []
-    count = len(_BANDS)
-    for band, colour in enumerate(_BANDS):
+    count = len(colours)
+    for band, colour in enumerate(colours):
         picked = [
             row
             for row, mean in enumerate(means)

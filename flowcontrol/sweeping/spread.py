@@ -16,6 +16,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from flowcontrol.errors import RunError
+from flowcontrol.sweeping.warm import COMPILING, lacks_kernel, warm_up
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["Chunked", "OnSpark", "Processes", "Spread", "reason_of", "spread_over"]
 
 _ERROR_LINE: Final = re.compile(r"[A-Za-z][\w.]*(Error|Exception|Exit): ")
+
+_LOCAL: Final = re.compile(r"local($|\[)")
+"""Masters that run their tasks in this process; ``local-cluster`` does not."""
 
 _PER_CORE: Final = 2
 """Workers counted for a core when Spark does not say how many it has."""
@@ -46,6 +50,9 @@ class Spread(Protocol):
     @property
     def workers(self) -> int:
         """Chunks that run at a time."""
+
+    def warm_up(self, say: Callable[[str], None]) -> None:
+        """Have the virtual clock compiled once where chunks run; say so if that takes long."""
 
     def start(self, work: Chunked) -> list[Future[Any]]:
         """Start all chunks of some work; the futures are done when the chunks are."""
@@ -77,6 +84,10 @@ class Processes:
         self.workers = count
         self._pool: ProcessPoolExecutor | ThreadPoolExecutor | None = None
 
+    def warm_up(self, say: Callable[[str], None]) -> None:
+        """Compile before many processes would."""
+        _warm_up_here(say)
+
     def start(self, work: Chunked) -> list[Future[Any]]:
         """Start all chunks of some work."""
         self._pool = self._make_pool()
@@ -100,6 +111,13 @@ class Processes:
         # A fork would copy the threads' locks of pyarrow in whatever state they are.
         context = multiprocessing.get_context("spawn")
         return ProcessPoolExecutor(self.workers, mp_context=context, initializer=_follow_parent)
+
+
+def _warm_up_here(say: Callable[[str], None]) -> None:
+    """Compile on this machine, unless that was done."""
+    if lacks_kernel():
+        say(COMPILING.format(place=""))
+    warm_up()
 
 
 def _follow_parent() -> None:
@@ -139,6 +157,35 @@ class OnSpark:
         self._tag = f"sweep-{uuid.uuid4().hex[:12]}"
         self.workers = max(1, _slots(spark))
 
+    def warm_up(self, say: Callable[[str], None]) -> None:
+        """Compile here for a local master; elsewhere the first task of each machine does.
+
+        The others of that machine wait for it (:mod:`flowcontrol.virtual.kept`).
+        """
+        if _is_local(self._spark):
+            _warm_up_here(say)
+            return
+        cold = self._cold_machines()
+        if cold:
+            say(COMPILING.format(place=f" on {cold} machine{'s' * (cold > 1)} of the cluster"))
+
+    def _cold_machines(self) -> int:
+        """Return on how many machines the kernel is still to be compiled."""
+
+        def look(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+            import socket
+
+            for frame in frames:
+                machine = socket.gethostname() if lacks_kernel() else None
+                yield frame.assign(machine=machine)[["machine"]]
+
+        tasks = self._spark.range(0, self.workers, 1, self.workers)
+        try:
+            found = tasks.mapInPandas(look, "machine string").collect()
+        except Exception:  # the same will befall the work, and is reported there
+            return 0
+        return len({row.machine for row in found} - {None})
+
     def start(self, work: Chunked) -> list[Future[Any]]:
         """Start all chunks of some work."""
         pool = ThreadPoolExecutor(1, thread_name_prefix="sweep")
@@ -175,6 +222,14 @@ def _slots(spark: SparkSession) -> int:
         return int(spark.sparkContext.defaultParallelism)
     except Exception:  # Spark Connect has no context; each server says so in its own class
         return _PER_CORE * (os.cpu_count() or 1)
+
+
+def _is_local(spark: SparkSession) -> bool:
+    """Whether tasks run on this machine, in processes of this very Spark."""
+    try:
+        return bool(_LOCAL.match(str(spark.sparkContext.master)))
+    except Exception:  # Spark Connect: its server may be anywhere
+        return False
 
 
 def spread_over(

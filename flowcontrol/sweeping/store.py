@@ -49,7 +49,8 @@ def read_results(paths: SweepPaths) -> pa.Table:
 
 def _make_table(paths: SweepPaths, plan: Plan) -> None:
     columns = [varied.result_column() for varied in plan.varied]
-    create_table(paths.results, results_table(columns).arrow_schema(), _DESCRIPTION)
+    schema = results_table(columns).arrow_schema()
+    create_table(paths.results, schema, _DESCRIPTION, for_users=True)
 
 
 @dataclass
@@ -100,7 +101,7 @@ class Collector:
         Whoever is interrupted inside :meth:`collect` cannot know whether it has committed; all
         notes are read once more then, and what is in the table is left out.
         """
-        self._writer = Writer(self.paths.results, self.sweep_id)
+        self._writer = Writer(self.paths.results, self.sweep_id, for_users=True)
         self.done = self._committed()
         self.failed, self._seen = [], set()
 

@@ -19,11 +19,11 @@ from flowcontrol.sweeping.checks import Variant, check_variants
 from flowcontrol.sweeping.columns import FIXED
 from flowcontrol.sweeping.folder import SweepFolder, open_folder
 from flowcontrol.sweeping.metric import Metric, read_metrics
+from flowcontrol.sweeping.overview import overview
 from flowcontrol.sweeping.page import write_page
 from flowcontrol.sweeping.plan import Plan, make_plan
 from flowcontrol.sweeping.spread import Spread, reason_of, spread_over
 from flowcontrol.sweeping.store import Collector, read_results
-from flowcontrol.sweeping.warm import warm_up
 from flowcontrol.sweeping.worker import Simulate, Work
 
 if TYPE_CHECKING:
@@ -77,6 +77,13 @@ class SweepResult:
     table: pa.Table
 
     @property
+    def sentence(self) -> str:
+        """What it comes to, as terminal and page say it; empty if nothing was run."""
+        if not self.table.num_rows:
+            return ""
+        return overview(self.table, self.plan, self.metrics).sentence
+
+    @property
     def results(self) -> Path:
         """The Delta table that ``table`` was read from."""
         return self.path / "results"
@@ -119,6 +126,7 @@ def sweep(
         Of that draw.
     metrics : sequence of str, default ()
         What the report draws, ``STAGE.COLUMN`` each; by default throughput and latency of a sink.
+        Points are ranked by the second half of the first one.
     overrides : sequence of str, default ()
         Changes of the scenario that hold for all variants, ``KEY=VALUE`` each.
     overwrite : bool, default False
@@ -166,7 +174,7 @@ def sweep(
     variants = check_variants(plan, estimated_cost)
     first = plan.base.scenario(plan.changes(variants[0].point))
     chosen = read_metrics(metrics, first)
-    root = Path("out") / f"{first.name}-sweep" if out is None else Path(out)
+    root = Path("out") / f"{first.name}-sweep" if out is None else out
     folder = open_folder(root, plan, variants, named=out is not None, overwrite=overwrite)
     try:
         runner = _Runner(plan, variants, folder, simulate, warn or _ignore)
@@ -203,9 +211,9 @@ class _Runner:
         if not missing:
             return
         self._folder.mark(finished=False)
-        if self._simulate is None:
-            warm_up()
         runner = spread()
+        if self._simulate is None:
+            runner.warm_up(self._warn)
         chunks = into_chunks(missing, runner.workers, self._plan.seed)
         work = Work(self._plan, self._folder.paths, self._run_id, chunks, self._simulate)
         shown = progress(len(self._variants), len(done)) if progress else nullcontext(_Silent())

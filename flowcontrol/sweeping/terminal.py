@@ -40,7 +40,7 @@ def print_sweep(result: SweepResult, console: Console | None = None) -> None:
     """
     console = console or Console()
     found = overview(result.table, result.plan, result.metrics)
-    tables = [_table(result, found, count) for count in range(len(result.metrics), 0, -1)]
+    tables = [_table(result, found, count) for count in range(len(found.metrics), 0, -1)]
     wide = console.options.update(width=_UNBOUNDED)
     fitting = [t for t in tables if Measurement.get(console, wide, t).maximum <= console.width]
     console.print(Padding((fitting or tables[-1:])[0], (1, 0)))
@@ -52,8 +52,11 @@ def _table(result: SweepResult, found: Overview, metrics: int) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for varied in result.plan.varied:
         table.add_column(_head(varied.label), justify="right", no_wrap=True, vertical="bottom")
-    for metric in result.metrics[:metrics]:
-        head = _head(f"{metric.stage} {metric.figure.column.name} {metric.figure.column.unit}")
+    for metric in found.metrics[:metrics]:
+        half = "second half" if metric.is_steady else ""
+        unit = metric.figure.column.unit
+        unit = "" if metric.short_name.endswith(f"_{unit}") else unit
+        head = _head(metric.short_name.replace(".", " "), half, unit)
         table.add_column(head, justify="right", no_wrap=True, vertical="bottom")
     table.add_column("limits", no_wrap=True, vertical="bottom")
     for row in found.ends(_ENDS):
@@ -64,11 +67,13 @@ def _table(result: SweepResult, found: Overview, metrics: int) -> Table:
     return table
 
 
-def _head(words: str) -> Text:
-    """Return the head of a column, cut after blanks, hyphens and underscores."""
-    lines = [""]
-    for part in re.split(r"(?<=[ _-])", words):
-        if lines[-1] and len(lines[-1]) + len(part.rstrip()) > _HEAD:
-            lines.append("")
-        lines[-1] += part
+def _head(*phrases: str) -> Text:
+    """Return the head of a column: phrases below each other, cut after blanks, - and _."""
+    lines: list[str] = []
+    for phrase in filter(None, phrases):
+        lines.append("")
+        for part in re.split(r"(?<=[ _-])", phrase):
+            if lines[-1] and len(lines[-1]) + len(part.rstrip()) > _HEAD:
+                lines.append("")
+            lines[-1] += part
     return Text("\n".join(line.rstrip() for line in lines))

@@ -28,8 +28,8 @@ _EXACT: Final = 2.0**53
 """Below it a whole double is the integer that it looks like."""
 
 _STEP_DIGITS: Final = 4
-"""Digits behind the first one of a range's step that its points are rounded to. Rates are counted
-exactly, in whole parts of their fractions: 1183.67 a second is, 1183.673469387755 would not fit."""
+"""Digits behind the first one of a range's step that its points are rounded to: 1183.67 reads
+better on an axis than 1183.673469387755."""
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _RANGE = re.compile(rf"\s*({_NUMBER}):({_NUMBER}):(\d+)\s*")

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from flowcontrol.records import Column, ColumnType
-from flowcontrol.scenario.overrides import split_path
+from flowcontrol.scenario.overrides import split_key
 from flowcontrol.scenario.problems import key_path, show
 
 __all__ = ["Varied", "name_columns", "read_path"]
@@ -113,8 +113,7 @@ def read_path(key: str, base: Mapping[str, Any]) -> tuple[str, ...]:
     Parameters
     ----------
     key : str
-        As ``--set`` takes it. The quotes around an option's key may be left out: a shell takes
-        them away.
+        As ``--set`` takes it.
     base : mapping
         The scenario file; a stage may be given by its position in it.
 
@@ -128,9 +127,7 @@ def read_path(key: str, base: Mapping[str, Any]) -> tuple[str, ...]:
     ValueError
         If it is no path.
     """
-    first, *rest = split_path(key)
-    if first == "options" and rest:
-        return first, ".".join(rest)
+    first, *rest = split_key(key)
     stages = base.get("stages")
     if first == "stages" and rest and isinstance(stages, list):
         rest[0] = _stage_name(stages, rest[0])

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from flowcontrol.scenario import parse_scenario
-from flowcontrol.virtual.compiled import is_compiled
+from flowcontrol.virtual.compiled import is_compiled, is_kept
 
-__all__ = ["warm_up"]
+__all__ = ["COMPILING", "lacks_kernel", "warm_up"]
+
+COMPILING: Final = "compiling the virtual clock{place}, about 50 s, once"
+"""What a user is told before it takes that long."""
 
 _TINY: Final[dict[str, Any]] = {
     "schema": 1,
@@ -20,6 +23,11 @@ _TINY: Final[dict[str, Any]] = {
     ],
     "edges": [{"from": "source", "to": "sink", "partitioner": "rebalance"}],
 }
+
+
+def lacks_kernel() -> bool:
+    """Tell whether this machine's first run compiles, and the next ones need not."""
+    return is_compiled() and not is_kept()
 
 
 def warm_up() -> None:

@@ -82,9 +82,10 @@ def choose_round_us(scenario: Scenario) -> int:
     -----
     A hundredth of the shortest time that matters: half the time in which a channel's buffer
     fills at the highest rate (or the flusher's interval, if that is shorter), the network's
-    latency, the mean of a random service time, and the time in which the busiest receiver
-    empties the buffers in front of it. Halving such a round changes throughput, in-flight data
-    and median latency by less than a hundredth, unless nothing but rounds makes up the latency.
+    latency, the mean of a random service time, the time in which the busiest receiver empties the
+    buffers in front of it, and that in which a full batch of a throttle falls due. Halving such a
+    round changes throughput, in-flight data and median latency by less than a hundredth, unless
+    nothing but rounds makes up the latency.
     """
     if scenario.round_ms is not None:
         return scenario.live_round_us
@@ -148,7 +149,20 @@ def _system_times_us(scenario: Scenario) -> list[float]:
     stated = {**system.transport_values, **system.throttle_values}
     times = [1000.0 * ms for name, ms in stated.items() if name.endswith("_ms") and ms > 0]
     found = [us * SHARE / LOOK_SHARE for us in times]
+    found += _batch_us(scenario)
     return [*found, HOP_US * SHARE] if system.counts_records else found
+
+
+def _batch_us(scenario: Scenario) -> list[float]:
+    """Time in which the records of a full batch fall due at the highest rates.
+
+    The next batch begins when the one before has left the job, some rounds after it was done, so
+    these rounds must be short against a batch, or they limit the job and not what it does.
+    """
+    most = scenario.system.throttle_values.get("max_records", 0)
+    schedules = [s for stage in scenario.stages for s in stage.emit_rate or ()]
+    rate = sum(_highest(schedule) for schedule in schedules)
+    return [most / rate * 1e6] if most > 0 and rate > 0 else []
 
 
 def _window_us(job: Job, link: Link) -> float:

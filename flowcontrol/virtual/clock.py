@@ -14,21 +14,15 @@ from flowcontrol.errors import RunError, ScenarioError
 from flowcontrol.scenario import Scenario, check_clock
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.kinds import partition_figures
+from flowcontrol.virtual.log_sizes import LogSizes
 from flowcontrol.virtual.memory import fill
 from flowcontrol.virtual.replay import read_replayed
 from flowcontrol.virtual.running import Running
-from flowcontrol.virtual.spill_memory import spills as has_spills
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["VirtualRun", "run_job", "simulate"]
-
-LEAST_RUNS, MOST_RUNS = 1 << 10, 1 << 21
-FIRST_AGES = 1 << 15
-FIRST_SPILLS = 1 << 12
-GROWTH = 8
-"""By how much a log is larger after it was full; the run begins again, which is exact."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +109,8 @@ def simulate(
         If the virtual clock does not emulate something that the scenario asks for, or a task
         manager has too few network buffers.
     RunError
-        If the rows that a source is to replay cannot be read, or no job could start.
+        If the rows that a source is to replay cannot be read, no job could start, or the run
+        holds more in flight than its logs may.
 
     Examples
     --------
@@ -140,15 +135,14 @@ def run_job(
     began = time.perf_counter()
     replayed, controller = read_replayed(job), controller_of(job)
     is_tracked = track or (controller is not None and controller.needs_ages)
-    runs, ages = _first_runs(job), FIRST_AGES
-    spills = FIRST_SPILLS if has_spills(job) else 0
+    sizes = LogSizes.first(job)
     while True:
         memory = fill(
             job,
-            runs=runs,
-            ages=ages,
+            runs=sizes.runs,
+            ages=sizes.ages,
             track=is_tracked,
-            spills=spills,
+            spills=sizes.spills,
             tables=replayed.tables,
             limits=replayed.limits,
         )
@@ -156,9 +150,9 @@ def run_job(
         flags = running.run(progress or _ignore)
         if flags == 0:
             break
-        runs *= GROWTH if flags & f.FLAG_RUNS else 1
-        ages *= GROWTH if flags & f.FLAG_AGES else 1
-        spills *= GROWTH if flags & f.FLAG_SPILLS else 1
+        reached_s = int(memory.cells[f.H_ROUND]) * job.round_us / 1e6
+        sizes = sizes.grown(flags, reached_s, job.scenario.duration_us / 1e6)
+        del memory, running  # before the larger ones are there
     wall_s = time.perf_counter() - began
     transfers = int(memory.cells[f.H_TRANSFERS])
     running.timeline.finish()
@@ -176,23 +170,6 @@ def run_job(
         control_messages=running.control_messages,
         jobs=tuple(run.document() for run in runs_of_jobs),
     )
-
-
-def _first_runs(job: Job) -> int:
-    """Runs of records to begin with: as many as records fit into all buffers, within limits."""
-    sizes, most = job.sizes, 0
-    for link in job.links:
-        each = job.scenario.options.segment_bytes // link.record_bytes + 1
-        buffers = sum(
-            size.size + size.overdraft
-            for (edge, _), size in sizes.partitions.items()
-            if edge == link.name
-        )
-        gates = [size for (edge, _), size in sizes.gates.items() if edge == link.name]
-        buffers += sum(size.floating for size in gates)
-        buffers += len(link.channels) * max((size.exclusive for size in gates), default=0)
-        most += buffers * each
-    return min(MOST_RUNS, max(LEAST_RUNS, most))
 
 
 def _ignore(rounds: int, records: int) -> None:

@@ -1,52 +1,49 @@
 """Numba, where it is: the rules registered as they stand, and one cached entry.
 
 A rule is never written twice: :func:`register` tells numba to compile the very functions of
-:mod:`flowcontrol.protocol`. The cache on disk is named by a hash of every file that is compiled,
-for numba itself looks only at the file of the entry: a changed rule is never served from it.
+:mod:`flowcontrol.protocol`. What it makes is kept on disk (:mod:`.kept`).
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
-import shutil
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
 from importlib import import_module, resources
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-__all__ = [
-    "cache_folder",
-    "compile_entry",
-    "drop_old_kernels",
-    "has_numba",
-    "is_compiled",
-    "kernel",
-]
+from flowcontrol.virtual.kept import (
+    addressed,
+    compiled_once,
+    drop_old_kernels,
+    folder_named,
+    has_kernel,
+)
+
+__all__ = ["cache_folder", "compile_entry", "has_numba", "is_compiled", "is_kept", "kernel"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _KERNEL: list[Callable[..., Any]] = []
 
-CACHE = "FLOWCONTROL_CACHE"
-"""Environment variable: folder of compiled kernels; default ``~/.cache/flowcontrol``."""
-
-
 COPIED = {
-    *("rows", "pool_rules", "channel_rules", "sender_rules", "rounds", "service", "times"),
+    *(
+        "rows",
+        "pool_rules",
+        "channel_rules",
+        "sender_rules",
+        "rounds",
+        "service",
+        "times",
+        "ratios",
+    ),
     *("views", "pointers", "wheel", "loop", "messages", "task", "ages", "routes", "turns"),
 }
 """Modules whose functions are copied to where they are called: what every job under credits runs
 in every round. Without the last six a chain takes a fifth longer. What only other systems run is
 left out: it would take a fifth longer to compile, and gain nothing."""
-
-
-UNUSED_S = 30 * 24 * 3600
-"""A kernel that was not used for so long is deleted, s."""
 
 
 def kernel(function: F) -> F:
@@ -102,6 +99,7 @@ def _rule_modules() -> list[ModuleType]:
         partition_kinds,
         partitioners,
         pool_rules,
+        ratios,
         rounds,
         rows,
         sender_rules,
@@ -114,7 +112,7 @@ def _rule_modules() -> list[ModuleType]:
     policies = [batched_credit, bdp_window, blocking_queue, cumulative_credit, grants]
     policies += [grant_rows, half_return_credit, hop_hysteresis, rate_window, record_rounds]
     policies += [tcp_buffers, tcp_reader, tcp_rows, tcp_writer, throttled_source]
-    return [*rules, service, times, debloating, partitioners, partition_kinds, *policies]
+    return [*rules, ratios, service, times, debloating, partitioners, partition_kinds, *policies]
 
 
 def _sources() -> Iterator[tuple[str, bytes]]:
@@ -124,8 +122,14 @@ def _sources() -> Iterator[tuple[str, bytes]]:
         if file.name.endswith(".py"):
             yield file.name, file.read_bytes()
     for module in _rule_modules():
-        loader: Any = module.__loader__
-        yield module.__name__, loader.get_data(module.__file__)
+        yield module.__name__, _text(module)
+
+
+def _text(module: ModuleType) -> bytes:
+    """Return the text of a module's file."""
+    loader: Any = module.__loader__
+    text: bytes = loader.get_data(module.__file__)
+    return text
 
 
 def cache_folder() -> Path:
@@ -133,31 +137,12 @@ def cache_folder() -> Path:
     import numba
     import numpy
 
-    digest = hashlib.sha256(f"{numba.__version__} {numpy.__version__}".encode())
-    for name, text in _sources():
-        digest.update(name.encode())
-        digest.update(text)
-    root = os.environ.get(CACHE) or Path.home() / ".cache" / "flowcontrol"
-    return Path(root) / f"kernel-{digest.hexdigest()[:16]}"
+    return folder_named(dict(_sources()), f"{numba.__version__} {numpy.__version__}")
 
 
-def drop_old_kernels(root: Path, keep: Path) -> None:
-    """Delete kernels that nobody has used for a month; what cannot be deleted stays.
-
-    Parameters
-    ----------
-    root : Path
-        Folder of all kernels.
-    keep : Path
-        The one in use.
-    """
-    limit = time.time() - UNUSED_S
-    with suppress(OSError):
-        keep.mkdir(parents=True, exist_ok=True)
-        os.utime(keep)
-        for folder in root.glob("kernel-*"):
-            if folder != keep and folder.stat().st_mtime < limit:
-                shutil.rmtree(folder, ignore_errors=True)
+def is_kept() -> bool:
+    """Tell whether a compiled kernel of these sources is on this machine's disk."""
+    return has_kernel(cache_folder())
 
 
 @cache
@@ -186,19 +171,27 @@ def compile_entry(entry: F) -> F:
         return entry
     from numba import njit
 
-    config = _settings()
-
     _register()
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-    if not Path(__file__).is_file():  # in a zip archive: numba cannot tell whether it changed
-        return njit(**options)(entry)
-    folder, before = cache_folder(), config.CACHE_DIR
+    folder = cache_folder()
     drop_old_kernels(folder.parent, folder)
+    with suppress(OSError):
+        module = import_module(entry.__module__)
+        found = _cached(addressed(entry, _text(module), folder), folder, options)
+        # Where it must not write, numba takes another folder, whose name says nothing of rules.
+        if Path(found.stats.cache_path).is_relative_to(folder):
+            return cast(F, compiled_once(found, folder))
+    return njit(**options)(entry)
+
+
+def _cached(entry: Callable[..., Any], folder: Path, options: dict[str, Any]) -> Any:
+    """Return an entry that numba keeps in a folder."""
+    from numba import njit
+
+    config = _settings()
+    before = config.CACHE_DIR
     try:
         config.CACHE_DIR = str(folder)
-        found = njit(cache=True, **options)(entry)
+        return njit(cache=True, **options)(entry)
     finally:
         config.CACHE_DIR = before
-    # Where it must not write, numba takes another folder, whose name knows nothing of the rules.
-    is_kept = Path(found.stats.cache_path).is_relative_to(folder)
-    return found if is_kept else njit(**options)(entry)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from flowcontrol.protocol import rounds as r
+from flowcontrol.protocol.ratios import capped
 from flowcontrol.protocol.rounds import backlog_after, send_message
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_pop, fifo_push
 from flowcontrol.virtual import fields as f
@@ -44,7 +45,7 @@ def transmit(m: Any, number: int, now: int) -> None:
             continue
         nbytes = records * p[f.P_RECORD_BYTES] + HEADER_BYTES
         begun_ns = max(start_ns, connection[r.TASK_READY])
-        done_ns = begun_ns + nbytes * 1000000000 // connection[f.T_UNIT]
+        done_ns = begun_ns + capped(nbytes, connection[f.T_COST_NS], connection[f.T_UNIT])
         connection[r.TASK_READY] = done_ns
         there = (done_ns + m[f.H_LATENCY_NS] + round_ns - 1) // round_ns
         put(m, out, records, backlog_after(partition, out[f.O_PLACE]), max(now + 1, there))

@@ -111,7 +111,7 @@ def serve_disk(m: Any, number: int, now: int) -> None:
             continue
         own = buffer_at(m, pointer)
         begun_ns = max(start_ns, disk[r.TASK_READY])
-        disk[r.TASK_READY] = begun_ns + disk_ns(own[s.E_BYTES], disk[f.T_UNIT])
+        disk[r.TASK_READY] = begun_ns + disk_ns(own[s.E_BYTES], disk[f.T_COST_NS], disk[f.T_UNIT])
         seen = max(now + 1, (disk[r.TASK_READY] + round_ns - 1) // round_ns)
         own[s.E_ROUND] = seen
         own[s.E_LINK] = 0

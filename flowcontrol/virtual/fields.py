@@ -115,12 +115,13 @@ SERVER = 1
 RELAY = 2
 CONNECTION = 3
 """Not a task, but a connection with a bandwidth: T_UNION is its queue of channels, of T_GATES
-places, TASK_READY the nanosecond at which its wire is free, T_UNIT its bytes a second, 0 if they
-are not limited. With H_TCP it shares the wire of T_GATE0, the first one of its task managers; its
-state is at T_PHASES, a ring of T_PHASE_COUNT messages behind it."""
+places, TASK_READY the nanosecond at which its wire is free, T_COST_NS the time that T_UNIT bytes
+take; T_UNIT is 0 if they are not limited. With H_TCP it shares the wire of T_GATE0, the first one
+of its task managers; its state is at T_PHASES, a ring of T_PHASE_COUNT messages behind it."""
 DISK = 8
 """Not a task, but the disk of a task manager: T_UNION is its queue of partitions that wait for a
-turn (2 x number, + 1 to read), of T_GATES places, TASK_READY and T_UNIT as of a connection."""
+turn (2 x number, + 1 to read), of T_GATES places, TASK_READY, T_COST_NS and T_UNIT as of a
+connection."""
 
 # ---- gates: (gates, G_WIDTH)
 G_POOL = 0

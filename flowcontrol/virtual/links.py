@@ -10,7 +10,7 @@ from flowcontrol.emulation.buffers import GateSize
 from flowcontrol.emulation.job import Channel, Job, Link
 from flowcontrol.emulation.routing import stream_of_edge, weights_of
 from flowcontrol.emulation.rows import LOCAL, most_outputs, queue_depth
-from flowcontrol.emulation.work import flush_phase_us
+from flowcontrol.emulation.work import byte_cost, flush_phase_us
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.partitioners import spread
@@ -149,7 +149,8 @@ def _fill_shares(weights: list[int], p: Ints, build: Builder, cycle: dict[str, i
     """Keep a whole period of the shares, which all senders have in common, as a table."""
     period = sum(weights)
     if period > LONGEST_TABLE:
-        p[f.P_ROUTE], p[f.P_TABLE] = f.ROUTE_SHARES, build.put(np.array(weights, np.int64))
+        cells = np.array([*weights, *[0] * len(weights)], np.int64)  # and how far each is behind
+        p[f.P_ROUTE], p[f.P_TABLE], p[f.P_TABLE_LENGTH] = f.ROUTE_SHARES, build.put(cells), period
         return
     if not cycle:
         cycle["at"] = build.put(np.array(spread(period, weights), np.int64))
@@ -269,7 +270,8 @@ def fill_connections(
         tasks[number, f.T_GATES] = len(channels)
         tasks[number, f.T_GATE0] = wires.setdefault((here, there), number)
         bandwidth = job.scenario.cluster.bandwidth_bytes_per_s
-        tasks[number, f.T_UNIT] = 0 if bandwidth is None else max(1, round(bandwidth))
+        if bandwidth is not None:
+            tasks[number, [f.T_COST_NS, f.T_UNIT]] = byte_cost(bandwidth)
         tasks[number, f.T_STATUS] = f.T_IDLE
         for edge, place in channels:
             out[places.outs[edge][place], f.O_CONNECTION] = number

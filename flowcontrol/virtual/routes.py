@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowcontrol.protocol.partitioners import next_by_share
+from flowcontrol.protocol.partitioners import count_share, next_by_share
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import kernel
 from flowcontrol.virtual.pointers import row
@@ -34,9 +34,10 @@ def next_channel(m: Any, p: Any) -> int:
     elif kind == f.ROUTE_SHUFFLE:
         channel = mix_modulo(m[f.H_SEED], p[f.P_STREAM], p[f.P_EMITTED], p[f.P_CHANNELS])
     elif kind == f.ROUTE_SHARES:
-        routed = row(m, p[f.P_ROUTED], p[f.P_CHANNELS])
-        shares = row(m, p[f.P_TABLE], p[f.P_CHANNELS])
-        channel = next_by_share(routed, shares, p[f.P_EMITTED])
+        width = p[f.P_CHANNELS]
+        shares, behind = row(m, p[f.P_TABLE], width), row(m, p[f.P_TABLE] + width, width)
+        channel = next_by_share(behind, shares)
+        count_share(behind, shares, p[f.P_TABLE_LENGTH], channel)
     p[f.P_EMITTED] += 1
     m[p[f.P_ROUTED] + channel] += 1
     return channel

@@ -6,6 +6,7 @@ import numpy as np
 
 from flowcontrol.emulation.job import Job, Link
 from flowcontrol.emulation.regions import ending_stages, region_of_links
+from flowcontrol.emulation.work import byte_cost
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.partition_kinds import (
     BOUNDED,
@@ -97,7 +98,7 @@ def fill_disks(
         disk = blocks[f.H_TASK0][number]
         disk[f.T_KIND], disk[f.T_STATUS] = f.DISK, f.T_IDLE
         disk[f.T_UNION], disk[f.T_GATES] = build.take(w.FIFO_SLOTS + 2 * count), 2 * count
-        disk[f.T_UNIT] = max(1, round(rate or 1))
+        disk[[f.T_COST_NS, f.T_UNIT]] = byte_cost(rate or 1.0)
 
 
 def fill_kinds(

@@ -13,6 +13,7 @@ from flowcontrol.emulation import Job
 from flowcontrol.emulation.chains import Member
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import rows as w
+from flowcontrol.protocol.ratios import times
 from flowcontrol.records import RESULTS
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.memory import Memory
@@ -24,6 +25,9 @@ __all__ = ["Tables"]
 
 Ints = npt.NDArray[np.int64]
 Columns = dict[str, Any]
+
+LARGEST_SUM = 2.0**62
+"""Above it a sum of whole numbers may not fit into 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ class _Row:
 def _after(records: int, path: tuple[Fraction, ...]) -> int:
     """Records that come out of some selectivities, each rounded down."""
     for part in path:
-        records = records * part.numerator // part.denominator
+        records = times(records, part.numerator, part.denominator)
     return records
 
 
@@ -353,12 +357,18 @@ def _percentiles(ages: Ints, counts: Ints, round_ms: float) -> Columns:
     """Figures of sorted ages, rounds, and how many records had each: nearest-rank, ms."""
     upto = np.cumsum(counts)
     total = int(upto[-1])
-    mean = float((ages * counts).sum() / total) * round_ms
+    mean = float(_dot(ages, counts) / total) * round_ms
     figures: Columns = {"count": total, "mean_ms": mean}
     for name, share in (("p50_ms", 50), ("p90_ms", 90), ("p99_ms", 99), ("max_ms", 100)):
         rank = -(-total * share // 100)
         figures[name] = float(ages[np.searchsorted(upto, rank)]) * round_ms
     return figures
+
+
+def _dot(ages: Ints, counts: Ints) -> float:
+    """Sum of the products, exactly where 64 bits hold it."""
+    about = float(ages.astype(np.float64) @ counts)
+    return about if about > LARGEST_SUM else int(ages @ counts)
 
 
 def _share(part: Ints, whole: Ints) -> npt.NDArray[np.float64]:

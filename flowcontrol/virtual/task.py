@@ -11,6 +11,7 @@ from typing import Any
 
 from flowcontrol.policies.record_rounds import write_records
 from flowcontrol.protocol import rounds as r
+from flowcontrol.protocol.ratios import times
 from flowcontrol.protocol.rounds import (
     next_input,
     take_record,
@@ -27,7 +28,7 @@ from flowcontrol.protocol.rows import (
     fifo_pop,
     fifo_push,
 )
-from flowcontrol.protocol.service import CONSTANT, relative_time
+from flowcontrol.protocol.service import CONSTANT, service_work
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.ages import log_age, push_records, take_ages, take_one_age
 from flowcontrol.virtual.compiled import kernel
@@ -75,8 +76,8 @@ def draw(m: Any, task: Any) -> int:
     task[r.TASK_DRAWS] = number + 1
     first = uniform(m[f.H_SEED], task[f.T_STREAM], 2 * number)
     second = uniform(m[f.H_SEED], task[f.T_STREAM], 2 * number + 1)
-    time = relative_time(task[f.T_DISTRIBUTION], task[f.T_CV] / 1000000.0, first, second)
-    return max(1, int(time * task[f.T_UNIT]))
+    cv = task[f.T_CV] / 1000000.0
+    return service_work(task[f.T_DISTRIBUTION], cv, first, second, task[f.T_UNIT])
 
 
 @kernel
@@ -152,7 +153,7 @@ def outputs_of(m: Any, task: Any, p: Any) -> int:
     total = task[r.TASK_IN]
     for i in range(p[f.P_PATH_LENGTH]):
         place = p[f.P_PATH] + 2 * i
-        total = total * m[place] // m[place + 1]
+        total = times(total, m[place], m[place + 1])
     return total
 
 

@@ -44,6 +44,7 @@ from flowcontrol.policies.tcp_writer import (
     write_message,
 )
 from flowcontrol.protocol import rounds as r
+from flowcontrol.protocol.ratios import capped
 from flowcontrol.protocol.rounds import receive
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_pop, fifo_push
 from flowcontrol.virtual import fields as f
@@ -91,7 +92,7 @@ def _arrival(m: Any, connection: Any, nbytes: int, now: int) -> int:
     round_ns = m[f.H_ROUND_US] * 1000
     wire = task_row(m, connection[f.T_GATE0])  # all connections between two machines share it
     begun_ns = max(now * round_ns, wire[r.TASK_READY])
-    done_ns = begun_ns + nbytes * 1000000000 // connection[f.T_UNIT]
+    done_ns = begun_ns + capped(nbytes, connection[f.T_COST_NS], connection[f.T_UNIT])
     wire[r.TASK_READY] = done_ns
     return max(now + 1, (done_ns + m[f.H_LATENCY_NS] + round_ns - 1) // round_ns)
 

@@ -55,6 +55,14 @@ def test_each_system_is_a_row_in_the_order_given(comparing):
     assert table["of_limit"].isna().to_dict() == {"flink": False, "unbounded": False, "heron": True}
 
 
+def test_its_tables_keep_deltas_own_retention(comparing):
+    from deltalake import DeltaTable
+
+    path = comparing().path
+    for name in ("results", "rates"):
+        assert DeltaTable(str(path / name)).metadata().configuration == {}
+
+
 def test_rates_over_time_are_a_table(comparing):
     table = frame(comparing().path / "rates")
     assert list(table.columns) == list(RATES.names)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.diagnosis import find_bottleneck
+from flowcontrol.diagnosis import Bottleneck, find_bottleneck
 
 CHAIN = {"source": {"emit_rate": 10000}, "middle": {}, "sink": {}}
 CHAIN_EDGES = ["source->middle", "middle->sink"]
@@ -112,18 +112,28 @@ def test_of_two_that_limit_in_turn_the_longer_is_named_and_the_other_mentioned(
     assert found.sentence.endswith("(sink limited for another 40 s).")
 
 
-def test_one_slow_subtask_is_named(builder: ModuleType) -> None:
-    job = builder.scenario("skew", {"source": {}, "sink": {"parallelism": 4}}, ["source->sink"])
+def skewed(
+    builder: ModuleType, figures: list[tuple[float, float]], *, rate_in: float = 250
+) -> Bottleneck:
+    """Judge a sink whose subtasks are so busy (ms/s) with so many records in flight to each."""
+    keys = {"source": {}, "sink": {"parallelism": len(figures)}}
+    job = builder.scenario("skew", keys, ["source->sink"])
     results = builder.Results(TIMES).stage("source", **busy(10, 800))
-    for subtask in range(4):
-        hot = subtask == 2
-        results.stage("sink", subtask, **busy(1000 if hot else 100), rate_in=250)
-    found = find_bottleneck(results.tables(), job)
-    assert (found.stage, found.subtasks) == ("sink", (2,))
+    for subtask, (share, waiting) in enumerate(figures):
+        results.stage("sink", subtask, **busy(share), rate_in=rate_in)
+        results.channel("source->sink", 0, subtask, in_flight_records=waiting)
+    found: Bottleneck = find_bottleneck(results.tables(), job)
+    assert found.stage == "sink"
+    return found
+
+
+def test_one_slow_subtask_is_named(builder: ModuleType) -> None:
+    found = skewed(builder, [(100, 10), (100, 10), (1000, 970), (100, 10)])
+    assert found.subtasks == (2,)
     assert found.sentence == (
-        "Bottleneck: subtask 2 of sink — it was busy 100 % of the time (the other 3: 10 %) in all "
-        "100 s, while source was blocked 80 %; it got no more records than the others: speed it "
-        "up or send it less."
+        "Bottleneck: subtask 2 of sink — it was busy 100 % of the time (the other 3: 10 %), with "
+        "97 % of the records in flight to sink waiting for it, in all 100 s, while source was "
+        "blocked 80 %; it got no more records than the others: speed it up or send it less."
     )
 
 
@@ -134,6 +144,8 @@ def test_one_overloaded_subtask_is_told_from_a_slow_one(builder: ModuleType) -> 
         .stage("source", **busy(10, 800))
         .stage("sink", 0, **busy(1000), rate_in=900)
         .stage("sink", 1, **busy(110), rate_in=100)
+        .channel("source->sink", 0, 0, in_flight_records=500)
+        .channel("source->sink", 0, 1)
     )
     found = find_bottleneck(results.tables(), job)
     assert found.subtasks == (0,)
@@ -142,25 +154,74 @@ def test_one_overloaded_subtask_is_told_from_a_slow_one(builder: ModuleType) -> 
 
 
 def test_two_hot_subtasks_of_five(builder: ModuleType) -> None:
-    job = builder.scenario("hot", {"source": {}, "sink": {"parallelism": 5}}, ["source->sink"])
-    results = builder.Results(TIMES).stage("source", **busy(10, 800))
-    for subtask in range(5):
-        results.stage("sink", subtask, **busy(990 if subtask in (1, 4) else 300), rate_in=10)
-    found = find_bottleneck(results.tables(), job)
+    slow, quick = (990, 400), (300, 20)
+    found = skewed(builder, [quick, slow, quick, quick, slow])
     assert found.subtasks == (1, 4)
     assert "subtasks 1 and 4 of sink — they were busy 99 %" in found.sentence
+    assert "with 93 % of the records in flight to sink waiting for them," in found.sentence
     assert "they got no more records than the others: speed them up" in found.sentence
 
 
+def test_a_busy_subtask_for_which_nothing_waits_is_innocent(builder: ModuleType) -> None:
+    """81 % busy with a pool of 12 %, beside one that is always busy with a full one."""
+    quick = (330, 28)
+    found = skewed(builder, [(667, 35), (811, 90), quick, (190, 25), (1000, 742), quick])
+    assert found.subtasks == (4,)
+    assert found.sentence.startswith("Bottleneck: subtask 4 of sink — it was busy 100 %")
+
+
+@pytest.mark.parametrize(
+    ("share", "waiting", "named"),
+    [
+        (899, 800, False),  # not near the top, whatever waits
+        (900, 400, True),  # near the top, with half of what the other has
+        (900, 399, False),
+        (994, 399, False),
+        (995, 399, True),  # never idle: it can do no more either
+        (995, 0, False),  # nothing waits, so it keeps up
+        (1000, 1, True),
+    ],
+)
+def test_what_makes_a_second_subtask_limit(
+    builder: ModuleType, share: int, waiting: int, named: bool
+) -> None:
+    found = skewed(builder, [(1000, 800), (share, waiting), *[(200, 5)] * 4])
+    assert found.subtasks == ((0, 1) if named else (0,))
+
+
+@pytest.mark.parametrize(("others", "named"), [(850, True), (851, False), (899, False)])
+def test_others_without_time_to_spare_are_the_stage(
+    builder: ModuleType, others: int, named: bool
+) -> None:
+    found = skewed(builder, [(1000, 500), (others, 10), (others, 10)])
+    assert found.subtasks == ((0,) if named else ())
+
+
+def test_when_most_of_them_limit_it_is_the_stage(builder: ModuleType) -> None:
+    assert skewed(builder, [(1000, 500), (1000, 500), (100, 1)]).subtasks == ()
+    assert skewed(builder, [(1000, 500), (1000, 500), (100, 1), (100, 1)]).subtasks == (0, 1)
+
+
 @pytest.mark.parametrize("others", [760, 900, 1000])
-def test_subtasks_that_are_nearly_alike_are_not_told_apart(
+def test_subtasks_are_not_told_apart_by_their_busy_time_alone(
     builder: ModuleType, others: int
 ) -> None:
-    job = builder.scenario("even", {"source": {}, "sink": {"parallelism": 3}}, ["source->sink"])
-    results = builder.Results(TIMES).stage("source", **busy(10, 500))
-    for subtask in range(3):
-        results.stage("sink", subtask, **busy(1000 if subtask == 0 else others))
-    assert find_bottleneck(results.tables(), job).subtasks == ()
+    assert skewed(builder, [(1000, 0), (others, 0), (others, 0)]).subtasks == ()
+    if others > 760:
+        assert skewed(builder, [(1000, 9), (others, 9), (others, 9)]).subtasks == ()
+
+
+def test_what_waits_is_added_up_over_all_edges_into_the_stage(builder: ModuleType) -> None:
+    keys = {"left": {}, "right": {}, "sink": {"parallelism": 3}}
+    job = builder.scenario("join", keys, ["left->sink", "right->sink"])
+    results = builder.Results(TIMES).stage("left", **busy(10, 800)).stage("right", **busy(10, 0))
+    for subtask, waiting in enumerate((300, 260, 20)):
+        results.stage("sink", subtask, **busy(1000 if subtask == 0 else 930 - 600 * (subtask == 2)))
+        results.channel("left->sink", 0, subtask, in_flight_records=waiting)
+        results.channel("right->sink", 0, subtask, in_flight_records=300 if subtask == 0 else 0)
+    found = find_bottleneck(results.tables(), job)
+    assert found.subtasks == (0,)  # 260 are less than half of 600
+    assert "with 68 % of the records in flight to sink waiting for it" in found.sentence
 
 
 def test_fan_in_names_the_stage_where_the_sources_meet(builder: ModuleType) -> None:

@@ -79,7 +79,7 @@ class Checkout:
     def start(self, *args: str, **env: str) -> Outcome:
         self.log.write_text("")
         process = self.popen(*args, **env)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate()
         return Outcome(process.returncode, out, err, self.calls())
 
     def calls(self) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """The fake Python and spark-submit: write down each call, and do what the real one leaves behind.
 
 Called as ``fake_tool.py python|spark-submit ARGUMENTS``. FAKE_LOG is the file of the calls,
-FAKE_STATUS what a pipeline ends with, FAKE_PIP_STATUS and FAKE_PIP_SECONDS what pip does.
+FAKE_STATUS what a pipeline ends with, FAKE_PIP_STATUS and FAKE_PIP_UNTIL what pip does.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def make_venv(folder: Path) -> int:
 
 
 def install() -> int:
-    time.sleep(float(os.environ.get("FAKE_PIP_SECONDS", "0")))
+    while (until := os.environ.get("FAKE_PIP_UNTIL")) and not Path(until).exists():
+        time.sleep(0.05)
     status = int(os.environ.get("FAKE_PIP_STATUS", "0"))
     if status:
         print("Collecting things\nERROR: No matching distribution\nmore text")

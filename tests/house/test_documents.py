@@ -16,12 +16,25 @@ DOCUMENTS = [
     "docs/design.md",
     "docs/kafka.md",
     "docs/compare.md",
+    "docs/promises.md",
 ]
 
 
 def blocks(language):
     text = (ROOT / "README.md").read_text()
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+def test_every_promise_says_what_it_rests_on_what_breaks_it_and_who_tries():
+    promises = re.split(r"^### ", (ROOT / "docs/promises.md").read_text(), flags=re.MULTILINE)[1:]
+    assert len(promises) >= 8
+    for promise in promises:
+        title, text = promise.split("\n", 1)
+        assert re.match(r"\s*\*\*.+?\*\*\n", text, re.DOTALL), (
+            f"{title}: begins with the promise in bold"
+        )
+        for part in ("rests on", "breaks it", "`tests/"):
+            assert part in text, f"{title}: says nothing of {part!r}"
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from pyarrow import fs
 
-from flowcontrol.errors import LedgerError
 from flowcontrol.ledger import storage as storage_module
 from flowcontrol.ledger.storage import Storage
 
@@ -26,11 +25,11 @@ def storage(request, tmp_path, monkeypatch):
     class Known:
         @staticmethod
         def from_uri(uri: str) -> tuple[fs.FileSystem, str]:
-            return system, uri.removeprefix("fake://")
+            return system, uri.removeprefix("s3://")
 
     monkeypatch.setattr("pyarrow.fs.FileSystem", Known)
     (tmp_path / "root").mkdir()
-    return Storage("fake://root")
+    return Storage("s3://root")
 
 
 def write(storage: Storage, name: str, content: bytes) -> None:
@@ -134,12 +133,6 @@ def test_a_place_is_local_or_a_uri(root, place, is_local):
     assert storage.child("x").options == {"key": "value"}
 
 
-def test_a_uri_that_nobody_knows_is_refused_when_it_is_used():
-    storage = Storage("nonsense://bucket/links")
-    with pytest.raises(LedgerError, match="nonsense://bucket/links: no file system for this path"):
-        storage.read("x")
-
-
 def test_looking_often_is_for_local_disks(tmp_path):
     """A look at an object store is a request that is paid for."""
     assert Storage(tmp_path).waits_s == storage_module.LOCAL_WAIT_S
@@ -185,3 +178,61 @@ def test_a_reader_sees_the_old_file_or_the_new_one(tmp_path):
     over.set()
     thread.join()
     assert all(len(text) == 100_000 and len(set(text)) == 1 for text in seen)
+
+
+# ---------------------------------------------------------------------- no hard links
+
+
+@pytest.fixture
+def no_links(monkeypatch):
+    """A file system such as a mount of Databricks, or one in user space."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr("os.link", refuse)
+
+
+def test_a_file_is_created_once_without_hard_links(no_links, tmp_path):
+    storage = Storage(tmp_path / "new")
+    assert storage.create("link.json", b"first")
+    assert not storage.create("link.json", b"second")
+    assert storage.read("link.json") == b"first"
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["link.json"]
+
+
+def test_of_many_that_create_at_once_one_does_without_hard_links(no_links, tmp_path):
+    test_of_many_that_create_at_once_one_does(tmp_path)
+
+
+def test_who_looked_before_another_was_done_does_not_replace_its_file(
+    no_links, tmp_path, monkeypatch
+):
+    """It finds no file, then another makes it, and then it gets the claim."""
+    storage, exists = Storage(tmp_path), Path.exists
+
+    def late(path, **more):
+        if path.name == "link.json":
+            monkeypatch.setattr(Path, "exists", exists)
+            assert storage.create("link.json", b"first")
+            return False
+        return exists(path, **more)
+
+    monkeypatch.setattr(Path, "exists", late)
+    assert not storage.create("link.json", b"second")
+    assert storage.read("link.json") == b"first"
+    assert [path.name for path in tmp_path.iterdir()] == ["link.json"]
+
+
+def test_the_claim_of_a_killed_process_does_not_last(no_links, tmp_path, monkeypatch):
+    (tmp_path / "link.json.claim.tmp").touch()
+    monkeypatch.setattr(storage_module, "CLAIM_S", 0.0)
+    assert Storage(tmp_path).create("link.json", b"content")
+    assert [path.name for path in tmp_path.iterdir()] == ["link.json"]
+
+
+def test_a_link_is_made_without_hard_links(no_links, tmp_path):
+    from flowcontrol.link.link import Link
+
+    made = Link(tmp_path / "link", channels=3)
+    assert Link(tmp_path / "link").settings == made.settings

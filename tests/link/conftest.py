@@ -38,6 +38,12 @@ def verify() -> ModuleType:
     return load("verify")
 
 
+@pytest.fixture(scope="session")
+def orders() -> ModuleType:
+    """Return ``orders.py``: every order of the steps of a few processes."""
+    return load("orders")
+
+
 @pytest.fixture
 def make(tmp_path: Path, dry: ModuleType) -> Iterator[Callable[..., Any]]:
     """Return a function that makes a dry pipeline in a folder of its own."""

@@ -197,12 +197,25 @@ class SenderQuery:
         What the source holds.
     planned, done : int
         Batches in the checkpoint's two logs.
+    tasks : int
+        Files of a batch, of about as many rows each.
+    cuts : list of int
+        Rows of each file of the next batch instead, and then none: the rest is cut into tasks.
+    is_connect : bool
+        Whether the source's offsets are not known, as with Spark Connect.
     """
 
     def __init__(
-        self, pipeline: Pipeline, name: str, batches: list[pa.Table], *, tasks: int = 1
+        self,
+        pipeline: Pipeline,
+        name: str,
+        batches: list[pa.Table],
+        *,
+        tasks: int = 1,
+        cuts: Sequence[int] = (),
     ) -> None:
         self.pipeline, self.name, self.batches, self.tasks = pipeline, name, batches, tasks
+        self.cuts, self.is_connect = list(cuts), False
         self.checkpoint, self.reset = f"checkpoint of {name}", False
         self.planned = self.done = -1
         self.sender: LinkSender | None = None
@@ -213,8 +226,14 @@ class SenderQuery:
         if self.sender is None:
             storage, settings = self.pipeline.storage, self.pipeline.settings
             make_tables(storage, settings)
+            table = self.batches[-1] if self.batches else None
             self.sender = LinkSender(
-                storage, settings, self.name, self.checkpoint, reset=self.reset
+                storage,
+                settings,
+                self.name,
+                self.checkpoint,
+                reset=self.reset,
+                columns=None if table is None else table.column_names,
             )
         return self.sender
 
@@ -249,8 +268,10 @@ class SenderQuery:
         sender = self.open()
         yield True
         yield from self._settle(sender)
-        if not sender.is_written(batch_id):
-            sender.write(batch_id, packed_rows(self._pack(self.batches[batch_id], sender)))
+        table = self.batches[batch_id]
+        source = None if self.is_connect else str(hash(str(table.to_pydict())))
+        if not sender.is_written(batch_id, source, lambda: len(table)):
+            sender.write(batch_id, packed_rows(self._pack(table, sender)), source)
             yield True
         yield from self._settle(sender)
 
@@ -263,12 +284,14 @@ class SenderQuery:
     def _pack(self, table: pa.Table, sender: LinkSender) -> list[str]:
         """Have tasks write files of the rows, split as a source's partitions are."""
         size = max(1, -(-len(table) // self.tasks))
-        reports = []
-        for task in range(-(-len(table) // size)):
+        cuts = self.cuts or [size] * -(-len(table) // size)
+        self.cuts, row, reports = [], 0, []
+        for task, rows in enumerate(cuts):
             work = PackRows(
                 self.pipeline.storage.child(EXCHANGE), sender.index, sender.settings.buffer_bytes
             )
-            part = table.slice(task * size, size)
+            part = table.slice(row, rows)
+            row += rows
             part = part.append_column(CHANNEL, part.column("channel").cast(pa.int32()))
             found = cloudpickle.loads(cloudpickle.dumps(work)).write(part)
             reports.append(json.dumps({"task": task, "number": 0, **found}))

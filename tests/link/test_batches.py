@@ -25,6 +25,9 @@ class Rows:
         self.sparkSession = self.sparkContext = self
         self._properties = {"sql.streaming.queryId": query, "spark.jobGroup.id": run}
 
+    def count(self) -> int:
+        return len(self.table)
+
     def getLocalProperty(self, name: str) -> str | None:
         return self._properties[name]
 
@@ -44,7 +47,7 @@ def stopped(monkeypatch):
         return [json.dumps({"task": 0, "number": 0, **work.write(table)})]
 
     monkeypatch.setattr(SenderBatch, "_pack", pack)
-    monkeypatch.setattr(batches_module, "_is_stopped", lambda *_: bool(found))
+    monkeypatch.setattr(batches_module, "is_stopped", lambda *_: bool(found))
     return found
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from flowcontrol.errors import LinkError
+from flowcontrol.errors import DamagedError, LinkError
 from flowcontrol.ledger import link_files, link_ledger
+from flowcontrol.ledger.channel_log import ChannelLog
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.ledger.writing import writing
 
@@ -135,17 +136,31 @@ def test_a_damaged_file_says_so(pipeline, damage):
     file = planned(pipeline)
     content = file.read_bytes()
     file.write_bytes({"cut": content[:-20], "empty": b"", "overwritten": b"x" * 999}[damage])
-    with pytest.raises(LinkError, match=rf"{file} cannot be read: "):
+    with pytest.raises(DamagedError, match=rf"{file}, its footer is damaged: it has "):
         pipeline.receivers[0].advance()
 
 
-def test_a_file_with_fewer_rows_than_its_commit_says_is_damaged(pipeline):
+def test_a_file_with_fewer_rows_than_its_commit_says_is_refused(pipeline, monkeypatch):
     file = planned(pipeline)
-    import pyarrow.parquet as pq
+    found = ChannelLog.extents
+    monkeypatch.setattr(
+        ChannelLog,
+        "extents",
+        lambda *place: [e._replace(first_row=e.first_row + 1) for e in found(*place)],
+    )
+    with pytest.raises(LinkError, match=rf"{file} cannot be read: it holds 20 rows, the rows up"):
+        pipeline.receivers[0].advance()
 
-    table = pq.read_table(file, partitioning=None)
-    pq.write_table(table.slice(0, len(table) - 1), file)
-    with pytest.raises(LinkError, match=r"cannot be read: it holds 19 rows, the rows up to 20"):
+
+def test_a_batch_that_the_log_has_in_part_is_refused_with_both_numbers(pipeline, monkeypatch):
+    planned(pipeline)
+    found = ChannelLog.extents
+    monkeypatch.setattr(ChannelLog, "extents", lambda *place: found(*place)[:-1])
+    with pytest.raises(
+        DamagedError,
+        match="the records 10 to 20 of channel 0 of sender 0 are asked for, the log has them up to "
+        "10 only",
+    ):
         pipeline.receivers[0].advance()
 
 

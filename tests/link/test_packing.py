@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from flowcontrol.errors import LinkError
 from flowcontrol.ledger.storage import Storage
-from flowcontrol.link.extents import LinkPartition, read_rows
+from flowcontrol.link.extents import FileRows, LinkPartition, read_rows
 from flowcontrol.link.packing import CHANNEL, PIECES, PackRows, packed_rows, row_bytes
 
 _EXACT = Context(prec=60)
@@ -63,9 +63,15 @@ def pack(storage, table, channels, buffer_bytes=1 << 20, sender=0):
     return packed_rows([json.dumps({"task": 0, "number": 0, **report})])[0]
 
 
+def part_of(file, *ranges):
+    """Return a task that reads ranges of a file: first row, and how many."""
+    extents = [FileRows(file.path, first, rows, file.nbytes, file.footer) for first, rows in ranges]
+    return LinkPartition(0, sum(rows for _, rows in ranges), extents)
+
+
 def read(storage, file, schema):
     """Return all rows of a file."""
-    partition = LinkPartition(0, [(file.path, 0, file.rows)])
+    partition = part_of(file, (0, file.rows))
     return pa.Table.from_batches(read_rows(storage, partition, schema), schema=schema)
 
 
@@ -230,7 +236,7 @@ def test_a_task_without_rows_writes_nothing(tmp_path):
 def test_files_are_in_the_order_of_tasks_however_they_come_back():
     reports = [
         json.dumps({"task": task, "number": n, "path": f"{task}/{n}", "bytes": 1, "rows": 1,
-                    "channels": []})
+                    "channels": [], "footer": [0, 0]})
         for task, n in [(10, 0), (2, 1), (2, 0), (0, 10), (0, 9)]
     ]  # fmt: skip
     assert [file.path for file in packed_rows(reports)] == ["0/9", "0/10", "2/0", "2/1", "10/0"]
@@ -303,7 +309,7 @@ def test_any_range_of_rows_is_read(tmp_path_factory, rows, data):
             max_size=5,
         )
     )
-    partition = LinkPartition(0, [(file.path, first, count) for first, count in ranges])
+    partition = part_of(file, *ranges)
     found = pa.Table.from_batches(read_rows(storage, partition, table.schema))
     expected = [n for first, count in ranges for n in range(first, first + count)]
     assert found.column("number").to_pylist() == expected
@@ -315,9 +321,17 @@ def test_large_reads_come_in_several_batches(tmp_path, monkeypatch):
     monkeypatch.setattr(extents, "YIELD_BYTES", 500)
     storage, table = Storage(tmp_path), pa.table({"text": ["x" * 95] * 40})
     file = pack(storage, table, [0] * 40, 1024)
-    partition = LinkPartition(0, [(file.path, 0, 40)])
+    partition = part_of(file, (0, 40))
     batches = list(read_rows(storage, partition, table.schema))
     assert [batch.num_rows for batch in batches] == [10, 10, 10, 10]
+
+
+def test_a_task_whose_files_are_not_what_the_offsets_say_reads_nothing(tmp_path):
+    storage, table = Storage(tmp_path), pa.table({"text": ["x" * 95] * 40})
+    part = part_of(pack(storage, table, [0] * 40), (0, 40))
+    part.rows = 41
+    with pytest.raises(LinkError, match="say 41 rows for its task 0, the log lists 40"):
+        next(read_rows(storage, part, table.schema))
 
 
 def test_a_column_that_cannot_become_what_it_should_be_says_so(tmp_path):

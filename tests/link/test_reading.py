@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.ledger.link_log import ChannelLog, Extent, Message
+from flowcontrol.ledger.channel_log import ChannelLog, Extent, Piece
 from flowcontrol.link.reading import take_rows, unread_bytes
 
 
@@ -14,9 +14,16 @@ def a_log(*messages: tuple[int, int], first: int = 0, start: int = 0) -> Channel
     """Return a channel whose messages have so many rows and bytes each."""
     log = ChannelLog(first, start)
     for rows, nbytes in messages:
-        end = log.records + rows
-        log.add(log.end, log.records, Message(end, nbytes, (Extent("f", log.records, rows),)))
+        add(log, log.end, rows, nbytes)
     return log
+
+
+def add(log: ChannelLog, number: int, rows: int, nbytes: int, more: int = 0) -> None:
+    """Append a piece to a channel; more rows of its message follow in the next one."""
+    record = log.messages[-1].extents[-1].end if log.messages else log.start
+    start = log.messages[-1].start if number < log.end else record
+    extent = Extent("f", record, record, rows)
+    log.add(Piece(number, start, record + rows + more, nbytes, extent))
 
 
 # Rows and bytes of messages; a row takes a byte at least, one in which no record ends is full.
@@ -92,8 +99,9 @@ def test_messages_that_are_forgotten_leave_the_weight_of_the_row_that_began_in_t
 
 def test_rows_behind_a_large_one_share_its_last_message():
     """Pieces that follow in the same message add to its weight, not to what has begun."""
-    log = a_log((0, 1000), (1, 50))
-    log.add(1, 1, Message(4, 30, (Extent("g", 0, 3),)))
+    log = a_log((0, 1000))
+    add(log, 1, 1, 50, more=3)
+    add(log, 1, 3, 30)
     assert [message.weight for message in log.messages] == [0, 1080]
-    log.add(2, 4, Message(5, 9, (Extent("g", 3, 1),)))
+    add(log, 2, 1, 9)
     assert log.weight(0, 3) == log.nbytes(0, 3) == 1089

@@ -332,11 +332,12 @@ def test_the_numbers_go_on_when_all_is_trimmed_and_both_sides_start_again(
     pipeline.sender("b", batches_of(dry, 1, name="b"))
     receiver = pipeline.receiver("main")
     pipeline.drain()
-    # A batch with rows of one channel only: its commit trims what the other channel had.
-    a.batches.append(dry.source_rows("a", 60, [0] * 4, 100))
+    # Batches with rows of one channel only: the first announces that what the other channel had is
+    # trimmed, the second trims it.
+    a.batches += [dry.source_rows("a", number, [0] * 2, 100) for number in (60, 62)]
     pipeline.drain()
     files = a.sender.files.log.files.values()
-    assert all(1 not in ends for sender, _, ends in files if sender == 0)
+    assert all(1 not in file.ends for file in files if file.sender == 0)
     for query in pipeline.queries:
         query.kill()
     a.batches += [dry.source_rows("a", 80, [1, 1, 0, 0], 100)]

@@ -15,7 +15,7 @@ from flowcontrol.errors import FencedError
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.packing import packed_rows
 
-PATIENCE_S = 60.0
+PATIENCE_S = 1800.0
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("moto") is None, reason="moto is missing: pip install moto[s3] flask"
@@ -46,7 +46,7 @@ def endpoint(tmp_path_factory):
         yield address
     finally:
         server.terminate()
-        server.wait(10)
+        server.wait()
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -204,7 +205,7 @@ def test_of_two_that_make_a_link_at_once_one_makes_it(tmp_path, monkeypatch):
         return create(storage, name, content)
 
     monkeypatch.setattr(Storage, "create", meanwhile)
-    link = Link(tmp_path)
+    link = Link(tmp_path, exclusive_buffers=2)
     assert link.settings == others[0].settings
     assert link.settings.channels == 3
 
@@ -214,12 +215,13 @@ def test_what_stands_there_counts_where_the_last_of_two_wins(tmp_path, monkeypat
 
     def both(storage, name, content):
         Path(str(storage)).mkdir(exist_ok=True)
-        found = {**json.loads(content), "link_id": "another", "channels": 3}
-        Path(str(storage), name).write_text(json.dumps(found))
+        made = LinkSettings.from_json(content, "here")
+        found = replace(made, link_id="another", channels=3)
+        Path(str(storage), name).write_text(found.to_json())
         return True
 
     monkeypatch.setattr(Storage, "create", both)
-    link = Link(tmp_path / "link")
+    link = Link(tmp_path / "link", exclusive_buffers=2)
     assert (link.settings.link_id, link.settings.channels) == ("another", 3)
     with pytest.raises(LinkError, match="channels is 3 there, 5 here"):
         Link(tmp_path / "second", channels=5)
@@ -227,11 +229,18 @@ def test_what_stands_there_counts_where_the_last_of_two_wins(tmp_path, monkeypat
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{}", "[]", '{"format": 2}', "no json", '{"format": 1, "key": null, "channels": 8}'],
+    ["", "{}", "[]", '{"format": 2}', "no json", '{"format": 2, "key": null, "channels": 8}'],
 )
 def test_a_file_that_no_link_wrote_is_refused(tmp_path, text):
     (tmp_path / "link.json").write_text(text)
     with pytest.raises(LinkError, match=rf"{tmp_path}/link.json is not a link's: "):
+        Link(tmp_path)
+
+
+def test_a_link_of_another_format_is_refused_by_name(tmp_path):
+    """What an older version kept of messages that lie in several files was not enough."""
+    (tmp_path / "link.json").write_text('{"format": 1, "key": null, "channels": 8}')
+    with pytest.raises(LinkError, match="it has the format 1, this version reads 2 only: let rec"):
         Link(tmp_path)
 
 
@@ -243,7 +252,7 @@ def test_there_is_no_link_to_open(tmp_path):
 def test_settings_come_back_from_their_text(tmp_path):
     made = Link(tmp_path, key=["id", "text"], schema=ROWS, target_batch_s=0.5).settings
     assert LinkSettings.from_json(made.to_json(), "here") == made
-    assert json.loads(made.to_json())["format"] == 1
+    assert json.loads(made.to_json())["format"] == 2
 
 
 # ---------------------------------------------------------------------- columns that change
@@ -295,25 +304,9 @@ def test_evolution_adds_a_column_which_older_rows_have_as_null(make, dry, verify
     verify.check_pipeline(pipeline)
 
 
-def test_a_receiver_of_before_the_evolution_reads_on_without_the_new_column(make, dry, verify):
-    """Spark has fixed its columns when it started."""
-    pipeline = make()
-    query = pipeline.sender("a", [dry.source_rows("a", 0, [0, 1])])
-    receiver = pipeline.receiver()
-    pipeline.drain()
-    wider = pa.schema([*dry.SCHEMA, ("price", pa.int64())])
-    pipeline.link = Link(str(pipeline.storage), schema=wider, evolve_schema=True)
-    query.batches.append(
-        dry.source_rows("a", 2, [0, 1]).append_column("price", pa.array([1, 2], pa.int64()))
-    )
-    pipeline.drain()
-    assert receiver.rows.column_names == dry.SCHEMA.names
-    assert receiver.rows.num_rows == 4
-
-
 def test_the_first_sender_brings_the_columns(tmp_path):
     link = Link(tmp_path)
-    assert link.settings.schema == ""
+    assert list(tmp_path.iterdir()) == []
     link.note_schema(ROWS)
     assert schema_of(read_settings(link.storage).schema) == ROWS
     make_tables(link.storage, link.settings)
@@ -327,3 +320,13 @@ def test_whether_a_column_may_be_null_makes_no_difference(tmp_path):
     link.note_schema(ROWS)
     arrow = pa.schema([("id", pa.int64()), ("text", pa.string())])
     assert schema_json(arrow) == schema_json(strict) == schema_json(ROWS)
+
+
+def test_a_ledger_that_another_query_is_making_is_none_yet(tmp_path):
+    """Its folder is there before its first commit; several receivers may start at one moment."""
+    made = Link(tmp_path / "link", channels=2)
+    log = tmp_path / "link" / "ledger" / "_delta_log"
+    log.mkdir(parents=True)
+    (log / "_commit_0.json.tmp").write_text("{}")
+    assert read_settings(made.storage) == made.settings
+    assert Link(tmp_path / "link").settings == made.settings

@@ -70,7 +70,7 @@ def test_a_huge_backlog_is_read_in_batches_of_the_target_time_from_the_start(
 def test_a_sink_that_drops_to_a_tenth_has_one_long_batch(make, dry, verify, sink):
     pipeline, receiver = backlog(make, dry, rows=8000)
     pipeline.senders["a"].advance()
-    for _ in range(15):
+    for _ in range(13):
         pipeline.senders["a"].advance()
         sink.run(receiver)
     before = len(sink.took_s)

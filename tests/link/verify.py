@@ -99,6 +99,8 @@ class LedgerCheck:
         self.senders: dict[tuple[int, int], Row] = {}
         self.receivers: dict[str, dict[tuple[int, int], Row]] = defaultdict(dict)
         self.detached: set[str] = set()
+        self.removed: set[str] = set()
+        self.seen: dict[int, set[str]] = defaultdict(set)
         self.numbers: dict[str, int] = {}
         self.settled: set[tuple[int, str]] = set()
 
@@ -143,9 +145,14 @@ class LedgerCheck:
         """Check what the pool has in flight where more of it was just released.
 
         A receiver that came late may lag behind all that the pool holds: until it has been within
-        the limit once, no channel on which it lags is released, but others are.
+        the limit once, no channel on which it lags is released, but others are. One that came
+        after the sender's commit before may have come after its look too.
         """
-        for group, consumed in self._pacing(sender).items():
+        pacing = self._pacing(sender)
+        seen, self.seen[sender] = self.seen[sender], set(pacing)
+        for group, consumed in pacing.items():
+            if group not in seen:
+                continue
             own = [most - done for most, done in zip(released, consumed, strict=True)]
             for channel in grown:
                 text = f"{sender}/{channel}: {own[channel]} buffers of {self.window} for {group}"
@@ -160,7 +167,7 @@ class LedgerCheck:
         found: dict[str, list[int]] = {}
         for member, rows in self.receivers.items():
             group = member.split("/")[1]
-            if group not in self.detached:
+            if group not in self.detached and member not in self.removed:
                 own = found.setdefault(group, [0] * self.settings.channels)
                 for (number, channel), row in rows.items():
                     if number == sender:
@@ -173,6 +180,11 @@ class LedgerCheck:
 
     def _receiver(self, member: str, rows: list[Row]) -> None:
         held = 0
+        states = [json.loads(row["task_state"]) for row in rows if row["task_state"]]
+        if states[0].get("removed", False):
+            self.removed.add(member)
+        else:
+            self.removed.discard(member)
         for row in rows:
             place = row["sender"], row["receiver"]
             before = self.receivers[member].get(place)

@@ -46,7 +46,7 @@ AHEAD = 3
 LEAD = 3
 """Kills by which a stage may be ahead of another; then it is left alone, and the others get on."""
 
-STUCK_S = 240.0
+STUCK_S = 1800.0
 """A pipeline in which nothing has happened for so long has failed, s."""
 
 WRITING = [
@@ -198,6 +198,7 @@ class Pipeline:
     def __init__(self, folder: Path, seed: int, wanted: int, java_options: str = "") -> None:
         self.folder, self.wanted = folder, wanted
         self.watches = {name: LedgerWatch(folder / f"link-{name}") for name in "ab"}
+        self.lead = min(LEAD, wanted // 6)  # so that each stage is killed
         chance = random.Random(seed)
         self.stages = [
             Stage(folder, name, random.Random(chance.random()), self.watches, java_options)
@@ -244,7 +245,7 @@ class Pipeline:
         """Whether a stage may be killed once more."""
         armed = sum(other.armed is not None for other in self.stages)
         counts = Counter(kill.stage for kill in self.kills)
-        is_ahead = counts[stage.name] > min(counts[name] for name in POINTS) + LEAD
+        is_ahead = counts[stage.name] > min(counts[name] for name in POINTS) + self.lead
         return not is_ahead and len(self.kills) + armed < self.wanted
 
     def _check_moving(self) -> None:
@@ -277,7 +278,7 @@ class Pipeline:
             stage.process.ask_to_end()
         for stage in self.stages:
             assert stage.process is not None
-            status = stage.process.process.wait(120)
+            status = stage.process.process.wait(STUCK_S)
             assert status == 0, f"{stage.name} ended, status {status}:\n{stage.process.said()}"
         for watch in self.watches.values():
             watch.look()

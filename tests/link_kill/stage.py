@@ -25,7 +25,7 @@ SETTINGS: dict[str, Any] = {
 }
 """Of both links: so little that somebody waits all the time."""
 
-PATIENCE_S = 300.0
+PATIENCE_S = 1800.0
 """How long a receiver waits for a link whose sender is being killed."""
 
 SPARK = {

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from flowcontrol import Link
 
-PATIENCE_S = 180.0
+PATIENCE_S = 1800.0
 
 
 class Append:

@@ -129,7 +129,7 @@ def test_a_receiver_that_is_stopped_in_mid_batch_goes_on(
     def hang(frame: DataFrame, batch_id: int) -> None:
         if batch_id == 1:
             entered.set()
-            leave.wait(120)
+            leave.wait()
         sink(frame, batch_id)
 
     up, down = pipeline.send(), pipeline.receive(hang)
@@ -138,7 +138,7 @@ def test_a_receiver_that_is_stopped_in_mid_batch_goes_on(
     stopper.start()
     time.sleep(0.5)
     leave.set()
-    stopper.join(120)
+    stopper.join()
     assert not down.isActive
     again = pipeline.receive(sink)
     until(lambda: len(sink.rows) >= 3000, up, again)

@@ -42,6 +42,8 @@ def test_spark_finds_the_source_by_itself(
     script = tmp_path / "reader.py"
     script.write_text(READER)
     environment = {**os.environ, "FLOWCONTROL_VENV": sys.prefix}
+    # A JVM that lives for seconds is not worth compiling for: half of its time.
+    environment["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     for name in ("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "SPARK_CONF_DIR"):
         environment.pop(name, None)
     try:

@@ -20,7 +20,7 @@ from flowcontrol.link.monitoring.look import LinkMonitor
 from flowcontrol.link.monitoring.progress import QUERY_PROGRESS, ProgressTable
 from flowcontrol.link.monitoring.reads import LinkReads
 
-PATIENCE_S = 180.0
+PATIENCE_S = 1800.0
 
 
 def progress_event(batch=0, run="run-1", name="enrich", ends=(), **changes):

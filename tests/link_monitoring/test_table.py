@@ -130,6 +130,17 @@ def test_a_batch_that_runs_longer_than_the_last_ones_is_shown_so_far(looks):
     assert cells(text([replace(looks[0], receivers=(free,))]), "→ main")[4] == "1 s"
 
 
+def test_a_target_below_the_fixed_cost_is_said(looks):
+    (receiver,) = looks[0].receivers
+    assert "without rows" not in text(looks)
+    missed = replace(receiver, fixed_s=6.0, keeps_target=False)
+    lines = text([replace(looks[0], receivers=(missed,))], width=200).splitlines()
+    assert (
+        "main: a batch takes 6 s without rows, its target is 2 s; batches are longer, for 80 % of "
+        "the throughput"
+    ) in [line.strip() for line in lines]
+
+
 def test_receivers_of_one_name_are_told_apart(looks):
     (receiver,) = looks[0].receivers
     pair = (replace(receiver, channels=(0,)), replace(receiver, channels=(1,), is_detached=True))

@@ -64,6 +64,13 @@ def test_one_link():
     )
 
 
+def test_a_target_below_the_fixed_cost():
+    receiver = replace(RECEIVER, batch_s=50.0, target_s=5.0, fixed_s=6.0, keeps_target=False)
+    assert (
+        "with batches of 50 s for a target of 5 s, below what a batch takes without rows, 6 s: "
+    ) in describe_bottleneck([link("orders", 0.97, receiver=receiver)])
+
+
 @pytest.mark.parametrize(
     ("first", "second", "third", "named", "behind"),
     [

@@ -11,6 +11,7 @@ import pytest
 from chispa import assert_approx_df_equality
 
 from flowcontrol.errors import LinkError
+from flowcontrol.link.altering import remove_receiver
 from flowcontrol.link.link import open_link
 from flowcontrol.link.monitoring.figures import ChannelLook
 from flowcontrol.link.monitoring.look import LinkMonitor
@@ -136,3 +137,22 @@ def test_what_is_no_name_of_a_view_is_refused(link, name):
 
 def test_a_path_is_quoted(link):
     assert "FROM delta.`/lake/o``dd/ledger`" in view_sql("/lake/o`dd/ledger", link.settings)
+
+
+@pytest.mark.spark
+def test_a_removed_receiver_is_shown_by_neither(spark, link, clock):
+    sender, fast, gone = link.sender("events"), link.receiver("fast"), link.receiver("gone")
+    for _ in range(6):
+        clock.forward(0.5)
+        sender.write({0: 10, 1: 5})
+        sender.step()
+        fast.take()
+        gone.take()
+    assert {row.receiver for row in compare(spark, link, clock)} == {"fast", "gone"}
+    remove_receiver(link.storage, "gone")
+    clock.forward(0.5)
+    sender.step()
+    fast.take()
+    rows = compare(spark, link, clock)
+    assert {row.receiver for row in rows} == {"fast"}
+    assert len(rows) == link.settings.channels

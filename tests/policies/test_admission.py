@@ -29,6 +29,35 @@ def test_kafka_shares_by_backlog_and_rounds_as_spark_does():
     assert [s.partition_share(size, 5, 5) for size in (2, 3)] == [2, 3]
 
 
+@pytest.mark.holds("static_admission", "rules", "Spark's shares of Kafka partitions by hand")
+@pytest.mark.parametrize(
+    ("size", "total", "most", "share"),
+    [
+        (290, 1000, 100, 28),  # 0.29 * 100 is 28.999999999999996
+        (710, 1000, 100, 71),
+        (290, 1000, 1000, 290),
+        (29, 100, 100, 28),  # a limit that covers everything leaves one, too
+        (71, 100, 100, 71),
+        (29, 100, 1000, 29),  # never past the end
+        (0, 100, 100, 0),
+        (0, 0, 100, 0),
+        (1, 10**9, 1, 1),  # a share below one is a record
+        (1, 3, 3, 1),
+    ],
+)
+def test_a_share_is_a_product_of_doubles_as_in_spark(size, total, most, share):
+    assert s.partition_share(size, total, most) == share
+    assert isinstance(s.partition_share(size, total, most), int)
+
+
+@given(st.integers(1, 1 << 40), st.integers(0, 1 << 40), st.integers(1, 1 << 40), st.integers(0, 9))
+def test_a_share_differs_from_the_exact_one_by_a_record_at_most(size, others, most, near):
+    total = size + others
+    most = max(1, total - near) if near else most
+    exact = max(1, most * size // total)
+    assert abs(s.partition_share(size, total, most) - min(exact, size)) <= 1
+
+
 @pytest.mark.parametrize(
     ("started", "ended", "interval", "begins"),
     [(0, 400, 1000, 1000), (0, 1000, 1000, 1000), (0, 1001, 1000, 1001), (1001, 1500, 1000, 2000),
@@ -95,7 +124,15 @@ def test_the_rate_that_was_used():
 
 
 @pytest.mark.parametrize(
-    ("rate", "gap"), [(1000, 1_000_000), (3, 333_333_334), (0.5, 2_000_000_000), (1e12, 1)]
+    ("rate", "gap"),
+    [
+        (1000, 1_000_000),
+        (3, 333_333_334),
+        (0.5, 2_000_000_000),
+        (1e12, 1),
+        (1e-300, 1 << 61),
+        (0.0, 1 << 61),
+    ],
 )
 def test_a_gap_is_never_shorter_than_the_rate(rate, gap):
     assert e.rate_gap_ns(rate) == gap

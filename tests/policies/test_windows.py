@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.policies import batched_credit as b
-from flowcontrol.policies import bdp_window
+from flowcontrol.policies import bdp_window, grants
 from flowcontrol.policies import cumulative_credit as c
+from flowcontrol.policies import grant_rows as g
 from flowcontrol.policies import half_return_credit as p
 from flowcontrol.policies import rate_window as w
 
@@ -185,3 +186,38 @@ def test_grpc_doubles_while_a_trip_fills_the_window():
     # 0.66 of 65,535 is 43,253.1; 100,000 fill it, and the bandwidth is a new high.
     assert sizes == [65_535, 65_535, 65_535, 200_000, 16_777_216, 16_777_216, 16_777_216]
     assert state[1] == pytest.approx(0.1)
+
+
+@pytest.mark.holds("bdp_window", "rules", "round trips by hand from gRPC")
+def test_grpc_also_doubles_at_a_bandwidth_that_equals_the_highest():
+    """``bwCurrent == bwMax`` in grpc-go: the sample that made the maximum need not be the first."""
+    state = (1000, 0.0, 0.0, 0)
+    sizes = []
+    for sample in (600, 660, 660, 1319, 1320):
+        state = bdp_window.next_window(*state, sample, 0.1, 100_000)
+        sizes.append(state[0])
+    assert sizes == [1000, 1320, 1320, 2638, 2638]
+    again = (1400, *state[1:])  # a window that 1320 fill: the same bandwidth as the highest
+    assert bdp_window.next_window(*again, 1320, 0.1, 100_000)[0] == 2640
+    lower = bdp_window.next_window(*again, 1319, 0.1, 100_000)
+    assert lower[0] == 1400
+
+
+@pytest.mark.holds("bdp_window", "rules", "round trips by hand from gRPC")
+@pytest.mark.parametrize("sample", [700, 701, 703])
+def test_a_channel_s_row_keeps_the_highest_bandwidth_so_that_an_equal_one_is_equal(sample):
+    """With a round trip of 70 ms: bandwidths that are no whole number, rounded up and down."""
+    values = [0] * g.VALUES_WIDTH
+    values[g.V_KIND], values[g.V_TRIP], values[g.V_ROUND_NS] = g.BDP_WINDOW, 1, 70_000_000
+    values[g.V_SLOTS], values[g.V_MOST] = 2000, 100_000
+    state = [0] * g.GRANT_WIDTH
+    assert grants.first_grant(values, state, 1) == 2000
+    arrived, now, windows = 0, 0, []
+    for _ in range(2):
+        arrived += sample
+        grants.after_trip(values, state, arrived, now, 1)
+        grants.after_trip(values, state, arrived, now + 1, 1)
+        windows.append(state[g.S_WINDOW])
+        state[g.S_WINDOW] = 1000
+        now += 2
+    assert windows == [2000, 2 * sample]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from flowcontrol.protocol import BufferDebloater
 from flowcontrol.protocol import debloating as d
+from flowcontrol.protocol.ratios import capped
 
 KIB = 1024
 SECOND = 1_000_000
@@ -134,9 +135,12 @@ def test_by_hand(function: Any, arguments: tuple[Any, ...], expected: float) -> 
     assert function(*arguments) == expected
 
 
-@pytest.mark.parametrize(("function", "table"), TABLES, ids=lambda value: str(value)[:30])
+@pytest.mark.parametrize(
+    ("function", "table"), TABLES, ids=[function.__name__ for function, _ in TABLES]
+)
 def test_compiled_they_give_the_same(function: Any, table: list[tuple[Any, ...]]) -> None:
     numba = pytest.importorskip("numba")
+    numba.extending.register_jitable(capped)
     compiled = numba.njit(function)
     for *arguments, expected in table:
         assert compiled(*arguments) == expected

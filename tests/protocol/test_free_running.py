@@ -139,7 +139,7 @@ def test_a_message_that_was_not_taken_is_not_consumed():
 
 def test_a_channel_that_starts_late_has_its_exclusive_buffers_ahead():
     gate = a_gate(1, floating=0)
-    gate.start_at(0, 40)
+    gate.skip_to(0, 40)
     assert figures(gate, 0) == (42, 40, 40, 0)
     assert [gate.take(0, 0) for _ in range(3)] == [True, True, False]
     gate.consume(0, 2)

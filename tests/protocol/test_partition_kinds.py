@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flowcontrol.emulation.work import byte_cost
 from flowcontrol.protocol import partition_kinds as k
 from flowcontrol.protocol.rows import UNLIMITED
 from flowcontrol.protocol.sizing import partition_sizes
@@ -141,17 +142,24 @@ def test_read_buffers(
 
 @pytest.mark.parametrize(
     ("nbytes", "rate", "ns"),
-    [(0, 1, 0), (1, 10**9, 1), (1, 3 * 10**9, 1), (4096, 204_800, 2 * 10**7)],
+    [
+        (0, 1, 0),
+        (1, 10**9, 1),
+        (1, 3 * 10**9, 1),
+        (4096, 204_800, 2 * 10**7),
+        (43, 0.01, 43 * 10**11),
+    ],
 )
-def test_time_of_the_disk(nbytes: int, rate: int, ns: int) -> None:
-    assert k.disk_ns(nbytes, rate) == ns
+def test_time_of_the_disk(nbytes: int, rate: float, ns: int) -> None:
+    assert k.disk_ns(nbytes, *byte_cost(rate)) == ns
 
 
-@given(nbytes=st.integers(0, 2**30), rate=st.integers(1, 10**12))
-def test_the_disk_is_never_faster_than_its_rate(nbytes: int, rate: int) -> None:
-    ns = k.disk_ns(nbytes, rate)
-    assert ns * rate >= nbytes * 10**9
-    assert (ns - 1) * rate < nbytes * 10**9 or ns == 0
+@given(nbytes=st.integers(0, 2**31), rate=st.floats(1e-9, 1e15))
+def test_the_disk_is_never_faster_than_its_rate(nbytes: int, rate: float) -> None:
+    cost_ns, per_bytes = byte_cost(rate)
+    ns = k.disk_ns(nbytes, cost_ns, per_bytes)
+    assert ns == min(-(-nbytes * cost_ns // per_bytes), 1 << 61)
+    assert ns == pytest.approx(nbytes * 1e9 / rate, rel=1e-9, abs=1) or ns == 1 << 61
 
 
 @given(in_use=st.integers(0, 10**6), size=st.integers(1, 10**6))

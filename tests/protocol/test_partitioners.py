@@ -206,9 +206,9 @@ def test_no_channel_is_a_record_ahead_and_a_full_turn_is_exact(weights, records)
 
 
 def test_the_next_channel_changes_nothing():
-    counts = [2, 1]
-    assert next_by_share(counts, [1, 1], 3) == 1
-    assert counts == [2, 1]
+    behind = [-1, 1]  # one has had 2 of 3 records
+    assert next_by_share(behind, [1, 1]) == 1
+    assert behind == [-1, 1]
 
 
 @pytest.mark.parametrize(("records", "weights"), [(-1, [1]), (1, [0, 0]), (1, [2, -1]), (1, [])])

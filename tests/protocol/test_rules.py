@@ -375,6 +375,7 @@ COMPILED = [
     sizing_rules.partition_sizes,
     sizing_rules.spare_capacity,
     partitioners.next_by_share,
+    partitioners.count_share,
 ]  # fmt: skip
 
 FORBIDDEN = (
@@ -397,7 +398,7 @@ def test_a_rule_is_plain_enough_for_a_compiler(function):
 
 def test_rules_offers_every_rule():
     offered = {getattr(rules, name) for name in rules.__all__ if name.islower()}
-    assert offered == set(COMPILED) - {partitioners.next_by_share}
+    assert offered == set(COMPILED) - {partitioners.next_by_share, partitioners.count_share}
 
 
 def test_the_layouts_have_no_gaps():

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from flowcontrol.diagnosis import Pressure
-from flowcontrol.report.colours import DASHES, MARKERS, PALETTE, PRESSURE_COLOURS, line_style
+from flowcontrol.report.colours import (
+    DASHES,
+    GOOD_TO_BAD,
+    GOOD_TO_BAD_FILLS,
+    MARKERS,
+    PALETTE,
+    PRESSURE_COLOURS,
+    line_style,
+)
 
 DARK_TEXT = "#111111"
 
@@ -29,6 +37,24 @@ def test_dark_text_can_be_read_on_every_status(pressure: Pressure) -> None:
 
 @pytest.mark.parametrize("colour", PALETTE)
 def test_lines_show_on_white_and_on_dark(colour: str) -> None:
+    assert contrast(colour, "#ffffff") >= 2.0
+    assert contrast(colour, "#15181c") >= 3.0
+
+
+@pytest.mark.parametrize("fill", GOOD_TO_BAD_FILLS)
+def test_a_number_can_be_read_in_every_cell(fill: str) -> None:
+    """In dark or in white, whichever plotly takes."""
+    assert max(contrast(fill, "#444444"), contrast(fill, "#ffffff")) >= 3.8
+
+
+@pytest.mark.parametrize("scale", [GOOD_TO_BAD, GOOD_TO_BAD_FILLS])
+def test_the_ends_of_a_scale_are_blue_and_vermillion(scale: tuple[str, ...]) -> None:
+    assert (scale[0], scale[-1]) == ("#0072B2", "#D55E00")
+    assert len(set(scale)) == len(scale) == 5
+
+
+@pytest.mark.parametrize("colour", GOOD_TO_BAD)
+def test_bands_show_on_white_and_on_dark(colour: str) -> None:
     assert contrast(colour, "#ffffff") >= 2.0
     assert contrast(colour, "#15181c") >= 3.0
 

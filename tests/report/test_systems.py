@@ -8,6 +8,7 @@ from flowcontrol.cli import main
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS
 from flowcontrol.scenario.presets import ALIASES, PRESETS
 from flowcontrol.scenario.system import SYSTEMS, preset_system
+from flowcontrol.scenario.system_words import SYSTEM_WORDS
 
 
 def test_every_name_that_a_scenario_may_use_has_its_parameters():
@@ -50,9 +51,49 @@ def test_a_system_with_its_parameters(capsys):
     assert main(["systems", "storm", "pulsar"]) == 0
     out = capsys.readouterr().out
     assert "storm-1: Storm 1.2.3" in out
-    assert "high = 0.90  share at which a queue claims pressure" in out
+    assert "high = 0.90  backpressure.disruptor.high.watermark: at it a queue claims" in out
     assert "slots = 1,000 records  receiverQueueSize" in out
     assert "https://github.com/apache/storm/tree/v1.2.3" in out
+
+
+OWN_WORDS = {
+    "maxOffsetsPerTrigger": "structured-streaming",
+    "maxTriggerDelay": "structured-streaming",
+    "max.poll.records": "kafka-streams",
+    "receiverQueueSize": "pulsar",
+    "receiveWindowMultiplier": "hazelcast-jet",
+    "exchange_initial_permits": "risingwave",
+    "max-input-buffer-size": "reactive-streams",
+    "pid.minRate": "spark-streaming",
+    "maxRatePerPartition": "spark-streaming",
+    "znode": "storm-1",
+    "ZooKeeper": "storm-1",
+    "highwatermark.mb": "heron",
+}
+
+
+@pytest.mark.parametrize(("word", "owner"), OWN_WORDS.items())
+def test_a_system_is_explained_in_its_own_words(word, owner, capsys):
+    for name in PRESETS:
+        assert main(["systems", name]) == 0
+        assert (word in capsys.readouterr().out) == (name == owner), name
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_parameter_of_a_system_has_its_words(name):
+    preset = PRESETS[name]
+    transport = TRANSPORT_PARTS[preset.transport].parameters
+    throttle = THROTTLE_PARTS[preset.throttle].parameters
+    assert not set(transport) & set(throttle)
+    assert set(SYSTEM_WORDS.get(name, {})) == {*transport, *throttle}
+
+
+def test_kafka_streams_has_no_tick(capsys):
+    assert preset_system("kafka-streams").throttle_values["interval_ms"] == 0
+    assert main(["systems", "kafka-streams"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 100
+    assert any("poll.ms" in line for line in lines)
 
 
 def test_herons_marks_are_bytes(capsys):

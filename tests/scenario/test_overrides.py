@@ -8,7 +8,7 @@ import pytest
 
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.scenario import load_scenario
-from flowcontrol.scenario.overrides import apply_overrides, split_path
+from flowcontrol.scenario.overrides import apply_overrides, split_key, split_path
 
 FILE = """
 schema: 1
@@ -42,6 +42,21 @@ def test_paths(path: str, parts: tuple[str, ...]) -> None:
 def test_what_is_no_path(path: str) -> None:
     with pytest.raises(ValueError, match="is no path"):
         split_path(path)
+
+
+@pytest.mark.parametrize(
+    "key", ["options.a.b-c.d", 'options."a.b-c.d"', "options.'a.b-c.d'", 'options."a.b-c".d']
+)
+def test_an_option_may_be_named_without_quotes(key: str) -> None:
+    """A shell takes them away; a sweep's keys may be written so too."""
+    assert split_key(key) == ("options", "a.b-c.d")
+    found, problems = changed({"options": {"a.b-c.d": 1}}, f"{key}=2")
+    assert (found, problems) == ({"options": {"a.b-c.d": 2}}, [])
+
+
+@pytest.mark.parametrize("key", ["options", "stages.sink.service_rate", "cluster.slots", "a.b.c"])
+def test_other_keys_are_parted_at_their_dots(key: str) -> None:
+    assert split_key(key) == split_path(key)
 
 
 def changed(mapping: dict[str, Any], *overrides: str) -> tuple[dict[str, Any], list[Problem]]:
@@ -96,6 +111,8 @@ def test_a_file_is_loaded_with_changes(tmp_path: Path) -> None:
             'options."taskmanager.memory.segment-size"=4kb',
         ],
     )
+    unquoted = load_scenario(path, overrides=["options.taskmanager.memory.segment-size=4 KiB"])
+    assert unquoted.options.segment_bytes == 4096
     assert plain.stage("sink").service_rate != other.stage("sink").service_rate
     assert other.options.segment_bytes == 4096
     assert plain == load_scenario(path)

@@ -7,10 +7,11 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from flowcontrol.emulation import Job
 from flowcontrol.jobs import RunResult, emulate
 from flowcontrol.scenario import Scenario
 
@@ -60,9 +61,41 @@ def run_live(spark: SparkSession) -> Callable[..., RunResult]:
     """Return a function that runs a scenario to its end in the shared session."""
 
     def run(scenario: Scenario | Path, out: Path, **options: Any) -> RunResult:
+        names = ("spark.scheduler.pool", "spark.job.description")
+        before = [spark.sparkContext.getLocalProperty(name) for name in names]
         result = emulate(scenario, out=out, spark=spark, **options)
         assert result.is_finished
+        # The caller's jobs go on where they went before.
+        assert [spark.sparkContext.getLocalProperty(name) for name in names] == before
         return result
+
+    return run
+
+
+class Run(NamedTuple):
+    """A live run with what a rehearsal of its job says."""
+
+    job: Job
+    result: RunResult
+    ledgers: dict[str, list[dict[str, Any]]]
+
+
+@pytest.fixture(scope="session")
+def run_of(
+    runs: ModuleType,
+    cases: ModuleType,
+    run_live: Callable[..., RunResult],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[[str], Run]:
+    """Return a function that runs a case of ``cases.py`` live, once for all tests."""
+    done: dict[str, Run] = {}
+
+    def run(name: str) -> Run:
+        if name not in done:
+            job = runs.job_of(getattr(cases, name.upper()))
+            result = run_live(job.scenario, tmp_path_factory.mktemp(name) / "run")
+            done[name] = Run(job, result, runs.assert_is_rehearsed(job, result.path))
+        return done[name]
 
     return run
 

@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 MARK = "FLOWCONTROL_TEST_PROCESS"
 """Environment variable that all processes of a start inherit, workers of the JVM too."""
 
-PATIENCE_S = 240.0
-"""Longest that a start may take: a JVM on a machine with other things to do."""
+PATIENCE_S = 1800.0
+"""What takes so long hangs: no machine is as slow as that."""
 
 
 class Emulation:
@@ -83,9 +83,9 @@ class Emulation:
                 continue
         return found
 
-    def assert_nothing_left(self, within_s: float = 20.0) -> None:
+    def assert_nothing_left(self) -> None:
         """Assert that no process of this start outlives it for long."""
-        deadline = time.monotonic() + within_s
+        deadline = time.monotonic() + PATIENCE_S
         while self.left() and time.monotonic() < deadline:
             time.sleep(0.2)
         assert self.left() == []

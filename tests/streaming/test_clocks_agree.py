@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from chispa import assert_df_equality
 from deltalake import DeltaTable
+from pyspark.sql import DataFrame
 
-from flowcontrol.emulation import Job
 from flowcontrol.jobs import RunResult
 
 pytestmark = pytest.mark.spark
@@ -22,34 +23,8 @@ NAMES = ["single", "hash", "fan_in", "compete", "local", "stages", "shuffle", "l
 FROM_SOURCES = [name for name in NAMES if name != "stages"]
 
 Numbers = list[tuple[str, int, int]]
-
-
-class Run(NamedTuple):
-    """A live run with what a rehearsal of its job says."""
-
-    job: Job
-    result: RunResult
-    ledgers: dict[str, list[dict[str, Any]]]
-
-
-@pytest.fixture(scope="module")
-def run_of(
-    runs: ModuleType,
-    cases: ModuleType,
-    run_live: Callable[..., RunResult],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Callable[[str], Run]:
-    """A function that runs a case live, once."""
-    done: dict[str, Run] = {}
-
-    def run(name: str) -> Run:
-        if name not in done:
-            job = runs.job_of(getattr(cases, name.upper()))
-            result = run_live(job.scenario, tmp_path_factory.mktemp(name) / "run")
-            done[name] = Run(job, result, runs.assert_is_rehearsed(job, result.path))
-        return done[name]
-
-    return run
+Run = Any
+"""What ``run_of`` returns: a live run with what a rehearsal of its job says."""
 
 
 def test_every_case_is_run(cases: ModuleType) -> None:
@@ -104,22 +79,27 @@ def expected_rows(runs: ModuleType, run: Run, sink: str) -> Numbers:
 
 
 @pytest.mark.holds("credit", "live", "the sources' rows: each arrives once")
-@pytest.mark.parametrize("name", NAMES)
 def test_the_sinks_rows_are_the_sources_rows(
-    name: str, run_of: Callable[[str], Run], runs: ModuleType, spark: Any
+    run_of: Callable[[str], Run], runs: ModuleType, spark: Any
 ) -> None:
-    run = run_of(name)
-    for plan in run.job.stages:
-        if plan.is_sink:
-            rows = expected_rows(runs, run, plan.name)
-            assert len(rows) > 10
-            names = "source string, source_subtask long, number long"
-            assert_df_equality(
-                spark.read.format("delta").load(str(run.result.path / "output" / plan.name)),
-                spark.createDataFrame(rows, names),
-                ignore_row_order=True,
-                ignore_nullable=True,
-            )
+    """Of all cases together: a comparison costs more than a run of one."""
+    tables, rows = [], list[tuple[Any, ...]]()
+    for name in NAMES:
+        run = run_of(name)
+        for sink in (plan.name for plan in run.job.stages if plan.is_sink):
+            due = expected_rows(runs, run, sink)
+            assert len(due) > 10
+            rows += [(name, sink, *row) for row in due]
+            table = spark.read.format("delta").load(str(run.result.path / "output" / sink))
+            tables.append(table.selectExpr(f"'{name}' AS case", f"'{sink}' AS sink", "*"))
+    assert_df_equality(
+        reduce(DataFrame.unionAll, tables),
+        spark.createDataFrame(
+            rows, "case string, sink string, source string, source_subtask long, number long"
+        ),
+        ignore_row_order=True,
+        ignore_nullable=True,
+    )
 
 
 def test_a_record_that_yields_one_and_a_half_comes_once_or_twice(

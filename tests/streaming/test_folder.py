@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.errors import RunError, ScenarioError
+from flowcontrol.emulation.rules_version import rules_version
+from flowcontrol.errors import ScenarioError
 from flowcontrol.scenario import Scenario, parse_scenario
 from flowcontrol.streaming.folder import RunFolder, open_folder
 
@@ -74,7 +75,12 @@ def test_a_folder_that_is_not_there_is_made(root: Path, opened: Opened) -> None:
     folder = opened(root)
     assert not folder.is_resumed
     noted = json.loads((root / "run.json").read_text())
-    assert noted == {"run_id": folder.run_id, "finished": False, "scenario": SMALL.canonical()}
+    assert noted == {
+        "run_id": folder.run_id,
+        "finished": False,
+        "scenario": SMALL.canonical(),
+        "rules": rules_version(),
+    }
 
 
 def test_an_empty_folder_is_taken(root: Path, opened: Opened) -> None:
@@ -107,6 +113,28 @@ def test_an_unfinished_run_of_the_same_scenario_goes_on(
 def test_an_unfinished_run_goes_on_although_it_may_be_replaced(root: Path, opened: Opened) -> None:
     run_id = leave_run(root, finished=False)
     assert opened(root, overwrite=True).run_id == run_id
+
+
+@pytest.mark.parametrize("rules", ["0.1.0+0123456789ab", None])
+def test_an_unfinished_run_does_not_go_on_under_other_rules(
+    root: Path, opened: Opened, rules: str | None
+) -> None:
+    run_id = leave_run(root, finished=False)
+    noted = json.loads((root / "run.json").read_text())
+    noted["rules"] = rules
+    if rules is None:  # as an older version wrote it
+        del noted["rules"]
+    (root / "run.json").write_text(json.dumps(noted))
+    before = tree(root)
+    with pytest.raises(ScenarioError) as caught:
+        open_folder(root, SMALL, named=True, overwrite=False)
+    for text in ("other rules", rules or "unknown", rules_version(), "--overwrite"):
+        assert text in str(caught.value)
+    assert tree(root) == before
+    folder = opened(root, overwrite=True)
+    assert not folder.is_resumed
+    assert folder.run_id != run_id
+    assert set(tree(root)) == {"run.json"}
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -172,7 +200,7 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
 def test_a_folder_in_use_is_left_alone(root: Path, opened: Opened, overwrite: bool) -> None:
     opened(root)
     before = tree(root)
-    with pytest.raises(RunError, match="another process runs in this folder"):
+    with pytest.raises(ScenarioError, match="another process runs in this folder"):
         open_folder(root, SMALL, named=True, overwrite=overwrite)
     assert tree(root) == before
 
@@ -180,5 +208,5 @@ def test_a_folder_in_use_is_left_alone(root: Path, opened: Opened, overwrite: bo
 def test_a_finished_run_that_somebody_replaces_is_left_alone(root: Path, opened: Opened) -> None:
     leave_run(root, finished=True)
     opened(root, overwrite=True)
-    with pytest.raises(RunError, match="another process"):
+    with pytest.raises(ScenarioError, match="another process"):
         open_folder(root, SMALL, named=False, overwrite=True)

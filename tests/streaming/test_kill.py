@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import random
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -35,6 +37,19 @@ KILLS = [
 the gaps where another stage is next."""
 
 
+SEED = int(os.environ.get("FLOWCONTROL_SEED", random.randrange(1 << 32)))
+
+
+def some_kills() -> list[tuple[str, int, str]]:
+    """Return all of them in the long form; in the quick one a kill at every point, each stage's."""
+    if "FLOWCONTROL_LONG" in os.environ:
+        return KILLS
+    points = [faults.BEFORE_EXCHANGE, faults.BEFORE_LEDGER, faults.AFTER_LEDGER]
+    random.Random(SEED).shuffle(points)
+    wanted = {*zip(("source", "map", "sink"), points, strict=True), ("map", faults.BETWEEN_LEDGERS)}
+    return [kill for kill in KILLS if (kill[0], kill[2]) in wanted]
+
+
 def three_stages(cases: ModuleType) -> dict[str, Any]:
     return {**cases.STAGES, "name": "killed", "duration_s": 1.5}
 
@@ -64,14 +79,15 @@ def test_a_run_that_is_killed_again_and_again(
     job = runs.job_of(three_stages(cases))
     scenario, out = tmp_path / "killed.yaml", tmp_path / "killed"
     scenario.write_text(yaml.safe_dump(three_stages(cases)))
-    kills = 0
-    for stage, number, point in KILLS:
+    kills, planned = 0, some_kills()
+    print(f"FLOWCONTROL_SEED={SEED}: {planned}")
+    for stage, number, point in planned:
         killed = start(scenario, "--out", str(out), kill_at=f"{stage}:{number}:{point}")
         assert killed.wait() == -signal.SIGKILL, killed.said()
         assert not json.loads((out / "run.json").read_text())["finished"]
         killed.assert_nothing_left()
         kills += 1
-    assert kills == len(KILLS) == 10
+    assert kills == len(planned) >= 4
     last = start(scenario, "--out", str(out))
     assert last.wait() == 0, last.said()
     last.assert_nothing_left()

@@ -88,3 +88,121 @@ def test_any_other_failure_ends_the_run(run: Callable[..., list[str]], tmp_path:
     assert str(tmp_path / "failure.txt") in str(caught.value)
     assert (tmp_path / "failure.txt").read_text() == BROKEN
     assert (tmp_path / "stop").exists()  # the others end between batches
+
+
+# ---------------------------------------------------------------------- nothing goes on
+
+
+class Running:
+    """A query that goes on until it is asked to end, or is stopped."""
+
+    def __init__(self, paths: RunPaths, *, hears: bool) -> None:
+        self._paths, self._hears, self.is_stopped = paths, hears, False
+
+    @property
+    def isActive(self) -> bool:
+        return not self.is_stopped and not (self._hears and self._paths.stop_file.exists())
+
+    def exception(self) -> None:
+        return None
+
+    def awaitTermination(self, timeout: float) -> bool:
+        assert timeout > 0
+        return not self.isActive
+
+    def stop(self) -> None:
+        assert self.isActive
+        self.is_stopped = True
+
+
+class Context:
+    """The properties of a thread's jobs."""
+
+    def __init__(self, **properties: str) -> None:
+        self.properties = {f"spark.{key.replace('_', '.')}": v for key, v in properties.items()}
+        self.environment: dict[str, str] = {}
+
+    def getLocalProperty(self, key: str) -> str | None:
+        return self.properties.get(key)
+
+    def setLocalProperty(self, key: str, value: str | None) -> None:
+        if value is None:
+            self.properties.pop(key, None)
+        else:
+            self.properties[key] = value
+
+
+class Session(Spark):
+    """A session in which any reader and writer may be made; ``begin`` is what starts a query."""
+
+    def __init__(self, context: Context, begin: Callable[[str], Any]) -> None:
+        self.sparkContext, self._begin, self._name = context, begin, ""
+
+    def __getattr__(self, _name: str) -> Any:
+        return self
+
+    def __call__(self, *_: Any, **__: Any) -> Session:
+        return self
+
+    def queryName(self, name: str) -> Session:
+        self._name = name
+        return self
+
+    def start(self) -> Any:
+        return self._begin(self._name.rpartition("-")[2])
+
+
+Started = dict[str, Running]
+
+
+@pytest.fixture
+def leaking(
+    runs: ModuleType, cases: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[Started, Context]]:
+    """A function that runs queries that go on, and fails in one of two ways."""
+    job = runs.job_of(cases.SINGLE)
+    monkeypatch.setattr(queries, "LOOK_EVERY_S", 0)
+
+    def run_them(*, fails: str, hears: bool = True, **properties: str) -> tuple[Started, Context]:
+        started: Started = {}
+        context = Context(**properties)
+
+        def begin(stage: str) -> Running:
+            assert context.properties["spark.scheduler.pool"] == f"flowcontrol-{stage}"
+            assert context.properties["spark.job.description"] == f"flowcontrol stage {stage}"
+            if fails == stage:
+                raise OSError("no space left")
+            started[stage] = Running(RunPaths(tmp_path), hears=hears)
+            return started[stage]
+
+        def watch(*_: int) -> None:
+            raise ZeroDivisionError
+
+        spark: Any = Session(context, begin)
+        stages = StageQueries(spark, job, RunPaths(tmp_path), row_schemas(job, {}), "run")
+        with pytest.raises(ZeroDivisionError if fails == "watch" else OSError):
+            stages.run(watch)
+        return started, context
+
+    return run_them
+
+
+@pytest.mark.parametrize("hears", [True, False])
+@pytest.mark.parametrize(("fails", "count"), [("sink", 1), ("watch", 2)])
+def test_no_query_outlives_a_run_that_fails(
+    leaking: Callable[..., tuple[Started, Context]], fails: str, count: int, hears: bool
+) -> None:
+    started, _ = leaking(fails=fails, hears=hears)
+    assert len(started) == count
+    for query in started.values():
+        assert not query.isActive
+        assert query.is_stopped != hears  # what ends between batches is not stopped in one
+
+
+@pytest.mark.parametrize("fails", ["source", "sink", "watch"])
+@pytest.mark.parametrize("before", [{}, {"scheduler_pool": "mine", "job_description": "my job"}])
+def test_the_thread_has_its_own_properties_again(
+    leaking: Callable[..., tuple[Started, Context]], fails: str, before: dict[str, str]
+) -> None:
+    _, context = leaking(fails=fails, **before)
+    assert context.properties == Context(**before).properties

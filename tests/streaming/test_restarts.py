@@ -16,6 +16,7 @@ import pytest
 from deltalake import DeltaTable
 
 from flowcontrol.ledger import commit as commits
+from flowcontrol.ledger.commit import CONFIGURATION
 from flowcontrol.ledger.exchange import TRIM_EVERY
 from flowcontrol.ledger.ledger import COMPACT_EVERY
 
@@ -112,4 +113,11 @@ def test_real_rows_and_crashes(
         for row in rows.to_pylist():  # subtask i of the source replays rows i, i + 2 ...
             order.setdefault((row["key"], row["value"] % 2), []).append(row["value"])
     assert len(order) == 10
+    kept = {
+        str(log.parent.relative_to(root)): DeltaTable(str(log.parent)).metadata().configuration
+        for log in root.rglob("_delta_log")
+    }
+    assert len(kept) == 3
+    for name, properties in kept.items():  # only what is ours is kept short
+        assert properties == ({} if name == "output/sink" else CONFIGURATION), name
     assert all(values == sorted(values) for values in order.values())

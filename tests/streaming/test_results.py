@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from types import ModuleType
 from typing import Any
 
@@ -217,3 +218,62 @@ def test_latency_is_of_the_records_since_the_sample_before(
     assert percentiles == [300, 300, 1000, 2000]
     assert second["count"] == 1
     assert {second[name] for name in ("mean_ms", "p50_ms", "p90_ms", "max_ms")} == {200}
+
+
+# ---------------------------------------------------------------------- memory
+
+
+def repeated(job: Job, tables: dict[str, pa.Table], times: int) -> dict[str, pa.Table]:
+    """Return ledgers that are so many times as long: the same rounds again and again."""
+    found = {}
+    for name, table in tables.items():
+        place = table.schema.get_field_index("batch_id")
+        numbers = table["batch_id"].to_numpy()
+        parts = [
+            table.set_column(place, "batch_id", pa.array(numbers + again * job.rounds))
+            for again in range(times)
+        ]
+        found[name] = pa.concat_tables(parts).combine_chunks()
+    return found
+
+
+def peak_of(job: Job, ledgers: dict[str, pa.Table]) -> int:
+    """Return the most bytes of Python objects while result tables are made."""
+    tracemalloc.start()
+    try:
+        result_tables(job, History.of_tables(job, ledgers))
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_memory_is_bounded_by_columns_and_not_by_objects_per_row(
+    runs: ModuleType, cases: ModuleType
+) -> None:
+    """A row as a Python dict with its parsed states is some 3,000 bytes."""
+    mapping = {**cases.STAGES, "sample_interval_s": 1}
+    small = runs.job_of(mapping)
+    once = runs.rehearsed_tables(small)
+    peaks, rows = [], []
+    for times in (40, 160):
+        seconds = small.rounds * times * small.round_us / 1e6
+        ledgers = repeated(small, once, times)
+        rows.append(sum(len(table) for table in ledgers.values()))
+        peaks.append(peak_of(runs.job_of({**mapping, "duration_s": seconds}), ledgers))
+    assert rows[1] - rows[0] > 5_000
+    assert (peaks[1] - peaks[0]) / (rows[1] - rows[0]) < 250
+    assert peaks[1] / rows[1] < 600
+
+
+def test_rounds_in_any_order_give_the_same_tables(runs: ModuleType, cases: ModuleType) -> None:
+    job = runs.job_of(cases.STAGES)
+    ledgers = runs.rehearsed_tables(job)
+    expected = result_tables(job, History.of_tables(job, ledgers))
+    sorted_rows = {
+        name: table.sort_by([("sender", "ascending"), ("batch_id", "descending")])
+        for name, table in ledgers.items()
+    }
+    found = result_tables(job, History.of_tables(job, sorted_rows))
+    assert {name: table.to_pydict() for name, table in found.items()} == {
+        name: table.to_pydict() for name, table in expected.items()
+    }

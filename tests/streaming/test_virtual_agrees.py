@@ -36,7 +36,7 @@ SHORTENED = {
 }
 """The scenarios of conf/, with sinks so slow that all is full and blocked within seconds."""
 
-SMALL = ["HASH", "FAN_IN", "COMPETE", "FAN_OUT"]
+SMALL = ["hash", "fan_in", "compete", "fan_out"]
 """Of ``cases.py``: shares of keys, two inputs, channels that compete for floating buffers, two
 outputs and several receivers."""
 
@@ -107,12 +107,7 @@ def test_a_scenario_runs_alike_on_both_clocks(
 
 @pytest.mark.parametrize("name", SMALL)
 def test_a_small_job_runs_alike_on_both_clocks(
-    name: str,
-    runs: ModuleType,
-    cases: ModuleType,
-    clocks: ModuleType,
-    run_live: Callable[..., RunResult],
-    tmp_path: Path,
+    name: str, runs: ModuleType, clocks: ModuleType, run_of: Callable[[str], Any]
 ) -> None:
-    job = runs.job_of(getattr(cases, name))
-    assert_agree(job, run_live(job.scenario, tmp_path / "run"), runs, clocks)
+    run = run_of(name)
+    assert_agree(run.job, run.result, runs, clocks)

@@ -18,8 +18,13 @@ def made_table(
     rate: Callable[..., float | None],
     limit: Callable[..., str] = lambda *_: "sink",
     left_out: Callable[..., bool] = lambda *_: False,
+    figures: Callable[..., dict[str, float]] | None = None,
+    rounds: int = 10,
 ) -> pa.Table:
-    """Return a table: ``rate(*point)`` is the sink's, plus the number of the replication."""
+    """Return a table: ``rate(*point)`` is the sink's, plus the number of the replication.
+
+    ``figures(*point)`` are columns of the sink that differ from that.
+    """
     columns = [varied.result_column() for varied in plan.varied]
     rows: list[dict[str, Any]] = []
     for number, point in enumerate(plan.points()):
@@ -37,8 +42,9 @@ def made_table(
                     "parallelism": 1,
                     "pressure": "OK",
                     **_figures(stage, rate(*point), replication),
+                    **(figures(*point) if figures and stage == "sink" else {}),
                     "bottleneck": limit(*point),
-                    "rounds": 10,
+                    "rounds": rounds,
                     "round_ms": 1.0,
                     "wall_s": 0.5,
                 }

@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from flowcontrol.report.colours import BLUE, VERMILLION
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.sweeping.charts import dimensions, sweep_charts
 from flowcontrol.sweeping.metric import read_metrics
@@ -57,7 +58,8 @@ def test_axes_carry_units(charts):
     assert layout["xaxis"]["title"]["text"] == "sink service_rate (records/s per subtask)"
     assert layout["yaxis"]["title"]["text"] == "sink.rate_in (records/s)"
     chart, _ = charts({SINK: [10, 20], MAP: [1, 2]})
-    assert chart.figure["layout"]["coloraxis"]["colorbar"]["title"]["text"] == "records/s"
+    bar = chart.figure["layout"]["coloraxis"]["colorbar"]
+    assert bar["title"]["text"] == "records/s, high is good (blue)"
 
 
 def test_a_point_is_marked_by_what_limits_there(charts):
@@ -91,11 +93,41 @@ def test_two_keys_are_a_heat_map(charts):
     assert heat["type"] == "heatmap"
     # The key with more values goes across.
     assert heat["z"] == [[11, 12, 13], [21, 22, 23]]
-    assert chart.figure["layout"]["coloraxis"]["colorscale"] == "Cividis"
+    assert chart.figure["layout"]["coloraxis"]["colorscale"][-1] == [1, BLUE]
     assert chart.figure["layout"]["xaxis"]["ticktext"] == ["1", "2", "3"]
     assert heat["text"] == [["11", "12", "13"], ["21", "22", "23"]]
     assert limits.title == "What limits"
     assert sum(len(dots["x"]) for dots in limits.figure["data"]) == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "low", "high", "words"),
+    [
+        ("sink.latency_p99_ms", BLUE, VERMILLION, "ms, low is good (blue)"),
+        ("sink.rate_in_second_half", VERMILLION, BLUE, "records/s, high is good (blue)"),
+    ],
+)
+@pytest.mark.parametrize(("sizes", "sample"), [("4kb", None), ("4kb", 3), ("4kb,8kb", None)])
+def test_colours_run_from_the_good_end_to_the_bad_one(
+    charts, text, low, high, words, sizes, sample
+):
+    """In a heat map, in dots that were drawn, in heat maps side by side."""
+    vary = {SINK: [10, 20], MAP: [1, 2, 3], SIZE: sizes}
+    colours = charts(vary, texts=(text,), sample=sample)[0].figure["layout"]["coloraxis"]
+    assert (colours["colorscale"][0], colours["colorscale"][-1]) == ([0, low], [1, high])
+    assert colours["colorbar"]["title"]["text"] == words
+
+
+@pytest.mark.parametrize(
+    ("text", "best", "words"),
+    [("sink.latency_p99_ms", 0, "low is good"), ("sink.rate_in", -1, "high is good")],
+)
+def test_bands_run_from_the_good_end_to_the_bad_one(charts, text, best, words):
+    vary = {SINK: [10, 20], MAP: [1, 2, 3], SOURCE: [5, 6], SIZE: "4kb,8kb"}
+    lines, _ = charts(vary, lambda x, *_: x, texts=(text,))
+    bands = [band["line"]["color"] for band in lines.figure["data"]]
+    assert (bands[best], bands[-1 - best]) == (BLUE, VERMILLION)
+    assert words in lines.figure["layout"]["legend"]["title"]["text"]
 
 
 def test_a_cell_without_a_value_is_empty(charts):

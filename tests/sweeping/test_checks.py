@@ -111,12 +111,19 @@ def test_a_job_that_is_refused_as_it_is_laid_out_is_a_bad_variant(plan):
     assert "Insufficient number of network buffers" in text
 
 
-def test_rates_that_no_clock_can_count_are_refused(plan):
+def test_rates_of_many_digits_are_taken(plan):
     fine = [100.123456789012345, 200.987654321098765]
-    text = str(refusal(plan({RATE: fine, "duration_s": [1e7]})))
+    assert len(check_variants(plan({RATE: fine, "duration_s": [1e7]}), estimated_cost)) == 2
+    assert len(check_variants(plan({RATE: [1e11, 1e12], "duration_s": [1e9]}), estimated_cost)) == 2
+
+
+def test_rates_that_no_clock_can_count_are_refused(plan):
+    rates = {"stages.source.emit_rate": [1e11, 1e12]}
+    text = str(refusal(plan({**rates, "duration_s": [1e9]})))
     assert "variant 1 of 2" in text
-    assert "stages.sink" in text
-    assert "round the rates or shorten the run" in text
+    assert "stages.source" in text
+    assert "1e+20 is more than 3.6e+16 records" in text
+    assert "lower the rate or shorten the run" in text
 
 
 def test_a_base_need_not_be_whole(plan, chain):

@@ -29,13 +29,42 @@ def metric(chain):
 
 def test_a_sink_s_throughput_and_latency_are_looked_at_by_default(metric):
     names = [(m.name, m.is_higher_better) for m in metric()]
-    assert names == [("sink.rate_in", True), ("sink.latency_p99_ms", False)]
+    assert names == [("sink.rate_in_second_half", True), ("sink.latency_p99_ms_second_half", False)]
 
 
 def test_a_metric_has_a_unit(metric):
     (found,) = metric("source.backpressured_ms_per_s")
     assert found.title == "source.backpressured_ms_per_s (ms/s)"
     assert not found.is_higher_better
+
+
+@pytest.mark.parametrize(
+    ("text", "steady"),
+    [
+        ("sink.rate_in", "sink.rate_in_second_half"),
+        ("sink.rate_in_second_half", "sink.rate_in_second_half"),
+        ("map.latency_p50_ms", "map.latency_p50_ms_second_half"),
+        ("map.max_in_flight_records", "map.max_in_flight_records"),  # a peak counts whenever it is
+        ("sink.latency_max_ms", "sink.latency_max_ms"),
+    ],
+)
+def test_the_second_half_of_a_metric_is_another_unless_it_is_a_peak(metric, text, steady):
+    (found,) = metric(text)
+    assert found.steady.name == steady
+    assert found.steady.is_steady == steady.endswith("_second_half")
+    assert found.steady.short_name == text.removesuffix("_second_half")
+    assert found.steady.is_higher_better == found.is_higher_better
+
+
+@pytest.mark.parametrize(
+    ("name", "step"),
+    [("latency_p99_ms", 1.0), ("rate_in", 200.0), ("records_in", 1.0), ("busy_ms_per_s", 0.0)],
+)
+def test_the_least_step_of_a_figure(plan, metric, results, name, step):
+    """10 rounds of 1 ms: a record in the second half of them is 200 a second."""
+    made = plan({RATE: [10, 20]}, replications=2)
+    frame = points_frame(results(made, lambda rate: rate), made, metric(f"sink.{name}")[0])
+    assert list(frame["step"]) == [step] * 2
 
 
 def test_a_metric_counts_once(metric):

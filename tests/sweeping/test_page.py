@@ -45,7 +45,9 @@ def test_every_chart_has_its_place_and_its_figure(made):
     page = sweep_page(*made({SINK: [1, 2], MAP: [1, 2]}))
     (found,) = re.findall(r'<script type="application/json" id="figures">(.*?)</script>', page)
     figures = json.loads(found)
-    assert list(figures) == ["heat-sink-rate-in", "heat-sink-latency-p99-ms", "bottleneck"]
+    assert list(figures) == [
+        "heat-sink-rate-in-second-half", "heat-sink-latency-p99-ms-second-half", "bottleneck",
+    ]  # fmt: skip
     for name in figures:
         assert page.count(f'<div class="chart" id="{name}"') == 1
 
@@ -104,11 +106,12 @@ def test_without_plotly_it_says_what_to_install(made, monkeypatch):
 
 
 def test_the_best_is_first_and_the_worst_last(made):
-    found = overview(*made({SINK: [20, 10, 30]}))
-    assert [row.values for row in found.ends(9)] == [("30",), ("20",), ("10",)]
+    found = overview(*made({SINK: [2000, 1000, 3000]}))
+    assert [row.values for row in found.ends(9)] == [("3,000",), ("2,000",), ("1,000",)]
     assert found.sentence == (
-        "Best: sink.rate_in 30 records/s at sink service_rate=30; worst: sink.rate_in 10 records/s "
-        "at sink service_rate=10. What limits, in points: sink 3."
+        "Best over the second half of the run: sink.rate_in 3,000 records/s at sink "
+        "service_rate=3,000; worst: sink.rate_in 1,000 records/s at sink service_rate=1,000. What "
+        "limits, in points: sink 3."
     )
 
 
@@ -118,9 +121,12 @@ def test_where_lower_is_better_the_lowest_is_first(made):
 
 
 def test_figures_carry_their_error(made):
-    found = overview(*made({SINK: [10, 20]}, replications=2, texts=["sink.rate_in"]))
-    # 20 and 21 deviate by 0.707; t for one degree of freedom is 12.706.
-    assert found.ends(1)[0].figures == ("20.5 ± 6.35",)
+    found = overview(*made({SINK: [10, 20]}, replications=2, texts=["sink.latency_p99_ms"]))
+    # 10 and 11 deviate by 0.707; t for one degree of freedom is 12.706.
+    assert found.ends(1)[0].figures == ("10.5 ± 6.35", "10.5 ± 6.35")
+    assert [m.name for m in found.metrics] == [
+        "sink.latency_p99_ms_second_half", "sink.latency_p99_ms",
+    ]  # fmt: skip
     assert (found.variants, found.points, found.simulated_s) == (4, 2, 2.0)
 
 
@@ -129,7 +135,7 @@ def test_points_without_a_value_are_in_no_row_but_are_counted(made):
     assert [row.values for row in found.ends(9)] == [("20",)]
     assert found.points == 2
     nothing = overview(*made({SINK: [10, 20]}, lambda rate: None))
-    assert nothing.sentence == "No point has a value of sink.rate_in."
+    assert nothing.sentence == "No point has a value of sink.rate_in_second_half."
 
 
 def test_what_limits_is_counted(made):
@@ -141,10 +147,10 @@ def test_what_limits_is_counted(made):
 
 @pytest.mark.parametrize(("points", "rows", "gaps"), [(3, 3, 0), (4, 4, 0), (5, 5, 1)])
 def test_both_ends_of_many_points_are_shown(made, points, rows, gaps):
-    ends = overview(*made({SINK: f"1:{points}:{points}"})).ends(2)
+    ends = overview(*made({SINK: f"1000:{1000 * points}:{points}"})).ends(2)
     assert (len(ends), ends.count(None)) == (rows, gaps)
-    assert ends[0].values == (str(points),)
-    assert ends[-1].values == ("1",)
+    assert ends[0].values == (f"{points},000",)
+    assert ends[-1].values == ("1,000",)
 
 
 def test_a_large_sweep_is_drawn_in_one_pass(made):

@@ -69,6 +69,15 @@ def test_rows_have_their_varied_values_and_types(bench):
     assert table["seed"].to_pylist() == [7, 7, 7]
 
 
+def test_the_table_keeps_deltas_own_retention(bench):
+    from deltalake import DeltaTable
+
+    bench.run(bench.variants[0])
+    bench.collector.collect()
+    table = DeltaTable(str(bench.paths.results))
+    assert table.metadata().configuration == {}
+
+
 def test_a_task_that_is_repeated_adds_nothing(bench):
     a, b, *_ = bench.variants
     bench.run(a, b)

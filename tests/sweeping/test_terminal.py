@@ -34,9 +34,17 @@ def printed(plan, chain, fakes, tmp_path):
 
 def test_best_and_worst_are_printed_with_units(printed):
     text = printed({SINK: "1:30:30", MAP: [5]}, width=100)
-    for word in ("30,000", "1,000", "records/s", "ms", "limits", "…", "Best:", "worst:"):
+    for word in ("30,000", "1,000", "records/s", "ms", "limits", "…", "Best over", "worst:"):
         assert word in text
     assert "15,000" not in text
+
+
+def test_heads_say_that_a_figure_is_of_the_second_half(printed):
+    text = printed({SINK: "1:3:3", MAP: [1]}, width=80)
+    lines = [" ".join(line.split()) for line in text.partition("3,000")[0].splitlines()]
+    assert lines[-4:-1] == ["sink rate_in latency_p99_", "sink map service_ second half ms",
+                            "service_rate rate records/s second half limits"]  # fmt: skip
+    assert "second_half" not in text
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 200])
@@ -52,7 +60,7 @@ def test_no_number_is_cut(printed, width):
 def test_a_narrow_terminal_shows_fewer_metrics(printed):
     wide, narrow = (printed({SINK: "1:3:3", MAP: [1]}, width=w, replications=3) for w in (100, 50))
     assert "latency" in wide
-    assert "latency" not in narrow.partition("Best:")[0]
+    assert "latency" not in narrow.partition("Best over")[0]
 
 
 class Clock:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -53,39 +53,51 @@ def kernel_rounds(job: Job, rounds: int | None = None, every: int = 1) -> Iterat
         yield RoundRows(done - 1, rows.rows())
 
 
-def rehearsed(job: Job, rounds: int | None = None, every: int = 1) -> Iterator[tuple[int, State]]:
-    """Rehearse; yield the rows after each ``every`` rounds, with what these did together."""
+def rehearsed(
+    job: Job, rounds: int | None, every: Sequence[int]
+) -> Iterator[tuple[int, int, State]]:
+    """Rehearse once, for several ways to cut a run.
+
+    Yields the place of a way in ``every``, the number of a round after which it cuts, and the rows
+    after that round, with what all rounds since the cut before it did together.
+    """
     last = job.rounds if rounds is None else min(rounds, job.rounds)
-    before: State | None = None
+    before: list[State | None] = [None] * len(every)
     for batch in islice(rehearse(job, replayed=read_replayed(job)), last):
-        state = read(batch)
-        if before is not None:
-            _add(state, before)
-        before = state
-        if (batch.number + 1) % every == 0 or batch.number + 1 == last:
-            yield batch.number, state
-            before = None
+        new = read(batch)
+        for way, step in enumerate(every):
+            old = before[way]
+            state = new if old is None else _added(new, old)
+            is_cut = (batch.number + 1) % step == 0 or batch.number + 1 == last
+            before[way] = None if is_cut else state
+            if is_cut:
+                yield way, batch.number, state
 
 
-def _add(state: State, before: State) -> None:
-    """Add to the rows of a round what the rounds before it did."""
-    for edge, sides in state.items():
-        for side, rows in sides.items():
-            for row, old in zip(rows, before[edge][side], strict=True):
-                for name in GROWING:
-                    row[name] += old[name]
-                if row["task_state"] is not None:
-                    pair = zip(
-                        row["task_state"]["times_us"], old["task_state"]["times_us"], strict=True
-                    )
-                    row["task_state"]["times_us"] = [a + b for a, b in pair]
+def _added(new: State, before: State) -> State:
+    """Return the rows of a round with what the rounds before it did."""
+    return {
+        edge: {
+            side: [_sum(row, old) for row, old in zip(rows, before[edge][side], strict=True)]
+            for side, rows in sides.items()
+        }
+        for edge, sides in new.items()
+    }
+
+
+def _sum(row: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
+    both = {**row, **{name: row[name] + old[name] for name in GROWING}}
+    if (task := row["task_state"]) is not None:
+        pairs = zip(task["times_us"], old["task_state"]["times_us"], strict=True)
+        both["task_state"] = {**task, "times_us": [a + b for a, b in pairs]}
+    return both
 
 
 def compare(
     job: Job,
     rounds: int | None = None,
     *,
-    every: int = 1,
+    every: int | Sequence[int] = 1,
     watch: Callable[[State], None] | None = None,
 ) -> None:
     """Assert that the kernel's rows are the rehearsal's.
@@ -96,25 +108,26 @@ def compare(
         Without what only the kernel does, such as a latency of several rounds.
     rounds : int, optional
         Stop after so many.
-    every : int, default 1
-        Rounds that the kernel runs in one call.
+    every : int or sequence of int, default 1
+        Rounds that the kernel runs in one call; several are runs of their own.
     watch : callable, optional
-        Called with each state that was found equal.
+        Called with each state that was found equal, of the first run.
     """
-    kernel = kernel_rounds(job, rounds, every)
-    compared = 0
-    for number, expected in rehearsed(job, rounds, every):
-        batch = next(kernel)
+    steps = [every] if isinstance(every, int) else every
+    kernels = [kernel_rounds(job, rounds, step) for step in steps]
+    compared = [0] * len(steps)
+    for way, number, expected in rehearsed(job, rounds, steps):
+        batch = next(kernels[way])
         assert batch.number == number
         found = read(batch)
         if found != expected:
             text = "\n  ".join(islice(differences(found, expected), SHOWN))
             raise AssertionError(f"after round {number}:\n  {text}")
-        if watch is not None:
+        if watch is not None and way == 0:
             watch(found)
-        compared += 1
-    assert next(kernel, None) is None
-    assert compared > 0
+        compared[way] += 1
+    assert [next(kernel, None) for kernel in kernels] == [None] * len(steps)
+    assert min(compared) > 0
 
 
 def differences(found: State, expected: State) -> Iterator[str]:

@@ -60,6 +60,12 @@ def random_jobs() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def awkward_jobs() -> ModuleType:
+    """Return ``awkward_jobs.py``: what draws jobs of numbers with many digits."""
+    return load(HERE / "awkward_jobs.py")
+
+
+@pytest.fixture(scope="session")
 def jobs() -> ModuleType:
     """Return ``small_jobs.py`` of the emulation's tests: jobs made by hand."""
     return load(HERE.parent / "emulation" / "small_jobs.py")

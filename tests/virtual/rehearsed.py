@@ -11,6 +11,7 @@ import pytest
 
 from flowcontrol.emulation import Job, Subtask, Work
 from flowcontrol.emulation.rehearsal import rehearse
+from flowcontrol.records import LEDGER
 from flowcontrol.streaming.results import History, result_tables
 from flowcontrol.virtual.replay import read_replayed
 
@@ -57,9 +58,7 @@ def rehearsed_tables(job: Job, monkeypatch: pytest.MonkeyPatch) -> dict[str, pa.
         ages.note(subtask, number, work)
         return work
 
-    sides: dict[str, dict[str, list[dict[tuple[int, int], Row]]]] = {
-        link.name: {"sender": [], "receiver": []} for link in job.links
-    }
+    ledgers: dict[str, list[Row]] = {link.name: [] for link in job.links}
     with monkeypatch.context() as patch:
         patch.setattr(Subtask, "step", watched)
         for batch in rehearse(job, replayed=read_replayed(job)):
@@ -70,9 +69,10 @@ def rehearsed_tables(job: Job, monkeypatch: pytest.MonkeyPatch) -> dict[str, pa.
                         noted = ages.of.get((batch.number, receiver, row["receiver"]))
                         if side == "receiver" and noted is not None:
                             _add_latency(row, noted)
-                    by_ends = {(row["sender"], row["receiver"]): row for row in rows}
-                    sides[link.name][side].append(by_ends)
-    return result_tables(job, History(job.rounds, sides))
+                        ledgers[link.name].append({**row, "side": side, "batch_id": batch.number})
+    schema = LEDGER.arrow_schema()
+    tables = {name: pa.Table.from_pylist(rows, schema=schema) for name, rows in ledgers.items()}
+    return result_tables(job, History.of_tables(job, tables))
 
 
 def _add_latency(row: Row, noted: Counter[int]) -> None:

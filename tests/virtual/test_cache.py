@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(not is_compiled(), reason="nothing is compiled h
 
 PACKAGE = Path(flowcontrol.__file__).parent
 
-RUN = """
+WHOLE = """
 import json
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import compiled, simulate
@@ -46,6 +46,45 @@ print(json.dumps({
 }))
 """
 
+SMALL = """
+import json
+import numpy as np
+from flowcontrol.protocol.rows import CH_EXCLUSIVE, CH_FLOATING, CH_WIDTH
+from flowcontrol.virtual import compiled
+from flowcontrol.virtual.small import advance
+
+memory = np.zeros(CH_WIDTH, np.int64)
+memory[[CH_EXCLUSIVE, CH_FLOATING]] = 2
+advance(memory, 1)
+print(json.dumps({
+    "folder": str(compiled.cache_folder()),
+    "kept_in": str(advance.stats.cache_path),
+    "hits": sum(advance.stats.cache_hits.values()),
+    "misses": sum(advance.stats.cache_misses.values()),
+    "channels": {"exclusive_free": [int(memory[CH_EXCLUSIVE])], "consumed": [1]},
+}))
+"""
+
+SMALL_ENTRY = """
+from flowcontrol.protocol.channel_rules import take_buffer
+from flowcontrol.virtual.compiled import compile_entry
+from flowcontrol.virtual.pointers import row
+
+
+def _advance(memory, end):
+    return take_buffer(row(memory, 0, len(memory)))
+
+
+advance = compile_entry(_advance)
+"""
+
+ENTRIES = {"small": SMALL, "whole": WHOLE}
+"""Code that runs an entry: one that calls a single rule, and the kernel's own, which takes most of
+a minute to compile."""
+
+if "FLOWCONTROL_LONG" not in os.environ:
+    del ENTRIES["whole"]
+
 
 class Run(NamedTuple):
     """What a process said of its kernel, and what it computed."""
@@ -62,6 +101,7 @@ def package(tmp_path: Path) -> Path:
     """A copy of the package that may be changed."""
     target = tmp_path / "copy" / "flowcontrol"
     shutil.copytree(PACKAGE, target, ignore=shutil.ignore_patterns("__pycache__"))
+    (target / "virtual" / "small.py").write_text(SMALL_ENTRY)
     return target
 
 
@@ -69,27 +109,35 @@ def package(tmp_path: Path) -> Path:
 def python(tmp_path: Path, package: Path) -> Callable[..., Any]:
     """A function that runs code with the copied package in a new process."""
 
-    def run(code: str, cache: Path | None = None) -> Any:
+    def run(code: str, place: Path | None = None, at_once: int = 1) -> Any:
         environment = {
             **os.environ,
-            "PYTHONPATH": str(package.parent),
-            "FLOWCONTROL_CACHE": str(cache or tmp_path / "cache"),
+            "PYTHONPATH": str(place or package.parent),
+            "FLOWCONTROL_CACHE": str(tmp_path / "cache"),
         }
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            cwd=package.parent,
-            env=environment,
-            check=True,
-            stdout=subprocess.PIPE,
-        )
-        return json.loads(done.stdout)
+        started = [
+            subprocess.Popen(
+                [sys.executable, "-c", code],
+                cwd=tmp_path if place else package.parent,
+                env=environment,
+                stdout=subprocess.PIPE,
+            )
+            for _ in range(at_once)
+        ]
+        said = [process.communicate()[0] for process in started]
+        assert [process.returncode for process in started] == [0] * at_once
+        found = [json.loads(text) for text in said]
+        return found if at_once > 1 else found[0]
 
     return run
 
 
-def kernel_in(python: Callable[..., Any], cache: Path | None = None) -> Run:
-    found = python(RUN, cache)
+def run_of(found: dict[str, Any]) -> Run:
     return Run(Path(found.pop("folder")), **found)
+
+
+def kernel_in(python: Callable[..., Any], entry: str) -> Run:
+    return run_of(python(ENTRIES[entry]))
 
 
 def change(path: Path, old: str, new: str) -> None:
@@ -113,17 +161,25 @@ EXCLUSIVE_FIRST = """    if channel[CH_EXCLUSIVE] > 0:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("entry", ENTRIES)
 def test_a_kernel_is_compiled_once_for_its_rules(
-    python: Callable[..., Any], package: Path, tmp_path: Path
+    python: Callable[..., Any], package: Path, tmp_path: Path, entry: str
 ) -> None:
-    first = kernel_in(python)
-    assert (first.hits, first.misses) == (0, 1)
+    """By one of many processes, in an archive as on executors or not, until a rule changes."""
+    archive = shutil.make_archive(
+        str(tmp_path / "package"), "zip", package.parent, base_dir=package.name
+    )
+    workers = [run_of(found) for found in python(ENTRIES[entry], Path(archive), at_once=3)]
+    assert sorted((worker.hits, worker.misses) for worker in workers) == [(0, 1), (1, 0), (1, 0)]
+    first = workers[0]
+    assert [worker.channels for worker in workers] == [first.channels] * 3
+    assert {worker.kept_in for worker in workers} == {first.kept_in}
     assert first.kept_in.startswith(str(first.folder))
     assert first.folder.parent == tmp_path / "cache"
     kept = files(first.folder)
     assert len(kept) >= 2  # an index, and the code
 
-    again = kernel_in(python)
+    again = kernel_in(python, entry)
     assert (again.hits, again.misses) == (1, 0)
     assert again.channels == first.channels
     assert files(first.folder) == kept
@@ -131,27 +187,33 @@ def test_a_kernel_is_compiled_once_for_its_rules(
     rules = package / "protocol" / "channel_rules.py"
     before = rules.read_text()
     change(rules, FLOATING_FIRST + EXCLUSIVE_FIRST, EXCLUSIVE_FIRST + FLOATING_FIRST)
-    other = kernel_in(python)
+    other = kernel_in(python, entry)
     assert (other.hits, other.misses) == (0, 1)
     assert other.folder != first.folder
     assert other.channels["exclusive_free"] != first.channels["exclusive_free"]
 
     rules.write_text(before)
-    back = kernel_in(python)
+    back = kernel_in(python, entry)
     assert (back.hits, back.misses) == (1, 0)
     assert (back.folder, back.channels) == (first.folder, first.channels)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("entry", ENTRIES)
 def test_where_nothing_can_be_kept_it_is_compiled_each_time(
-    python: Callable[..., Any], package: Path, tmp_path: Path
+    python: Callable[..., Any], package: Path, tmp_path: Path, entry: str
 ) -> None:
     """Numba would keep it beside its source then, and know it again by one file alone."""
     (tmp_path / "cache").write_text("no folder")
-    found = kernel_in(python)
+    found = kernel_in(python, entry)
     assert (found.hits, found.kept_in) == (0, "None")
     assert found.channels["consumed"][-1] > 0
     assert not list(package.rglob("*.nb?"))
+
+
+def test_the_kernels_own_entry_is_kept() -> None:
+    entry: Any = loop.advance
+    assert Path(entry.stats.cache_path).is_relative_to(cache_folder())
 
 
 def compiled_modules() -> set[str]:

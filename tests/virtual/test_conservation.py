@@ -17,7 +17,7 @@ from flowcontrol.emulation.rows import most_outputs
 from flowcontrol.scenario import Scenario, Stage
 from flowcontrol.virtual import VirtualRun, simulate
 
-EXAMPLES = 100
+EXAMPLES = settings.default.max_examples
 
 
 def changed(scenario: Scenario, **keys: Any) -> Scenario:

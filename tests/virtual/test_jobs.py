@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.emulation import lay_out
@@ -338,7 +338,6 @@ def job_lists(draw: st.DrawFn) -> dict[str, Any]:
     return scenario(jobs, draw(st.integers(2, 60)), managers, duration_s=2, options=options)
 
 
-@settings(deadline=None)
 @given(job_lists())
 def test_never_more_segments_are_out_than_there_are(mapping: dict[str, Any]) -> None:
     for step in walk(copy.deepcopy(mapping)):

@@ -367,7 +367,7 @@ def check_disks(one: Job, memory: Memory, rounds: int) -> None:
     assert all(moved <= rate * one.time_s(rounds) for moved in done.values())
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=settings.default.max_examples // 4)
 @given(
     kind=st.sampled_from(KINDS),
     rate=st.sampled_from([20, 100, 333, 2000]),

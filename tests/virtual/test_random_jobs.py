@@ -10,8 +10,9 @@ import pytest
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
-EXAMPLES = 150
-MOST_RUNS = 5
+EXAMPLES = settings.default.max_examples * 3 // 2
+MOST_RUNS = 12
+"""Runs until what is seldom has happened."""
 
 EVENTS = {
     "local",
@@ -44,26 +45,22 @@ EVENTS = {
     "credit", "virtual", "the rehearsal: the whole state after every round, random jobs"
 )
 def test_the_kernel_does_what_the_rehearsal_does(
-    clocks: ModuleType, witness: ModuleType, random_jobs: ModuleType
+    clocks: ModuleType, witness: ModuleType, random_jobs: ModuleType, draw_until: Any
 ) -> None:
     happened: Counter[str] = Counter()
     shape = random_jobs.Shape(is_virtual=True)
 
-    @settings(max_examples=max(EXAMPLES, settings().max_examples))
+    @settings(max_examples=EXAMPLES)
     @given(scenario=random_jobs.scenarios(shape), every=st.sampled_from([2, 3, 10, 1000]))
     def look(scenario: Any, every: int) -> None:
         note(scenario.to_yaml())
         job = random_jobs.laid_out(scenario)
         assume(job.links)
         seen = witness.Witness(job)
-        clocks.compare(job, watch=seen)
-        clocks.compare(job, every=every)
+        clocks.compare(job, every=(1, every), watch=seen)
         happened.update(seen.seen)
 
-    for _ in range(MOST_RUNS):  # what is seldom may need more of them
-        look()
-        if set(happened) >= EVENTS:
-            break
+    draw_until(look, lambda: set(happened) >= EVENTS, MOST_RUNS)
     print(dict(happened))
     assert EVENTS - set(happened) == set()
 

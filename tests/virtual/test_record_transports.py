@@ -25,7 +25,7 @@ from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory, fill
 
-EXAMPLES = 25
+EXAMPLES = settings.default.max_examples // 4
 
 BOUNDED = {"blocking_queue": "slots", "half_return_credit": "slots", "batched_credit": "slots"}
 BOUNDED |= {"cumulative_credit": "credit"}
@@ -91,8 +91,7 @@ def test_the_kernel_does_what_the_rehearsal_does(
     @given(data=st.data())
     def look(data: Any) -> None:
         job = data.draw(jobs_with(random_jobs, transport, is_drained=False))
-        clocks.compare(job)
-        clocks.compare(job, every=data.draw(st.sampled_from([2, 3, 10, 1000])))
+        clocks.compare(job, every=(1, data.draw(st.sampled_from([2, 3, 10, 1000]))))
 
     look()
 

@@ -12,7 +12,7 @@ import pytest
 from flowcontrol.errors import ScenarioError
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.scenario.presets import PRESETS
-from flowcontrol.virtual import VirtualRun, clock, simulate
+from flowcontrol.virtual import VirtualRun, log_sizes, simulate
 
 FEW: dict[str, Any] = {
     "blocking_queue": {"slots": 3},
@@ -191,7 +191,7 @@ def test_a_log_of_ages_that_is_often_full_changes_nothing(
     """The kernel stops to have it emptied, also in the last round of a sample or of a look."""
     scenario = parse_scenario({**job(SYSTEMS[system]), "sample_interval_s": 0.02})
     whole_log = simulate(scenario).tables
-    monkeypatch.setattr(clock, "FIRST_AGES", 4)
-    monkeypatch.setattr(clock, "GROWTH", 2)
+    monkeypatch.setattr(log_sizes, "FIRST_AGES", 4)
+    monkeypatch.setattr(log_sizes, "GROWTH", 2)
     for table, expected in whole_log.items():
         assert simulate(scenario).tables[table].equals(expected), table

@@ -93,7 +93,7 @@ def test_those_of_random_jobs_too(
 ) -> None:
     rows = dict.fromkeys(RESULTS, 0)
 
-    @settings(max_examples=60)
+    @settings(max_examples=settings.default.max_examples * 3 // 5)
     @given(data=st.data())
     def look(data: Any) -> None:
         shape = random_jobs.Shape(is_virtual=data.draw(st.booleans()))
@@ -129,11 +129,11 @@ def test_without_tracking_only_the_latencies_are_missing() -> None:
 def test_a_log_that_was_too_short_changes_nothing(
     log: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from flowcontrol.virtual import clock
+    from flowcontrol.virtual import log_sizes
 
     job = loaded("skew", "duration_s=10")
     whole = run_job(job)
-    monkeypatch.setattr(clock, log, 1)
+    monkeypatch.setattr(log_sizes, log, 1)
     again = run_job(job)
     assert again.transfers == whole.transfers
     for name, table in whole.tables.items():

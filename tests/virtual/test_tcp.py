@@ -31,7 +31,7 @@ CONF = Path(__file__).resolve().parents[2] / "conf"
 NETMEM = "taskmanager.network.memory."
 SEGMENT = 4096
 MESSAGE = SEGMENT + t.HEADER_BYTES
-EXAMPLES = 60
+EXAMPLES = settings.default.max_examples * 3 // 5
 
 
 # ---------------------------------------------------------------- what the scenarios show

@@ -23,7 +23,7 @@ from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import fill
 from flowcontrol.virtual.snapshot import KernelRows
 
-EXAMPLES = 25
+EXAMPLES = settings.default.max_examples // 4
 IN_ROWS = ("global_hysteresis", "stepwise_sleep", "pid_rate", "static_admission")
 """Throttles whose observations are in the rows of a ledger: those that the live clock runs."""
 

@@ -146,6 +146,12 @@ class ReceiverLook:
         Whether a sender has cut it off.
     silent_s : float
         Time since its last commit, s.
+    fixed_s : float or None
+        What a micro-batch takes without any rows; None without a target, or not known yet.
+    keeps_target : bool
+        Whether micro-batches can take their target time; else they take longer without any rows.
+    rows_skipped : int
+        Rows that it never reads: all others had consumed them when it came.
     """
 
     name: str
@@ -162,6 +168,9 @@ class ReceiverLook:
     pool_size: int
     is_detached: bool
     silent_s: float
+    fixed_s: float | None = None
+    keeps_target: bool = True
+    rows_skipped: int = 0
 
 
 @dataclass(frozen=True)

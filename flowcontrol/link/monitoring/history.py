@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from flowcontrol.ledger.link_index import FileEntry
 from flowcontrol.ledger.link_ledger import LinkLedgerView
 from flowcontrol.ledger.link_log import LinkLog
 from flowcontrol.ledger.log import Add
@@ -151,8 +151,8 @@ class LedgerHistory(LinkLedgerView):
             by_number.setdefault(row["batch_id"], []).append(row)
         return [_step_of(number, path, rows) for number, rows in sorted(by_number.items())]
 
-    def _note(self, add: Add) -> None:
-        super()._note(add)
+    def _note(self, version: int, add: Add) -> None:
+        super()._note(version, add)
         member = add.stats["member"]
         for number, _, path in self._files[member].levels.get(0, ()):
             if path == add.path:  # a packed file holds commits that have been seen
@@ -205,8 +205,7 @@ class LedgerHistory(LinkLedgerView):
     def _read_file(self, path: str) -> list[dict[str, Any]]:
         """Return the rows of a file; none if it was packed away after it was noted."""
         try:
-            with self.storage.open_input(path) as file:
-                table = pq.ParquetFile(file).read(columns=COLUMNS)
+            table = self.read_file(path).select(COLUMNS)
         except FileNotFoundError:
             return []
         # As a number: for a timestamp pyarrow would load pandas.
@@ -252,8 +251,8 @@ class TimedLog(LinkLog):
         super()._forget()
         self._added: dict[str, float] = {}
 
-    def _note(self, add: Add) -> None:
-        super()._note(add)
+    def _note(self, add: Add, entry: FileEntry) -> None:
+        super()._note(add, entry)
         self._added[add.path] = add.added_ms / 1000
 
     def refresh(self) -> None:

@@ -19,7 +19,7 @@ from flowcontrol.link.monitoring.batches import Batches, waiting_share
 from flowcontrol.link.monitoring.cursors import NOBODY, Cursors, member_of
 from flowcontrol.link.monitoring.figures import ChannelLook, LinkLook, ReceiverLook, SenderLook
 from flowcontrol.link.monitoring.history import Key, LedgerHistory, TimedLog
-from flowcontrol.link.settings import LinkSettings, read_settings
+from flowcontrol.link.settings import LinkSettings, altered, read_made
 from flowcontrol.protocol.sender_rules import credit_of
 
 __all__ = ["WINDOW_S", "LinkMonitor"]
@@ -58,7 +58,7 @@ class LinkMonitor:
         self._log = TimedLog(self.storage.child("exchange"))
 
     def _read_settings(self) -> LinkSettings:
-        found = read_settings(self.storage)
+        found = read_made(self.storage)
         if found is None:
             raise LinkError(
                 f"{self.storage}: there is no link here (no file link.json): name the folder "
@@ -89,6 +89,7 @@ class LinkMonitor:
                 table.refresh()
             except LedgerError:  # the tables come with the link's first member
                 break
+        settings = altered(settings, self._ledger)
         now = time.time() if now is None else now
         first = [steps[0].at for steps in self._ledger.steps.values() if steps]
         since = max(now - self.window_s, min(first, default=now))
@@ -260,11 +261,14 @@ class _Look:
             batch_s=batches.batch_s,
             running_s=batches.running_s,
             target_s=states[0].get("target_batch_s") if states else None,
+            fixed_s=states[0].get("fixed_s") if states else None,
+            keeps_target=states[0].get("keeps_target", True) if states else True,
             busy_ratio=batches.busy_ratio,
             pool_used=rows[0]["pool_used"] if rows else 0,
             pool_size=rows[0]["pool_size"] if rows else self.settings.floating_buffers,
             is_detached=any(group in sender.detached for sender in self.cursors.senders),
             silent_s=batches.silent_s,
+            rows_skipped=states[0].get("skipped", 0) if states else 0,
         )
 
 

@@ -85,6 +85,11 @@ _RECEIVERS = (
         lambda r: r.target_s,
     ),
     _Gauge(
+        "receiver_batch_fixed_seconds",
+        "Time that a micro-batch takes without any rows; absent without a target.",
+        lambda r: r.fixed_s,
+    ),
+    _Gauge(
         "receiver_busy_ratio",
         "Share of the last seconds for which a micro-batch ran, 0 to 1.",
         lambda r: r.busy_ratio,

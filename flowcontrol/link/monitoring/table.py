@@ -49,7 +49,7 @@ def _link(look: LinkLook, most_channels: int | None) -> list[RenderableType]:
     title.add_row(Text(look.label, style="bold"), f"{clock_time(look.at)}, {window}")
     if not look.senders and not look.receivers:
         return [title, "No sender and no receiver has started yet."]
-    parts: list[RenderableType] = [title, _members(look)]
+    parts: list[RenderableType] = [title, _members(look), *_missed(look), *_late(look)]
     pairs = list(dict.fromkeys((c.sender, c.receiver) for c in look.channels))
     for sender, receiver in pairs:
         own = [c for c in look.channels if (c.sender, c.receiver) == (sender, receiver)]
@@ -84,6 +84,15 @@ def _members(look: LinkLook) -> Table:
     return table
 
 
+def _late(look: LinkLook) -> list[RenderableType]:
+    """Return a line for each receiver that began in the middle."""
+    return [
+        Text(f"{one.name} began {count(one.rows_skipped)} rows late: the others had consumed them")
+        for one in look.receivers
+        if one.rows_skipped
+    ]
+
+
 def _sender_cells(sender: SenderLook) -> list[Text | str]:
     return [
         f"{sender.name} →",
@@ -108,6 +117,19 @@ def _receiver_cells(receiver: ReceiverLook, name: str) -> list[Text | str]:
         _batch(receiver),
         state,
         duration(receiver.silent_s),
+    ]
+
+
+def _missed(look: LinkLook) -> list[RenderableType]:
+    """Return a line for each receiver whose target is below what a batch costs anyway."""
+    return [
+        Text(
+            f"{receiver.name}: a batch takes {duration(receiver.fixed_s)} without rows, its target "
+            f"is {duration(receiver.target_s)}; batches are longer, for 80 % of the throughput",
+            style="yellow",
+        )
+        for receiver in look.receivers
+        if not receiver.keeps_target
     ]
 
 

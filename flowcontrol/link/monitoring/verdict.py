@@ -130,4 +130,6 @@ def _batches(reader: ReceiverLook) -> str:
         running = reader.running_s
         return "" if running is None else f" with its first batch, so far {duration(running)}"
     target = "" if reader.target_s is None else f" for a target of {duration(reader.target_s)}"
+    if not reader.keeps_target:
+        target += f", below what a batch takes without rows, {duration(reader.fixed_s)}"
     return f" with batches of {duration(reader.batch_s)}{target}"

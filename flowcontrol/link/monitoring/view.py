@@ -123,6 +123,7 @@ commits AS (
     CAST(max(get_json_object(task_state, '$.epoch')) AS BIGINT) AS epoch,
     CAST(max(get_json_object(task_state, '$.target_batch_s')) AS DOUBLE) AS target_s,
     from_json(max(get_json_object(task_state, '$.detached')), 'array<string>') AS detached,
+    coalesce(max(get_json_object(task_state, '$.removed')), 'false') = 'true' AS is_removed,
     sum(rows) > 0 AS is_busy,
     sum(written) AS all_written,
     any_value(now) AS now,
@@ -159,7 +160,7 @@ cells AS (SELECT *, inline(channels) FROM ranked),
 sums AS (
   SELECT side, name, sender, receiver AS channel,
     max_by(struct(written, released, announced, sent, consumed, rows, bytes, at, target_s, is_busy,
-      detached, channel_state), batch_id) AS newest,
+      detached, is_removed, channel_state), batch_id) AS newest,
     any_value(now) AS now,
     coalesce(sum(rows) FILTER (WHERE is_recent), 0) AS moved_rows,
     coalesce(sum(bytes) FILTER (WHERE is_recent), 0) AS moved_bytes,
@@ -179,7 +180,7 @@ timings AS (
     if(now - last_end > greatest({window}, {patience} * batch_s), 0,
       length_s + greatest(0, now - last_end - batch_s)) AS spread_s,
     if(side = 'receiver' AND newest.is_busy, greatest(0, now - newest.at), NULL) AS running_s
-  FROM sums
+  FROM sums WHERE NOT newest.is_removed
 ),
 rated AS (
   SELECT *,

@@ -7,11 +7,11 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 
 from rich.console import Console, RenderableType
 from rich.live import Live
 
+from flowcontrol.ledger.places import read_place
 from flowcontrol.link.monitoring.figures import LinkLook
 from flowcontrol.link.monitoring.look import WINDOW_S, LinkMonitor
 from flowcontrol.link.monitoring.table import render
@@ -47,10 +47,10 @@ def open_monitors(paths: Sequence[str], window_s: float = WINDOW_S) -> list[Link
 
     Raises
     ------
-    LinkError
-        If one of the paths is no link.
+    LinkError, LedgerError
+        If one of the paths is no link, or no path.
     """
-    absolute = [path if "://" in path else str(Path(path).absolute()) for path in paths]
+    absolute = [read_place(path).root for path in paths]
     named = zip(absolute, labels(absolute), strict=True)
     return [LinkMonitor(path, label, window_s) for path, label in named]
 

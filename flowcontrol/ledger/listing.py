@@ -1,0 +1,79 @@
+"""Read a table's log again when its listing had a hole.
+
+delta-rs lists the folder of a log. While others write commits and clean old ones away, no file
+system lists a folder as it is at one moment: a file may be left out although a later one is there.
+So a gap is an error only if it stays.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+from flowcontrol.errors import DamagedError
+from flowcontrol.ledger.log import RESTORE
+
+__all__ = ["damaged", "has_gap", "listed"]
+
+WAITS_S = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+"""How long is waited before each further look, seconds."""
+
+_GAP = re.compile(r"found gap|Gap between checkpoint version", re.IGNORECASE)
+_BEFORE = re.compile(r"(\d{20})\.(?:json|checkpoint)|checkpoint version (\d+)")
+
+T = TypeVar("T")
+
+
+def has_gap(error: Exception) -> bool:
+    """Whether delta-rs says that a commit is missing between others."""
+    return _GAP.search(str(error)) is not None
+
+
+def listed(place: object, look: Callable[[], T]) -> T:
+    """Return what a look at a table's log finds; look again while it cannot be read.
+
+    Parameters
+    ----------
+    place : Storage, Path or str
+        The table, for the message.
+    look : callable
+        Reads the log through delta-rs; it may be repeated.
+
+    Raises
+    ------
+    DamagedError
+        If it stays so: of a gap with the name of the commit that is missing.
+    """
+    from deltalake.exceptions import DeltaError
+
+    for wait_s in WAITS_S:
+        with suppress(DeltaError, OSError):
+            return look()
+        time.sleep(wait_s)
+    try:
+        return look()
+    except (DeltaError, OSError) as error:
+        raise damaged(place, error) from error
+
+
+def damaged(place: object, error: Exception) -> DamagedError:
+    """Return the error that says what of a log cannot be read."""
+    if has_gap(error):
+        text = f"{_missing(str(error))} is missing between others"
+    else:
+        text = str(error).strip().partition("\n")[0]
+    return DamagedError(
+        f"{place}/_delta_log cannot be read: {text}. A commit or a checkpoint is missing "
+        f"or damaged. {RESTORE}"
+    )
+
+
+def _missing(text: str) -> str:
+    """Return the name of the first commit that is missing."""
+    found = _BEFORE.search(text)
+    if found is None:
+        return "a commit"
+    return f"{int(found[1] or found[2]) + 1:020d}.json"

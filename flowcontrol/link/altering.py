@@ -1,0 +1,122 @@
+"""Change a link that is in use: remove a receiver, alter a setting.
+
+Both are commits to the ledger, which every member follows, so that running senders see them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from flowcontrol.errors import FencedError, LinkError
+from flowcontrol.ledger.link_ledger import LinkLedger, LinkLedgerView, create_ledger
+from flowcontrol.ledger.storage import Storage
+from flowcontrol.link.members import receiver_id, receivers_of, remove_member
+from flowcontrol.link.settings import ALTERABLE, SETTINGS, LinkSettings, altered, check
+
+__all__ = ["alter", "remove_receiver"]
+
+FIXED = {
+    "key": "rows of one key would be in two channels at once, and out of order",
+    "channels": "messages are numbered by channel",
+    "exclusive_buffers": "credit for them has been granted",
+    "floating_buffers": "credit for them has been granted",
+    "buffer_bytes": "messages of that size are on their way",
+    "schema": "senders bring the columns: Link(..., evolve_schema=True) lets one add some",
+}
+
+
+def alter(storage: Storage, settings: LinkSettings, given: Mapping[str, Any]) -> LinkSettings:
+    """Change settings of a link; senders that run see it with their next look.
+
+    Parameters
+    ----------
+    storage : Storage
+        The link's folder.
+    settings : LinkSettings
+        As the link was made.
+    given : mapping of str to object
+        New values of some of :data:`ALTERABLE`; None unsets one.
+
+    Raises
+    ------
+    LinkError
+        If a setting is unknown, cannot change, or is out of range; nothing is changed then.
+    """
+    wrong = [_why_not(name) for name in given if name not in ALTERABLE]
+    if wrong or not given:
+        wrong = wrong or [f"say what to change: {', '.join(ALTERABLE)}"]
+        raise LinkError(f"the link {storage} is not altered: {'; '.join(wrong)}")
+    checked = check(str(storage), given)
+    if checked.get("spill_bytes", 0) is None:
+        checked["spill_bytes"] = 0
+    create_ledger(storage.child("ledger"))
+    ledger = LinkLedger(storage.child("ledger"), SETTINGS)
+    try:
+        ledger.claim()
+        current = asdict(altered(settings, ledger))
+        state = {name: current[name] for name in ALTERABLE} | checked
+        ledger.commit([], state)
+        return altered(settings, ledger)
+    except FencedError as error:
+        raise LinkError(
+            f"the link {storage} is not altered: somebody else alters it at this moment; look at "
+            "its settings and try again"
+        ) from error
+    finally:
+        ledger.close()
+
+
+def _why_not(name: str) -> str:
+    if name not in FIXED:
+        return f"{name} is no setting: {', '.join(ALTERABLE)} can be altered"
+    if name == "schema":
+        return f"schema is not altered here: {FIXED[name]}"
+    return (
+        f"{name} cannot change once a link is made: {FIXED[name]}. Make a link in another folder, "
+        "let the receivers read this one to its end, and start sender and receivers on the new one"
+    )
+
+
+def remove_receiver(storage: Storage, group: str) -> list[str]:
+    """Remove a receiver with all of its queries: no sender waits for it any more.
+
+    Parameters
+    ----------
+    storage : Storage
+        The link's folder.
+    group : str
+        The receiver's name.
+
+    Returns
+    -------
+    list of str
+        The application ids that were removed.
+
+    Raises
+    ------
+    LinkError
+        If there is no such receiver; the known ones are named. If it starts at this moment.
+    """
+    view = LinkLedgerView(storage.child("ledger"))
+    if view.storage.exists("_delta_log"):
+        view.refresh()
+    known = receivers_of(view)
+    members = [receiver_id(one.group, one.channels) for one in known if one.group == group]
+    if not members:
+        names = ", ".join(sorted({one.group for one in known})) or "none"
+        raise LinkError(f"the link {storage} has no receiver {group!r}: its receivers are: {names}")
+    for member in members:
+        ledger = LinkLedger(storage.child("ledger"), member)
+        try:
+            ledger.claim()
+            remove_member(ledger)
+        except FencedError as error:
+            raise LinkError(
+                f"the link {storage}: receiver {group!r} starts at this moment: stop its queries "
+                "and remove it again"
+            ) from error
+        finally:
+            ledger.close()
+    return members

@@ -1,0 +1,144 @@
+"""Make a link, or open the one that is there: only stating what a link is makes one."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from flowcontrol.errors import LinkError
+from flowcontrol.ledger.storage import Storage
+from flowcontrol.ledger.writing import writing
+from flowcontrol.link.columns import check_columns
+from flowcontrol.link.schema import agree_columns
+from flowcontrol.link.settings import (
+    ALTERABLE,
+    DEFAULTS,
+    FILE,
+    LinkSettings,
+    check,
+    read_made,
+    read_settings,
+    schema_of,
+)
+
+__all__ = ["agree", "find"]
+
+ATTEMPTS = 10
+"""Times that a link is looked up again that others make or change at the same moment."""
+
+
+def find(
+    storage: Storage, given: Mapping[str, Any], schema: str, *, evolve: bool = False
+) -> LinkSettings | None:
+    """Return the link that is there; made if anything was stated of it, None if nothing was.
+
+    Parameters
+    ----------
+    storage : Storage
+        The link's folder.
+    given : mapping of str to object
+        What was stated; None for what is left to the link.
+    schema : str
+        Spark's JSON of the rows' columns; empty if not stated.
+    evolve : bool, default False
+        Let the link take columns that it does not have yet.
+
+    Raises
+    ------
+    LinkError
+        If the link has other settings or columns, or the folder is none of a link.
+    """
+    is_stated = bool(schema) or any(value is not None for value in given.values())
+    if not is_stated and read_made(storage) is None:
+        check_free(storage)
+        return None
+    return agree(storage, given, schema, evolve=evolve)
+
+
+def check_free(storage: Storage) -> None:
+    """Refuse a folder in which something stands that is not a link.
+
+    Raises
+    ------
+    LinkError
+        Naming what was found.
+    """
+    found = sorted(name for name in storage.names() if not name.startswith(f"{FILE}."))
+    if not found or FILE in found:
+        return
+    what = ", ".join(found[:3]) + (", ..." if len(found) > 3 else "")
+    if "_delta_log" in found:
+        what = "a Delta table"
+    elif set(found) <= {"exchange", "ledger"}:
+        raise LinkError(
+            f"{storage}: a link's tables are here ({what}), but its {FILE} is gone: put it back "
+            "from a copy, or name another folder"
+        )
+    raise LinkError(
+        f"{storage}: the folder is not empty and holds no link: found {what}. Nothing was written; "
+        "name an empty folder, or one that does not exist yet"
+    )
+
+
+def agree(
+    storage: Storage, given: Mapping[str, Any], schema: str, *, evolve: bool = False
+) -> LinkSettings:
+    """Make a link, or verify that the one that is there has these settings.
+
+    Parameters
+    ----------
+    storage : Storage
+        The link's folder.
+    given : mapping of str to object
+        What the user has said; None for what is left to the link.
+    schema : str
+        Spark's JSON of the rows' columns; empty if not said.
+    evolve : bool, default False
+        Let the link take the columns that it does not have yet.
+
+    Returns
+    -------
+    LinkSettings
+        As they stand in the folder.
+
+    Raises
+    ------
+    LinkError
+        If the link is another one, or its rows have other columns.
+    """
+    said = {name: value for name, value in check(str(storage), given).items() if value is not None}
+    for _ in range(ATTEMPTS):
+        found = read_settings(storage)
+        if schema:
+            key = said.get("key") if found is None else found.key
+            check_columns(str(storage), schema_of(schema), key)
+        if found is None:
+            check_free(storage)
+            made = LinkSettings(uuid.uuid4().hex[:12], **{**DEFAULTS, **said}, schema=schema)
+            with writing(storage, FILE):
+                storage.create(FILE, made.to_json().encode())
+            continue  # whoever made it, on an object store the last one: what stands there counts
+        _check_same(storage, found, said)
+        if not schema:
+            return found
+        first = read_made(storage)
+        columns = agree_columns(storage, first.schema if first else "", schema, evolve=evolve)
+        return replace(found, schema=columns.schema)
+    raise LinkError(f"{storage}: its settings are being written by others again and again")
+
+
+def _check_same(storage: Storage, found: LinkSettings, said: Mapping[str, Any]) -> None:
+    names = [field.name for field in fields(found) if field.name in said]
+    other = [
+        f"{name} is {getattr(found, name)!r} there, {said[name]!r} here"
+        for name in names
+        if getattr(found, name) != said[name]
+    ]
+    if other:
+        raise LinkError(
+            f"the link {storage} has other settings: {'; '.join(other)}. Leave them out to take "
+            f"the link's, or name another folder; {', '.join(ALTERABLE)} can be changed with "
+            "link.alter(...)"
+        )

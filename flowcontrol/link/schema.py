@@ -1,0 +1,203 @@
+"""The columns of a link: what they are, and how they change while it is in use.
+
+``link.json`` has the columns that the link was made with, if any. Every change is a commit to the
+ledger, numbered: of two that come at once one finds its number taken, looks again and adds its own
+columns to the other's. Columns are only ever added behind those that are there, so a version is a
+number of columns, and the commit of a batch names the first version that has all of its columns.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flowcontrol.errors import LinkError
+from flowcontrol.ledger.link_ledger import LinkLedger, LinkLedgerView, create_ledger
+from flowcontrol.ledger.storage import Storage
+
+__all__ = ["COLUMNS", "Columns", "agree_columns", "check_known", "columns_of"]
+
+COLUMNS = "settings/columns"
+"""The ledger's member whose newest commit holds the columns."""
+
+ATTEMPTS = 20
+"""Times that a change is tried while others change the columns too."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns of a link.
+
+    Attributes
+    ----------
+    schema : str
+        Spark's JSON of all of them; empty as long as nobody has brought any.
+    counts : tuple of int
+        How many there were in each version.
+    """
+
+    schema: str = ""
+    counts: tuple[int, ...] = ()
+
+    @property
+    def fields(self) -> list[dict[str, Any]]:
+        """Name and type of each, as Spark writes them."""
+        found: list[dict[str, Any]] = json.loads(self.schema)["fields"] if self.schema else []
+        return found
+
+    @property
+    def types(self) -> dict[str, str]:
+        """The type of each column by its name."""
+        return {one["name"]: json.dumps(one["type"], sort_keys=True) for one in self.fields}
+
+    def names(self, version: int) -> list[str]:
+        """Return the names of a version's columns."""
+        return [one["name"] for one in self.fields[: self.counts[version]]]
+
+    def version_with(self, names: Iterable[str]) -> int:
+        """Return the first version that has all of these columns."""
+        places = {one["name"]: place for place, one in enumerate(self.fields)}
+        last = max((places[name] for name in names if name in places), default=0)
+        return next((v for v, count in enumerate(self.counts) if count > last), 0)
+
+    def text(self) -> str:
+        """Return names and types for a message."""
+        return ", ".join(f"{name} {kind.strip(chr(34))}" for name, kind in self.types.items())
+
+    def with_more(self, other: Columns) -> Columns:
+        """Return these columns and behind them those of others, as a version of its own."""
+        more = [one for one in other.fields if one["name"] not in self.types]
+        if not more:
+            return self
+        whole = {**json.loads(other.schema), "fields": [*self.fields, *more]}
+        count = len(self.fields) + len(more)
+        return Columns(json.dumps(whole, separators=(",", ":")), (*self.counts, count))
+
+
+def made_columns(schema: str) -> Columns:
+    """Return the columns of a schema alone: a link's first version."""
+    return Columns().with_more(Columns(schema)) if schema else Columns()
+
+
+def columns_of(made: str, view: LinkLedgerView) -> Columns:
+    """Return a link's columns as its ledger has them.
+
+    Parameters
+    ----------
+    made : str
+        What the link was made with.
+    view : LinkLedgerView
+        The ledger.
+    """
+    latest = view.members.get(COLUMNS)
+    if latest is None:
+        return made_columns(made)
+    return Columns(latest.state["schema"], tuple(latest.state["counts"]))
+
+
+def agree_columns(storage: Storage, made: str, schema: str, *, evolve: bool) -> Columns:
+    """Make sure that a link carries these columns; add those that it lacks if that is wanted.
+
+    Parameters
+    ----------
+    storage : Storage
+        The link's folder.
+    made : str
+        What the link was made with.
+    schema : str
+        Spark's JSON of the rows' columns.
+    evolve : bool
+        Whether columns may be added.
+
+    Returns
+    -------
+    Columns
+        As the link has them now. Rows may lack columns that were added since the first version.
+
+    Raises
+    ------
+    LinkError
+        If a column has another type there, one of the first version is missing, or there are
+        others and none may be added.
+    """
+    create_ledger(storage.child("ledger"))
+    for _ in range(ATTEMPTS):
+        ledger = LinkLedger(storage.child("ledger"), COLUMNS)
+        try:
+            current = columns_of(made, ledger)
+            wanted = _merged(storage, current, Columns(schema), evolve=evolve)
+            if wanted == current:
+                return current
+            number = -1 if ledger.latest is None else ledger.latest.batch_id
+            try:
+                ledger.commit([], {"schema": wanted.schema, "counts": list(wanted.counts)})
+            except LinkError:
+                ledger.refresh()
+                if ledger.latest is None or ledger.latest.batch_id <= number:
+                    raise
+                continue  # somebody else was first: theirs counts, and ours is added to it
+            return wanted
+        finally:
+            ledger.close()
+    raise LinkError(f"{storage}: its columns are changed by others again and again; try again")
+
+
+def _merged(storage: Storage, current: Columns, own: Columns, *, evolve: bool) -> Columns:
+    """Return the columns that a link has with those of some rows."""
+    if not current.counts:
+        return made_columns(own.schema)
+    here, there = own.types, current.types
+    changed = [name for name, kind in here.items() if there.get(name, kind) != kind]
+    missing = [name for name in current.names(0) if name not in here]
+    if missing or changed or (not evolve and set(here) - set(there)):
+        text = (
+            f"the link {storage} carries other columns: ({current.text()}) there, ({own.text()}) "
+            "here. Use a new link, or let this one take more columns with "
+            "Link(..., evolve_schema=True)"
+        )
+        if evolve:
+            text += "; a column cannot be dropped or change its type"
+        raise LinkError(text)
+    return current.with_more(own)
+
+
+def check_known(
+    view: LinkLedgerView, made: str, version: int, known: Sequence[str] | None, who: str
+) -> None:
+    """Refuse rows with columns that a query does not know.
+
+    Parameters
+    ----------
+    view : LinkLedgerView
+        The link's ledger.
+    made : str
+        What the link was made with.
+    version : int
+        Of the rows.
+    known : sequence of str or None
+        Columns that the query has had since it started; None if it goes on without others.
+    who : str
+        The receiver's name.
+
+    Raises
+    ------
+    LinkError
+        Naming the columns.
+    """
+    if known is None:
+        return
+    columns = columns_of(made, view)
+    if version >= len(columns.counts):  # changed since the last look
+        view.refresh()
+        columns = columns_of(made, view)
+    new = [name for name in columns.names(version) if name not in known]
+    if new:
+        shown = ", ".join(f"{name} {columns.types[name].strip(chr(34))}" for name in new)
+        raise LinkError(
+            f"{view.storage}: rows have come with columns that receiver {who!r} does not know: "
+            f"{shown}. They were added since its query started; nothing of these rows was read. "
+            "Start the query again, with the same checkpoint: then it has them, if its sink takes "
+            "them. Or go on without them with link.receive(..., new_columns='ignore')"
+        )

@@ -1,0 +1,150 @@
+"""What identifies a source batch: where its rows end in the query's sources.
+
+A batch is known by its number, and Spark gives a number to other rows when a checkpoint is put
+back and new data has come. What a batch holds stands in the checkpoint: ``offsets/<batch>`` says
+how far it goes in each source, and for a source of files, whose offset only counts,
+``sources/<n>/<count>`` names the files. The digest of both goes into the link with the rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlparse
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["Checkpoint", "checkpoint_of", "running_query"]
+
+_log = logging.getLogger("flowcontrol.link")
+
+OFFSETS_VERSION = "v1"
+"""First line of an offsets file that is understood here."""
+
+FILE_LOG = "logOffset"
+"""Key of the offset of a source of files."""
+
+
+class Checkpoint:
+    """Files of a query's checkpoint.
+
+    Parameters
+    ----------
+    root : str
+        Its folder, a URI.
+    session : object, optional
+        Spark's session, through whose file systems a folder elsewhere is read.
+    """
+
+    def __init__(self, root: str, session: Any = None) -> None:
+        self.root, self._session = root, session
+        parts = urlparse(root)
+        is_local = parts.scheme in ("", "file")
+        self._local = Path(unquote(parts.path) if parts.scheme else root) if is_local else None
+
+    def read(self, name: str) -> str | None:
+        """Return the text of a file; None if it is not there."""
+        if self._local is not None:
+            path = self._local / name
+            return path.read_text() if path.exists() else None
+        jvm = self._session._jvm
+        path = jvm.org.apache.hadoop.fs.Path(f"{self.root}/{name}")
+        system = path.getFileSystem(self._session._jsparkSession.sessionState().newHadoopConf())
+        if not system.exists(path):
+            return None
+        stream = system.open(path)
+        try:
+            return str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
+    def digest(self, batch_id: int) -> str | None:
+        """Return what identifies the rows of a batch; None if the files do not say.
+
+        Parameters
+        ----------
+        batch_id : int
+            Number of the batch.
+        """
+        ends = self._offsets(batch_id)
+        if ends is None:
+            return None
+        before = self._offsets(batch_id - 1) or []
+        found: list[Any] = []
+        for source, end in enumerate(ends):
+            entry: list[Any] = [end]
+            if isinstance(end, dict) and set(end) == {FILE_LOG}:
+                start = before[source] if source < len(before) else None
+                first = start[FILE_LOG] + 1 if isinstance(start, dict) and FILE_LOG in start else 0
+                files = [self._files(source, n) for n in range(first, end[FILE_LOG] + 1)]
+                if None in files:
+                    return None
+                entry.append(files)
+            found.append(entry)
+        return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()[:32]
+
+    def _offsets(self, batch_id: int) -> list[Any] | None:
+        """Return the offset of each source at the end of a batch, without the batch's time."""
+        lines = (self.read(f"offsets/{batch_id}") or "").splitlines()
+        if len(lines) < 3 or lines[0] != OFFSETS_VERSION:
+            return None
+        return [_parsed(line) for line in lines[2:]]
+
+    def _files(self, source: int, number: int) -> list[str] | None:
+        """Return the files that a source of files counts as one, with their times."""
+        text = self.read(f"sources/{source}/{number}")
+        if text is None:
+            text = self.read(f"sources/{source}/{number}.compact")
+        return None if text is None else sorted(_files_of(text, number))
+
+
+def _parsed(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError:
+        return line
+
+
+def _files_of(text: str, number: int) -> Iterator[str]:
+    for line in text.splitlines()[1:]:
+        file = json.loads(line)
+        if file["batchId"] == number:
+            yield f"{file['path']} {file['timestamp']}"
+
+
+def running_query(rows: DataFrame, query: str) -> Any:
+    """Return the query that runs a batch, as the JVM has it; None if it runs no more.
+
+    The session of a batch is a clone whose own manager knows no query: what all sessions of an
+    application share is asked.
+    """
+    session: Any = rows.sparkSession
+    active = session._jsparkSession.sharedState().activeStreamingQueries()
+    return active.get(session._jvm.java.util.UUID.fromString(query))
+
+
+def checkpoint_of(rows: DataFrame, query: str) -> Checkpoint | None:
+    """Return the checkpoint of the query that runs a batch.
+
+    Returns
+    -------
+    Checkpoint or None
+        None where Spark does not say: with Spark Connect.
+    """
+    try:
+        return Checkpoint(
+            str(running_query(rows, query).resolvedCheckpointRoot()), rows.sparkSession
+        )
+    except Exception as error:  # py4j's, or an attribute that Spark Connect has not
+        _log.info(
+            "the checkpoint of query %s is not known here (%s): a batch that runs again is "
+            "recognised by its number and its count of rows",
+            query,
+            type(error).__name__,
+        )
+        return None

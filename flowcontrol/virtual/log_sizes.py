@@ -1,0 +1,120 @@
+"""How large the kernel's logs are, how they grow when a run fills them, and where that ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from flowcontrol.emulation import Job
+from flowcontrol.errors import RunError
+from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.spill_fields import E_WIDTH
+from flowcontrol.virtual.spill_memory import spills as has_spills
+
+__all__ = ["MOST_BYTES", "LogSizes"]
+
+LEAST_RUNS, MOST_RUNS = 1 << 10, 1 << 21
+"""Runs of records to begin with."""
+FIRST_AGES = 1 << 15
+FIRST_SPILLS = 1 << 12
+GROWTH: Final = 8
+"""By how much a log is larger after it was full; the run begins again, which is exact."""
+
+MOST_BYTES: Final = 1 << 30
+"""Most memory of one log, bytes; while a run begins it is there twice. A job that needs more keeps
+ever more in flight, and would end with the machine's memory."""
+
+_WIDTHS: Final = {"runs": f.RUN_WIDTH, "ages": f.A_WIDTH, "spills": E_WIDTH}
+_FLAGS: Final = {"runs": f.FLAG_RUNS, "ages": f.FLAG_AGES, "spills": f.FLAG_SPILLS}
+_CONTENTS: Final = {
+    "runs": (
+        "records in flight, kept as runs that their source emitted in one round",
+        "lower emit_rate, bound the queues (another system), or state a longer round_ms or a "
+        "shorter duration_s",
+    ),
+    "ages": (
+        "ages of the records that sinks took up in one round",
+        "state a shorter round_ms, or fewer subtasks",
+    ),
+    "spills": (
+        "buffers of spilling partitions that are finished and not consumed",
+        "state larger buffers (taskmanager.memory.segment-size), a lower emit_rate or a shorter "
+        "duration_s",
+    ),
+}
+"""What each log holds, and what makes it smaller."""
+
+
+@dataclass(frozen=True)
+class LogSizes:
+    """Entries of the logs.
+
+    Attributes
+    ----------
+    runs : int
+        Runs of records that may be in flight.
+    ages : int
+        Ages that sinks may log before they are counted.
+    spills : int
+        Buffers of spilling partitions that may be finished; 0 where none spills.
+    """
+
+    runs: int
+    ages: int
+    spills: int
+
+    @classmethod
+    def first(cls, job: Job) -> LogSizes:
+        """Return what a run begins with: most never fill it."""
+        return cls(_first_runs(job), FIRST_AGES, FIRST_SPILLS if has_spills(job) else 0)
+
+    def grown(self, flags: int, reached_s: float, duration_s: float) -> LogSizes:
+        """Return larger logs.
+
+        Parameters
+        ----------
+        flags : int
+            Which were full.
+        reached_s : float
+            Emulated time at which they were, s.
+        duration_s : float
+            Emulated time that was asked for, s.
+
+        Raises
+        ------
+        RunError
+            If one is as large as it may be.
+        """
+        sizes = {"runs": self.runs, "ages": self.ages, "spills": self.spills}
+        for name, count in sizes.items():
+            if flags & _FLAGS[name]:
+                most = MOST_BYTES // (8 * _WIDTHS[name])
+                if count >= most:
+                    raise RunError(_full(name, count, reached_s, duration_s))
+                sizes[name] = min(most, GROWTH * count)
+        return LogSizes(**sizes)
+
+
+def _full(name: str, count: int, reached_s: float, duration_s: float) -> str:
+    content, advice = _CONTENTS[name]
+    return (
+        f"the run holds more than {count:,} {content}, at {reached_s:g} s of {duration_s:g} s: "
+        f"more than the {MOST_BYTES / (1 << 30):g} GiB that one log may take; {advice}"
+    )
+
+
+def _first_runs(job: Job) -> int:
+    """Runs of records to begin with: as many as records fit into all buffers, within limits."""
+    sizes, most = job.sizes, 0
+    for link in job.links:
+        each = job.scenario.options.segment_bytes // link.record_bytes + 1
+        buffers = sum(
+            size.size + size.overdraft
+            for (edge, _), size in sizes.partitions.items()
+            if edge == link.name
+        )
+        gates = [size for (edge, _), size in sizes.gates.items() if edge == link.name]
+        buffers += sum(size.floating for size in gates)
+        buffers += len(link.channels) * max((size.exclusive for size in gates), default=0)
+        most += buffers * each
+    return min(MOST_RUNS, max(LEAST_RUNS, most))

@@ -1,0 +1,87 @@
+"""The script behind run-tests.sh: all parts run, and the last line and the status say how."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+SAYS = "import sys; print(sys.argv[1]); sys.exit(int(sys.argv[2]))"
+
+
+@pytest.fixture
+def checks(tmp_path, monkeypatch):
+    """Return the script as a module; it keeps its logs in a folder of the test's."""
+    spec = importlib.util.spec_from_file_location("checks", ROOT / "scripts" / "checks.py")
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "checks", module)  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "LOGS", tmp_path)
+    return module
+
+
+def part(checks, name, says, status):
+    return checks.Part(name, [sys.executable, "-c", SAYS, says, str(status)])
+
+
+def test_what_fails_stops_nothing_and_is_counted(checks, capsys):
+    lanes = [
+        [part(checks, "lint", "E501 1 error in 2 files", 1), part(checks, "types", "fine", 0)],
+        [
+            part(checks, "fast", "==== 2 failed, 7 passed, 1 skipped, 3 warnings in 1.5s ====", 1),
+            part(checks, "spark", "4 passed, 117 deselected in 250.01s (0:04:10)", 0),
+            part(checks, "crashed", "Killed", 137),
+        ],
+    ]
+    checks.Checks().run_all(lanes)
+    parts = [part for lane in lanes for part in lane]
+    assert [part.status for part in parts] == [1, 0, 1, 0, 137]
+    assert "E501" in capsys.readouterr().out
+    found = checks.summary(parts, 61.25)
+    assert found == (
+        "==== 2 failed, 11 passed, 1 skipped, 3 warnings, 2 errors in 61.25s (1 min 1 s) ===="
+    )
+
+
+def test_what_never_ran_is_an_error(checks):
+    runner = checks.Checks()
+    runner.stop()
+    late = part(checks, "late", "9 passed in 1.00s", 0)
+    runner.run(late)
+    assert late.status is None
+    assert checks.summary([late], 0) == "==== 1 error in 0.00s (0 min 0 s) ===="
+
+
+def test_the_long_form_contains_the_quick_one(checks, monkeypatch):
+    for name in (
+        "HYPOTHESIS_PROFILE",
+        "FLOWCONTROL_KILLS",
+        "FLOWCONTROL_ROUNDS",
+        "FLOWCONTROL_LONG",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("FLOWCONTROL_SEED", raising=False)
+    quick, full = (
+        {part.name: part for lane in found for part in lane}
+        for found in (checks.lanes(is_long=long, seed=5, workers=2) for long in (False, True))
+    )
+    assert quick.keys() == full.keys()
+    for name, one in quick.items():
+        assert list(full[name].command)[: len(one.command)] == list(one.command)
+    assert "HYPOTHESIS_PROFILE" not in quick["fast-tests"].env
+    assert full["fast-tests"].env["HYPOTHESIS_PROFILE"] == "long"
+    assert full["fast-tests"].env["FLOWCONTROL_ROUNDS"] == "20000"
+    assert full["spark-tests"].env["FLOWCONTROL_KILLS"] == "200"
+    assert full["spark-tests"].env["FLOWCONTROL_LONG"] == "1"
+    assert "FLOWCONTROL_LONG" not in quick["spark-tests"].env
+    assert {part.env.get("FLOWCONTROL_SEED") for part in full.values()} == {None, "5"}
+    # Between them the parts run every test.
+    marks = {name: part.command[-part.command[::-1].index("-m")] for name, part in quick.items()
+             if name.endswith("-tests")}  # fmt: skip
+    assert marks == {
+        "spark-tests": "spark and not starts", "start-tests": "starts", "fast-tests": "not spark"
+    }  # fmt: skip

@@ -1,0 +1,115 @@
+"""Settings that change while a link is in use, and those that cannot."""
+
+from __future__ import annotations
+
+import pytest
+
+from flowcontrol.errors import LinkError
+from flowcontrol.ledger.link_ledger import LinkLedger
+from flowcontrol.link.link import Link
+from flowcontrol.link.settings import read_made, read_settings
+
+
+def batches_of(dry, count, rows=20):
+    return [dry.source_rows("a", n * rows, [i % 2 for i in range(rows)], 100) for n in range(count)]
+
+
+def test_a_running_sender_sees_that_it_may_cut_a_receiver_off(make, dry, verify):
+    pipeline = make()
+    a = pipeline.sender("a", batches_of(dry, 8))
+    pipeline.receiver("main")
+    slow = pipeline.receiver("slow")
+    while slow.done < 0:
+        for query in pipeline.queries:
+            query.advance()
+    pipeline.receivers.remove(slow)
+    slow.kill()
+    pipeline.drain()
+    assert a.done < 7
+    sender = a.sender
+    assert pipeline.link.alter(detach_after_bytes="4kb").detach_after_bytes == 4096
+    pipeline.drain()
+    assert a.done == 7
+    assert a.sender is sender
+    assert sender._detached == ["slow"]
+    assert pipeline.receivers[0].rows.num_rows == 160
+
+
+def test_a_running_sender_sees_what_may_wait_on_disk(make, dry):
+    pipeline = make()
+    a = pipeline.sender("a", [dry.source_rows("a", 0, [0, 1] * 40, 100)])
+    pipeline.receiver("main", "")
+    for _ in range(20):
+        a.advance()
+    assert a.done < 0
+    pipeline.link.alter(spill_bytes="1mb")
+    for _ in range(5):
+        a.advance()
+    assert a.done == 0
+
+
+def test_a_receiver_takes_a_target_at_its_next_start(make, dry):
+    pipeline = make()
+    pipeline.sender("a", batches_of(dry, 1))
+    receiver = pipeline.receiver("main")
+    pipeline.drain()
+    pipeline.link.alter(target_batch_s=2.5)
+    receiver.kill()
+    receiver.advance()
+    assert receiver.reader._made()._budget.target_s == 2.5
+
+
+def test_what_was_altered_is_what_the_link_says_from_then_on(tmp_path):
+    link = Link(tmp_path / "link", channels=4, detach_after_bytes="1gb")
+    assert link.alter(detach_after_bytes=None, spill_bytes="2kb").detach_after_bytes is None
+    link.alter(target_batch_s=3)
+    again = Link(tmp_path / "link")
+    assert again.settings == link.settings == read_settings(link.storage)
+    assert (again.settings.spill_bytes, again.settings.target_batch_s) == (2048, 3)
+    assert read_made(link.storage).detach_after_bytes == 1 << 30
+    assert Link(tmp_path / "link", spill_bytes="2kb").settings == link.settings
+    with pytest.raises(
+        LinkError, match=r"spill_bytes is 2048 there, 0 here.*can be changed with link\.alter"
+    ):
+        Link(tmp_path / "link", spill_bytes=0)
+    assert link.alter(spill_bytes=None).spill_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"channels": 4}, "channels cannot change once a link is made: .* Make a link in another"),
+        ({"key": "id"}, "key cannot change once a link is made: rows of one key would be in two"),
+        ({"exclusive_buffers": 4}, "exclusive_buffers cannot change"),
+        ({"floating_buffers": 4}, "floating_buffers cannot change"),
+        ({"buffer_bytes": "1mb"}, "buffer_bytes cannot change"),
+        ({"schema": "a int"}, r"schema is not altered here: .*evolve_schema=True"),
+        ({"detach": 4}, "detach is no setting: detach_after_bytes, spill_bytes, target_batch_s"),
+        ({}, "say what to change: detach_after_bytes"),
+        ({"detach_after_bytes": 0}, "detach_after_bytes is 0: needs a whole number from 1"),
+        ({"target_batch_s": 0.01}, "target_batch_s is 0.01: needs seconds"),
+        ({"spill_bytes": 1, "key": "x"}, "key cannot change"),
+    ],
+)
+def test_what_cannot_change_says_what_to_do_instead(tmp_path, given, text):
+    link = Link(tmp_path / "link", channels=2)
+    with pytest.raises(LinkError, match=text):
+        link.alter(**given)
+    assert not (tmp_path / "link" / "ledger").exists()
+    assert read_settings(link.storage) == link.settings
+
+
+def test_of_two_that_alter_at_once_one_is_told(tmp_path, monkeypatch):
+    link, claim = Link(tmp_path / "link", channels=2), LinkLedger.claim
+
+    def then(ledger):
+        epoch = claim(ledger)
+        monkeypatch.setattr(LinkLedger, "claim", claim)
+        Link(tmp_path / "link").alter(spill_bytes=7)
+        return epoch
+
+    monkeypatch.setattr(LinkLedger, "claim", then)
+    with pytest.raises(LinkError, match="somebody else alters it at this moment"):
+        link.alter(target_batch_s=4)
+    settings = read_settings(link.storage)
+    assert (settings.spill_bytes, settings.target_batch_s) == (7, None)

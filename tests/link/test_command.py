@@ -1,0 +1,95 @@
+"""``flowcontrol link``: what it prints, what it refuses, and what it changes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from flowcontrol.cli import main
+from flowcontrol.link.link import Link
+from flowcontrol.link.settings import read_settings
+
+
+@pytest.fixture
+def pipeline(make, dry):
+    made = make()
+    made.sender("events", [dry.source_rows("events", 0, [0, 1] * 5)])
+    made.receiver("main")
+    made.receiver("audit")
+    made.drain()
+    return made
+
+
+def test_show_prints_settings_and_members(pipeline, capsys):
+    assert main(["link", "show", str(pipeline.storage)]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    lines = out.splitlines()
+    assert lines[0] == f"link {pipeline.storage}"
+    assert "  key                  none" in lines
+    assert "  buffer_bytes         1024" in lines
+    assert "  schema               source string, number long, channel long, text string" in lines
+    assert lines[-3:] == [
+        "sender events: 10 rows written",
+        "receiver audit: channels 0-1",
+        "receiver main: channels 0-1",
+    ]
+
+
+def test_show_of_a_link_that_nobody_has_used(tmp_path, capsys):
+    Link(tmp_path / "link", key=["a", "b"])
+    assert main(["link", "show", str(tmp_path / "link")]) == 0
+    assert "  key                  a, b\n" in capsys.readouterr().out
+
+
+def test_a_receiver_is_removed(pipeline, capsys):
+    path = str(pipeline.storage)
+    assert main(["link", "remove-receiver", path, "adit"]) == 2
+    assert "has no receiver 'adit': its receivers are: audit, main" in capsys.readouterr().err
+    assert main(["link", "remove-receiver", path, "audit"]) == 0
+    assert capsys.readouterr().out.startswith("receiver audit is removed")
+    assert main(["link", "show", path]) == 0
+    assert "audit" not in capsys.readouterr().out
+
+
+def test_settings_are_altered(pipeline, capsys):
+    path = str(pipeline.storage)
+    altered = ["--set", "detach_after_bytes=1gb", "--set", "target_batch_s=2.5"]
+    assert main(["link", "alter", path, *altered]) == 0
+    assert capsys.readouterr().out == ("detach_after_bytes is 1073741824\ntarget_batch_s is 2.5\n")
+    assert main(["link", "alter", path, "--set", "detach_after_bytes=none"]) == 0
+    settings = read_settings(pipeline.storage)
+    assert (settings.detach_after_bytes, settings.target_batch_s) == (None, 2.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("detach_after_bytes", "--set detach_after_bytes: needs NAME=VALUE"),
+        ("detach_after_bytes=-1", "detach_after_bytes: '-1' is not a size of memory"),
+        ("target_batch_s=soon", "target_batch_s is 'soon': needs seconds"),
+        ("channels=4", "channels cannot change once a link is made"),
+    ],
+)
+def test_what_cannot_be_altered_is_refused(pipeline, capsys, text, message):
+    assert main(["link", "alter", str(pipeline.storage), "--set", text]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "action", [["show"], ["alter", "--set", "spill_bytes=1"], ["remove-receiver", "main"]]
+)
+def test_a_path_that_is_no_link_is_refused_and_stays_as_it_is(tmp_path, capsys, action):
+    path = str(tmp_path / "none")
+    assert main(["link", action[0], path, *action[1:]]) == 2
+    assert "there is no link here (no file link.json)" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
+
+
+def test_it_is_a_command(tmp_path):
+    command = [sys.executable, "-m", "flowcontrol", "link", "show", str(tmp_path / "none")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,280 @@
+"""Every product of the rules fits into 64 bits, whatever a scenario says that validates.
+
+One table says how large each quantity can be; each rule that multiplies is called with all
+combinations of the ends of its arguments' ranges, on integers that must fit.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Iterator
+from itertools import product
+from types import FunctionType
+from typing import Any
+
+import pytest
+
+from flowcontrol.emulation.limits import MOST_BYTES, MOST_RECORDS
+from flowcontrol.policies import (
+    bdp_window,
+    grant_rows,
+    grants,
+    hop_hysteresis,
+    rate_window,
+    tcp_buffers,
+    tcp_rows,
+    tcp_writer,
+    throttled_source,
+)
+from flowcontrol.protocol import (
+    debloating,
+    partition_kinds,
+    partitioners,
+    ratios,
+    rounds,
+    rows,
+    service,
+    sizing,
+    times,
+)
+from flowcontrol.protocol.ratios import MOST, MOST_SHARES
+from flowcontrol.scenario.fields import MAX_BYTES, MAX_PARALLELISM, MAX_SECONDS
+from flowcontrol.scenario.option_table import MAX_SEGMENT_BYTES
+from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
+from flowcontrol.virtual.compiled import _rule_modules
+
+ROUND_US = MAX_SECONDS * 1000
+INT = 2**31 - 1
+PARAMETER = 1 << 53
+
+RANGES = {
+    "flag": (0, 1),
+    "us": (0, MAX_SECONDS * 10**6 + 3 * ROUND_US),
+    "round_us": (1, ROUND_US),
+    "ns": (0, 1000 * (MAX_SECONDS * 10**6 + 3 * ROUND_US)),
+    "records": (0, MOST_RECORDS),
+    "work": (0, MOST),
+    "ready": (0, 2 * MOST),
+    "bytes": (0, MOST_BYTES),
+    "message_bytes": (0, MAX_SEGMENT_BYTES + MAX_BYTES + 64),
+    "record_bytes": (1, MAX_BYTES),
+    "segment_bytes": (4096, MAX_SEGMENT_BYTES),
+    "buffers": (0, INT),
+    "channels": (1, MAX_PARALLELISM),
+    "cost_ns": (0, 1000 * ROUND_US),
+    "parameter": (1, PARAMETER),
+    "speed": (0, MOST),
+    "percent": (0, 100),
+    "segments": (0, 1 << 20),
+    "number": (1, MOST),
+}
+"""How large a quantity can be in a run of a scenario that validates."""
+
+Rule = Callable[..., Any]
+
+
+def ends(name: str) -> list[int]:
+    low, high = RANGES[name]
+    inner = [low + 1, (low + high) // 2, high // 1000 * 999, high - 1]
+    return sorted({low, high, *(value for value in inner if low <= value <= high)})
+
+
+def up_to_all(whole: int, part: int, total: int) -> bool:
+    return 0 <= part <= total and total > 0
+
+
+def a_ratio(count: int, numerator: int, denominator: int) -> bool:
+    is_ratio = numerator > 0 and denominator > 0 and numerator * denominator <= MOST
+    return is_ratio and count * numerator // denominator <= 2 * MOST
+
+
+def any_ratio(count: int, numerator: int, denominator: int) -> bool:
+    return numerator > 0 and denominator > 0 and numerator * denominator <= MOST
+
+
+def in_order(*numbers: int) -> bool:
+    """Arguments of busy_us: the round's work is at its end what it was at its start, or more."""
+    return numbers[1] <= numbers[2] and numbers[3] >= numbers[1]
+
+
+CASES: dict[Rule, tuple[str, Callable[..., bool] | None]] = {
+    ratios.times: ("number number number", a_ratio),
+    ratios.capped: ("number number number", any_ratio),
+    ratios.fewest: ("number number number", lambda c, n, d: a_ratio(c, d, n)),
+    ratios.proportion: ("number number number", up_to_all),
+    times.emitting_us: ("round_us records cost_ns", None),
+    times.blocked_source_us: ("round_us records records flag flag", lambda w, a, b, *_: b <= a),
+    times.blocked_relay_us: ("round_us records records flag", None),
+    times.busy_us: ("round_us work work ready records flag flag", in_order),
+    times.flush_ticks: ("us us us us", lambda a, b, c, d: a <= b and c > 0 and d < c),
+    debloating.throughput: ("bytes us speed", None),
+    debloating.is_announced: ("segment_bytes segment_bytes percent segment_bytes bytes", None),
+    partitioners.channel_of_group: ("channels channels channels", None),
+    partition_kinds.memory_is_short: ("buffers buffers", None),
+    partition_kinds.given_back: ("buffers", None),
+    partition_kinds.full_spill_is_due: ("buffers buffers", None),
+    partition_kinds.disk_ns: ("message_bytes number number", any_ratio),
+    partition_kinds.read_ahead: ("channels channels channels bytes segment_bytes", None),
+    sizing.partition_sizes: ("channels flag buffers buffers buffers", None),
+    sizing.gate_sizes: ("channels buffers buffers buffers", lambda *x: x[3] > 0),
+    sizing.unreserved_sizes: ("channels buffers buffers", None),
+    rate_window.next_window: ("speed bytes bytes flag flag parameter flag",
+                              lambda *x: x[3] == x[4] == 1 and x[1] >= x[2]),
+    grants._records_of: ("number parameter record_bytes", None),
+    tcp_writer.high_mark: ("segments segment_bytes", None),
+    tcp_writer.low_mark: ("segments segment_bytes bytes", None),
+    tcp_rows.ring_slots: ("parameter bytes segment_bytes record_bytes channels",
+                          lambda *x: x[1] <= 1 << 50),
+    tcp_buffers.records_of: ("bytes", None),
+}  # fmt: skip
+
+BY_HAND = {
+    rounds.write_whole_records, service.work_by, service.first_us_at, service.service_work,
+    sizing.redistribute, debloating.debloat, grants.after_period, grants.after_trip,
+    bdp_window.next_window, throttled_source.after_emitting, tcp_buffers.close_buffer,
+}  # fmt: skip
+"""Rules that the tests below call, for their arguments depend on each other."""
+
+NOT_IN_A_RUN = {
+    ratios.ratio_of, ratios.whole_rates, ratios.whole_shares,
+    partitioners.murmur, partitioners.java_hash, partitioners.key_group_range,
+    partitioners.default_max_parallelism, partitioners.pointwise_channels, partitioners.spread,
+    partitioners.integer_weights, debloating.time_to_consume_ms,
+}  # fmt: skip
+"""What is worked out before a run, or beside it, in Python's own integers."""
+
+OF_DOUBLES = {service.relative_time, hop_hysteresis.is_on}
+OF_BITS = {rows.add_member, rows.add_all_members}
+
+
+@pytest.mark.parametrize("rule", CASES, ids=lambda rule: rule.__name__)
+def test_a_rule_fits(narrow: type[int], rule: Rule) -> None:
+    names, is_valid = CASES[rule]
+    called = 0
+    for values in product(*(ends(name) for name in names.split())):
+        if is_valid is None or is_valid(*values):
+            rule(*map(narrow, values))
+            called += 1
+    assert called > 1
+
+
+def multiplying() -> Iterator[FunctionType]:
+    """Functions of the modules of rules in which something is multiplied or shifted."""
+    for module in _rule_modules():
+        for value in vars(module).values():
+            if isinstance(value, FunctionType) and value.__module__ == module.__name__:
+                nodes = ast.walk(ast.parse(inspect.getsource(value)))
+                kinds = {
+                    type(node.op) for node in nodes if isinstance(node, ast.BinOp | ast.AugAssign)
+                }
+                if kinds & {ast.Mult, ast.LShift, ast.Pow}:
+                    yield value
+
+
+def test_no_rule_that_multiplies_is_left_out() -> None:
+    held = set(CASES) | BY_HAND | NOT_IN_A_RUN | OF_DOUBLES | OF_BITS
+    assert [rule.__qualname__ for rule in multiplying() if rule not in held] == []
+
+
+@pytest.mark.parametrize("records", ends("records"))
+@pytest.mark.parametrize("end_us", [1, 10**6, 10**15 + 3 * 10**12])
+def test_work_fits(narrow: type[int], records: int, end_us: int) -> None:
+    unit = MOST // (records + 1)
+    rate = max(1, records * unit // end_us)
+    phases = [[narrow(0), narrow(0), narrow(rate)]]
+    done = service.work_by(phases, narrow(end_us))
+    assert done <= MOST
+    for work in (0, 1, done, done + 1, done + unit, 2 * MOST):
+        at = service.first_us_at(phases, narrow(work), narrow(0))
+        assert at == -(-work // rate)
+        assert service.first_us_at(phases, narrow(work), narrow(end_us)) >= end_us
+    for first in (0.0, 0.5, 1 - 2.0**-53):
+        for cv in (0.0, 0.5, 1000.0):
+            for second in (0.0, 0.5):
+                drawn = service.service_work(service.LOGNORMAL, cv, first, second, narrow(unit))
+                assert 1 <= drawn <= MOST
+                narrow(done) + drawn
+
+
+def test_shares_fit_after_all_records(narrow: type[int]) -> None:
+    """A channel is never so far behind that the sum with its share leaves 64 bits."""
+    weights = [1] * 40 + [MOST_SHARES // 3, MOST_SHARES // 2, MOST_SHARES // 7]
+    weights = [narrow(weight) for weight in weights]
+    behind, total = [narrow(0) for _ in weights], sum(weights)
+    for _ in range(500):
+        channel = partitioners.next_by_share(behind, weights)
+        partitioners.count_share(behind, weights, total, channel)
+        assert max(map(abs, behind)) < 12 * total
+
+
+@pytest.mark.parametrize("size", ends("record_bytes"))
+@pytest.mark.parametrize("unit", ends("parameter"))
+@pytest.mark.parametrize("multiplier", ends("parameter"))
+def test_windows_fit(narrow: type[int], size: int, unit: int, multiplier: int) -> None:
+    values, state = [narrow(0)] * grant_rows.VALUES_WIDTH, [narrow(0)] * grant_rows.GRANT_WIDTH
+    slots = int(TRANSPORT_PARTS["rate_window"].parameters["initial_units"].most)
+    values[grant_rows.V_KIND] = narrow(grant_rows.RATE_WINDOW)
+    values[grant_rows.V_UNIT], values[grant_rows.V_SLOTS] = narrow(unit), narrow(slots)
+    values[grant_rows.V_MULTIPLIER] = narrow(multiplier)
+    granted = grants.first_grant(values, state, narrow(size))
+    most = MOST_BYTES // (size + rate_window.ITEM_OVERHEAD)
+    for taken in (0, 0, 1, most // 2, most, most):
+        granted = grants.after_period(values, state, narrow(taken), 0, narrow(size))
+        assert granted >= taken
+
+
+@pytest.mark.parametrize("size", ends("record_bytes"))
+@pytest.mark.parametrize("round_us", [1, 1000, ROUND_US])
+def test_round_trips_fit(narrow: type[int], size: int, round_us: int) -> None:
+    values, state = [narrow(0)] * grant_rows.VALUES_WIDTH, [narrow(0)] * grant_rows.GRANT_WIDTH
+    values[grant_rows.V_KIND] = narrow(grant_rows.BDP_WINDOW)
+    values[grant_rows.V_SLOTS] = values[grant_rows.V_MOST] = narrow(PARAMETER)
+    values[grant_rows.V_TRIP] = narrow(max(2, 2 * ROUND_US // round_us))
+    values[grant_rows.V_ROUND_NS] = narrow(1000 * round_us)
+    grants.first_grant(values, state, narrow(size))
+    for turn, arrived in enumerate((0, 1, MOST_BYTES // size // 2, MOST_BYTES // size)):
+        now = narrow(turn * 3 * values[grant_rows.V_TRIP])
+        grants.after_trip(values, state, narrow(arrived), now, narrow(size))
+        grants.after_trip(
+            values, state, narrow(arrived), now + values[grant_rows.V_TRIP], narrow(size)
+        )
+        assert all(-(2**63) <= value < 2**63 for value in state)
+
+
+@pytest.mark.parametrize("gap_ns", [1, 10**9, MOST])
+@pytest.mark.parametrize("start_ns", [0, 10**18])
+@pytest.mark.parametrize("round_ns", [1000, 10**15])
+def test_gaps_fit(narrow: type[int], gap_ns: int, start_ns: int, round_ns: int) -> None:
+    state = [narrow(0)] * throttled_source.SOURCE_WIDTH
+    state[throttled_source.S_GAP_NS], state[throttled_source.S_ADMITTED] = (
+        narrow(gap_ns),
+        narrow(-1),
+    )
+    end_ns = narrow(start_ns + round_ns)
+    waiting = throttled_source.offer(state, narrow(MOST_RECORDS))
+    count = throttled_source.may_emit(state, waiting, narrow(0), narrow(start_ns), end_ns)
+    throttled_source.after_emitting(state, waiting, count, narrow(start_ns))
+    assert count == min(waiting, -(-round_ns // gap_ns))
+
+
+def test_sizes_of_buffers_fit(narrow: type[int]) -> None:
+    speeds, targets = ends("speed"), (1000, MAX_SECONDS * 10**6)
+    for speed, in_use, target in product(speeds, (0, 1, 2**20), targets):
+        size = debloating.debloat(
+            32768.0, narrow(speed), narrow(in_use), narrow(target), 1, 256, 2**30
+        )
+        assert 256 <= size <= 65536
+    lists = [[narrow(INT // 8)] * 4, [narrow(INT)] * 4, [narrow(0)] * 4]
+    assert sizing.redistribute(narrow(INT), narrow(0), *lists) <= INT
+    row = [narrow(0)] * rounds.OUT_WIDTH
+    row[rounds.OUT_OPEN], row[rounds.OUT_LIMIT] = narrow(1), narrow(MAX_SEGMENT_BYTES)
+    part = rounds.Partition([], [], [row], [[0] * 8], [], [], 0)
+    for size in ends("record_bytes"):
+        row[rounds.OUT_FILL] = narrow(0)
+        assert (
+            rounds.write_whole_records(part, 0, narrow(size), narrow(MOST_RECORDS)) * size < 2**30
+        )
+    row[rounds.OUT_FILL], row[rounds.OUT_BUFFERS] = narrow(0), narrow(1)
+    row[rounds.OUT_UNREAD] = narrow(1)
+    tcp_buffers.close_buffer(part, 0)

@@ -1,0 +1,72 @@
+"""Logs of the kernel grow when a run fills them, up to a limit that the error names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flowcontrol.emulation import lay_out
+from flowcontrol.errors import RunError
+from flowcontrol.scenario import parse_scenario
+from flowcontrol.virtual import fields as f
+from flowcontrol.virtual import log_sizes, simulate
+from flowcontrol.virtual.log_sizes import GROWTH, MOST_BYTES, LogSizes
+from flowcontrol.virtual.spill_fields import E_WIDTH
+
+UNBOUNDED: dict[str, Any] = {
+    "schema": 1,
+    "name": "unbounded",
+    "duration_s": 20,
+    "round_ms": 10,
+    "system": "unbounded",
+    "stages": [{"name": "source", "emit_rate": 1000}, {"name": "sink", "service_rate": 10}],
+    "edges": [{"from": "source", "to": "sink"}],
+}
+
+LOGS = {
+    "runs": (f.FLAG_RUNS, f.RUN_WIDTH, "records in flight"),
+    "ages": (f.FLAG_AGES, f.A_WIDTH, "ages of the records"),
+    "spills": (f.FLAG_SPILLS, E_WIDTH, "buffers of spilling partitions"),
+}
+
+
+@pytest.mark.parametrize("log", LOGS)
+def test_a_log_that_is_full_grows_up_to_its_limit(log: str) -> None:
+    flag, width, content = LOGS[log]
+    before = LogSizes(1000, 2000, 3000)
+    sizes = before
+    for _ in range(100):
+        larger = before.grown(flag, 1.5, 60)
+        changed = {name for name in LOGS if getattr(larger, name) != getattr(before, name)}
+        assert changed == {log}
+        assert getattr(larger, log) <= GROWTH * getattr(before, log)
+        assert getattr(larger, log) * width * 8 <= MOST_BYTES
+        if 8 * width * (getattr(larger, log) + 1) > MOST_BYTES:
+            sizes = larger
+            break
+        before = larger
+    with pytest.raises(RunError) as caught:
+        sizes.grown(flag, 1.5, 60)
+    for text in (content, f"{getattr(sizes, log):,}", "1.5 s of 60 s", "1 GiB", "state"):
+        assert text in str(caught.value)
+
+
+def test_all_that_are_full_grow_at_once() -> None:
+    found = LogSizes(10, 20, 30).grown(f.FLAG_RUNS | f.FLAG_SPILLS, 0, 1)
+    assert found == LogSizes(10 * GROWTH, 20, 30 * GROWTH)
+
+
+def test_a_run_begins_small() -> None:
+    sizes = LogSizes.first(lay_out(parse_scenario(UNBOUNDED), round_us=10_000))
+    assert sizes.runs <= log_sizes.MOST_RUNS
+    assert sizes.spills == 0
+
+
+def test_a_run_that_holds_ever_more_ends_with_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not when the machine's memory does."""
+    scenario = parse_scenario(UNBOUNDED)
+    assert simulate(scenario).rounds == 2000
+    monkeypatch.setattr(log_sizes, "MOST_BYTES", 8 * f.RUN_WIDTH * 1500)
+    with pytest.raises(RunError, match=r"more than 1,500 records in flight.* s of 20 s.*emit_rate"):
+        simulate(scenario)
