@@ -140,7 +140,9 @@ def edge(
 
 
 @st.composite
-def service_times(draw: Any, stage: dict[str, Any], pace: Pace) -> dict[str, Any]:
+def service_times(
+    draw: Any, stage: dict[str, Any], pace: Pace, shape: Shape = LIVE
+) -> dict[str, Any]:
     """Times that vary, and times of standing still."""
     found: dict[str, Any] = {}
     if "emit_rate" in stage or "service_rate" in stage:
@@ -148,7 +150,9 @@ def service_times(draw: Any, stage: dict[str, Any], pace: Pace) -> dict[str, Any
         found["service_time"] = draw(st.sampled_from(kinds))
         if found["service_time"] == "lognormal":
             found["service_time_cv"] = draw(st.sampled_from([0.3, 1, 2.5, 0.1234567]))
-    spans = st.tuples(st.floats(0, 40), st.floats(0.5, 12), st.none() | st.just([0]))
+    # Nothing changes any more after a job's end: one that still stands still then never drains.
+    latest = min(40, shape.rounds[0] - 13) if shape.is_drained else 40
+    spans = st.tuples(st.floats(0, latest), st.floats(0.5, 12), st.none() | st.just([0]))
     found["stalls"] = [
         {"at_s": pace.at(at), "for_s": pace.at(max(length, 1)), "subtasks": subtasks}
         for at, length, subtasks in draw(st.lists(spans, max_size=2))
@@ -200,7 +204,7 @@ def scenarios(draw: Any, shape: Shape) -> Scenario:
         if stage["name"] in receivers & senders:
             stage["selectivity"] = draw(st.sampled_from([1, 1, 0, 0.5, 0.3, 2, 1.5]))
         if shape.is_virtual:
-            stage.update(draw(service_times(stage, pace)))
+            stage.update(draw(service_times(stage, pace, shape)))
     if shape.is_virtual:
         draw(chains(drawn, linked))
     rounds = draw(st.integers(*shape.rounds)) * (2 if pace.share < 0.1 else 1)
