@@ -43,8 +43,8 @@ KERNEL = "from flowcontrol.virtual import simulate; from flowcontrol.scenario im
 """Compiles the kernel once, before several processes need it at the same time."""
 
 SEED = 20_261_122
-"""Where the quick form begins: it draws the same examples every time, so that what fails is what was
-changed. The long form begins somewhere else each time."""
+"""Where the quick form begins: it draws the same examples every time, so that what fails is what
+was changed. The long form begins somewhere else each time."""
 
 LAST_LINE = re.compile(r"^=* ?(?P<counts>\d+ [a-z]+(, \d+ [a-z]+)*) in [\d.]+s\b.*$", re.MULTILINE)
 WORDS = ["failed", "passed", "skipped", "xfailed", "xpassed", "warning", "error"]

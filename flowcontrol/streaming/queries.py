@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flowcontrol.emulation import Job
@@ -166,6 +167,7 @@ class StageQueries:
             "spark.scheduler.pool": f"flowcontrol-{stage}",
             "spark.job.description": f"flowcontrol stage {stage}",
         }
+        sweep_checkpoint(self._paths.checkpoint(stage))
         with _thread_properties(self._spark, own):  # the query's thread inherits them
             return (
                 reader.load()
@@ -190,6 +192,20 @@ class StageQueries:
                 raise RunError(
                     f"stage {stage}: {cause_of(str(error))} (all of it: {self._paths.failure_file})"
                 ) from error
+
+
+def sweep_checkpoint(folder: Path) -> None:
+    """Remove the temporary files that a killed query left in its checkpoint.
+
+    Notes
+    -----
+    Spark writes ``offsets/0`` as ``offsets/.0.<uuid>.tmp`` and renames it. After a kill in between,
+    Spark 4.2 refuses the checkpoint: ``offsets should be empty on batch 0``
+    (``STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY``). The run's folder is ours while it is locked.
+    """
+    for log in ("offsets", "commits"):
+        for file in (folder / log).glob(".*.tmp*"):
+            file.unlink()
 
 
 @contextmanager

@@ -45,8 +45,8 @@ def test_every_order_arrives_once_and_in_order(broker, start_pipeline, tmp_path)
         *("--bootstrap", broker.address, "--out", str(out), "--available-now"),
         *("--buffer-bytes", "2 KiB"),
     ]
-    # 24 buffers of 2 KiB hold a ninth of the orders: the sender waits for a sink of two minutes.
-    slow = start_pipeline(*arguments, "--rate", "100")
+    # 24 buffers of 2 KiB hold a ninth of the orders: the sender waits for a sink of 40 seconds.
+    slow = start_pipeline(*arguments, "--rate", "300")
     wait_until(slow, lambda: table(out / "orders"))
 
     # Meanwhile new orders come, and Kafka is not asked for anything.

@@ -15,6 +15,8 @@ from flowcontrol.link.link import open_link
 
 pytestmark = pytest.mark.spark
 
+TURNS = 2
+
 
 @pytest.fixture
 def table(spark, tmp_path):
@@ -48,7 +50,7 @@ def test_every_row_arrives_once_also_after_packing(spark, make_link, table, monk
     sender, receiver = link.sender(), link.receiver()
     second = other.sender()
     total = 0
-    for turn in range(4):
+    for turn in range(TURNS):
         for _ in range(5):
             sender.write({0: 30, 1: 10})
             receiver.take(), receiver.take()
@@ -62,7 +64,7 @@ def test_every_row_arrives_once_also_after_packing(spark, make_link, table, monk
         .where("operation like '%WRITE%' or operation like '%TABLE%'")
         .count()
     )
-    assert versions == 1 + 2 * 4  # the table, and one commit a call that had rows
+    assert versions == 1 + 2 * TURNS  # the table, and one commit a call that had rows
     idle = make_link("idle")
     idle.make_tables()
     newest = spark.sql(f"DESCRIBE HISTORY {table}").agg({"version": "max"}).first()

@@ -17,7 +17,7 @@ from flowcontrol.emulation.rows import most_outputs
 from flowcontrol.scenario import Scenario, Stage
 from flowcontrol.virtual import VirtualRun, simulate
 
-EXAMPLES = settings.default.max_examples
+EXAMPLES = settings.default.max_examples * 3 // 5
 
 
 def changed(scenario: Scenario, **keys: Any) -> Scenario:
