@@ -52,7 +52,19 @@ class LedgerView:
         self._ranges: dict[str, list[tuple[int, int, str]]] = {"sender": [], "receiver": []}
 
     def refresh(self) -> None:
-        """Take notice of the commits since the last look."""
+        """Read the commits since the last time."""
+        self._read()
+        if self._log.restart_if_cut_off():
+            self._begin_again()
+
+    def _begin_again(self) -> None:
+        """Read the newest checkpoint: what was removed before it is told nowhere else."""
+        for side in self._files:
+            self._files[side].clear()
+            self._ranges[side].clear()
+        self._read()
+
+    def _read(self) -> None:
         for commit in self._log.poll():
             for add in commit.adds:
                 self._note(add.path)
@@ -151,7 +163,9 @@ class Ledger(LedgerView):
         added = [self._write(table, f"{batch_id:08d}")]
         removed: list[NewFile] = []
         if batch_id % COMPACT_EVERY == COMPACT_EVERY - 1:
-            self.refresh()
+            self._read()
+            if self._log.restart_if_cut_off(at_once=True):
+                self._begin_again()
             small = self.small_files(self.side, batch_id - NEIGHBOUR_MAY_READ)
             if small:
                 added.append(self._pack(small))

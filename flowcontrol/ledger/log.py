@@ -133,8 +133,13 @@ class DeltaLog:
             return True
         return max(self._checkpoint_version(), self._listed_checkpoint()) >= 0
 
-    def restart_if_cut_off(self) -> bool:
+    def restart_if_cut_off(self, *, at_once: bool = False) -> bool:
         """Begin again at the newest checkpoint if the log was cleaned behind this position.
+
+        Parameters
+        ----------
+        at_once : bool, default False
+            Check now, also if the last check was less than :data:`CHECK_EVERY_S` ago.
 
         Returns
         -------
@@ -143,7 +148,7 @@ class DeltaLog:
             was removed meanwhile is not told.
         """
         now = time.monotonic()
-        if now - self._checked_at < CHECK_EVERY_S:
+        if now - self._checked_at < CHECK_EVERY_S and not at_once:
             return False
         self._checked_at = now
         if not self._is_cut_off():

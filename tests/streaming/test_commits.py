@@ -271,6 +271,17 @@ def test_both_sides_clean_the_log_at_once(
     assert keys_of(DeltaTable(str(tmp_path / "ledger")).to_pyarrow_table()) == found
 
 
+def test_a_side_that_was_left_behind_compacts_what_is_there(
+    tmp_path: Path, quick_cleanup: None
+) -> None:
+    """Its own commits that it has not read again are cleaned from the log: by itself, even."""
+    path, batches = tmp_path / "ledger", range(4 * COMPACT_EVERY)
+    commit_rounds(Ledger(path, "sender", "run"), batches)  # reads the log only to compact
+    named = {add.split("/")[-1] for add in DeltaTable(str(path)).file_uris()}
+    assert len(named) < COMPACT_EVERY
+    assert keys_of(read_history(path)) == expected_keys("sender", batches)
+
+
 def test_compaction_keeps_every_row_once_and_few_files(tmp_path: Path) -> None:
     path, batches = tmp_path / "ledger", range(3 * COMPACT_EVERY + 5)
     commit_rounds(Ledger(path, "sender", "run"), batches)
