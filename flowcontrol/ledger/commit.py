@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flowcontrol.errors import FencedError, LedgerError
-from flowcontrol.ledger.listing import damaged, has_gap, listed
+from flowcontrol.ledger.listing import damaged, has_gap, is_cleaned, listed
 from flowcontrol.ledger.storage import Storage
 
 if TYPE_CHECKING:
@@ -162,10 +162,15 @@ class Writer:
     def last_batch(self) -> int:
         """Return the last batch that this side has committed; -1 before the first."""
         if self._last is None:
-            self._update()
-            version = self._table.transaction_version(self.app_id)
-            self._last = -1 if version is None else version
+            self._repeat("a look at the last batch", self._look_at_last)
+        assert self._last is not None
         return self._last
+
+    def _look_at_last(self) -> bool:
+        self._update()
+        version = self._table.transaction_version(self.app_id)
+        self._last = -1 if version is None else version
+        return True
 
     def claim(self) -> int:
         """Take this side over: whoever wrote it before can commit no more.
@@ -241,7 +246,7 @@ class Writer:
         try:
             self._try_commit(batch_id, adds, removes)
         except DeltaError as error:
-            self._is_in_doubt |= has_gap(error)
+            self._is_in_doubt |= may_pass(error)
             raise
         return True
 
@@ -264,12 +269,13 @@ class Writer:
             try:
                 return attempt()
             except DeltaError as error:
-                if not isinstance(error, CommitFailedError) and not has_gap(error):
+                if not isinstance(error, CommitFailedError) and not may_pass(error):
                     raise
+                if is_cleaned(error):
+                    self._table = listed(self.path, self._opened)
                 if number == ATTEMPTS:
                     raise LedgerError(
-                        f"{self.path}: {what} could not be committed in {ATTEMPTS} attempts: "
-                        f"{error}"
+                        f"{self.path}: {what} failed in {ATTEMPTS} attempts: {error}"
                     ) from error
         raise AssertionError("unreachable")
 
@@ -310,7 +316,7 @@ class Writer:
                 else PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False),
             )
         except DeltaError as error:
-            if isinstance(error, CommitFailedError) or has_gap(error):
+            if isinstance(error, CommitFailedError) or may_pass(error):
                 raise
             raise damaged(self.path, error) from error
 
@@ -322,6 +328,11 @@ class Writer:
         with suppress(FileNotFoundError):
             self._table.cleanup_metadata()
         self._since_checkpoint = 0
+
+
+def may_pass(error: Exception) -> bool:
+    """Whether the log may be whole at the next look: others write and clean it meanwhile."""
+    return has_gap(error) or is_cleaned(error)
 
 
 def _json(value: Mapping[str, object]) -> str:

@@ -16,12 +16,13 @@ from typing import TypeVar
 from flowcontrol.errors import DamagedError
 from flowcontrol.ledger.log import RESTORE
 
-__all__ = ["damaged", "has_gap", "listed"]
+__all__ = ["damaged", "has_gap", "is_cleaned", "listed"]
 
 WAITS_S = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """How long is waited before each further look, seconds."""
 
 _GAP = re.compile(r"found gap|Gap between checkpoint version", re.IGNORECASE)
+_CLEANED = re.compile(r"not found\b.*_delta_log|_delta_log.*\bnot found", re.IGNORECASE)
 _BEFORE = re.compile(r"(\d{20})\.(?:json|checkpoint)|checkpoint version (\d+)")
 
 T = TypeVar("T")
@@ -30,6 +31,11 @@ T = TypeVar("T")
 def has_gap(error: Exception) -> bool:
     """Whether delta-rs says that a commit is missing between others."""
     return _GAP.search(str(error)) is not None
+
+
+def is_cleaned(error: Exception) -> bool:
+    """Whether a file of the log that a handle has listed is gone: others have cleaned it away."""
+    return _CLEANED.search(str(error)) is not None
 
 
 def listed(place: object, look: Callable[[], T]) -> T:

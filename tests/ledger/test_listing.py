@@ -126,7 +126,7 @@ def test_a_log_that_never_lists_whole_is_a_refusal_of_ours(table):
     writer = Writer(table, "me")
     writer._table = Doubtful(writer._table)
     writer._table.fails = 1000
-    with pytest.raises(LedgerError, match=r"a claim could not be committed in 20 attempts"):
+    with pytest.raises(LedgerError, match=r"a claim failed in 20 attempts"):
         writer.claim()
 
 

@@ -167,6 +167,34 @@ def test_the_transaction_outlives_checkpoint_and_log(table: Path, quick_cleanup:
     assert numbers_of(table) == list(range(25))
 
 
+@pytest.mark.parametrize("act", ["commit", "claim", "last_batch"])
+def test_the_log_is_cleaned_between_a_look_and_its_use(
+    quick_cleanup: None, table: Path, monkeypatch: pytest.MonkeyPatch, act: str
+) -> None:
+    """Another side checkpoints and cleans what this one's handle has listed and not yet read."""
+    writer, other = Writer(table, "run/side"), Writer(table, "run/other")
+    for batch in range(5):
+        other.commit(batch, [])
+    update, cleaned = writer._update, []
+
+    def updated() -> None:
+        update()
+        if not cleaned:
+            cleaned.append(len(list((table / "_delta_log").glob("*.json"))))
+            other.checkpoint()
+            cleaned.append(len(list((table / "_delta_log").glob("*.json"))))
+
+    monkeypatch.setattr(writer, "_update", updated)
+    if act == "commit":
+        assert writer.commit(0, [numbers_file(table, 1)])
+        assert numbers_of(table) == [1]
+    elif act == "claim":
+        assert writer.claim() == 1
+    else:
+        assert writer.last_batch() == -1
+    assert cleaned[1] < cleaned[0]  # else nothing was cleaned, and this shows nothing
+
+
 def test_a_conflict_that_never_ends_is_named(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tries: list[int] = []
 
@@ -175,7 +203,7 @@ def test_a_conflict_that_never_ends_is_named(table: Path, monkeypatch: pytest.Mo
         raise CommitFailedError("a concurrent transaction deleted data this operation read")
 
     monkeypatch.setattr(Writer, "_try_commit", conflict)
-    with pytest.raises(LedgerError, match=rf"batch 3 could not .* {ATTEMPTS} attempts: .*deleted"):
+    with pytest.raises(LedgerError, match=rf"batch 3 failed in {ATTEMPTS} attempts: .*deleted"):
         Writer(table, "run/side").commit(3, [numbers_file(table, 3)])
     assert tries == [3] * ATTEMPTS
 

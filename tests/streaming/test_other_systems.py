@@ -6,6 +6,7 @@ That the virtual clock agrees with the rehearsal, over random jobs, is held by
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -45,6 +46,10 @@ SYSTEMS: dict[str, dict[str, Any]] = {
     },
 }
 
+IS_LONG = "FLOWCONTROL_LONG" in os.environ
+RUN = list(SYSTEMS) if IS_LONG else ["blocking_queue", "global_hysteresis", "pid_rate"]
+"""The quick form runs a transport, and throttles that listen and that compute."""
+
 
 def test_every_part_of_the_live_clock_is_run() -> None:
     parts = {part for part in (*LIVE_TRANSPORTS, *LIVE_THROTTLES) if part not in {"credit", "none"}}
@@ -58,7 +63,7 @@ def test_every_part_of_the_live_clock_is_run() -> None:
 @pytest.mark.holds("stepwise_sleep", "live", "the rehearsal: every ledger row")
 @pytest.mark.holds("pid_rate", "live", "the rehearsal: every ledger row")
 @pytest.mark.holds("static_admission", "live", "the rehearsal: every ledger row")
-@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("name", RUN)
 def test_the_live_ledger_is_the_rehearsed_one(
     name: str,
     runs: ModuleType,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -36,7 +37,11 @@ SHORTENED = {
 }
 """The scenarios of conf/, with sinks so slow that all is full and blocked within seconds."""
 
-SMALL = ["hash", "fan_in", "compete", "fan_out"]
+IS_LONG = "FLOWCONTROL_LONG" in os.environ
+RUN = list(SHORTENED) if IS_LONG else ["fan-in", "skew", "three-stages", "gc-pause"]
+"""The quick form leaves out what other tests run live, and more of the same."""
+
+SMALL = ["hash", "fan_in", "compete", "fan_out"] if IS_LONG else ["compete", "fan_out"]
 """Of ``cases.py``: shares of keys, two inputs, channels that compete for floating buffers, two
 outputs and several receivers."""
 
@@ -92,7 +97,7 @@ def test_every_scenario_is_run() -> None:
 @pytest.mark.holds(
     "credit", "live", "the virtual clock: every ledger row and table, all of `conf/`"
 )
-@pytest.mark.parametrize("name", SHORTENED)
+@pytest.mark.parametrize("name", RUN)
 def test_a_scenario_runs_alike_on_both_clocks(
     name: str,
     runs: ModuleType,
