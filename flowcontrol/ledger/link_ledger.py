@@ -112,9 +112,16 @@ class LinkLedgerView:
         """Whether the ledger has been made, and not only its folder."""
         return self._log.is_there()
 
-    def refresh(self) -> bool:
-        """Take notice of the commits since the last look; whether there were any."""
-        if self._log.restart_if_cut_off():
+    def refresh(self, *, at_once: bool = False) -> bool:
+        """Read the commits since the last time; whether there were any.
+
+        Parameters
+        ----------
+        at_once : bool, default False
+            Check now whether the log goes on behind a commit that is missing; else the check may
+            be put off by a second.
+        """
+        if self._log.restart_if_cut_off(at_once=at_once):
             self.members, self._files, self._digests = {}, {}, {}
         before = self._log.version
         for commit in self._log.poll():
@@ -267,6 +274,13 @@ class LinkLedger(LinkLedgerView):
         for gone in removes:
             self.storage.delete(gone.path)
         self.refresh()
+        if self.latest is None or self.latest.batch_id < number:
+            self.refresh(at_once=True)
+        if self.latest is None or self.latest.batch_id < number:
+            raise LinkError(
+                f"{self.storage}: commit {number} of {self.member} was written, but cannot be read: "
+                f"{self._log.next_file} is missing. {RESTORE}"
+            )
         self._start_packing(state)
         return number
 

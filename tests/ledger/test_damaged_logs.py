@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from deltalake.exceptions import DeltaError
 
-from flowcontrol.errors import DamagedError
+from flowcontrol.errors import DamagedError, LinkError
 from flowcontrol.ledger import listing as listing_module
 from flowcontrol.ledger import log as log_module
 from flowcontrol.ledger.commit import Writer
@@ -160,3 +160,27 @@ def test_a_listing_that_lacks_a_commit_is_taken_again(storage, tmp_path, monkeyp
     table, writer._table = writer._table, Table()
     assert writer.commit(0, [])
     assert len(tried) == 3
+
+
+@pytest.mark.parametrize("gone", [1, 2])
+def test_a_member_whose_first_commit_cannot_be_read_says_so(storage, monkeypatch, gone) -> None:
+    """Commits of others went missing before it had read them; its own comes behind them."""
+    monkeypatch.setattr(log_module, "CHECK_EVERY_S", 1e9)
+    other, own = (LinkLedger(storage, name) for name in ("sender/a", "receiver/late/0"))
+    other.claim()
+    own.claim()
+    own.refresh()
+    first = own.version + 1
+    for number in range(2):
+        other.commit([ROW], {"released": [2000 + number]})
+    write = own._writer.commit
+
+    def write_and_lose(*arguments):
+        done = write(*arguments)
+        for version in range(first, first + gone):
+            commit_file(storage, version).unlink()
+        return done
+
+    monkeypatch.setattr(own._writer, "commit", write_and_lose)
+    with pytest.raises(LinkError, match=rf"{first:020d}.json is missing.*Stop the link's queries"):
+        own.commit([ROW], {"released": [1]})
