@@ -278,7 +278,7 @@ class LinkLedger(LinkLedgerView):
             self.refresh(at_once=True)
         if self.latest is None or self.latest.batch_id < number:
             raise LinkError(
-                f"{self.storage}: commit {number} of {self.member} was written, but cannot be read: "
+                f"{self.storage}: commit {number} of {self.member} cannot be read again: "
                 f"{self._log.next_file} is missing. {RESTORE}"
             )
         self._start_packing(state)

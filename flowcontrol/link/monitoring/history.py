@@ -120,9 +120,9 @@ class LedgerHistory(LinkLedgerView):
         self.last_batches: dict[str, Step] = {}
         self._marks: dict[str, _Marks] = {}
 
-    def refresh(self) -> bool:
-        """Take notice of the commits since the last look; whether there were any."""
-        seen = super().refresh()
+    def refresh(self, *, at_once: bool = False) -> bool:
+        """Read the commits since the last time, and keep their steps; whether there were any."""
+        seen = super().refresh(at_once=at_once)
         for member, marks in self._marks.items():
             new = sorted(marks.new, key=lambda step: step.number)
             if new and member not in self.steps:
