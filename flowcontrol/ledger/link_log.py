@@ -81,15 +81,21 @@ class LinkLog:
         self.files: dict[str, LoggedFile] = {}
         self._newest: dict[int, Newest] = {}
 
-    def refresh(self) -> None:
-        """Take notice of the commits since the last look.
+    def refresh(self, *, at_once: bool = False) -> None:
+        """Read the commits since the last time.
+
+        Parameters
+        ----------
+        at_once : bool, default False
+            Check now whether the log was cleaned behind this position; else the check may be put
+            off by a second.
 
         Raises
         ------
         DamagedError
             If something that was written is missing, or is not what was written.
         """
-        if self._log.restart_if_cut_off():
+        if self._log.restart_if_cut_off(at_once=at_once):
             self._forget()
         for commit in self._log.poll():
             for path in commit.removes:
@@ -197,6 +203,8 @@ class LinkLog:
         DamagedError
             If it ends before: its newest commits were deleted.
         """
+        if self.channel(sender, channel).end < written:
+            self.refresh(at_once=True)  # the log may have been cleaned where it was to be read on
         log = self.channel(sender, channel)
         if log.end < written:
             raise DamagedError(

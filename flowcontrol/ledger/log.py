@@ -38,6 +38,9 @@ LAST = {"metaData", "protocol", "txn"}
 
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
 
+ATTEMPTS = 20
+"""How often a log is read from its newest checkpoint until nobody cleans it meanwhile."""
+
 CHECK_EVERY_S = 1.0
 """How often it is asked whether the log was cleaned away in front of a reader that waits."""
 
@@ -107,12 +110,32 @@ class DeltaLog:
         LedgerError
             If the table does not exist.
         """
-        is_fresh = self.version < 0
-        if is_fresh:
+        if self.version < 0:
+            yield from self._whole()
+        else:
+            yield from self._next()
+        if self.version < 0:
+            raise LedgerError(f"{self.path}: no Delta table stands here")
+
+    def _whole(self) -> list[Commit]:
+        """Return all commits, from the newest checkpoint on.
+
+        Others may write a newer one meanwhile and clean away what has not been read yet: then what
+        was read is thrown away.
+        """
+        for _ in range(ATTEMPTS):
+            found = []
             checkpoint = self._newest_checkpoint()
             if checkpoint is not None:
                 self.version = checkpoint.version
-                yield checkpoint
+                found.append(checkpoint)
+            found += self._next()
+            if not self._is_cut_off():  # raises if a commit is missing before others
+                break
+            self.version = -1
+        return found
+
+    def _next(self) -> Iterator[Commit]:
         while True:
             try:
                 text = self._storage.read(self._commit_file(self.version + 1))
@@ -122,10 +145,6 @@ class DeltaLog:
             with _damage_named(self.path, self._commit_file(self.version)):
                 commit = _parse(self.version, text.decode())
             yield commit
-        if is_fresh:
-            self._is_cut_off()  # raises if a commit is missing before others
-        if self.version < 0:
-            raise LedgerError(f"{self.path}: no Delta table stands here")
 
     def is_there(self) -> bool:
         """Whether there is a table; its folder is there before its first commit."""

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import pytest
 from deltalake import DeltaTable
 
+from flowcontrol.ledger import commit as commits
+from flowcontrol.ledger import log as log_module
 from flowcontrol.ledger.link_log import LinkLog
 
 
@@ -58,3 +60,32 @@ def test_a_message_that_is_trimmed_in_part_moves_no_row(make, dry, verify, files
 
 def sizes(files: Sequence[Sequence[int]]) -> list[int]:
     return [len(own) for own in files]
+
+
+def test_a_log_that_was_just_cleaned_in_front_of_a_reader_is_no_damage(make, dry, monkeypatch):
+    """The reader has looked less than a second ago, so it does not ask by itself."""
+    monkeypatch.setitem(
+        commits.CONFIGURATION, "delta.logRetentionDuration", "interval 0 milliseconds"
+    )
+    pipeline = make(channels=1, floating_buffers=40)
+    monkeypatch.setattr(log_module, "CHECK_EVERY_S", 1e9)
+    sender = pipeline.sender("a")
+    batches = [dry.source_rows("a", 2 * number, [0, 0], 20) for number in range(12)]
+    sender.batches.append(batches[0])
+    turn(sender)
+    log = LinkLog(pipeline.storage.child("exchange"))
+    log.refresh()
+    log.refresh()
+    seen = log.channel(0, 0).end
+    sender.batches += batches[1:]
+    turn(sender, 80)
+    table = DeltaTable(str(pipeline.storage.child("exchange")))
+    table.create_checkpoint()
+    table.cleanup_metadata()
+    log.refresh()
+    whole = LinkLog(pipeline.storage.child("exchange"))
+    whole.refresh()
+    end, records = whole.channel(0, 0).end, whole.channel(0, 0).records
+    assert log.channel(0, 0).end == seen < end  # cut off, and does not know
+    log.check_holds(0, 0, end, records)
+    assert log.channel(0, 0).end == end

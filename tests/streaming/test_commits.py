@@ -195,6 +195,31 @@ def test_the_log_is_cleaned_between_a_look_and_its_use(
     assert cleaned[1] < cleaned[0]  # else nothing was cleaned, and this shows nothing
 
 
+def test_a_log_that_is_cleaned_while_it_is_read_is_read_from_the_newest_checkpoint(
+    quick_cleanup: None, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader that has just come is about to read a commit when it is cleaned away."""
+    writer = Writer(table, "run/side")
+    for batch in range(5):
+        writer.commit(batch, [numbers_file(table, batch)])
+    log = DeltaLog(table)
+    storage, last = log._storage, f"_delta_log/{4:020d}.json"
+    read, cleaned = storage.read, []
+
+    def reading(name: str) -> bytes:
+        if name == last and not cleaned:
+            writer.checkpoint()
+            cleaned.append(not (table / last).exists())
+        return read(name)
+
+    monkeypatch.setattr(storage, "read", reading)
+    found = list(log.poll())
+    assert cleaned == [True]
+    assert log.version == 5
+    assert [(commit.version, len(commit.adds)) for commit in found] == [(5, 5)]
+    assert list(log.poll()) == []
+
+
 def test_a_conflict_that_never_ends_is_named(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tries: list[int] = []
 
