@@ -255,9 +255,9 @@ class TimedLog(LinkLog):
         super()._note(add, entry)
         self._added[add.path] = add.added_ms / 1000
 
-    def refresh(self) -> None:
+    def refresh(self, *, at_once: bool = False) -> None:
         """Take notice of the commits since the last look."""
-        super().refresh()
+        super().refresh(at_once=at_once)
         self._added = {path: at for path, at in self._added.items() if path in self.files}
 
     def written_at(self, sender: int, channel: int, number: int) -> float | None:
