@@ -6,7 +6,6 @@ import pytest
 
 from flowcontrol.errors import InvariantError, ProtocolError
 from flowcontrol.protocol import ConnectionQueue, InputGate, NetworkBufferPool
-from flowcontrol.protocol.rules import CH_UNANNOUNCED
 from flowcontrol.testing import ChannelPair, send_next
 
 
@@ -161,7 +160,7 @@ def test_a_lost_buffer_and_negative_credit_are_named():
     with pytest.raises(InvariantError, match="buffers held"):
         pair.check()
     pair = make_pair()
-    pair.channel.row[CH_UNANNOUNCED] += 1
+    pair.channel.state.unannounced += 1
     with pytest.raises(InvariantError, match="unannounced - consumed = 2 buffers held"):
         pair.check()
     pair = make_pair()

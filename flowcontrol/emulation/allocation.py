@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from flowcontrol.emulation.buffers import Demand
 from flowcontrol.errors import InsufficientBuffersError
 from flowcontrol.protocol import LocalBufferPool, NetworkBufferPool
-from flowcontrol.protocol.rows import GLOBAL_FREE, POOL_IN_USE
 from flowcontrol.scenario import NetworkOptions
 
 __all__ = ["Allocation", "Holding"]
@@ -146,8 +145,8 @@ class Allocation:
         """Take everything from a job: segments in use come back at once, as its tasks end."""
         for holding in self.held.pop(job):
             network, pool = self.networks[holding.demand.manager], holding.pool
-            network.row[GLOBAL_FREE] += pool.row[POOL_IN_USE]
-            pool.row[POOL_IN_USE] = 0
+            network.state.free += pool.state.in_use
+            pool.state.in_use = 0
             if holding.taken:
                 network.return_unpooled(holding.taken)
             if holding.promised:

@@ -11,6 +11,7 @@ from flowcontrol.policies import grant_rows as g
 from flowcontrol.policies.grants import after_period, after_taking, after_trip, first_grant, is_held
 from flowcontrol.policies.record_rounds import receive_records, send_records, write_records
 from flowcontrol.protocol import rounds as r
+from flowcontrol.protocol.states import InputChannel
 
 __all__ = ["RecordSubtask", "new_subtask"]
 
@@ -77,17 +78,17 @@ class RecordSubtask(Subtask):
         if values[g.V_KIND] == g.HOP_HYSTERESIS:
             self.held = is_held(values, self.held, self.task[r.TASK_QUEUED], number)
         for (link, _), gate, states in zip(self.in_links, self.gates, self.grants, strict=True):
-            for cursors, state in zip(gate.cursors, states, strict=True):
-                before = cursors[r.IN_ANNOUNCED]
-                cursors[r.IN_ANNOUNCED] = self._granted(
-                    cursors, state, before, link.record_bytes, number
-                )
+            for cursors, state in zip(gate.channels, states, strict=True):
+                before = cursors.announced
+                cursors.announced = self._granted(cursors, state, before, link.record_bytes, number)
             gate.news[:] = [0] * len(gate.news)
 
-    def _granted(self, cursors: Any, state: list[int], before: int, size: int, number: int) -> int:
+    def _granted(
+        self, cursors: InputChannel, state: list[int], before: int, size: int, number: int
+    ) -> int:
         """Return the grant of a channel after a round."""
         values, kind = self._values, self._values[g.V_KIND]
-        arrived, taken = cursors[r.IN_ARRIVED], cursors[r.IN_TAKEN]
+        arrived, taken = cursors.arrived, cursors.processed
         if kind == g.UNBOUNDED:
             return before
         if kind == g.HOP_HYSTERESIS:

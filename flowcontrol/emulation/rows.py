@@ -16,25 +16,14 @@ from flowcontrol.policies.record_rounds import QUEUE_MESSAGES
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.partition_kinds import has_quota, kind_of
 from flowcontrol.protocol.rules import (
-    CH_EXCLUSIVE,
-    CH_INITIAL,
-    CH_WIDTH,
     FIFO_COUNT,
     FIFO_HEAD,
     FIFO_SLOTS,
-    GLOBAL_FREE,
-    GLOBAL_TOTAL,
-    GLOBAL_WIDTH,
-    POOL_FREE,
-    POOL_MAX,
-    POOL_OVERDRAFT,
-    POOL_REQUIRED,
-    POOL_SIZE,
-    POOL_WIDTH,
     WORD,
     Row,
     fetch_segment,
 )
+from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
 
 __all__ = [
     "LOCAL",
@@ -79,14 +68,11 @@ def new_gate(job: Job, link: Link, receiver: int, channels: Sequence[Channel]) -
     if job.transport_row is not None:
         return _record_gate(job, link, channels)
     size = job.sizes.gates[link.name, receiver]
-    rows, cursors, depths = [], [], []
+    rows, depths = [], []
     for channel in channels:
-        row = [0] * CH_WIDTH
-        row[CH_INITIAL] = LOCAL if channel.is_local else size.exclusive
-        row[CH_EXCLUSIVE] = max(0, row[CH_INITIAL])
-        rows.append(row)
-        cursors.append([0] * r.IN_WIDTH)
-        cursors[-1][r.IN_ANNOUNCED] = row[CH_EXCLUSIVE]
+        own = 0 if channel.is_local else size.exclusive
+        initial = LOCAL if channel.is_local else own
+        rows.append(InputChannel(initial=initial, exclusive=own, announced=own))
         remote = size.exclusive + size.floating
         depths.append(queue_depth(job, link, channel.sender) if channel.is_local else remote)
     pool, segments = _pool(size.floating, 0)
@@ -98,7 +84,6 @@ def new_gate(job: Job, link: Link, receiver: int, channels: Sequence[Channel]) -
         order=fifo(len(channels)),
         records=[fifo(depth) for depth in depths],
         kinds=[fifo(depth) for depth in depths],
-        cursors=cursors,
         news=[0] * (len(channels) // WORD + 1),
     )
 
@@ -106,10 +91,9 @@ def new_gate(job: Job, link: Link, receiver: int, channels: Sequence[Channel]) -
 def _record_gate(job: Job, link: Link, channels: Sequence[Channel]) -> r.Gate:
     """Return the rows of a gate of queues of records."""
     values, width = job.transport_row or [], len(channels)
-    rows, cursors = [[0] * CH_WIDTH for _ in channels], [[0] * r.IN_WIDTH for _ in channels]
-    for row, cursor in zip(rows, cursors, strict=True):
-        row[CH_INITIAL] = 0 if job.has_grants else LOCAL
-        cursor[r.IN_ANNOUNCED] = first_grant(values, [0] * GRANT_WIDTH, link.record_bytes)
+    initial = 0 if job.has_grants else LOCAL
+    granted = first_grant(values, [0] * GRANT_WIDTH, link.record_bytes)
+    rows = [InputChannel(initial=initial, announced=granted) for _ in channels]
     pool, segments = _pool(0, 0)
     return r.Gate(
         channels=rows,
@@ -119,7 +103,6 @@ def _record_gate(job: Job, link: Link, channels: Sequence[Channel]) -> r.Gate:
         order=fifo(width),
         records=[fifo(QUEUE_MESSAGES) for _ in channels],
         kinds=[fifo(QUEUE_MESSAGES) for _ in channels],
-        cursors=cursors,
         news=[0] * (width // WORD + 1),
     )
 
@@ -131,7 +114,7 @@ def new_partition(job: Job, link: Link, sender: int, channels: Sequence[Channel]
     pool, segments = _pool(size.size, size.overdraft)
     rows = [[0] * r.OUT_WIDTH for _ in channels]
     if job.transport_row is not None:
-        pool[POOL_FREE] = 1  # what stops a writer is the grant
+        pool.free = 1  # what stops a writer is the grant
         for row in rows:
             row[r.OUT_ANNOUNCED] = first_grant(
                 job.transport_row, [0] * GRANT_WIDTH, link.record_bytes
@@ -176,11 +159,11 @@ def most_outputs(path: Sequence[Fraction]) -> int:
     return most
 
 
-def _pool(size: int, overdraft: int) -> tuple[list[int], list[int]]:
+def _pool(size: int, overdraft: int) -> tuple[LocalPool, GlobalPool]:
     """Return a pool's row with its eagerly fetched segment, and its share of the global pool."""
-    pool, segments = [0] * POOL_WIDTH, [0] * GLOBAL_WIDTH
-    pool[POOL_SIZE] = pool[POOL_MAX] = pool[POOL_REQUIRED] = size
-    pool[POOL_OVERDRAFT] = overdraft
-    segments[GLOBAL_TOTAL] = segments[GLOBAL_FREE] = size + overdraft
+    pool, segments = LocalPool(), GlobalPool()
+    pool.size = pool.maximum = pool.required = size
+    pool.max_overdraft = overdraft
+    segments.total = segments.free = size + overdraft
     fetch_segment(pool, segments)
     return pool, segments

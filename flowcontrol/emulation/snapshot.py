@@ -9,7 +9,7 @@ subtask). All of it is integers and lists, so equal states are equal text.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from flowcontrol.emulation.record_subtask import RecordSubtask
@@ -17,12 +17,10 @@ from flowcontrol.emulation.rows import fifo_values, refill
 from flowcontrol.emulation.subtask import Incoming, Outgoing, Subtask
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.rules import (
-    CH_FLOATING,
-    CH_INITIAL,
-    POOL_IN_USE,
-    POOL_SIZE,
     TAKEN_FLOATING,
 )
+from flowcontrol.protocol.state import put_back, to_json
+from flowcontrol.protocol.states import InputChannel
 
 __all__ = ["incoming_of", "outgoing_of", "receiver_rows", "restore", "sender_rows"]
 
@@ -50,15 +48,14 @@ def receiver_rows(subtask: Subtask, gate_number: int, latency: Any = None) -> li
     gate = subtask.gates[gate_number]
     rows = []
     for index, channel in enumerate(own):
-        cursors, kinds = gate.cursors[index], fifo_values(gate.kinds[index])
+        cursors, kinds = gate.channels[index], fifo_values(gate.kinds[index])
         reading = _is_read(subtask, gate_number, index)
         used = kinds.count(TAKEN_FLOATING)
         used += reading and subtask.task[r.TASK_KIND] == TAKEN_FLOATING
         announced = _announced(subtask, channel.is_local, cursors)
         state = {
             "local": channel.is_local,
-            "row": list(gate.channels[index]),
-            "cursors": list(cursors),
+            "channel": to_json(cursors),
             "records": fifo_values(gate.records[index]),
             "kinds": kinds,
         }
@@ -69,11 +66,11 @@ def receiver_rows(subtask: Subtask, gate_number: int, latency: Any = None) -> li
                 "sender": channel.sender,
                 "receiver": channel.receiver,
                 "announced": announced,
-                "consumed": cursors[r.IN_CONSUMED],
-                "exclusive": max(0, gate.channels[index][CH_INITIAL]),
-                "floating_held": gate.channels[index][CH_FLOATING] + used,
-                "pool_used": gate.pool[POOL_IN_USE],
-                "pool_size": gate.pool[POOL_SIZE],
+                "consumed": cursors.consumed,
+                "exclusive": max(0, gate.channels[index].initial),
+                "floating_held": gate.channels[index].floating + used,
+                "pool_used": gate.pool.in_use,
+                "pool_size": gate.pool.size,
                 "rows": subtask.taken[gate_number][index],
                 "bytes": subtask.taken[gate_number][index] * link.record_bytes,
                 "channel_state": _text(state),
@@ -83,12 +80,12 @@ def receiver_rows(subtask: Subtask, gate_number: int, latency: Any = None) -> li
     return rows
 
 
-def _announced(subtask: Subtask, is_local: bool, cursors: Sequence[int]) -> int:
+def _announced(subtask: Subtask, is_local: bool, cursors: InputChannel) -> int:
     """Return the grant as its sender is to see it; where there is none, what has arrived."""
     counted = isinstance(subtask, RecordSubtask)
     if subtask.job.scenario.system.transport == "unbounded" or (is_local and not counted):
-        return cursors[r.IN_ARRIVED]
-    return cursors[r.IN_ANNOUNCED]
+        return cursors.arrived
+    return cursors.announced
 
 
 def sender_rows(subtask: Subtask, number: int) -> list[dict[str, Any]]:
@@ -120,8 +117,8 @@ def sender_rows(subtask: Subtask, number: int) -> list[dict[str, Any]]:
                 "sent": row[r.OUT_SENT],
                 "credit": credit,
                 "backlog": ready,
-                "pool_used": part.pool[POOL_IN_USE],
-                "pool_size": part.pool[POOL_SIZE],
+                "pool_used": part.pool.in_use,
+                "pool_size": part.pool.size,
                 "rows": subtask.routed[number][index],
                 "bytes": subtask.routed[number][index] * link.record_bytes,
                 "channel_state": _text(state),
@@ -143,8 +140,8 @@ def _task_state(subtask: Subtask, latency: Any = None) -> dict[str, Any]:
         "times_us": list(subtask.times_us),
         "gates": [
             {
-                "pool": list(gate.pool),
-                "segments": list(gate.segments),
+                "pool": to_json(gate.pool),
+                "segments": to_json(gate.segments),
                 "waiting": fifo_values(gate.waiting),
                 "order": fifo_values(gate.order),
             }
@@ -152,8 +149,8 @@ def _task_state(subtask: Subtask, latency: Any = None) -> dict[str, Any]:
         ],
         "partitions": [
             {
-                "pool": list(part.pool),
-                "segments": list(part.segments),
+                "pool": to_json(part.pool),
+                "segments": to_json(part.segments),
                 "pending": list(pending),
                 "left_bytes": left,
             }
@@ -189,8 +186,7 @@ def restore(
         for index, row in enumerate(rows):
             task_state = task_state or _loads(row["task_state"])
             state = json.loads(row["channel_state"])
-            gate.channels[index][:] = state["row"]
-            gate.cursors[index][:] = state["cursors"]
+            put_back(gate.channels[index], state["channel"])
             refill(gate.records[index], state["records"])
             refill(gate.kinds[index], state["kinds"])
             if isinstance(subtask, RecordSubtask):
@@ -219,14 +215,14 @@ def _restore_task(subtask: Subtask, state: Mapping[str, Any]) -> None:
         subtask.source[:] = state["source"]
         subtask.controller_state = state["controller"]
     for gate, values in zip(subtask.gates, state["gates"], strict=True):
-        gate.pool[:] = values["pool"]
-        gate.segments[:] = values["segments"]
+        put_back(gate.pool, values["pool"])
+        put_back(gate.segments, values["segments"])
         refill(gate.waiting, values["waiting"])
         refill(gate.order, values["order"])
     for number, values in enumerate(state["partitions"]):
         part = subtask.partitions[number]
-        part.pool[:] = values["pool"]
-        part.segments[:] = values["segments"]
+        put_back(part.pool, values["pool"])
+        put_back(part.segments, values["segments"])
         subtask.pending[number] = list(values["pending"])
         subtask.left_bytes[number] = values["left_bytes"]
 

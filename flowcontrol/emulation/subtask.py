@@ -183,7 +183,7 @@ class Subtask:
         self._receive(incoming)
         self._hear(outgoing)
         work = Work(first=self.task[r.TASK_IN])
-        cursors = [[row[r.IN_TAKEN] for row in gate.cursors] for gate in self.gates]
+        cursors = [[row.processed for row in gate.channels] for gate in self.gates]
         counts = [list(router.counts) for router in self.routers]
         routes: list[list[int]] = [[] for _ in self.routers]
         start, end = self._works(number)
@@ -198,7 +198,7 @@ class Subtask:
         work.records = self.task[r.TASK_IN] - work.first
         self._account(start, end, work.records, reason)
         self.taken = [
-            [row[r.IN_TAKEN] - old for row, old in zip(gate.cursors, before, strict=True)]
+            [row.processed - old for row, old in zip(gate.channels, before, strict=True)]
             for gate, before in zip(self.gates, cursors, strict=True)
         ]
         self.routed = [
@@ -220,7 +220,7 @@ class Subtask:
     def _receive(self, incoming: Sequence[Sequence[Incoming]]) -> None:
         for number, (gate, seen) in enumerate(zip(self.gates, incoming, strict=True)):
             for channel, state in enumerate(seen):
-                arrived = gate.cursors[channel][r.IN_ARRIVED]
+                arrived = gate.channels[channel].arrived
                 if arrived + self._messages_of(state) != state.sent:
                     raise ProtocolError(self._broken(number, channel, state))
                 for records, backlog in state.messages:
@@ -239,11 +239,11 @@ class Subtask:
 
     def _broken(self, gate: int, channel: int, state: Incoming) -> str:
         link, own = self.in_links[gate]
-        cursors = self.gates[gate].cursors[channel]
+        cursors = self.gates[gate].channels[channel]
         return (
             f"channel {link.name} {own[channel].sender}->{self.index}: {len(state.messages)} "
-            f"messages came, sent is {state.sent}, arrived {cursors[r.IN_ARRIVED]}, announced "
-            f"{cursors[r.IN_ANNOUNCED]}: a message has no buffer, or one is missing"
+            f"messages came, sent is {state.sent}, arrived {cursors.arrived}, announced "
+            f"{cursors.announced}: a message has no buffer, or one is missing"
         )
 
     def _hear(self, outgoing: Sequence[Sequence[Outgoing]]) -> None:

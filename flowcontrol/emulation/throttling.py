@@ -171,7 +171,7 @@ def _records_under_way(sides: Mapping[str, Sequence[Row]]) -> dict[int, int]:
         written = _read(row["channel_state"])["row"][r.OUT_RECORDS]
         found[row["receiver"]] = found.get(row["receiver"], 0) + written
     for row in sides["receiver"]:
-        found[row["receiver"]] -= _read(row["channel_state"])["cursors"][r.IN_TAKEN]
+        found[row["receiver"]] -= _read(row["channel_state"])["channel"]["processed"]
     return found
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from flowcontrol.protocol import rounds as r
-from flowcontrol.protocol.rules import CH_INITIAL, POOL_OVERDRAFT, POOL_SIZE
 
 __all__ = ["SIDES", "MalformedRowError", "ReceiverRow", "SenderRow", "read_row"]
 
@@ -187,17 +186,17 @@ def _overdraft(text: str | None, pool_size: int) -> int | None:
     if text is None:
         return None
     pools = [partition["pool"] for partition in json.loads(text)["partitions"]]
-    return max((int(p[POOL_OVERDRAFT]) for p in pools if p[POOL_SIZE] == pool_size), default=0)
+    return max((int(p["max_overdraft"]) for p in pools if p["size"] == pool_size), default=0)
 
 
 def _receiver_row(figures: dict[str, int], raw: Raw) -> ReceiverRow:
     state = json.loads(raw["channel_state"])
-    cursors = state["cursors"]
+    channel = state["channel"]
     is_local = bool(state["local"])
-    announced = cursors[r.IN_ARRIVED if is_local else r.IN_ANNOUNCED]
-    exclusive = max(0, state["row"][CH_INITIAL])
+    announced = channel["arrived" if is_local else "announced"]
+    exclusive = max(0, channel["initial"])
     return ReceiverRow(
         **figures,
         is_local=is_local,
-        state=(int(announced), int(cursors[r.IN_CONSUMED]), exclusive, int(cursors[r.IN_TAKEN])),
+        state=(int(announced), int(channel["consumed"]), exclusive, int(channel["processed"])),
     )

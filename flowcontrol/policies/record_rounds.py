@@ -13,7 +13,6 @@ from flowcontrol.policies.grant_rows import (
     V_KIND,
 )
 from flowcontrol.protocol.rounds import (
-    IN_ARRIVED,
     KIND_RECORDS,
     OUT_ANNOUNCED,
     OUT_BUFFERS,
@@ -76,7 +75,7 @@ def receive_records(
 ) -> None:
     """Put arriving records into a channel's queue, and the gate into the task's."""
     task[TASK_QUEUED] += records
-    gate.cursors[channel][IN_ARRIVED] += records
+    gate.channels[channel].arrived += records
     queue = gate.records[channel]
     if fifo_push(queue, records) == 0:
         capacity = len(queue) - FIFO_SLOTS

@@ -12,7 +12,8 @@ from flowcontrol.policies.tcp_rows import (
     W_READ,
 )
 from flowcontrol.protocol.channel_rules import available_buffers, request_floating
-from flowcontrol.protocol.rows import CH_REQUIRED, Row, Rows
+from flowcontrol.protocol.rows import Row, Rows
+from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
 
 __all__ = [
     "deliver_message",
@@ -59,7 +60,9 @@ def staged_slot(wire: Row, ring: Rows) -> int:
     return wire[W_DELIVERED] % len(ring) if wire[W_DELIVERED] < wire[W_READ] else -1
 
 
-def obtain_buffer(channel: Row, index: int, pool: Row, segments: Row, waiting: Row) -> int:
+def obtain_buffer(
+    channel: InputChannel, index: int, pool: LocalPool, segments: GlobalPool, waiting: Row
+) -> int:
     """Take a buffer of the gate's pool for a message of a channel, or wait for one.
 
     Returns
@@ -73,7 +76,7 @@ def obtain_buffer(channel: Row, index: int, pool: Row, segments: Row, waiting: R
     ``BufferListenerTask`` of 1.4 is the gate pool's listener; here its channel is, which then
     requires one buffer, and so the pool's rules are those that floating buffers have.
     """
-    channel[CH_REQUIRED] = 1
+    channel.required = 1
     request_floating(channel, index, pool, segments, waiting)
     return 1 if available_buffers(channel) > 0 else 0
 

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from flowcontrol.protocol.pool_rules import (
     request_segment,
 )
 from flowcontrol.protocol.rows import (
-    CH_EXCLUSIVE,
-    CH_FLOATING,
-    CH_INITIAL,
-    CH_RELEASED,
-    CH_REQUIRED,
-    CH_UNANNOUNCED,
-    CH_WAITING,
-    GLOBAL_FREE,
-    GLOBAL_UNPOOLED,
-    POOL_DESTROYED,
-    POOL_FREE,
-    POOL_IN_USE,
-    POOL_SIZE,
     TAKEN_EXCLUSIVE,
     TAKEN_FLOATING,
     TAKEN_NONE,
     Row,
-    Rows,
     fifo_pop,
     fifo_push,
 )
+from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
 
 __all__ = [
     "announce",
@@ -50,12 +39,14 @@ def required_buffers(backlog: int, initial_credit: int) -> int:
     return backlog + initial_credit
 
 
-def available_buffers(channel: Row) -> int:
+def available_buffers(channel: InputChannel) -> int:
     """Free buffers of a channel, exclusive and floating."""
-    return channel[CH_EXCLUSIVE] + channel[CH_FLOATING]
+    return channel.exclusive + channel.floating
 
 
-def request_floating(channel: Row, index: int, pool: Row, global_row: Row, waiting: Row) -> int:
+def request_floating(
+    channel: InputChannel, index: int, pool: LocalPool, segments: GlobalPool, waiting: Row
+) -> int:
     """Ask the gate's pool until the channel has what it requires, or wait at the tail.
 
     Returns
@@ -69,20 +60,25 @@ def request_floating(channel: Row, index: int, pool: Row, global_row: Row, waiti
     and lets nobody wait.
     """
     gained = 0
-    while available_buffers(channel) < channel[CH_REQUIRED] and channel[CH_WAITING] == 0:
-        if request_segment(pool, global_row) == 1:
-            channel[CH_FLOATING] += 1
+    while available_buffers(channel) < channel.required and channel.is_waiting == 0:
+        if request_segment(pool, segments) == 1:
+            channel.floating += 1
             gained += 1
-        elif pool[POOL_DESTROYED] == 1:
+        elif pool.is_destroyed == 1:
             break
         else:
             fifo_push(waiting, index)
-            channel[CH_WAITING] = 1
+            channel.is_waiting = 1
     return gained
 
 
 def on_backlog(
-    channel: Row, index: int, backlog: int, pool: Row, global_row: Row, waiting: Row
+    channel: InputChannel,
+    index: int,
+    backlog: int,
+    pool: LocalPool,
+    segments: GlobalPool,
+    waiting: Row,
 ) -> int:
     """Take note of the sender's backlog; return the credit gained, now also unannounced.
 
@@ -91,15 +87,15 @@ def on_backlog(
     ``RemoteInputChannel.onSenderBacklog``, section 1.3. A smaller backlog gives nothing back;
     a channel that waits only raises what it requires; a released one ignores it.
     """
-    if channel[CH_RELEASED] == 1:
+    if channel.is_released == 1:
         return 0
-    channel[CH_REQUIRED] = required_buffers(backlog, channel[CH_INITIAL])
-    gained = request_floating(channel, index, pool, global_row, waiting)
-    channel[CH_UNANNOUNCED] += gained
+    channel.required = required_buffers(backlog, channel.initial)
+    gained = request_floating(channel, index, pool, segments, waiting)
+    channel.unannounced += gained
     return gained
 
 
-def take_buffer(channel: Row) -> int:
+def take_buffer(channel: InputChannel) -> int:
     """Take a buffer for an arriving data message: which kind, ``TAKEN_NONE`` if there is none.
 
     Notes
@@ -107,19 +103,21 @@ def take_buffer(channel: Row) -> int:
     ``BufferManager.requestBuffer``, section 1.4 (since 1.14): what the channel requires falls
     by one first, below zero if need be; then floating before exclusive.
     """
-    if channel[CH_RELEASED] == 1:
+    if channel.is_released == 1:
         return TAKEN_NONE
-    channel[CH_REQUIRED] -= 1
-    if channel[CH_FLOATING] > 0:
-        channel[CH_FLOATING] -= 1
+    channel.required -= 1
+    if channel.floating > 0:
+        channel.floating -= 1
         return TAKEN_FLOATING
-    if channel[CH_EXCLUSIVE] > 0:
-        channel[CH_EXCLUSIVE] -= 1
+    if channel.exclusive > 0:
+        channel.exclusive -= 1
         return TAKEN_EXCLUSIVE
     return TAKEN_NONE
 
 
-def offer_floating(channel: Row, index: int, pool: Row, global_row: Row, waiting: Row) -> int:
+def offer_floating(
+    channel: InputChannel, index: int, pool: LocalPool, segments: GlobalPool, waiting: Row
+) -> int:
     """Offer a recycled floating buffer to a channel that was waiting.
 
     Returns
@@ -132,14 +130,16 @@ def offer_floating(channel: Row, index: int, pool: Row, global_row: Row, waiting
     ``BufferManager.notifyBufferAvailable``, section 1.5 (since 1.14): the accepting channel
     asks for more at once and, if still short, waits again at the tail.
     """
-    channel[CH_WAITING] = 0
-    if channel[CH_RELEASED] == 1 or available_buffers(channel) >= channel[CH_REQUIRED]:
+    channel.is_waiting = 0
+    if channel.is_released == 1 or available_buffers(channel) >= channel.required:
         return 0
-    channel[CH_FLOATING] += 1
-    return 1 + request_floating(channel, index, pool, global_row, waiting)
+    channel.floating += 1
+    return 1 + request_floating(channel, index, pool, segments, waiting)
 
 
-def recycle_floating(channels: Rows, pool: Row, global_row: Row, waiting: Row) -> int:
+def recycle_floating(
+    channels: Sequence[InputChannel], pool: LocalPool, segments: GlobalPool, waiting: Row
+) -> int:
     """Give a floating buffer back to the gate's pool, which offers it to the waiting channels.
 
     Returns
@@ -154,24 +154,28 @@ def recycle_floating(channels: Rows, pool: Row, global_row: Row, waiting: Row) -
     come first served, else it stays free in the pool.
     """
     while True:
-        requested = pool[POOL_IN_USE] + pool[POOL_FREE]
-        if pool[POOL_DESTROYED] == 1 or requested > pool[POOL_SIZE]:
-            pool[POOL_IN_USE] -= 1
-            global_row[GLOBAL_FREE] += 1
+        requested = pool.in_use + pool.free
+        if pool.is_destroyed == 1 or requested > pool.size:
+            pool.in_use -= 1
+            segments.free += 1
             return -1
         index = fifo_pop(waiting)
         if index < 0:
-            pool[POOL_IN_USE] -= 1
-            pool[POOL_FREE] += 1
+            pool.in_use -= 1
+            pool.free += 1
             return -1
-        credit = offer_floating(channels[index], index, pool, global_row, waiting)
+        credit = offer_floating(channels[index], index, pool, segments, waiting)
         if credit > 0:
-            channels[index][CH_UNANNOUNCED] += credit
+            channels[index].unannounced += credit
             return index
 
 
 def recycle_exclusive(
-    channel: Row, pool: Row, global_row: Row, channels: Rows, waiting: Row
+    channel: InputChannel,
+    pool: LocalPool,
+    segments: GlobalPool,
+    channels: Sequence[InputChannel],
+    waiting: Row,
 ) -> int:
     """Give an exclusive buffer back to its channel; return the credit the channel gained.
 
@@ -182,54 +186,72 @@ def recycle_exclusive(
     is no credit; else credit 1, also above what is required. Of a released channel it goes to
     the global pool: a redistribution is due.
     """
-    if channel[CH_RELEASED] == 1:
-        global_row[GLOBAL_FREE] += 1
-        global_row[GLOBAL_UNPOOLED] -= 1
+    if channel.is_released == 1:
+        segments.free += 1
+        segments.unpooled -= 1
         return 0
-    channel[CH_EXCLUSIVE] += 1
-    if available_buffers(channel) > channel[CH_REQUIRED] and channel[CH_FLOATING] > 0:
-        channel[CH_FLOATING] -= 1
-        recycle_floating(channels, pool, global_row, waiting)
+    channel.exclusive += 1
+    if available_buffers(channel) > channel.required and channel.floating > 0:
+        channel.floating -= 1
+        recycle_floating(channels, pool, segments, waiting)
         return 0
-    channel[CH_UNANNOUNCED] += 1
+    channel.unannounced += 1
     return 1
 
 
-def announce(channel: Row) -> int:
+def announce(channel: InputChannel) -> int:
     """Take all unannounced credit of a channel; 0 of a released one (section 1.6)."""
-    credit = channel[CH_UNANNOUNCED]
-    channel[CH_UNANNOUNCED] = 0
-    if channel[CH_RELEASED] == 1:
+    credit = channel.unannounced
+    channel.unannounced = 0
+    if channel.is_released == 1:
         return 0
     return credit
 
 
-def return_floating(channel: Row, channels: Rows, pool: Row, global_row: Row, waiting: Row) -> None:
+def return_floating(
+    channel: InputChannel,
+    channels: Sequence[InputChannel],
+    pool: LocalPool,
+    segments: GlobalPool,
+    waiting: Row,
+) -> None:
     """Give all free floating buffers of a channel back, after it stopped holding any."""
-    held = channel[CH_FLOATING]
-    channel[CH_FLOATING] = 0
+    held = channel.floating
+    channel.floating = 0
     for _ in range(held):
-        recycle_floating(channels, pool, global_row, waiting)
+        recycle_floating(channels, pool, segments, waiting)
 
 
-def block_channel(channel: Row, channels: Rows, pool: Row, global_row: Row, waiting: Row) -> None:
+def block_channel(
+    channel: InputChannel,
+    channels: Sequence[InputChannel],
+    pool: LocalPool,
+    segments: GlobalPool,
+    waiting: Row,
+) -> None:
     """Note the arrival of a blocking event (section 1.8).
 
     Only a channel without initial credit acts: it wants nothing and gives its floating
     buffers back, or others might never get one. With initial credit, credit survives.
     """
-    if channel[CH_INITIAL] == 0:
-        channel[CH_REQUIRED] = 0
-        return_floating(channel, channels, pool, global_row, waiting)
+    if channel.initial == 0:
+        channel.required = 0
+        return_floating(channel, channels, pool, segments, waiting)
 
 
-def resume_channel(channel: Row) -> None:
+def resume_channel(channel: InputChannel) -> None:
     """Forget unannounced credit when a channel without initial credit resumes (section 1.8)."""
-    if channel[CH_INITIAL] == 0:
-        channel[CH_UNANNOUNCED] = 0
+    if channel.initial == 0:
+        channel.unannounced = 0
 
 
-def release_channel(channel: Row, channels: Rows, pool: Row, global_row: Row, waiting: Row) -> int:
+def release_channel(
+    channel: InputChannel,
+    channels: Sequence[InputChannel],
+    pool: LocalPool,
+    segments: GlobalPool,
+    waiting: Row,
+) -> int:
     """Release a channel; return the free exclusive segments given back to the global pool.
 
     Notes
@@ -238,13 +260,13 @@ def release_channel(channel: Row, channels: Rows, pool: Row, global_row: Row, wa
     the exclusive ones in one batch: one redistribution is due if there were any. Buffers in
     use follow when they are recycled.
     """
-    if channel[CH_RELEASED] == 1:
+    if channel.is_released == 1:
         return 0
-    channel[CH_RELEASED] = 1
-    channel[CH_UNANNOUNCED] = 0
-    return_floating(channel, channels, pool, global_row, waiting)
-    returned = channel[CH_EXCLUSIVE]
-    channel[CH_EXCLUSIVE] = 0
-    global_row[GLOBAL_FREE] += returned
-    global_row[GLOBAL_UNPOOLED] -= returned
+    channel.is_released = 1
+    channel.unannounced = 0
+    return_floating(channel, channels, pool, segments, waiting)
+    returned = channel.exclusive
+    channel.exclusive = 0
+    segments.free += returned
+    segments.unpooled -= returned
     return returned

@@ -11,31 +11,18 @@ channel (reference section 1.10). The receiver moves ``sent`` itself, within its
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from typing import Any
 
 from flowcontrol.errors import ProtocolError
 from flowcontrol.protocol.rounds import (
-    IN_ANNOUNCED,
-    IN_ARRIVED,
-    IN_CONSUMED,
-    IN_WIDTH,
     Gate,
     announce_credit,
     recycle,
 )
 from flowcontrol.protocol.rules import (
-    CH_FLOATING,
-    CH_INITIAL,
-    CH_UNANNOUNCED,
-    CH_WIDTH,
     FIFO_COUNT,
     FIFO_SLOTS,
-    GLOBAL_WIDTH,
-    POOL_FREE,
-    POOL_IN_USE,
-    POOL_MAX,
-    POOL_SIZE,
-    POOL_WIDTH,
     TAKEN_FLOATING,
     TAKEN_NONE,
     Row,
@@ -48,15 +35,17 @@ from flowcontrol.protocol.rules import (
     request_segment,
     take_buffer,
 )
+from flowcontrol.protocol.state import assign
+from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
 
 __all__ = ["LinkGate", "OutputPool"]
 
+BUFFER_COLUMNS = 7
+"""Columns of an input channel that a link's ledger keeps as its buffers; the rest are cursors."""
 
-def _pool(size: int, in_use: int = 0) -> list[int]:
-    row = [0] * POOL_WIDTH
-    row[POOL_SIZE] = row[POOL_MAX] = size
-    row[POOL_IN_USE], row[POOL_FREE] = in_use, size - in_use
-    return row
+
+def _pool(size: int, in_use: int = 0) -> LocalPool:
+    return LocalPool(size=size, maximum=size, in_use=in_use, free=size - in_use)
 
 
 class OutputPool:
@@ -81,7 +70,7 @@ class OutputPool:
     def __init__(self, exclusive: int, floating: int, used: Sequence[int]) -> None:
         self.exclusive, self.floating = exclusive, floating
         self.used = [0] * len(used)
-        self._segments = [0] * GLOBAL_WIDTH
+        self._segments = GlobalPool()
         self._pool = _pool(floating)
         for channel, count in enumerate(used):
             for _ in range(count):
@@ -139,41 +128,36 @@ class LinkGate:
 
     def __init__(self, exclusive: int, floating: int) -> None:
         self.exclusive, self.floating = exclusive, floating
-        self._channels: list[Row] = []
-        self._cursors: list[Row] = []
+        self._channels: list[InputChannel] = []
         self._kinds: list[Row] = []
         self._gate = self._make(_pool(floating), [])
 
-    def _make(self, pool: Row, waiting: Sequence[int]) -> Gate:
+    def _make(self, pool: LocalPool, waiting: Sequence[int]) -> Gate:
         """Compose the gate's rows; the waiting list and the news grow with the channels."""
         count = len(self._channels)
         queue = [0] * (FIFO_SLOTS + count + 1)
         for channel in waiting:
             fifo_push(queue, channel)
         return Gate(
-            self._channels, pool, [0] * GLOBAL_WIDTH, queue, [], [], self._kinds,
-            self._cursors, [0] * (count // 32 + 1),
+            self._channels, pool, GlobalPool(), queue, [], [], self._kinds,
+            [0] * (count // 32 + 1),
         )  # fmt: skip
 
     def add_channel(self) -> int:
         """Add a channel with its exclusive buffers announced; return its number."""
-        row = [0] * CH_WIDTH
-        row[0] = row[CH_INITIAL] = self.exclusive
-        self._channels.append(row)
-        self._cursors.append([0] * IN_WIDTH)
-        self._cursors[-1][IN_ANNOUNCED] = self.exclusive
+        own = self.exclusive
+        self._channels.append(InputChannel(exclusive=own, initial=own, announced=own))
         self._kinds.append([0] * (FIFO_SLOTS + self.exclusive + self.floating + 1))
         self._gate = self._make(self._gate.pool, _queued(self._gate.waiting))
         return len(self._channels) - 1
 
     def skip_to(self, channel: int, messages: int) -> None:
         """Let a channel go on behind messages that it will never read; what it took is recycled."""
-        cursors = self._cursors[channel]
-        taken = min(messages, cursors[IN_ARRIVED])
-        self.consume(channel, max(0, taken - cursors[IN_CONSUMED]))
-        if messages > cursors[IN_ARRIVED]:
-            cursors[IN_ANNOUNCED] += messages - cursors[IN_ARRIVED]
-            cursors[IN_ARRIVED] = cursors[IN_CONSUMED] = messages
+        state = self._channels[channel]
+        self.consume(channel, max(0, min(messages, state.arrived) - state.consumed))
+        if messages > state.arrived:
+            state.announced += messages - state.arrived
+            state.arrived = state.consumed = messages
 
     def consume(self, channel: int, count: int) -> None:
         """Recycle the buffers of the ``count`` oldest messages of a channel.
@@ -223,7 +207,7 @@ class LinkGate:
         kind = take_buffer(self._channels[channel])
         if kind == TAKEN_NONE:
             raise ProtocolError(f"channel {channel}: credit {self.credit(channel)} but no buffer")
-        self._cursors[channel][IN_ARRIVED] += 1
+        self._channels[channel].arrived += 1
         fifo_push(self._kinds[channel], kind)
         self.see_backlog(channel, backlog)
         return True
@@ -233,43 +217,44 @@ class LinkGate:
     @property
     def pool_used(self) -> int:
         """Floating buffers that channels hold."""
-        return self._gate.pool[POOL_IN_USE]
+        return self._gate.pool.in_use
 
     def announced(self, channel: int) -> int:
         """Credits ever granted, the initial ones included."""
-        return self._cursors[channel][IN_ANNOUNCED]
+        return self._channels[channel].announced
 
     def sent(self, channel: int) -> int:
         """Messages taken."""
-        return self._cursors[channel][IN_ARRIVED]
+        return self._channels[channel].arrived
 
     def consumed(self, channel: int) -> int:
         """Messages consumed."""
-        return self._cursors[channel][IN_CONSUMED]
+        return self._channels[channel].consumed
 
     def floating_held(self, channel: int) -> int:
         """Floating buffers of a channel, free ones and those in use."""
         in_use = _queued(self._kinds[channel]).count(TAKEN_FLOATING)
-        return self._channels[channel][CH_FLOATING] + in_use
+        return self._channels[channel].floating + in_use
 
     def is_settled(self, channel: int) -> bool:
         """Whether the channel's announced credit is exactly what its buffers stand for."""
         row = self._channels[channel]
-        return available_buffers(row) == self.credit(channel) + row[CH_UNANNOUNCED]
+        return available_buffers(row) == self.credit(channel) + row.unannounced
 
     # ------------------------------------------------------------------ state at rest
 
     def channel_state(self, channel: int) -> dict[str, Any]:
         """Return what a restarted receiver needs of a channel, as plain JSON values."""
+        cells = astuple(self._channels[channel])
         return {
-            "buffers": list(self._channels[channel]),
+            "buffers": list(cells[:BUFFER_COLUMNS]),
             "kinds": _queued(self._kinds[channel]),
-            "cursors": list(self._cursors[channel]),
+            "cursors": list(cells[BUFFER_COLUMNS:]),
         }
 
     def task_state(self) -> dict[str, Any]:
         """Return what a restarted receiver needs of the gate."""
-        return {"pool": list(self._gate.pool), "waiting": _queued(self._gate.waiting)}
+        return {"pool": list(astuple(self._gate.pool)), "waiting": _queued(self._gate.waiting)}
 
     @classmethod
     def restore(
@@ -283,11 +268,10 @@ class LinkGate:
         gate = cls(exclusive, floating)
         for state in channels:
             number = gate.add_channel()
-            gate._channels[number][:] = state["buffers"]
-            gate._cursors[number][:] = state["cursors"]
+            assign(gate._channels[number], InputChannel(*state["buffers"], *state["cursors"]))
             for kind in state["kinds"]:
                 fifo_push(gate._kinds[number], kind)
-        gate._gate = gate._make(list(task["pool"]), task["waiting"])
+        gate._gate = gate._make(LocalPool(*task["pool"]), task["waiting"])
         return gate
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flowcontrol.errors import InsufficientBuffersError
-from flowcontrol.protocol import rules
+from flowcontrol.protocol import rules, states
 from flowcontrol.protocol.pools import Buffer, LocalBufferPool, NetworkBufferPool
-from flowcontrol.protocol.rules import Row
 
 __all__ = ["InputChannel", "InputGate"]
 
@@ -21,7 +20,7 @@ class InputChannel:
 
     Attributes
     ----------
-    row : list of int, shape (CH_WIDTH,)
+    state : InputChannel
         The state, as the rules see it; read only.
 
     Notes
@@ -31,51 +30,50 @@ class InputChannel:
     """
 
     def __init__(self, network: NetworkBufferPool, pool: LocalBufferPool, credit: int) -> None:
-        self.row: Row = [0] * rules.CH_WIDTH
-        self.row[rules.CH_EXCLUSIVE] = self.row[rules.CH_INITIAL] = credit
+        self.state = states.InputChannel(exclusive=credit, initial=credit)
         self._network = network
         self._pool = pool
-        self._index = pool.add_channel(self.row)
+        self._index = pool.add_channel(self.state)
 
     @property
     def initial_credit(self) -> int:
         """Exclusive buffers owned, for life."""
-        return self.row[rules.CH_INITIAL]
+        return self.state.initial
 
     @property
     def available(self) -> int:
         """Free buffers, exclusive and floating."""
-        return rules.available_buffers(self.row)
+        return rules.available_buffers(self.state)
 
     @property
     def exclusive_free(self) -> int:
         """Free exclusive buffers."""
-        return self.row[rules.CH_EXCLUSIVE]
+        return self.state.exclusive
 
     @property
     def floating_free(self) -> int:
         """Free floating buffers held."""
-        return self.row[rules.CH_FLOATING]
+        return self.state.floating
 
     @property
     def required(self) -> int:
         """Free buffers wanted; below 0 after more messages than the backlog told of."""
-        return self.row[rules.CH_REQUIRED]
+        return self.state.required
 
     @property
     def unannounced_credit(self) -> int:
         """Credit gained, not yet told to the sender."""
-        return self.row[rules.CH_UNANNOUNCED]
+        return self.state.unannounced
 
     @property
     def is_waiting(self) -> bool:
         """Registered for a floating buffer."""
-        return self.row[rules.CH_WAITING] == 1
+        return self.state.is_waiting == 1
 
     @property
     def is_released(self) -> bool:
         """The channel was released."""
-        return self.row[rules.CH_RELEASED] == 1
+        return self.state.is_released == 1
 
     def on_backlog(self, backlog: int) -> int:
         """Ask for floating buffers, as the sender's backlog wants them (section 1.3).
@@ -98,11 +96,11 @@ class InputChannel:
         if backlog < 0:
             raise ValueError(f"backlog is {backlog}, must not be negative")
         return rules.on_backlog(
-            self.row,
+            self.state,
             self._index,
             backlog,
-            self._pool.row,
-            self._network.row,
+            self._pool.state,
+            self._network.state,
             self._pool.waiting,
         )
 
@@ -114,7 +112,7 @@ class InputChannel:
         Buffer or None
             None if there is none: the sender sent without credit, or the channel is released.
         """
-        kind = rules.take_buffer(self.row)
+        kind = rules.take_buffer(self.state)
         if kind == rules.TAKEN_NONE:
             return None
         if kind == rules.TAKEN_FLOATING:
@@ -123,7 +121,7 @@ class InputChannel:
 
     def announce(self) -> int:
         """Take all unannounced credit for the sender; it is 0 afterwards (section 1.6)."""
-        return rules.announce(self.row)
+        return rules.announce(self.state)
 
     def on_blocked(self) -> None:
         """Note the arrival of a blocking event (section 1.8).
@@ -132,7 +130,9 @@ class InputChannel:
         """
         if not self.is_released:
             pool = self._pool
-            rules.block_channel(self.row, pool.channels, pool.row, self._network.row, pool.waiting)
+            rules.block_channel(
+                self.state, pool.channels, pool.state, self._network.state, pool.waiting
+            )
             self._network.serve()
 
     def on_resumed(self) -> None:
@@ -145,7 +145,7 @@ class InputChannel:
         """
         if self.is_released:
             raise ValueError("a released channel cannot resume")
-        rules.resume_channel(self.row)
+        rules.resume_channel(self.state)
 
     def release(self) -> None:
         """Give all free buffers back; those in use follow when recycled. Twice is harmless."""
@@ -153,7 +153,7 @@ class InputChannel:
             return
         pool = self._pool
         returned = rules.release_channel(
-            self.row, pool.channels, pool.row, self._network.row, pool.waiting
+            self.state, pool.channels, pool.state, self._network.state, pool.waiting
         )
         if returned > 0:
             self._network.redistribute()
@@ -162,7 +162,9 @@ class InputChannel:
 
     def _recycle_exclusive(self) -> None:
         pool = self._pool
-        rules.recycle_exclusive(self.row, pool.row, self._network.row, pool.channels, pool.waiting)
+        rules.recycle_exclusive(
+            self.state, pool.state, self._network.state, pool.channels, pool.waiting
+        )
         if self.is_released:
             self._network.redistribute()
         else:

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from flowcontrol.protocol.rows import (
-    GLOBAL_FREE,
-    POOL_AT_QUOTA,
-    POOL_DESTROYED,
-    POOL_FREE,
-    POOL_IN_USE,
-    POOL_MAX,
-    POOL_OVERDRAFT,
-    POOL_SIZE,
     UNLIMITED,
     Row,
-    Rows,
 )
+from flowcontrol.protocol.states import GlobalPool, LocalPool
 
 __all__ = [
     "can_request",
@@ -44,7 +38,7 @@ def can_request(in_use: int, free: int, size: int, max_overdraft: int, global_fr
     return 0
 
 
-def fetch_segment(pool: Row, global_row: Row) -> int:
+def fetch_segment(pool: LocalPool, segments: GlobalPool) -> int:
     """Fetch the one segment that makes a pool's availability observable; return how many.
 
     Notes
@@ -53,16 +47,16 @@ def fetch_segment(pool: Row, global_row: Row) -> int:
     and if the global pool has one. Run after every request, resize and creation, and, by
     :func:`serve_pools`, when an empty global pool gets segments back.
     """
-    if pool[POOL_DESTROYED] == 1 or pool[POOL_FREE] > 0 or global_row[GLOBAL_FREE] == 0:
+    if pool.is_destroyed == 1 or pool.free > 0 or segments.free == 0:
         return 0
-    if pool[POOL_IN_USE] >= pool[POOL_SIZE]:
+    if pool.in_use >= pool.size:
         return 0
-    global_row[GLOBAL_FREE] -= 1
-    pool[POOL_FREE] = 1
+    segments.free -= 1
+    pool.free = 1
     return 1
 
 
-def request_segment(pool: Row, global_row: Row) -> int:
+def request_segment(pool: LocalPool, segments: GlobalPool) -> int:
     """Take a segment out of a pool: 1, or 0 (nothing changed) when it cannot be served.
 
     Notes
@@ -70,29 +64,29 @@ def request_segment(pool: Row, global_row: Row) -> int:
     ``LocalBufferPool.requestMemorySegment``, section 4.2: a free one first; none and the
     quota reached: overdraft, straight from the global pool; then the eager fetch of one.
     """
-    if pool[POOL_DESTROYED] == 1:
+    if pool.is_destroyed == 1:
         return 0
     if (
         can_request(
-            pool[POOL_IN_USE],
-            pool[POOL_FREE],
-            pool[POOL_SIZE],
-            pool[POOL_OVERDRAFT],
-            global_row[GLOBAL_FREE],
+            pool.in_use,
+            pool.free,
+            pool.size,
+            pool.max_overdraft,
+            segments.free,
         )
         == 0
     ):
         return 0
-    if pool[POOL_FREE] > 0:
-        pool[POOL_FREE] -= 1
+    if pool.free > 0:
+        pool.free -= 1
     else:
-        global_row[GLOBAL_FREE] -= 1
-    pool[POOL_IN_USE] += 1
-    fetch_segment(pool, global_row)
+        segments.free -= 1
+    pool.in_use += 1
+    fetch_segment(pool, segments)
     return 1
 
 
-def recycle_segment(pool: Row, global_row: Row) -> int:
+def recycle_segment(pool: LocalPool, segments: GlobalPool) -> int:
     """Give a used segment back to a pool without listeners.
 
     Returns
@@ -105,28 +99,28 @@ def recycle_segment(pool: Row, global_row: Row) -> int:
     -----
     ``LocalBufferPool.recycle``, section 4.3.
     """
-    pool[POOL_IN_USE] -= 1
-    requested = pool[POOL_IN_USE] + 1 + pool[POOL_FREE]
-    if pool[POOL_DESTROYED] == 1 or requested > pool[POOL_SIZE]:
-        global_row[GLOBAL_FREE] += 1
+    pool.in_use -= 1
+    requested = pool.in_use + 1 + pool.free
+    if pool.is_destroyed == 1 or requested > pool.size:
+        segments.free += 1
         return 1
-    pool[POOL_FREE] += 1
+    pool.free += 1
     return 0
 
 
-def pool_is_available(pool: Row) -> int:
+def pool_is_available(pool: LocalPool) -> int:
     """Tell whether a task may write another record: 1 if so.
 
     Notes
     -----
     Section 4.4: at least one free segment and no subpartition at its quota.
     """
-    if pool[POOL_DESTROYED] == 0 and pool[POOL_FREE] > 0 and pool[POOL_AT_QUOTA] == 0:
+    if pool.is_destroyed == 0 and pool.free > 0 and pool.at_quota == 0:
         return 1
     return 0
 
 
-def note_quota(pool: Row, counts: Row, subpartition: int, change: int, limit: int) -> int:
+def note_quota(pool: LocalPool, counts: Row, subpartition: int, change: int, limit: int) -> int:
     """Count a subpartition's buffers and keep the number of those at their quota.
 
     Parameters
@@ -155,13 +149,13 @@ def note_quota(pool: Row, counts: Row, subpartition: int, change: int, limit: in
     before = counts[subpartition]
     counts[subpartition] = before + change
     if change > 0 and before + change == limit:
-        pool[POOL_AT_QUOTA] += 1
+        pool.at_quota += 1
     elif change < 0 and before == limit:
-        pool[POOL_AT_QUOTA] -= 1
+        pool.at_quota -= 1
     return before + change
 
 
-def resize_pool(pool: Row, size: int, global_row: Row) -> int:
+def resize_pool(pool: LocalPool, size: int, segments: GlobalPool) -> int:
     """Set a pool's quota, at most its maximum; return the free segments given back.
 
     Notes
@@ -170,18 +164,18 @@ def resize_pool(pool: Row, size: int, global_row: Row) -> int:
     overdraft until it is recycled; growing absorbs overdraft. :func:`serve_pools` is due
     when something was given back.
     """
-    if pool[POOL_MAX] != UNLIMITED and size > pool[POOL_MAX]:
-        size = pool[POOL_MAX]
-    pool[POOL_SIZE] = size
-    excess = pool[POOL_IN_USE] + pool[POOL_FREE] - size
-    returned = max(0, min(excess, pool[POOL_FREE]))
-    pool[POOL_FREE] -= returned
-    global_row[GLOBAL_FREE] += returned
-    fetch_segment(pool, global_row)
+    if pool.maximum != UNLIMITED and size > pool.maximum:
+        size = pool.maximum
+    pool.size = size
+    excess = pool.in_use + pool.free - size
+    returned = max(0, min(excess, pool.free))
+    pool.free -= returned
+    segments.free += returned
+    fetch_segment(pool, segments)
     return returned
 
 
-def reserve_segments(pool: Row, count: int, global_row: Row) -> int:
+def reserve_segments(pool: LocalPool, count: int, segments: GlobalPool) -> int:
     """Make sure that a pool has requested ``count`` segments: 1, or 0 (nothing changed).
 
     Notes
@@ -189,26 +183,26 @@ def reserve_segments(pool: Row, count: int, global_row: Row) -> int:
     ``LocalBufferPool.reserveSegments`` (FLINK-24035): a gate reserves one floating buffer
     before its channels take exclusive ones, so that it always makes progress.
     """
-    missing = count - pool[POOL_IN_USE] - pool[POOL_FREE]
+    missing = count - pool.in_use - pool.free
     if missing <= 0:
         return 1
-    if missing > global_row[GLOBAL_FREE]:
+    if missing > segments.free:
         return 0
-    global_row[GLOBAL_FREE] -= missing
-    pool[POOL_FREE] += missing
+    segments.free -= missing
+    pool.free += missing
     return 1
 
 
-def destroy_pool(pool: Row, global_row: Row) -> int:
+def destroy_pool(pool: LocalPool, segments: GlobalPool) -> int:
     """Destroy a pool and return its free segments; used ones follow as they are recycled."""
-    returned = pool[POOL_FREE]
-    pool[POOL_DESTROYED] = 1
-    pool[POOL_FREE] = 0
-    global_row[GLOBAL_FREE] += returned
+    returned = pool.free
+    pool.is_destroyed = 1
+    pool.free = 0
+    segments.free += returned
     return returned
 
 
-def serve_pools(pools: Rows, global_row: Row) -> int:
+def serve_pools(pools: Sequence[LocalPool], segments: GlobalPool) -> int:
     """Let the pools that wait for the global pool fetch their segment; return how many did.
 
     Notes
@@ -218,5 +212,5 @@ def serve_pools(pools: Rows, global_row: Row) -> int:
     """
     served = 0
     for i in range(len(pools)):
-        served += fetch_segment(pools[i], global_row)
+        served += fetch_segment(pools[i], segments)
     return served

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from flowcontrol.errors import InsufficientBuffersError
 from flowcontrol.protocol import rules
 from flowcontrol.protocol.rules import UNLIMITED, Row
+from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
 
 __all__ = ["Buffer", "LocalBufferPool", "NetworkBufferPool", "Segment"]
 
@@ -67,10 +68,10 @@ class LocalBufferPool:
 
     Attributes
     ----------
-    row : list of int, shape (POOL_WIDTH,)
+    state : LocalPool
         The state, as the rules see it; read only.
-    channels : list of list of int
-        Rows of the channels that draw floating buffers from here.
+    channels : list of InputChannel
+        Those that draw floating buffers from here.
     waiting : list of int
         First-in-first-out row of the channels that wait.
     counts : list of int, shape (subpartitions,)
@@ -83,11 +84,11 @@ class LocalBufferPool:
     """
 
     def __init__(
-        self, network: NetworkBufferPool, row: Row, subpartitions: int, quota: int
+        self, network: NetworkBufferPool, state: LocalPool, subpartitions: int, quota: int
     ) -> None:
         self.network = network
-        self.row = row
-        self.channels: list[Row] = []
+        self.state = state
+        self.channels: list[InputChannel] = []
         self.waiting: Row = [0] * rules.FIFO_SLOTS
         self.counts = [0] * subpartitions
         self._quota = quota
@@ -95,27 +96,27 @@ class LocalBufferPool:
     @property
     def size(self) -> int:
         """Current quota, buffers."""
-        return self.row[rules.POOL_SIZE]
+        return self.state.size
 
     @property
     def free(self) -> int:
         """Segments held and not in use, the pre-fetched one included."""
-        return self.row[rules.POOL_FREE]
+        return self.state.free
 
     @property
     def in_use(self) -> int:
         """Segments handed out, overdraft included."""
-        return self.row[rules.POOL_IN_USE]
+        return self.state.in_use
 
     @property
     def required(self) -> int:
         """Minimum, guaranteed."""
-        return self.row[rules.POOL_REQUIRED]
+        return self.state.required
 
     @property
     def maximum(self) -> int | None:
         """Largest quota; None is no maximum."""
-        largest = self.row[rules.POOL_MAX]
+        largest = self.state.maximum
         return None if largest == UNLIMITED else largest
 
     @property
@@ -126,12 +127,12 @@ class LocalBufferPool:
     @property
     def is_available(self) -> bool:
         """One is free and no subpartition is at its quota (section 4.4)."""
-        return rules.pool_is_available(self.row) == 1
+        return rules.pool_is_available(self.state) == 1
 
     @property
     def is_destroyed(self) -> bool:
         """The pool was destroyed."""
-        return self.row[rules.POOL_DESTROYED] == 1
+        return self.state.is_destroyed == 1
 
     def request(self, subpartition: int | None = None) -> Buffer | None:
         """Take a buffer, or None when none can be had (or the pool is destroyed).
@@ -148,10 +149,10 @@ class LocalBufferPool:
         """
         if subpartition is not None and not 0 <= subpartition < len(self.counts):
             raise ValueError(f"subpartition {subpartition} of {len(self.counts)} does not exist")
-        if rules.request_segment(self.row, self.network.row) == 0:
+        if rules.request_segment(self.state, self.network.state) == 0:
             return None
         if subpartition is not None:
-            rules.note_quota(self.row, self.counts, subpartition, 1, self._quota)
+            rules.note_quota(self.state, self.counts, subpartition, 1, self._quota)
         return Buffer(lambda: self._recycle(subpartition))
 
     def reserve(self, buffers: int) -> bool:
@@ -166,7 +167,7 @@ class LocalBufferPool:
             raise ValueError(f"{buffers} reserved of {self.required} required")
         if self.is_destroyed:
             raise ValueError("the pool is destroyed")
-        return rules.reserve_segments(self.row, buffers, self.network.row) == 1
+        return rules.reserve_segments(self.state, buffers, self.network.state) == 1
 
     def resize(self, size: int) -> None:
         """Set the quota, at most the maximum; it lasts until the next redistribution.
@@ -182,20 +183,20 @@ class LocalBufferPool:
         """
         if size < self.required:
             raise ValueError(f"size {size} is below the {self.required} required")
-        if rules.resize_pool(self.row, size, self.network.row) > 0:
+        if rules.resize_pool(self.state, size, self.network.state) > 0:
             self.network.serve()  # else nobody who waits could get one: the free ones are as before
 
     def destroy(self) -> None:
         """Return all free segments; used ones follow when recycled. Twice is harmless."""
         if self.is_destroyed:
             return
-        rules.destroy_pool(self.row, self.network.row)
+        rules.destroy_pool(self.state, self.network.state)
         self.waiting[rules.FIFO_COUNT] = 0
         self.network.remove(self)
 
-    def add_channel(self, row: Row) -> int:
+    def add_channel(self, channel: InputChannel) -> int:
         """Register a channel that draws floating buffers here; return its index."""
-        self.channels.append(row)
+        self.channels.append(channel)
         queued = []
         while (index := rules.fifo_pop(self.waiting)) >= 0:
             queued.append(index)
@@ -206,12 +207,12 @@ class LocalBufferPool:
 
     def recycle_floating(self) -> None:
         """Give one segment in use back: to a waiting channel, here, or to the global pool."""
-        rules.recycle_floating(self.channels, self.row, self.network.row, self.waiting)
+        rules.recycle_floating(self.channels, self.state, self.network.state, self.waiting)
         self.network.serve()
 
     def _recycle(self, subpartition: int | None) -> None:
         if subpartition is not None:
-            rules.note_quota(self.row, self.counts, subpartition, -1, self._quota)
+            rules.note_quota(self.state, self.counts, subpartition, -1, self._quota)
         self.recycle_floating()
 
 
@@ -227,7 +228,7 @@ class NetworkBufferPool:
 
     Attributes
     ----------
-    row : list of int, shape (GLOBAL_WIDTH,)
+    state : GlobalPool
         The state, as the rules see it; read only.
 
     Raises
@@ -245,23 +246,23 @@ class NetworkBufferPool:
         if total_buffers < 1 or buffer_bytes < 1:
             raise ValueError(f"{total_buffers} buffers of {buffer_bytes} bytes: both at least 1")
         self.buffer_bytes = buffer_bytes
-        self.row: Row = [total_buffers, total_buffers, 0, 0]
+        self.state = GlobalPool(total=total_buffers, free=total_buffers)
         self._pools: list[LocalBufferPool] = []
 
     @property
     def total_buffers(self) -> int:
         """Segments in all."""
-        return self.row[rules.GLOBAL_TOTAL]
+        return self.state.total
 
     @property
     def free(self) -> int:
         """Segments not handed out; one that a local pool pre-fetched is handed out."""
-        return self.row[rules.GLOBAL_FREE]
+        return self.state.free
 
     @property
     def unpromised(self) -> int:
         """Segments that no local pool requires and no channel owns."""
-        promised = self.row[rules.GLOBAL_REQUIRED] + self.row[rules.GLOBAL_UNPOOLED]
+        promised = self.state.required + self.state.unpooled
         return self.total_buffers - promised
 
     def create_local_pool(
@@ -301,15 +302,15 @@ class NetworkBufferPool:
         if max_buffers_per_channel is not None and max_buffers_per_channel < 1:
             raise ValueError(f"max_buffers_per_channel {max_buffers_per_channel} is below 1")
         self._check_unpromised(required)
-        row = [0] * rules.POOL_WIDTH
-        row[rules.POOL_SIZE] = row[rules.POOL_REQUIRED] = required
-        row[rules.POOL_MAX] = UNLIMITED if maximum is None else maximum
-        row[rules.POOL_OVERDRAFT] = max_overdraft
+        state = LocalPool(
+            size=required, required=required, max_overdraft=max_overdraft,
+            maximum=UNLIMITED if maximum is None else maximum,
+        )  # fmt: skip
         quota = UNLIMITED if max_buffers_per_channel is None else max_buffers_per_channel
-        pool = LocalBufferPool(self, row, subpartitions, quota)
+        pool = LocalBufferPool(self, state, subpartitions, quota)
         self._pools.append(pool)
-        self.row[rules.GLOBAL_REQUIRED] += required
-        rules.fetch_segment(row, self.row)
+        self.state.required += required
+        rules.fetch_segment(state, self.state)
         self.redistribute()
         return pool
 
@@ -355,7 +356,7 @@ class NetworkBufferPool:
         if self.free < buffers:
             self.forget_unpooled(buffers)
             return False
-        self.row[rules.GLOBAL_FREE] -= buffers
+        self.state.free -= buffers
         return True
 
     def promise_unpooled(self, buffers: int) -> None:
@@ -372,24 +373,24 @@ class NetworkBufferPool:
         :meth:`fetch_unpooled` takes those that have come back.
         """
         self._check_unpromised(buffers)
-        self.row[rules.GLOBAL_UNPOOLED] += buffers
+        self.state.unpooled += buffers
         self.redistribute()
 
     def fetch_unpooled(self, buffers: int) -> int:
         """Take as many of the exclusive segments promised as are free; return how many."""
         taken = min(buffers, self.free)
-        self.row[rules.GLOBAL_FREE] -= taken
+        self.state.free -= taken
         return taken
 
     def forget_unpooled(self, buffers: int) -> None:
         """Take back a promise of exclusive segments that were not fetched."""
-        self.row[rules.GLOBAL_UNPOOLED] -= buffers
+        self.state.unpooled -= buffers
         self.redistribute()
 
     def return_unpooled(self, buffers: int) -> None:
         """As :meth:`return_exclusive`, of segments that were only counted."""
-        self.row[rules.GLOBAL_FREE] += buffers
-        self.row[rules.GLOBAL_UNPOOLED] -= buffers
+        self.state.free += buffers
+        self.state.unpooled -= buffers
         self.redistribute()
 
     def redistribute(self) -> None:
@@ -398,9 +399,9 @@ class NetworkBufferPool:
         sizes = [pool.size for pool in self._pools]
         rules.redistribute(
             self.total_buffers,
-            self.row[rules.GLOBAL_UNPOOLED],
+            self.state.unpooled,
             [pool.required for pool in self._pools],
-            [pool.row[rules.POOL_MAX] for pool in self._pools],
+            [pool.state.maximum for pool in self._pools],
             sizes,
         )
         for pool, size in zip(self._pools, sizes, strict=True):
@@ -408,12 +409,12 @@ class NetworkBufferPool:
 
     def serve(self) -> None:
         """Let local pools that wait for a segment fetch it."""
-        rules.serve_pools([pool.row for pool in self._pools], self.row)
+        rules.serve_pools([pool.state for pool in self._pools], self.state)
 
     def remove(self, pool: LocalBufferPool) -> None:
         """Forget a destroyed pool and share out what it required."""
         self._pools.remove(pool)
-        self.row[rules.GLOBAL_REQUIRED] -= pool.required
+        self.state.required -= pool.required
         self.redistribute()
 
     def _check_unpromised(self, buffers: int) -> None:

@@ -10,11 +10,11 @@ buffers, flush, release, send, announce. Gates, channels and partitions in decla
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from flowcontrol.protocol.debloating import usable_bytes
 from flowcontrol.protocol.rules import (
-    CH_INITIAL,
     FIFO_COUNT,
     TAKEN_EXCLUSIVE,
     TAKEN_NONE,
@@ -38,13 +38,9 @@ from flowcontrol.protocol.rules import (
     request_segment,
     take_buffer,
 )
+from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
 
 __all__ = [
-    "IN_ANNOUNCED",
-    "IN_ARRIVED",
-    "IN_CONSUMED",
-    "IN_TAKEN",
-    "IN_WIDTH",
     "KIND_LOCAL",
     "KIND_RECORDS",
     "OUT_ANNOUNCED",
@@ -90,11 +86,6 @@ __all__ = [
     "write_whole_records",
 ]
 
-IN_ARRIVED = 0  # messages received
-IN_CONSUMED = 1  # messages whose buffer was recycled
-IN_ANNOUNCED = 2  # credits ever granted, the initial ones included
-IN_TAKEN = 3  # records taken up
-IN_WIDTH = 4
 
 OUT_BUFFERS = 0  # buffers queued, the open one included
 OUT_OPEN = 1  # 1: the last buffer is open
@@ -132,11 +123,11 @@ KIND_RECORDS = 4
 class Gate(NamedTuple):
     """Rows of one input gate (all channels from one edge to one subtask)."""
 
-    channels: Rows
-    """Receiver's channel rows, ``(channels, CH_WIDTH)``; unused for a local channel."""
-    pool: Row
+    channels: Sequence[InputChannel]
+    """Its channels."""
+    pool: LocalPool
     """The floating pool."""
-    segments: Row
+    segments: GlobalPool
     """The part of the global pool that is set aside for this gate's floating pool."""
     waiting: Row
     """Channels that wait for a floating buffer, first come first served."""
@@ -146,8 +137,6 @@ class Gate(NamedTuple):
     """Per channel, first in first out: records that end in each queued message."""
     kinds: Rows
     """Per channel, first in first out: kind of the buffer of each queued message."""
-    cursors: Rows
-    """Per channel ``IN_WIDTH`` counters."""
     news: Row
     """Set of the channels that may have something to tell their sender; who tells it clears it."""
 
@@ -155,9 +144,9 @@ class Gate(NamedTuple):
 class Partition(NamedTuple):
     """Rows of one result partition (all channels of one edge from one subtask)."""
 
-    pool: Row
+    pool: LocalPool
     """The partition's pool."""
-    segments: Row
+    segments: GlobalPool
     """The part of the global pool set aside for it, overdraft included."""
     channels: Rows
     """Per subpartition ``OUT_WIDTH`` numbers."""
@@ -201,12 +190,12 @@ def receive(
     ``RemoteInputChannel.onBuffer``: allocate, append, wake the gate, then the backlog
     (reference section 1.4). A local channel takes no buffer and knows no backlog (1.10).
     """
-    local = gate.channels[channel][CH_INITIAL] < 0
+    local = gate.channels[channel].initial < 0
     kind = KIND_LOCAL if local else take_buffer(gate.channels[channel])
     if kind == TAKEN_NONE:
         return 0
     task[TASK_QUEUED] += records
-    gate.cursors[channel][IN_ARRIVED] += 1
+    gate.channels[channel].arrived += 1
     fifo_push(gate.records[channel], records)
     fifo_push(gate.kinds[channel], kind)
     if gate.records[channel][FIFO_COUNT] == 1:
@@ -233,13 +222,13 @@ def recycle(gate: Gate, channel: int, kind: int) -> None:
         accepted = recycle_floating(gate.channels, gate.pool, gate.segments, gate.waiting)
         if accepted >= 0:
             add_member(gate.news, accepted)
-    gate.cursors[channel][IN_CONSUMED] += 1
+    gate.channels[channel].consumed += 1
 
 
 def announce_credit(gate: Gate, channel: int) -> None:
     """Announce all credit that a channel has gained (reference section 1.6)."""
-    if gate.channels[channel][CH_INITIAL] >= 0:
-        gate.cursors[channel][IN_ANNOUNCED] += announce(gate.channels[channel])
+    if gate.channels[channel].initial >= 0:
+        gate.channels[channel].announced += announce(gate.channels[channel])
 
 
 def next_input(task: Row, gates: list[Gate], union: Row) -> int:
@@ -285,9 +274,9 @@ def take_record(task: Row, gates: list[Gate], count: int) -> None:
     task[TASK_QUEUED] -= count
     task[TASK_READ] += count
     task[TASK_IN] += count
-    gate.cursors[channel][IN_TAKEN] += count
+    gate.channels[channel].processed += count
     if task[TASK_KIND] == KIND_RECORDS:
-        gate.cursors[channel][IN_CONSUMED] += count
+        gate.channels[channel].consumed += count
         add_member(gate.news, channel)
     if task[TASK_LEFT] == 0:
         recycle(gate, channel, task[TASK_KIND])
@@ -371,7 +360,7 @@ def _open_buffer(row: Row, limit: int) -> None:
     row[OUT_LIMIT] = limit
 
 
-def _room(pool: Row, row: Row, nbytes: int, segment_bytes: int) -> int:
+def _room(pool: LocalPool, row: Row, nbytes: int, segment_bytes: int) -> int:
     """Bytes that go into the open buffer, which outgrows its limit rather than block (2.6)."""
     room = row[OUT_LIMIT] - row[OUT_FILL]
     if nbytes > room and row[OUT_LIMIT] < segment_bytes and pool_is_available(pool) == 0:

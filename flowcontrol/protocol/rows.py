@@ -12,31 +12,9 @@ from typing import TypeAlias
 from flowcontrol.protocol.sizing import UNLIMITED
 
 __all__ = [
-    "CH_EXCLUSIVE",
-    "CH_FLOATING",
-    "CH_INITIAL",
-    "CH_RELEASED",
-    "CH_REQUIRED",
-    "CH_UNANNOUNCED",
-    "CH_WAITING",
-    "CH_WIDTH",
     "FIFO_COUNT",
     "FIFO_HEAD",
     "FIFO_SLOTS",
-    "GLOBAL_FREE",
-    "GLOBAL_REQUIRED",
-    "GLOBAL_TOTAL",
-    "GLOBAL_UNPOOLED",
-    "GLOBAL_WIDTH",
-    "POOL_AT_QUOTA",
-    "POOL_DESTROYED",
-    "POOL_FREE",
-    "POOL_IN_USE",
-    "POOL_MAX",
-    "POOL_OVERDRAFT",
-    "POOL_REQUIRED",
-    "POOL_SIZE",
-    "POOL_WIDTH",
     "TAKEN_EXCLUSIVE",
     "TAKEN_FLOATING",
     "TAKEN_NONE",
@@ -54,30 +32,6 @@ __all__ = [
 Row: TypeAlias = MutableSequence[int]
 Rows: TypeAlias = Sequence[Row]
 
-CH_EXCLUSIVE = 0  # free exclusive buffers
-CH_FLOATING = 1  # free floating buffers held
-CH_REQUIRED = 2  # free buffers the channel wants; may be negative
-CH_WAITING = 3  # 1: registered in the gate's waiting list
-CH_UNANNOUNCED = 4  # credit gained, not yet told to the sender
-CH_INITIAL = 5  # initial credit = exclusive buffers owned; constant
-CH_RELEASED = 6  # 1: released
-CH_WIDTH = 7
-
-POOL_SIZE = 0  # current quota
-POOL_IN_USE = 1  # requested - free
-POOL_FREE = 2  # free segments held
-POOL_REQUIRED = 3  # minimum
-POOL_MAX = 4  # maximum; UNLIMITED = none
-POOL_OVERDRAFT = 5  # most segments above the quota
-POOL_AT_QUOTA = 6  # subpartitions at their quota
-POOL_DESTROYED = 7  # 1: destroyed
-POOL_WIDTH = 8
-
-GLOBAL_TOTAL = 0  # segments; constant
-GLOBAL_FREE = 1  # segments not handed out
-GLOBAL_UNPOOLED = 2  # segments promised as exclusive buffers
-GLOBAL_REQUIRED = 3  # sum of the minima of all pools
-GLOBAL_WIDTH = 4
 
 FIFO_HEAD = 0  # slot of the oldest value, counted from FIFO_SLOTS
 FIFO_COUNT = 1  # values queued

@@ -1,21 +1,21 @@
-"""Every rule of the credit protocol, once, as a function of integers or of a row of integers.
+"""Every rule of the credit protocol, once, as a function of integers and of declared state.
 
 What lives here: Flink's network stack 1.20 as arithmetic (``reference/flink-network.md``,
-sections 1, 2, 4, 5). What must not: objects, exceptions, closures, dictionaries. A row is
-anything indexable that holds integers (a list in the core, a row of an array in a compiled
-kernel); booleans are 0 and 1. The rules do not check their arguments: their callers do.
+sections 1, 2, 4, 5). What must not: exceptions, closures, dictionaries. State is an object of a
+class of :mod:`flowcontrol.protocol.states`, or what looks like one; a row is anything indexable
+that holds integers; booleans are 0 and 1. The rules do not check their arguments: their callers do.
 
 Parameters named alike everywhere:
 
 ``channel``
-    Row of :data:`CH_WIDTH` integers, a remote input channel (``CONS.BufferManager``).
+    :class:`~flowcontrol.protocol.states.InputChannel`.
 ``channels``
-    All channel rows of a gate, by index.
+    All channels of a gate, by index.
 ``pool``
-    Row of :data:`POOL_WIDTH` integers, a ``LocalBufferPool``. Segments requested from the
-    global pool = in use + free. A floating buffer that a channel holds free is in use here.
-``global_row``
-    Row of :data:`GLOBAL_WIDTH` integers, the ``NetworkBufferPool``.
+    :class:`~flowcontrol.protocol.states.LocalPool`. Segments requested from the global pool = in
+    use + free. A floating buffer that a channel holds free is in use here.
+``segments``
+    :class:`~flowcontrol.protocol.states.GlobalPool`.
 ``waiting``
     First-in-first-out row of the indexes of the channels that wait for a floating buffer.
 """
@@ -50,31 +50,9 @@ from flowcontrol.protocol.pool_rules import (
     serve_pools,
 )
 from flowcontrol.protocol.rows import (
-    CH_EXCLUSIVE,
-    CH_FLOATING,
-    CH_INITIAL,
-    CH_RELEASED,
-    CH_REQUIRED,
-    CH_UNANNOUNCED,
-    CH_WAITING,
-    CH_WIDTH,
     FIFO_COUNT,
     FIFO_HEAD,
     FIFO_SLOTS,
-    GLOBAL_FREE,
-    GLOBAL_REQUIRED,
-    GLOBAL_TOTAL,
-    GLOBAL_UNPOOLED,
-    GLOBAL_WIDTH,
-    POOL_AT_QUOTA,
-    POOL_DESTROYED,
-    POOL_FREE,
-    POOL_IN_USE,
-    POOL_MAX,
-    POOL_OVERDRAFT,
-    POOL_REQUIRED,
-    POOL_SIZE,
-    POOL_WIDTH,
     TAKEN_EXCLUSIVE,
     TAKEN_FLOATING,
     TAKEN_NONE,
@@ -113,31 +91,9 @@ from flowcontrol.protocol.sizing import (
 )
 
 __all__ = [
-    "CH_EXCLUSIVE",
-    "CH_FLOATING",
-    "CH_INITIAL",
-    "CH_RELEASED",
-    "CH_REQUIRED",
-    "CH_UNANNOUNCED",
-    "CH_WAITING",
-    "CH_WIDTH",
     "FIFO_COUNT",
     "FIFO_HEAD",
     "FIFO_SLOTS",
-    "GLOBAL_FREE",
-    "GLOBAL_REQUIRED",
-    "GLOBAL_TOTAL",
-    "GLOBAL_UNPOOLED",
-    "GLOBAL_WIDTH",
-    "POOL_AT_QUOTA",
-    "POOL_DESTROYED",
-    "POOL_FREE",
-    "POOL_IN_USE",
-    "POOL_MAX",
-    "POOL_OVERDRAFT",
-    "POOL_REQUIRED",
-    "POOL_SIZE",
-    "POOL_WIDTH",
     "TAKEN_EXCLUSIVE",
     "TAKEN_FLOATING",
     "TAKEN_NONE",

@@ -187,8 +187,8 @@ class StageBatch:
             return {}
         rows = self._ledgers[link.name].rows("receiver", number - 2)
         return {
-            (row["sender"], row["receiver"]): json.loads(row["channel_state"])["cursors"][
-                r.IN_TAKEN
+            (row["sender"], row["receiver"]): json.loads(row["channel_state"])["channel"][
+                "processed"
             ]
             for row in rows
         }

@@ -55,8 +55,8 @@ class RoundPlanner:
         return {
             link.name: [
                 [
-                    [row[r.IN_CONSUMED], _read_of_next(subtask, gate, channel)]
-                    for channel, row in enumerate(subtask.gates[gate].cursors)
+                    [row.consumed, _read_of_next(subtask, gate, channel)]
+                    for channel, row in enumerate(subtask.gates[gate].channels)
                 ]
                 for subtask in runtime.subtasks
             ]
@@ -107,9 +107,9 @@ class RoundPlanner:
             return TakePartition(index, [Span(str(file), work.first, work.records)], made)
         spans: list[Span] = []
         next_record = {
-            (g, c): gate.cursors[c][r.IN_TAKEN] - subtask.taken[g][c]
+            (g, c): gate.channels[c].processed - subtask.taken[g][c]
             for g, gate in enumerate(subtask.gates)
-            for c in range(len(gate.cursors))
+            for c in range(len(gate.channels))
         }
         for gate, channel, count in work.takes:
             link, own = subtask.in_links[gate]

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 from flowcontrol.emulation import Job, Link, StagePlan
 from flowcontrol.emulation.samples import samples
 from flowcontrol.protocol import rounds as r
-from flowcontrol.protocol.rules import CH_EXCLUSIVE
 from flowcontrol.records import RESULTS
 from flowcontrol.streaming.history import Channel, History, Row
 
@@ -192,7 +191,7 @@ def _input_levels(history: History, plan: StagePlan, subtask: int, number: int) 
             if state["local"]:
                 queued += sent[row["sender"], row["receiver"]]["backlog"]
             exclusive += row["exclusive"]
-            exclusive_used += row["exclusive"] - max(0, state["row"][CH_EXCLUSIVE])
+            exclusive_used += row["exclusive"] - max(0, state["channel"]["exclusive"])
     total = exclusive + floating
     return {
         "in_pool_usage": (exclusive_used + floating_used) / total if total else 0.0,
@@ -224,7 +223,7 @@ def _channel_rows(history: History, link: Link, t_s: float, number: int) -> Iter
         out = sent[channel.sender, channel.receiver]
         into = received[channel.sender, channel.receiver]
         state = _state(into)
-        flying = _state(out)["row"][r.OUT_RECORDS] - state["cursors"][r.IN_TAKEN]
+        flying = _state(out)["row"][r.OUT_RECORDS] - state["channel"]["processed"]
         yield {
             "t_s": t_s,
             "edge": link.name,
@@ -237,7 +236,7 @@ def _channel_rows(history: History, link: Link, t_s: float, number: int) -> Iter
             "consumed": into["consumed"],
             "credit": out["credit"],
             "backlog": out["backlog"],
-            "exclusive_free": state["row"][CH_EXCLUSIVE],
+            "exclusive_free": state["channel"]["exclusive"],
             "floating_held": into["floating_held"],
             "queued": len(state["records"]),
             "in_flight_records": flying,

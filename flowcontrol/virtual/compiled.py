@@ -121,7 +121,9 @@ def _sources() -> Iterator[tuple[str, bytes]]:
     for file in sorted(own, key=lambda found: found.name):
         if file.name.endswith(".py"):
             yield file.name, file.read_bytes()
-    for module in _rule_modules():
+    from flowcontrol.protocol import state, states
+
+    for module in (state, states, *_rule_modules()):  # the first two say where each field is
         yield module.__name__, _text(module)
 
 

@@ -93,8 +93,8 @@ class Control:
         for gate in gates:
             first = int(gate[f.G_CHANNEL0])
             rows = self._memory.ins[first : first + int(gate[f.G_CHANNELS])]
-            sent = self._memory.outs[rows[:, f.I_OUT]][:, r.OUT_RECORDS]
-            queued = sent - rows[:, f.I_CURSORS + r.IN_TAKEN]
+            sent = self._memory.outs[rows["out"]][:, r.OUT_RECORDS]
+            queued = sent - rows["processed"]
             nbytes += int(queued.sum() * gate[f.G_RECORD_BYTES])
         rate = 0.0 if rates is None else float(rates.rate_at(now_us))
         return TaskSeen(

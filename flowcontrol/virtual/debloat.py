@@ -15,7 +15,7 @@ from flowcontrol.protocol.debloating import (
     rounded,
     throughput,
 )
-from flowcontrol.protocol.rows import CH_INITIAL, CH_REQUIRED, FIFO_COUNT
+from flowcontrol.protocol.rows import FIFO_COUNT
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import kernel
 from flowcontrol.virtual.messages import tell, tell_late
@@ -101,10 +101,10 @@ def _in_use(m: Any, g: Any) -> int:
     for channel in range(g[f.G_CHANNELS]):
         into = in_row(m, g[f.G_CHANNEL0] + channel)
         queued = m[g[f.G_RECORDS] + channel * g[f.G_QUEUE_WIDTH] + FIFO_COUNT]
-        if into[CH_INITIAL] < 0:
-            total += queued + out_row(m, into[f.I_OUT])[r.OUT_BUFFERS]
+        if into.initial < 0:
+            total += queued + out_row(m, into.out)[r.OUT_BUFFERS]
         else:
-            total += buffers_in_use(queued, into[CH_REQUIRED], into[CH_INITIAL])
+            total += buffers_in_use(queued, into.required, into.initial)
     return total
 
 
@@ -112,8 +112,8 @@ def _in_use(m: Any, g: Any) -> int:
 def _announce_size(m: Any, channel: int, size: int, now: int) -> None:
     """Tell a channel's sender the size; it counts for the next buffer that it requests."""
     into = in_row(m, channel)
-    out = out_row(m, into[f.I_OUT])
-    if out[f.O_LOCAL] == 0 and into[f.I_CREDITS_MOST] > 0:
+    out = out_row(m, into.out)
+    if out[f.O_LOCAL] == 0 and into.credits_most > 0:
         tell_late(m, out, into, -size, now)
     else:
         out[f.O_WISH] = size

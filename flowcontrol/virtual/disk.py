@@ -169,7 +169,7 @@ def hear_disk(m: Any, task: Any, now: int) -> None:
         while place >= 0:
             out = out_row(m, p[f.P_CHANNEL0] + place)
             if out[f.O_LOCAL] == 1:
-                consumed = in_row(m, out[f.O_IN])[f.I_CURSORS + r.IN_CONSUMED]
+                consumed = in_row(m, out[f.O_IN]).consumed
                 out[r.OUT_RELEASED_SEEN] = consumed
                 consume(m, p, partition, sp, place, consumed)
             place = next_bit(m, bits, count, place)

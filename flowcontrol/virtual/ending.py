@@ -93,10 +93,10 @@ def _is_read_out(m: Any, task: Any, now: int) -> int:
         g = gate_row(m, task[f.T_GATE0] + i)
         for place in range(g[f.G_CHANNELS]):
             into = in_row(m, g[f.G_CHANNEL0] + place)
-            out = out_row(m, into[f.I_OUT])
+            out = out_row(m, into.out)
             done = task_row(m, out[f.O_SENDER])[f.T_DONE]
             if done < 0 or done + _lag(m, out) > now:
                 return 0
-            if into[f.I_CURSORS + r.IN_TAKEN] < out[r.OUT_RECORDS]:
+            if into.processed < out[r.OUT_RECORDS]:
                 return 0
     return 1

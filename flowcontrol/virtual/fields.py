@@ -7,8 +7,11 @@ and queues are buffers; the columns that the rules own are those of :mod:`flowco
 
 from __future__ import annotations
 
-from flowcontrol.protocol.rounds import IN_WIDTH, OUT_WIDTH, TASK_WIDTH
-from flowcontrol.protocol.rows import CH_WIDTH, GLOBAL_WIDTH, POOL_WIDTH
+from dataclasses import dataclass
+
+from flowcontrol.protocol.rounds import OUT_WIDTH, TASK_WIDTH
+from flowcontrol.protocol.state import width
+from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
 
 # ---- header: one row, (HEADER,)
 H_ROUND_US = 0  # length of a round
@@ -125,8 +128,8 @@ connection."""
 
 # ---- gates: (gates, G_WIDTH)
 G_POOL = 0
-G_SEGMENTS = POOL_WIDTH
-_G = POOL_WIDTH + GLOBAL_WIDTH
+G_SEGMENTS = width(LocalPool)
+_G = G_SEGMENTS + width(GlobalPool)
 G_TASK = _G
 G_CHANNEL0 = _G + 1  # first channel of the block of receivers' channels
 G_CHANNELS = _G + 2
@@ -152,8 +155,8 @@ G_WIDTH = _G + 21
 
 # ---- partitions: (partitions, P_WIDTH)
 P_POOL = 0
-P_SEGMENTS = POOL_WIDTH
-_P = POOL_WIDTH + GLOBAL_WIDTH
+P_SEGMENTS = width(LocalPool)
+_P = P_SEGMENTS + width(GlobalPool)
 P_TASK = _P
 P_CHANNEL0 = _P + 1  # first channel of the block of senders' channels
 P_CHANNELS = _P + 2
@@ -192,15 +195,24 @@ ROUTE_TABLE = 2
 ROUTE_SHUFFLE = 3
 ROUTE_SHARES = 4
 
-# ---- channels, the receiver's side: (channels, I_WIDTH), in the order of gates
-I_CURSORS = CH_WIDTH
-_I = CH_WIDTH + IN_WIDTH
-I_OUT = _I  # the same channel at its sender
-I_TRANSIT = _I + 1  # where the messages under way are: head, count, then M_WIDTH each
-I_TRANSIT_MOST = _I + 2
-I_CREDITS = _I + 3  # where the credits under way are: head, count, then C_WIDTH each
-I_CREDITS_MOST = _I + 4
-I_WIDTH = _I + 5
+# ---- channels, the receiver's side, in the order of gates
+
+
+@dataclass(slots=True)
+class KernelInputChannel(InputChannel):
+    """A channel at its receiver, and what is on its way to and from it."""
+
+    out: int = 0
+    """The same channel at its sender."""
+    transit: int = 0
+    """Where the messages under way are: head, count, then M_WIDTH each."""
+    transit_most: int = 0
+    """How many there may be."""
+    credits: int = 0
+    """Where the credits under way are: head, count, then C_WIDTH each."""
+    credits_most: int = 0
+    """How many there may be."""
+
 
 M_RECORDS = 0
 M_BACKLOG = 1

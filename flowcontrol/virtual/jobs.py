@@ -16,10 +16,13 @@ from flowcontrol.emulation.allocation import Allocation, Holding
 from flowcontrol.emulation.rows import refill
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import rows as w
+from flowcontrol.protocol.state import assign, cell, width
+from flowcontrol.protocol.states import GlobalPool, LocalPool
 from flowcontrol.scenario import JobSpan
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.places import Ints
+from flowcontrol.virtual.views import global_pool, local_pool
 from flowcontrol.virtual.wheel import sleep, wake
 
 __all__ = ["JobRun", "Timeline"]
@@ -102,12 +105,12 @@ class Timeline:
         self._demands = demands_by_job(scenario)
         self._tasks = {run.span.name: self._tasks_of(run.span) for run in self.runs}
         self._bind_networks()
-        self._exclusive = memory.ins[:, f.I_CURSORS + r.IN_ANNOUNCED].copy()
-        memory.ins[:, f.I_CURSORS + r.IN_ANNOUNCED] = 0
+        self._exclusive = memory.ins["announced"].copy()
+        memory.ins["announced"] = 0
         memory.outs[:, r.OUT_ANNOUNCED] = 0
         for block, at in ((memory.gates, f.G_POOL), (memory.partitions, f.P_POOL)):
-            block[:, at : at + w.POOL_WIDTH] = 0
-            block[:, at + w.POOL_DESTROYED] = 1
+            block[:, at : at + width(LocalPool)] = 0
+            block[:, at + cell(LocalPool, "is_destroyed")] = 1
         for run in self.runs:
             self._put_to_sleep(run)
 
@@ -175,10 +178,9 @@ class Timeline:
         """Let the global pools' rows be those of the memory."""
         cells = self._memory.cells
         for manager, network in enumerate(self.allocation.networks):
-            first = int(cells[f.H_SHARED0]) + manager * w.GLOBAL_WIDTH
-            view: Any = cells[first : first + w.GLOBAL_WIDTH]
-            view[:] = network.row
-            network.row = view
+            here = global_pool(cells, int(cells[f.H_SHARED0]) + manager * width(GlobalPool))
+            assign(here, network.state)
+            network.state = here
 
     def _bind(self, holding: Holding) -> None:
         """Let a local pool's row be that of the memory, and its global pool that of all."""
@@ -189,10 +191,10 @@ class Timeline:
         else:
             number = memory.places.partitions[key]
             row, at, column = memory.partitions[number], f.P_POOL, f.P_GLOBAL
-        view: Any = row[at : at + w.POOL_WIDTH]
-        view[:] = holding.pool.row
-        holding.pool.row = view
-        row[column] = memory.cells[f.H_SHARED0] + demand.manager * w.GLOBAL_WIDTH
+        here = local_pool(row, at)
+        assign(here, holding.pool.state)
+        holding.pool.state = here
+        row[column] = memory.cells[f.H_SHARED0] + demand.manager * width(GlobalPool)
 
     def _start(self, run: JobRun) -> None:
         name = run.span.name
@@ -208,7 +210,7 @@ class Timeline:
             memory.tasks[tasks, f.T_STATUS] = f.T_IDLE
             own = np.isin(memory.outs[:, f.O_SENDER], tasks)
             into = memory.outs[own, f.O_IN]
-            memory.ins[into, f.I_CURSORS + r.IN_ANNOUNCED] = self._exclusive[into]
+            memory.ins["announced"][into] = self._exclusive[into]
             memory.outs[own, r.OUT_ANNOUNCED] = self._exclusive[into]
             return
         waited_us = (now - self._round(run.span.start_us)) * self._job.round_us

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from flowcontrol.emulation.job import Job, Link
-from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.partition_kinds import PIPELINED, waits_for_producers
+from flowcontrol.protocol.state import cell
+from flowcontrol.protocol.states import LocalPool
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s
 from flowcontrol.virtual.memory import Memory
@@ -63,7 +64,7 @@ def _edge(job: Job, memory: Memory, link: Link, numbers: list[int], kind: int) -
         "bytes_read": int(rows[:, s.S_BYTES_READ].sum()),
         "regions": int(rows[:, s.S_REGIONS].sum()),
         "max_buffers": int(rows[:, s.S_PEAK].sum()),
-        "pool_buffers": int(parts[:, f.P_POOL + w.POOL_SIZE].sum()),
+        "pool_buffers": int(parts[:, f.P_POOL + cell(LocalPool, "size")].sum()),
         "max_read_buffers": int(rows[:, s.S_LOADED_PEAK].sum()),
         "producers_finished_s": _last(job, rows[:, s.S_DONE_AT]),
         "consumers_may_start_s": 0.0,

@@ -19,6 +19,7 @@ from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.debloat import PARTS
 from flowcontrol.virtual.places import Builder, Ints, Places
 from flowcontrol.virtual.record_links import fill_record_gate
+from flowcontrol.virtual.views import global_pool, local_pool, partition_pool
 from flowcontrol.virtual.wires import fill_wire
 
 __all__ = ["LONGEST_TABLE", "connections_of", "fill_connections", "fill_link"]
@@ -31,7 +32,7 @@ def fill_link(
     job: Job,
     link: Link,
     places: Places,
-    blocks: dict[int, Ints],
+    blocks: dict[int, Any],
     build: Builder,
     latency: int,
     tables: dict[tuple[str, int], Ints],
@@ -59,7 +60,7 @@ def fill_link(
     local = np.array([channel.is_local for channel in link.channels])
     ins, outs = places.ins[link.name], places.outs[link.name]
     into, out = blocks[f.H_IN0], blocks[f.H_OUT0]
-    into[ins, f.I_OUT], out[outs, f.O_IN] = outs, ins
+    into["out"][ins], out[outs, f.O_IN] = outs, ins
     sender_task = places.tasks[job.stage(link.edge.sender).name]
     out[outs, f.O_TASK] = places.tasks[link.edge.receiver] + receivers
     out[outs, f.O_SENDER] = sender_task + senders
@@ -97,7 +98,7 @@ def _fill_partition(
     depth = 0 if job.transport_row is not None else queue_depth(job, link, sender)
     _fill_pool(p, f.P_POOL, f.P_SEGMENTS, size.size, size.overdraft)
     if job.transport_row is not None:
-        p[f.P_POOL + w.POOL_FREE] = 1  # what stops a writer is the grant
+        partition_pool(p).free = 1  # what stops a writer is the grant
     p[f.P_CHANNEL0], p[f.P_CHANNELS] = places.outs[link.name][own[0]], count
     p[f.P_QUEUE_WIDTH] = w.FIFO_SLOTS + depth
     p[f.P_RECORDS] = build.take(count * p[f.P_QUEUE_WIDTH])
@@ -164,7 +165,7 @@ def _fill_gate(
     own: Ints,
     g: Ints,
     places: Places,
-    blocks: dict[int, Ints],
+    blocks: dict[int, Any],
     build: Builder,
     latency: int,
 ) -> None:
@@ -195,8 +196,8 @@ def _fill_gate(
         remote = [not channel.is_local for channel in channels]
         rows = places.ins[link.name][own][remote]
         most = window + 2 + sizes
-        blocks[f.H_IN0][rows, f.I_CREDITS_MOST] = most
-        blocks[f.H_IN0][rows, f.I_CREDITS] = build.each(len(rows), 2 + f.C_WIDTH * most)
+        blocks[f.H_IN0]["credits_most"][rows] = most
+        blocks[f.H_IN0]["credits"][rows] = build.each(len(rows), 2 + f.C_WIDTH * most)
 
 
 def _fill_channels(
@@ -204,25 +205,25 @@ def _fill_channels(
     channels: list[Channel],
     depths: list[int],
     size: GateSize,
-    blocks: dict[int, Ints],
+    blocks: dict[int, Any],
     build: Builder,
 ) -> None:
     """Fill a gate's channels: initial credit, and room for the messages under way."""
     into, out = blocks[f.H_IN0], blocks[f.H_OUT0]
     local = np.array([channel.is_local for channel in channels])
     exclusive = np.where(local, 0, size.exclusive)
-    into[numbers, w.CH_INITIAL] = np.where(local, LOCAL, exclusive)
-    into[numbers, w.CH_EXCLUSIVE] = exclusive
-    into[numbers, f.I_CURSORS + r.IN_ANNOUNCED] = exclusive
-    out[into[numbers, f.I_OUT], r.OUT_ANNOUNCED] = exclusive
+    into["initial"][numbers] = np.where(local, LOCAL, exclusive)
+    into["exclusive"][numbers] = exclusive
+    into["announced"][numbers] = exclusive
+    out[into["out"][numbers], r.OUT_ANNOUNCED] = exclusive
     for is_local in (False, True):
         rows = numbers[local == is_local]
         if len(rows):
             most = max(
                 1, *(d for d, c in zip(depths, channels, strict=True) if c.is_local == is_local)
             )
-            into[rows, f.I_TRANSIT_MOST] = most
-            into[rows, f.I_TRANSIT] = build.each(len(rows), 2 + f.M_WIDTH * most)
+            into["transit_most"][rows] = most
+            into["transit"][rows] = build.each(len(rows), 2 + f.M_WIDTH * most)
 
 
 Pair = tuple[int, int, str]
@@ -257,7 +258,7 @@ def fill_connections(
     job: Job,
     pairs: dict[Pair, list[tuple[str, int]]],
     places: Places,
-    blocks: dict[int, Ints],
+    blocks: dict[int, Any],
     build: Builder,
 ) -> None:
     """Fill the connections, which stand behind the tasks."""
@@ -281,9 +282,8 @@ def fill_connections(
 
 def _fill_pool(row: Ints, at: int, segments: int, size: int, overdraft: int) -> None:
     """Fill a pool with its eagerly fetched segment, and its part of the global pool."""
-    pool: Any = row[at : at + w.POOL_WIDTH]
-    part: Any = row[segments : segments + w.GLOBAL_WIDTH]
-    pool[w.POOL_SIZE] = pool[w.POOL_MAX] = pool[w.POOL_REQUIRED] = size
-    pool[w.POOL_OVERDRAFT] = overdraft
-    part[w.GLOBAL_TOTAL] = part[w.GLOBAL_FREE] = size + overdraft
+    pool, part = local_pool(row, at), global_pool(row, segments)
+    pool.size = pool.maximum = pool.required = size
+    pool.max_overdraft = overdraft
+    part.total = part.free = size + overdraft
     fetch_segment(pool, part)

@@ -7,7 +7,6 @@ from typing import Any
 from flowcontrol.policies.tcp_buffers import close_buffer
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.rounds import flush
-from flowcontrol.protocol.rows import POOL_IN_USE
 from flowcontrol.protocol.service import NEVER, first_us_at, first_us_beyond, stands_still, work_by
 from flowcontrol.protocol.times import (
     blocked_relay_us,
@@ -39,7 +38,14 @@ from flowcontrol.virtual.task import (
 from flowcontrol.virtual.tcp import carry
 from flowcontrol.virtual.throttled import emit_throttled, is_empty
 from flowcontrol.virtual.turns import serve_now
-from flowcontrol.virtual.views import out_row, partition_of, partition_row, set_bit, task_row
+from flowcontrol.virtual.views import (
+    out_row,
+    partition_of,
+    partition_pool,
+    partition_row,
+    set_bit,
+    task_row,
+)
 from flowcontrol.virtual.wheel import collect, next_round, wake
 
 __all__ = ["advance", "settle"]
@@ -211,7 +217,7 @@ def flush_all(m: Any, task: Any, start_us: int, end_us: int) -> None:
     for i in range(task[f.T_PARTITIONS]):
         number = task[f.T_PARTITION0] + i
         p = partition_row(m, number)
-        if p[f.P_POOL + POOL_IN_USE] == 0 or p[f.P_FLUSH_AT] > end_us:
+        if partition_pool(p).in_use == 0 or p[f.P_FLUSH_AT] > end_us:
             continue
         if flush_ticks(start_us, end_us, interval, p[f.P_FLUSH_PHASE]) > 0:
             partition = partition_of(m, number)
@@ -305,7 +311,7 @@ def plan_flush(m: Any, number: int, task: Any, end_us: int) -> None:
         return
     for i in range(task[f.T_PARTITIONS]):
         p = partition_row(m, task[f.T_PARTITION0] + i)
-        if p[f.P_POOL + POOL_IN_USE] > 0:
+        if partition_pool(p).in_use > 0:
             if p[f.P_FLUSH_AT] <= end_us:
                 phase = p[f.P_FLUSH_PHASE]
                 p[f.P_FLUSH_AT] = ((end_us - phase) // interval + 1) * interval + phase

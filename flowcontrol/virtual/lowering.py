@@ -14,9 +14,12 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_jitable, register_model
 
+from flowcontrol.protocol.states import GlobalPool, LocalPool
+from flowcontrol.virtual.fields import KernelInputChannel
+from flowcontrol.virtual.lowered_state import rows_at, state_at
 from flowcontrol.virtual.pointers import lowest_bit, row, rows
 from flowcontrol.virtual.randoms import mix_modulo, uniform
-from flowcontrol.virtual.views import gate_of, gates_of
+from flowcontrol.virtual.views import gate_of, gates_of, global_pool, in_rows, local_pool
 
 # ---- rows
 
@@ -233,6 +236,27 @@ def _get(gates: Any, index: Any) -> Any:
     if isinstance(gates, _GateListType):
         return lambda gates, index: gate_of(_memory_of(gates), _first_of(gates) + index)
     return None
+
+
+# ---- state
+
+_local_pool_at, _global_pool_at = state_at(LocalPool), state_at(GlobalPool)
+_in_rows_at = rows_at(KernelInputChannel)
+
+
+@overload(in_rows, strict=False)
+def _in_rows(memory: Any, at: Any, count: Any) -> Any:
+    return lambda memory, at, count: _in_rows_at(memory, at, count)
+
+
+@overload(local_pool, strict=False)
+def _local_pool(memory: Any, at: Any) -> Any:
+    return lambda memory, at: _local_pool_at(memory, at)
+
+
+@overload(global_pool, strict=False)
+def _global_pool(memory: Any, at: Any) -> Any:
+    return lambda memory, at: _global_pool_at(memory, at)
 
 
 # ---- random numbers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,10 @@ from flowcontrol.emulation.job import Job, Link, StagePlan
 from flowcontrol.emulation.work import WorkClock, emission_cost_ns
 from flowcontrol.policies.throttled_source import S_ADMITTED, SOURCE_WIDTH
 from flowcontrol.protocol import rows as w
+from flowcontrol.protocol.state import width
+from flowcontrol.protocol.states import GlobalPool
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.cells import dtype
 from flowcontrol.virtual.links import connections_of, fill_connections, fill_link
 from flowcontrol.virtual.places import Builder, Ints, Places
 from flowcontrol.virtual.spill_fields import E_NEXT, E_WIDTH
@@ -39,6 +43,10 @@ class Memory:
         first = int(self.cells[base])
         return self.cells[first : first + count * width].reshape(count, width)
 
+    def table(self, base: int, count: int, cls: type[Any]) -> Any:
+        """Return a block of states as a structured array, a view."""
+        return self.block(base, count, width(cls)).reshape(-1).view(dtype(cls))
+
     @property
     def tasks(self) -> Ints:
         """Rows of all tasks."""
@@ -55,9 +63,9 @@ class Memory:
         return self.block(f.H_PARTITION0, int(self.cells[f.H_PARTITIONS]), f.P_WIDTH)
 
     @property
-    def ins(self) -> Ints:
-        """Rows of all channels at their receivers."""
-        return self.block(f.H_IN0, int(self.cells[f.H_CHANNELS]), f.I_WIDTH)
+    def ins(self) -> Any:
+        """All channels at their receivers."""
+        return self.table(f.H_IN0, int(self.cells[f.H_CHANNELS]), f.KernelInputChannel)
 
     @property
     def outs(self) -> Ints:
@@ -115,7 +123,7 @@ def fill(
         f.H_TASK0: (counts[f.H_TASKS], f.T_WIDTH),
         f.H_GATE0: (counts[f.H_GATES], f.G_WIDTH),
         f.H_PARTITION0: (counts[f.H_PARTITIONS], f.P_WIDTH),
-        f.H_IN0: (counts[f.H_CHANNELS], f.I_WIDTH),
+        f.H_IN0: (counts[f.H_CHANNELS], width(f.KernelInputChannel)),
         f.H_OUT0: (counts[f.H_CHANNELS], f.O_WIDTH),
         f.H_WHEEL: (f.WHEEL_SLOTS, 1),
         f.H_WHEEL_BITS: (f.WHEEL_SLOTS // w.WORD, 1),
@@ -124,11 +132,12 @@ def fill(
         f.H_AGES: (ages, f.A_WIDTH),
         f.H_SPILLS: (spills, E_WIDTH),
     }
-    for base, (count, width) in widths.items():
-        header[base] = build.take(count * width)
+    for base, (count, each) in widths.items():
+        header[base] = build.take(count * each)
     header[f.H_RUNS_MOST], header[f.H_AGES_MOST] = runs, ages
     header[f.H_SPILLS_MOST], header[f.H_SPILLS_FREE] = spills, -1 if spills == 0 else 0
     blocks = {base: np.zeros(shape, np.int64) for base, shape in widths.items()}
+    blocks[f.H_IN0] = np.zeros(counts[f.H_CHANNELS], dtype(f.KernelInputChannel))
     for plan in job.stages:
         for index in range(plan.stage.parallelism):
             limit = (limits or {}).get((plan.name, index), -1)
@@ -148,13 +157,14 @@ def fill(
     cells = np.zeros(build.used, np.int64)
     cells[: f.HEADER] = header
     for base, block in blocks.items():
-        cells[header[base] : header[base] + block.size] = block.ravel()
+        values = block.view(np.int64).ravel()
+        cells[header[base] : header[base] + len(values)] = values
     for first, values in build.tables:
         cells[first : first + len(values)] = values
     return Memory(cells, places)
 
 
-def _fill_throttles(job: Job, places: Places, blocks: dict[int, Ints], build: Builder) -> None:
+def _fill_throttles(job: Job, places: Places, blocks: dict[int, Any], build: Builder) -> None:
     """Give every source of a job with a throttle its state; commands come before round 0."""
     if job.scenario.system.throttle == "none":
         return
@@ -194,18 +204,18 @@ def _header(job: Job, counts: dict[int, int], track: bool) -> Ints:
     return header
 
 
-def _fill_globals(job: Job, header: Ints, blocks: dict[int, Ints], build: Builder) -> None:
+def _fill_globals(job: Job, header: Ints, blocks: dict[int, Any], build: Builder) -> None:
     """Say which row is the global pool of each gate and partition: its own part, at first."""
-    for base, width, own, column in (
+    for base, cells, own, column in (
         (f.H_GATE0, f.G_WIDTH, f.G_SEGMENTS, f.G_GLOBAL),
         (f.H_PARTITION0, f.P_WIDTH, f.P_SEGMENTS, f.P_GLOBAL),
     ):
         block = blocks[base]
-        block[:, column] = header[base] + width * np.arange(len(block)) + own
+        block[:, column] = header[base] + cells * np.arange(len(block)) + own
     if job.scenario.shares_memory:
         header[f.H_SHARED] = 1
         managers = job.scenario.cluster.task_managers
-        header[f.H_SHARED0] = build.take(managers * w.GLOBAL_WIDTH)
+        header[f.H_SHARED0] = build.take(managers * width(GlobalPool))
 
 
 def _number(job: Job, places: Places) -> None:
@@ -237,7 +247,7 @@ def _number_channels(
     firsts[which] += len(own)
 
 
-def _wake_all(blocks: dict[int, Ints]) -> None:
+def _wake_all(blocks: dict[int, Any]) -> None:
     """Put every task on the wheel for the first round."""
     tasks = blocks[f.H_TASK0]
     count = len(tasks)
@@ -253,7 +263,7 @@ def _fill_task(
     plan: StagePlan,
     index: int,
     places: Places,
-    blocks: dict[int, Ints],
+    blocks: dict[int, Any],
     build: Builder,
     limit: int,
 ) -> None:

@@ -15,7 +15,7 @@ from flowcontrol.protocol.rounds import (
     receive,
     send_message,
 )
-from flowcontrol.protocol.rows import CH_UNANNOUNCED, FIFO_COUNT, FIFO_SLOTS, WORD
+from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, WORD
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import kernel
 from flowcontrol.virtual.pointers import row
@@ -51,8 +51,8 @@ def receive_all(m: Any, task: Any, now: int) -> None:
         gate = gate_of(m, number)
         while channel >= 0:
             into = in_row(m, g[f.G_CHANNEL0] + channel)
-            most = into[f.I_TRANSIT_MOST]
-            transit = row(m, into[f.I_TRANSIT], 2 + f.M_WIDTH * most)
+            most = into.transit_most
+            transit = row(m, into.transit, 2 + f.M_WIDTH * most)
             while transit[1] > 0:
                 place = 2 + f.M_WIDTH * transit[0]
                 if transit[place + f.M_ROUND] > now:
@@ -91,10 +91,10 @@ def hear(m: Any, task: Any, now: int) -> None:
             if p[f.P_KIND] > PIPELINED and out[f.O_LOCAL] == 1:
                 pass  # disk.hear_disk takes notice
             elif out[f.O_LOCAL] == 1 and m[f.H_RECORDS] == 0:
-                consumed = into[f.I_CURSORS + r.IN_CONSUMED]
+                consumed = into.consumed
                 free_local(partition, place, consumed, m[f.H_QUOTA])
-            elif into[f.I_CREDITS_MOST] == 0:
-                out[r.OUT_ANNOUNCED] = into[f.I_CURSORS + r.IN_ANNOUNCED]
+            elif into.credits_most == 0:
+                out[r.OUT_ANNOUNCED] = into.announced
             else:
                 done = _hear_late(m, p[f.P_TASK], out, into, now)
             set_bit(m, p[f.P_DIRTY], place)
@@ -106,8 +106,8 @@ def hear(m: Any, task: Any, now: int) -> None:
 @kernel
 def _hear_late(m: Any, task: int, out: Any, into: Any, now: int) -> int:
     """Take the credits that have arrived after some rounds; 1 if none is under way any more."""
-    most = into[f.I_CREDITS_MOST]
-    credits = row(m, into[f.I_CREDITS], 2 + f.C_WIDTH * most)
+    most = into.credits_most
+    credits = row(m, into.credits, 2 + f.C_WIDTH * most)
     while credits[1] > 0:
         place = 2 + f.C_WIDTH * credits[0]
         if credits[place + f.C_ROUND] > now:
@@ -174,8 +174,8 @@ def send(m: Any, task: Any, now: int) -> None:
 def put(m: Any, out: Any, records: int, backlog: int, at: int) -> None:
     """Put a message on its way; its receiver is looked at when it arrives."""
     into = in_row(m, out[f.O_IN])
-    most = into[f.I_TRANSIT_MOST]
-    transit = row(m, into[f.I_TRANSIT], 2 + f.M_WIDTH * most)
+    most = into.transit_most
+    transit = row(m, into.transit, 2 + f.M_WIDTH * most)
     slot = transit[0] + transit[1]
     if slot >= most:
         slot -= most
@@ -202,21 +202,21 @@ def announce_all(m: Any, task: Any, now: int) -> None:
         gate = gate_of(m, number)
         while 0 <= channel < count:
             into = in_row(m, g[f.G_CHANNEL0] + channel)
-            out = out_row(m, into[f.I_OUT])
+            out = out_row(m, into.out)
             if out[f.O_LOCAL] == 1:
                 tell(m, out, now + 1)
-            elif into[CH_UNANNOUNCED] > 0:
+            elif into.unannounced > 0:
                 if m[f.H_TCP] == 1:  # not a credit: a buffer for the message that is staged
-                    into[CH_UNANNOUNCED] = 0
+                    into.unannounced = 0
                     serve_now(m, out[f.O_CONNECTION])
                     channel = next_bit(m, bits, count, channel)
                     continue
                 announce_credit(gate, channel)
                 m[f.H_GRANTS] += 1
-                if into[f.I_CREDITS_MOST] == 0:
+                if into.credits_most == 0:
                     tell(m, out, now + 1)
                 else:
-                    tell_late(m, out, into, into[f.I_CURSORS + r.IN_ANNOUNCED], now)
+                    tell_late(m, out, into, into.announced, now)
             channel = next_bit(m, bits, count, channel)
         for word in range(count // WORD + 1):
             m[bits + word] = 0
@@ -232,8 +232,8 @@ def tell(m: Any, out: Any, at: int) -> None:
 @kernel
 def tell_late(m: Any, out: Any, into: Any, value: int, now: int) -> None:
     """Send credits, or a size of buffer below 0, that arrive after the network's latency."""
-    most = into[f.I_CREDITS_MOST]
-    credits = row(m, into[f.I_CREDITS], 2 + f.C_WIDTH * most)
+    most = into.credits_most
+    credits = row(m, into.credits, 2 + f.C_WIDTH * most)
     slot = credits[0] + credits[1]
     if slot >= most:
         slot -= most

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from flowcontrol.emulation.job import Job, Link
@@ -26,7 +28,7 @@ def fill_record_gate(
     link: Link,
     numbers: Ints,
     g: Ints,
-    blocks: dict[int, Ints],
+    blocks: dict[int, Any],
     build: Builder,
     latency: int,
 ) -> None:
@@ -62,13 +64,13 @@ def fill_record_gate(
     state = [0] * GRANT_WIDTH
     granted = first_grant(job.transport_row or [], state, link.record_bytes)
     g[f.G_GRANTS] = build.put(np.tile(np.array(state, np.int64), count))
-    into[numbers, w.CH_INITIAL] = 0 if job.has_grants else LOCAL
-    into[numbers, f.I_CURSORS + r.IN_ANNOUNCED] = granted
-    out[into[numbers, f.I_OUT], r.OUT_ANNOUNCED] = granted
+    into["initial"][numbers] = 0 if job.has_grants else LOCAL
+    into["announced"][numbers] = granted
+    out[into["out"][numbers], r.OUT_ANNOUNCED] = granted
     most = latency + 2  # a message a round, and a grant
-    into[numbers, f.I_TRANSIT_MOST] = most
-    into[numbers, f.I_TRANSIT] = build.each(count, 2 + f.M_WIDTH * most)
-    remote = numbers[out[into[numbers, f.I_OUT], f.O_LOCAL] == 0]
+    into["transit_most"][numbers] = most
+    into["transit"][numbers] = build.each(count, 2 + f.M_WIDTH * most)
+    remote = numbers[out[into["out"][numbers], f.O_LOCAL] == 0]
     if latency > 1 and len(remote):
-        into[remote, f.I_CREDITS_MOST] = most
-        into[remote, f.I_CREDITS] = build.each(len(remote), 2 + f.C_WIDTH * most)
+        into["credits_most"][remote] = most
+        into["credits"][remote] = build.each(len(remote), 2 + f.C_WIDTH * most)

@@ -67,8 +67,8 @@ def grant(m: Any, number: int, g: Any, channel: int, now: int) -> None:
     values = values_of(m)
     into = in_row(m, g[f.G_CHANNEL0] + channel)
     state = row(m, g[f.G_GRANTS] + channel * GRANT_WIDTH, GRANT_WIDTH)
-    before, taken = into[f.I_CURSORS + r.IN_ANNOUNCED], into[f.I_CURSORS + r.IN_TAKEN]
-    size, arrived = g[f.G_RECORD_BYTES], into[f.I_CURSORS + r.IN_ARRIVED]
+    before, taken = into.announced, into.processed
+    size, arrived = g[f.G_RECORD_BYTES], into.arrived
     after = before
     if values[V_KIND] == RATE_WINDOW:
         if (now + 1) % values[V_PERIOD] == 0:
@@ -81,7 +81,7 @@ def grant(m: Any, number: int, g: Any, channel: int, now: int) -> None:
                 wake(m, number, ends)
         after = after_taking(values, state, before, taken, size)
     if after != before:
-        into[f.I_CURSORS + r.IN_ANNOUNCED] = after
+        into.announced = after
         say(m, into, after, now)
 
 
@@ -97,7 +97,7 @@ def switch(m: Any, number: int, task: Any, now: int) -> None:
             g = gate_row(m, task[f.T_GATE0] + i)
             for channel in range(g[f.G_CHANNELS]):
                 into = in_row(m, g[f.G_CHANNEL0] + channel)
-                into[f.I_CURSORS + r.IN_ANNOUNCED] = granted
+                into.announced = granted
                 say(m, into, granted, now)
     if held == 1 and values[V_CHECK] > 0:
         wake(m, number, (now + 1) // values[V_CHECK] * values[V_CHECK] + values[V_CHECK] - 1)
@@ -107,8 +107,8 @@ def switch(m: Any, number: int, task: Any, now: int) -> None:
 def say(m: Any, into: Any, granted: int, now: int) -> None:
     """Send a grant to the sender of a channel."""
     m[f.H_GRANTS] += 1
-    out = out_row(m, into[f.I_OUT])
-    if into[f.I_CREDITS_MOST] == 0:
+    out = out_row(m, into.out)
+    if into.credits_most == 0:
         tell(m, out, now + 1)
     else:
         tell_late(m, out, into, granted, now)

@@ -9,11 +9,16 @@ from __future__ import annotations
 from typing import Any
 
 from flowcontrol.protocol.pool_rules import fetch_segment
-from flowcontrol.protocol.rows import GLOBAL_WIDTH, POOL_WIDTH
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import kernel
-from flowcontrol.virtual.pointers import row
-from flowcontrol.virtual.views import gate_row, partition_row, task_row
+from flowcontrol.virtual.views import (
+    gate_pool,
+    gate_row,
+    global_pool,
+    partition_pool,
+    partition_row,
+    task_row,
+)
 from flowcontrol.virtual.wheel import wake
 
 __all__ = ["in_order", "serve_waiting"]
@@ -40,9 +45,9 @@ def serve_waiting(m: Any, now: int) -> None:
     """
     for i in range(m[f.H_PARTITIONS]):
         p = partition_row(m, i)
-        got = fetch_segment(row(p, f.P_POOL, POOL_WIDTH), row(m, p[f.P_GLOBAL], GLOBAL_WIDTH))
+        got = fetch_segment(partition_pool(p), global_pool(m, p[f.P_GLOBAL]))
         if got == 1 and task_row(m, p[f.P_TASK])[f.T_STATUS] != f.T_ABSENT:
             wake(m, p[f.P_TASK], now + 1)
     for i in range(m[f.H_GATES]):
         g = gate_row(m, i)
-        fetch_segment(row(g, f.G_POOL, POOL_WIDTH), row(m, g[f.G_GLOBAL], GLOBAL_WIDTH))
+        fetch_segment(gate_pool(g), global_pool(m, g[f.G_GLOBAL]))

@@ -18,8 +18,10 @@ from flowcontrol.policies.grant_rows import (
 from flowcontrol.policies.throttled_source import SOURCE_WIDTH
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import rows as w
+from flowcontrol.protocol.state import assign
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.memory import Memory
+from flowcontrol.virtual.views import gate_pool, global_pool, in_rows, partition_pool
 
 __all__ = ["KernelRows"]
 
@@ -69,7 +71,7 @@ class KernelRows:
         return {
             "times": [int(task[column]) for column in (f.T_BUSY, f.T_IDLE, f.T_BLOCKED)],
             "taken": [
-                [int(row[f.I_CURSORS + r.IN_TAKEN]) for row in self._ins(link.name, subtask.index)]
+                [int(row.processed) for row in self._ins(link.name, subtask.index)]
                 for link, _ in subtask.in_links
             ],
             "routed": [self._routed(link.name, subtask.index) for link, _ in subtask.out_links],
@@ -78,7 +80,10 @@ class KernelRows:
     def _ins(self, edge: str, receiver: int) -> Any:
         gate = self._memory.gates[self._memory.places.gates[edge, receiver]]
         first = int(gate[f.G_CHANNEL0])
-        return self._memory.ins[first : first + int(gate[f.G_CHANNELS])]
+        cells = self._memory.cells
+        return in_rows(cells, int(cells[f.H_IN0]), int(cells[f.H_CHANNELS]))[
+            first : first + int(gate[f.G_CHANNELS])
+        ]
 
     def _routed(self, edge: str, sender: int) -> list[int]:
         part = self._memory.partitions[self._memory.places.partitions[edge, sender]]
@@ -113,15 +118,14 @@ class KernelRows:
     def _load_gate(self, gate: r.Gate, edge: str, receiver: int) -> None:
         memory = self._memory
         g = memory.gates[memory.places.gates[edge, receiver]]
-        gate.pool[:] = _ints(g[f.G_POOL : f.G_POOL + w.POOL_WIDTH])
-        gate.segments[:] = _ints(g[f.G_SEGMENTS : f.G_SEGMENTS + w.GLOBAL_WIDTH])
+        assign(gate.pool, gate_pool(g))
+        assign(gate.segments, global_pool(g, f.G_SEGMENTS))
         length = w.FIFO_SLOTS + int(g[f.G_CHANNELS])
         refill(gate.waiting, memory.values(int(g[f.G_WAITING]), length))
         refill(gate.order, memory.values(int(g[f.G_ORDER]), length))
         width = int(g[f.G_QUEUE_WIDTH])
         for i, row in enumerate(self._ins(edge, receiver)):
-            gate.channels[i][:] = _ints(row[: w.CH_WIDTH])
-            gate.cursors[i][:] = _ints(row[f.I_CURSORS : f.I_CURSORS + r.IN_WIDTH])
+            assign(gate.channels[i], row)
             refill(gate.records[i], memory.values(int(g[f.G_RECORDS]) + i * width, width))
             refill(gate.kinds[i], memory.values(int(g[f.G_KINDS]) + i * width, width))
 
@@ -135,8 +139,8 @@ class KernelRows:
     def _load_partition(self, subtask: Subtask, number: int, edge: str) -> None:
         memory, part = self._memory, subtask.partitions[number]
         p = memory.partitions[memory.places.partitions[edge, subtask.index]]
-        part.pool[:] = _ints(p[f.P_POOL : f.P_POOL + w.POOL_WIDTH])
-        part.segments[:] = _ints(p[f.P_SEGMENTS : f.P_SEGMENTS + w.GLOBAL_WIDTH])
+        assign(part.pool, partition_pool(p))
+        assign(part.segments, global_pool(p, f.P_SEGMENTS))
         subtask.pending[number] = memory.values(int(p[f.P_PENDING]), int(p[f.P_PENDING_WIDTH]))
         subtask.left_bytes[number] = int(p[f.P_LEFT])
         subtask.routers[number].restore(self._routed(edge, subtask.index))
@@ -156,7 +160,7 @@ class KernelRows:
     def _sent_now(self, channel: int) -> list[tuple[int, int]]:
         """Messages of a channel that were sent in the round just run, in their order."""
         row, cells = self._memory.ins[channel], self._memory.cells
-        first, most = int(row[f.I_TRANSIT]), int(row[f.I_TRANSIT_MOST])
+        first, most = int(row["transit"]), int(row["transit_most"])
         head, count = int(cells[first]), int(cells[first + 1])
         found = []
         for i in range(count):

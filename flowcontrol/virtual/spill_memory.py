@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from flowcontrol.emulation.job import Job, Link
@@ -18,7 +20,7 @@ from flowcontrol.protocol.partition_kinds import (
 )
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s
-from flowcontrol.virtual.places import Builder, Ints, Places
+from flowcontrol.virtual.places import Builder, Places
 
 __all__ = ["disks_of", "fill_disks", "fill_kinds", "kinds_of", "spills"]
 
@@ -76,7 +78,7 @@ def _manager(job: Job, edge: str, sender: int) -> int:
 
 
 def fill_disks(
-    job: Job, disks: dict[int, int], first: int, blocks: dict[int, Ints], build: Builder
+    job: Job, disks: dict[int, int], first: int, blocks: dict[int, Any], build: Builder
 ) -> None:
     """Fill the disks, which stand behind the tasks.
 
@@ -106,7 +108,7 @@ def fill_kinds(
     disks: dict[int, int],
     first: int,
     places: Places,
-    blocks: dict[int, Ints],
+    blocks: dict[int, Any],
     build: Builder,
 ) -> None:
     """Fill what partitions have besides when they are not pipelined and bounded.

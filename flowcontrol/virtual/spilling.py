@@ -21,7 +21,7 @@ from flowcontrol.protocol.partition_kinds import (
     memory_is_short,
 )
 from flowcontrol.protocol.pool_rules import pool_is_available
-from flowcontrol.protocol.rows import POOL_IN_USE, POOL_SIZE, WORD
+from flowcontrol.protocol.rows import WORD
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s
 from flowcontrol.virtual.compiled import kernel
@@ -37,7 +37,7 @@ from flowcontrol.virtual.spilled import (
     spill_buffer,
     spill_row,
 )
-from flowcontrol.virtual.views import next_bit, out_row, partition_of, partition_row
+from flowcontrol.virtual.views import next_bit, out_row, partition_of, partition_pool, partition_row
 
 __all__ = [
     "close_partition",
@@ -82,7 +82,7 @@ def note_memory(m: Any, task: Any) -> None:
         p = partition_row(m, task[f.T_PARTITION0] + i)
         if p[f.P_KIND] >= PIPELINED:
             sp = spill_row(m, p)
-            sp[s.S_PEAK] = max(sp[s.S_PEAK], p[f.P_POOL + POOL_IN_USE])
+            sp[s.S_PEAK] = max(sp[s.S_PEAK], partition_pool(p).in_use)
 
 
 @kernel
@@ -211,8 +211,8 @@ def _send_lane(m: Any, task: Any, p: Any, partition: Any, sp: Any, place: int, n
 @kernel
 def _spill_some(m: Any, p: Any, partition: Any, sp: Any) -> None:
     """Spill what a selective strategy does not keep, and let go of it."""
-    size = p[f.P_POOL + POOL_SIZE]
-    if sp[s.S_KEPT] == 0 or memory_is_short(p[f.P_POOL + POOL_IN_USE], size) == 0:
+    size = partition_pool(p).size
+    if sp[s.S_KEPT] == 0 or memory_is_short(partition_pool(p).in_use, size) == 0:
         return
     _choose(m, p, sp, given_back(size), 1)
     for place in range(p[f.P_CHANNELS]):
@@ -228,7 +228,7 @@ def _spill_some(m: Any, p: Any, partition: Any, sp: Any) -> None:
 @kernel
 def _spill_all(m: Any, p: Any, sp: Any) -> None:
     """Spill all that a full strategy has not spilled yet; it stays in memory besides."""
-    if full_spill_is_due(sp[s.S_KEPT], p[f.P_POOL + POOL_SIZE]) == 0:
+    if full_spill_is_due(sp[s.S_KEPT], partition_pool(p).size) == 0:
         return
     for place in range(p[f.P_CHANNELS]):
         pointer, first = lane_of(m, sp, place)[s.X_TAIL], 0
@@ -243,8 +243,8 @@ def _spill_all(m: Any, p: Any, sp: Any) -> None:
 @kernel
 def _release_some(m: Any, p: Any, partition: Any, sp: Any) -> None:
     """Let go of spilled buffers when memory is short: consumed ones, then others."""
-    size = p[f.P_POOL + POOL_SIZE]
-    if memory_is_short(p[f.P_POOL + POOL_IN_USE], size) == 0:
+    size = partition_pool(p).size
+    if memory_is_short(partition_pool(p).in_use, size) == 0:
         return
     most = given_back(size)
     for place in range(p[f.P_CHANNELS]):

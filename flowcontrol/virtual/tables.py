@@ -14,6 +14,8 @@ from flowcontrol.emulation.chains import Member
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.ratios import times
+from flowcontrol.protocol.state import cell
+from flowcontrol.protocol.states import LocalPool
 from flowcontrol.records import RESULTS
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.memory import Memory
@@ -233,19 +235,19 @@ class Tables:
         exclusive, exclusive_used, queued = (np.zeros(count, np.int64) for _ in range(3))
         for edge in self._edges:
             into = memory.ins[edge.ins]
-            initial = np.maximum(0, into[:, w.CH_INITIAL])
-            local = into[:, w.CH_INITIAL] < 0
+            initial = np.maximum(0, into["initial"])
+            local = into["initial"] < 0
             waits = self._queued(edge)
             if not self._counts_records:
                 waits = waits + np.where(local, self._ready(edge), 0)
-            rows, free = self._row_of_gate[edge.gates], np.maximum(0, into[:, w.CH_EXCLUSIVE])
+            rows, free = self._row_of_gate[edge.gates], np.maximum(0, into["exclusive"])
             np.add.at(exclusive, rows, initial)
             np.add.at(exclusive_used, rows, initial - free)
             np.add.at(queued, rows, waits)
         gates = memory.gates
         floating, floating_used = (np.zeros(count, np.int64) for _ in range(2))
-        np.add.at(floating, self._row_of_gate, gates[:, f.G_POOL + w.POOL_SIZE])
-        np.add.at(floating_used, self._row_of_gate, gates[:, f.G_POOL + w.POOL_IN_USE])
+        np.add.at(floating, self._row_of_gate, gates[:, f.G_POOL + cell(LocalPool, "size")])
+        np.add.at(floating_used, self._row_of_gate, gates[:, f.G_POOL + cell(LocalPool, "in_use")])
         return {
             "in_pool_usage": _share(exclusive_used + floating_used, exclusive + floating),
             "floating_buffers_usage": _share(floating_used, floating),
@@ -258,8 +260,8 @@ class Tables:
         count, memory = len(self._rows), self._memory
         size, used, queued = (np.zeros(count, np.int64) for _ in range(3))
         partitions, outs, rows = memory.partitions, memory.outs, self._row_of_partition
-        np.add.at(size, rows, partitions[:, f.P_POOL + w.POOL_SIZE])
-        np.add.at(used, rows, partitions[:, f.P_POOL + w.POOL_IN_USE])
+        np.add.at(size, rows, partitions[:, f.P_POOL + cell(LocalPool, "size")])
+        np.add.at(used, rows, partitions[:, f.P_POOL + cell(LocalPool, "in_use")])
         np.add.at(queued, rows[outs[:, f.O_PARTITION]], outs[:, r.OUT_BUFFERS])
         return {
             "out_pool_usage": _share(used, size),
@@ -279,14 +281,14 @@ class Tables:
         """Messages that wait at each channel's receiver; records, of a transport of those."""
         if not self._counts_records:
             return np.asarray(self._memory.cells[edge.queued])
-        cursors = self._memory.ins[edge.ins][:, f.I_CURSORS : f.I_CURSORS + r.IN_WIDTH]
-        return np.asarray(cursors[:, r.IN_ARRIVED] - cursors[:, r.IN_TAKEN])
+        into = self._memory.ins[edge.ins]
+        return np.asarray(into["arrived"] - into["processed"])
 
     def _channels(self, edge: _Edge, t_s: float) -> Columns:
         memory = self._memory
         out, into, tasks = memory.outs[edge.outs], memory.ins[edge.ins], memory.tasks[edge.tasks]
         ready, sent = self._ready(edge), out[:, r.OUT_SENT]
-        local = into[:, w.CH_INITIAL] < 0
+        local = into["initial"] < 0
         queued = self._queued(edge)
         uncredited = local | (memory.cells[f.H_TCP] == 1)
         is_read = (
@@ -294,15 +296,15 @@ class Tables:
             & (tasks[:, r.TASK_GATE] == edge.gate_of_task)
             & (tasks[:, r.TASK_CHANNEL] == edge.index)
         )
-        exclusive_used = into[:, w.CH_INITIAL] - into[:, w.CH_EXCLUSIVE]
-        floating = into[:, w.CH_FLOATING] + queued + is_read - exclusive_used
-        flying = out[:, r.OUT_RECORDS] - into[:, f.I_CURSORS + r.IN_TAKEN]
+        exclusive_used = into["initial"] - into["exclusive"]
+        floating = into["floating"] + queued + is_read - exclusive_used
+        flying = out[:, r.OUT_RECORDS] - into["processed"]
         count = len(edge.outs)
         levels = {
             # A limit that falls, as Jet's does, may be below what was sent before.
             "credit": np.where(uncredited, 0, np.maximum(0, out[:, r.OUT_ANNOUNCED] - sent)),
             "backlog": ready,
-            "exclusive_free": into[:, w.CH_EXCLUSIVE].copy(),
+            "exclusive_free": into["exclusive"].copy(),
             "floating_held": np.where(local, 0, floating),
             "queued": queued,
             "in_flight_records": flying,
@@ -317,9 +319,9 @@ class Tables:
             "receiver": edge.receivers,
             "written": sent + ready,
             "released": sent + ready,
-            "announced": np.where(uncredited, sent + ready, into[:, f.I_CURSORS + r.IN_ANNOUNCED]),
+            "announced": np.where(uncredited, sent + ready, into["announced"]),
             "sent": sent.copy(),
-            "consumed": into[:, f.I_CURSORS + r.IN_CONSUMED].copy(),
+            "consumed": into["consumed"].copy(),
             **levels,
         }
 

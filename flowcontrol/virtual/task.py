@@ -23,8 +23,6 @@ from flowcontrol.protocol.rows import (
     FIFO_COUNT,
     FIFO_HEAD,
     FIFO_SLOTS,
-    POOL_FREE,
-    POOL_WIDTH,
     fifo_pop,
     fifo_push,
 )
@@ -40,8 +38,10 @@ from flowcontrol.virtual.spilling import is_stopped, stop_if_full
 from flowcontrol.virtual.views import (
     gate_row,
     gates_of,
+    in_row,
     out_row,
     partition_of,
+    partition_pool,
     partition_row,
     set_bit,
     union_of,
@@ -61,8 +61,8 @@ def outputs_available(m: Any, task: Any) -> int:
     for i in range(task[f.T_PARTITIONS]):
         p = partition_row(m, task[f.T_PARTITION0] + i)
         # Without credits nobody asks: a task waits inside a record, if it needs a buffer.
-        waits = m[f.H_TCP] == 0 or (p[f.P_LEFT] > 0 and p[f.P_POOL + POOL_FREE] == 0)
-        if is_stopped(p, row(p, f.P_POOL, POOL_WIDTH)) == 1 and waits:
+        waits = m[f.H_TCP] == 0 or (p[f.P_LEFT] > 0 and partition_pool(p).free == 0)
+        if is_stopped(p, partition_pool(p)) == 1 and waits:
             return 0
     return 1
 
@@ -296,7 +296,7 @@ def take(m: Any, number: int, task: Any, gates: Any, count: int) -> None:
     g = gate_row(m, task[f.T_GATE0] + task[r.TASK_GATE])
     channel = g[f.G_CHANNEL0] + task[r.TASK_CHANNEL]
     g[f.G_BYTES] += count * g[f.G_RECORD_BYTES]
-    out = out_row(m, m[m[f.H_IN0] + channel * f.I_WIDTH + f.I_OUT])
+    out = out_row(m, in_row(m, channel).out)
     if task[f.T_PARTITIONS] == 0:
         take_ages(m, out, number, m[f.H_NOW], count)
         m[f.H_ARRIVED] += count

@@ -112,6 +112,6 @@ def is_under_way(m: Any, p: Any) -> int:
     for place in range(p[f.P_CHANNELS]):
         base = m[f.H_OUT0] + (p[f.P_CHANNEL0] + place) * f.O_WIDTH
         into = in_row(m, m[base + f.O_IN])
-        if m[base + r.OUT_RECORDS] > into[f.I_CURSORS + r.IN_TAKEN]:
+        if m[base + r.OUT_RECORDS] > into.processed:
             return 1
     return 0

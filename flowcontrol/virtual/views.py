@@ -8,20 +8,28 @@ from flowcontrol.policies.grant_rows import (
     VALUES_WIDTH,
 )
 from flowcontrol.protocol.rounds import Gate, Partition
-from flowcontrol.protocol.rows import FIFO_SLOTS, GLOBAL_WIDTH, POOL_WIDTH, WORD
+from flowcontrol.protocol.rows import FIFO_SLOTS, WORD
+from flowcontrol.protocol.state import Rows, width
+from flowcontrol.protocol.states import GlobalPool, LocalPool
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.cells import view, views
 from flowcontrol.virtual.compiled import kernel
 from flowcontrol.virtual.pointers import lowest_bit, row, rows
 
 __all__ = [
     "GateList",
     "gate_of",
+    "gate_pool",
     "gate_row",
     "gates_of",
+    "global_pool",
     "in_row",
+    "in_rows",
+    "local_pool",
     "next_bit",
     "out_row",
     "partition_of",
+    "partition_pool",
     "partition_row",
     "set_bit",
     "task_row",
@@ -49,9 +57,9 @@ def partition_row(m: Any, partition: int) -> Any:
 
 
 @kernel
-def in_row(m: Any, channel: int) -> Any:
-    """Row of a channel at its receiver."""
-    return row(m, m[f.H_IN0] + channel * f.I_WIDTH, f.I_WIDTH)
+def in_row(m: Any, channel: int) -> f.KernelInputChannel:
+    """A channel at its receiver."""
+    return in_rows(m, m[f.H_IN0], m[f.H_CHANNELS])[channel]
 
 
 @kernel
@@ -72,21 +80,50 @@ def values_of(m: Any) -> Any:
     return row(m, m[f.H_VALUES], VALUES_WIDTH)
 
 
+INPUT_CELLS = width(f.KernelInputChannel)
+
+
+def in_rows(memory: Any, at: int, count: int) -> Rows[f.KernelInputChannel]:
+    """Channels at their receivers, that stand at a place."""
+    return views(f.KernelInputChannel, memory, at, count)
+
+
+def local_pool(memory: Any, at: int) -> LocalPool:
+    """A local pool that stands at a place."""
+    return view(LocalPool, memory, at)
+
+
+def global_pool(memory: Any, at: int) -> GlobalPool:
+    """A global pool, or a share of it, that stands at a place."""
+    return view(GlobalPool, memory, at)
+
+
+@kernel
+def gate_pool(g: Any) -> LocalPool:
+    """The floating pool of a gate's row."""
+    return local_pool(g, f.G_POOL)
+
+
+@kernel
+def partition_pool(p: Any) -> LocalPool:
+    """The pool of a partition's row."""
+    return local_pool(p, f.P_POOL)
+
+
 @kernel
 def gate_of(m: Any, number: int) -> Gate:
     """A gate as the rules see it."""
     g = gate_row(m, number)
     count, width = g[f.G_CHANNELS], g[f.G_QUEUE_WIDTH]
-    first = m[f.H_IN0] + g[f.G_CHANNEL0] * f.I_WIDTH
+    first = m[f.H_IN0] + g[f.G_CHANNEL0] * INPUT_CELLS
     return Gate(
-        rows(m, first, count, f.I_WIDTH),
-        row(g, f.G_POOL, POOL_WIDTH),
-        row(m, g[f.G_GLOBAL], GLOBAL_WIDTH),
+        in_rows(m, first, count),
+        gate_pool(g),
+        global_pool(m, g[f.G_GLOBAL]),
         row(m, g[f.G_WAITING], FIFO_SLOTS + count),
         row(m, g[f.G_ORDER], FIFO_SLOTS + count),
         rows(m, g[f.G_RECORDS], count, width),
         rows(m, g[f.G_KINDS], count, width),
-        rows(m, first + f.I_CURSORS, count, f.I_WIDTH),
         row(m, g[f.G_NEWS], count // WORD + 1),
     )
 
@@ -97,8 +134,8 @@ def partition_of(m: Any, number: int) -> Partition:
     p = partition_row(m, number)
     count = p[f.P_CHANNELS]
     return Partition(
-        row(p, f.P_POOL, POOL_WIDTH),
-        row(m, p[f.P_GLOBAL], GLOBAL_WIDTH),
+        partition_pool(p),
+        global_pool(m, p[f.P_GLOBAL]),
         rows(m, m[f.H_OUT0] + p[f.P_CHANNEL0] * f.O_WIDTH, count, f.O_WIDTH),
         rows(m, p[f.P_RECORDS], count, p[f.P_QUEUE_WIDTH]),
         rows(m, p[f.P_HELD], count, p[f.P_HELD_WIDTH]),

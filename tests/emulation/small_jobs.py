@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from flowcontrol.emulation import Job, lay_out
 from flowcontrol.emulation.rehearsal import RoundRows, rehearse
-from flowcontrol.protocol import rules
 from flowcontrol.records import LEDGER
 from flowcontrol.scenario import check_clock, parse_scenario
 
@@ -147,7 +146,7 @@ def seen(rows: list[dict[str, Any]]) -> set[str]:
         if row["side"] == "receiver":
             marks = {
                 "floating buffers held": row["floating_held"] > 0,
-                "a channel waited": not state["local"] and state["row"][rules.CH_WAITING] == 1,
+                "a channel waited": not state["local"] and state["channel"]["is_waiting"] == 1,
                 "floating pool used up": row["floating_held"] == row["pool_size"],
             }
         else:
@@ -155,7 +154,7 @@ def seen(rows: list[dict[str, Any]]) -> set[str]:
             marks = {
                 "credit reached 0": not state["local"] and row["sent"] > 0 == row["credit"],
                 "overdraft used": row["pool_used"] > row["pool_size"],
-                "quota reached": any(pool[rules.POOL_AT_QUOTA] > 0 for pool in pools),
+                "quota reached": any(pool["at_quota"] > 0 for pool in pools),
                 "pool used up": row["pool_used"] >= row["pool_size"],
                 "backlog": row["backlog"] > 0,
             }

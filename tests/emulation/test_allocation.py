@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from flowcontrol.emulation import demands_by_job
 from flowcontrol.emulation.allocation import Allocation
-from flowcontrol.protocol.rules import GLOBAL_UNPOOLED
 from flowcontrol.scenario import Scenario, parse_scenario
 
 BUFFERS = "taskmanager.network.numberOfBuffers"
@@ -144,7 +143,7 @@ def test_a_job_that_ends_while_it_waits_keeps_no_promise() -> None:
     allocation.begin("job1", demands["job1"])
     allocation.fetch("job1")
     allocation.end("job1")
-    assert allocation.networks[1].row[GLOBAL_UNPOOLED] == 2
+    assert allocation.networks[1].state.unpooled == 2
     assert sizes(allocation) == [(10, 8)]
     assert all(used)
     assert allocation.networks[1].free == 12 - 8 - 2

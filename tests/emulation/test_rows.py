@@ -46,11 +46,11 @@ def test_a_fresh_gate(jobs: ModuleType) -> None:
     )
     link = made.links[0]
     gate = new_gate(made, link, 0, link.incoming(0))
-    assert [row[rules.CH_INITIAL] for row in gate.channels] == [2, -1]
-    assert [row[rules.CH_EXCLUSIVE] for row in gate.channels] == [2, 0]
-    assert [row[r.IN_ANNOUNCED] for row in gate.cursors] == [2, 0]
-    assert (gate.pool[rules.POOL_SIZE], gate.pool[rules.POOL_FREE]) == (8, 1)
-    assert gate.pool[rules.POOL_IN_USE] == 0
+    assert [row.initial for row in gate.channels] == [2, -1]
+    assert [row.exclusive for row in gate.channels] == [2, 0]
+    assert [row.announced for row in gate.channels] == [2, 0]
+    assert (gate.pool.size, gate.pool.free) == (8, 1)
+    assert gate.pool.in_use == 0
     # As many as it may ever hold: exclusive and floating; the quota, and what a record adds.
     assert [len(row) - rules.FIFO_SLOTS for row in gate.records] == [10, 13]
 
@@ -63,7 +63,7 @@ def test_a_fresh_partition(jobs: ModuleType) -> None:
     link = made.links[0]
     part = new_partition(made, link, 0, link.outgoing(0))
     assert [row[r.OUT_ANNOUNCED] for row in part.channels] == [0, 2]
-    assert (part.pool[rules.POOL_SIZE], part.pool[rules.POOL_OVERDRAFT]) == (12, 5)
-    assert (part.pool[rules.POOL_FREE], part.pool[rules.POOL_IN_USE]) == (1, 0)
-    assert (part.segments[rules.GLOBAL_TOTAL], part.segments[rules.GLOBAL_FREE]) == (17, 16)
+    assert (part.pool.size, part.pool.max_overdraft) == (12, 5)
+    assert (part.pool.free, part.pool.in_use) == (1, 0)
+    assert (part.segments.total, part.segments.free) == (17, 16)
     assert part.counts == [0, 0]

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from flowcontrol.emulation import Incoming, Outgoing, Subtask
 from flowcontrol.errors import ProtocolError
-from flowcontrol.protocol import rounds as r
 
 PLENTY = Outgoing(1000, 1000)
 
@@ -58,7 +57,7 @@ def test_the_turn_is_kept_from_round_to_round(jobs: ModuleType) -> None:
     rest = [[messages(before=1), messages(before=1)]]
     assert task.step(1, rest, [[PLENTY]]).takes == [(0, 0, 2), (0, 1, 1)]
     assert task.step(2, rest, [[PLENTY]]).takes == [(0, 1, 3)]
-    assert [row[r.IN_CONSUMED] for row in task.gates[0].cursors] == [1, 0]
+    assert [row.consumed for row in task.gates[0].channels] == [1, 0]
     work = task.step(3, rest, [[PLENTY]])
     assert (work.takes, work.first, work.records) == ([(0, 1, 1)], 9, 1)
     assert task.step(4, rest, [[PLENTY]]).takes == []
@@ -68,13 +67,13 @@ def test_a_buffer_without_the_end_of_a_record_is_passed_over(jobs: ModuleType) -
     task = a_map(jobs)
     work = task.step(0, [[messages(0, 1)]], [[PLENTY]])
     assert work.takes == [(0, 0, 1)]
-    assert task.gates[0].cursors[0][r.IN_CONSUMED] == 2
+    assert task.gates[0].channels[0].consumed == 2
 
 
 def test_a_task_without_capacity_leaves_everything(jobs: ModuleType) -> None:
     task = a_map(jobs, service_rate=0)
     assert task.step(0, [[messages(0, 1)]], [[PLENTY]]).records == 0
-    assert task.gates[0].cursors[0][r.IN_CONSUMED] == 0
+    assert task.gates[0].channels[0].consumed == 0
 
 
 # ---------------------------------------------------------------- what it yields
@@ -181,4 +180,4 @@ def test_what_the_receiver_has_buffers_for_is_no_matter_of_its_own(jobs: ModuleT
     """Ten messages on two credits get in: only the audit sees that one side went too far."""
     task = a_map(jobs)
     task.step(0, [[messages(*[1] * 10)]], [[PLENTY]])
-    assert task.gates[0].cursors[0][r.IN_ARRIVED] == 10
+    assert task.gates[0].channels[0].arrived == 10

@@ -295,7 +295,10 @@ MALFORMED: dict[str, tuple[Callable[[Ledger], object], Place]] = {
         lambda x: x.state("sender", 16, lambda s: s.pop("messages")),
         (16, 0, 0),
     ),
-    "IndexError": (lambda x: x.state("receiver", 16, lambda s: s["cursors"].clear()), (16, 0, 0)),
+    "KeyError: 'announced'": (
+        lambda x: x.state("receiver", 16, lambda s: s["channel"].clear()),
+        (16, 0, 0),
+    ),
     "KeyError: 'partitions'": (lambda x: x.set("sender", 16, task_state="{}"), (16, 0, 0)),
     "carries the state of its task": (lambda x: x.set("sender", 16, task_state=None), (16, 0, 0)),
 }  # fmt: skip

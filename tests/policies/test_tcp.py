@@ -15,6 +15,7 @@ from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.channel_rules import recycle_floating
 from flowcontrol.protocol.pool_rules import fetch_segment
 from flowcontrol.protocol.sizing import UNLIMITED, unreserved_sizes
+from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
 
 PAGE = 32_768
 
@@ -73,9 +74,8 @@ def test_what_the_kernel_takes(held: int, nbytes: int, most: int, expected: int)
 
 
 def partition(channels: int, size: int) -> r.Partition:
-    pool, segments = [0] * w.POOL_WIDTH, [0] * w.GLOBAL_WIDTH
-    pool[w.POOL_SIZE] = pool[w.POOL_MAX] = pool[w.POOL_REQUIRED] = size
-    segments[w.GLOBAL_TOTAL] = segments[w.GLOBAL_FREE] = size
+    pool = LocalPool(size=size, maximum=size, required=size)
+    segments = GlobalPool(total=size, free=size)
     fetch_segment(pool, segments)
     return r.Partition(
         pool,
@@ -97,7 +97,7 @@ def test_a_buffer_is_sent_when_it_is_full_or_flushed() -> None:
     )
     for _ in range(3):  # 100 + 100 + 56 of 256, then 44 in the next
         assert r.write_bytes(part, 0, 100, UNLIMITED, 256) == 0
-    assert (tb.closed_buffers(row), row[r.OUT_BUFFERS], part.pool[w.POOL_IN_USE]) == (
+    assert (tb.closed_buffers(row), row[r.OUT_BUFFERS], part.pool.in_use) == (
         1,
         2,
         2,
@@ -109,16 +109,16 @@ def test_a_buffer_is_sent_when_it_is_full_or_flushed() -> None:
     assert tb.close_buffer(part, 0) == 0
     flushed = tb.poll_closed(part, 0, UNLIMITED, 0)
     assert (tb.records_of(flushed), tb.lacking_of(flushed)) == (1, 256 - 44)
-    assert (row[r.OUT_SENT], row[r.OUT_BUFFERS], part.pool[w.POOL_IN_USE]) == (2, 0, 0)
+    assert (row[r.OUT_SENT], row[r.OUT_BUFFERS], part.pool.in_use) == (2, 0, 0)
 
 
 def test_a_local_consumer_keeps_the_buffer() -> None:
     part = partition(1, 2)
     assert r.write_bytes(part, 0, 256, UNLIMITED, 256) == 0
     assert tb.records_of(tb.poll_closed(part, 0, UNLIMITED, 1)) == 1
-    assert part.pool[w.POOL_IN_USE] == 1
+    assert part.pool.in_use == 1
     r.free_local(part, 0, 1, UNLIMITED)
-    assert part.pool[w.POOL_IN_USE] == 0
+    assert part.pool.in_use == 0
 
 
 @given(records=st.integers(0, (1 << 32) - 1), lacking=st.integers(0, (1 << 30) - 1))
@@ -222,14 +222,12 @@ def test_a_slot_is_free_when_it_is_delivered_and_heard_of(slots: int) -> None:
 
 def test_who_asks_first_gets_the_next_buffer() -> None:
     """Two channels want the one buffer of a gate's pool; it comes back twice."""
-    pool, segments = [0] * w.POOL_WIDTH, [0] * w.GLOBAL_WIDTH
-    pool[w.POOL_SIZE] = pool[w.POOL_MAX] = 1
-    segments[w.GLOBAL_TOTAL] = segments[w.GLOBAL_FREE] = 1
+    pool, segments = LocalPool(size=1, maximum=1), GlobalPool(total=1, free=1)
     fetch_segment(pool, segments)
-    channels, waiting = [[0] * w.CH_WIDTH for _ in range(3)], [0] * (w.FIFO_SLOTS + 3)
+    channels, waiting = [InputChannel() for _ in range(3)], [0] * (w.FIFO_SLOTS + 3)
     gate = (pool, segments, waiting)
     assert tr.obtain_buffer(channels[0], 0, *gate) == 1
-    channels[0][w.CH_FLOATING] = 0  # a message has it
+    channels[0].floating = 0  # a message has it
     assert tr.obtain_buffer(channels[2], 2, *gate) == 0
     assert tr.obtain_buffer(channels[1], 1, *gate) == 0
     assert tr.obtain_buffer(channels[2], 2, *gate) == 0  # asked again: it waits once
@@ -237,10 +235,10 @@ def test_who_asks_first_gets_the_next_buffer() -> None:
     for index in (2, 1):
         assert recycle_floating(channels, pool, segments, waiting) == index
         assert tr.obtain_buffer(channels[index], index, *gate) == 1
-        assert [row[w.CH_FLOATING] for row in channels] == [int(i == index) for i in range(3)]
-        channels[index][w.CH_FLOATING] = 0
+        assert [row.floating for row in channels] == [int(i == index) for i in range(3)]
+        channels[index].floating = 0
     assert recycle_floating(channels, pool, segments, waiting) == -1
-    assert (pool[w.POOL_IN_USE], pool[w.POOL_FREE]) == (0, 1)
+    assert (pool.in_use, pool.free) == (0, 1)
 
 
 # ---------------------------------------------------------------- sizes

@@ -188,7 +188,7 @@ class World:
             + sum(buffer is not None and buffer.is_exclusive for _, buffer in pair.received)
             for pair in self.pairs
         ) + sum(len(segments) for segments in self.exclusives)
-        assert owned == self.network.row[r.GLOBAL_UNPOOLED]
+        assert owned == self.network.state.unpooled
         pooled = sum(pool.free for pool in [self.gate_pool, *self.side_pools])
         used = self.gate_pool.in_use + len(self.side_buffers)
         assert self.network.free + owned + pooled + used == self.network.total_buffers
@@ -208,8 +208,8 @@ class World:
 
     def check_pool(self, pool):
         requested = pool.in_use + pool.free
-        self.seen["shrunk below use"] += pool.in_use > pool.size + pool.row[r.POOL_OVERDRAFT]
-        bound = pool.size + pool.row[r.POOL_OVERDRAFT]
+        self.seen["shrunk below use"] += pool.in_use > pool.size + pool.state.max_overdraft
+        bound = pool.size + pool.state.max_overdraft
         assert requested <= max(bound, self.requested.get(pool, 0))
         self.requested[pool] = requested
         assert pool.required <= pool.size

@@ -39,6 +39,7 @@ from flowcontrol.protocol import (
     times,
 )
 from flowcontrol.protocol.ratios import MOST, MOST_SHARES
+from flowcontrol.protocol.states import GlobalPool, LocalPool
 from flowcontrol.scenario.fields import MAX_BYTES, MAX_PARALLELISM, MAX_SECONDS
 from flowcontrol.scenario.option_table import MAX_SEGMENT_BYTES
 from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
@@ -269,7 +270,7 @@ def test_sizes_of_buffers_fit(narrow: type[int]) -> None:
     assert sizing.redistribute(narrow(INT), narrow(0), *lists) <= INT
     row = [narrow(0)] * rounds.OUT_WIDTH
     row[rounds.OUT_OPEN], row[rounds.OUT_LIMIT] = narrow(1), narrow(MAX_SEGMENT_BYTES)
-    part = rounds.Partition([], [], [row], [[0] * 8], [], [], 0)
+    part = rounds.Partition(LocalPool(), GlobalPool(), [row], [[0] * 8], [], [], 0)
     for size in ends("record_bytes"):
         row[rounds.OUT_FILL] = narrow(0)
         assert (

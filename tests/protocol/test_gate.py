@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.protocol import InputGate, InsufficientBuffersError, NetworkBufferPool
+from flowcontrol.protocol.state import to_json
 
 
 def make_gate(total, floating, credits, minimum=None):
@@ -22,10 +23,10 @@ def figures(channel, pool):
 
 def state(network, pool, gate):
     return (
-        list(network.row),
-        list(pool.row),
+        to_json(network.state),
+        to_json(pool.state),
         list(pool.waiting),
-        [list(c.row) for c in gate.channels],
+        [to_json(c.state) for c in gate.channels],
     )
 
 
@@ -174,11 +175,11 @@ def test_taking_exclusive_buffers_shrinks_other_pools():
 def test_too_few_exclusive_buffers_change_nothing(credits, required, available):
     network = NetworkBufferPool(3, 32)
     pool = network.create_local_pool(1, 3)
-    before = list(network.row), list(pool.row), list(pool.waiting)
+    before = to_json(network.state), to_json(pool.state), list(pool.waiting)
     with pytest.raises(InsufficientBuffersError) as caught:
         InputGate(network, pool, credits)
     assert (caught.value.required, caught.value.available) == (required, available)
-    assert (network.row, pool.row, pool.waiting) == before
+    assert (to_json(network.state), to_json(pool.state), pool.waiting) == before
 
 
 @pytest.mark.parametrize("credits", [[], [2], [1, 1]])
@@ -198,10 +199,10 @@ def test_exclusive_buffers_that_are_all_out_are_refused():
     greedy.resize(3)
     buffers.append(greedy.request())
     assert network.free == 0
-    before = list(network.row)
+    before = to_json(network.state)
     with pytest.raises(InsufficientBuffersError, match="required 2, but only 0 available"):
         InputGate(network, pool, [2])
-    assert network.row == before
+    assert to_json(network.state) == before
 
 
 def test_a_gate_needs_its_first_floating_buffer():

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.protocol import InsufficientBuffersError, NetworkBufferPool
+from flowcontrol.protocol.state import to_json
 
 TOTAL = 1024
 
@@ -32,7 +33,9 @@ def give_back(*buffers):
 
 
 def state(network, *pools):
-    return list(network.row), [(list(p.row), list(p.counts), list(p.waiting)) for p in pools]
+    return to_json(network.state), [
+        (to_json(p.state), list(p.counts), list(p.waiting)) for p in pools
+    ]
 
 
 # -- one pool (LocalBufferPoolTest) ------------------------------------------------------------

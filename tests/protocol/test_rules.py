@@ -10,34 +10,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.protocol import channel_rules, partitioners, pool_rules, rows, rules, sender_rules
+from flowcontrol.protocol import (
+    channel_rules,
+    partitioners,
+    pool_rules,
+    rows,
+    rules,
+    sender_rules,
+    states,
+)
 from flowcontrol.protocol import sizing as sizing_rules
 from flowcontrol.protocol.rules import (
-    CH_EXCLUSIVE,
-    CH_FLOATING,
-    CH_INITIAL,
-    CH_RELEASED,
-    CH_REQUIRED,
-    CH_UNANNOUNCED,
-    CH_WAITING,
-    CH_WIDTH,
-    FIFO_SLOTS,
-    POOL_AT_QUOTA,
-    POOL_DESTROYED,
-    POOL_WIDTH,
     UNLIMITED,
 )
+from flowcontrol.protocol.state import columns
+from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
 
 
 def channel(exclusive=2, floating=0, required=2, waiting=0, unannounced=0, initial=2):
-    row = [0] * CH_WIDTH
-    row[CH_EXCLUSIVE], row[CH_FLOATING], row[CH_REQUIRED] = exclusive, floating, required
-    row[CH_WAITING], row[CH_UNANNOUNCED], row[CH_INITIAL] = waiting, unannounced, initial
-    return row
+    return InputChannel(exclusive, floating, required, waiting, unannounced, initial)
 
 
 def pool(size=4, in_use=0, free=1, required=1, maximum=8, overdraft=0):
-    return [size, in_use, free, required, maximum, overdraft, 0, 0]
+    return LocalPool(size, in_use, free, required, maximum, overdraft)
 
 
 # -- sender ------------------------------------------------------------------------------------
@@ -165,36 +160,36 @@ def test_can_request(in_use, free, size, overdraft, global_free, expected):
 
 
 def test_a_refused_request_changes_nothing():
-    row, segments = pool(size=2, in_use=2, free=0), [8, 6, 0, 1]
+    row, segments = pool(size=2, in_use=2, free=0), GlobalPool(8, 6, 0, 1)
     assert rules.request_segment(row, segments) == 0
-    assert (row, segments) == (pool(size=2, in_use=2, free=0), [8, 6, 0, 1])
+    assert (row, segments) == (pool(size=2, in_use=2, free=0), GlobalPool(8, 6, 0, 1))
 
 
 def test_a_destroyed_pool_takes_and_gives_nothing():
-    row, segments = pool(size=1, in_use=1, free=0, overdraft=3), [8, 7, 0, 1]
-    row[POOL_DESTROYED] = 1
+    row, segments = pool(size=1, in_use=1, free=0, overdraft=3), GlobalPool(8, 7, 0, 1)
+    row.is_destroyed = 1
     assert rules.request_segment(row, segments) == 0
     assert rules.fetch_segment(row, segments) == 0
     assert rules.pool_is_available(row) == 0
-    assert segments == [8, 7, 0, 1]
+    assert segments == GlobalPool(8, 7, 0, 1)
     assert rules.recycle_segment(row, segments) == 1
-    assert (row[1], row[2], segments) == (0, 0, [8, 8, 0, 1])
+    assert (row.in_use, row.free, segments) == (0, 0, GlobalPool(8, 8, 0, 1))
 
 
 @pytest.mark.parametrize(("in_use", "free", "fetched"), [(3, 0, 1), (4, 0, 0), (0, 1, 0)])
 def test_one_segment_is_fetched_below_the_quota_and_only_one(in_use, free, fetched):
-    row, segments = pool(size=4, in_use=in_use, free=free), [20, 1, 0, 1]
+    row, segments = pool(size=4, in_use=in_use, free=free), GlobalPool(20, 1, 0, 1)
     assert rules.fetch_segment(row, segments) == fetched
     assert row == pool(size=4, in_use=in_use, free=free + fetched)
-    assert segments[1] == 1 - fetched
+    assert segments.free == 1 - fetched
 
 
 @pytest.mark.parametrize(("in_use", "kept"), [(3, 1), (4, 1), (5, 0)])
 def test_recycling_keeps_what_the_quota_allows(in_use, kept):
-    row, segments = pool(size=4, in_use=in_use, free=0), [8, 8 - in_use, 0, 1]
+    row, segments = pool(size=4, in_use=in_use, free=0), GlobalPool(8, 8 - in_use, 0, 1)
     assert rules.recycle_segment(row, segments) == 1 - kept
     assert row == pool(size=4, in_use=in_use - 1, free=kept)
-    assert segments[1] == 8 - in_use + 1 - kept
+    assert segments.free == 8 - in_use + 1 - kept
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
@@ -202,7 +197,7 @@ def test_the_quota_is_noted_exactly_at_its_limit(limit):
     row, counts, seen = pool(), [0, 0], []
     for change in [1] * (limit + 1) + [-1] * (limit + 1):
         assert rules.note_quota(row, counts, 1, change, limit) == counts[1]
-        seen.append((counts[1], row[POOL_AT_QUOTA]))
+        seen.append((counts[1], row.at_quota))
     up = [(n, int(n >= limit)) for n in range(1, limit + 2)]
     down = [(n, int(n >= limit)) for n in range(limit, -1, -1)]
     assert seen == up + down
@@ -213,7 +208,7 @@ def test_no_quota_is_never_reached():
     row, counts = pool(), [0]
     for _ in range(50):
         rules.note_quota(row, counts, 0, 1, UNLIMITED)
-    assert (counts, row[POOL_AT_QUOTA]) == ([50], 0)
+    assert (counts, row.at_quota) == ([50], 0)
 
 
 @pytest.mark.parametrize(
@@ -221,32 +216,35 @@ def test_no_quota_is_never_reached():
     [(2, 4, 3, 1), (1, 4, 4, 0), (5, 4, 0, 4), (9, 4, 0, 4), (3, 0, 0, 1), (1, 0, 0, 0)],
 )
 def test_resizing_returns_free_excess_or_fetches_one(size, free, returned, free_after):
-    row, segments = pool(size=8, in_use=1, free=free), [20, 19 - free, 0, 1]
+    row, segments = pool(size=8, in_use=1, free=free), GlobalPool(20, 19 - free, 0, 1)
     assert rules.resize_pool(row, size, segments) == returned
     assert row == pool(size=min(size, 8), in_use=1, free=free_after)
-    assert segments[1] + free_after == 19
+    assert segments.free + free_after == 19
 
 
 def test_pools_that_lack_a_segment_are_served_in_order_of_creation():
-    rows_, segments = [pool(free=0), pool(free=1), pool(free=0), pool(free=0)], [20, 2, 0, 4]
+    rows_, segments = (
+        [pool(free=0), pool(free=1), pool(free=0), pool(free=0)],
+        GlobalPool(20, 2, 0, 4),
+    )
     assert rules.serve_pools(rows_, segments) == 2
-    assert [row[2] for row in rows_] == [1, 1, 1, 0]
-    assert segments[1] == 0
+    assert [row.free for row in rows_] == [1, 1, 1, 0]
+    assert segments.free == 0
 
 
 @pytest.mark.parametrize(
     ("count", "global_free", "granted", "free"), [(0, 0, 1, 1), (1, 0, 1, 1), (2, 0, 0, 1)]
 )
 def test_reserving(count, global_free, granted, free):
-    row, segments = pool(), [20, global_free, 0, 1]
+    row, segments = pool(), GlobalPool(20, global_free, 0, 1)
     assert rules.reserve_segments(row, count, segments) == granted
     assert row == pool(free=free)
 
 
 def test_reserving_fetches_what_is_missing():
-    row, segments = pool(), [20, 5, 0, 1]
+    row, segments = pool(), GlobalPool(20, 5, 0, 1)
     assert rules.reserve_segments(row, 3, segments) == 1
-    assert (row, segments) == (pool(free=3), [20, 3, 0, 1])
+    assert (row, segments) == (pool(free=3), GlobalPool(20, 3, 0, 1))
 
 
 # -- channel -----------------------------------------------------------------------------------
@@ -264,17 +262,17 @@ def test_floating_buffers_are_taken_first_and_required_falls(exclusive, floating
 
 def test_a_released_channel_takes_announces_and_wants_nothing():
     row = channel(unannounced=3)
-    row[CH_RELEASED] = 1
+    row.is_released = 1
     assert rules.take_buffer(row) == 0
     assert rules.announce(row) == 0
-    assert rules.on_backlog(row, 0, 5, pool(), [20, 9, 0, 1], [0] * 3) == 0
-    assert row[CH_REQUIRED] == 2
+    assert rules.on_backlog(row, 0, 5, pool(), GlobalPool(20, 9, 0, 1), [0] * 3) == 0
+    assert row.required == 2
 
 
 def test_a_recycled_exclusive_buffer_gives_credit_above_what_is_required():
     """Section 1.5: also then, if the channel holds no floating buffer to give back."""
     row = channel(exclusive=1, required=1)
-    assert rules.recycle_exclusive(row, pool(), [20, 9, 2, 1], [row], [0] * 3) == 1
+    assert rules.recycle_exclusive(row, pool(), GlobalPool(20, 9, 2, 1), [row], [0] * 3) == 1
     assert row == channel(exclusive=2, required=1, unannounced=1)
 
 
@@ -283,31 +281,38 @@ def test_a_recycled_exclusive_buffer_gives_credit_above_what_is_required():
 )
 def test_an_exclusive_buffer_pushes_one_out_only_above_what_is_required(floating, required, pushed):
     row, gate_pool = channel(1, floating, required), pool(size=4, in_use=floating, free=0)
-    assert rules.recycle_exclusive(row, gate_pool, [20, 0, 2, 1], [row], [0] * 3) == 1 - pushed
+    assert (
+        rules.recycle_exclusive(row, gate_pool, GlobalPool(20, 0, 2, 1), [row], [0] * 3)
+        == 1 - pushed
+    )
     assert row == channel(2, floating - pushed, required, unannounced=1 - pushed)
     assert gate_pool == pool(size=4, in_use=floating - pushed, free=pushed)
 
 
 def test_an_exclusive_buffer_of_a_released_channel_goes_to_the_global_pool():
-    row, segments = channel(0, 0), [20, 5, 2, 1]
-    row[CH_RELEASED] = 1
+    row, segments = channel(0, 0), GlobalPool(20, 5, 2, 1)
+    row.is_released = 1
     assert rules.recycle_exclusive(row, pool(), segments, [row], [0] * 3) == 0
-    assert (row[CH_EXCLUSIVE], segments) == (0, [20, 6, 1, 1])
+    assert (row.exclusive, segments) == (0, GlobalPool(20, 6, 1, 1))
 
 
 @pytest.mark.parametrize(("destroyed", "size"), [(0, 1), (1, 9)])
 def test_a_floating_buffer_over_the_quota_or_of_a_destroyed_pool_leaves_it(destroyed, size):
     row, gate_pool, waiting = channel(2, 0, 9, waiting=1), pool(size, in_use=2, free=0), [0] * 3
-    gate_pool[POOL_DESTROYED] = destroyed
-    segments = [20, 5, 2, 1]
+    gate_pool.is_destroyed = destroyed
+    segments = GlobalPool(20, 5, 2, 1)
     rules.fifo_push(waiting, 0)
     assert rules.recycle_floating([row], gate_pool, segments, waiting) == -1
-    assert (gate_pool[1], gate_pool[2], segments[1], row[CH_WAITING]) == (1, 0, 6, 1)
+    assert (gate_pool.in_use, gate_pool.free, segments.free, row.is_waiting) == (1, 0, 6, 1)
 
 
 def test_a_floating_buffer_pushed_out_goes_to_the_first_who_waits():
     giver, taker = channel(1, 2, required=2), channel(2, 0, required=5, waiting=1)
-    gate_pool, segments, waiting = pool(size=2, in_use=2, free=0), [20, 0, 4, 1], [0, 0, 0, 0]
+    gate_pool, segments, waiting = (
+        pool(size=2, in_use=2, free=0),
+        GlobalPool(20, 0, 4, 1),
+        [0, 0, 0, 0],
+    )
     rules.fifo_push(waiting, 1)
     channels = [giver, taker]
     assert rules.recycle_exclusive(giver, gate_pool, segments, channels, waiting) == 0
@@ -319,18 +324,22 @@ def test_a_floating_buffer_pushed_out_goes_to_the_first_who_waits():
 
 def test_channels_that_refuse_lose_their_place_and_the_buffer_stays_in_the_pool():
     full, released = channel(2, 0, required=2, waiting=1), channel(0, 0, required=9, waiting=1)
-    released[CH_RELEASED] = 1
-    gate_pool, segments, waiting = pool(size=2, in_use=1, free=0), [20, 0, 2, 1], [0, 0, 0, 0]
+    released.is_released = 1
+    gate_pool, segments, waiting = (
+        pool(size=2, in_use=1, free=0),
+        GlobalPool(20, 0, 2, 1),
+        [0, 0, 0, 0],
+    )
     rules.fifo_push(waiting, 0)
     rules.fifo_push(waiting, 1)
     assert rules.recycle_floating([full, released], gate_pool, segments, waiting) == -1
     assert gate_pool == pool(size=2, in_use=0, free=1)
-    assert [full[CH_WAITING], released[CH_WAITING], waiting[1]] == [0, 0, 0]
+    assert [full.is_waiting, released.is_waiting, waiting[1]] == [0, 0, 0]
 
 
 def test_an_accepted_buffer_fetches_more_and_all_of_it_is_credit():
     row = channel(2, 0, required=5, waiting=1)
-    gate_pool, segments, waiting = pool(size=4, in_use=1, free=2), [20, 0, 2, 1], [0] * 3
+    gate_pool, segments, waiting = pool(size=4, in_use=1, free=2), GlobalPool(20, 0, 2, 1), [0] * 3
     rules.fifo_push(waiting, 0)
     assert rules.recycle_floating([row], gate_pool, segments, waiting) == 0
     assert row == channel(2, 3, required=5, unannounced=3)
@@ -340,24 +349,24 @@ def test_an_accepted_buffer_fetches_more_and_all_of_it_is_credit():
 def test_blocking_gives_floating_buffers_back_only_without_initial_credit(initial, floating_left):
     row = channel(initial, 2, required=3, unannounced=2, initial=initial)
     gate_pool = pool(size=4, in_use=2, free=0)
-    rules.block_channel(row, [row], gate_pool, [20, 0, 0, 1], [0] * 3)
-    assert row[CH_FLOATING] == floating_left
-    assert row[CH_REQUIRED] == (0 if initial == 0 else 3)
+    rules.block_channel(row, [row], gate_pool, GlobalPool(20, 0, 0, 1), [0] * 3)
+    assert row.floating == floating_left
+    assert row.required == (0 if initial == 0 else 3)
     rules.resume_channel(row)
-    assert row[CH_UNANNOUNCED] == (0 if initial == 0 else 2)
+    assert row.unannounced == (0 if initial == 0 else 2)
 
 
 def test_releasing_twice_returns_nothing_more():
     row, gate_pool, segments = (
         channel(2, 1, required=3, unannounced=1),
         pool(in_use=1),
-        [20, 9, 2, 1],
+        GlobalPool(20, 9, 2, 1),
     )
     assert rules.release_channel(row, [row], gate_pool, segments, [0] * 3) == 2
-    assert (row[CH_EXCLUSIVE], row[CH_FLOATING], row[CH_UNANNOUNCED]) == (0, 0, 0)
-    assert (gate_pool, segments) == (pool(in_use=0, free=2), [20, 11, 0, 1])
+    assert (row.exclusive, row.floating, row.unannounced) == (0, 0, 0)
+    assert (gate_pool, segments) == (pool(in_use=0, free=2), GlobalPool(20, 11, 0, 1))
     assert rules.release_channel(row, [row], gate_pool, segments, [0] * 3) == 0
-    assert segments == [20, 11, 0, 1]
+    assert segments == GlobalPool(20, 11, 0, 1)
 
 
 @given(st.integers(0, 30), st.integers(0, 5))
@@ -380,17 +389,19 @@ COMPILED = [
 
 FORBIDDEN = (
     ast.Dict, ast.DictComp, ast.GeneratorExp, ast.Lambda, ast.ListComp, ast.List, ast.Raise,
-    ast.Set, ast.SetComp, ast.Starred, ast.Try, ast.With, ast.Yield, ast.Attribute, ast.keyword,
+    ast.Set, ast.SetComp, ast.Starred, ast.Try, ast.With, ast.Yield, ast.keyword,
     ast.JoinedStr,
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("function", COMPILED, ids=lambda function: function.__name__)
 def test_a_rule_is_plain_enough_for_a_compiler(function):
-    """Integer arithmetic, indexing, loops and branches only; other rules are called by name."""
+    """Integers, fields, indexing, loops and branches only; other rules are called by name."""
     tree = ast.parse(inspect.getsource(function))
     body = [node for statement in tree.body[0].body[1:] for node in ast.walk(statement)]
     assert [type(node).__name__ for node in body if isinstance(node, FORBIDDEN)] == []
+    fields = {name for state in states.__all__ for name in columns(getattr(states, state))}
+    assert {node.attr for node in body if isinstance(node, ast.Attribute)} <= fields
     constants = {node.value for node in body if isinstance(node, ast.Constant)}
     assert {type(value) for value in constants} <= {int, bool}  # a bool only in "while True"
     assert function.__doc__
@@ -399,10 +410,3 @@ def test_a_rule_is_plain_enough_for_a_compiler(function):
 def test_rules_offers_every_rule():
     offered = {getattr(rules, name) for name in rules.__all__ if name.islower()}
     assert offered == set(COMPILED) - {partitioners.next_by_share, partitioners.count_share}
-
-
-def test_the_layouts_have_no_gaps():
-    for prefix, width in (("CH_", CH_WIDTH), ("POOL_", POOL_WIDTH), ("GLOBAL_", 4)):
-        values = [getattr(rows, n) for n in rows.__all__ if n.startswith(prefix)]
-        assert sorted(values) == list(range(width + 1))
-    assert FIFO_SLOTS == 2

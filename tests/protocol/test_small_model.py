@@ -7,9 +7,12 @@ message was consumed: no order of delivery leads to a deadlock.
 
 from __future__ import annotations
 
+from dataclasses import astuple
+
 import pytest
 
 from flowcontrol.protocol import rules as r
+from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
 
 MESSAGES = 3
 
@@ -20,12 +23,10 @@ MESSAGES = 3
 def start(exclusive, floating):
     channels = []
     for credit in exclusive:
-        row = [0] * r.CH_WIDTH
-        row[r.CH_EXCLUSIVE] = row[r.CH_INITIAL] = credit
-        channels.append(tuple(row))
+        channels.append(astuple(InputChannel(exclusive=credit, initial=credit)))
     total = sum(exclusive) + floating
-    pool = (floating, 0, 1, 1, floating, 0, 0, 0)
-    segments = (total, floating - 1, sum(exclusive), 1)
+    pool = (floating, 0, 1, 1, floating, 0, 0, 0)  # of a LocalPool
+    segments = (total, floating - 1, sum(exclusive), 1)  # of a GlobalPool
     senders = tuple((MESSAGES, 0, credit, 0, 0, (), (), ()) for credit in exclusive)
     return tuple(channels), pool, segments, (0,) * (r.FIFO_SLOTS + 2), senders
 
@@ -33,9 +34,9 @@ def start(exclusive, floating):
 def unfreeze(state):
     channels, pool, segments, waiting, senders = state
     return (
-        [list(row) for row in channels],
-        list(pool),
-        list(segments),
+        [InputChannel(*row) for row in channels],
+        LocalPool(*pool),
+        GlobalPool(*segments),
         list(waiting),
         [list(sender) for sender in senders],
     )
@@ -43,9 +44,9 @@ def unfreeze(state):
 
 def freeze(channels, pool, segments, waiting, senders):
     return (
-        tuple(map(tuple, channels)),
-        tuple(pool),
-        tuple(segments),
+        tuple(map(astuple, channels)),
+        astuple(pool),
+        astuple(segments),
         normal(waiting),
         tuple(map(tuple, senders)),
     )
@@ -70,7 +71,7 @@ def write(i, channels, pool, segments, waiting, senders):
         return False
     sender[0] -= 1
     sender[1] += 1
-    if r.needs_backlog_announcement(channels[i][r.CH_INITIAL], sender[2], sender[1], 0):
+    if r.needs_backlog_announcement(channels[i].initial, sender[2], sender[1], 0):
         sender[5] += (-backlog_of(sender),)
     return True
 
@@ -134,24 +135,26 @@ ACTIONS = (write, send, deliver, consume, announce, add_credit)
 
 def check(state, total):
     channels, pool, segments, waiting, senders = state
+    channels = [InputChannel(*row) for row in channels]
     floating = exclusive = 0
     for row, sender in zip(channels, senders, strict=True):
         _, _, credit, sent, consumed, wire, kinds, back = sender
         assert credit >= 0
         assert consumed <= sent <= MESSAGES
-        granted = credit + sent + sum(back) + row[r.CH_UNANNOUNCED]
+        granted = credit + sent + sum(back) + row.unannounced
         held = r.available_buffers(row) + len(kinds)
         assert granted - consumed == held
         assert sum(message >= 0 for message in wire) + len(kinds) + consumed == sent
-        floating += row[r.CH_FLOATING] + kinds.count(r.TAKEN_FLOATING)
-        exclusive += row[r.CH_EXCLUSIVE] + kinds.count(r.TAKEN_EXCLUSIVE)
-        assert row[r.CH_EXCLUSIVE] <= row[r.CH_INITIAL]
-    assert floating == pool[r.POOL_IN_USE] <= pool[r.POOL_SIZE]
-    assert exclusive == segments[r.GLOBAL_UNPOOLED]
-    assert segments[r.GLOBAL_FREE] + pool[r.POOL_FREE] + floating + exclusive == total
+        floating += row.floating + kinds.count(r.TAKEN_FLOATING)
+        exclusive += row.exclusive + kinds.count(r.TAKEN_EXCLUSIVE)
+        assert row.exclusive <= row.initial
+    pool, segments = LocalPool(*pool), GlobalPool(*segments)
+    assert floating == pool.in_use <= pool.size
+    assert exclusive == segments.unpooled
+    assert segments.free + pool.free + floating + exclusive == total
     queued = waiting[r.FIFO_SLOTS : r.FIFO_SLOTS + waiting[r.FIFO_COUNT]]
-    assert sorted(queued) == [i for i in (0, 1) if channels[i][r.CH_WAITING]]
-    assert not (queued and pool[r.POOL_FREE])
+    assert sorted(queued) == [i for i in (0, 1) if channels[i].is_waiting]
+    assert not (queued and pool.free)
 
 
 def explore(exclusive, floating):

@@ -16,7 +16,6 @@ from flowcontrol.emulation import Job, lay_out
 from flowcontrol.emulation.rehearsal import rehearse
 from flowcontrol.emulation.routing import Router
 from flowcontrol.ledger.ledger import read_history
-from flowcontrol.protocol import rounds as r
 from flowcontrol.records import LEDGER
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.streaming.paths import RunPaths
@@ -162,7 +161,7 @@ def taken(ledgers: Ledgers, edge: str) -> dict[tuple[int, int], int]:
     rows = [row for row in ledgers[edge] if row["side"] == "receiver"]
     last = max(row["batch_id"] for row in rows)
     return {
-        (row["sender"], row["receiver"]): row["channel_state"]["cursors"][r.IN_TAKEN]
+        (row["sender"], row["receiver"]): row["channel_state"]["channel"]["processed"]
         for row in rows
         if row["batch_id"] == last
     }

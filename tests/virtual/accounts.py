@@ -7,7 +7,6 @@ from typing import Any
 
 from flowcontrol.emulation import Job, Link, StagePlan
 from flowcontrol.protocol import rounds as r
-from flowcontrol.protocol import rows as w
 
 Row = dict[str, Any]
 State = dict[str, dict[str, list[Row]]]
@@ -87,7 +86,7 @@ def _in_hand(job: Job, link: Link, state: State, received: Row) -> int:
 def _records(job: Job, link: Link, state: State, sent: Row, received: Row) -> Iterator[str]:
     """Every record emitted was processed or is in flight."""
     emitted = sent["channel_state"]["routed"]
-    processed = received["channel_state"]["cursors"][r.IN_TAKEN]
+    processed = received["channel_state"]["channel"]["processed"]
     flying = in_flight(job, link, state, sent, received)
     if emitted != processed + flying:
         yield f"emitted {emitted} is not processed {processed} + in flight {flying}"
@@ -98,7 +97,7 @@ def _cursors(sent: Row, received: Row, is_local: bool) -> Iterator[str]:
     if cursors != sorted(cursors):
         yield f"consumed, sent, released, written are {cursors}: one falls behind the one before"
     under_way = len(sent["channel_state"]["messages"])
-    arrived = received["channel_state"]["cursors"][r.IN_ARRIVED]
+    arrived = received["channel_state"]["channel"]["arrived"]
     if sent["sent"] != arrived + under_way:
         yield f"sent {sent['sent']} is not arrived {arrived} + under way {under_way}"
     if is_local:
@@ -111,9 +110,9 @@ def _cursors(sent: Row, received: Row, is_local: bool) -> Iterator[str]:
 
 
 def _pool(pool: list[int], segments: list[int]) -> Iterator[str]:
-    held = pool[w.POOL_IN_USE] + pool[w.POOL_FREE] + segments[w.GLOBAL_FREE]
-    if held != segments[w.GLOBAL_TOTAL] or min(pool[w.POOL_FREE], segments[w.GLOBAL_FREE]) < 0:
-        yield f"a pool holds {held} segments of {segments[w.GLOBAL_TOTAL]}: {pool} {segments}"
+    held = pool["in_use"] + pool["free"] + segments["free"]
+    if held != segments["total"] or min(pool["free"], segments["free"]) < 0:
+        yield f"a pool holds {held} segments of {segments['total']}: {pool} {segments}"
 
 
 def _partition(job: Job, link: Link, own: list[Row]) -> Iterator[str]:
@@ -126,8 +125,8 @@ def _partition(job: Job, link: Link, own: list[Row]) -> Iterator[str]:
         for row in own
     ]
     is_shared = link.edge.partitioner == "broadcast"
-    if part["pool"][w.POOL_IN_USE] != (max(used) if is_shared else sum(used)):
-        yield f"{part['pool'][w.POOL_IN_USE]} buffers in use, but the channels hold {used}"
+    if part["pool"]["in_use"] != (max(used) if is_shared else sum(used)):
+        yield f"{part['pool']['in_use']} buffers in use, but the channels hold {used}"
 
 
 def _gate(job: Job, link: Link, own: list[Row]) -> Iterator[str]:
@@ -136,9 +135,9 @@ def _gate(job: Job, link: Link, own: list[Row]) -> Iterator[str]:
     gate = own[0]["task_state"]["gates"][plan.inputs.index(link)]
     yield from _pool(gate["pool"], gate["segments"])
     held = sum(row["floating_held"] for row in own if not row["channel_state"]["local"])
-    if gate["pool"][w.POOL_IN_USE] != held:
-        yield f"{gate['pool'][w.POOL_IN_USE]} floating buffers in use, the channels hold {held}"
-    waiting = [i for i, row in enumerate(own) if row["channel_state"]["row"][w.CH_WAITING]]
+    if gate["pool"]["in_use"] != held:
+        yield f"{gate['pool']['in_use']} floating buffers in use, the channels hold {held}"
+    waiting = [i for i, row in enumerate(own) if row["channel_state"]["channel"]["is_waiting"]]
     if waiting != sorted(gate["waiting"]):
         yield f"channels {waiting} wait, but in the list are {gate['waiting']}"
 

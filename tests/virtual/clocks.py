@@ -10,7 +10,6 @@ from typing import Any
 from flowcontrol.emulation import Job
 from flowcontrol.emulation.rehearsal import RoundRows, rehearse
 from flowcontrol.protocol import rounds as r
-from flowcontrol.protocol import rows as w
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import fill
 from flowcontrol.virtual.replay import read_replayed
@@ -154,8 +153,7 @@ def _leaves(one: Any, other: Any, side: str, path: str = "", name: str = "") -> 
 
 def _columns(side: str) -> dict[str, dict[int, str]]:
     """Names of the columns of the lists of integers in a state."""
-    row = ("CH_", w) if side == "receiver" else ("OUT_", r)
-    prefixes = {"task": ("TASK_", r), "row": row, "pool": ("POOL_", w), "cursors": ("IN_", r)}
+    prefixes = {"task": ("TASK_", r), "row": ("OUT_", r)}
     return {
         name: {getattr(module, key): key for key in dir(module) if key.startswith(prefix)}
         for name, (prefix, module) in prefixes.items()

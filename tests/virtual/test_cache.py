@@ -48,31 +48,30 @@ print(json.dumps({
 
 SMALL = """
 import json
-import numpy as np
-from flowcontrol.protocol.rows import CH_EXCLUSIVE, CH_FLOATING, CH_WIDTH
 from flowcontrol.virtual import compiled
+from flowcontrol.virtual.cells import pack, view
+from flowcontrol.virtual.fields import KernelInputChannel
 from flowcontrol.virtual.small import advance
 
-memory = np.zeros(CH_WIDTH, np.int64)
-memory[[CH_EXCLUSIVE, CH_FLOATING]] = 2
+memory = pack(KernelInputChannel(exclusive=2, floating=2))
 advance(memory, 1)
 print(json.dumps({
     "folder": str(compiled.cache_folder()),
     "kept_in": str(advance.stats.cache_path),
     "hits": sum(advance.stats.cache_hits.values()),
     "misses": sum(advance.stats.cache_misses.values()),
-    "channels": {"exclusive_free": [int(memory[CH_EXCLUSIVE])], "consumed": [1]},
+    "channels": {"exclusive_free": [view(KernelInputChannel, memory).exclusive], "consumed": [1]},
 }))
 """
 
 SMALL_ENTRY = """
 from flowcontrol.protocol.channel_rules import take_buffer
 from flowcontrol.virtual.compiled import compile_entry
-from flowcontrol.virtual.pointers import row
+from flowcontrol.virtual.views import in_rows
 
 
 def _advance(memory, end):
-    return take_buffer(row(memory, 0, len(memory)))
+    return take_buffer(in_rows(memory, 0, 1)[0])
 
 
 advance = compile_entry(_advance)
@@ -150,12 +149,12 @@ def files(folder: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
 
 
-FLOATING_FIRST = """    if channel[CH_FLOATING] > 0:
-        channel[CH_FLOATING] -= 1
+FLOATING_FIRST = """    if channel.floating > 0:
+        channel.floating -= 1
         return TAKEN_FLOATING
 """
-EXCLUSIVE_FIRST = """    if channel[CH_EXCLUSIVE] > 0:
-        channel[CH_EXCLUSIVE] -= 1
+EXCLUSIVE_FIRST = """    if channel.exclusive > 0:
+        channel.exclusive -= 1
         return TAKEN_EXCLUSIVE
 """
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from flowcontrol.emulation import lay_out
 from flowcontrol.errors import RunError
-from flowcontrol.protocol.rows import GLOBAL_FREE, GLOBAL_TOTAL, GLOBAL_UNPOOLED
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import VirtualRun, simulate
 from flowcontrol.virtual import fields as f
@@ -346,11 +345,11 @@ def test_never_more_segments_are_out_than_there_are(mapping: dict[str, Any]) -> 
             own = [h for held in allocation.held.values() for h in held
                    if h.demand.manager == manager]  # fmt: skip
             out = sum(int(h.pool.in_use) + int(h.pool.free) + h.taken for h in own)
-            assert network.row[GLOBAL_FREE] >= 0
-            assert out + network.row[GLOBAL_FREE] == network.row[GLOBAL_TOTAL]
+            assert network.state.free >= 0
+            assert out + network.state.free == network.state.total
             paper = sum(h.taken + h.promised for h in own)
-            assert network.row[GLOBAL_UNPOOLED] == paper
-            assert sum(int(h.pool.size) for h in own) + paper <= network.row[GLOBAL_TOTAL]
+            assert network.state.unpooled == paper
+            assert sum(int(h.pool.size) for h in own) + paper <= network.state.total
         outs = step.memory.outs
         for run_ in step.timeline.runs:
             if run_.state not in {"running", "finished"}:

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from flowcontrol.emulation import Job, lay_out
 from flowcontrol.protocol import rounds as r
-from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.partition_kinds import ON_DISK, PIPELINED, WRITING
+from flowcontrol.protocol.state import cell
+from flowcontrol.protocol.states import LocalPool
 from flowcontrol.scenario import check_clock, parse_scenario
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import run_job
@@ -308,7 +309,7 @@ def check_channel(memory: Memory, channel: int) -> None:
     queued = memory.values(int(g[f.G_RECORDS]) + int(out[f.O_INDEX]) * width, width)
     task = memory.tasks[out[f.O_TASK]]
     in_hand = task[r.TASK_LEFT] if task[r.TASK_CHANNEL] == out[f.O_INDEX] else 0
-    most, first = int(into[f.I_TRANSIT_MOST]), int(into[f.I_TRANSIT])
+    most, first = int(into["transit_most"]), int(into["transit"])
     head, count = memory.cells[first : first + 2]
     places = [first + 2 + f.M_WIDTH * ((head + i) % most) for i in range(count)]
     under_way = sum(int(memory.cells[place + f.M_RECORDS]) for place in places)
@@ -318,15 +319,15 @@ def check_channel(memory: Memory, channel: int) -> None:
         waiting += [int(own[s.E_RECORDS]) for own in unsent]
         assert out[r.OUT_BUFFERS] == len(unsent) + len(filled) + out[r.OUT_OPEN]
     assert out[r.OUT_RECORDS] == (
-        into[f.I_CURSORS + r.IN_TAKEN] + in_hand + sum(queued) + under_way + sum(waiting)
+        into["processed"] + in_hand + sum(queued) + under_way + sum(waiting)
     )
 
 
 def check_partition(memory: Memory, number: int) -> None:
     """Memory is never above the pool, and all of it is somebody's."""
     p = memory.partitions[number]
-    in_use, size = p[f.P_POOL + w.POOL_IN_USE], p[f.P_POOL + w.POOL_SIZE]
-    assert 0 <= in_use <= size + p[f.P_POOL + w.POOL_OVERDRAFT]
+    in_use, size = p[f.P_POOL + cell(LocalPool, "in_use")], p[f.P_POOL + cell(LocalPool, "size")]
+    assert 0 <= in_use <= size + p[f.P_POOL + cell(LocalPool, "max_overdraft")]
     if p[f.P_KIND] <= PIPELINED:
         return
     own = memory.cells[p[f.P_SPILL] :][: s.S_WIDTH]
@@ -399,8 +400,8 @@ def test_all_arrives_in_the_end_and_all_memory_is_free(kind: str, widths: tuple[
     memory, flags = run(one)
     assert flags == 0
     written = memory.outs[:, r.OUT_RECORDS].sum()
-    assert memory.ins[:, f.I_CURSORS + r.IN_TAKEN].sum() == written > 0
-    assert memory.partitions[:, f.P_POOL + w.POOL_IN_USE].sum() == 0
+    assert memory.ins["processed"].sum() == written > 0
+    assert memory.partitions[:, f.P_POOL + cell(LocalPool, "in_use")].sum() == 0
     [found] = partition_figures(one, memory).values()
     total = int(written) * 1024
     if kind != "hybrid_selective":

@@ -129,18 +129,18 @@ class Rules:
 
     def _columns(self) -> dict[str, Any]:
         outs, ins = self.memory.outs, self.memory.ins[self.memory.outs[:, f.O_IN]]
-        cursors = ins[:, f.I_CURSORS : f.I_CURSORS + r.IN_WIDTH]
+        cursors = ins
         under_way = [
-            sum(self._transit(int(row[f.I_TRANSIT]), int(row[f.I_TRANSIT_MOST]))) for row in ins
+            sum(self._transit(int(row["transit"]), int(row["transit_most"]))) for row in ins
         ]
         return {
             "written": outs[:, r.OUT_RECORDS].copy(),
             "ready": outs[:, r.OUT_BUFFERS].copy(),
             "sent": outs[:, r.OUT_SENT].copy(),
             "heard": outs[:, r.OUT_ANNOUNCED].copy(),
-            "announced": cursors[:, r.IN_ANNOUNCED].copy(),
-            "arrived": cursors[:, r.IN_ARRIVED].copy(),
-            "taken": cursors[:, r.IN_TAKEN].copy(),
+            "announced": cursors["announced"].copy(),
+            "arrived": cursors["arrived"].copy(),
+            "taken": cursors["processed"].copy(),
             "under_way": np.array(under_way, np.int64),
         }
 
@@ -208,7 +208,7 @@ def test_everything_arrives_in_the_end(random_jobs: ModuleType, transport: str) 
             before, end = now, end + 20_000
             assert advance(memory.cells, end) == 0
         outs = memory.outs
-        taken = memory.ins[outs[:, f.O_IN]][:, f.I_CURSORS + r.IN_TAKEN]
+        taken = memory.ins[outs[:, f.O_IN]]["processed"]
         assert (outs[:, r.OUT_RECORDS] == taken).all()
         assert (memory.tasks[:, f.T_PENDING] == 0).all()
 

@@ -16,7 +16,8 @@ from flowcontrol.emulation.rehearsal import RoundRows
 from flowcontrol.errors import ScenarioError
 from flowcontrol.policies import tcp_rows as t
 from flowcontrol.protocol import rounds as r
-from flowcontrol.protocol import rows as w
+from flowcontrol.protocol.state import cell
+from flowcontrol.protocol.states import LocalPool
 from flowcontrol.scenario import (
     Scenario,
     SystemSpec,
@@ -130,7 +131,7 @@ def step(wires: Any) -> tuple[int, ...]:
     )
     values = [tasks[0, r.TASK_IN], *(wire[column] for column in counters)]
     values += [wire[t.W_AUTO_READ], wire[t.W_WRITABLE]]
-    values += [gate[f.G_POOL + w.POOL_IN_USE], tasks[1, r.TASK_IN]]
+    values += [gate[f.G_POOL + cell(LocalPool, "in_use")], tasks[1, r.TASK_IN]]
     return tuple(int(value) for value in values)
 
 
@@ -217,7 +218,9 @@ def test_a_flush_closes_the_buffer(wire_accounts: ModuleType) -> None:
     ]
     assert set(sizes) == {100 + t.HEADER_BYTES}
     gate = wires.memory.gates[0]
-    assert gate[f.G_POOL + w.POOL_IN_USE] == gate[f.G_POOL + w.POOL_SIZE] == 2
+    assert (
+        gate[f.G_POOL + cell(LocalPool, "in_use")] == gate[f.G_POOL + cell(LocalPool, "size")] == 2
+    )
 
 
 # ---------------------------------------------------------------- odd sizes

@@ -8,8 +8,6 @@ from typing import Any
 from flowcontrol.emulation import Job
 from flowcontrol.policies import tcp_buffers as tb
 from flowcontrol.policies import tcp_rows as t
-from flowcontrol.protocol import rounds as r
-from flowcontrol.protocol import rows as w
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory, fill
@@ -70,7 +68,7 @@ class Wires:
         for out in memory.outs:
             partition = memory.partitions[out[f.O_PARTITION]]
             routed = memory.cells[partition[f.P_ROUTED] + out[f.O_PLACE]]
-            found.append(int(routed - memory.ins[out[f.O_IN], f.I_CURSORS + r.IN_TAKEN]))
+            found.append(int(routed - memory.ins["processed"][out[f.O_IN]]))
         return found
 
     def wire(self, number: int) -> Any:
@@ -158,8 +156,8 @@ class Wires:
             others = {int(m[t.S_CHANNEL]) for m in rest} - {int(first[t.S_CHANNEL])}
             self.seen |= {"others wait"} if others else set()
             into = self.memory.ins[self.memory.outs[first[t.S_CHANNEL], f.O_IN]]
-            if into[w.CH_WAITING] != 1 or into[w.CH_FLOATING] != 0:
-                yield f"a message is staged, but its channel is {into[: w.CH_WIDTH]}"
+            if into["is_waiting"] != 1 or into["floating"] != 0:
+                yield f"a message is staged, but its channel is {into}"
 
     def _channels(self) -> Iterator[str]:
         """What a channel's receiver has, and has had, are its messages in their order."""
@@ -169,8 +167,8 @@ class Wires:
             gate, into = self.memory.gates[out[f.O_GATE]], self.memory.ins[out[f.O_IN]]
             width = int(gate[f.G_QUEUE_WIDTH])
             at = int(gate[f.G_RECORDS]) + int(out[f.O_INDEX]) * width
-            queued, arrived = self.memory.values(at, width), int(into[f.I_CURSORS + r.IN_ARRIVED])
+            queued, arrived = self.memory.values(at, width), int(into["arrived"])
             if queued != self.written[number][arrived - len(queued) : arrived]:
                 yield f"channel {number} has {queued}, which is not what was sent"
-            if into[w.CH_UNANNOUNCED] != 0 or into[w.CH_FLOATING] != 0:
-                yield f"channel {number} keeps something: {into[: w.CH_WIDTH]}"
+            if into["unannounced"] != 0 or into["floating"] != 0:
+                yield f"channel {number} keeps something: {into}"

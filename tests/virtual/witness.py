@@ -8,7 +8,6 @@ from typing import Any
 from flowcontrol.emulation import Job, Link, StagePlan
 from flowcontrol.emulation.routing import weights_of
 from flowcontrol.protocol import rounds as r
-from flowcontrol.protocol import rows as w
 from flowcontrol.virtual.links import LONGEST_TABLE
 
 Row = dict[str, Any]
@@ -89,7 +88,7 @@ def _sent(job: Job, link: Link, row: Row) -> Iterator[str]:
 def _received(row: Row) -> Iterator[str]:
     if row["floating_held"] > 0:
         yield "floating"
-    if row["channel_state"]["row"][w.CH_WAITING] == 1:
+    if row["channel_state"]["channel"]["is_waiting"] == 1:
         yield "waiting"
 
 
@@ -98,14 +97,14 @@ def _competed(rows: list[Row]) -> Iterator[str]:
     for receiver in {row["receiver"] for row in rows}:
         own = [row for row in rows if row["receiver"] == receiver]
         held = sum(row["floating_held"] > 0 for row in own)
-        waits = any(row["channel_state"]["row"][w.CH_WAITING] for row in own)
+        waits = any(row["channel_state"]["channel"]["is_waiting"] for row in own)
         if held >= 2 and waits:
             yield "competition"
 
 
 def _task(plan: StagePlan, state: Row) -> Iterator[str]:
     for part in state["partitions"]:
-        if part["pool"][w.POOL_AT_QUOTA] > 0:
+        if part["pool"]["at_quota"] > 0:
             yield "quota"
         if part["left_bytes"] > 0:
             yield "blocked inside a record"

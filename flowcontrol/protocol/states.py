@@ -1,0 +1,71 @@
+"""The state that the rules of the network stack work on, each kind declared once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["GlobalPool", "InputChannel", "LocalPool"]
+
+
+@dataclass(slots=True)
+class GlobalPool:
+    """The network memory of a task manager (``NetworkBufferPool``), or a share of it."""
+
+    total: int = 0
+    """Segments; constant."""
+    free: int = 0
+    """Segments not handed out."""
+    unpooled: int = 0
+    """Segments promised as exclusive buffers."""
+    required: int = 0
+    """Sum of what its local pools require, segments."""
+
+
+@dataclass(slots=True)
+class LocalPool:
+    """The floating buffers of a gate, or the buffers of a partition (``LocalBufferPool``)."""
+
+    size: int = 0
+    """Current quota, buffers."""
+    in_use: int = 0
+    """Buffers requested and not recycled."""
+    free: int = 0
+    """Segments held and not in use."""
+    required: int = 0
+    """Buffers that it has at least."""
+    maximum: int = 0
+    """Buffers that it has at most; ``UNLIMITED`` for no limit."""
+    max_overdraft: int = 0
+    """Most buffers above the quota."""
+    at_quota: int = 0
+    """Subpartitions that hold ``max-buffers-per-channel`` or more."""
+    is_destroyed: int = 0
+    """1: destroyed."""
+
+
+@dataclass(slots=True)
+class InputChannel:
+    """A channel at its receiver (``RemoteInputChannel`` with its ``BufferManager``)."""
+
+    exclusive: int = 0
+    """Free exclusive buffers."""
+    floating: int = 0
+    """Free floating buffers held."""
+    required: int = 0
+    """Free buffers that it wants; may be negative."""
+    is_waiting: int = 0
+    """1: it waits for a floating buffer of its gate."""
+    unannounced: int = 0
+    """Credit gained and not yet announced to the sender, buffers."""
+    initial: int = 0
+    """Initial credit: exclusive buffers that it owns, constant; -1 of a local channel."""
+    is_released: int = 0
+    """1: released."""
+    arrived: int = 0
+    """Messages received."""
+    consumed: int = 0
+    """Messages whose buffer was recycled."""
+    announced: int = 0
+    """Credits ever granted, the initial ones included."""
+    processed: int = 0
+    """Records that the task has begun to process."""

@@ -1,0 +1,229 @@
+"""State as numba sees it: an address. Imported once, before the kernel is compiled."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.imputils import lower_getattr_generic, lower_setattr_generic
+from numba.core.typing.templates import AttributeTemplate, infer_getattr
+from numba.extending import intrinsic, models, overload, register_model
+
+from flowcontrol.protocol.state import Column, Kind, columns, per_class, width
+
+CELL = ir.IntType(64)
+
+
+class StateType(types.Type):
+    """A state of a class."""
+
+    def __init__(self, cls: type[Any]) -> None:
+        self.cls = cls
+        super().__init__(name=f"State({cls.__module__}.{cls.__qualname__})")
+
+
+class RowsType(types.Type):
+    """Rows of a class."""
+
+    def __init__(self, cls: type[Any]) -> None:
+        self.cls = cls
+        super().__init__(name=f"Rows({cls.__module__}.{cls.__qualname__})")
+
+
+class IntsType(types.Type):
+    """A row of integers."""
+
+    def __init__(self) -> None:
+        super().__init__(name="Ints")
+
+
+@per_class
+def state_type(cls: type[Any]) -> StateType:
+    """Return the type of a state class."""
+    return StateType(cls)
+
+
+@per_class
+def rows_type(cls: type[Any]) -> RowsType:
+    """Return the type of rows of a state class."""
+    return RowsType(cls)
+
+
+ints_type = IntsType()
+
+
+@register_model(StateType)
+class _StateModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, CELL.as_pointer())
+
+
+@register_model(RowsType)
+@register_model(IntsType)
+class _RowsModel(models.StructModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        pointer = types.CPointer(types.int64)
+        super().__init__(manager, kind, [("data", pointer), ("count", types.int64)])
+
+
+def _type_of(column: Column) -> Any:
+    if column.kind is Kind.INT:
+        return types.int64
+    if column.kind is Kind.INTS:
+        return ints_type
+    return rows_type(column.state) if column.kind is Kind.ROWS else state_type(column.state)
+
+
+@infer_getattr
+class _Attributes(AttributeTemplate):
+    key = StateType
+
+    def generic_resolve(self, kind: Any, name: str) -> Any:
+        column = columns(kind.cls).get(name)
+        return None if column is None else _type_of(column)
+
+
+def _cell(builder: Any, pointer: Any, at: int) -> Any:
+    return builder.gep(pointer, [ir.Constant(CELL, at)], inbounds=True)
+
+
+def _fixed(builder: Any, place: Any) -> Any:
+    """Load what never changes while the kernel runs: where rows are, and how many."""
+    value = builder.load(place)
+    value.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return value
+
+
+@lower_getattr_generic(StateType)
+def _get(context: Any, builder: Any, kind: Any, value: Any, name: str) -> Any:
+    column = columns(kind.cls)[name]
+    place = _cell(builder, value, column.at)
+    if column.kind is Kind.INT:
+        return builder.load(place)
+    if column.kind is Kind.PART:
+        return place
+    there = builder.gep(value, [_fixed(builder, place)], inbounds=True)
+    if column.kind is Kind.REF:
+        return there
+    made = cgutils.create_struct_proxy(_type_of(column))(context, builder)
+    made.data = there
+    made.count = _fixed(builder, _cell(builder, value, column.at + 1))
+    return made._getvalue()
+
+
+@lower_setattr_generic(StateType)
+def _set(context: Any, builder: Any, signature: Any, arguments: Any, name: str) -> None:
+    target, value = arguments
+    column = columns(signature.args[0].cls)[name]
+    if column.kind is not Kind.INT:
+        raise TypeError(f"{name} cannot be set")
+    value = context.cast(builder, value, signature.args[1], types.int64)
+    builder.store(value, _cell(builder, target, column.at))
+
+
+def _as_int(context: Any, builder: Any, value: Any, kind: Any) -> Any:
+    return context.cast(builder, value, kind, types.int64)
+
+
+@intrinsic
+def _row(typing: Any, rows: Any, index: Any) -> Any:
+    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        given = cgutils.create_struct_proxy(signature.args[0])(context, builder, values[0])
+        index = _as_int(context, builder, values[1], signature.args[1])
+        cells = builder.mul(index, ir.Constant(CELL, width(rows.cls)))
+        return builder.gep(given.data, [cells], inbounds=True)
+
+    return state_type(rows.cls)(rows, index), code
+
+
+@intrinsic
+def _int(typing: Any, row: Any, index: Any) -> Any:
+    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        given = cgutils.create_struct_proxy(signature.args[0])(context, builder, values[0])
+        index = _as_int(context, builder, values[1], signature.args[1])
+        return builder.load(builder.gep(given.data, [index], inbounds=True))
+
+    return types.int64(row, index), code
+
+
+@intrinsic
+def _put_int(typing: Any, row: Any, index: Any, value: Any) -> Any:
+    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        given = cgutils.create_struct_proxy(signature.args[0])(context, builder, values[0])
+        index = _as_int(context, builder, values[1], signature.args[1])
+        place = builder.gep(given.data, [index], inbounds=True)
+        builder.store(_as_int(context, builder, values[2], signature.args[2]), place)
+        return context.get_dummy_value()
+
+    return types.void(row, index, value), code
+
+
+@intrinsic
+def _count(typing: Any, rows: Any) -> Any:
+    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return cgutils.create_struct_proxy(signature.args[0])(context, builder, values[0]).count
+
+    return types.int64(rows), code
+
+
+@overload(operator.getitem, strict=False)
+def _getitem(rows: Any, index: Any) -> Any:
+    if isinstance(rows, RowsType):
+        return lambda rows, index: _row(rows, index)
+    if isinstance(rows, IntsType):
+        return lambda rows, index: _int(rows, index)
+    return None
+
+
+@overload(operator.setitem, strict=False)
+def _setitem(row: Any, index: Any, value: Any) -> Any:
+    if isinstance(row, IntsType):
+        return lambda row, index, value: _put_int(row, index, value)
+    return None
+
+
+@overload(len, strict=False)
+def _len(rows: Any) -> Any:
+    if isinstance(rows, RowsType | IntsType):
+        return lambda rows: _count(rows)
+    return None
+
+
+def rows_at(cls: type[Any]) -> Any:
+    """Return an intrinsic that gives rows of a class at a place of an array or a row."""
+
+    @intrinsic
+    def found(typing: Any, memory: Any, at: Any, count: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            made = cgutils.create_struct_proxy(signature.return_type)(context, builder)
+            made.data = _place(context, builder, signature.args, values)
+            made.count = _as_int(context, builder, values[2], signature.args[2])
+            return made._getvalue()
+
+        return rows_type(cls)(memory, at, count), code
+
+    return found
+
+
+def _place(context: Any, builder: Any, kinds: Any, values: Any) -> Any:
+    if isinstance(kinds[0], types.Array):
+        base = context.make_array(kinds[0])(context, builder, values[0]).data
+    else:
+        base = cgutils.create_struct_proxy(kinds[0])(context, builder, values[0]).data
+    return builder.gep(base, [_as_int(context, builder, values[1], kinds[1])], inbounds=True)
+
+
+def state_at(cls: type[Any]) -> Any:
+    """Return an intrinsic that gives the state of a class at a place of an array or a row."""
+
+    @intrinsic
+    def found(typing: Any, memory: Any, at: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            return _place(context, builder, signature.args, values)
+
+        return state_type(cls)(memory, at), code
+
+    return found
