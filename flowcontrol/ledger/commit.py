@@ -157,7 +157,15 @@ class Writer:
 
     def _update(self) -> None:
         """Bring the handle up to date."""
-        listed(self.path, self._table.update_incremental)
+        from deltalake.exceptions import DeltaError
+
+        def look() -> None:
+            try:
+                self._table.update_incremental()
+            except (DeltaError, OSError):  # what it would go on from may be cleaned away
+                self._table = self._opened()
+
+        listed(self.path, look)
 
     def last_batch(self) -> int:
         """Return the last batch that this side has committed; -1 before the first."""
