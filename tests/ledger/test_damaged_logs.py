@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from flowcontrol.errors import DamagedError, LinkError
@@ -133,33 +134,34 @@ def test_rows_of_the_ledger_that_were_changed_are_refused(storage) -> None:
 def test_a_listing_that_lacks_a_commit_is_taken_again(storage, tmp_path, monkeypatch) -> None:
     """A busy folder is not listed in one step: delta-rs then finds a gap where there is none."""
     writer = Writer(storage, "sender/b")
-    update, hidden = writer._table.update_incremental, tmp_path / "hidden"
+    open_again, hidden = writer._opened, tmp_path / "hidden"
     tried = []
 
     class Table:
-        """The handle; its first looks find a commit missing."""
-
-        def __getattr__(self, name: str):
-            return getattr(table, name)
+        """The handle; what it goes on from is gone."""
 
         def update_incremental(self) -> None:
-            tried.append(1)
-            if len(tried) < 3:
-                shutil.move(commit_file(storage, 8), hidden)
-            try:
-                update()
-            finally:
-                if hidden.exists():
-                    shutil.move(hidden, commit_file(storage, 8))
-            if len(tried) < 3:
-                raise DeltaError("Kernel error: found gap 7 -> 9")
+            tried.append("update")
+            raise DeltaError("Kernel error: found gap 7 -> 9")
+
+    def opened() -> DeltaTable:
+        """Open the table; two looks find a commit missing."""
+        tried.append("open")
+        if len(tried) > 4:
+            return open_again()
+        shutil.move(commit_file(storage, 8), hidden)
+        try:
+            return open_again()
+        finally:
+            shutil.move(hidden, commit_file(storage, 8))
 
     other = Writer(storage, "sender/c")
     for number in range(3):
         other.commit(number, [])
-    table, writer._table = writer._table, Table()
+    monkeypatch.setattr(writer, "_table", Table())
+    monkeypatch.setattr(writer, "_opened", opened)
     assert writer.commit(0, [])
-    assert len(tried) == 3
+    assert tried == ["update", "open", "update", "open", "update", "open"]
 
 
 @pytest.mark.parametrize("gone", [1, 2])
