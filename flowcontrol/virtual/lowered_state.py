@@ -124,15 +124,23 @@ def _set(context: Any, builder: Any, signature: Any, arguments: Any, name: str) 
     builder.store(value, _cell(builder, target, column.at))
 
 
-def _as_int(context: Any, builder: Any, value: Any, kind: Any) -> Any:
+def as_int(context: Any, builder: Any, value: Any, kind: Any) -> Any:
+    """Return an integer of any width as a cell."""
     return context.cast(builder, value, kind, types.int64)
+
+
+def data_of(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    """Return where an array, rows or a row of integers begin."""
+    if isinstance(kind, types.Array):
+        return context.make_array(kind)(context, builder, value).data
+    return cgutils.create_struct_proxy(kind)(context, builder, value).data
 
 
 @intrinsic
 def _row(typing: Any, rows: Any, index: Any) -> Any:
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         given = cgutils.create_struct_proxy(signature.args[0])(context, builder, values[0])
-        index = _as_int(context, builder, values[1], signature.args[1])
+        index = as_int(context, builder, values[1], signature.args[1])
         cells = builder.mul(index, ir.Constant(CELL, width(rows.cls)))
         return builder.gep(given.data, [cells], inbounds=True)
 
@@ -143,7 +151,7 @@ def _row(typing: Any, rows: Any, index: Any) -> Any:
 def _int(typing: Any, row: Any, index: Any) -> Any:
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         given = cgutils.create_struct_proxy(signature.args[0])(context, builder, values[0])
-        index = _as_int(context, builder, values[1], signature.args[1])
+        index = as_int(context, builder, values[1], signature.args[1])
         return builder.load(builder.gep(given.data, [index], inbounds=True))
 
     return types.int64(row, index), code
@@ -153,9 +161,9 @@ def _int(typing: Any, row: Any, index: Any) -> Any:
 def _put_int(typing: Any, row: Any, index: Any, value: Any) -> Any:
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         given = cgutils.create_struct_proxy(signature.args[0])(context, builder, values[0])
-        index = _as_int(context, builder, values[1], signature.args[1])
+        index = as_int(context, builder, values[1], signature.args[1])
         place = builder.gep(given.data, [index], inbounds=True)
-        builder.store(_as_int(context, builder, values[2], signature.args[2]), place)
+        builder.store(as_int(context, builder, values[2], signature.args[2]), place)
         return context.get_dummy_value()
 
     return types.void(row, index, value), code
@@ -200,7 +208,7 @@ def rows_at(cls: type[Any]) -> Any:
         def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             made = cgutils.create_struct_proxy(signature.return_type)(context, builder)
             made.data = _place(context, builder, signature.args, values)
-            made.count = _as_int(context, builder, values[2], signature.args[2])
+            made.count = as_int(context, builder, values[2], signature.args[2])
             return made._getvalue()
 
         return rows_type(cls)(memory, at, count), code
@@ -209,11 +217,8 @@ def rows_at(cls: type[Any]) -> Any:
 
 
 def _place(context: Any, builder: Any, kinds: Any, values: Any) -> Any:
-    if isinstance(kinds[0], types.Array):
-        base = context.make_array(kinds[0])(context, builder, values[0]).data
-    else:
-        base = cgutils.create_struct_proxy(kinds[0])(context, builder, values[0]).data
-    return builder.gep(base, [_as_int(context, builder, values[1], kinds[1])], inbounds=True)
+    base = data_of(context, builder, kinds[0], values[0])
+    return builder.gep(base, [as_int(context, builder, values[1], kinds[1])], inbounds=True)
 
 
 def state_at(cls: type[Any]) -> Any:

@@ -16,7 +16,7 @@ from numba.extending import intrinsic, models, overload, register_jitable, regis
 
 from flowcontrol.protocol.states import GlobalPool, LocalPool
 from flowcontrol.virtual.fields import KernelInputChannel
-from flowcontrol.virtual.lowered_state import rows_at, state_at
+from flowcontrol.virtual.lowered_state import as_int, data_of, ints_type, rows_at, state_at
 from flowcontrol.virtual.pointers import lowest_bit, row, rows
 from flowcontrol.virtual.randoms import mix_modulo, uniform
 from flowcontrol.virtual.views import gate_of, gates_of, global_pool, in_rows, local_pool
@@ -26,23 +26,12 @@ from flowcontrol.virtual.views import gate_of, gates_of, global_pool, in_rows, l
 pointer = types.CPointer(types.int64)
 
 
-class _RowType(types.Type):
-    def __init__(self) -> None:
-        super().__init__(name="flowcontrol.Row")
-
-
 class _RowsType(types.Type):
     def __init__(self) -> None:
         super().__init__(name="flowcontrol.Rows")
 
 
-row_type, rows_type = _RowType(), _RowsType()
-
-
-@register_model(_RowType)
-class _RowModel(models.StructModel):
-    def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind, [("data", pointer), ("length", types.int64)])
+rows_type = _RowsType()
 
 
 @register_model(_RowsType)
@@ -52,85 +41,50 @@ class _RowsModel(models.StructModel):
         super().__init__(manager, kind, members)
 
 
-def _data_of(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-    if isinstance(kind, types.Array):
-        return context.make_array(kind)(context, builder, value).data
-    return cgutils.create_struct_proxy(kind)(context, builder, value).data
-
-
-def _as_int(context: Any, builder: Any, value: Any, kind: Any) -> Any:
-    return context.cast(builder, value, kind, types.int64)
-
-
 @intrinsic
 def _make_row(typing: Any, memory: Any, offset: Any, length: Any) -> Any:
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         kinds = signature.args
-        base = _data_of(context, builder, kinds[0], values[0])
-        made = cgutils.create_struct_proxy(row_type)(context, builder)
-        made.data = builder.gep(base, [_as_int(context, builder, values[1], kinds[1])])
-        made.length = _as_int(context, builder, values[2], kinds[2])
+        base = data_of(context, builder, kinds[0], values[0])
+        made = cgutils.create_struct_proxy(ints_type)(context, builder)
+        made.data = builder.gep(base, [as_int(context, builder, values[1], kinds[1])])
+        made.count = as_int(context, builder, values[2], kinds[2])
         return made._getvalue()
 
-    return row_type(memory, offset, length), code
+    return ints_type(memory, offset, length), code
 
 
 @intrinsic
 def _make_rows(typing: Any, memory: Any, offset: Any, count: Any, width: Any) -> Any:
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         kinds = signature.args
-        base = _data_of(context, builder, kinds[0], values[0])
+        base = data_of(context, builder, kinds[0], values[0])
         made = cgutils.create_struct_proxy(rows_type)(context, builder)
-        made.data = builder.gep(base, [_as_int(context, builder, values[1], kinds[1])])
-        made.count = _as_int(context, builder, values[2], kinds[2])
-        made.width = _as_int(context, builder, values[3], kinds[3])
+        made.data = builder.gep(base, [as_int(context, builder, values[1], kinds[1])])
+        made.count = as_int(context, builder, values[2], kinds[2])
+        made.width = as_int(context, builder, values[3], kinds[3])
         return made._getvalue()
 
     return rows_type(memory, offset, count, width), code
 
 
 @intrinsic
-def _load(typing: Any, memory: Any, index: Any) -> Any:
-    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        base = _data_of(context, builder, signature.args[0], values[0])
-        index = _as_int(context, builder, values[1], signature.args[1])
-        return builder.load(builder.gep(base, [index]))
-
-    return types.int64(memory, index), code
-
-
-@intrinsic
-def _store(typing: Any, memory: Any, index: Any, value: Any) -> Any:
-    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        kinds = signature.args
-        base = _data_of(context, builder, kinds[0], values[0])
-        place = builder.gep(base, [_as_int(context, builder, values[1], kinds[1])])
-        builder.store(_as_int(context, builder, values[2], kinds[2]), place)
-        return context.get_dummy_value()
-
-    return types.void(memory, index, value), code
-
-
-@intrinsic
 def _row_in(typing: Any, memory: Any, index: Any) -> Any:
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         given = cgutils.create_struct_proxy(rows_type)(context, builder, values[0])
-        index = _as_int(context, builder, values[1], signature.args[1])
-        made = cgutils.create_struct_proxy(row_type)(context, builder)
+        index = as_int(context, builder, values[1], signature.args[1])
+        made = cgutils.create_struct_proxy(ints_type)(context, builder)
         made.data = builder.gep(given.data, [builder.mul(index, given.width)])
-        made.length = given.width
+        made.count = given.width
         return made._getvalue()
 
-    return row_type(memory, index), code
+    return ints_type(memory, index), code
 
 
 @intrinsic
-def _length_of(typing: Any, memory: Any) -> Any:
-    name = "length" if isinstance(memory, _RowType) else "count"
-
+def _count_of(typing: Any, memory: Any) -> Any:
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        made = cgutils.create_struct_proxy(signature.args[0])(context, builder, values[0])
-        return getattr(made, name)
+        return cgutils.create_struct_proxy(rows_type)(context, builder, values[0]).count
 
     return types.int64(memory), code
 
@@ -155,24 +109,15 @@ def _rows(memory: Any, offset: Any, count: Any, width: Any) -> Any:
 
 @overload(operator.getitem, strict=False)
 def _get(memory: Any, index: Any) -> Any:
-    if isinstance(memory, _RowType):
-        return lambda memory, index: _load(memory, index)
     if isinstance(memory, _RowsType):
         return lambda memory, index: _row_in(memory, index)
     return None
 
 
-@overload(operator.setitem, strict=False)
-def _set(memory: Any, index: Any, value: Any) -> Any:
-    if isinstance(memory, _RowType):
-        return lambda memory, index, value: _store(memory, index, value)
-    return None
-
-
 @overload(len, strict=False)
 def _len(memory: Any) -> Any:
-    if isinstance(memory, _RowType | _RowsType):
-        return lambda memory: _length_of(memory)
+    if isinstance(memory, _RowsType):
+        return lambda memory: _count_of(memory)
     return None
 
 
