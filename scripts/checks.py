@@ -100,7 +100,7 @@ def python(name: str, *words: str, **env: str) -> Part:
 
 def behind(part: Part) -> Part:
     """Return a part that leaves the processors to those that mostly wait, whenever they do not."""
-    return replace(part, command=["nice", "-n", "10", *part.command])
+    return replace(part, command=["nice", "-n", "5", *part.command])
 
 
 def lanes(*, is_long: bool, seed: int, workers: int) -> list[list[Part]]:
@@ -123,11 +123,16 @@ def lanes(*, is_long: bool, seed: int, workers: int) -> list[list[Part]]:
         depth |= {"HYPOTHESIS_PROFILE": "long", "FLOWCONTROL_KILLS": "200"}
         depth |= {"FLOWCONTROL_ROUNDS": "20000", "FLOWCONTROL_LONG": "1"}
     depth |= {name: os.environ[name] for name in depth if name in os.environ}
+    classes = {"FLOWCONTROL_CLASSES": str(LOGS.parent / "classes")}
+    started = {**depth, **classes, **data_file("start")}
     fast = [*FAST, "-n", str(workers), "--dist", "loadfile"]
     shell = ["shellcheck", "-x", *SHELL]
     return [
-        [python("spark-tests", *pytest, *SHARED, *cover, **depth, **data_file("spark"))],
-        [python("start-tests", *pytest, *STARTED, *cover, **depth, **data_file("start"))],
+        [python("spark-tests", *pytest, *SHARED, *cover, **depth, **classes, **data_file("spark"))],
+        [
+            Part("classes", [sys.executable, "scripts/archive_classes.py", *classes.values()]),
+            python("start-tests", *pytest, *STARTED, *cover, **started),
+        ],
         [
             python("lint", "ruff", "check", "."),
             python("format", "ruff", "format", "--check", "."),

@@ -24,6 +24,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = ROOT / "scripts"
 
+sys.path.insert(0, str(ROOT / "tests"))  # jvm
+
 # A failing example is printed as a blob that reproduces it (print_blob). No deadline: a shared
 # machine is slow now and then, and a slow example is no failure. A test that wants more or fewer
 # examples than others takes a share of settings.default.max_examples, so that profiles hold for it.

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from jvm import java_environment
+
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "scripts" / "kafka.sh"
 
@@ -21,11 +23,9 @@ SCRIPT = ROOT / "scripts" / "kafka.sh"
 def environment(**changes: str) -> dict[str, str]:
     """Return what a script is started with: this environment, and nothing of a session's."""
     inherited = {**os.environ, "FLOWCONTROL_VENV": sys.prefix, **changes}
-    # A JVM that lives for seconds is not worth compiling for: half of its time.
-    inherited["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     for name in ("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "SPARK_CONF_DIR"):
         inherited.pop(name, None)
-    return inherited
+    return inherited | java_environment()
 
 
 @dataclass(frozen=True)

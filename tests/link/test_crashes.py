@@ -115,7 +115,7 @@ RECEIVERS = {
 }
 
 
-@settings(max_examples=max(1, settings.default.max_examples // 5))
+@settings(max_examples=max(1, settings.default.max_examples // 8))
 @given(
     batches=st.lists(st.lists(BATCH, min_size=2, max_size=5), min_size=1, max_size=2),
     exclusive=st.integers(1, 2),

@@ -164,7 +164,7 @@ def test_no_row_is_lost_whatever_is_trimmed_checkpointed_or_restarted(dry):
     importlib.import_module("hypothesis.stateful").run_state_machine_as_test(
         LogMachine,
         settings=settings(
-            max_examples=max(10, settings.default.max_examples // 8), stateful_step_count=15
+            max_examples=max(6, settings.default.max_examples // 8), stateful_step_count=15
         ),
     )
     print(met)

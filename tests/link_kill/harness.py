@@ -91,8 +91,6 @@ class Stage:
         Where all that is random comes from.
     watches : dict of str to LedgerWatch
         Of both links.
-    java_options : str
-        For its JVM.
     """
 
     def __init__(
@@ -101,10 +99,8 @@ class Stage:
         name: str,
         chance: random.Random,
         watches: dict[str, LedgerWatch],
-        java_options: str,
     ) -> None:
         self.folder, self.name, self.chance, self.watches = folder, name, chance, watches
-        self.java_options = java_options
         self.starts = 0
         self.process: StageProcess | None = None
         self.armed: Kill | None = None
@@ -131,7 +127,7 @@ class Stage:
             kill_at = f"{self.armed.who}:{self._number(self.armed)}+:{self.armed.point}"
         elif self.chance.random() < 0.25:  # anywhere in its start, most of which is Spark's
             self._due = time.monotonic() + self.chance.uniform(0.5, 12.0)
-        self.process = StageProcess(self.folder, self.name, self.starts, kill_at, self.java_options)
+        self.process = StageProcess(self.folder, self.name, self.starts, kill_at)
         self.starts += 1
 
     def arm(self) -> None:
@@ -191,18 +187,15 @@ class Pipeline:
         Of all that is random.
     wanted : int
         Kills.
-    java_options : str
-        For the JVM of each stage.
     """
 
-    def __init__(self, folder: Path, seed: int, wanted: int, java_options: str = "") -> None:
+    def __init__(self, folder: Path, seed: int, wanted: int) -> None:
         self.folder, self.wanted = folder, wanted
         self.watches = {name: LedgerWatch(folder / f"link-{name}") for name in "ab"}
         self.lead = min(LEAD, wanted // 6)  # so that each stage is killed
         chance = random.Random(seed)
         self.stages = [
-            Stage(folder, name, random.Random(chance.random()), self.watches, java_options)
-            for name in POINTS
+            Stage(folder, name, random.Random(chance.random()), self.watches) for name in POINTS
         ]
         self.kills: list[Kill] = []
         self.rows = self._files = 0
@@ -293,22 +286,3 @@ class Pipeline:
     def say(self, text: str) -> None:
         """Print a line, with the time."""
         print(f"{time.monotonic() - self._began:7.1f} s  {text}", flush=True)
-
-
-def make_archive(folder: Path) -> str:
-    """Return the JVM's option by which a start reads its classes from an archive, in half the time.
-
-    Parameters
-    ----------
-    folder : Path
-        Empty; the archive is made in it, by a pipeline in which nobody is killed.
-    """
-    pipeline = Pipeline(folder, 0, 0)
-    for stage in pipeline.stages:
-        if stage.name == "middle":
-            stage.java_options = f"-XX:ArchiveClassesAtExit={folder}/classes.jsa -Xlog:cds=off"
-    try:
-        pipeline.run()
-    finally:
-        pipeline.kill_all()
-    return f"-XX:SharedArchiveFile={folder}/classes.jsa -Xlog:cds=off -Xlog:cds+dynamic=off"

@@ -10,20 +10,10 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from jvm import java_environment
+
 ROOT = Path(__file__).resolve().parents[2]
 STAGE = Path(__file__).with_name("stage.py")
-
-LOG_SETTINGS = ROOT / "scripts" / "spark-conf" / "log4j2.properties"
-
-
-def _java_environment(folder: Path, options: str) -> dict[str, str]:
-    """Return the variables of a JVM whose start is cheap: most of the test is starts."""
-    # An archive of classes goes with a class path on which no folder has a file.
-    conf = folder / "conf"
-    conf.mkdir(exist_ok=True)
-    cheap = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss16m"
-    settings = f"-Dlog4j2.configurationFile={LOG_SETTINGS}"
-    return {"SPARK_CONF_DIR": str(conf), "JDK_JAVA_OPTIONS": f"{cheap} {settings} {options}"}
 
 
 class StageProcess:
@@ -39,8 +29,6 @@ class StageProcess:
         How often it was started before; names the log.
     kill_at : str, optional
         Named point at which it dies (``flowcontrol.streaming.faults``).
-    java_options : str, optional
-        More options for its JVM.
     """
 
     def __init__(
@@ -49,11 +37,11 @@ class StageProcess:
         stage: str,
         start: int,
         kill_at: str | None = None,
-        java_options: str = "",
     ) -> None:
         environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONHASHSEED": "0"}
         environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": str(ROOT)}
-        environment |= _java_environment(folder, java_options)
+        environment |= java_environment()
+        environment["JDK_JAVA_OPTIONS"] += " -Xss16m"
         environment.pop("FLOWCONTROL_KILL_AT", None)
         if kill_at is not None:
             environment["FLOWCONTROL_KILL_AT"] = kill_at

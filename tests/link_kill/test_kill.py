@@ -1,6 +1,6 @@
 """kill -9 of any stage of a pipeline at any time: all rows arrive once, in order, within limits.
 
-Six kills in an ordinary run; ``FLOWCONTROL_KILLS=200 ./run-tests.sh tests/link_kill -s`` is the
+Four kills in an ordinary run; ``FLOWCONTROL_KILLS=200 ./run-tests.sh tests/link_kill -s`` is the
 long version, 10 to 20 s a kill. ``FLOWCONTROL_SEED`` repeats the plan of a
 run, though not its timing.
 """
@@ -15,24 +15,17 @@ import pytest
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-ARCHIVE_FROM = 48
-"""Kills from which an archive of classes pays, which halves the start of a JVM."""
-
 
 def test_a_pipeline_that_is_killed_again_and_again(tmp_path: Path) -> None:
-    from harness import POINTS, Pipeline, make_archive
+    from harness import POINTS, Pipeline
     from verifier import LedgerCheck, check_table
 
-    wanted = int(os.environ.get("FLOWCONTROL_KILLS", 6))
+    wanted = int(os.environ.get("FLOWCONTROL_KILLS", 4))
     seed = int(os.environ.get("FLOWCONTROL_SEED", random.randrange(1 << 32)))
     print(f"\n{wanted} kills, FLOWCONTROL_SEED={seed}, {tmp_path}", flush=True)
     run = tmp_path / "run"
     run.mkdir()
-    java_options = ""
-    if wanted > ARCHIVE_FROM:
-        (tmp_path / "archive").mkdir()
-        java_options = make_archive(tmp_path / "archive")
-    pipeline = Pipeline(run, seed, wanted, java_options)
+    pipeline = Pipeline(run, seed, wanted)
     try:
         pipeline.run()
     finally:

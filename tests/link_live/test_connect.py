@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from jvm import java_environment
+
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,8 +30,7 @@ def test_a_link_through_spark_connect(tmp_path: Path) -> None:
         "PYTHONHASHSEED": "0",
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_CONF_DIR": str(ROOT / "scripts" / "spark-conf"),
-        # A JVM that lives for seconds is not worth compiling for: half of its time.
-        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        **java_environment(),
     }
     found = subprocess.run(
         [sys.executable, str(Path(__file__).parent / "connect_client.py"), str(tmp_path)],

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from flowcontrol import Link
+from jvm import java_environment
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -42,10 +43,9 @@ def test_spark_finds_the_source_by_itself(
     script = tmp_path / "reader.py"
     script.write_text(READER)
     environment = {**os.environ, "FLOWCONTROL_VENV": sys.prefix}
-    # A JVM that lives for seconds is not worth compiling for: half of its time.
-    environment["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     for name in ("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "SPARK_CONF_DIR"):
         environment.pop(name, None)
+    environment |= java_environment()
     try:
         until(lambda: query.lastProgress is not None and query.lastProgress.batchId >= 1, query)
         found = subprocess.run(

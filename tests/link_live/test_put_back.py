@@ -81,7 +81,7 @@ def test_a_receiver_that_starts_from_a_checkpoint_of_the_log_reads_every_row(spa
         source.write(7, files=3)
         source.run()
         receive(spark, link, tmp_path, [1])
-        for _ in range(3):
+        for _ in range(2):
             before = receive(spark, link, tmp_path, [0])
             for _ in range(3):
                 source.write(5, files=2)

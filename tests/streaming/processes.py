@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from jvm import java_environment
+
 ROOT = Path(__file__).resolve().parents[2]
 MARK = "FLOWCONTROL_TEST_PROCESS"
 """Environment variable that all processes of a start inherit, workers of the JVM too."""
@@ -41,13 +43,12 @@ class Emulation:
     ) -> None:
         self.mark = uuid.uuid4().hex
         environment = {**os.environ, MARK: self.mark, "FLOWCONTROL_VENV": sys.prefix}
-        # A JVM that lives for seconds is not worth compiling for: half of its time.
-        environment["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
         if kill_at is not None:
             environment["FLOWCONTROL_KILL_AT"] = kill_at
         # The settings of this process's own Spark session are none of the start script's.
         for name in ("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "SPARK_CONF_DIR"):
             environment.pop(name, None)
+        environment |= java_environment()
         self._log = (cwd / f"process-{self.mark}.log").open("w+")
         self.process = subprocess.Popen(
             [str(ROOT / "spark-submit.sh"), str(ROOT / "pipelines" / "emulate.py"),

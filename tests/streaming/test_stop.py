@@ -46,11 +46,11 @@ def wait_until(happened: Callable[[], bool], process: Any) -> None:
 def test_ctrl_c_ends_a_run_between_batches_and_the_same_command_goes_on(
     cases: ModuleType, runs: ModuleType, start: Callable[..., Any], tmp_path: Path
 ) -> None:
-    mapping = {**cases.STAGES, "name": "stopped", "duration_s": 4}
+    mapping = {**cases.STAGES, "name": "stopped", "duration_s": 2.5}
     scenario, out = tmp_path / "stopped.yaml", tmp_path / "stopped"
     scenario.write_text(yaml.safe_dump(mapping))
     job = runs.job_of(mapping)
-    assert job.rounds == 40
+    assert job.rounds == 25
 
     # Before Spark is there: nothing but the folder is made, and nothing stays behind.
     early = start(scenario, "--out", str(out))
@@ -73,13 +73,13 @@ def test_ctrl_c_ends_a_run_between_batches_and_the_same_command_goes_on(
     assert "Traceback" not in first.said()
     first.assert_nothing_left()
     done = rounds_done(job, out)
-    assert 6 <= done < 40
+    assert 6 <= done < 25
     check_part(runs, job, out, done)
 
     last = start(scenario, "--out", str(out))
     assert last.wait() == 0, last.said()
     runs.assert_is_rehearsed(job, out)
-    assert json.loads((out / "summary.json").read_text())["rounds"] == 40
+    assert json.loads((out / "summary.json").read_text())["rounds"] == 25
     assert json.loads((out / "run.json").read_text())["finished"]
 
 

@@ -184,6 +184,10 @@ def test_no_processes_are_too_few(run):
         run({RATE: [100]}, processes=0)
 
 
+ENDS = [(signal.SIGKILL, 2), (signal.SIGINT, 1)]
+if "FLOWCONTROL_LONG" in os.environ:
+    ENDS += [(signal.SIGKILL, 1), (signal.SIGINT, 2)]
+
 SCRIPT = """
 import sys
 sys.path.insert(0, {tests!r})
@@ -195,8 +199,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize(("how", "processes"), ENDS)
 def test_a_sweep_that_is_killed_goes_on(run, chain, fakes, tmp_path, monkeypatch, how, processes):
     marks, out = tmp_path / "marks", tmp_path / "out"
     marks.mkdir()
