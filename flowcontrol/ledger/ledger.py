@@ -51,18 +51,22 @@ class LedgerView:
         self._files: dict[str, dict[int, str]] = {"sender": {}, "receiver": {}}
         self._ranges: dict[str, list[tuple[int, int, str]]] = {"sender": [], "receiver": []}
 
-    def refresh(self) -> None:
-        """Read the commits since the last time."""
-        self._read()
-        if self._log.restart_if_cut_off():
-            self._begin_again()
+    def refresh(self, *, at_once: bool = False) -> None:
+        """Read the commits since the last time.
 
-    def _begin_again(self) -> None:
-        """Read the newest checkpoint: what was removed before it is told nowhere else."""
-        for side in self._files:
-            self._files[side].clear()
-            self._ranges[side].clear()
+        Parameters
+        ----------
+        at_once : bool, default False
+            Check now whether the log goes on behind a commit that is missing; else the check may
+            be put off by a second.
+        """
         self._read()
+        if self._log.restart_if_cut_off(at_once=at_once):
+            # What was removed before the newest checkpoint stands nowhere else.
+            for side in self._files:
+                self._files[side].clear()
+                self._ranges[side].clear()
+            self._read()
 
     def _read(self) -> None:
         for commit in self._log.poll():
@@ -163,9 +167,7 @@ class Ledger(LedgerView):
         added = [self._write(table, f"{batch_id:08d}")]
         removed: list[NewFile] = []
         if batch_id % COMPACT_EVERY == COMPACT_EVERY - 1:
-            self._read()
-            if self._log.restart_if_cut_off(at_once=True):
-                self._begin_again()
+            self.refresh(at_once=True)
             small = self.small_files(self.side, batch_id - NEIGHBOUR_MAY_READ)
             if small:
                 added.append(self._pack(small))

@@ -108,7 +108,7 @@ class DeltaLog:
         Raises
         ------
         LedgerError
-            If the table does not exist.
+            If the table does not exist, or others clean its log faster than it can be read.
         """
         if self.version < 0:
             yield from self._whole()
@@ -131,9 +131,11 @@ class DeltaLog:
                 found.append(checkpoint)
             found += self._next()
             if not self._is_cut_off():  # raises if a commit is missing before others
-                break
+                return found
             self.version = -1
-        return found
+        raise LedgerError(
+            f"{self.path}: others cleaned the log {ATTEMPTS} times while it was read; try again"
+        )
 
     def _next(self) -> Iterator[Commit]:
         while True:

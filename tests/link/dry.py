@@ -75,6 +75,20 @@ def source_rows(
     )
 
 
+def batches_of(
+    count: int,
+    rows: int = 20,
+    *,
+    first: int = 0,
+    size: int = 100,
+    name: str = "a",
+    channels: int = 2,
+) -> list[pa.Table]:
+    """Return source batches ``first`` to ``count``, whose rows go to the channels in turn."""
+    into = [row % channels for row in range(rows)]
+    return [source_rows(name, number * rows, into, size) for number in range(first, count)]
+
+
 class Pipeline:
     """A link, and the queries at both of its ends.
 
@@ -147,6 +161,14 @@ class Pipeline:
             if quiet == QUIET_ROUNDS:
                 return
         raise AssertionError(f"still at work after {most} rounds")
+
+    def lose(self, receiver: ReceiverQuery) -> None:
+        """Let a receiver read something and then go away without a word."""
+        while receiver.done < 0:
+            for query in self.queries:
+                query.advance()
+        self.receivers.remove(receiver)
+        receiver.kill()
 
     def arm(self, who: str, point: str) -> None:
         """Have a query killed when it passes a point next."""

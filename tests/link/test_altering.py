@@ -10,20 +10,12 @@ from flowcontrol.link.link import Link
 from flowcontrol.link.settings import read_made, read_settings
 
 
-def batches_of(dry, count, rows=20):
-    return [dry.source_rows("a", n * rows, [i % 2 for i in range(rows)], 100) for n in range(count)]
-
-
 def test_a_running_sender_sees_that_it_may_cut_a_receiver_off(make, dry, verify):
     pipeline = make()
-    a = pipeline.sender("a", batches_of(dry, 8))
+    a = pipeline.sender("a", dry.batches_of(8))
     pipeline.receiver("main")
     slow = pipeline.receiver("slow")
-    while slow.done < 0:
-        for query in pipeline.queries:
-            query.advance()
-    pipeline.receivers.remove(slow)
-    slow.kill()
+    pipeline.lose(slow)
     pipeline.drain()
     assert a.done < 7
     sender = a.sender
@@ -50,7 +42,7 @@ def test_a_running_sender_sees_what_may_wait_on_disk(make, dry):
 
 def test_a_receiver_takes_a_target_at_its_next_start(make, dry):
     pipeline = make()
-    pipeline.sender("a", batches_of(dry, 1))
+    pipeline.sender("a", dry.batches_of(1))
     receiver = pipeline.receiver("main")
     pipeline.drain()
     pipeline.link.alter(target_batch_s=2.5)

@@ -18,18 +18,14 @@ from flowcontrol.ledger.storage import Storage
 from flowcontrol.ledger.writing import writing
 
 
-def batches_of(dry, count, rows=20):
-    return [dry.source_rows("a", n * rows, [i % 2 for i in range(rows)], 100) for n in range(count)]
-
-
 @pytest.fixture
 def pipeline(make, dry):
     """A link through which a batch has gone, and two more that are to go."""
     made = make()
-    query = made.sender("a", batches_of(dry, 1))
+    query = made.sender("a", dry.batches_of(1))
     made.receiver("main")
     made.drain()
-    query.batches += batches_of(dry, 3)[1:]
+    query.batches += dry.batches_of(3)[1:]
     return made
 
 
@@ -187,7 +183,7 @@ def test_files_that_no_commit_names_are_swept_by_age(pipeline, dry, verify):
     pipeline.drain()
     verify.check_pipeline(pipeline)
     pipeline.senders["a"].sender.files._swept_at = float("-inf")
-    pipeline.senders["a"].batches.append(batches_of(dry, 4)[3])
+    pipeline.senders["a"].batches.append(dry.batches_of(4)[3])
     pipeline.drain()
     verify.check_pipeline(pipeline)
     sender = pipeline.senders["a"].sender

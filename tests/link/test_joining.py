@@ -17,12 +17,6 @@ from flowcontrol.link.settings import schema_of
 from flowcontrol.link.source import LinkReader
 
 
-def batches_of(dry, count, rows=24, size=100):
-    return [
-        dry.source_rows("a", n * rows, [i % 2 for i in range(rows)], size) for n in range(count)
-    ]
-
-
 def at(pipeline, who, point, batch, act):
     """Do something once when a sender passes a point in a batch."""
     query, pass_by, todo = pipeline.senders[who], pipeline.pass_by, [act]
@@ -58,7 +52,7 @@ def test_a_receiver_registers_between_a_look_and_a_trimming_commit(make, dry, ve
         pipeline.receivers.append(late)
 
     todo = at(pipeline, "a", point, batch, register)
-    one_by_one(pipeline, batches_of(dry, 6, size=500))
+    one_by_one(pipeline, dry.batches_of(6, rows=24, size=500))
     assert not todo
     assert before
     assert not set(before) & set(a.sender.files.log.files)  # what was there has gone since
@@ -84,7 +78,7 @@ def test_a_receiver_killed_in_its_registration_begins_where_rows_are(make, dry, 
         pipeline.receivers.append(late)
 
     todo = at(pipeline, "a", "before-exchange", 3, register)
-    one_by_one(pipeline, batches_of(dry, 6, size=500))
+    one_by_one(pipeline, dry.batches_of(6, rows=24, size=500))
     assert not todo
     assert a.done == 5
     assert late.rows.num_rows > 0
@@ -94,7 +88,7 @@ def test_a_receiver_killed_in_its_registration_begins_where_rows_are(make, dry, 
 def test_what_is_trimmed_was_announced_a_commit_before(make, dry, monkeypatch):
     """So a receiver that registers in between knows behind what it must begin."""
     pipeline = make()
-    a = pipeline.sender("a", batches_of(dry, 6))
+    a = pipeline.sender("a", dry.batches_of(6, rows=24))
     pipeline.receiver("main")
     trims = []
 
@@ -105,7 +99,7 @@ def test_what_is_trimmed_was_announced_a_commit_before(make, dry, monkeypatch):
 
     a.batches.clear()
     monkeypatch.setattr(pipeline, "pass_by", note)
-    one_by_one(pipeline, batches_of(dry, 5))
+    one_by_one(pipeline, dry.batches_of(5, rows=24))
     assert any(sum(trim) for trim, _ in trims)
     assert all(
         own <= told for trim, announced in trims for own, told in zip(trim, announced, strict=True)
@@ -117,7 +111,7 @@ def test_what_is_trimmed_was_announced_a_commit_before(make, dry, monkeypatch):
 
 def test_a_late_receiver_says_where_it_begins(make, dry, caplog):
     pipeline = make()
-    a = pipeline.sender("a", batches_of(dry, 4))
+    a = pipeline.sender("a", dry.batches_of(4, rows=24))
     pipeline.receiver("main")
     with caplog.at_level(logging.WARNING, "flowcontrol.link"):
         pipeline.drain()
@@ -139,7 +133,7 @@ def test_a_late_receiver_says_where_it_begins(make, dry, caplog):
 
 def test_from_start_reads_all_rows_while_they_are_there(make, dry, verify):
     pipeline = make()
-    pipeline.sender("a", batches_of(dry, 1))
+    pipeline.sender("a", dry.batches_of(1, rows=24))
     pipeline.receiver("main")
     pipeline.drain()
     late = pipeline.receiver("late", from_start="true")
@@ -150,7 +144,7 @@ def test_from_start_reads_all_rows_while_they_are_there(make, dry, verify):
 
 def test_from_start_is_refused_with_figures_when_rows_are_gone(make, dry, verify):
     pipeline = make()
-    a = pipeline.sender("a", batches_of(dry, 4))
+    a = pipeline.sender("a", dry.batches_of(4, rows=24))
     pipeline.receiver("main")
     pipeline.drain()
     late = dry.ReceiverQuery(pipeline, "late", from_start="true")
@@ -162,7 +156,7 @@ def test_from_start_is_refused_with_figures_when_rows_are_gone(make, dry, verify
     ):
         late.advance()
     assert len(verify.ledger_rows(pipeline.storage)) == before
-    a.batches += batches_of(dry, 8)[4:]
+    a.batches += dry.batches_of(8, rows=24, first=4)
     pipeline.drain()  # it holds nobody up
     assert a.done == 7
     verify.check_pipeline(pipeline)
@@ -171,7 +165,7 @@ def test_from_start_is_refused_with_figures_when_rows_are_gone(make, dry, verify
 def test_from_start_is_refused_if_rows_go_while_it_registers(make, dry, verify, monkeypatch):
     """It has registered by then, and takes that back."""
     pipeline = make()
-    a = pipeline.sender("a", batches_of(dry, 8))
+    a = pipeline.sender("a", dry.batches_of(8, rows=24))
     pipeline.receiver("main")
     late = dry.ReceiverQuery(pipeline, "late", from_start="true")
     reader = late.open()
@@ -205,7 +199,7 @@ def test_from_start_is_true_or_false(tmp_path, dry):
 
 def test_watch_says_which_receiver_began_late(make, dry):
     pipeline = make()
-    pipeline.sender("a", batches_of(dry, 4))
+    pipeline.sender("a", dry.batches_of(4, rows=24))
     pipeline.receiver("main")
     pipeline.drain()
     late = pipeline.receiver("late")
@@ -222,7 +216,7 @@ def test_watch_says_which_receiver_began_late(make, dry):
 def test_a_receiver_that_was_removed_counts_what_it_missed(make, dry, caplog):
     """What it had read before is not missed."""
     pipeline = make()
-    a = pipeline.sender("a", batches_of(dry, 2))
+    a = pipeline.sender("a", dry.batches_of(2, rows=24))
     pipeline.receiver("main")
     late = pipeline.receiver("late")
     pipeline.drain()

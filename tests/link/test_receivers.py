@@ -16,18 +16,11 @@ from flowcontrol.ledger.link_ledger import LinkLedger
 from flowcontrol.link import source as source_module
 
 
-def batches_of(dry, count, rows=20, name="a", channels=2):
-    return [
-        dry.source_rows(name, n * rows, [i % channels for i in range(rows)], 100)
-        for n in range(count)
-    ]
-
-
 @pytest.fixture
 def pipeline(make, dry):
     """A link through which three batches have gone."""
     made = make()
-    made.sender("a", batches_of(dry, 3))
+    made.sender("a", dry.batches_of(3))
     made.receiver("main")
     made.drain()
     return made
@@ -54,7 +47,7 @@ def test_a_new_checkpoint_is_refused_and_accepted_with_reset(pipeline, dry, veri
         receiver.advance()
     assert len(verify.ledger_rows(pipeline.storage)) == before
     receiver.options["reset"] = "true"
-    pipeline.senders["a"].batches += batches_of(dry, 5)[3:]
+    pipeline.senders["a"].batches += dry.batches_of(5)[3:]
     pipeline.drain()
     verify.LedgerCheck(pipeline.settings).check(verify.ledger_rows(pipeline.storage))
     numbers = receiver.rows.column("number").to_pylist()
@@ -65,7 +58,7 @@ def test_a_new_checkpoint_is_refused_and_accepted_with_reset(pipeline, dry, veri
 def test_after_a_reset_rows_of_the_last_batch_come_again_rather_than_never(make, dry, verify):
     """The old query was killed before its sink had the rows that its ledger says it took."""
     pipeline = make()
-    pipeline.sender("a", batches_of(dry, 2))
+    pipeline.sender("a", dry.batches_of(2))
     receiver = pipeline.receiver("main", reset="true")
     while pipeline.senders["a"].done < 0:
         pipeline.senders["a"].advance()
@@ -85,7 +78,7 @@ def test_after_a_reset_rows_of_the_last_batch_come_again_rather_than_never(make,
 
 def test_the_initial_offset_is_the_same_until_the_first_batch_is_done(make, dry, verify):
     pipeline = make()
-    pipeline.sender("a", batches_of(dry, 1))
+    pipeline.sender("a", dry.batches_of(1))
     receiver = pipeline.receiver("main")
     for _ in range(3):
         pipeline.senders["a"].advance()
@@ -101,7 +94,7 @@ def test_the_initial_offset_is_the_same_until_the_first_batch_is_done(make, dry,
 
 def test_a_checkpoint_of_an_earlier_time_is_refused(pipeline, dry):
     receiver = pipeline.receivers[0]
-    pipeline.senders["a"].batches += batches_of(dry, 6)[3:]
+    pipeline.senders["a"].batches += dry.batches_of(6)[3:]
     pipeline.drain()
     receiver.kill()
     receiver.done = 0
@@ -117,7 +110,7 @@ def test_a_checkpoint_of_an_earlier_time_is_refused(pipeline, dry):
 def test_offsets_behind_trimmed_data_say_so(pipeline, dry):
     """The old checkpoint has a batch to repeat of which the rows are gone."""
     receiver = pipeline.receivers[0]
-    pipeline.senders["a"].batches += batches_of(dry, 6)[3:]
+    pipeline.senders["a"].batches += dry.batches_of(6)[3:]
     pipeline.drain()
     receiver.kill()
     receiver.done, receiver.offsets = 0, receiver.offsets[:2]
@@ -134,7 +127,7 @@ def test_offsets_behind_trimmed_data_say_so(pipeline, dry):
 
 def test_a_zombie_is_refused(make, dry, verify):
     pipeline = make()
-    pipeline.sender("a", batches_of(dry, 3))
+    pipeline.sender("a", dry.batches_of(3))
     zombie = pipeline.receiver("main")
     while not zombie.done >= 0:
         for query in pipeline.queries:
@@ -155,7 +148,7 @@ def test_a_zombie_is_refused(make, dry, verify):
 def test_what_a_zombie_decided_last_is_known_to_who_takes_over(make, dry, verify, monkeypatch):
     """It commits once more between the look of the new one and its claim."""
     pipeline = make()
-    query = pipeline.sender("a", batches_of(dry, 3))
+    query = pipeline.sender("a", dry.batches_of(3))
     zombie = pipeline.receiver("main")
     for _ in range(3):
         query.advance()
@@ -186,7 +179,7 @@ def test_what_a_zombie_decided_last_is_known_to_who_takes_over(make, dry, verify
 )
 def test_channels_that_another_of_the_same_name_reads_are_refused(make, dry, first, second, shared):
     pipeline = make(channels=4)
-    pipeline.sender("a", batches_of(dry, 1, channels=4))
+    pipeline.sender("a", dry.batches_of(1, channels=4))
     pipeline.receiver("main", first)
     pipeline.drain()
     other = pipeline.receiver("main", second)
@@ -204,14 +197,14 @@ def test_channels_that_another_of_the_same_name_reads_are_refused(make, dry, fir
 
 def test_a_receiver_that_lags_too_far_is_cut_off_and_the_sender_goes_on(make, dry, verify):
     pipeline = make(detach_after_bytes=6000)
-    query = pipeline.sender("a", batches_of(dry, 2))
+    query = pipeline.sender("a", dry.batches_of(2))
     fast, slow = pipeline.receiver("fast"), pipeline.receiver("slow")
     for _ in range(4):
         query.advance()
         fast.advance()
         slow.advance()
     pipeline.receivers.remove(slow)
-    query.batches += batches_of(dry, 8)[2:]
+    query.batches += dry.batches_of(8)[2:]
     pipeline.drain()
     pipeline.receivers.append(slow)
     with pytest.raises(
@@ -232,7 +225,7 @@ def test_a_receiver_that_lags_too_far_is_cut_off_and_the_sender_goes_on(make, dr
 def test_who_was_cut_off_is_told_before_its_files_are_gone(make, dry, verify):
     """The ledger says so with the sender's next look, although nothing is released with it."""
     pipeline = make(channels=1, detach_after_bytes=3000, exclusive_buffers=2)
-    query = pipeline.sender("a", batches_of(dry, 1, rows=60, channels=1))
+    query = pipeline.sender("a", dry.batches_of(1, rows=60, channels=1))
     fast, slow = pipeline.receiver("fast"), pipeline.receiver("slow")
     query.open()
     slow.open().initialOffset()
@@ -255,7 +248,7 @@ def test_who_was_cut_off_is_told_before_its_files_are_gone(make, dry, verify):
 
 def test_within_its_lag_nobody_is_cut_off(make, dry, verify):
     pipeline = make(detach_after_bytes=1 << 20)
-    query = pipeline.sender("a", batches_of(dry, 5))
+    query = pipeline.sender("a", dry.batches_of(5))
     fast, slow = pipeline.receiver("fast"), pipeline.receiver("slow")
     query.open()
     slow.open().initialOffset()
@@ -272,18 +265,18 @@ def test_within_its_lag_nobody_is_cut_off(make, dry, verify):
 
 def test_a_sender_that_comes_later_is_read_from_its_beginning(make, dry, verify):
     pipeline = make()
-    pipeline.sender("a", batches_of(dry, 2))
+    pipeline.sender("a", dry.batches_of(2))
     receiver = pipeline.receiver("main")
     pipeline.drain()
     offsets = len(receiver.offsets)
-    pipeline.sender("b", batches_of(dry, 2, name="b"))
+    pipeline.sender("b", dry.batches_of(2, name="b"))
     pipeline.drain()
     verify.check_pipeline(pipeline)
     cursors = json.loads(receiver.offsets[-1])["cursors"]
     assert cursors == {"0": [20, 20], "1": [20, 20]}
     assert json.loads(receiver.offsets[offsets - 1])["cursors"] == {"0": [20, 20]}
     receiver.kill()
-    pipeline.senders["b"].batches += batches_of(dry, 3, name="b")[2:]
+    pipeline.senders["b"].batches += dry.batches_of(3, name="b")[2:]
     pipeline.drain()
     verify.check_pipeline(pipeline)
 
@@ -298,11 +291,11 @@ def test_what_fell_behind_a_cleaned_log_goes_on_from_the_checkpoint(
     """Others commit, checkpoint and clean while one of them looks away; it misses nothing."""
     tidy(monkeypatch)
     pipeline = make(floating_buffers=60)  # who looks away holds nobody up
-    query = pipeline.sender("a", batches_of(dry, 1))
+    query = pipeline.sender("a", dry.batches_of(1))
     receiver = pipeline.receiver("main")
     pipeline.drain()
     asleep = {"main": [receiver], "a": [query], "both": [query, receiver]}[who]
-    pipeline.sender("b", batches_of(dry, 12, rows=4, name="b"))
+    pipeline.sender("b", dry.batches_of(12, rows=4, name="b"))
     pipeline.receiver("other")
     awake = [q for q in pipeline.queries if q not in asleep]
     for _ in range(60):
@@ -316,7 +309,7 @@ def test_what_fell_behind_a_cleaned_log_goes_on_from_the_checkpoint(
         )
     ]
     assert all(not (log / f"{3:020d}.json").exists() for log in logs), "nothing was cleaned"
-    query.batches += batches_of(dry, 4)[1:]
+    query.batches += dry.batches_of(4)[1:]
     pipeline.receivers[1].is_late = True
     pipeline.drain()
     verify.check_pipeline(pipeline)
@@ -328,8 +321,8 @@ def test_the_numbers_go_on_when_all_is_trimmed_and_both_sides_start_again(
     """Nothing in the exchange log says any more how many messages there were."""
     tidy(monkeypatch)
     pipeline = make()
-    a = pipeline.sender("a", batches_of(dry, 3))
-    pipeline.sender("b", batches_of(dry, 1, name="b"))
+    a = pipeline.sender("a", dry.batches_of(3))
+    pipeline.sender("b", dry.batches_of(1, name="b"))
     receiver = pipeline.receiver("main")
     pipeline.drain()
     # Batches with rows of one channel only: the first announces that what the other channel had is
@@ -341,7 +334,7 @@ def test_the_numbers_go_on_when_all_is_trimmed_and_both_sides_start_again(
     for query in pipeline.queries:
         query.kill()
     a.batches += [dry.source_rows("a", 80, [1, 1, 0, 0], 100)]
-    pipeline.senders["b"].batches += batches_of(dry, 2, name="b")[1:]
+    pipeline.senders["b"].batches += dry.batches_of(2, name="b")[1:]
     pipeline.drain()
     verify.check_pipeline(pipeline)
     assert json.loads(receiver.offsets[-1])["cursors"]["0"] == [36, 32]
@@ -354,7 +347,7 @@ def test_a_cleaned_log_in_the_middle_of_a_start_does_not_renumber_a_channel(
     tidy(monkeypatch)
     pipeline = make()
     a = pipeline.sender("a", [dry.source_rows("a", 0, [0, 1] * 5, 100)])
-    b = pipeline.sender("b", batches_of(dry, 10, rows=4, name="b"))
+    b = pipeline.sender("b", dry.batches_of(10, rows=4, name="b"))
     pipeline.receiver("main")
     pipeline.drain()
     a.batches.append(dry.source_rows("a", 20, [0] * 4, 100))
@@ -378,7 +371,7 @@ def test_a_cleaned_log_in_the_middle_of_a_start_does_not_renumber_a_channel(
 
 def test_an_available_now_query_ends_with_what_was_there(make, dry):
     pipeline = make()
-    pipeline.sender("a", batches_of(dry, 1))
+    pipeline.sender("a", dry.batches_of(1))
     receiver = pipeline.receiver("main")
     while pipeline.senders["a"].done < 0:
         pipeline.senders["a"].advance()
@@ -403,7 +396,7 @@ def available_now(receiver, more):
 
 def test_an_available_now_query_ends_although_its_sender_goes_on(make, dry):
     pipeline = make()
-    query = pipeline.sender("a", batches_of(dry, 1, rows=4))
+    query = pipeline.sender("a", dry.batches_of(1, rows=4))
     receiver = pipeline.receiver("main")
     while query.done < 0:
         query.advance()
@@ -423,7 +416,7 @@ def test_an_available_now_query_ends_although_its_sender_goes_on(make, dry):
 def more_than_fits(make, dry):
     """Return a pipeline whose sender has written more than it may release."""
     pipeline = make(channels=1, exclusive_buffers=1, floating_buffers=0)
-    query = pipeline.sender("a", batches_of(dry, 1, rows=40, channels=1))
+    query = pipeline.sender("a", dry.batches_of(1, rows=40, channels=1))
     for _ in range(4):
         query.advance()
     return pipeline, query

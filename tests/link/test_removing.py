@@ -10,25 +10,14 @@ from flowcontrol.errors import LinkError, RemovedError
 from flowcontrol.ledger.link_ledger import LinkLedger
 
 
-def batches_of(dry, count, rows=20, first=0):
-    return [
-        dry.source_rows("a", n * rows, [i % 2 for i in range(rows)], 100)
-        for n in range(first, count)
-    ]
-
-
 @pytest.fixture
 def held(make, dry):
     """A link whose sender waits for an audit that read some rows and went away."""
     made = make()
-    a = made.sender("a", batches_of(dry, 6))
+    a = made.sender("a", dry.batches_of(6))
     made.receiver("main")
     audit = made.receiver("audit")
-    while audit.done < 0:
-        for query in made.queries:
-            query.advance()
-    made.receivers.remove(audit)
-    audit.kill()
+    made.lose(audit)
     made.drain()
     assert a.done < 5
     made.audit = audit
@@ -82,7 +71,7 @@ def test_it_comes_back_with_a_reset_at_the_oldest_rows(held, dry, verify):
     held.audit.options["reset"] = "true"
     held.audit.is_late = True
     held.receivers.append(held.audit)
-    held.senders["a"].batches += batches_of(dry, 9, first=6)
+    held.senders["a"].batches += dry.batches_of(9, first=6)
     held.drain()
     assert held.senders["a"].done == 8
     numbers = held.audit.rows.column("number").to_pylist()
@@ -90,7 +79,7 @@ def test_it_comes_back_with_a_reset_at_the_oldest_rows(held, dry, verify):
     verify.check_pipeline(held)
     held.audit.kill()  # and is an ordinary receiver from then on
     held.audit.options.pop("reset")
-    held.senders["a"].batches += batches_of(dry, 10, first=9)
+    held.senders["a"].batches += dry.batches_of(10, first=9)
     held.drain()
     verify.check_pipeline(held)
 
@@ -111,7 +100,7 @@ def test_it_goes_on_where_it_was_if_the_rows_are_there(held, verify):
 
 def test_all_queries_of_a_name_go_together(make, dry, verify):
     pipeline = make()
-    a = pipeline.sender("a", batches_of(dry, 6))
+    a = pipeline.sender("a", dry.batches_of(6))
     pipeline.receiver("main")
     parts = [pipeline.receiver("audit", channels) for channels in ("0", "1")]
     while min(part.done for part in parts) < 0:
@@ -169,25 +158,21 @@ def test_a_receiver_that_starts_while_it_is_removed_stays(held, monkeypatch, ver
 
 def test_a_receiver_that_was_cut_off_and_removed_may_come_back(make, dry, verify):
     pipeline = make(detach_after_bytes=4000)
-    a = pipeline.sender("a", batches_of(dry, 8))
+    a = pipeline.sender("a", dry.batches_of(8))
     pipeline.receiver("main")
     slow = pipeline.receiver("slow")
-    while slow.done < 0:
-        for query in pipeline.queries:
-            query.advance()
-    pipeline.receivers.remove(slow)
-    slow.kill()
+    pipeline.lose(slow)
     pipeline.drain()
     assert a.sender._detached == ["slow"]
     pipeline.link.remove_receiver("slow")
-    a.batches += batches_of(dry, 9, first=8)
+    a.batches += dry.batches_of(9, first=8)
     pipeline.drain()
     assert a.sender._detached == []
     slow.forget_checkpoint()
     slow.options["reset"] = "true"
     slow.is_late = True
     pipeline.receivers.append(slow)
-    a.batches += batches_of(dry, 10, first=9)
+    a.batches += dry.batches_of(10, first=9)
     pipeline.drain()
     assert set(range(180, 200)) <= set(slow.rows.column("number").to_pylist())
     verify.check_pipeline(pipeline)

@@ -220,6 +220,20 @@ def test_a_log_that_is_cleaned_while_it_is_read_is_read_from_the_newest_checkpoi
     assert list(log.poll()) == []
 
 
+def test_a_log_that_is_always_cleaned_while_it_is_read_says_so(
+    quick_cleanup: None, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It used to say that no table stands there."""
+    writer = Writer(table, "run/side")
+    for batch in range(5):
+        writer.commit(batch, [numbers_file(table, batch)])
+    log, looks = DeltaLog(table), []
+    monkeypatch.setattr(log, "_is_cut_off", lambda: looks.append(log.version) or True)
+    with pytest.raises(LedgerError, match="others cleaned the log 20 times while it was read"):
+        list(log.poll())
+    assert looks == [5] * 20
+
+
 def test_a_conflict_that_never_ends_is_named(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tries: list[int] = []
 
