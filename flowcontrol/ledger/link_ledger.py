@@ -166,7 +166,7 @@ class LinkLedgerView:
         try:
             table = self.read_file(latest.path)
         except FileNotFoundError as error:
-            if not self.refresh():
+            if not self.refresh(at_once=True):
                 raise DamagedError(
                     f"{self.storage}/{latest.path} is missing although a commit names it. {RESTORE}"
                 ) from error
