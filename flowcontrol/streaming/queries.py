@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -33,8 +34,8 @@ NOT_STARTED = "Python worker failed to connect back"
 changes (``PythonWorkerFactory``). On a busy machine that is no reason to give a run up: the query
 goes on from its checkpoint."""
 
-MOST_RESTARTS = 5
-"""Times that a run's queries are started again for it."""
+MOST_RESTARTS = 10
+"""Times in a row, without a round in between, that a stage's query is started again for it."""
 
 PATIENCE_S = 30.0
 """Seconds that queries are given to end between batches when a run fails; then they are stopped."""
@@ -75,7 +76,8 @@ class StageQueries:
             sweep(paths.exchange(link))
             sweep(paths.ledger(link))
         self._queries: dict[str, StreamingQuery] = {}
-        self._restarts = 0
+        self._restarts = Counter[tuple[str, int]]()
+        """By stage and the rounds that it had done."""
 
     def run(self, watch: Callable[[int, int], None]) -> bool:
         """Run all stages to the last round.
@@ -125,8 +127,9 @@ class StageQueries:
             error = query.exception()
             if error is None:
                 continue
-            if NOT_STARTED in str(error) and self._restarts < MOST_RESTARTS:
-                self._restarts += 1
+            here = stage, self.batches[stage].rounds
+            if NOT_STARTED in str(error) and self._restarts[here] < MOST_RESTARTS:
+                self._restarts[here] += 1
                 self._queries[stage] = self._start(stage)
             else:
                 self.stop()

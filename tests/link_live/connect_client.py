@@ -8,11 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from flowcontrol import Link
 
 PATIENCE_S = 1800.0
+LATE = "Timed out while waiting for the Python worker to connect back"
 
 
 class Append:
@@ -35,6 +37,18 @@ def until(condition: Callable[[], bool], *queries: Any) -> None:
         time.sleep(0.2)
 
 
+def started(writer: Any) -> Any:
+    """Start a query; Spark gives up on a Python worker that is not there within 10 s."""
+    for _ in range(20):
+        try:
+            return writer.start()
+        except PySparkException as error:
+            if LATE not in str(error):
+                raise
+            print("a worker was late: started again", flush=True)
+    raise AssertionError(LATE)
+
+
 def main(base: Path) -> None:
     """Send 500 rows, stop a sender that waits for credit, start again, receive all of them."""
     spark = SparkSession.builder.remote("local[2]").getOrCreate()
@@ -48,7 +62,7 @@ def main(base: Path) -> None:
 
     def send() -> Any:
         writer = rows.writeStream.foreachBatch(link.sender("connect"))
-        return writer.option("checkpointLocation", str(base / "a")).start()
+        return started(writer.option("checkpointLocation", str(base / "a")))
 
     def is_blocked() -> bool:
         from flowcontrol.ledger.link_ledger import member_rows
@@ -67,7 +81,7 @@ def main(base: Path) -> None:
     up = send()
     frame = link.receive(spark)
     writer = frame.writeStream.foreachBatch(Append(base / "out"))
-    down = writer.option("checkpointLocation", str(base / "b")).start()
+    down = started(writer.option("checkpointLocation", str(base / "b")))
 
     def count() -> int:
         if not any((base / "out").glob("batch=*/_SUCCESS")):

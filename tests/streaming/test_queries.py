@@ -76,6 +76,13 @@ def test_a_reader_that_was_late_is_started_again(run: Callable[..., list[str]]) 
     assert run(sink=[SLOW, SLOW]) == ["source", "sink", "sink", "sink"]
 
 
+def test_every_stage_has_its_own_patience(run: Callable[..., list[str]]) -> None:
+    """On a machine with twenty processes for two cores all readers of a run were late."""
+    late = [SLOW] * MOST_RESTARTS
+    started = run(source=list(late), sink=list(late))
+    assert started.count("source") == started.count("sink") == MOST_RESTARTS + 1
+
+
 def test_not_for_ever(run: Callable[..., list[str]], tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"stage sink: .*failed to connect back"):
         run(sink=[SLOW] * (MOST_RESTARTS + 1))
