@@ -188,9 +188,7 @@ class LinkLedgerView:
         written = self._digests.get(path)
         if written is None:  # dropped since somebody noted it
             raise FileNotFoundError(path)
-        content = self.storage.read(path)
-        check_file(self.storage, path, content, written)
-        return pq.ParquetFile(pa.BufferReader(content)).read()
+        return _read_file(self.storage, path, written)
 
 
 class LinkLedger(LinkLedgerView):
@@ -308,20 +306,44 @@ class LinkLedger(LinkLedgerView):
         for level in range(TOP_LEVEL):
             files = levels.get(level, [])
             if len(files) > PACK:  # the newest stays: it is the state
-                chosen = files[:PACK]
-                kept = json.loads(json.dumps(state))  # whoever made it goes on with its lists
-                self._packing = self._pool.submit(self._pack, level + 1, chosen, kept)
+                # The thread is given copies: whoever made the state goes on with its lists, and a
+                # log that others have cleaned is read anew, which empties what is known of files.
+                chosen, old = files[:PACK], levels.get(TOP_LEVEL, [])[:-1]
+                written = {path: self._digests[path] for _, _, path in (*chosen, *old)}
+                kept = json.loads(json.dumps(state))
+                self._packing = self._pool.submit(
+                    self._pack, level + 1, chosen, [path for _, _, path in old], written, kept
+                )
                 return
 
     def _pack(
-        self, level: int, files: Sequence[tuple[int, int, str]], state: Mapping[str, Any]
+        self,
+        level: int,
+        files: Sequence[tuple[int, int, str]],
+        old: Sequence[str],
+        written: Mapping[str, tuple[int, int]],
+        state: Mapping[str, Any],
     ) -> tuple[NewFile, list[NewFile]]:
-        tables, removes = [], []
-        for _, _, path in files:
-            tables.append(self.read_file(path))
-            removes.append(NewFile(path, self.storage.size(path), 0))
+        """Write the rows of files into one of the next level; runs in the background thread.
+
+        Parameters
+        ----------
+        level : int
+            The next level.
+        files : sequence of (int, int, str)
+            First and last commit of each, and its path.
+        old : sequence of str
+            Files of the top level: those that are too old go with the new one's commit.
+        written : mapping of str to (int, int)
+            Size and digest of each of all these.
+        state : mapping
+            The member's.
+        """
+        tables = [_read_file(self.storage, path, written[path]) for _, _, path in files]
+        gone = [path for _, _, path in files]
         if level == TOP_LEVEL:
-            removes += self._expired()
+            gone += [path for path in old if self._is_expired(path, written[path])]
+        removes = [NewFile(path, self.storage.size(path), 0) for path in gone]
         whole = pa.concat_tables(tables)
         return self._write(whole, level, files[0][0], files[-1][1], state), removes
 
@@ -332,14 +354,10 @@ class LinkLedger(LinkLedgerView):
         packing, self._packing = self._packing, None
         return packing.result()
 
-    def _expired(self) -> list[NewFile]:
-        """Return the files of the top level whose newest row is too old to be kept."""
-        found = []
-        for _, _, path in self._files[self.member].levels.get(TOP_LEVEL, [])[:-1]:
-            newest = self.read_file(path)["committed_at"][-1].as_py()
-            if time.time() - newest.timestamp() > HISTORY_S:
-                found.append(NewFile(path, self.storage.size(path), 0))
-        return found
+    def _is_expired(self, path: str, written: tuple[int, int]) -> bool:
+        """Whether the newest row of a file is too old to be kept."""
+        newest = _read_file(self.storage, path, written)["committed_at"][-1].as_py()
+        return bool(time.time() - newest.timestamp() > HISTORY_S)
 
     def close(self) -> None:
         """Wait for the background thread."""
@@ -399,6 +417,13 @@ def _rows_since(view: LinkLedgerView, last: Mapping[str, int]) -> dict[str, pa.T
             rows = pa.concat_tables(tables)
             found[member] = rows.filter(pc.greater(rows["batch_id"], known))
     return found
+
+
+def _read_file(storage: Storage, path: str, written: tuple[int, int]) -> pa.Table:
+    """Return the rows of a file of which size and digest are known."""
+    content = storage.read(path)
+    check_file(storage, path, content, written)
+    return pq.ParquetFile(pa.BufferReader(content)).read()
 
 
 def _safe(member: str) -> str:

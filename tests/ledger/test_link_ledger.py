@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -202,6 +203,33 @@ def test_a_failure_while_it_packs_is_said_and_mends_itself(storage, small, monke
             commit(ledger)
     commit(ledger, 10)
     assert history(storage, "sender/a") == expected(15)
+
+
+def test_files_are_packed_while_a_cleaned_log_is_read_anew(storage, small, monkeypatch):
+    """What the background thread needed was empty for a moment: "cannot be written", a commit."""
+    ledger, todo, packed = LinkLedger(storage, "sender/a"), [], Future()
+    monkeypatch.setattr(ledger._pool, "submit", lambda *call: todo.append(call) or packed)
+    for number in range(5):
+        ledger.commit(rows_of(number), {})
+    [(pack, *arguments)] = todo
+    log, poll = ledger._log, ledger._log.poll
+
+    def polling():
+        if not packed.done():
+            packed.set_result(pack(*arguments))
+        yield from poll()
+
+    def restart(*, at_once):
+        log.version = -1
+        return True
+
+    with monkeypatch.context() as cleaned:
+        cleaned.setattr(log, "restart_if_cut_off", restart)
+        cleaned.setattr(log, "poll", polling)
+        ledger.refresh()
+    ledger.commit(rows_of(5), {})
+    assert history(storage, "sender/a") == expected(6)
+    assert len(DeltaTable(str(storage)).file_uris()) == 3  # four in one, and two more
 
 
 def test_old_rows_are_dropped_a_whole_file_at_a_time(storage, small, monkeypatch):
