@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from jvm import java_environment
+from jvm import CHEAP, java_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "scripts" / "kafka.sh"
@@ -23,9 +23,10 @@ SCRIPT = ROOT / "scripts" / "kafka.sh"
 def environment(**changes: str) -> dict[str, str]:
     """Return what a script is started with: this environment, and nothing of a session's."""
     inherited = {**os.environ, "FLOWCONTROL_VENV": sys.prefix, **changes}
+    inherited["JDK_JAVA_OPTIONS"] = CHEAP  # the broker's log settings are its own
     for name in ("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "SPARK_CONF_DIR"):
         inherited.pop(name, None)
-    return inherited | java_environment()
+    return inherited
 
 
 @dataclass(frozen=True)
@@ -94,8 +95,8 @@ class Pipeline:
         self.process = subprocess.Popen(
             [str(ROOT / "spark-submit.sh"), "--master", "local[2]", "--jars", jars,
              str(ROOT / "pipelines" / "kafka_orders.py"), *arguments],
-            cwd=cwd, env=environment(), stdin=subprocess.DEVNULL, stdout=self._log,
-            stderr=subprocess.STDOUT, start_new_session=True,
+            cwd=cwd, env=environment() | java_environment(), stdin=subprocess.DEVNULL,
+            stdout=self._log, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
 
     def said(self) -> str:
