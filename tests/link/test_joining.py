@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 
 import pytest
 from rich.console import Console
@@ -15,6 +16,11 @@ from flowcontrol.link.monitoring.look import LinkMonitor
 from flowcontrol.link.monitoring.table import render
 from flowcontrol.link.settings import schema_of
 from flowcontrol.link.source import LinkReader
+
+POINTS = ["before-exchange", "before exchange", "after exchange"]
+MOMENTS = list(zip(POINTS, (1, 2, 3), strict=True))
+if "FLOWCONTROL_LONG" in os.environ:
+    MOMENTS = [(point, batch) for point in POINTS for batch in (1, 2, 3)]
 
 
 def at(pipeline, who, point, batch, act):
@@ -37,8 +43,7 @@ def one_by_one(pipeline, batches):
         pipeline.drain()
 
 
-@pytest.mark.parametrize("batch", [1, 2, 3])
-@pytest.mark.parametrize("point", ["before-exchange", "before exchange", "after exchange"])
+@pytest.mark.parametrize(("point", "batch"), MOMENTS)
 def test_a_receiver_registers_between_a_look_and_a_trimming_commit(make, dry, verify, batch, point):
     pipeline = make()
     a = pipeline.sender("a")

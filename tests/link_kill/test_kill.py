@@ -1,6 +1,6 @@
 """kill -9 of any stage of a pipeline at any time: all rows arrive once, in order, within limits.
 
-Four kills in an ordinary run; ``FLOWCONTROL_KILLS=200 ./run-tests.sh tests/link_kill -s`` is the
+Three kills in an ordinary run; ``FLOWCONTROL_KILLS=200 ./run-tests.sh tests/link_kill -s`` is the
 long version, 10 to 20 s a kill. ``FLOWCONTROL_SEED`` repeats the plan of a
 run, though not its timing.
 """
@@ -20,7 +20,7 @@ def test_a_pipeline_that_is_killed_again_and_again(tmp_path: Path) -> None:
     from harness import POINTS, Pipeline
     from verifier import LedgerCheck, check_table
 
-    wanted = int(os.environ.get("FLOWCONTROL_KILLS", 4))
+    wanted = int(os.environ.get("FLOWCONTROL_KILLS", 3))
     seed = int(os.environ.get("FLOWCONTROL_SEED", random.randrange(1 << 32)))
     print(f"\n{wanted} kills, FLOWCONTROL_SEED={seed}, {tmp_path}", flush=True)
     run = tmp_path / "run"

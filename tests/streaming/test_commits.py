@@ -317,7 +317,7 @@ def test_a_sinks_table_takes_a_batch_once(tmp_path: Path) -> None:
 
 def test_both_sides_commit_and_compact_at_once_and_lose_nothing(tmp_path: Path) -> None:
     """A side that compacts removes files of a table to which the other side commits."""
-    batches = range(200)
+    batches = range(120)
     commit_from_both_sides(tmp_path / "ledger", batches, in_step=False)
     found = keys_of(read_history(tmp_path / "ledger"))
     assert found == expected_keys("sender", batches) + expected_keys("receiver", batches)

@@ -46,7 +46,7 @@ SYSTEMS: dict[str, dict[str, Any]] = {
 }
 
 IS_LONG = "FLOWCONTROL_LONG" in os.environ
-RUN = list(SYSTEMS) if IS_LONG else ["blocking_queue", "global_hysteresis", "pid_rate"]
+RUN = list(SYSTEMS) if IS_LONG else ["blocking_queue", "pid_rate"]
 """The quick form runs a transport, and throttles that listen and that compute."""
 
 

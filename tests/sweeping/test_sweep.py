@@ -142,13 +142,14 @@ def test_progress_starts_at_what_is_there_and_ends_at_all(run, fakes):
     assert shown.told[-1] == (3, 0)
 
 
-@pytest.mark.parametrize(("count", "is_said"), [(4999, False), (5000, True)])
-def test_a_long_check_is_announced(run, count, is_said):
+@pytest.mark.parametrize(("count", "is_said"), [(499, False), (500, True)])
+def test_a_long_check_is_announced(run, monkeypatch, count, is_said):
+    monkeypatch.setattr(sys.modules["flowcontrol.sweeping.sweep"], "_MANY", 500)
     said = []
     vary = {RATE: [*range(1, count), -1]}
     with pytest.raises(ScenarioError):
         run(vary, warn=said.append)
-    assert said == (["checking 5,000 points before the first one runs"] if is_said else [])
+    assert said == (["checking 500 points before the first one runs"] if is_said else [])
 
 
 def test_a_key_may_be_given_twice_only_in_a_list_and_then_is_refused(run):

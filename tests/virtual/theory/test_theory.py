@@ -6,6 +6,7 @@ half the length give means that differ by far less than the intervals are wide.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -17,6 +18,8 @@ SEEDS = range(1, 11)
 FEW = range(1, 6)
 SERVICES = 4000
 """Length of a replication in mean service times."""
+
+HALVED = ["M/M/1/5", *(["tandem, blocking"] if "FLOWCONTROL_LONG" in os.environ else [])]
 
 RATE = 100  # records/s of a server of rate 1: see queues.py
 Checks = dict[str, tuple[float, Callable[[Any], float]]]
@@ -155,7 +158,7 @@ def test_theory_lies_within_the_interval(name: str, forms: ModuleType, queues: M
     assert missed == []
 
 
-@pytest.mark.parametrize("name", ["M/M/1/5", "tandem, blocking"])
+@pytest.mark.parametrize("name", HALVED)
 def test_rounds_of_half_the_length_change_little(
     name: str, forms: ModuleType, queues: ModuleType
 ) -> None:
