@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import signal
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -91,7 +92,8 @@ def test_a_run_that_is_killed_again_and_again(
     assert json.loads((out / "summary.json").read_text())["rounds"] == job.rounds
     runs.assert_is_rehearsed(job, out)
     rows = runs.rows_in_order(out / "output" / "sink")
-    assert len(rows) == len(set(rows)) > 100
+    assert len(rows) > 100
+    assert max(Counter(rows).values()) <= 2  # three records for every two
     if "FLOWCONTROL_LONG" in os.environ:
         compare_with_undisturbed(runs, job, out, start, scenario)
 
