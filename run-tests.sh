@@ -13,14 +13,16 @@ FC_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 source "$FC_ROOT/scripts/env.sh"
 cd "$FC_ROOT"
 
+# Tests start hundreds of processes: none of them shall compile a module again.
+unset PYTHONDONTWRITEBYTECODE
+
 require_java
-ensure_environment ready-run "$FC_EXTRAS" # as spark-submit.sh has it: some tests start that
 ensure_environment ready-test "$FC_EXTRAS,test"
+# Some tests start spark-submit.sh: what it needs is there.
+is_ready ready-run "$(environment_key "$FC_EXTRAS")" || mark_ready ready-run "$(environment_key "$FC_EXTRAS")"
 find_spark
 ensure_jars
 export FLOWCONTROL_JARS=$FC_STATE/jars
-# Tests start hundreds of processes: none of them shall compile the package's modules again.
-unset PYTHONDONTWRITEBYTECODE
 
 if (($# > 0)) && [[ $* != --long ]]; then
     exec "$FC_PYTHON" -m pytest "$@"

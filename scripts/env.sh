@@ -125,9 +125,15 @@ ensure_environment() { # STAMP EXTRAS
         mkdir -p "$FC_STATE"
         rm -f "$FC_STATE/$1"
         say "installing Python packages into $FC_VENV (once, a minute or two)"
-        (cd "$FC_ROOT" && "$FC_PYTHON" -m pip install --disable-pip-version-check --no-input \
-            --constraint requirements/constraints.txt --editable ".[$2]") >"$log" 2>&1 ||
+        # --no-compile: Python compiles a module when it is first imported, and most never are. Where
+        # it may not keep what it compiles, all are compiled now, on all cores.
+        (cd "$FC_ROOT" && DIST_EXTRA_CONFIG=$FC_ROOT/requirements/wheels.cfg \
+            "$FC_PYTHON" -m pip install --disable-pip-version-check --no-input \
+            --no-compile --constraint requirements/constraints.txt --editable ".[$2]") \
+            >"$log" 2>&1 ||
             die "pip failed: $(grep -m1 '^ERROR' "$log" || tail -n 1 "$log") (all of it: $log)"
+        [[ -z ${PYTHONDONTWRITEBYTECODE:-} ]] || "$FC_PYTHON" -m compileall -q -j 0 \
+            "$FC_VENV"/lib/python3*/site-packages >/dev/null 2>&1 || true # not all are valid Python
         name_checkout
         mark_ready "$1" "$(environment_key "$2")"
     fi

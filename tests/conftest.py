@@ -30,15 +30,22 @@ sys.path.insert(0, str(ROOT / "tests"))  # jvm
 # machine is slow now and then, and a slow example is no failure. A test that wants more or fewer
 # examples than others takes a share of settings.default.max_examples, so that profiles hold for it.
 settings.register_profile("long", max_examples=100, deadline=None, print_blob=True)
-settings.register_profile("quick", settings.get_profile("long"), max_examples=40)
+settings.register_profile("quick", settings.get_profile("long"), max_examples=25)
 settings.register_profile("nightly", settings.get_profile("long"), max_examples=20_000)
 settings.register_profile("fast", settings.get_profile("long"), phases=[Phase.explicit])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that start Spark for themselves, which may run beside the shared session."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests that start Spark for themselves, which may run beside the shared session.
+
+    Those of the long form are left out of the quick one.
+    """
+    if "FLOWCONTROL_LONG" not in os.environ:
+        left_out = [item for item in items if item.get_closest_marker("long")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
         if item.get_closest_marker("spark") and "spark" not in fixtures:
@@ -63,22 +70,12 @@ def draw_until() -> Callable[[Callable[[], None], Callable[[], bool], int], None
     return draw
 
 
-def read_settings(path: Path) -> dict[str, str]:
-    """Return the settings of a Spark properties file."""
-    lines = (line.strip() for line in path.read_text().splitlines())
-    return dict(line.split(maxsplit=1) for line in lines if line and not line.startswith("#"))
-
-
-def delta_jars() -> list[str]:
-    """Return Delta's JARs: where FLOWCONTROL_JARS says, or where the start script puts them."""
-    folder = os.environ.get("FLOWCONTROL_JARS", f"{sys.prefix}/flowcontrol/jars")
-    return sorted(str(path) for path in Path(folder).glob("*.jar"))
-
-
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Return the one Spark session of a test run, with the start script's own settings."""
     from pyspark.sql import SparkSession
+
+    from jvm import delta_jars, read_settings
 
     home = tmp_path_factory.mktemp("spark")
     # Spark starts PATH's python3 for its workers otherwise, which may be another version.

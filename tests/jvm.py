@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 LOG_SETTINGS = Path(__file__).resolve().parents[1] / "scripts/spark-conf/log4j2.properties"
@@ -11,10 +12,22 @@ CHEAP = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """What runs a few times is not worth compiling twice: half of the time."""
 
 
+def read_settings(path: Path) -> dict[str, str]:
+    """Return the settings of a Spark properties file."""
+    lines = (line.strip() for line in path.read_text().splitlines())
+    return dict(line.split(maxsplit=1) for line in lines if line and not line.startswith("#"))
+
+
+def delta_jars() -> list[str]:
+    """Return Delta's JARs: where FLOWCONTROL_JARS says, or where the start script puts them."""
+    folder = os.environ.get("FLOWCONTROL_JARS", f"{sys.prefix}/flowcontrol/jars")
+    return sorted(str(path) for path in Path(folder).glob("*.jar"))
+
+
 def java_environment() -> dict[str, str]:
     """Return the variables of such a JVM.
 
-    With the archive of classes that scripts/archive_classes.py makes, it starts in half the time.
+    With the archive of classes that scripts/archive_classes.py makes, it starts sooner.
     """
     folder = Path(os.environ.get("FLOWCONTROL_CLASSES", "none"))
     if not (folder / "classes.jsa").exists():

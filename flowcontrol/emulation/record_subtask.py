@@ -10,7 +10,6 @@ from flowcontrol.emulation.subtask import Incoming, Outgoing, Subtask
 from flowcontrol.policies import grant_rows as g
 from flowcontrol.policies.grants import after_period, after_taking, after_trip, first_grant, is_held
 from flowcontrol.policies.record_rounds import receive_records, send_records, write_records
-from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.states import InputChannel
 
 __all__ = ["RecordSubtask", "new_subtask"]
@@ -55,7 +54,7 @@ class RecordSubtask(Subtask):
             return
         for part, seen in zip(self.partitions, outgoing, strict=True):
             for row, state in zip(part.channels, seen, strict=True):
-                row[r.OUT_ANNOUNCED] = state.announced
+                row.announced = state.announced
 
     def _write(self, number: int, channel: int, nbytes: int) -> int:
         count = write_records(self._values, self.partitions[number], channel, nbytes, 1)
@@ -76,19 +75,19 @@ class RecordSubtask(Subtask):
     def _announce(self, number: int) -> None:
         values = self._values
         if values[g.V_KIND] == g.HOP_HYSTERESIS:
-            self.held = is_held(values, self.held, self.task[r.TASK_QUEUED], number)
+            self.held = is_held(values, self.held, self.task.queued, number)
         for (link, _), gate, states in zip(self.in_links, self.gates, self.grants, strict=True):
-            for cursors, state in zip(gate.channels, states, strict=True):
-                before = cursors.announced
-                cursors.announced = self._granted(cursors, state, before, link.record_bytes, number)
+            for channel, state in zip(gate.channels, states, strict=True):
+                before = channel.announced
+                channel.announced = self._granted(channel, state, before, link.record_bytes, number)
             gate.news[:] = [0] * len(gate.news)
 
     def _granted(
-        self, cursors: InputChannel, state: list[int], before: int, size: int, number: int
+        self, channel: InputChannel, state: list[int], before: int, size: int, number: int
     ) -> int:
         """Return the grant of a channel after a round."""
         values, kind = self._values, self._values[g.V_KIND]
-        arrived, taken = cursors.arrived, cursors.processed
+        arrived, taken = channel.arrived, channel.processed
         if kind == g.UNBOUNDED:
             return before
         if kind == g.HOP_HYSTERESIS:

@@ -23,7 +23,6 @@ from flowcontrol.emulation.snapshot import (
 )
 from flowcontrol.emulation.subtask import Incoming, Outgoing, Subtask
 from flowcontrol.emulation.throttling import SourceControl
-from flowcontrol.protocol import rounds as r
 
 __all__ = ["RoundRows", "first_incoming", "first_outgoing", "rehearse"]
 
@@ -46,7 +45,7 @@ def first_incoming() -> Incoming:
 def first_outgoing(job: Job, link: Link, sender: int) -> list[Outgoing]:
     """Return what a sender sees of its receivers before the first round: initial credit."""
     fresh = new_partition(job, link, sender, link.outgoing(sender))
-    return [Outgoing(row[r.OUT_ANNOUNCED], 0) for row in fresh.channels]
+    return [Outgoing(row.announced, 0) for row in fresh.channels]
 
 
 def rehearse(

@@ -23,7 +23,7 @@ from flowcontrol.protocol.rules import (
     Row,
     fetch_segment,
 )
-from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
+from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool, Subpartition
 
 __all__ = [
     "LOCAL",
@@ -112,16 +112,14 @@ def new_partition(job: Job, link: Link, sender: int, channels: Sequence[Channel]
     size = job.sizes.partitions[link.name, sender]
     depth = 0 if job.transport_row is not None else queue_depth(job, link, sender)
     pool, segments = _pool(size.size, size.overdraft)
-    rows = [[0] * r.OUT_WIDTH for _ in channels]
+    rows = [Subpartition() for _ in channels]
     if job.transport_row is not None:
         pool.free = 1  # what stops a writer is the grant
         for row in rows:
-            row[r.OUT_ANNOUNCED] = first_grant(
-                job.transport_row, [0] * GRANT_WIDTH, link.record_bytes
-            )
+            row.announced = first_grant(job.transport_row, [0] * GRANT_WIDTH, link.record_bytes)
     for row, channel in zip(rows, channels, strict=True) if job.transport_row is None else ():
         gate = job.sizes.gates[link.name, channel.receiver]
-        row[r.OUT_ANNOUNCED] = 0 if channel.is_local else gate.exclusive
+        row.announced = 0 if channel.is_local else gate.exclusive
     return r.Partition(
         pool=pool,
         segments=segments,

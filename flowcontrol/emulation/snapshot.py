@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from flowcontrol.emulation.record_subtask import RecordSubtask
@@ -19,7 +20,7 @@ from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.rules import (
     TAKEN_FLOATING,
 )
-from flowcontrol.protocol.state import put_back, to_json
+from flowcontrol.protocol.state import put_back
 from flowcontrol.protocol.states import InputChannel
 
 __all__ = ["incoming_of", "outgoing_of", "receiver_rows", "restore", "sender_rows"]
@@ -48,14 +49,14 @@ def receiver_rows(subtask: Subtask, gate_number: int, latency: Any = None) -> li
     gate = subtask.gates[gate_number]
     rows = []
     for index, channel in enumerate(own):
-        cursors, kinds = gate.channels[index], fifo_values(gate.kinds[index])
+        own_state, kinds = gate.channels[index], fifo_values(gate.kinds[index])
         reading = _is_read(subtask, gate_number, index)
         used = kinds.count(TAKEN_FLOATING)
-        used += reading and subtask.task[r.TASK_KIND] == TAKEN_FLOATING
-        announced = _announced(subtask, channel.is_local, cursors)
+        used += reading and subtask.task.buffer_kind == TAKEN_FLOATING
+        announced = _announced(subtask, channel.is_local, own_state)
         state = {
             "local": channel.is_local,
-            "channel": to_json(cursors),
+            "channel": asdict(own_state),
             "records": fifo_values(gate.records[index]),
             "kinds": kinds,
         }
@@ -66,9 +67,9 @@ def receiver_rows(subtask: Subtask, gate_number: int, latency: Any = None) -> li
                 "sender": channel.sender,
                 "receiver": channel.receiver,
                 "announced": announced,
-                "consumed": cursors.consumed,
-                "exclusive": max(0, gate.channels[index].initial),
-                "floating_held": gate.channels[index].floating + used,
+                "consumed": own_state.consumed,
+                "exclusive": max(0, own_state.initial),
+                "floating_held": own_state.floating + used,
                 "pool_used": gate.pool.in_use,
                 "pool_size": gate.pool.size,
                 "rows": subtask.taken[gate_number][index],
@@ -80,12 +81,12 @@ def receiver_rows(subtask: Subtask, gate_number: int, latency: Any = None) -> li
     return rows
 
 
-def _announced(subtask: Subtask, is_local: bool, cursors: InputChannel) -> int:
+def _announced(subtask: Subtask, is_local: bool, channel: InputChannel) -> int:
     """Return the grant as its sender is to see it; where there is none, what has arrived."""
     counted = isinstance(subtask, RecordSubtask)
     if subtask.job.scenario.system.transport == "unbounded" or (is_local and not counted):
-        return cursors.arrived
-    return cursors.announced
+        return channel.arrived
+    return channel.announced
 
 
 def sender_rows(subtask: Subtask, number: int) -> list[dict[str, Any]]:
@@ -99,10 +100,10 @@ def sender_rows(subtask: Subtask, number: int) -> list[dict[str, Any]]:
         has_credit = subtask.job.has_grants
         if not isinstance(subtask, RecordSubtask):
             has_credit = not channel.is_local
-        credit = row[r.OUT_ANNOUNCED] - row[r.OUT_SENT] if has_credit else 0
+        credit = row.announced - row.sent if has_credit else 0
         state = {
             "local": channel.is_local,
-            "row": list(row),
+            "channel": asdict(row),
             "records": fifo_values(part.records[index]),
             "held": fifo_values(part.held[index]),
             "routed": subtask.routers[number].counts[index],
@@ -112,9 +113,9 @@ def sender_rows(subtask: Subtask, number: int) -> list[dict[str, Any]]:
             {
                 "sender": channel.sender,
                 "receiver": channel.receiver,
-                "written": row[r.OUT_SENT] + ready,
-                "released": row[r.OUT_SENT] + ready,
-                "sent": row[r.OUT_SENT],
+                "written": row.sent + ready,
+                "released": row.sent + ready,
+                "sent": row.sent,
                 "credit": credit,
                 "backlog": ready,
                 "pool_used": part.pool.in_use,
@@ -130,18 +131,18 @@ def sender_rows(subtask: Subtask, number: int) -> list[dict[str, Any]]:
 
 def _is_read(subtask: Subtask, gate: int, channel: int) -> bool:
     task = subtask.task
-    return task[r.TASK_LEFT] > 0 and task[r.TASK_GATE] == gate and task[r.TASK_CHANNEL] == channel
+    return task.left > 0 and task.gate == gate and task.channel == channel
 
 
 def _task_state(subtask: Subtask, latency: Any = None) -> dict[str, Any]:
-    state = {
-        "task": list(subtask.task),
+    state: dict[str, Any] = {
+        "task": asdict(subtask.task),
         "union": fifo_values(subtask.union),
         "times_us": list(subtask.times_us),
         "gates": [
             {
-                "pool": to_json(gate.pool),
-                "segments": to_json(gate.segments),
+                "pool": asdict(gate.pool),
+                "segments": asdict(gate.segments),
                 "waiting": fifo_values(gate.waiting),
                 "order": fifo_values(gate.order),
             }
@@ -149,8 +150,8 @@ def _task_state(subtask: Subtask, latency: Any = None) -> dict[str, Any]:
         ],
         "partitions": [
             {
-                "pool": to_json(part.pool),
-                "segments": to_json(part.segments),
+                "pool": asdict(part.pool),
+                "segments": asdict(part.segments),
                 "pending": list(pending),
                 "left_bytes": left,
             }
@@ -196,9 +197,9 @@ def restore(
         for index, row in enumerate(rows):
             task_state = task_state or _loads(row["task_state"])
             state = json.loads(row["channel_state"])
-            part.channels[index][:] = state["row"]
+            put_back(part.channels[index], state["channel"])
             if not isinstance(subtask, RecordSubtask):
-                part.counts[index] = state["row"][r.OUT_BUFFERS] + sum(state["held"])
+                part.counts[index] = state["channel"]["buffers"] + sum(state["held"])
             refill(part.records[index], state["records"])
             refill(part.held[index], state["held"])
             counts.append(state["routed"])
@@ -207,7 +208,7 @@ def restore(
 
 
 def _restore_task(subtask: Subtask, state: Mapping[str, Any]) -> None:
-    subtask.task[:] = state["task"]
+    put_back(subtask.task, state["task"])
     refill(subtask.union, state["union"])
     if isinstance(subtask, RecordSubtask):
         subtask.held = state["held"]

@@ -23,6 +23,7 @@ from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.ratios import fewest, times
 from flowcontrol.protocol.rules import FIFO_COUNT, FIFO_SLOTS
 from flowcontrol.protocol.service import NEVER, stands_still
+from flowcontrol.protocol.states import Task
 from flowcontrol.protocol.times import (
     blocked_relay_us,
     blocked_source_us,
@@ -123,7 +124,7 @@ class Subtask:
         self.gates = [new_gate(job, link, index, own) for link, own in self.in_links]
         self.partitions = [new_partition(job, link, index, own) for link, own in self.out_links]
         self.union = [0] * (FIFO_SLOTS + max(1, len(self.gates)))
-        self.task = [0] * r.TASK_WIDTH
+        self.task = Task()
         self.pending: list[list[int]] = [[] for _ in self.out_links]
         self.left_bytes = [0] * len(self.out_links)
         self.messages: list[list[list[tuple[int, int]]]] = [[] for _ in self.out_links]
@@ -182,7 +183,7 @@ class Subtask:
         """
         self._receive(incoming)
         self._hear(outgoing)
-        work = Work(first=self.task[r.TASK_IN])
+        work = Work(first=self.task.taken)
         cursors = [[row.processed for row in gate.channels] for gate in self.gates]
         counts = [list(router.counts) for router in self.routers]
         routes: list[list[int]] = [[] for _ in self.routers]
@@ -195,7 +196,7 @@ class Subtask:
             reason = CAPACITY
         else:
             reason = self._serve(end, work, routes)
-        work.records = self.task[r.TASK_IN] - work.first
+        work.records = self.task.taken - work.first
         self._account(start, end, work.records, reason)
         self.taken = [
             [row.processed - old for row, old in zip(gate.channels, before, strict=True)]
@@ -239,11 +240,11 @@ class Subtask:
 
     def _broken(self, gate: int, channel: int, state: Incoming) -> str:
         link, own = self.in_links[gate]
-        cursors = self.gates[gate].channels[channel]
+        row = self.gates[gate].channels[channel]
         return (
             f"channel {link.name} {own[channel].sender}->{self.index}: {len(state.messages)} "
-            f"messages came, sent is {state.sent}, arrived {cursors.arrived}, announced "
-            f"{cursors.announced}: a message has no buffer, or one is missing"
+            f"messages came, sent is {state.sent}, arrived {row.arrived}, announced "
+            f"{row.announced}: a message has no buffer, or one is missing"
         )
 
     def _hear(self, outgoing: Sequence[Sequence[Outgoing]]) -> None:
@@ -252,7 +253,7 @@ class Subtask:
                 if own[index].is_local:
                     r.free_local(part, index, state.consumed, self._quota)
                 else:
-                    part.channels[index][r.OUT_ANNOUNCED] = state.announced
+                    part.channels[index].announced = state.announced
 
     def _works(self, number: int) -> tuple[int, int]:
         """Work allowed by the start and by the end of the round; saves up none of the past."""
@@ -262,7 +263,7 @@ class Subtask:
         if self._is_source:
             self._clock.skip_to(self.task, start)
         else:
-            self.task[r.TASK_READY] = max(self.task[r.TASK_READY], start)
+            self.task.ready = max(self.task.ready, start)
         return start, end
 
     def _emit(self, end: int, routes: list[list[int]]) -> int:
@@ -276,7 +277,7 @@ class Subtask:
                 return BLOCKED
             most = self._clock.due(self.task, end)
             if self._input_records is not None:
-                most = min(most, self._input_records - self.task[r.TASK_IN])
+                most = min(most, self._input_records - self.task.taken)
             if most == 0:
                 return CAPACITY
             if not self._outputs_available():
@@ -294,7 +295,7 @@ class Subtask:
         if self._clock is None:
             return BLOCKED
         round_ns = self.job.round_us * 1000
-        fresh, emitted = self._clock.skip_to(self.task, end), self.task[r.TASK_IN]
+        fresh, emitted = self._clock.skip_to(self.task, end), self.task.taken
         if self._input_records is not None and state[s.S_HAS_LOG]:
             fresh = min(fresh, self._input_records - state[s.S_OFFERED])
         waiting = s.offer(state, fresh)
@@ -312,20 +313,20 @@ class Subtask:
         """Take records up, and write what they yield when they are done, until something stops."""
         clock = self._clock
         while True:
-            if clock is not None and any(self.pending) and self.task[r.TASK_READY] > end:
+            if clock is not None and any(self.pending) and self.task.ready > end:
                 return CAPACITY
             if not self._write_pending():
                 return BLOCKED
-            if clock is not None and self.task[r.TASK_READY] >= end:
+            if clock is not None and self.task.ready >= end:
                 return CAPACITY
             if not self._outputs_available():
                 return BLOCKED
             if r.next_input(self.task, self.gates, self.union) == 0:
                 return STARVED
-            count = 1 if self.partitions else self.task[r.TASK_LEFT]
+            count = 1 if self.partitions else self.task.left
             if clock is not None:
                 count = min(count, clock.startable(self.task, end))
-            _note_run(work.takes, self.task[r.TASK_GATE], self.task[r.TASK_CHANNEL], count)
+            _note_run(work.takes, self.task.gate, self.task.channel, count)
             r.take_record(self.task, self.gates, count)
             self._route(routes)
             if clock is not None:
@@ -341,11 +342,11 @@ class Subtask:
             size = self.out_links[0][0].record_bytes
             count = self._write_some(size, most)
             if count > 0:
-                self.task[r.TASK_IN] += count
+                self.task.taken += count
                 self.routers[0].advance(0, count)
                 routes[0].extend([0] * count)
                 return count
-        self.task[r.TASK_IN] += 1
+        self.task.taken += 1
         self._route(routes)
         return 1
 
@@ -353,7 +354,7 @@ class Subtask:
         """Route all that the records taken up yield; it is written as buffers can be had."""
         outputs = zip(self.routers, self._paths, self.pending, routes, strict=True)
         for router, path, pending, route in outputs:
-            due = self.task[r.TASK_IN]
+            due = self.task.taken
             for part in path:
                 due = times(due, part.numerator, part.denominator)
             while router.emitted < due:
@@ -391,7 +392,7 @@ class Subtask:
     def _account(self, start: int, end: int, done: int, reason: int) -> None:
         """Share the round out over busy, idle and back-pressured (reference section 9)."""
         whole, available = self.job.round_us, int(self._outputs_available())
-        blocked, waiting = int(reason == BLOCKED), self.task[r.TASK_QUEUED]
+        blocked, waiting = int(reason == BLOCKED), self.task.queued
         if self._is_source:
             lost = blocked_source_us(whole, self._due, done, blocked, available)
             busy = emitting_us(whole - lost, done, self._cost_ns)
@@ -401,7 +402,7 @@ class Subtask:
             busy = whole if reason == CAPACITY and waiting > 0 else 0
             self.times_us = [busy, whole - busy - lost, lost]
         else:
-            ready, pending = self.task[r.TASK_READY], int(any(self.pending))
+            ready, pending = self.task.ready, int(any(self.pending))
             busy = busy_us(whole, start, end, ready, waiting + pending, blocked, available)
             rest = is_blocked(start, end, blocked, available)
             self.times_us = [busy, 0, 0]
@@ -436,9 +437,7 @@ class Subtask:
                 row, held = part.channels[index], part.held[index]
                 local = 1 if channel.is_local else 0
                 while (
-                    held[FIFO_COUNT] < len(held) - FIFO_SLOTS
-                    if local
-                    else row[r.OUT_SENT] < row[r.OUT_ANNOUNCED]
+                    held[FIFO_COUNT] < len(held) - FIFO_SLOTS if local else row.sent < row.announced
                 ):
                     records = r.send_message(part, index, self._quota, local)
                     if records < 0:

@@ -16,7 +16,6 @@ from flowcontrol.emulation.job import Job, Link, StagePlan
 from flowcontrol.emulation.subtask import Subtask
 from flowcontrol.emulation.work import WorkClock
 from flowcontrol.policies import throttled_source as s
-from flowcontrol.protocol import rounds as r
 
 __all__ = ["SourceControl", "controller_of", "see"]
 
@@ -125,7 +124,7 @@ def see(job: Job, number: int, rows: Rows) -> Seen:
         task, rates = states[plan.name, i]["task"], plan.rates(i)
         rate = 0.0 if rates is None else float(rates.rate_at(now_us))
         nbytes = sum(waits[link.name].get(i, 0) * link.record_bytes for link in plan.inputs)
-        queued, taken = task[r.TASK_QUEUED], task[r.TASK_IN]
+        queued, taken = task["queued"], task["taken"]
         service_ms = 1000 / rate if rate > 0 else 0.0
         tasks.append(TaskSeen(plan.name, i, queued, nbytes, taken, service_ms))
         arrived += taken * sum(member.is_sink for member in plan.members)
@@ -145,7 +144,7 @@ def _source_seen(
     if state is None:
         return SourceSeen(plan.name, index, 0, 0, 0, rate)
     own = state["source"]
-    emitted = state["task"][r.TASK_IN]
+    emitted = state["task"]["taken"]
     return SourceSeen(plan.name, index, emitted, own[s.S_LOG], own[s.S_OFFERED], rate)
 
 
@@ -168,7 +167,7 @@ def _records_under_way(sides: Mapping[str, Sequence[Row]]) -> dict[int, int]:
     """Return, by receiver, the records of an edge that were written and not taken up."""
     found: dict[int, int] = {}
     for row in sides["sender"]:
-        written = _read(row["channel_state"])["row"][r.OUT_RECORDS]
+        written = _read(row["channel_state"])["channel"]["written"]
         found[row["receiver"]] = found.get(row["receiver"], 0) + written
     for row in sides["receiver"]:
         found[row["receiver"]] -= _read(row["channel_state"])["channel"]["processed"]
@@ -191,9 +190,9 @@ def _is_empty(
             if any(part["pending"] for part in state["partitions"]):
                 return False
             if not plan.is_source:
-                if clock is not None and task[r.TASK_READY] > clock.work_by(now_us):
+                if clock is not None and task["ready"] > clock.work_by(now_us):
                     return False
-            elif task[r.TASK_IN] < state["source"][s.S_ADMITTED] and state["source"][s.S_LOG] > 0:
+            elif task["taken"] < state["source"][s.S_ADMITTED] and state["source"][s.S_LOG] > 0:
                 return False
     return True
 

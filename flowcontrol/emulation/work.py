@@ -10,10 +10,9 @@ from math import prod
 from flowcontrol.emulation.job import Job, Link, StagePlan
 from flowcontrol.emulation.limits import MOST_RECORDS
 from flowcontrol.emulation.routing import mix
-from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import service as s
 from flowcontrol.protocol.ratios import MOST, ratio_of, whole_rates
-from flowcontrol.protocol.rows import Row
+from flowcontrol.protocol.states import Task
 from flowcontrol.scenario import Schedule
 from flowcontrol.scenario.schedule import MICROSECONDS, Phase
 
@@ -126,34 +125,34 @@ class WorkClock:
         second = uniform(self.seed, self.stream, 2 * number + 1)
         return s.service_work(self.kind, self.cv, first, second, self.unit)
 
-    def spend(self, task: Row, count: int) -> None:
+    def spend(self, task: Task, count: int) -> None:
         """Let ``count`` records begin, one after the other."""
         for _ in range(count if self.kind != s.CONSTANT else 0):
-            task[r.TASK_READY] += self.draw(task[r.TASK_DRAWS])
-            task[r.TASK_DRAWS] += 1
+            task.ready += self.draw(task.draws)
+            task.draws += 1
         if self.kind == s.CONSTANT:
-            task[r.TASK_READY] += count * self.unit
+            task.ready += count * self.unit
 
-    def startable(self, task: Row, end: int) -> int:
+    def startable(self, task: Task, end: int) -> int:
         """Records that a server may take up at once before ``end``; one, unless all are alike."""
         if self.kind != s.CONSTANT:
             return 1
-        waits: int = end - task[r.TASK_READY]
+        waits: int = end - task.ready
         return -(-waits // self.unit)
 
-    def due(self, task: Row, end: int) -> int:
+    def due(self, task: Task, end: int) -> int:
         """Emissions that fall due by ``end``; at most one, unless all are alike."""
-        if end < task[r.TASK_READY]:
+        if end < task.ready:
             return 0
         if self.kind != s.CONSTANT:
             return 1
-        passed: int = end - task[r.TASK_READY]
+        passed: int = end - task.ready
         return passed // self.unit + 1
 
-    def skip_to(self, task: Row, work: int) -> int:
+    def skip_to(self, task: Task, work: int) -> int:
         """Drop the emissions that fell due by then; return how many there were."""
         dropped = 0
-        if task[r.TASK_READY] == 0:  # before the first one
+        if task.ready == 0:  # before the first one
             self.spend(task, 1)
         while (count := self.due(task, work)) > 0:
             self.spend(task, count)

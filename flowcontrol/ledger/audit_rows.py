@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from flowcontrol.protocol import rounds as r
-
 __all__ = ["SIDES", "MalformedRowError", "ReceiverRow", "SenderRow", "read_row"]
 
 SIDES = ("sender", "receiver")
@@ -170,12 +168,12 @@ def _figure(raw: Raw, name: str) -> int:
 
 def _sender_row(figures: dict[str, int], raw: Raw) -> SenderRow:
     state = json.loads(raw["channel_state"])
-    row = state["row"]
+    channel = state["channel"]
     return SenderRow(
         **figures,
         is_local=bool(state["local"]),
-        state=(int(row[r.OUT_SENT]), int(row[r.OUT_ANNOUNCED]), int(state["routed"])),
-        buffers=int(row[r.OUT_BUFFERS]) + sum(state["held"]),
+        state=(int(channel["sent"]), int(channel["announced"]), int(state["routed"])),
+        buffers=int(channel["buffers"]) + sum(state["held"]),
         messages=tuple(int(records) for records, _ in state["messages"]),
         overdraft=_overdraft(raw["task_state"], figures["pool_size"]),
     )

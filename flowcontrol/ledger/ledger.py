@@ -48,6 +48,9 @@ class LedgerView:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._log = DeltaLog(path)
+        self._forget()
+
+    def _forget(self) -> None:
         self._files: dict[str, dict[int, str]] = {"sender": {}, "receiver": {}}
         self._ranges: dict[str, list[tuple[int, int, str]]] = {"sender": [], "receiver": []}
 
@@ -60,16 +63,7 @@ class LedgerView:
             Check now whether the log goes on behind a commit that is missing; else the check may
             be put off by a second.
         """
-        self._read()
-        if self._log.restart_if_cut_off(at_once=at_once):
-            # What was removed before the newest checkpoint stands nowhere else.
-            for side in self._files:
-                self._files[side].clear()
-                self._ranges[side].clear()
-            self._read()
-
-    def _read(self) -> None:
-        for commit in self._log.poll():
+        for commit in self._log.follow(self._forget, at_once=at_once):
             for add in commit.adds:
                 self._note(add.path)
             for path in commit.removes:

@@ -98,6 +98,9 @@ class LinkLedgerView:
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
         self._log = DeltaLog(storage)
+        self._forget()
+
+    def _forget(self) -> None:
         self.members: dict[str, Latest] = {}
         self._files: dict[str, _Files] = {}
         self._digests: dict[str, tuple[int, int]] = {}
@@ -121,10 +124,8 @@ class LinkLedgerView:
             Check now whether the log goes on behind a commit that is missing; else the check may
             be put off by a second.
         """
-        if self._log.restart_if_cut_off(at_once=at_once):
-            self.members, self._files, self._digests = {}, {}, {}
         before = self._log.version
-        for commit in self._log.poll():
+        for commit in self._log.follow(self._forget, at_once=at_once):
             for path in commit.removes:
                 self._drop(path)
             for add in commit.adds:
@@ -308,7 +309,8 @@ class LinkLedger(LinkLedgerView):
             if len(files) > PACK:  # the newest stays: it is the state
                 # The thread is given copies: whoever made the state goes on with its lists, and a
                 # log that others have cleaned is read anew, which empties what is known of files.
-                chosen, old = files[:PACK], levels.get(TOP_LEVEL, [])[:-1]
+                chosen = files[:PACK]
+                old = levels.get(TOP_LEVEL, [])[:-1] if level + 1 == TOP_LEVEL else []
                 written = {path: self._digests[path] for _, _, path in (*chosen, *old)}
                 kept = json.loads(json.dumps(state))
                 self._packing = self._pool.submit(
@@ -341,8 +343,7 @@ class LinkLedger(LinkLedgerView):
         """
         tables = [_read_file(self.storage, path, written[path]) for _, _, path in files]
         gone = [path for _, _, path in files]
-        if level == TOP_LEVEL:
-            gone += [path for path in old if self._is_expired(path, written[path])]
+        gone += [path for path in old if self._is_expired(path, written[path])]
         removes = [NewFile(path, self.storage.size(path), 0) for path in gone]
         whole = pa.concat_tables(tables)
         return self._write(whole, level, files[0][0], files[-1][1], state), removes

@@ -95,9 +95,7 @@ class LinkLog:
         DamagedError
             If something that was written is missing, or is not what was written.
         """
-        if self._log.restart_if_cut_off(at_once=at_once):
-            self._forget()
-        for commit in self._log.poll():
+        for commit in self._log.follow(self._forget, at_once=at_once):
             for path in commit.removes:
                 self._drop(path)
             entries = [(add, self._read(commit.version, add)) for add in commit.adds]

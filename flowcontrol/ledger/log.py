@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -154,20 +154,25 @@ class DeltaLog:
             return True
         return max(self._checkpoint_version(), self._listed_checkpoint()) >= 0
 
-    def restart_if_cut_off(self, *, at_once: bool = False) -> bool:
-        """Begin again at the newest checkpoint if the log was cleaned behind this position.
+    def follow(self, forget: Callable[[], None], *, at_once: bool = False) -> Iterator[Commit]:
+        """Yield what :meth:`poll` does, from the newest checkpoint on if the log was cleaned.
 
         Parameters
         ----------
+        forget : callable
+            Forgets what was learned from the log: called before a checkpoint is yielded, since
+            nothing says what was removed before it.
         at_once : bool, default False
-            Check now, also if the last check was less than :data:`CHECK_EVERY_S` ago.
-
-        Returns
-        -------
-        bool
-            Whether it did: what was learned from the log before must be forgotten, since what
-            was removed meanwhile is not told.
+            Check now whether the log goes on behind a commit that is missing, also if the last
+            check was less than :data:`CHECK_EVERY_S` ago.
         """
+        yield from self.poll()
+        if self._restart_if_cut_off(at_once):
+            forget()
+            yield from self.poll()
+
+    def _restart_if_cut_off(self, at_once: bool) -> bool:
+        """Begin again at the newest checkpoint if the log was cleaned behind this position."""
         now = time.monotonic()
         if now - self._checked_at < CHECK_EVERY_S and not at_once:
             return False

@@ -14,15 +14,11 @@ from flowcontrol.policies.grant_rows import (
 )
 from flowcontrol.protocol.rounds import (
     KIND_RECORDS,
-    OUT_ANNOUNCED,
-    OUT_BUFFERS,
-    OUT_RECORDS,
-    OUT_SENT,
-    TASK_QUEUED,
     Gate,
     Partition,
 )
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_HEAD, FIFO_SLOTS, Row, fifo_push
+from flowcontrol.protocol.states import Task
 
 __all__ = ["QUEUE_MESSAGES", "receive_records", "room", "send_records", "write_records"]
 
@@ -38,9 +34,9 @@ def room(values: Row, partition: Partition, channel: int, record_bytes: int) -> 
     A sender that a switch has stopped takes on what its cache holds, then blocks.
     """
     row = partition.channels[channel]
-    if values[V_KIND] == HOP_HYSTERESIS and row[OUT_ANNOUNCED] == 0:
-        return max(0, values[V_CACHE_BYTES] // record_bytes - row[OUT_BUFFERS])
-    return max(0, row[OUT_ANNOUNCED] - row[OUT_SENT] - row[OUT_BUFFERS])
+    if values[V_KIND] == HOP_HYSTERESIS and row.announced == 0:
+        return max(0, values[V_CACHE_BYTES] // record_bytes - row.buffers)
+    return max(0, row.announced - row.sent - row.buffers)
 
 
 def write_records(
@@ -54,27 +50,27 @@ def write_records(
     for other in range(first, last):
         count = min(count, room(values, partition, other, record_bytes))
     for other in range(first, last):
-        partition.channels[other][OUT_BUFFERS] += count
-        partition.channels[other][OUT_RECORDS] += count
+        partition.channels[other].buffers += count
+        partition.channels[other].written += count
     return count
 
 
 def send_records(values: Row, partition: Partition, channel: int) -> int:
     """Send all that was written, unless a switch has stopped it; return how many records."""
     row = partition.channels[channel]
-    if values[V_KIND] == HOP_HYSTERESIS and row[OUT_ANNOUNCED] == 0:
+    if values[V_KIND] == HOP_HYSTERESIS and row.announced == 0:
         return 0
-    count = row[OUT_BUFFERS]
-    row[OUT_SENT] += count
-    row[OUT_BUFFERS] = 0
+    count = row.buffers
+    row.sent += count
+    row.buffers = 0
     return count
 
 
 def receive_records(
-    task: Row, gate: Gate, union: Row, number: int, channel: int, records: int
+    task: Task, gate: Gate, union: Row, number: int, channel: int, records: int
 ) -> None:
     """Put arriving records into a channel's queue, and the gate into the task's."""
-    task[TASK_QUEUED] += records
+    task.queued += records
     gate.channels[channel].arrived += records
     queue = gate.records[channel]
     if fifo_push(queue, records) == 0:

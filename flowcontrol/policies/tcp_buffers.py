@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from flowcontrol.protocol.rounds import (
-    OUT_BUFFERS,
-    OUT_FILL,
-    OUT_LIMIT,
-    OUT_OPEN,
-    OUT_SENT,
-    OUT_TAIL,
     Partition,
     let_go,
 )
-from flowcontrol.protocol.rows import Row, fifo_pop, fifo_push
+from flowcontrol.protocol.rows import fifo_pop, fifo_push
+from flowcontrol.protocol.states import Subpartition
 
 __all__ = ["close_buffer", "closed_buffers", "lacking_of", "poll_closed", "records_of"]
 
@@ -20,7 +15,7 @@ _HALF = 32
 """Bits of the lower half of a closed buffer's entry: its records; above stands what it lacks."""
 
 
-def closed_buffers(row: Row) -> int:
+def closed_buffers(row: Subpartition) -> int:
     """Return the buffers of a subpartition that may be sent: all but the open one.
 
     Notes
@@ -28,7 +23,7 @@ def closed_buffers(row: Row) -> int:
     ``RecordWriter`` of 1.4 adds a buffer to the subpartition when it is full or flushed, never
     before; so there is no slice of an open buffer, and a full one does not wait for the next.
     """
-    return row[OUT_BUFFERS] - row[OUT_OPEN]
+    return row.buffers - row.is_open
 
 
 def close_buffer(partition: Partition, channel: int) -> int:
@@ -39,12 +34,12 @@ def close_buffer(partition: Partition, channel: int) -> int:
     ``RecordWriter.flush`` of 1.4: the buffer goes as it is, and the next record needs another.
     """
     row = partition.channels[channel]
-    if row[OUT_OPEN] == 0:
+    if row.is_open == 0:
         return 0
-    lacking = row[OUT_LIMIT] - row[OUT_FILL]
-    fifo_push(partition.records[channel], row[OUT_TAIL] + (lacking << _HALF))
-    row[OUT_OPEN] = 0
-    row[OUT_TAIL] = 0
+    lacking = row.limit - row.filled
+    fifo_push(partition.records[channel], row.tail + (lacking << _HALF))
+    row.is_open = 0
+    row.tail = 0
     return 1
 
 
@@ -76,8 +71,8 @@ def poll_closed(partition: Partition, channel: int, quota: int, is_local: int) -
     entry = fifo_pop(partition.records[channel])
     if entry < 0:
         return -1
-    row[OUT_BUFFERS] -= 1
-    row[OUT_SENT] += 1
+    row.buffers -= 1
+    row.sent += 1
     if is_local == 1:
         fifo_push(partition.held[channel], 1)
     else:

@@ -11,7 +11,6 @@ channel (reference section 1.10). The receiver moves ``sent`` itself, within its
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple
 from typing import Any
 
 from flowcontrol.errors import ProtocolError
@@ -35,13 +34,22 @@ from flowcontrol.protocol.rules import (
     request_segment,
     take_buffer,
 )
-from flowcontrol.protocol.state import assign
+from flowcontrol.protocol.state import put_back
 from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
 
 __all__ = ["LinkGate", "OutputPool"]
 
-BUFFER_COLUMNS = 7
-"""Columns of an input channel that a link's ledger keeps as its buffers; the rest are cursors."""
+BUFFERS = (
+    *("exclusive", "floating", "required", "is_waiting"),
+    *("unannounced", "initial", "is_released"),
+)
+CURSORS = ("arrived", "consumed", "announced", "processed")
+POOL = (
+    *("size", "in_use", "free", "required", "maximum"),
+    *("max_overdraft", "at_quota", "is_destroyed"),
+)
+"""Columns of a channel and of the pool as a link's ledger keeps them: links that are there are read
+in this order for ever."""
 
 
 def _pool(size: int, in_use: int = 0) -> LocalPool:
@@ -245,16 +253,17 @@ class LinkGate:
 
     def channel_state(self, channel: int) -> dict[str, Any]:
         """Return what a restarted receiver needs of a channel, as plain JSON values."""
-        cells = astuple(self._channels[channel])
+        state = self._channels[channel]
         return {
-            "buffers": list(cells[:BUFFER_COLUMNS]),
+            "buffers": [getattr(state, name) for name in BUFFERS],
             "kinds": _queued(self._kinds[channel]),
-            "cursors": list(cells[BUFFER_COLUMNS:]),
+            "cursors": [getattr(state, name) for name in CURSORS],
         }
 
     def task_state(self) -> dict[str, Any]:
         """Return what a restarted receiver needs of the gate."""
-        return {"pool": list(astuple(self._gate.pool)), "waiting": _queued(self._gate.waiting)}
+        pool = [getattr(self._gate.pool, name) for name in POOL]
+        return {"pool": pool, "waiting": _queued(self._gate.waiting)}
 
     @classmethod
     def restore(
@@ -268,10 +277,13 @@ class LinkGate:
         gate = cls(exclusive, floating)
         for state in channels:
             number = gate.add_channel()
-            assign(gate._channels[number], InputChannel(*state["buffers"], *state["cursors"]))
+            values = (*state["buffers"], *state["cursors"])
+            put_back(gate._channels[number], dict(zip((*BUFFERS, *CURSORS), values, strict=True)))
             for kind in state["kinds"]:
                 fifo_push(gate._kinds[number], kind)
-        gate._gate = gate._make(LocalPool(*task["pool"]), task["waiting"])
+        pool = LocalPool()
+        put_back(pool, dict(zip(POOL, task["pool"], strict=True)))
+        gate._gate = gate._make(pool, task["waiting"])
         return gate
 
 

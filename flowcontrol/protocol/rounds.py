@@ -38,35 +38,11 @@ from flowcontrol.protocol.rules import (
     request_segment,
     take_buffer,
 )
-from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
+from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool, Subpartition, Task
 
 __all__ = [
     "KIND_LOCAL",
     "KIND_RECORDS",
-    "OUT_ANNOUNCED",
-    "OUT_BUFFERS",
-    "OUT_DONE",
-    "OUT_FILL",
-    "OUT_FLUSH",
-    "OUT_LIMIT",
-    "OUT_OPEN",
-    "OUT_RECORDS",
-    "OUT_RELEASED_SEEN",
-    "OUT_SENT",
-    "OUT_TAIL",
-    "OUT_UNREAD",
-    "OUT_WIDTH",
-    "OUT_WISH",
-    "TASK_CHANNEL",
-    "TASK_DRAWS",
-    "TASK_GATE",
-    "TASK_IN",
-    "TASK_KIND",
-    "TASK_LEFT",
-    "TASK_QUEUED",
-    "TASK_READ",
-    "TASK_READY",
-    "TASK_WIDTH",
     "Gate",
     "Partition",
     "announce_credit",
@@ -86,32 +62,6 @@ __all__ = [
     "write_whole_records",
 ]
 
-
-OUT_BUFFERS = 0  # buffers queued, the open one included
-OUT_OPEN = 1  # 1: the last buffer is open
-OUT_FILL = 2  # bytes in the open buffer
-OUT_UNREAD = 3  # bytes of the open buffer that no slice has carried yet
-OUT_TAIL = 4  # records that end in those bytes
-OUT_FLUSH = 5  # 1: a flush is pending
-OUT_SENT = 6  # messages sent
-OUT_ANNOUNCED = 7  # credits ever granted, as the sender has heard
-OUT_RECORDS = 8  # records written whole
-OUT_RELEASED_SEEN = 9  # local channel: messages consumed, as the producer has heard
-OUT_LIMIT = 10  # bytes that the open buffer may take
-OUT_WISH = 11  # size of buffer that the consumer wishes, bytes; 0: a whole segment
-OUT_DONE = 12  # broadcast: shared buffers that this subpartition has let go of
-OUT_WIDTH = 13
-
-TASK_GATE = 0  # gate of the buffer being read
-TASK_CHANNEL = 1  # its channel
-TASK_KIND = 2  # its kind
-TASK_LEFT = 3  # records of it not yet taken up; 0: no buffer in hand
-TASK_IN = 4  # records taken up (a source: emitted)
-TASK_READ = 5  # records of the buffer in hand that were taken up
-TASK_QUEUED = 6  # records that arrived and were not taken up
-TASK_READY = 7  # work by which the record in service is done, or the next one falls due, units
-TASK_DRAWS = 8  # service times drawn
-TASK_WIDTH = 9
 
 KIND_LOCAL = 3
 """Beside TAKEN_EXCLUSIVE and TAKEN_FLOATING: a buffer that stays charged to the producer."""
@@ -148,8 +98,8 @@ class Partition(NamedTuple):
     """The partition's pool."""
     segments: GlobalPool
     """The part of the global pool set aside for it, overdraft included."""
-    channels: Rows
-    """Per subpartition ``OUT_WIDTH`` numbers."""
+    channels: Sequence[Subpartition]
+    """Its subpartitions."""
     records: Rows
     """Per subpartition, first in first out: records that end in each finished buffer."""
     held: Rows
@@ -161,13 +111,13 @@ class Partition(NamedTuple):
 
 
 def receive(
-    task: Row, gate: Gate, union: Row, number: int, channel: int, records: int, backlog: int
+    task: Task, gate: Gate, union: Row, number: int, channel: int, records: int, backlog: int
 ) -> int:
     """Store an arriving data message and act on its backlog.
 
     Parameters
     ----------
-    task : row
+    task : Task
         Of the subtask.
     union : row
         Gates with data, in the order in which they are polled.
@@ -194,7 +144,7 @@ def receive(
     kind = KIND_LOCAL if local else take_buffer(gate.channels[channel])
     if kind == TAKEN_NONE:
         return 0
-    task[TASK_QUEUED] += records
+    task.queued += records
     gate.channels[channel].arrived += 1
     fifo_push(gate.records[channel], records)
     fifo_push(gate.kinds[channel], kind)
@@ -231,7 +181,7 @@ def announce_credit(gate: Gate, channel: int) -> None:
         gate.channels[channel].announced += announce(gate.channels[channel])
 
 
-def next_input(task: Row, gates: list[Gate], union: Row) -> int:
+def next_input(task: Task, gates: list[Gate], union: Row) -> int:
     """Make sure that the task has a buffer with a record in hand: 1, or 0 if there is none.
 
     Notes
@@ -240,7 +190,7 @@ def next_input(task: Row, gates: list[Gate], union: Row) -> int:
     a buffer a turn (``UnionInputGate``, ``SingleInputGate``; section 1.9). A buffer in which
     no record ends is copied out and recycled as soon as it is polled.
     """
-    while task[TASK_LEFT] == 0:
+    while task.left == 0:
         number = fifo_pop(union)
         if number < 0:
             return 0
@@ -255,31 +205,31 @@ def next_input(task: Row, gates: list[Gate], union: Row) -> int:
         if records == 0:
             recycle(gate, channel, kind)
         else:
-            task[TASK_GATE] = number
-            task[TASK_CHANNEL] = channel
-            task[TASK_KIND] = kind
-            task[TASK_LEFT] = records
-            task[TASK_READ] = 0
+            task.gate = number
+            task.channel = channel
+            task.buffer_kind = kind
+            task.left = records
+            task.read = 0
     return 1
 
 
-def take_record(task: Row, gates: list[Gate], count: int) -> None:
+def take_record(task: Task, gates: list[Gate], count: int) -> None:
     """Take ``count`` records up from the buffer in hand, at most those left in it.
 
     The buffer is recycled when its last record is *read*, before that record is processed.
     """
-    gate = gates[task[TASK_GATE]]
-    channel = task[TASK_CHANNEL]
-    task[TASK_LEFT] -= count
-    task[TASK_QUEUED] -= count
-    task[TASK_READ] += count
-    task[TASK_IN] += count
+    gate = gates[task.gate]
+    channel = task.channel
+    task.left -= count
+    task.queued -= count
+    task.read += count
+    task.taken += count
     gate.channels[channel].processed += count
-    if task[TASK_KIND] == KIND_RECORDS:
+    if task.buffer_kind == KIND_RECORDS:
         gate.channels[channel].consumed += count
         add_member(gate.news, channel)
-    if task[TASK_LEFT] == 0:
-        recycle(gate, channel, task[TASK_KIND])
+    if task.left == 0:
+        recycle(gate, channel, task.buffer_kind)
 
 
 def partition_is_available(partition: Partition) -> int:
@@ -303,17 +253,17 @@ def write_bytes(
     ``BufferWritingResultPartition.emitRecord`` (section 2.6): the buffer is requested when
     the first byte needs it and finished when it is full.
     """
-    row = partition.channels[channel]
+    own = partition.channels[channel]
     while nbytes > 0:
-        if row[OUT_OPEN] == 0:
+        if own.is_open == 0:
             if request_segment(partition.pool, partition.segments) == 0:
                 return nbytes
             note_quota(partition.pool, partition.counts, channel, 1, quota)
-            _open_buffer(row, usable_bytes(row[OUT_WISH], nbytes, buffer_bytes))
-        part = _room(partition.pool, row, nbytes, buffer_bytes)
+            _open_buffer(own, usable_bytes(own.wish, nbytes, buffer_bytes))
+        part = _room(partition.pool, own, nbytes, buffer_bytes)
         nbytes -= part
-        _append(row, part, nbytes)
-        if row[OUT_FILL] == row[OUT_LIMIT]:
+        _append(own, part, nbytes)
+        if own.filled == own.limit:
             _finish(partition, channel)
     return 0
 
@@ -333,57 +283,57 @@ def write_broadcast(partition: Partition, nbytes: int, quota: int, buffer_bytes:
     """
     first = partition.channels[0]
     while nbytes > 0:
-        if first[OUT_OPEN] == 0:
+        if first.is_open == 0:
             if request_segment(partition.pool, partition.segments) == 0:
                 return nbytes
             note_quota(partition.pool, partition.counts, 0, 1, quota)
-            limit = usable_bytes(first[OUT_WISH], nbytes, buffer_bytes)
+            limit = usable_bytes(first.wish, nbytes, buffer_bytes)
             for channel in range(len(partition.channels)):
                 _open_buffer(partition.channels[channel], limit)
         part = _room(partition.pool, first, nbytes, buffer_bytes)
         nbytes -= part
         for channel in range(len(partition.channels)):
-            row = partition.channels[channel]
-            row[OUT_LIMIT] = first[OUT_LIMIT]
-            _append(row, part, nbytes)
-            if row[OUT_FILL] == row[OUT_LIMIT]:
+            own = partition.channels[channel]
+            own.limit = first.limit
+            _append(own, part, nbytes)
+            if own.filled == own.limit:
                 _finish(partition, channel)
     return 0
 
 
-def _open_buffer(row: Row, limit: int) -> None:
+def _open_buffer(own: Subpartition, limit: int) -> None:
     """Queue a new, open buffer that may take ``limit`` bytes."""
-    row[OUT_BUFFERS] += 1
-    row[OUT_OPEN] = 1
-    row[OUT_FILL] = 0
-    row[OUT_UNREAD] = 0
-    row[OUT_LIMIT] = limit
+    own.buffers += 1
+    own.is_open = 1
+    own.filled = 0
+    own.unread = 0
+    own.limit = limit
 
 
-def _room(pool: LocalPool, row: Row, nbytes: int, segment_bytes: int) -> int:
+def _room(pool: LocalPool, own: Subpartition, nbytes: int, segment_bytes: int) -> int:
     """Bytes that go into the open buffer, which outgrows its limit rather than block (2.6)."""
-    room = row[OUT_LIMIT] - row[OUT_FILL]
-    if nbytes > room and row[OUT_LIMIT] < segment_bytes and pool_is_available(pool) == 0:
-        row[OUT_LIMIT] = segment_bytes
-        room = segment_bytes - row[OUT_FILL]
+    room = own.limit - own.filled
+    if nbytes > room and own.limit < segment_bytes and pool_is_available(pool) == 0:
+        own.limit = segment_bytes
+        room = segment_bytes - own.filled
     return min(nbytes, room)
 
 
-def _append(row: Row, part: int, left: int) -> None:
+def _append(own: Subpartition, part: int, left: int) -> None:
     """Append bytes to the open buffer; with none left of the record, it ends there."""
-    row[OUT_FILL] += part
-    row[OUT_UNREAD] += part
+    own.filled += part
+    own.unread += part
     if left == 0:
-        row[OUT_TAIL] += 1
-        row[OUT_RECORDS] += 1
+        own.tail += 1
+        own.written += 1
 
 
 def _finish(partition: Partition, channel: int) -> None:
     """Close the open buffer: it is full."""
-    row = partition.channels[channel]
-    row[OUT_OPEN] = 0
-    fifo_push(partition.records[channel], row[OUT_TAIL])
-    row[OUT_TAIL] = 0
+    own = partition.channels[channel]
+    own.is_open = 0
+    fifo_push(partition.records[channel], own.tail)
+    own.tail = 0
 
 
 def write_whole_records(partition: Partition, channel: int, record_bytes: int, most: int) -> int:
@@ -392,29 +342,29 @@ def write_whole_records(partition: Partition, channel: int, record_bytes: int, m
     The same as :func:`write_bytes` once for each: no buffer is requested or finished, so
     nothing that a task looks at between two records changes.
     """
-    row = partition.channels[channel]
-    if row[OUT_OPEN] == 0:
+    own = partition.channels[channel]
+    if own.is_open == 0:
         return 0
-    count = min(most, (row[OUT_LIMIT] - 1 - row[OUT_FILL]) // record_bytes)
-    row[OUT_FILL] += count * record_bytes
-    row[OUT_UNREAD] += count * record_bytes
-    row[OUT_TAIL] += count
-    row[OUT_RECORDS] += count
+    count = min(most, (own.limit - 1 - own.filled) // record_bytes)
+    own.filled += count * record_bytes
+    own.unread += count * record_bytes
+    own.tail += count
+    own.written += count
     return count
 
 
 def flush(partition: Partition, channel: int) -> None:
     """Flush a subpartition (the periodic flusher's ``flushAll`` on one of them, section 2.5)."""
-    row = partition.channels[channel]
-    has_unread = 1 if row[OUT_OPEN] == 0 or row[OUT_UNREAD] > 0 else 0
-    row[OUT_FLUSH] = flush_pending_after(row[OUT_BUFFERS], row[OUT_FLUSH], has_unread)
+    own = partition.channels[channel]
+    has_unread = 1 if own.is_open == 0 or own.unread > 0 else 0
+    own.is_flushed = flush_pending_after(own.buffers, own.is_flushed, has_unread)
 
 
 def ready_messages(partition: Partition, channel: int) -> int:
     """Messages that the subpartition holds: finished buffers, and the open one if flushed."""
-    row = partition.channels[channel]
-    flushed = 1 if row[OUT_OPEN] == 1 and row[OUT_FLUSH] == 1 and row[OUT_UNREAD] > 0 else 0
-    return row[OUT_BUFFERS] - row[OUT_OPEN] + flushed
+    own = partition.channels[channel]
+    flushed = 1 if own.is_open == 1 and own.is_flushed == 1 and own.unread > 0 else 0
+    return own.buffers - own.is_open + flushed
 
 
 def send_message(partition: Partition, channel: int, quota: int, is_local: int) -> int:
@@ -428,43 +378,43 @@ def send_message(partition: Partition, channel: int, quota: int, is_local: int) 
     its segment returns to the pool, at once on a remote channel, when it is consumed on a
     local one. Of an open buffer the unread slice goes, the buffer stays.
     """
-    row = partition.channels[channel]
-    finished = finished_count(row[OUT_BUFFERS], 0)
-    if is_data_available(0, row[OUT_FLUSH], finished) == 0:
+    own = partition.channels[channel]
+    finished = finished_count(own.buffers, 0)
+    if is_data_available(0, own.is_flushed, finished) == 0:
         return -1
     records = fifo_pop(partition.records[channel])
     if records >= 0:
-        row[OUT_BUFFERS] -= 1
-        if row[OUT_BUFFERS] == 0:
-            row[OUT_FLUSH] = 0
+        own.buffers -= 1
+        if own.buffers == 0:
+            own.is_flushed = 0
         if is_local == 1:
             fifo_push(partition.held[channel], 1)
         else:
             let_go(partition, channel, quota)
     else:
-        row[OUT_FLUSH] = 0
-        if row[OUT_UNREAD] == 0:
+        own.is_flushed = 0
+        if own.unread == 0:
             return -1
-        records = row[OUT_TAIL]
-        row[OUT_TAIL] = 0
-        row[OUT_UNREAD] = 0
+        records = own.tail
+        own.tail = 0
+        own.unread = 0
         if is_local == 1:
             fifo_push(partition.held[channel], 0)
-    row[OUT_SENT] += 1
+    own.sent += 1
     return records
 
 
 def backlog_after(partition: Partition, channel: int) -> int:
     """Backlog that goes with the message just polled (reference section 2.5)."""
-    row = partition.channels[channel]
-    return reported_backlog(row[OUT_BUFFERS], row[OUT_FLUSH], 0, 0, 0)
+    own = partition.channels[channel]
+    return reported_backlog(own.buffers, own.is_flushed, 0, 0, 0)
 
 
 def free_local(partition: Partition, channel: int, consumed: int, quota: int) -> None:
     """Take back the buffers of the messages that the local consumer has recycled (1.10)."""
-    row = partition.channels[channel]
-    while row[OUT_RELEASED_SEEN] < consumed:
-        row[OUT_RELEASED_SEEN] += 1
+    own = partition.channels[channel]
+    while own.consumed < consumed:
+        own.consumed += 1
         if fifo_pop(partition.held[channel]) == 1:
             let_go(partition, channel, quota)
 
@@ -474,10 +424,10 @@ def let_go(partition: Partition, channel: int, quota: int) -> None:
     owner = channel
     if partition.is_broadcast == 1:
         owner = 0
-        before = partition.channels[channel][OUT_DONE]
-        partition.channels[channel][OUT_DONE] = before + 1
+        before = partition.channels[channel].passed
+        partition.channels[channel].passed = before + 1
         for other in range(len(partition.channels)):
-            if partition.channels[other][OUT_DONE] <= before:
+            if partition.channels[other].passed <= before:
                 return
     recycle_segment(partition.pool, partition.segments)
     note_quota(partition.pool, partition.counts, owner, -1, quota)

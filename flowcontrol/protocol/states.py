@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["GlobalPool", "InputChannel", "LocalPool"]
+__all__ = ["GlobalPool", "InputChannel", "LocalPool", "Subpartition", "Task"]
 
 
 @dataclass(slots=True)
@@ -69,3 +69,59 @@ class InputChannel:
     """Credits ever granted, the initial ones included."""
     processed: int = 0
     """Records that the task has begun to process."""
+
+
+@dataclass(slots=True)
+class Subpartition:
+    """A channel at its sender (``PipelinedSubpartition``)."""
+
+    buffers: int = 0
+    """Buffers queued, the open one included."""
+    is_open: int = 0
+    """1: the last buffer is open."""
+    filled: int = 0
+    """Bytes in the open buffer."""
+    unread: int = 0
+    """Bytes of the open buffer that no slice has carried yet."""
+    tail: int = 0
+    """Records that end in those bytes."""
+    is_flushed: int = 0
+    """1: a flush is pending."""
+    sent: int = 0
+    """Messages sent."""
+    announced: int = 0
+    """Credits ever granted, as the sender has heard."""
+    written: int = 0
+    """Records written whole."""
+    consumed: int = 0
+    """Of a local channel: messages consumed, as the producer has heard."""
+    limit: int = 0
+    """Bytes that the open buffer may take."""
+    wish: int = 0
+    """Size of buffer that the consumer wishes, bytes; 0: a whole segment."""
+    passed: int = 0
+    """Of a broadcast: shared buffers that this subpartition has let go of."""
+
+
+@dataclass(slots=True)
+class Task:
+    """A subtask: the buffer that it reads, and how far it is."""
+
+    gate: int = 0
+    """Gate of the buffer being read."""
+    channel: int = 0
+    """Its channel."""
+    buffer_kind: int = 0
+    """Its kind."""
+    left: int = 0
+    """Records of it not yet taken up; 0: no buffer in hand."""
+    taken: int = 0
+    """Records taken up; those of a source: emitted."""
+    read: int = 0
+    """Records of the buffer in hand that were taken up."""
+    queued: int = 0
+    """Records that arrived and were not taken up."""
+    ready: int = 0
+    """Work by which the record in service is done, or the next one falls due, units."""
+    draws: int = 0
+    """Service times drawn."""

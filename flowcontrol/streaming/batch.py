@@ -25,7 +25,6 @@ from flowcontrol.emulation.snapshot import receiver_rows, sender_rows
 from flowcontrol.ledger.exchange import Exchange, PackedFile
 from flowcontrol.ledger.ledger import Ledger, LedgerView, create_ledger
 from flowcontrol.ledger.output import OutputTable
-from flowcontrol.protocol import rounds as r
 from flowcontrol.streaming import faults
 from flowcontrol.streaming.pack import (
     GROUP_BYTES,
@@ -107,7 +106,7 @@ class StageBatch:
             faults.reach(self.plan.name, batch_id, faults.BEFORE_LEDGER)
             self._commit_ledgers(batch_id, reports)
             faults.reach(self.plan.name, batch_id, faults.AFTER_LEDGER)
-            self.records = sum(subtask.task[r.TASK_IN] for subtask in runtime.subtasks)
+            self.records = sum(subtask.task.taken for subtask in runtime.subtasks)
         self.rounds = batch_id + 1
 
     # ------------------------------------------------------------------ rows

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from flowcontrol.emulation import Subtask, Work, lay_out
 from flowcontrol.ledger.exchange import ExchangeView, Span
 from flowcontrol.ledger.ledger import LedgerView
-from flowcontrol.protocol import rounds as r
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.streaming.paths import RunPaths
 from flowcontrol.streaming.runtime import StageRuntime, links_seen
@@ -122,6 +121,6 @@ class RoundPlanner:
 def _read_of_next(subtask: Subtask, gate: int, channel: int) -> int:
     """Records already read of the buffer in hand, if it is of this channel."""
     task = subtask.task
-    if task[r.TASK_LEFT] and task[r.TASK_GATE] == gate and task[r.TASK_CHANNEL] == channel:
-        return task[r.TASK_READ]
+    if task.left and task.gate == gate and task.channel == channel:
+        return task.read
     return 0

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.emulation import Job, Link, StagePlan
 from flowcontrol.emulation.samples import samples
-from flowcontrol.protocol import rounds as r
 from flowcontrol.records import RESULTS
 from flowcontrol.streaming.history import Channel, History, Row
 
@@ -117,7 +116,7 @@ def _doings(job: Job, history: History, first: int, last: int) -> Doings:
                 did.times_us = [a + b for a, b in zip(did.times_us, state["times_us"], strict=True)]
                 for age, count in state.get("latency", []):
                     did.latency[age] += count
-                did.taken = 0 if plan.is_source else state["task"][r.TASK_IN]
+                did.taken = 0 if plan.is_source else state["task"]["taken"]
     return found
 
 
@@ -166,7 +165,7 @@ def _taken(history: History, plan: StagePlan, number: int) -> dict[int, int]:
     """Records in by the end of a round, cumulative, by subtask."""
     if plan.is_source or number < 0:
         return {}
-    return {i: state["task"][r.TASK_IN] for i, state in history.tasks(plan, number).items()}
+    return {i: state["task"]["taken"] for i, state in history.tasks(plan, number).items()}
 
 
 def _sent(history: History, plan: StagePlan, subtask: int, number: int) -> int:
@@ -174,7 +173,7 @@ def _sent(history: History, plan: StagePlan, subtask: int, number: int) -> int:
     if plan.is_sink or number < 0:
         return 0
     rows = _of(history.sides[plan.outputs[0].name]["sender"][number], sender=subtask)
-    return sum(_state(row)["row"][r.OUT_RECORDS] for row in rows)
+    return sum(_state(row)["channel"]["written"] for row in rows)
 
 
 def _input_levels(history: History, plan: StagePlan, subtask: int, number: int) -> Row:
@@ -208,7 +207,7 @@ def _output_levels(history: History, plan: StagePlan, subtask: int, number: int)
         rows = _of(history.sides[link.name]["sender"][number], sender=subtask)
         size += rows[0]["pool_size"]
         used += rows[0]["pool_used"]
-        queued += sum(_state(row)["row"][r.OUT_BUFFERS] for row in rows)
+        queued += sum(_state(row)["channel"]["buffers"] for row in rows)
     return {
         "out_pool_usage": used / size if size else 0.0,
         "output_queue_buffers": queued,
@@ -223,7 +222,7 @@ def _channel_rows(history: History, link: Link, t_s: float, number: int) -> Iter
         out = sent[channel.sender, channel.receiver]
         into = received[channel.sender, channel.receiver]
         state = _state(into)
-        flying = _state(out)["row"][r.OUT_RECORDS] - state["channel"]["processed"]
+        flying = _state(out)["channel"]["written"] - state["channel"]["processed"]
         yield {
             "t_s": t_s,
             "edge": link.name,

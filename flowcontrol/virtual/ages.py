@@ -7,6 +7,7 @@ from typing import Any
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import kernel
 from flowcontrol.virtual.pointers import row
+from flowcontrol.virtual.views import runs_of
 
 __all__ = [
     "log_age",
@@ -26,17 +27,17 @@ def _run(m: Any, number: int) -> Any:
 
 
 @kernel
-def push_records(m: Any, out: Any, emitted: int, count: int) -> None:
+def push_records(m: Any, out: f.KernelSubpartition, emitted: int, count: int) -> None:
     """Let ``count`` records that a source emitted in round ``emitted`` enter a channel."""
-    push_run(m, out, f.O_RUN_HEAD, emitted, count)
+    push_run(m, runs_of(out), emitted, count)
 
 
 @kernel
-def push_run(m: Any, holder: Any, head: int, emitted: int, count: int) -> None:
-    """Append ``count`` records to the runs whose first one a column of a row names."""
+def push_run(m: Any, runs: f.RunList, emitted: int, count: int) -> None:
+    """Append ``count`` records to the newest run, or as a new one."""
     if m[f.H_TRACK] == 0:
         return
-    tail = holder[head + 1]
+    tail = runs.tail
     if tail > 0:
         last = _run(m, tail - 1)
         if last[f.RUN_ROUND] == emitted:
@@ -54,68 +55,69 @@ def push_run(m: Any, holder: Any, head: int, emitted: int, count: int) -> None:
     if tail > 0:
         _run(m, tail - 1)[f.RUN_NEXT] = number + 1
     else:
-        holder[head] = number + 1
-    holder[head + 1] = number + 1
+        runs.head = number + 1
+    runs.tail = number + 1
 
 
 @kernel
-def _drop_head(m: Any, holder: Any, column: int) -> None:
+def _drop_head(m: Any, runs: f.RunList) -> None:
     """Free the oldest run of a channel, or of a log."""
-    number = holder[column] - 1
+    number = runs.head - 1
     head = _run(m, number)
-    holder[column] = head[f.RUN_NEXT]
+    runs.head = head[f.RUN_NEXT]
     if head[f.RUN_NEXT] == 0:
-        holder[column + 1] = 0
+        runs.tail = 0
     head[f.RUN_NEXT] = m[f.H_RUNS_FREE]
     m[f.H_RUNS_FREE] = number
 
 
 @kernel
-def take_one_age(m: Any, out: Any) -> int:
+def take_one_age(m: Any, out: f.KernelSubpartition) -> int:
     """Take a record out of a channel; return the round in which its source emitted it."""
-    return take_run(m, out, f.O_RUN_HEAD, 1)
+    return take_run(m, runs_of(out), 1)
 
 
 @kernel
-def run_length(m: Any, holder: Any, column: int) -> int:
+def run_length(m: Any, runs: f.RunList) -> int:
     """Return how many records the oldest run has; a lot if ages are not followed."""
-    if m[f.H_TRACK] == 0 or holder[column] == 0:
+    if m[f.H_TRACK] == 0 or runs.head == 0:
         return 1 << 60
-    return _run(m, holder[column] - 1)[f.RUN_COUNT]
+    return _run(m, runs.head - 1)[f.RUN_COUNT]
 
 
 @kernel
-def peek_run(m: Any, holder: Any, column: int) -> int:
+def peek_run(m: Any, runs: f.RunList) -> int:
     """Return the round in which the records of the oldest run were emitted."""
-    if m[f.H_TRACK] == 0 or holder[column] == 0:
+    if m[f.H_TRACK] == 0 or runs.head == 0:
         return 0
-    return _run(m, holder[column] - 1)[f.RUN_ROUND]
+    return _run(m, runs.head - 1)[f.RUN_ROUND]
 
 
 @kernel
-def take_run(m: Any, holder: Any, column: int, count: int) -> int:
+def take_run(m: Any, runs: f.RunList, count: int) -> int:
     """Take records out of the oldest run, at most all; return the round of their emission."""
-    if m[f.H_TRACK] == 0 or holder[column] == 0:
+    if m[f.H_TRACK] == 0 or runs.head == 0:
         return 0
-    head = _run(m, holder[column] - 1)
+    head = _run(m, runs.head - 1)
     emitted = head[f.RUN_ROUND]
     head[f.RUN_COUNT] -= count
     if head[f.RUN_COUNT] == 0:
-        _drop_head(m, holder, column)
+        _drop_head(m, runs)
     return emitted
 
 
 @kernel
-def take_ages(m: Any, out: Any, task: int, now: int, count: int) -> None:
+def take_ages(m: Any, out: f.KernelSubpartition, task: int, now: int, count: int) -> None:
     """Take ``count`` records out of a channel and log their ages at the sink."""
-    while count > 0 and m[f.H_TRACK] == 1 and out[f.O_RUN_HEAD] > 0:
-        head = _run(m, out[f.O_RUN_HEAD] - 1)
+    runs = runs_of(out)
+    while count > 0 and m[f.H_TRACK] == 1 and runs.head > 0:
+        head = _run(m, runs.head - 1)
         part = min(count, head[f.RUN_COUNT])
         log_age(m, task, now - head[f.RUN_ROUND], part)
         count -= part
         head[f.RUN_COUNT] -= part
         if head[f.RUN_COUNT] == 0:
-            _drop_head(m, out, f.O_RUN_HEAD)
+            _drop_head(m, runs)
 
 
 @kernel

@@ -1,133 +1,29 @@
-"""State in one array of 64-bit integers: put there from objects, and looked at through views.
+"""State in one array of 64-bit integers, looked at through views.
 
-:func:`pack` lays a state out with all that it holds; :func:`view` gives a state at a place the face
-of its class. The compiled kernel has addresses instead of views (:mod:`.lowered_state`): nothing
-checks a bound there, but a view's array does, so the interpreted kernel finds a wrong address.
+:func:`view` gives a state at a place the face of its class. The compiled kernel has addresses
+instead of views (:mod:`.lowered_state`): nothing checks a bound there, but a view's array does, so
+the interpreted kernel finds a wrong address.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from flowcontrol.protocol.state import Column, Kind, Rows, columns, paths, per_class, width
+from flowcontrol.protocol.state import columns, per_class, width
 
-__all__ = ["Cells", "dtype", "load", "pack", "view", "views"]
+__all__ = ["Cells", "dtype", "view", "views"]
 
 S = TypeVar("S")
 Cells = npt.NDArray[np.int64]
 
 
-@per_class
 def dtype(cls: type[Any]) -> np.dtype[Any]:
     """Return the structured type of a state class: each integer under its name."""
-    names = dict(paths(cls))
-    layout: Any = {
-        "names": list(names),
-        "formats": [np.int64] * len(names),
-        "offsets": [8 * at for at in names.values()],
-        "itemsize": 8 * width(cls),
-    }
-    return np.dtype(layout)
-
-
-# ---------------------------------------------------------------------- objects to cells
-
-
-class _Packing:
-    """Places for states and all that they hold, and what stands there."""
-
-    def __init__(self) -> None:
-        self.at: dict[int, int] = {}
-        self.length = 0
-        self.written: list[tuple[int, int]] = []
-        self.references: list[tuple[int, int, Any]] = []
-        self.blocks: list[tuple[int, Any]] = []
-
-    def take(self, count: int) -> int:
-        self.length += count
-        return self.length - count
-
-    def state(self, state: Any, at: int) -> None:
-        """Put a state at a place that was taken for it."""
-        self.at[id(state)] = at
-        for column in columns(type(state)).values():
-            value, place = getattr(state, column.name), at + column.at
-            if column.kind is Kind.INT:
-                if value:
-                    self.written.append((place, int(value)))
-            elif column.kind is Kind.PART:
-                self.state(value, place)
-            elif column.kind is Kind.REF:
-                self.references.append((place, at, value))
-            else:
-                first = self._rows(column, value)
-                self.written += [(place, first - at), (place + 1, len(value))]
-
-    def _rows(self, column: Column, values: Any) -> int:
-        if column.kind is Kind.INTS:
-            first = self.take(len(values))
-            self.blocks.append((first, values))
-            return first
-        assert column.state is not None
-        each = width(column.state)
-        first = self.take(each * len(values))
-        for i, value in enumerate(values):
-            if type(value) is not column.state:
-                text = f"{column.name}[{i}] is {type(value).__name__}, not {column.state.__name__}"
-                raise TypeError(text)
-            self.state(value, first + each * i)
-        return first
-
-
-def pack(state: Any) -> Cells:
-    """Return a state, and all that it holds, in one array; it stands at the beginning.
-
-    Raises
-    ------
-    TypeError
-        If rows are of another class than declared.
-    ValueError
-        If a reference is to nothing that the state holds.
-    """
-    packing = _Packing()
-    packing.state(state, packing.take(width(type(state))))
-    cells = np.zeros(packing.length, np.int64)
-    for first, values in packing.blocks:
-        cells[first : first + len(values)] = values
-    if packing.written:
-        places, values = zip(*packing.written, strict=True)
-        cells[list(places)] = values
-    for place, at, target in packing.references:
-        if target is None:
-            continue
-        if id(target) not in packing.at:
-            raise ValueError(f"a reference is to a {type(target).__name__} that is nowhere")
-        cells[place] = packing.at[id(target)] - at
-    return cells
-
-
-def load(state: Any, cells: Cells, at: int = 0) -> None:
-    """Give a state, and all that it holds, the values that stand at a place."""
-    for column in columns(type(state)).values():
-        place = at + column.at
-        if column.kind is Kind.INT:
-            setattr(state, column.name, int(cells[place]))
-        elif column.kind is Kind.PART:
-            load(getattr(state, column.name), cells, place)
-        elif column.kind is Kind.INTS:
-            own, first = getattr(state, column.name), at + int(cells[place])
-            own[:] = cells[first : first + len(own)].tolist()
-        elif column.kind is Kind.ROWS and column.state is not None:
-            first = at + int(cells[place])
-            for i, each in enumerate(getattr(state, column.name)):
-                load(each, cells, first + i * width(column.state))
-
-
-# ---------------------------------------------------------------------- views
+    return np.dtype([(name, np.int64) for name in columns(cls)])
 
 
 class _Rows:
@@ -159,49 +55,40 @@ class _View:
         self.cells, self.at = cells, at
 
 
-def view(cls: type[S], cells: Cells, at: int = 0) -> S:
-    """Return the state of a class that stands at a place; it changes what stands there."""
+def view(cls: type[S], cells: Any, at: int = 0) -> S:
+    """Return the state of a class that stands at a place; it changes what stands there.
+
+    Parameters
+    ----------
+    cls : type
+        The class.
+    cells : array of int64, or a view
+        Where: the place counts from the first cell of a view.
+    at : int, default 0
+        The place.
+    """
+    if isinstance(cells, _View):
+        cells, at = cells.cells, cells.at + at
     made: S = _view_class(cls)(cells, at)
     return made
 
 
-def views(cls: type[S], cells: Cells, at: int, count: int) -> Rows[S]:
+def views(cls: type[S], cells: Cells, at: int, count: int) -> Sequence[S]:
     """Return states of a class that stand one behind the other from a place on."""
-    return cast("Rows[S]", _Rows(cls, cells, at, count))
+    return cast("Sequence[S]", _Rows(cls, cells, at, count))
 
 
 @per_class
 def _view_class(cls: type[Any]) -> type[Any]:
-    members = {name: _member(column) for name, column in columns(cls).items()}
+    members = {name: _member(at) for at, name in enumerate(columns(cls))}
     return type(f"{cls.__name__}View", (_View,), {"__slots__": (), **members})
 
 
-def _member(column: Column) -> property:
-    at, state = column.at, column.state
-
+def _member(at: int) -> property:
     def value(self: _View) -> int:
         return int(self.cells[self.at + at])
 
     def change(self: _View, new: int) -> None:
         self.cells[self.at + at] = new
 
-    def inner(self: _View) -> Any:
-        assert state is not None
-        return view(state, self.cells, self.at + at)
-
-    def other(self: _View) -> Any:
-        assert state is not None
-        return view(state, self.cells, self.at + int(self.cells[self.at + at]))
-
-    def ints(self: _View) -> Cells:
-        first = self.at + int(self.cells[self.at + at])
-        return self.cells[first : first + int(self.cells[self.at + at + 1])]
-
-    def rows(self: _View) -> _Rows:
-        assert state is not None
-        first, count = self.at + int(self.cells[self.at + at]), int(self.cells[self.at + at + 1])
-        return _Rows(state, self.cells, first, count)
-
-    if column.kind is Kind.INT:
-        return property(value, change)
-    return property({Kind.PART: inner, Kind.REF: other, Kind.INTS: ints}.get(column.kind, rows))
+    return property(value, change)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.ratios import capped
 from flowcontrol.protocol.rounds import backlog_after, send_message
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_pop, fifo_push
@@ -30,28 +29,28 @@ HEADER_BYTES = 43
 def transmit(m: Any, number: int, now: int) -> None:
     """Send what the wire takes in a round, a message of each channel in turn."""
     connection = task_row(m, number)
-    connection[f.T_SENT] = 0
-    queue = row(m, connection[f.T_UNION], FIFO_SLOTS + connection[f.T_GATES])
+    connection.has_sent = 0
+    queue = row(m, connection.union, FIFO_SLOTS + connection.gates)
     round_ns = m[f.H_ROUND_US] * 1000
     start_ns = now * round_ns
-    while queue[FIFO_COUNT] > 0 and connection[r.TASK_READY] < start_ns + round_ns:
+    while queue[FIFO_COUNT] > 0 and connection.ready < start_ns + round_ns:
         channel = fifo_pop(queue)
         out = out_row(m, channel)
-        out[f.O_QUEUED] = 0
-        p = partition_row(m, out[f.O_PARTITION])
-        partition = partition_of(m, out[f.O_PARTITION])
-        records = send_message(partition, out[f.O_PLACE], m[f.H_QUOTA], 0)
+        out.is_queued = 0
+        p = partition_row(m, out.partition)
+        partition = partition_of(m, out.partition)
+        records = send_message(partition, out.place, m[f.H_QUOTA], 0)
         if records < 0:
             continue
         nbytes = records * p[f.P_RECORD_BYTES] + HEADER_BYTES
-        begun_ns = max(start_ns, connection[r.TASK_READY])
-        done_ns = begun_ns + capped(nbytes, connection[f.T_COST_NS], connection[f.T_UNIT])
-        connection[r.TASK_READY] = done_ns
+        begun_ns = max(start_ns, connection.ready)
+        done_ns = begun_ns + capped(nbytes, connection.cost_ns, connection.unit)
+        connection.ready = done_ns
         there = (done_ns + m[f.H_LATENCY_NS] + round_ns - 1) // round_ns
-        put(m, out, records, backlog_after(partition, out[f.O_PLACE]), max(now + 1, there))
-        wake(m, out[f.O_SENDER], now + 1)
+        put(m, out, records, backlog_after(partition, out.place), max(now + 1, there))
+        wake(m, out.sender, now + 1)
         if is_sendable(out) == 1:
-            out[f.O_QUEUED] = 1
+            out.is_queued = 1
             fifo_push(queue, channel)
     if queue[FIFO_COUNT] > 0:
-        wake(m, number, max(now + 1, connection[r.TASK_READY] // round_ns))
+        wake(m, number, max(now + 1, connection.ready // round_ns))

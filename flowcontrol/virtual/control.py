@@ -7,7 +7,6 @@ import numpy as np
 from flowcontrol.control import Command, Controller, Seen, SourceSeen, TaskSeen
 from flowcontrol.emulation.job import Job, StagePlan
 from flowcontrol.policies import throttled_source as s
-from flowcontrol.protocol import rounds as r
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.memory import Memory
 
@@ -73,7 +72,7 @@ class Control:
         return self._memory.tasks[self._memory.places.tasks[plan.name] + index]
 
     def _state(self, plan: StagePlan, index: int) -> np.ndarray:
-        first = int(self._row(plan, index)[f.T_THROTTLE])
+        first = int(self._row(plan, index)["throttle"])
         return self._memory.cells[first : first + s.SOURCE_WIDTH]
 
     def _source(self, plan: StagePlan, index: int, now_us: int) -> SourceSeen:
@@ -81,7 +80,7 @@ class Control:
         return SourceSeen(
             plan.name,
             index,
-            int(self._row(plan, index)[r.TASK_IN]),
+            int(self._row(plan, index)["taken"]),
             int(state[s.S_LOG]),
             int(state[s.S_OFFERED]),
             0.0 if rates is None else float(rates.rate_at(now_us)),
@@ -89,26 +88,26 @@ class Control:
 
     def _task(self, plan: StagePlan, index: int, now_us: int) -> TaskSeen:
         task, rates, nbytes = self._row(plan, index), plan.rates(index), 0
-        gates = self._memory.gates[int(task[f.T_GATE0]) :][: int(task[f.T_GATES])]
+        gates = self._memory.gates[int(task["first_gate"]) :][: int(task["gates"])]
         for gate in gates:
             first = int(gate[f.G_CHANNEL0])
             rows = self._memory.ins[first : first + int(gate[f.G_CHANNELS])]
-            sent = self._memory.outs[rows["out"]][:, r.OUT_RECORDS]
+            sent = self._memory.outs[rows["out"]]["written"]
             queued = sent - rows["processed"]
             nbytes += int(queued.sum() * gate[f.G_RECORD_BYTES])
         rate = 0.0 if rates is None else float(rates.rate_at(now_us))
         return TaskSeen(
             plan.name,
             index,
-            int(task[r.TASK_QUEUED]),
+            int(task["queued"]),
             nbytes,
-            int(task[r.TASK_IN]),
+            int(task["taken"]),
             1000 / rate if rate > 0 else 0.0,
         )
 
     def _oldest_us(self) -> int:
         """End of the round in which the oldest record on any channel was emitted; -1: none."""
-        heads = self._memory.outs[:, f.O_RUN_HEAD]
+        heads = self._memory.outs["run_head"]
         heads = heads[heads > 0] - 1
         if len(heads) == 0:
             return -1

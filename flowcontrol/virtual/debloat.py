@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.debloating import (
     buffers_in_use,
     debloat,
@@ -29,7 +28,7 @@ PARTS = 1048576.0
 
 
 @kernel
-def measure_gates(m: Any, task: Any, start_us: int, worked_us: int) -> None:
+def measure_gates(m: Any, task: f.KernelTask, start_us: int, worked_us: int) -> None:
     """Note whether each gate has data: the measurement pauses while it has none.
 
     Parameters
@@ -39,9 +38,9 @@ def measure_gates(m: Any, task: Any, start_us: int, worked_us: int) -> None:
     worked_us : int
         Time of the round after which a task that found nothing more stopped, microseconds.
     """
-    for i in range(task[f.T_GATES]):
-        g = gate_row(m, task[f.T_GATE0] + i)
-        in_hand = task[r.TASK_LEFT] > 0 and task[r.TASK_GATE] == i
+    for i in range(task.gates):
+        g = gate_row(m, task.first_gate + i)
+        in_hand = task.left > 0 and task.gate == i
         has_data = m[g[f.G_ORDER] + FIFO_COUNT] > 0 or in_hand
         since = g[f.G_SINCE]
         if since < 0 and (has_data or g[f.G_BYTES] != g[f.G_BYTES_SEEN]):
@@ -54,20 +53,20 @@ def measure_gates(m: Any, task: Any, start_us: int, worked_us: int) -> None:
 
 
 @kernel
-def debloat_gates(m: Any, number: int, task: Any, end_us: int, now: int) -> None:
+def debloat_gates(m: Any, number: int, task: f.KernelTask, end_us: int, now: int) -> None:
     """Let each gate of a task size its buffers if a period ends in the round."""
     period = m[f.H_DEBLOAT_US]
     start_us = end_us - m[f.H_ROUND_US]
     if end_us // period > start_us // period:
-        for i in range(task[f.T_GATES]):
-            _size(m, task, task[f.T_GATE0] + i, i, end_us, now)
-    if task[f.T_GATES] > 0:
+        for i in range(task.gates):
+            _size(m, task, task.first_gate + i, i, end_us, now)
+    if task.gates > 0:
         at_us = (end_us // period + 1) * period
         wake(m, number, (at_us + m[f.H_ROUND_US] - 1) // m[f.H_ROUND_US] - 1)
 
 
 @kernel
-def _size(m: Any, task: Any, number: int, place: int, end_us: int, now: int) -> None:
+def _size(m: Any, task: f.KernelTask, number: int, place: int, end_us: int, now: int) -> None:
     """Measure one gate, size its buffers and announce the size if it has changed enough."""
     g = gate_row(m, number)
     if g[f.G_SINCE] >= 0:
@@ -102,7 +101,7 @@ def _in_use(m: Any, g: Any) -> int:
         into = in_row(m, g[f.G_CHANNEL0] + channel)
         queued = m[g[f.G_RECORDS] + channel * g[f.G_QUEUE_WIDTH] + FIFO_COUNT]
         if into.initial < 0:
-            total += queued + out_row(m, into.out)[r.OUT_BUFFERS]
+            total += queued + out_row(m, into.out).buffers
         else:
             total += buffers_in_use(queued, into.required, into.initial)
     return total
@@ -113,8 +112,8 @@ def _announce_size(m: Any, channel: int, size: int, now: int) -> None:
     """Tell a channel's sender the size; it counts for the next buffer that it requests."""
     into = in_row(m, channel)
     out = out_row(m, into.out)
-    if out[f.O_LOCAL] == 0 and into.credits_most > 0:
+    if out.is_local == 0 and into.credits_most > 0:
         tell_late(m, out, into, -size, now)
     else:
-        out[f.O_WISH] = size
+        out.next_wish = size
         tell(m, out, now + 1)

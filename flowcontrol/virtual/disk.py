@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.partition_kinds import (
     HASH,
     ON_DISK,
@@ -60,7 +59,7 @@ def _enqueue(m: Any, sp: Any, way: int) -> None:
         return
     sp[s.S_ASKED + way] = 1
     disk = task_row(m, sp[s.S_DISK])
-    queue = row(m, disk[f.T_UNION], FIFO_SLOTS + disk[f.T_GATES])
+    queue = row(m, disk.union, FIFO_SLOTS + disk.gates)
     fifo_push(queue, 2 * sp[s.S_NUMBER] + way)
     serve_now(m, sp[s.S_DISK])
 
@@ -98,10 +97,10 @@ def _next_lane(m: Any, p: Any, sp: Any) -> int:
 def serve_disk(m: Any, number: int, now: int) -> None:
     """Begin what the disk can begin in a round, in the order of asking."""
     disk = task_row(m, number)
-    queue = row(m, disk[f.T_UNION], FIFO_SLOTS + disk[f.T_GATES])
+    queue = row(m, disk.union, FIFO_SLOTS + disk.gates)
     round_ns = m[f.H_ROUND_US] * 1000
     start_ns = now * round_ns
-    while queue[FIFO_COUNT] > 0 and disk[r.TASK_READY] < start_ns + round_ns:
+    while queue[FIFO_COUNT] > 0 and disk.ready < start_ns + round_ns:
         item = fifo_pop(queue)
         p = partition_row(m, item // 2)
         sp = spill_row(m, p)
@@ -110,9 +109,9 @@ def serve_disk(m: Any, number: int, now: int) -> None:
         if pointer == 0:
             continue
         own = buffer_at(m, pointer)
-        begun_ns = max(start_ns, disk[r.TASK_READY])
-        disk[r.TASK_READY] = begun_ns + disk_ns(own[s.E_BYTES], disk[f.T_COST_NS], disk[f.T_UNIT])
-        seen = max(now + 1, (disk[r.TASK_READY] + round_ns - 1) // round_ns)
+        begun_ns = max(start_ns, disk.ready)
+        disk.ready = begun_ns + disk_ns(own[s.E_BYTES], disk.cost_ns, disk.unit)
+        seen = max(now + 1, (disk.ready + round_ns - 1) // round_ns)
         own[s.E_ROUND] = seen
         own[s.E_LINK] = 0
         if sp[s.S_DONE_TAIL] > 0:
@@ -123,8 +122,8 @@ def serve_disk(m: Any, number: int, now: int) -> None:
         wake(m, p[f.P_TASK], seen)
         ask_disk(m, p, sp, now)
     if queue[FIFO_COUNT] > 0:
-        wake(m, number, max(now + 1, disk[r.TASK_READY] // round_ns))
-    disk[f.T_SENT] = 0  # it may be asked again
+        wake(m, number, max(now + 1, disk.ready // round_ns))
+    disk.has_sent = 0  # it may be asked again
 
 
 @kernel
@@ -154,10 +153,10 @@ def _begin(m: Any, p: Any, sp: Any, way: int) -> int:
 
 
 @kernel
-def hear_disk(m: Any, task: Any, now: int) -> None:
+def hear_disk(m: Any, task: f.KernelTask, now: int) -> None:
     """Take notice of what the disk has done, and of what local consumers have."""
-    for i in range(task[f.T_PARTITIONS]):
-        number = task[f.T_PARTITION0] + i
+    for i in range(task.partitions):
+        number = task.first_partition + i
         p = partition_row(m, number)
         if p[f.P_KIND] <= PIPELINED:
             continue
@@ -168,9 +167,9 @@ def hear_disk(m: Any, task: Any, now: int) -> None:
         place = next_bit(m, bits, count, -1)
         while place >= 0:
             out = out_row(m, p[f.P_CHANNEL0] + place)
-            if out[f.O_LOCAL] == 1:
-                consumed = in_row(m, out[f.O_IN]).consumed
-                out[r.OUT_RELEASED_SEEN] = consumed
+            if out.is_local == 1:
+                consumed = in_row(m, out.input).consumed
+                out.consumed = consumed
                 consume(m, p, partition, sp, place, consumed)
             place = next_bit(m, bits, count, place)
         if m[sp[s.S_GROUP] + s.W_START] == now:
@@ -203,7 +202,7 @@ def _hear_done(m: Any, p: Any, partition: Any, sp: Any, now: int) -> None:
         sp[s.S_WRITING] -= 1
         sp[s.S_BYTES_WRITTEN] += own[s.E_BYTES]
         out = out_row(m, p[f.P_CHANNEL0] + place)
-        if own[s.E_GONE] == 1 and own[s.E_INDEX] >= out[r.OUT_SENT]:
+        if own[s.E_GONE] == 1 and own[s.E_INDEX] >= out.sent:
             sp[s.S_UNREAD] += 1
         give_back(m, p, partition, pointer)
         if sp[s.S_WRITING] == 0:

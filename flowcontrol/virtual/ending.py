@@ -1,6 +1,6 @@
 """When a task has finished: its source has ended, its inputs are read to the end.
 
-Only tasks upstream of a partition that spills are asked (``T_ENDS``): a blocking partition can
+Only tasks upstream of a partition that spills are asked (``ends``): a blocking partition can
 be read when all of its producers have finished, and a hybrid one is closed.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.rounds import flush
 from flowcontrol.protocol.service import PHASE_RATE, PHASE_START
@@ -32,7 +31,9 @@ __all__ = ["finish_when_over"]
 
 
 @kernel
-def finish_when_over(m: Any, number: int, task: Any, phases: Any, end_us: int, now: int) -> None:
+def finish_when_over(
+    m: Any, number: int, task: f.KernelTask, phases: Any, end_us: int, now: int
+) -> None:
     """Finish a task that has nothing more to do: close its outputs, and tell its consumers.
 
     Notes
@@ -40,39 +41,39 @@ def finish_when_over(m: Any, number: int, task: Any, phases: Any, end_us: int, n
     ``ResultPartition.finish`` puts an end-of-partition event behind the data; it needs no
     credit, and travels as long as a message.
     """
-    if task[f.T_DONE] >= 0 or task[f.T_PENDING] == 1:
+    if task.done >= 0 or task.is_pending == 1:
         return
-    if task[f.T_KIND] == f.SOURCE:
+    if task.kind == f.SOURCE:
         if _has_ended(m, number, task, phases, end_us) == 0:
             return
     elif _is_read_out(m, task, now) == 0:
         return
-    task[f.T_DONE] = now
-    for i in range(task[f.T_PARTITIONS]):
-        p = partition_row(m, task[f.T_PARTITION0] + i)
-        partition = partition_of(m, task[f.T_PARTITION0] + i)
+    task.done = now
+    for i in range(task.partitions):
+        p = partition_row(m, task.first_partition + i)
+        partition = partition_of(m, task.first_partition + i)
         if p[f.P_KIND] > PIPELINED:
             sp = spill_row(m, p)
             close_partition(m, p, partition, sp)
             finish_writing(m, sp, p[f.P_KIND], now)
         for place in range(p[f.P_CHANNELS]):
             out = out_row(m, p[f.P_CHANNEL0] + place)
-            if p[f.P_KIND] <= PIPELINED and out[r.OUT_BUFFERS] > 0:
+            if p[f.P_KIND] <= PIPELINED and out.buffers > 0:
                 flush(partition, place)
             set_bit(m, p[f.P_DIRTY], place)
-            wake(m, out[f.O_TASK], now + _lag(m, out))
+            wake(m, out.receiver, now + _lag(m, out))
 
 
 @kernel
-def _lag(m: Any, out: Any) -> int:
+def _lag(m: Any, out: f.KernelSubpartition) -> int:
     """Rounds that a channel's end takes to its receiver."""
-    return 1 if out[f.O_LOCAL] == 1 else m[f.H_LATENCY]
+    return 1 if out.is_local == 1 else m[f.H_LATENCY]
 
 
 @kernel
-def _has_ended(m: Any, number: int, task: Any, phases: Any, end_us: int) -> int:
+def _has_ended(m: Any, number: int, task: f.KernelTask, phases: Any, end_us: int) -> int:
     """Tell whether a source emits nothing any more: 1 if so."""
-    if task[f.T_LIMIT] >= 0 and task[r.TASK_IN] >= task[f.T_LIMIT]:
+    if task.limit >= 0 and task.taken >= task.limit:
         return 1
     last = phases[len(phases) - 1]
     if last[PHASE_RATE] > 0:
@@ -85,18 +86,18 @@ def _has_ended(m: Any, number: int, task: Any, phases: Any, end_us: int) -> int:
 
 
 @kernel
-def _is_read_out(m: Any, task: Any, now: int) -> int:
+def _is_read_out(m: Any, task: f.KernelTask, now: int) -> int:
     """Tell whether a task has processed all that its producers have ever sent: 1 if so."""
-    if task[r.TASK_QUEUED] > 0:
+    if task.queued > 0:
         return 0
-    for i in range(task[f.T_GATES]):
-        g = gate_row(m, task[f.T_GATE0] + i)
+    for i in range(task.gates):
+        g = gate_row(m, task.first_gate + i)
         for place in range(g[f.G_CHANNELS]):
             into = in_row(m, g[f.G_CHANNEL0] + place)
             out = out_row(m, into.out)
-            done = task_row(m, out[f.O_SENDER])[f.T_DONE]
+            done = task_row(m, out.sender).done
             if done < 0 or done + _lag(m, out) > now:
                 return 0
-            if into.processed < out[r.OUT_RECORDS]:
+            if into.processed < out.written:
                 return 0
     return 1

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flowcontrol.protocol.rounds import OUT_WIDTH, TASK_WIDTH
 from flowcontrol.protocol.state import width
-from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
+from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool, Subpartition, Task
 
 # ---- header: one row, (HEADER,)
 H_ROUND_US = 0  # length of a round
@@ -73,57 +72,107 @@ FLAG_EMPTY = 16  # nothing is unfinished, which was to be told: not an error
 FLAG_SPILLS = 32  # no buffer of a spilling partition free
 FLAG_DRAIN = 8  # the log of ages is half full: not an error, but to be emptied
 
-# ---- tasks: (tasks, T_WIDTH), after the columns of protocol.rounds
-T_KIND = TASK_WIDTH  # SOURCE, SERVER or RELAY
-T_GATE0 = TASK_WIDTH + 1  # first gate, gates
-T_GATES = TASK_WIDTH + 2
-T_PARTITION0 = TASK_WIDTH + 3  # first partition, partitions
-T_PARTITIONS = TASK_WIDTH + 4
-T_UNION = TASK_WIDTH + 5  # where its queue of gates with data is
-T_PHASES = TASK_WIDTH + 6  # where its rate is, phases
-T_PHASE_COUNT = TASK_WIDTH + 7
-T_UNIT = TASK_WIDTH + 8  # work of a mean record
-T_DISTRIBUTION = TASK_WIDTH + 9
-T_CV = TASK_WIDTH + 10  # coefficient of variation, millionths
-T_STREAM = TASK_WIDTH + 11  # of its random numbers
-T_BUSY = TASK_WIDTH + 12  # microseconds so far
-T_IDLE = TASK_WIDTH + 13
-T_BLOCKED = TASK_WIDTH + 14
-T_STATUS = TASK_WIDTH + 15  # column of the three in which the rounds slept through count
-T_LAST = TASK_WIDTH + 16  # last round accounted for
-T_WAKE = TASK_WIDTH + 17  # round in which it is stepped next; -1: none
-T_NEXT = TASK_WIDTH + 18  # links of its slot in the wheel, task + 1; 0: none
-T_PREVIOUS = TASK_WIDTH + 19
-T_EMITTED = TASK_WIDTH + 20  # round in which the record in hand was emitted by its source
-T_DUE = TASK_WIDTH + 21  # emissions due in this round
-T_LIMIT = TASK_WIDTH + 22  # records that a replaying source has; -1: no end
-T_STALLS = TASK_WIDTH + 23  # where its standstills are (from, to), how many; of a RELAY only
-T_STALL_COUNT = TASK_WIDTH + 24
-T_SENT = TASK_WIDTH + 25  # 1: it sent something in this round
-T_PENDING = TASK_WIDTH + 26  # 1: outputs wait to be written
-T_SINKS = TASK_WIDTH + 27  # stages of the task that nothing leaves
-T_COST_NS = TASK_WIDTH + 28  # of a source: what an emission takes its thread, nanoseconds
-T_HELD = TASK_WIDTH + 29  # 1: it has its senders stopped
-T_THROTTLE = TASK_WIDTH + 30  # where a throttled source's state is; 0: it is not throttled
-T_LOG_HEAD = TASK_WIDTH + 31  # runs of records in its log, run + 1; 0: none
-T_LOG_TAIL = TASK_WIDTH + 32
-T_ENDS = TASK_WIDTH + 33  # 1: somebody wants to know when it has finished
-T_DONE = TASK_WIDTH + 34  # round in which it has; -1: not yet
-T_KINDS = TASK_WIDTH + 35  # partitions of it that are not pipelined and bounded
-T_ABSENT = TASK_WIDTH + 36  # microseconds during which its job did not run
-T_WIDTH = TASK_WIDTH + 37
+# ---- tasks
+
+IDLE = 0
+BUSY = 1
+BLOCKED = 2
+ABSENT = 3
+"""What the rounds that a task sleeps through count as."""
+
+
+@dataclass(slots=True)
+class KernelTask(Task):
+    """A subtask, and where the things are that belong to it."""
+
+    kind: int = 0
+    """SOURCE, SERVER, RELAY, CONNECTION or DISK."""
+    first_gate: int = 0
+    """Its first gate."""
+    gates: int = 0
+    """How many."""
+    first_partition: int = 0
+    """Its first partition."""
+    partitions: int = 0
+    """How many."""
+    union: int = 0
+    """Where its queue of gates with data is."""
+    phases: int = 0
+    """Where its rate is, phases."""
+    phase_count: int = 0
+    """How many there are."""
+    unit: int = 0
+    """Work of a mean record."""
+    distribution: int = 0
+    """Of its service time."""
+    cv: int = 0
+    """Coefficient of variation, millionths."""
+    stream: int = 0
+    """Of its random numbers."""
+    busy: int = 0
+    """Microseconds so far."""
+    idle: int = 0
+    """Microseconds so far."""
+    blocked: int = 0
+    """Microseconds so far."""
+    status: int = 0
+    """What the rounds slept through count as: IDLE, BUSY, BLOCKED or ABSENT."""
+    last: int = 0
+    """Last round accounted for."""
+    wake: int = 0
+    """Round in which it is stepped next; -1: none."""
+    next: int = 0
+    """Next of its slot in the wheel, task + 1; 0: none."""
+    previous: int = 0
+    """The one before, task + 1; 0: none."""
+    emitted: int = 0
+    """Round in which the record in hand was emitted by its source."""
+    due: int = 0
+    """Emissions due in this round."""
+    limit: int = 0
+    """Records that a replaying source has; -1: no end."""
+    stalls: int = 0
+    """Where its standstills are (from, to); of a RELAY only."""
+    stall_count: int = 0
+    """How many there are."""
+    has_sent: int = 0
+    """1: it sent something in this round."""
+    is_pending: int = 0
+    """1: outputs wait to be written."""
+    sinks: int = 0
+    """Stages of the task that nothing leaves."""
+    cost_ns: int = 0
+    """Of a source: what an emission takes its thread, nanoseconds."""
+    is_held: int = 0
+    """1: it has its senders stopped."""
+    throttle: int = 0
+    """Where a throttled source's state is; 0: it is not throttled."""
+    log_head: int = 0
+    """Runs of records in its log: a :class:`RunList`."""
+    log_tail: int = 0
+    """The last of them."""
+    ends: int = 0
+    """1: somebody wants to know when it has finished."""
+    done: int = 0
+    """Round in which it has; -1: not yet."""
+    kinds: int = 0
+    """Partitions of it that are not pipelined and bounded."""
+    absent: int = 0
+    """Microseconds during which its job did not run."""
+
 
 SOURCE = 0
 SERVER = 1
 RELAY = 2
 CONNECTION = 3
-"""Not a task, but a connection with a bandwidth: T_UNION is its queue of channels, of T_GATES
-places, TASK_READY the nanosecond at which its wire is free, T_COST_NS the time that T_UNIT bytes
-take; T_UNIT is 0 if they are not limited. With H_TCP it shares the wire of T_GATE0, the first one
-of its task managers; its state is at T_PHASES, a ring of T_PHASE_COUNT messages behind it."""
+"""Not a task, but a connection with a bandwidth: ``union`` is its queue of channels, of ``gates``
+places, ``ready`` the nanosecond at which its wire is free, ``cost_ns`` the time that ``unit`` bytes
+take; ``unit`` is 0 if they are not limited. With H_TCP it shares the wire of ``first_gate``, the
+first one of its task managers; its state is at ``phases``, a ring of ``phase_count`` messages
+behind it."""
 DISK = 8
-"""Not a task, but the disk of a task manager: T_UNION is its queue of partitions that wait for a
-turn (2 x number, + 1 to read), of T_GATES places, TASK_READY, T_COST_NS and T_UNIT as of a
+"""Not a task, but the disk of a task manager: ``union`` is its queue of partitions that wait for a
+turn (2 x number, + 1 to read), of ``gates`` places, ``ready``, ``cost_ns`` and ``unit`` as of a
 connection."""
 
 # ---- gates: (gates, G_WIDTH)
@@ -223,21 +272,50 @@ C_ANNOUNCED = 0  # or the size of buffer, below 0
 C_ROUND = 1
 C_WIDTH = 2
 
-# ---- channels, the sender's side: (channels, O_WIDTH), in the order of partitions
-O_IN = OUT_WIDTH  # the same channel at its receiver
-O_TASK = OUT_WIDTH + 1  # task that receives, task that sends
-O_SENDER = OUT_WIDTH + 2
-O_GATE = OUT_WIDTH + 3
-O_INDEX = OUT_WIDTH + 4  # place in the gate, place in the partition
-O_PLACE = OUT_WIDTH + 5
-O_PARTITION = OUT_WIDTH + 6
-O_LOCAL = OUT_WIDTH + 7  # 1: both on one task manager
-O_RUN_HEAD = OUT_WIDTH + 8  # its runs of records in flight, run + 1; 0: none
-O_RUN_TAIL = OUT_WIDTH + 9  # behind the head, as that of a log
-O_CONNECTION = OUT_WIDTH + 10  # task that is its connection, if a bandwidth is given; -1: none
-O_WISH = OUT_WIDTH + 11  # size of buffer that the receiver wishes from the next round on
-O_QUEUED = OUT_WIDTH + 12  # 1: it waits for its turn on its connection
-O_WIDTH = OUT_WIDTH + 13
+# ---- channels, the sender's side, in the order of partitions
+
+
+@dataclass(slots=True)
+class KernelSubpartition(Subpartition):
+    """A channel at its sender, and where the other things are that belong to it."""
+
+    input: int = 0
+    """The same channel at its receiver."""
+    receiver: int = 0
+    """Task that receives."""
+    sender: int = 0
+    """Task that sends."""
+    gate: int = 0
+    """Gate of the receiver."""
+    index: int = 0
+    """Place in the gate."""
+    place: int = 0
+    """Place in the partition."""
+    partition: int = 0
+    """Partition of the sender."""
+    is_local: int = 0
+    """1: both on one task manager."""
+    run_head: int = 0
+    """Its runs of records in flight: a :class:`RunList`."""
+    run_tail: int = 0
+    """The last of them."""
+    connection: int = 0
+    """Task that is its connection, if a bandwidth is given; -1: none."""
+    next_wish: int = 0
+    """Size of buffer that the receiver wishes from the next round on."""
+    is_queued: int = 0
+    """1: it waits for its turn on its connection."""
+
+
+@dataclass(slots=True)
+class RunList:
+    """Runs of records, oldest first, each linked to the next."""
+
+    head: int = 0
+    """The oldest, run + 1; 0: none."""
+    tail: int = 0
+    """The newest, run + 1; 0: none."""
+
 
 # ---- runs: (runs, RUN_WIDTH): records of a channel that a source emitted in one round
 RUN_NEXT = 0

@@ -14,7 +14,6 @@ import numpy as np
 from flowcontrol.emulation import Job, demands_by_job
 from flowcontrol.emulation.allocation import Allocation, Holding
 from flowcontrol.emulation.rows import refill
-from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.state import assign, cell, width
 from flowcontrol.protocol.states import GlobalPool, LocalPool
@@ -107,7 +106,7 @@ class Timeline:
         self._bind_networks()
         self._exclusive = memory.ins["announced"].copy()
         memory.ins["announced"] = 0
-        memory.outs[:, r.OUT_ANNOUNCED] = 0
+        memory.outs["announced"] = 0
         for block, at in ((memory.gates, f.G_POOL), (memory.partitions, f.P_POOL)):
             block[:, at : at + width(LocalPool)] = 0
             block[:, at + cell(LocalPool, "is_destroyed")] = 1
@@ -207,11 +206,11 @@ class Timeline:
             run.state, run.has_run = "running", True
             self.absent -= set(run.span.stages)
             memory, tasks = self._memory, self._tasks[run.span.name]
-            memory.tasks[tasks, f.T_STATUS] = f.T_IDLE
-            own = np.isin(memory.outs[:, f.O_SENDER], tasks)
-            into = memory.outs[own, f.O_IN]
+            memory.tasks["status"][tasks] = f.IDLE
+            own = np.isin(memory.outs["sender"], tasks)
+            into = memory.outs["input"][own]
             memory.ins["announced"][into] = self._exclusive[into]
-            memory.outs[own, r.OUT_ANNOUNCED] = self._exclusive[into]
+            memory.outs["announced"][own] = self._exclusive[into]
             return
         waited_us = (now - self._round(run.span.start_us)) * self._job.round_us
         if waited_us >= self._job.scenario.options.buffers_request_timeout_us:
@@ -223,10 +222,10 @@ class Timeline:
         self.allocation.end(run.span.name)
         self._put_to_sleep(run)
         memory, tasks = self._memory, self._tasks[run.span.name]
-        for row in memory.tasks[memory.tasks[:, f.T_KIND] == f.CONNECTION]:
-            first, length = int(row[f.T_UNION]), w.FIFO_SLOTS + int(row[f.T_GATES])
+        for row in memory.tasks[memory.tasks["kind"] == f.CONNECTION]:
+            first, length = int(row["union"]), w.FIFO_SLOTS + int(row["gates"])
             waiting = memory.values(first, length)
-            left = [c for c in waiting if memory.outs[c, f.O_SENDER] not in tasks]
+            left = [c for c in waiting if memory.outs["sender"][c] not in tasks]
             queue: Any = memory.cells[first : first + length]
             refill(queue, left)
 
@@ -234,7 +233,7 @@ class Timeline:
         tasks = self._tasks[run.span.name]
         for number in tasks:
             sleep(self._memory.cells, number)
-        self._memory.tasks[tasks, f.T_STATUS] = f.T_ABSENT
+        self._memory.tasks["status"][tasks] = f.ABSENT
         self.absent |= set(run.span.stages)
 
     def _wake(self, run: JobRun, now: int) -> None:

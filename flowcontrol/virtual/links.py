@@ -11,7 +11,6 @@ from flowcontrol.emulation.job import Channel, Job, Link
 from flowcontrol.emulation.routing import stream_of_edge, weights_of
 from flowcontrol.emulation.rows import LOCAL, most_outputs, queue_depth
 from flowcontrol.emulation.work import byte_cost, flush_phase_us
-from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.partitioners import spread
 from flowcontrol.protocol.pool_rules import fetch_segment
@@ -60,16 +59,16 @@ def fill_link(
     local = np.array([channel.is_local for channel in link.channels])
     ins, outs = places.ins[link.name], places.outs[link.name]
     into, out = blocks[f.H_IN0], blocks[f.H_OUT0]
-    into["out"][ins], out[outs, f.O_IN] = outs, ins
+    into["out"][ins], out["input"][outs] = outs, ins
     sender_task = places.tasks[job.stage(link.edge.sender).name]
-    out[outs, f.O_TASK] = places.tasks[link.edge.receiver] + receivers
-    out[outs, f.O_SENDER] = sender_task + senders
-    out[outs, f.O_LOCAL], out[outs, f.O_CONNECTION] = local, -1
+    out["receiver"][outs] = places.tasks[link.edge.receiver] + receivers
+    out["sender"][outs] = sender_task + senders
+    out["is_local"][outs], out["connection"][outs] = local, -1
     cycle: dict[str, int] = {}
     for sender in np.unique(senders):
         own = np.flatnonzero(senders == sender)
         number = places.partitions[link.name, int(sender)]
-        out[outs[own], f.O_PLACE], out[outs[own], f.O_PARTITION] = np.arange(len(own)), number
+        out["place"][outs[own]], out["partition"][outs[own]] = np.arange(len(own)), number
         table = tables.get((link.name, int(sender)))
         partition = blocks[f.H_PARTITION0][number]
         _fill_partition(job, link, int(sender), own, partition, places, build, table, cycle)
@@ -77,7 +76,7 @@ def fill_link(
     for receiver in np.unique(receivers):
         own = np.flatnonzero(receivers == receiver)
         number = places.gates[link.name, int(receiver)]
-        out[outs[own], f.O_GATE], out[outs[own], f.O_INDEX] = number, np.arange(len(own))
+        out["gate"][outs[own]], out["index"][outs[own]] = number, np.arange(len(own))
         gate = blocks[f.H_GATE0][number]
         gate[f.G_TASK] = places.tasks[link.edge.receiver] + receiver
         _fill_gate(job, link, int(receiver), own, gate, places, blocks, build, latency)
@@ -215,7 +214,7 @@ def _fill_channels(
     into["initial"][numbers] = np.where(local, LOCAL, exclusive)
     into["exclusive"][numbers] = exclusive
     into["announced"][numbers] = exclusive
-    out[into["out"][numbers], r.OUT_ANNOUNCED] = exclusive
+    out["announced"][into["out"][numbers]] = exclusive
     for is_local in (False, True):
         rows = numbers[local == is_local]
         if len(rows):
@@ -266,16 +265,16 @@ def fill_connections(
     first = len(tasks) - len(pairs)
     wires: dict[tuple[int, int], int] = {}
     for number, ((here, there, _), channels) in enumerate(pairs.items(), start=first):
-        tasks[number, f.T_KIND] = f.CONNECTION
-        tasks[number, f.T_UNION] = build.take(w.FIFO_SLOTS + len(channels))
-        tasks[number, f.T_GATES] = len(channels)
-        tasks[number, f.T_GATE0] = wires.setdefault((here, there), number)
+        tasks["kind"][number] = f.CONNECTION
+        tasks["union"][number] = build.take(w.FIFO_SLOTS + len(channels))
+        tasks["gates"][number] = len(channels)
+        tasks["first_gate"][number] = wires.setdefault((here, there), number)
         bandwidth = job.scenario.cluster.bandwidth_bytes_per_s
         if bandwidth is not None:
-            tasks[number, [f.T_COST_NS, f.T_UNIT]] = byte_cost(bandwidth)
-        tasks[number, f.T_STATUS] = f.T_IDLE
+            tasks["cost_ns"][number], tasks["unit"][number] = byte_cost(bandwidth)
+        tasks["status"][number] = f.IDLE
         for edge, place in channels:
-            out[places.outs[edge][place], f.O_CONNECTION] = number
+            out["connection"][places.outs[edge][place]] = number
         if job.scenario.system.transport == "tcp":
             fill_wire(job, {edge for edge, _ in channels}, tasks[number], build)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from flowcontrol.policies.tcp_buffers import close_buffer
-from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.rounds import flush
 from flowcontrol.protocol.service import NEVER, first_us_at, first_us_beyond, stands_still, work_by
 from flowcontrol.protocol.times import (
@@ -66,21 +65,21 @@ def _advance(memory: Any, end: int) -> int:
             in_order(active, count)
         for i in range(count):
             task = task_row(m, active[i])
-            if task[f.T_KIND] == f.CONNECTION or task[f.T_KIND] == f.DISK:
+            if task.kind == f.CONNECTION or task.kind == f.DISK:
                 serve_now(m, active[i])
             else:
                 settle(m, task, now)
                 receive_all(m, task, now)
                 hear(m, task, now)
-                if task[f.T_KINDS] > 0:
+                if task.kinds > 0:
                     hear_disk(m, task, now)
         for i in range(count):
-            kind = task_row(m, active[i])[f.T_KIND]
+            kind = task_row(m, active[i]).kind
             if kind != f.CONNECTION and kind != f.DISK:
                 step(m, active[i], now)
         for i in range(m[f.H_SERVED]):
             number = active[m[f.H_TASKS] + i]
-            if task_row(m, number)[f.T_KIND] == f.DISK:
+            if task_row(m, number).kind == f.DISK:
                 serve_disk(m, number, now)
             elif m[f.H_TCP] == 1:
                 carry(m, number, now)
@@ -110,112 +109,125 @@ def _advance(memory: Any, end: int) -> int:
 
 
 @kernel
-def catch_up(m: Any, task: Any, end: int) -> None:
+def catch_up(m: Any, task: f.KernelTask, end: int) -> None:
     """Let the work of a task that slept be forgone, as it is when a round finds it asleep."""
-    if task[f.T_KIND] != f.SOURCE and task[f.T_KIND] != f.SERVER:
+    if task.kind != f.SOURCE and task.kind != f.SERVER:
         return
-    phases = rows(m, task[f.T_PHASES], task[f.T_PHASE_COUNT], 3)
+    phases = rows(m, task.phases, task.phase_count, 3)
     start = work_by(phases, (end - 1) * m[f.H_ROUND_US])
-    if task[f.T_KIND] == f.SERVER:
-        task[r.TASK_READY] = max(task[r.TASK_READY], start)
-    elif task[r.TASK_IN] == task[f.T_LIMIT]:
+    if task.kind == f.SERVER:
+        task.ready = max(task.ready, start)
+    elif task.taken == task.limit:
         skip_due(m, task, start)
     else:
         skip_due(m, task, work_by(phases, end * m[f.H_ROUND_US]))
 
 
 @kernel
-def settle(m: Any, task: Any, now: int) -> None:
+def count_time(task: f.KernelTask, time_us: int) -> None:
+    """Count time as what a task was found to be last."""
+    if task.status == f.IDLE:
+        task.idle += time_us
+    elif task.status == f.BUSY:
+        task.busy += time_us
+    elif task.status == f.BLOCKED:
+        task.blocked += time_us
+    else:
+        task.absent += time_us
+
+
+@kernel
+def settle(m: Any, task: f.KernelTask, now: int) -> None:
     """Account for the rounds before ``now`` in which a task was not looked at."""
-    slept = now - task[f.T_LAST] - 1
+    slept = now - task.last - 1
     if slept > 0:
-        task[task[f.T_STATUS]] += slept * m[f.H_ROUND_US]
-        task[f.T_LAST] = now - 1
+        count_time(task, slept * m[f.H_ROUND_US])
+        task.last = now - 1
 
 
 @kernel
 def step(m: Any, number: int, now: int) -> None:
     """A task's round after it has heard its neighbours."""
     task = task_row(m, number)
-    task[f.T_LAST] = now
-    task[f.T_SENT] = 0
+    task.last = now
+    task.has_sent = 0
     start_us = now * m[f.H_ROUND_US]
     end_us = start_us + m[f.H_ROUND_US]
-    phases = rows(m, task[f.T_PHASES], task[f.T_PHASE_COUNT], 3)
+    phases = rows(m, task.phases, task.phase_count, 3)
     start = end = 0
-    if task[f.T_KIND] != f.RELAY:
+    if task.kind != f.RELAY:
         start = work_by(phases, start_us)
         end = work_by(phases, end_us)
-    before, busy = task[r.TASK_IN], task[f.T_BUSY]
+    before, busy = task.taken, task.busy
     still = NEVER
-    if task[f.T_KIND] == f.SOURCE:
+    if task.kind == f.SOURCE:
         skip_due(m, task, start)
-        if task[f.T_THROTTLE] > 0:
+        if task.throttle > 0:
             reason = emit_throttled(m, number, task, end)
         else:
             reason = emit(m, number, task, end)
-    elif task[f.T_STALL_COUNT] > 0:
+    elif task.stall_count > 0:
         reason = CAPACITY
-        still = stands_still(rows(m, task[f.T_STALLS], task[f.T_STALL_COUNT], 2), start_us)
+        still = stands_still(rows(m, task.stalls, task.stall_count, 2), start_us)
         if still == NEVER:
             reason = serve(m, number, task, end)
         else:
             wake_at(m, number, still + m[f.H_ROUND_US])
     else:
-        task[r.TASK_READY] = max(task[r.TASK_READY], start)
+        task.ready = max(task.ready, start)
         reason = serve(m, number, task, end)
-    account(m, task, start, end, task[r.TASK_IN] - before, reason)
+    account(m, task, start, end, task.taken - before, reason)
     if m[f.H_DEBLOAT_US] > 0:
-        worked = task[f.T_BUSY] - busy
-        if task[f.T_KIND] == f.RELAY and task[r.TASK_IN] > before:
+        worked = task.busy - busy
+        if task.kind == f.RELAY and task.taken > before:
             worked = m[f.H_ROUND_US]  # finer than a round is not known
         measure_gates(m, task, start_us, worked)
         debloat_gates(m, number, task, end_us, now)
-    if task[f.T_ENDS] == 1:
+    if task.ends == 1:
         finish_when_over(m, number, task, phases, end_us, now)
-    if task[f.T_KINDS] > 0:
+    if task.kinds > 0:
         note_memory(m, task)
     flush_all(m, task, start_us, end_us)
     send(m, task, now)
-    if task[f.T_KINDS] > 0:
+    if task.kinds > 0:
         send_spilled(m, task, now)
     if m[f.H_RECORDS] == 1:
         grant_all(m, number, task, now)
     else:
         announce_all(m, task, now)
     plan(m, number, task, phases, reason, end, end_us, now)
-    if task[f.T_KINDS] > 0:
+    if task.kinds > 0:
         note_waits(m, task, now)
 
 
 @kernel
-def account(m: Any, task: Any, start: int, end: int, done: int, reason: int) -> None:
+def account(m: Any, task: f.KernelTask, start: int, end: int, done: int, reason: int) -> None:
     """Share the round out over busy, idle and back-pressured."""
     whole, available = m[f.H_ROUND_US], outputs_available(m, task)
-    blocked, waiting = 1 if reason == BLOCKED else 0, task[r.TASK_QUEUED]
+    blocked, waiting = 1 if reason == BLOCKED else 0, task.queued
     busy = lost = 0
-    if task[f.T_KIND] == f.SOURCE:
-        lost = blocked_source_us(whole, task[f.T_DUE], done, blocked, available)
-        busy = emitting_us(whole - lost, done, task[f.T_COST_NS])
-    elif task[f.T_KIND] == f.RELAY:
+    if task.kind == f.SOURCE:
+        lost = blocked_source_us(whole, task.due, done, blocked, available)
+        busy = emitting_us(whole - lost, done, task.cost_ns)
+    elif task.kind == f.RELAY:
         lost = blocked_relay_us(whole, waiting, done, blocked)
         busy = whole if reason == CAPACITY and waiting > 0 else 0
     else:
-        waiting += task[f.T_PENDING]
-        busy = busy_us(whole, start, end, task[r.TASK_READY], waiting, blocked, available)
+        waiting += task.is_pending
+        busy = busy_us(whole, start, end, task.ready, waiting, blocked, available)
         if is_blocked(start, end, blocked, available) == 1:
             lost = whole - busy
-    task[f.T_BUSY] += busy
-    task[f.T_BLOCKED] += lost
-    task[f.T_IDLE] += whole - busy - lost
+    task.busy += busy
+    task.blocked += lost
+    task.idle += whole - busy - lost
 
 
 @kernel
-def flush_all(m: Any, task: Any, start_us: int, end_us: int) -> None:
+def flush_all(m: Any, task: f.KernelTask, start_us: int, end_us: int) -> None:
     """Let the flushers run whose time has come."""
     interval = m[f.H_FLUSH_US]
-    for i in range(task[f.T_PARTITIONS]):
-        number = task[f.T_PARTITION0] + i
+    for i in range(task.partitions):
+        number = task.first_partition + i
         p = partition_row(m, number)
         if partition_pool(p).in_use == 0 or p[f.P_FLUSH_AT] > end_us:
             continue
@@ -223,7 +235,7 @@ def flush_all(m: Any, task: Any, start_us: int, end_us: int) -> None:
             partition = partition_of(m, number)
             for place in range(p[f.P_CHANNELS]):
                 out = out_row(m, p[f.P_CHANNEL0] + place)
-                if out[r.OUT_BUFFERS] > 0:
+                if out.buffers > 0:
                     if m[f.H_TCP] == 1:
                         close_buffer(partition, place)
                     else:
@@ -236,30 +248,37 @@ def flush_all(m: Any, task: Any, start_us: int, end_us: int) -> None:
 
 @kernel
 def plan(
-    m: Any, number: int, task: Any, phases: Any, reason: int, end: int, end_us: int, now: int
+    m: Any,
+    number: int,
+    task: f.KernelTask,
+    phases: Any,
+    reason: int,
+    end: int,
+    end_us: int,
+    now: int,
 ) -> None:
     """Decide when a task is looked at again, and what the rounds until then count as."""
     available = outputs_available(m, task)
-    if reason == BLOCKED and task[f.T_SENT] == 1:
+    if reason == BLOCKED and task.has_sent == 1:
         wake(m, number, now + 1)
     plan_flush(m, number, task, end_us)
-    if task[f.T_THROTTLE] > 0:
+    if task.throttle > 0:
         wake(m, number, now + 1)
-    if task[f.T_KIND] == f.SOURCE:
-        task[f.T_STATUS] = f.T_IDLE if available == 1 else f.T_BLOCKED
-        if available == 1 and task[r.TASK_IN] != task[f.T_LIMIT]:
-            if task[f.T_PENDING] == 1:
+    if task.kind == f.SOURCE:
+        task.status = f.IDLE if available == 1 else f.BLOCKED
+        if available == 1 and task.taken != task.limit:
+            if task.is_pending == 1:
                 wake(m, number, now + 1)
-            if work_by(phases, end_us + m[f.H_ROUND_US]) >= task[r.TASK_READY]:
+            if work_by(phases, end_us + m[f.H_ROUND_US]) >= task.ready:
                 wake(m, number, now + 1)  # the usual case, without a division
             else:
-                wake_at(m, number, first_us_at(phases, task[r.TASK_READY], end_us))
-    elif task[f.T_KIND] == f.RELAY:
-        task[f.T_STATUS] = f.T_IDLE
-        if task[r.TASK_QUEUED] > 0:
-            task[f.T_STATUS] = f.T_BLOCKED if reason == BLOCKED else f.T_BUSY
-        for i in range(task[f.T_STALL_COUNT]):
-            begin = m[task[f.T_STALLS] + 2 * i]
+                wake_at(m, number, first_us_at(phases, task.ready, end_us))
+    elif task.kind == f.RELAY:
+        task.status = f.IDLE
+        if task.queued > 0:
+            task.status = f.BLOCKED if reason == BLOCKED else f.BUSY
+        for i in range(task.stall_count):
+            begin = m[task.stalls + 2 * i]
             if begin > end_us - m[f.H_ROUND_US]:  # it counts from the next round that begins
                 wake_at(m, number, begin + m[f.H_ROUND_US])
                 break
@@ -269,18 +288,25 @@ def plan(
 
 @kernel
 def plan_server(
-    m: Any, number: int, task: Any, phases: Any, reason: int, available: int, end: int, end_us: int
+    m: Any,
+    number: int,
+    task: f.KernelTask,
+    phases: Any,
+    reason: int,
+    available: int,
+    end: int,
+    end_us: int,
 ) -> None:
     """Decide the same for a stage with a rate."""
-    ready = task[r.TASK_READY]
-    waiting = task[r.TASK_QUEUED] + task[f.T_PENDING]
+    ready = task.ready
+    waiting = task.queued + task.is_pending
     moves = ready > end and work_by(phases, end_us + m[f.H_ROUND_US]) > end
-    status = f.T_IDLE
+    status = f.IDLE
     if reason == BLOCKED or (reason == CAPACITY and available == 0 and not moves):
-        status = f.T_BLOCKED
+        status = f.BLOCKED
     elif reason == CAPACITY and (ready > end or waiting > 0):
-        status = f.T_BUSY
-    task[f.T_STATUS] = status
+        status = f.BUSY
+    task.status = status
     for i in range(len(phases)):
         if phases[i][0] >= end_us:  # a rate of nothing begins or ends there
             wake_at(m, number, phases[i][0] + 1)
@@ -288,7 +314,7 @@ def plan_server(
     if reason == CAPACITY:
         if work_by(phases, end_us + m[f.H_ROUND_US]) > ready:
             wake(m, number, m[f.H_NOW] + 1)
-        elif task[f.T_PENDING] == 1:
+        elif task.is_pending == 1:
             wake_at(m, number, first_us_at(phases, ready, end_us))
         else:
             wake_at(m, number, first_us_beyond(phases, ready, end_us))
@@ -297,20 +323,20 @@ def plan_server(
 @kernel
 def wake_at(m: Any, number: int, us: int) -> None:
     """Have a task looked at in the round in which a microsecond after this one ends."""
-    if us == NEVER or task_row(m, number)[f.T_WAKE] == m[f.H_NOW] + 1:
+    if us == NEVER or task_row(m, number).wake == m[f.H_NOW] + 1:
         return
     whole = m[f.H_ROUND_US]
     wake(m, number, max(m[f.H_NOW] + 1, (us + whole - 1) // whole - 1))
 
 
 @kernel
-def plan_flush(m: Any, number: int, task: Any, end_us: int) -> None:
+def plan_flush(m: Any, number: int, task: f.KernelTask, end_us: int) -> None:
     """Have a task looked at when its next flusher runs, if there is something to flush."""
     interval = m[f.H_FLUSH_US]
     if interval <= 0:
         return
-    for i in range(task[f.T_PARTITIONS]):
-        p = partition_row(m, task[f.T_PARTITION0] + i)
+    for i in range(task.partitions):
+        p = partition_row(m, task.first_partition + i)
         if partition_pool(p).in_use > 0:
             if p[f.P_FLUSH_AT] <= end_us:
                 phase = p[f.P_FLUSH_PHASE]

@@ -12,7 +12,7 @@ from numba.core.imputils import lower_getattr_generic, lower_setattr_generic
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.extending import intrinsic, models, overload, register_model
 
-from flowcontrol.protocol.state import Column, Kind, columns, per_class, width
+from flowcontrol.protocol.state import cell, columns, per_class, width
 
 CELL = ir.IntType(64)
 
@@ -69,59 +69,28 @@ class _RowsModel(models.StructModel):
         super().__init__(manager, kind, [("data", pointer), ("count", types.int64)])
 
 
-def _type_of(column: Column) -> Any:
-    if column.kind is Kind.INT:
-        return types.int64
-    if column.kind is Kind.INTS:
-        return ints_type
-    return rows_type(column.state) if column.kind is Kind.ROWS else state_type(column.state)
-
-
 @infer_getattr
 class _Attributes(AttributeTemplate):
     key = StateType
 
     def generic_resolve(self, kind: Any, name: str) -> Any:
-        column = columns(kind.cls).get(name)
-        return None if column is None else _type_of(column)
+        return types.int64 if name in columns(kind.cls) else None
 
 
-def _cell(builder: Any, pointer: Any, at: int) -> Any:
-    return builder.gep(pointer, [ir.Constant(CELL, at)], inbounds=True)
-
-
-def _fixed(builder: Any, place: Any) -> Any:
-    """Load what never changes while the kernel runs: where rows are, and how many."""
-    value = builder.load(place)
-    value.set_metadata("invariant.load", builder.module.add_metadata([]))
-    return value
+def _place_of(builder: Any, kind: Any, value: Any, name: str) -> Any:
+    return builder.gep(value, [ir.Constant(CELL, cell(kind.cls, name))], inbounds=True)
 
 
 @lower_getattr_generic(StateType)
 def _get(context: Any, builder: Any, kind: Any, value: Any, name: str) -> Any:
-    column = columns(kind.cls)[name]
-    place = _cell(builder, value, column.at)
-    if column.kind is Kind.INT:
-        return builder.load(place)
-    if column.kind is Kind.PART:
-        return place
-    there = builder.gep(value, [_fixed(builder, place)], inbounds=True)
-    if column.kind is Kind.REF:
-        return there
-    made = cgutils.create_struct_proxy(_type_of(column))(context, builder)
-    made.data = there
-    made.count = _fixed(builder, _cell(builder, value, column.at + 1))
-    return made._getvalue()
+    return builder.load(_place_of(builder, kind, value, name))
 
 
 @lower_setattr_generic(StateType)
 def _set(context: Any, builder: Any, signature: Any, arguments: Any, name: str) -> None:
     target, value = arguments
-    column = columns(signature.args[0].cls)[name]
-    if column.kind is not Kind.INT:
-        raise TypeError(f"{name} cannot be set")
-    value = context.cast(builder, value, signature.args[1], types.int64)
-    builder.store(value, _cell(builder, target, column.at))
+    value = as_int(context, builder, value, signature.args[1])
+    builder.store(value, _place_of(builder, signature.args[0], target, name))
 
 
 def as_int(context: Any, builder: Any, value: Any, kind: Any) -> Any:
@@ -130,7 +99,9 @@ def as_int(context: Any, builder: Any, value: Any, kind: Any) -> Any:
 
 
 def data_of(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-    """Return where an array, rows or a row of integers begin."""
+    """Return where an array, rows, a row of integers or a state begin."""
+    if isinstance(kind, StateType):
+        return value
     if isinstance(kind, types.Array):
         return context.make_array(kind)(context, builder, value).data
     return cgutils.create_struct_proxy(kind)(context, builder, value).data

@@ -15,11 +15,20 @@ from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_jitable, register_model
 
 from flowcontrol.protocol.states import GlobalPool, LocalPool
-from flowcontrol.virtual.fields import KernelInputChannel
+from flowcontrol.virtual.fields import KernelInputChannel, KernelSubpartition, KernelTask, RunList
 from flowcontrol.virtual.lowered_state import as_int, data_of, ints_type, rows_at, state_at
 from flowcontrol.virtual.pointers import lowest_bit, row, rows
 from flowcontrol.virtual.randoms import mix_modulo, uniform
-from flowcontrol.virtual.views import gate_of, gates_of, global_pool, in_rows, local_pool
+from flowcontrol.virtual.views import (
+    gate_of,
+    gates_of,
+    global_pool,
+    in_rows,
+    local_pool,
+    out_rows,
+    run_list,
+    task_rows,
+)
 
 # ---- rows
 
@@ -186,12 +195,28 @@ def _get(gates: Any, index: Any) -> Any:
 # ---- state
 
 _local_pool_at, _global_pool_at = state_at(LocalPool), state_at(GlobalPool)
-_in_rows_at = rows_at(KernelInputChannel)
+_in_rows_at, _out_rows_at = rows_at(KernelInputChannel), rows_at(KernelSubpartition)
+_run_list_at, _task_rows_at = state_at(RunList), rows_at(KernelTask)
 
 
 @overload(in_rows, strict=False)
 def _in_rows(memory: Any, at: Any, count: Any) -> Any:
     return lambda memory, at, count: _in_rows_at(memory, at, count)
+
+
+@overload(out_rows, strict=False)
+def _out_rows(memory: Any, at: Any, count: Any) -> Any:
+    return lambda memory, at, count: _out_rows_at(memory, at, count)
+
+
+@overload(task_rows, strict=False)
+def _task_rows(memory: Any, at: Any, count: Any) -> Any:
+    return lambda memory, at, count: _task_rows_at(memory, at, count)
+
+
+@overload(run_list, strict=False)
+def _run_list(memory: Any, at: Any) -> Any:
+    return lambda memory, at: _run_list_at(memory, at)
 
 
 @overload(local_pool, strict=False)

@@ -48,9 +48,9 @@ class Memory:
         return self.block(base, count, width(cls)).reshape(-1).view(dtype(cls))
 
     @property
-    def tasks(self) -> Ints:
-        """Rows of all tasks."""
-        return self.block(f.H_TASK0, int(self.cells[f.H_TASKS]), f.T_WIDTH)
+    def tasks(self) -> Any:
+        """All tasks."""
+        return self.table(f.H_TASK0, int(self.cells[f.H_TASKS]), f.KernelTask)
 
     @property
     def gates(self) -> Ints:
@@ -68,9 +68,9 @@ class Memory:
         return self.table(f.H_IN0, int(self.cells[f.H_CHANNELS]), f.KernelInputChannel)
 
     @property
-    def outs(self) -> Ints:
-        """Rows of all channels at their senders."""
-        return self.block(f.H_OUT0, int(self.cells[f.H_CHANNELS]), f.O_WIDTH)
+    def outs(self) -> Any:
+        """All channels at their senders."""
+        return self.table(f.H_OUT0, int(self.cells[f.H_CHANNELS]), f.KernelSubpartition)
 
     def values(self, offset: int, length: int) -> list[int]:
         """Values of a first-in-first-out row, oldest first."""
@@ -120,11 +120,11 @@ def fill(
     if job.transport_row is not None:
         header[f.H_VALUES] = build.put(np.array(job.transport_row, np.int64))
     widths = {
-        f.H_TASK0: (counts[f.H_TASKS], f.T_WIDTH),
+        f.H_TASK0: (counts[f.H_TASKS], width(f.KernelTask)),
         f.H_GATE0: (counts[f.H_GATES], f.G_WIDTH),
         f.H_PARTITION0: (counts[f.H_PARTITIONS], f.P_WIDTH),
         f.H_IN0: (counts[f.H_CHANNELS], width(f.KernelInputChannel)),
-        f.H_OUT0: (counts[f.H_CHANNELS], f.O_WIDTH),
+        f.H_OUT0: (counts[f.H_CHANNELS], width(f.KernelSubpartition)),
         f.H_WHEEL: (f.WHEEL_SLOTS, 1),
         f.H_WHEEL_BITS: (f.WHEEL_SLOTS // w.WORD, 1),
         f.H_ACTIVE: (2 * counts[f.H_TASKS], 1),
@@ -137,7 +137,9 @@ def fill(
     header[f.H_RUNS_MOST], header[f.H_AGES_MOST] = runs, ages
     header[f.H_SPILLS_MOST], header[f.H_SPILLS_FREE] = spills, -1 if spills == 0 else 0
     blocks = {base: np.zeros(shape, np.int64) for base, shape in widths.items()}
+    blocks[f.H_TASK0] = np.zeros(counts[f.H_TASKS], dtype(f.KernelTask))
     blocks[f.H_IN0] = np.zeros(counts[f.H_CHANNELS], dtype(f.KernelInputChannel))
+    blocks[f.H_OUT0] = np.zeros(counts[f.H_CHANNELS], dtype(f.KernelSubpartition))
     for plan in job.stages:
         for index in range(plan.stage.parallelism):
             limit = (limits or {}).get((plan.name, index), -1)
@@ -173,7 +175,7 @@ def _fill_throttles(job: Job, places: Places, blocks: dict[int, Any], build: Bui
             state = np.zeros(SOURCE_WIDTH, np.int64)
             state[S_ADMITTED] = -1
             task = blocks[f.H_TASK0][places.tasks[plan.name] + index]
-            task[f.T_THROTTLE] = build.put(state)
+            task["throttle"] = build.put(state)
 
 
 def _header(job: Job, counts: dict[int, int], track: bool) -> Ints:
@@ -251,9 +253,9 @@ def _wake_all(blocks: dict[int, Any]) -> None:
     """Put every task on the wheel for the first round."""
     tasks = blocks[f.H_TASK0]
     count = len(tasks)
-    tasks[:, f.T_NEXT] = np.arange(2, count + 2)
-    tasks[-1, f.T_NEXT] = 0
-    tasks[:, f.T_PREVIOUS] = np.arange(0, count)
+    tasks["next"] = np.arange(2, count + 2)
+    tasks["next"][-1] = 0
+    tasks["previous"] = np.arange(0, count)
     blocks[f.H_WHEEL][0, 0] = 1
     blocks[f.H_WHEEL_BITS][0, 0] = 1
 
@@ -269,23 +271,23 @@ def _fill_task(
 ) -> None:
     task = blocks[f.H_TASK0][places.tasks[plan.name] + index]
     clock = WorkClock.of(job, plan, index)
-    task[f.T_KIND] = f.SOURCE if plan.is_source else f.RELAY if clock is None else f.SERVER
-    task[f.T_GATES], task[f.T_PARTITIONS] = len(plan.inputs), len(plan.outputs)
+    task["kind"] = f.SOURCE if plan.is_source else f.RELAY if clock is None else f.SERVER
+    task["gates"], task["partitions"] = len(plan.inputs), len(plan.outputs)
     if plan.inputs:
-        task[f.T_GATE0] = places.gates[plan.inputs[0].name, index]
+        task["first_gate"] = places.gates[plan.inputs[0].name, index]
     if plan.outputs:
-        task[f.T_PARTITION0] = places.partitions[plan.outputs[0].name, index]
-    task[f.T_SINKS] = sum(member.is_sink for member in plan.members)
-    task[f.T_UNION] = build.take(w.FIFO_SLOTS + max(1, len(plan.inputs)))
-    task[f.T_LIMIT], task[f.T_LAST] = limit, -1
-    task[f.T_STATUS] = f.T_IDLE
-    task[f.T_COST_NS] = emission_cost_ns(job, plan)
+        task["first_partition"] = places.partitions[plan.outputs[0].name, index]
+    task["sinks"] = sum(member.is_sink for member in plan.members)
+    task["union"] = build.take(w.FIFO_SLOTS + max(1, len(plan.inputs)))
+    task["limit"], task["last"] = limit, -1
+    task["status"] = f.IDLE
+    task["cost_ns"] = emission_cost_ns(job, plan)
     stalls = plan.stalled(index)
     if clock is None and stalls:
-        task[f.T_STALLS] = build.put(np.array(stalls, np.int64).ravel())
-        task[f.T_STALL_COUNT] = len(stalls)
+        task["stalls"] = build.put(np.array(stalls, np.int64).ravel())
+        task["stall_count"] = len(stalls)
     if clock is not None:
-        task[f.T_PHASES] = build.put(np.array(clock.phases, np.int64).ravel())
-        task[f.T_PHASE_COUNT] = len(clock.phases)
-        task[f.T_UNIT], task[f.T_DISTRIBUTION] = clock.unit, clock.kind
-        task[f.T_CV], task[f.T_STREAM] = round(clock.cv * 1e6), clock.stream
+        task["phases"] = build.put(np.array(clock.phases, np.int64).ravel())
+        task["phase_count"] = len(clock.phases)
+        task["unit"], task["distribution"] = clock.unit, clock.kind
+        task["cv"], task["stream"] = round(clock.cv * 1e6), clock.stream

@@ -6,7 +6,6 @@ from typing import Any
 
 from flowcontrol.policies.record_rounds import receive_records, send_records
 from flowcontrol.policies.tcp_buffers import poll_closed, records_of
-from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.rounds import (
     announce_credit,
@@ -38,11 +37,11 @@ __all__ = ["announce_all", "hear", "put", "receive_all", "send", "tell", "tell_l
 
 
 @kernel
-def receive_all(m: Any, task: Any, now: int) -> None:
+def receive_all(m: Any, task: f.KernelTask, now: int) -> None:
     """Store the messages that have arrived, gate by gate, channel by channel."""
     union = union_of(m, task)
-    for i in range(task[f.T_GATES]):
-        number = task[f.T_GATE0] + i
+    for i in range(task.gates):
+        number = task.first_gate + i
         g = gate_row(m, number)
         count, bits = g[f.G_CHANNELS], g[f.G_ARRIVALS]
         channel = next_bit(m, bits, count, -1)
@@ -72,10 +71,10 @@ def receive_all(m: Any, task: Any, now: int) -> None:
 
 
 @kernel
-def hear(m: Any, task: Any, now: int) -> None:
+def hear(m: Any, task: f.KernelTask, now: int) -> None:
     """Take notice of credits and of buffers that local consumers have let go of."""
-    for i in range(task[f.T_PARTITIONS]):
-        number = task[f.T_PARTITION0] + i
+    for i in range(task.partitions):
+        number = task.first_partition + i
         p = partition_row(m, number)
         count, bits = p[f.P_CHANNELS], p[f.P_NEWS]
         place = next_bit(m, bits, count, -1)
@@ -84,17 +83,17 @@ def hear(m: Any, task: Any, now: int) -> None:
         partition = partition_of(m, number)
         while place >= 0:
             out = out_row(m, p[f.P_CHANNEL0] + place)
-            into = in_row(m, out[f.O_IN])
+            into = in_row(m, out.input)
             done = 1
-            if out[f.O_WISH] > 0:
-                out[r.OUT_WISH] = out[f.O_WISH]
-            if p[f.P_KIND] > PIPELINED and out[f.O_LOCAL] == 1:
+            if out.next_wish > 0:
+                out.wish = out.next_wish
+            if p[f.P_KIND] > PIPELINED and out.is_local == 1:
                 pass  # disk.hear_disk takes notice
-            elif out[f.O_LOCAL] == 1 and m[f.H_RECORDS] == 0:
+            elif out.is_local == 1 and m[f.H_RECORDS] == 0:
                 consumed = into.consumed
                 free_local(partition, place, consumed, m[f.H_QUOTA])
             elif into.credits_most == 0:
-                out[r.OUT_ANNOUNCED] = into.announced
+                out.announced = into.announced
             else:
                 done = _hear_late(m, p[f.P_TASK], out, into, now)
             set_bit(m, p[f.P_DIRTY], place)
@@ -104,7 +103,7 @@ def hear(m: Any, task: Any, now: int) -> None:
 
 
 @kernel
-def _hear_late(m: Any, task: int, out: Any, into: Any, now: int) -> int:
+def _hear_late(m: Any, task: int, out: f.KernelSubpartition, into: Any, now: int) -> int:
     """Take the credits that have arrived after some rounds; 1 if none is under way any more."""
     most = into.credits_most
     credits = row(m, into.credits, 2 + f.C_WIDTH * most)
@@ -115,19 +114,19 @@ def _hear_late(m: Any, task: int, out: Any, into: Any, now: int) -> int:
             return 0
         value = credits[place + f.C_ANNOUNCED]
         if value < 0:
-            out[r.OUT_WISH] = -value
+            out.wish = -value
         else:
-            out[r.OUT_ANNOUNCED] = value
+            out.announced = value
         credits[0] = credits[0] + 1 if credits[0] + 1 < most else 0
         credits[1] -= 1
     return 1
 
 
 @kernel
-def send(m: Any, task: Any, now: int) -> None:
+def send(m: Any, task: f.KernelTask, now: int) -> None:
     """Send what credit allows; hand a local consumer what its queue may hold."""
-    for i in range(task[f.T_PARTITIONS]):
-        number = task[f.T_PARTITION0] + i
+    for i in range(task.partitions):
+        number = task.first_partition + i
         p = partition_row(m, number)
         count, bits = p[f.P_CHANNELS], p[f.P_DIRTY]
         place = next_bit(m, bits, count, -1)
@@ -138,15 +137,15 @@ def send(m: Any, task: Any, now: int) -> None:
             word = bits + place // WORD
             m[word] &= ~(1 << (place % WORD))
             out = out_row(m, p[f.P_CHANNEL0] + place)
-            local = out[f.O_LOCAL]
+            local = out.is_local
             if m[f.H_RECORDS] == 1:
                 records = send_records(values_of(m), partition, place)
                 if records > 0:
                     put(m, out, records, 0, now + (1 if local == 1 else m[f.H_LATENCY]))
-                    task[f.T_SENT] = 1
+                    task.has_sent = 1
                 place = next_bit(m, bits, count, place)
                 continue
-            if out[f.O_CONNECTION] >= 0:
+            if out.connection >= 0:
                 enqueue(m, p[f.P_CHANNEL0] + place)
                 place = next_bit(m, bits, count, place)
                 continue
@@ -154,7 +153,7 @@ def send(m: Any, task: Any, now: int) -> None:
             while (
                 held[FIFO_COUNT] < len(held) - FIFO_SLOTS
                 if local == 1
-                else out[r.OUT_SENT] < out[r.OUT_ANNOUNCED]
+                else out.sent < out.announced
             ):
                 if m[f.H_TCP] == 1:
                     records = poll_closed(partition, place, m[f.H_QUOTA], local)
@@ -166,14 +165,14 @@ def send(m: Any, task: Any, now: int) -> None:
                     break
                 at = now + (1 if local == 1 else m[f.H_LATENCY])
                 put(m, out, records, backlog_after(partition, place), at)
-                task[f.T_SENT] = 1
+                task.has_sent = 1
             place = next_bit(m, bits, count, place)
 
 
 @kernel
-def put(m: Any, out: Any, records: int, backlog: int, at: int) -> None:
+def put(m: Any, out: f.KernelSubpartition, records: int, backlog: int, at: int) -> None:
     """Put a message on its way; its receiver is looked at when it arrives."""
-    into = in_row(m, out[f.O_IN])
+    into = in_row(m, out.input)
     most = into.transit_most
     transit = row(m, into.transit, 2 + f.M_WIDTH * most)
     slot = transit[0] + transit[1]
@@ -185,15 +184,15 @@ def put(m: Any, out: Any, records: int, backlog: int, at: int) -> None:
     transit[place + f.M_ROUND] = at
     transit[1] += 1
     m[f.H_TRANSFERS] += 1
-    set_bit(m, gate_row(m, out[f.O_GATE])[f.G_ARRIVALS], out[f.O_INDEX])
-    wake(m, out[f.O_TASK], at)
+    set_bit(m, gate_row(m, out.gate)[f.G_ARRIVALS], out.index)
+    wake(m, out.receiver, at)
 
 
 @kernel
-def announce_all(m: Any, task: Any, now: int) -> None:
+def announce_all(m: Any, task: f.KernelTask, now: int) -> None:
     """Announce the credit that channels gained, and what local ones have consumed."""
-    for i in range(task[f.T_GATES]):
-        number = task[f.T_GATE0] + i
+    for i in range(task.gates):
+        number = task.first_gate + i
         g = gate_row(m, number)
         count, bits = g[f.G_CHANNELS], g[f.G_NEWS]
         channel = next_bit(m, bits, count, -1)
@@ -203,12 +202,12 @@ def announce_all(m: Any, task: Any, now: int) -> None:
         while 0 <= channel < count:
             into = in_row(m, g[f.G_CHANNEL0] + channel)
             out = out_row(m, into.out)
-            if out[f.O_LOCAL] == 1:
+            if out.is_local == 1:
                 tell(m, out, now + 1)
             elif into.unannounced > 0:
                 if m[f.H_TCP] == 1:  # not a credit: a buffer for the message that is staged
                     into.unannounced = 0
-                    serve_now(m, out[f.O_CONNECTION])
+                    serve_now(m, out.connection)
                     channel = next_bit(m, bits, count, channel)
                     continue
                 announce_credit(gate, channel)
@@ -223,14 +222,14 @@ def announce_all(m: Any, task: Any, now: int) -> None:
 
 
 @kernel
-def tell(m: Any, out: Any, at: int) -> None:
+def tell(m: Any, out: f.KernelSubpartition, at: int) -> None:
     """Have a sender look at a channel in a round."""
-    set_bit(m, partition_row(m, out[f.O_PARTITION])[f.P_NEWS], out[f.O_PLACE])
-    wake(m, out[f.O_SENDER], at)
+    set_bit(m, partition_row(m, out.partition)[f.P_NEWS], out.place)
+    wake(m, out.sender, at)
 
 
 @kernel
-def tell_late(m: Any, out: Any, into: Any, value: int, now: int) -> None:
+def tell_late(m: Any, out: f.KernelSubpartition, into: Any, value: int, now: int) -> None:
     """Send credits, or a size of buffer below 0, that arrive after the network's latency."""
     most = into.credits_most
     credits = row(m, into.credits, 2 + f.C_WIDTH * most)

@@ -15,7 +15,6 @@ from flowcontrol.policies.grants import (
     first_grant,
 )
 from flowcontrol.policies.record_rounds import QUEUE_MESSAGES
-from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import rows as w
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.places import Builder, Ints
@@ -66,11 +65,11 @@ def fill_record_gate(
     g[f.G_GRANTS] = build.put(np.tile(np.array(state, np.int64), count))
     into["initial"][numbers] = 0 if job.has_grants else LOCAL
     into["announced"][numbers] = granted
-    out[into["out"][numbers], r.OUT_ANNOUNCED] = granted
+    out["announced"][into["out"][numbers]] = granted
     most = latency + 2  # a message a round, and a grant
     into["transit_most"][numbers] = most
     into["transit"][numbers] = build.each(count, 2 + f.M_WIDTH * most)
-    remote = numbers[out[into["out"][numbers], f.O_LOCAL] == 0]
+    remote = numbers[out["is_local"][into["out"][numbers]] == 0]
     if latency > 1 and len(remote):
         into["credits_most"][remote] = most
         into["credits"][remote] = build.each(len(remote), 2 + f.C_WIDTH * most)

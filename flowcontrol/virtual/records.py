@@ -21,7 +21,6 @@ from flowcontrol.policies.grants import (
     after_trip,
     is_held,
 )
-from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.rows import WORD
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import kernel
@@ -34,7 +33,7 @@ __all__ = ["grant_all"]
 
 
 @kernel
-def grant_all(m: Any, number: int, task: Any, now: int) -> None:
+def grant_all(m: Any, number: int, task: f.KernelTask, now: int) -> None:
     """Grant what a task's receivers may after a round; have it looked at for the next time."""
     values = values_of(m)
     kind = values[V_KIND]
@@ -43,15 +42,15 @@ def grant_all(m: Any, number: int, task: Any, now: int) -> None:
     if kind == HOP_HYSTERESIS:
         switch(m, number, task, now)
         return
-    for i in range(task[f.T_GATES]):
-        g = gate_row(m, task[f.T_GATE0] + i)
+    for i in range(task.gates):
+        g = gate_row(m, task.first_gate + i)
         for channel in range(g[f.G_CHANNELS]):
             # Windows are looked at whether or not something was taken up.
             if kind in (RATE_WINDOW, BDP_WINDOW) or has_news(m, g, channel) == 1:
                 grant(m, number, g, channel, now)
         for word in range(g[f.G_CHANNELS] // WORD + 1):
             m[g[f.G_NEWS] + word] = 0
-    if kind == RATE_WINDOW and task[f.T_GATES] > 0:
+    if kind == RATE_WINDOW and task.gates > 0:
         wake(m, number, (now + 1) // values[V_PERIOD] * values[V_PERIOD] + values[V_PERIOD] - 1)
 
 
@@ -86,15 +85,15 @@ def grant(m: Any, number: int, g: Any, channel: int, now: int) -> None:
 
 
 @kernel
-def switch(m: Any, number: int, task: Any, now: int) -> None:
+def switch(m: Any, number: int, task: f.KernelTask, now: int) -> None:
     """Stop a task's senders, or let them go on."""
     values = values_of(m)
-    held = is_held(values, task[f.T_HELD], task[r.TASK_QUEUED], now)
-    if held != task[f.T_HELD]:
-        task[f.T_HELD] = held
+    held = is_held(values, task.is_held, task.queued, now)
+    if held != task.is_held:
+        task.is_held = held
         granted = 0 if held == 1 else FREE
-        for i in range(task[f.T_GATES]):
-            g = gate_row(m, task[f.T_GATE0] + i)
+        for i in range(task.gates):
+            g = gate_row(m, task.first_gate + i)
             for channel in range(g[f.G_CHANNELS]):
                 into = in_row(m, g[f.G_CHANNEL0] + channel)
                 into.announced = granted

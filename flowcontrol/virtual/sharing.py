@@ -46,7 +46,7 @@ def serve_waiting(m: Any, now: int) -> None:
     for i in range(m[f.H_PARTITIONS]):
         p = partition_row(m, i)
         got = fetch_segment(partition_pool(p), global_pool(m, p[f.P_GLOBAL]))
-        if got == 1 and task_row(m, p[f.P_TASK])[f.T_STATUS] != f.T_ABSENT:
+        if got == 1 and task_row(m, p[f.P_TASK]).status != f.ABSENT:
             wake(m, p[f.P_TASK], now + 1)
     for i in range(m[f.H_GATES]):
         g = gate_row(m, i)

@@ -18,7 +18,8 @@ from flowcontrol.policies.grant_rows import (
 from flowcontrol.policies.throttled_source import SOURCE_WIDTH
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import rows as w
-from flowcontrol.protocol.state import assign
+from flowcontrol.protocol.state import assign, columns
+from flowcontrol.protocol.states import Subpartition, Task
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.views import gate_pool, global_pool, in_rows, partition_pool
@@ -69,7 +70,7 @@ class KernelRows:
         places = memory.places
         task = memory.tasks[places.tasks[subtask.plan.name] + subtask.index]
         return {
-            "times": [int(task[column]) for column in (f.T_BUSY, f.T_IDLE, f.T_BLOCKED)],
+            "times": [int(task[column]) for column in ("busy", "idle", "blocked")],
             "taken": [
                 [int(row.processed) for row in self._ins(link.name, subtask.index)]
                 for link, _ in subtask.in_links
@@ -95,20 +96,21 @@ class KernelRows:
         memory = self._memory
         task = memory.tasks[number]
         now, before = self._counts(subtask), self._before[number]
-        subtask.task[:] = [int(value) for value in task[: r.TASK_WIDTH]]
+        for name in columns(Task):
+            setattr(subtask.task, name, int(task[name]))
         subtask.times_us = [a - b for a, b in zip(now["times"], before["times"], strict=True)]
         subtask.taken = _growth(now["taken"], before["taken"])
         subtask.routed = _growth(now["routed"], before["routed"])
         self._before[number] = now
         length = w.FIFO_SLOTS + max(1, len(subtask.gates))
-        refill(subtask.union, memory.values(int(task[f.T_UNION]), length))
+        refill(subtask.union, memory.values(int(task["union"]), length))
         for i, (link, _) in enumerate(subtask.in_links):
             self._load_gate(subtask.gates[i], link.name, subtask.index)
             if isinstance(subtask, RecordSubtask):
-                subtask.held = int(task[f.T_HELD])
+                subtask.held = int(task["is_held"])
                 self._load_grants(subtask.grants[i], link.name, subtask.index)
         if subtask.source is not None:
-            first = int(task[f.T_THROTTLE])
+            first = int(task["throttle"])
             subtask.source[:] = _ints(memory.cells[first : first + SOURCE_WIDTH])
             subtask.controller_state = {} if self.controller is None else self.controller.state()
         subtask.messages = []
@@ -149,12 +151,13 @@ class KernelRows:
         held_width = int(p[f.P_HELD_WIDTH])
         for i in range(int(p[f.P_CHANNELS])):
             row = memory.outs[first + i]
-            part.channels[i][:] = _ints(row[: r.OUT_WIDTH])
+            for name in columns(Subpartition):
+                setattr(part.channels[i], name, int(row[name]))
             refill(part.records[i], memory.values(int(p[f.P_RECORDS]) + i * width, width))
             if held_width > w.FIFO_SLOTS:
                 held = memory.values(int(p[f.P_HELD]) + i * held_width, held_width)
                 refill(part.held[i], held)
-            sent.append(self._sent_now(int(row[f.O_IN])))
+            sent.append(self._sent_now(int(row["input"])))
         subtask.messages.append(sent)
 
     def _sent_now(self, channel: int) -> list[tuple[int, int]]:

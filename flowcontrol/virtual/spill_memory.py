@@ -98,9 +98,9 @@ def fill_disks(
     rate = job.scenario.cluster.disk_bytes_per_s
     for number, count in enumerate(disks.values(), start=first):
         disk = blocks[f.H_TASK0][number]
-        disk[f.T_KIND], disk[f.T_STATUS] = f.DISK, f.T_IDLE
-        disk[f.T_UNION], disk[f.T_GATES] = build.take(w.FIFO_SLOTS + 2 * count), 2 * count
-        disk[[f.T_COST_NS, f.T_UNIT]] = byte_cost(rate or 1.0)
+        disk["kind"], disk["status"] = f.DISK, f.IDLE
+        disk["union"], disk["gates"] = build.take(w.FIFO_SLOTS + 2 * count), 2 * count
+        disk["cost_ns"], disk["unit"] = byte_cost(rate or 1.0)
 
 
 def fill_kinds(
@@ -128,11 +128,11 @@ def fill_kinds(
     """
     kinds = kinds_of(job)
     tasks, partitions = blocks[f.H_TASK0], blocks[f.H_PARTITION0]
-    tasks[:, f.T_DONE] = -1
+    tasks["done"] = -1
     spilled = {edge for (edge, _), kind in kinds.items() if kind > PIPELINED}
     for name in ending_stages(job, spilled):
         count = job.stage(name).stage.parallelism
-        tasks[places.tasks[name] : places.tasks[name] + count, f.T_ENDS] = 1
+        tasks["ends"][places.tasks[name] : places.tasks[name] + count] = 1
     groups = _fill_regions(job, kinds, places, build)
     numbers = {manager: first + i for i, manager in enumerate(disks)}
     sorting = dict.fromkeys(range(job.scenario.cluster.task_managers), 0)
@@ -143,7 +143,7 @@ def fill_kinds(
     for (edge, sender), kind in kinds.items():
         number = places.partitions[edge, sender]
         p, manager = partitions[number], _manager(job, edge, sender)
-        tasks[p[f.P_TASK], f.T_KINDS] += 1
+        tasks["kinds"][p[f.P_TASK]] += 1
         own = np.zeros(s.S_WIDTH, np.int64)
         own[[s.S_FIRST, s.S_DONE_AT, s.S_SINCE, s.S_TURN, s.S_DISK]] = -1
         own[s.S_NUMBER] = number

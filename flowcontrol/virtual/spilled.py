@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.partition_kinds import (
     FULL,
     HASH,
@@ -78,11 +77,11 @@ def gather(m: Any, p: Any, partition: Any, sp: Any, place: int) -> None:
 def close_open_buffer(m: Any, p: Any, partition: Any, sp: Any, place: int) -> None:
     """Close a subpartition's open buffer as it is, and remember it."""
     out = partition.channels[place]
-    if out[r.OUT_OPEN] == 1:
-        out[r.OUT_OPEN] = 0
-        _remember(m, p, sp, place, out[r.OUT_TAIL], out[r.OUT_FILL])
-        out[r.OUT_TAIL] = 0
-        out[r.OUT_UNREAD] = 0
+    if out.is_open == 1:
+        out.is_open = 0
+        _remember(m, p, sp, place, out.tail, out.filled)
+        out.tail = 0
+        out.unread = 0
 
 
 @kernel
@@ -151,7 +150,7 @@ def let_go_of(m: Any, p: Any, partition: Any, sp: Any, pointer: int) -> None:
     if gone[s.E_GONE] == 1:
         return
     gone[s.E_GONE] = 1
-    if gone[s.E_INDEX] >= out_row(m, p[f.P_CHANNEL0] + gone[s.E_PLACE])[r.OUT_SENT]:
+    if gone[s.E_INDEX] >= out_row(m, p[f.P_CHANNEL0] + gone[s.E_PLACE]).sent:
         lane_of(m, sp, gone[s.E_PLACE])[s.X_READABLE] -= 1
         if gone[s.E_SPILL] == ON_DISK:
             sp[s.S_UNREAD] += 1

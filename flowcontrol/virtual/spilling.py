@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.partition_kinds import (
     FULL,
     KEPT,
@@ -76,35 +75,35 @@ def stop_if_full(m: Any, p: Any) -> None:
 
 
 @kernel
-def note_memory(m: Any, task: Any) -> None:
+def note_memory(m: Any, task: f.KernelTask) -> None:
     """Note how much memory a task's partitions take, before it sends."""
-    for i in range(task[f.T_PARTITIONS]):
-        p = partition_row(m, task[f.T_PARTITION0] + i)
+    for i in range(task.partitions):
+        p = partition_row(m, task.first_partition + i)
         if p[f.P_KIND] >= PIPELINED:
             sp = spill_row(m, p)
             sp[s.S_PEAK] = max(sp[s.S_PEAK], partition_pool(p).in_use)
 
 
 @kernel
-def note_waits(m: Any, task: Any, now: int) -> None:
+def note_waits(m: Any, task: f.KernelTask, now: int) -> None:
     """Note how long a task waits for its partitions: as long as it counts as back-pressured."""
-    for i in range(task[f.T_PARTITIONS]):
-        p = partition_row(m, task[f.T_PARTITION0] + i)
+    for i in range(task.partitions):
+        p = partition_row(m, task.first_partition + i)
         if p[f.P_KIND] < PIPELINED:
             continue
         sp = spill_row(m, p)
         if sp[s.S_SINCE] >= 0:
             sp[s.S_WAITED] += now - sp[s.S_SINCE]
-        partition = partition_of(m, task[f.T_PARTITION0] + i)
-        waits = task[f.T_STATUS] == f.T_BLOCKED and is_stopped(p, partition.pool) == 1
+        partition = partition_of(m, task.first_partition + i)
+        waits = task.status == f.BLOCKED and is_stopped(p, partition.pool) == 1
         sp[s.S_SINCE] = now if waits else -1
 
 
 @kernel
-def send_spilled(m: Any, task: Any, now: int) -> None:
+def send_spilled(m: Any, task: f.KernelTask, now: int) -> None:
     """Send what can be sent of a task's spilling partitions, and have the rest written."""
-    for i in range(task[f.T_PARTITIONS]):
-        number = task[f.T_PARTITION0] + i
+    for i in range(task.partitions):
+        number = task.first_partition + i
         p = partition_row(m, number)
         if p[f.P_KIND] <= PIPELINED:
             continue
@@ -179,33 +178,35 @@ def close_partition(m: Any, p: Any, partition: Any, sp: Any) -> None:
 
 
 @kernel
-def _send_lane(m: Any, task: Any, p: Any, partition: Any, sp: Any, place: int, now: int) -> None:
+def _send_lane(
+    m: Any, task: f.KernelTask, p: Any, partition: Any, sp: Any, place: int, now: int
+) -> None:
     """Send what credit and the disk allow; hand a local consumer what its queue may hold."""
     out = out_row(m, p[f.P_CHANNEL0] + place)
     lane = lane_of(m, sp, place)
-    local = out[f.O_LOCAL]
+    local = out.is_local
     while lane[s.X_NEXT] > 0:
-        limit = out[r.OUT_RELEASED_SEEN] + sp[s.S_LOCAL] if local == 1 else out[r.OUT_ANNOUNCED]
+        limit = out.consumed + sp[s.S_LOCAL] if local == 1 else out.announced
         own = buffer_at(m, lane[s.X_NEXT])
         loaded = 1 if own[s.E_LOADED] == 2 else 0
-        if out[r.OUT_SENT] >= limit or is_readable(own[s.E_GONE], loaded) == 0:
+        if out.sent >= limit or is_readable(own[s.E_GONE], loaded) == 0:
             break
         if lane[s.X_READ] == lane[s.X_NEXT]:
             lane[s.X_READ] = own[s.E_NEXT]
             lane[s.X_READ_AT] += 1
         lane[s.X_NEXT] = own[s.E_NEXT]
         lane[s.X_READABLE] -= 1
-        out[r.OUT_BUFFERS] -= 1
-        out[r.OUT_SENT] += 1
-        unsent = out[r.OUT_BUFFERS] - out[r.OUT_OPEN]
+        out.buffers -= 1
+        out.sent += 1
+        unsent = out.buffers - out.is_open
         at = now + (1 if local == 1 else m[f.H_LATENCY])
         backlog = backlog_of(p[f.P_KIND], unsent, lane[s.X_READABLE])
         put(m, out, own[s.E_RECORDS], backlog, at)
-        task[f.T_SENT] = 1
+        task.has_sent = 1
         if sp[s.S_FIRST] < 0:
             sp[s.S_FIRST] = now
     if local == 0:
-        consume(m, p, partition, sp, place, out[r.OUT_SENT])
+        consume(m, p, partition, sp, place, out.sent)
 
 
 @kernel
@@ -288,7 +289,7 @@ def _choose(m: Any, p: Any, sp: Any, most: int, kept: int) -> None:
     """
     for place in range(p[f.P_CHANNELS]):
         lane = lane_of(m, sp, place)
-        sent = out_row(m, p[f.P_CHANNEL0] + place)[r.OUT_SENT]
+        sent = out_row(m, p[f.P_CHANNEL0] + place).sent
         lane[s.X_CHOSEN] = 0
         lane[s.X_CURSOR] = _candidate(m, lane[s.X_TAIL], sent, kept)
     for _ in range(most):
@@ -296,14 +297,14 @@ def _choose(m: Any, p: Any, sp: Any, most: int, kept: int) -> None:
         for place in range(p[f.P_CHANNELS]):
             pointer = lane_of(m, sp, place)[s.X_CURSOR]
             if pointer > 0:
-                sent = out_row(m, p[f.P_CHANNEL0] + place)[r.OUT_SENT]
+                sent = out_row(m, p[f.P_CHANNEL0] + place).sent
                 far = buffer_at(m, pointer)[s.E_INDEX] - sent
                 if far > furthest:
                     best, furthest = place, far
         if best < 0:
             return
         lane = lane_of(m, sp, best)
-        sent = out_row(m, p[f.P_CHANNEL0] + best)[r.OUT_SENT]
+        sent = out_row(m, p[f.P_CHANNEL0] + best).sent
         lane[s.X_CHOSEN] = lane[s.X_CURSOR]
         before = buffer_at(m, lane[s.X_CURSOR])[s.E_PREVIOUS]
         lane[s.X_CURSOR] = _candidate(m, before, sent, kept)

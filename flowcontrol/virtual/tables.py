@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from flowcontrol.emulation import Job
 from flowcontrol.emulation.chains import Member
-from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.ratios import times
 from flowcontrol.protocol.state import cell
@@ -149,9 +148,9 @@ class Tables:
         link, places, memory = self._job.links[number], self._memory.places, self._memory
         outs, ins = places.outs[link.name], places.ins[link.name]
         gates, out = memory.gates, memory.outs[outs]
-        gate = gates[out[:, f.O_GATE]]
-        queued = gate[:, f.G_RECORDS] + out[:, f.O_INDEX] * gate[:, f.G_QUEUE_WIDTH]
-        tasks = out[:, f.O_TASK]
+        gate = gates[out["gate"]]
+        queued = gate[:, f.G_RECORDS] + out["index"] * gate[:, f.G_QUEUE_WIDTH]
+        tasks = out["receiver"]
         return _Edge(
             link.name,
             link.edge.sender,
@@ -162,9 +161,9 @@ class Tables:
             ins,
             queued + w.FIFO_COUNT,
             tasks,
-            out[:, f.O_GATE].copy(),
-            out[:, f.O_GATE] - memory.tasks[tasks, f.T_GATE0],
-            out[:, f.O_INDEX],
+            out["gate"].copy(),
+            out["gate"] - memory.tasks["first_gate"][tasks],
+            out["index"],
         )
 
     def _owners(self) -> tuple[Ints, Ints]:
@@ -180,7 +179,7 @@ class Tables:
     def _cumulative(self) -> Ints:
         """Per row: records in, records out, and the task's three times; shape (5, rows)."""
         tasks = self._memory.tasks[self._tasks]
-        taken = tasks[:, r.TASK_IN]
+        taken = tasks["taken"]
         records_in = np.where(self._is_source, 0, taken)
         records_out = np.where(self._partition_of_row < 0, taken, self._written())
         records_out[self._is_sink] = 0
@@ -190,17 +189,15 @@ class Tables:
                 records_in[number] = _after(count, row.member.path)
             if self._partition_of_row[number] < 0 and not row.member.is_sink:
                 records_out[number] = _after(count, row.member.out_path)
-        times = tasks[:, [f.T_BUSY, f.T_IDLE, f.T_BLOCKED]].T
+        times = np.stack([tasks[name] for name in ("busy", "idle", "blocked")])
         return np.vstack([records_in, records_out, times])
 
     def _written(self) -> Ints:
         """Records that each row's first output has written whole; a broadcast one counts once."""
         partitions, outs = self._memory.partitions, self._memory.outs
         written = np.zeros(len(partitions) + 1, np.int64)
-        counts = (outs[:, f.O_PLACE] == 0) | (
-            partitions[outs[:, f.O_PARTITION], f.P_BROADCAST] == 0
-        )
-        np.add.at(written, outs[counts, f.O_PARTITION], outs[counts, r.OUT_RECORDS])
+        counts = (outs["place"] == 0) | (partitions[outs["partition"], f.P_BROADCAST] == 0)
+        np.add.at(written, outs["partition"][counts], outs["written"][counts])
         return written[self._partition_of_row]
 
     def _stages(self, t_s: float, rounds: int) -> Columns:
@@ -262,7 +259,7 @@ class Tables:
         partitions, outs, rows = memory.partitions, memory.outs, self._row_of_partition
         np.add.at(size, rows, partitions[:, f.P_POOL + cell(LocalPool, "size")])
         np.add.at(used, rows, partitions[:, f.P_POOL + cell(LocalPool, "in_use")])
-        np.add.at(queued, rows[outs[:, f.O_PARTITION]], outs[:, r.OUT_BUFFERS])
+        np.add.at(queued, rows[outs["partition"]], outs["buffers"])
         return {
             "out_pool_usage": _share(used, size),
             "output_queue_buffers": queued,
@@ -273,9 +270,9 @@ class Tables:
     def _ready(self, edge: _Edge) -> Ints:
         """Messages that each channel's sender holds: the open buffer counts if it is flushed."""
         out = self._memory.outs[edge.outs]
-        is_open = out[:, r.OUT_OPEN]
-        flushed = (is_open == 1) & (out[:, r.OUT_FLUSH] == 1) & (out[:, r.OUT_UNREAD] > 0)
-        return np.asarray(out[:, r.OUT_BUFFERS] - is_open + flushed, np.int64)
+        is_open = out["is_open"]
+        flushed = (is_open == 1) & (out["is_flushed"] == 1) & (out["unread"] > 0)
+        return np.asarray(out["buffers"] - is_open + flushed, np.int64)
 
     def _queued(self, edge: _Edge) -> Ints:
         """Messages that wait at each channel's receiver; records, of a transport of those."""
@@ -287,22 +284,22 @@ class Tables:
     def _channels(self, edge: _Edge, t_s: float) -> Columns:
         memory = self._memory
         out, into, tasks = memory.outs[edge.outs], memory.ins[edge.ins], memory.tasks[edge.tasks]
-        ready, sent = self._ready(edge), out[:, r.OUT_SENT]
+        ready, sent = self._ready(edge), out["sent"]
         local = into["initial"] < 0
         queued = self._queued(edge)
         uncredited = local | (memory.cells[f.H_TCP] == 1)
         is_read = (
-            (tasks[:, r.TASK_LEFT] > 0)
-            & (tasks[:, r.TASK_GATE] == edge.gate_of_task)
-            & (tasks[:, r.TASK_CHANNEL] == edge.index)
+            (tasks["left"] > 0)
+            & (tasks["gate"] == edge.gate_of_task)
+            & (tasks["channel"] == edge.index)
         )
         exclusive_used = into["initial"] - into["exclusive"]
         floating = into["floating"] + queued + is_read - exclusive_used
-        flying = out[:, r.OUT_RECORDS] - into["processed"]
+        flying = out["written"] - into["processed"]
         count = len(edge.outs)
         levels = {
             # A limit that falls, as Jet's does, may be below what was sent before.
-            "credit": np.where(uncredited, 0, np.maximum(0, out[:, r.OUT_ANNOUNCED] - sent)),
+            "credit": np.where(uncredited, 0, np.maximum(0, out["announced"] - sent)),
             "backlog": ready,
             "exclusive_free": into["exclusive"].copy(),
             "floating_held": np.where(local, 0, floating),

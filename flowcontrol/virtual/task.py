@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 from flowcontrol.policies.record_rounds import write_records
-from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.ratios import times
 from flowcontrol.protocol.rounds import (
     next_input,
@@ -56,10 +55,10 @@ BLOCKED = 2
 
 
 @kernel
-def outputs_available(m: Any, task: Any) -> int:
+def outputs_available(m: Any, task: f.KernelTask) -> int:
     """Tell whether all outputs of a task are available: 1 if so."""
-    for i in range(task[f.T_PARTITIONS]):
-        p = partition_row(m, task[f.T_PARTITION0] + i)
+    for i in range(task.partitions):
+        p = partition_row(m, task.first_partition + i)
         # Without credits nobody asks: a task waits inside a record, if it needs a buffer.
         waits = m[f.H_TCP] == 0 or (p[f.P_LEFT] > 0 and partition_pool(p).free == 0)
         if is_stopped(p, partition_pool(p)) == 1 and waits:
@@ -68,62 +67,62 @@ def outputs_available(m: Any, task: Any) -> int:
 
 
 @kernel
-def draw(m: Any, task: Any) -> int:
+def draw(m: Any, task: f.KernelTask) -> int:
     """Work of the next record, units."""
-    if task[f.T_DISTRIBUTION] == CONSTANT:
-        return task[f.T_UNIT]
-    number = task[r.TASK_DRAWS]
-    task[r.TASK_DRAWS] = number + 1
-    first = uniform(m[f.H_SEED], task[f.T_STREAM], 2 * number)
-    second = uniform(m[f.H_SEED], task[f.T_STREAM], 2 * number + 1)
-    cv = task[f.T_CV] / 1000000.0
-    return service_work(task[f.T_DISTRIBUTION], cv, first, second, task[f.T_UNIT])
+    if task.distribution == CONSTANT:
+        return task.unit
+    number = task.draws
+    task.draws = number + 1
+    first = uniform(m[f.H_SEED], task.stream, 2 * number)
+    second = uniform(m[f.H_SEED], task.stream, 2 * number + 1)
+    cv = task.cv / 1000000.0
+    return service_work(task.distribution, cv, first, second, task.unit)
 
 
 @kernel
-def due(task: Any, end: int) -> int:
+def due(task: f.KernelTask, end: int) -> int:
     """Emissions that fall due by ``end``; at most one, unless all times are alike."""
-    if end < task[r.TASK_READY]:
+    if end < task.ready:
         return 0
-    if task[f.T_DISTRIBUTION] != CONSTANT:
+    if task.distribution != CONSTANT:
         return 1
-    return (end - task[r.TASK_READY]) // task[f.T_UNIT] + 1
+    return (end - task.ready) // task.unit + 1
 
 
 @kernel
-def skip_due(m: Any, task: Any, work: int) -> int:
+def skip_due(m: Any, task: f.KernelTask, work: int) -> int:
     """Drop the emissions that fell due by then; return how many there were."""
     dropped = 0
-    if task[r.TASK_READY] == 0:
-        task[r.TASK_READY] += draw(m, task)
+    if task.ready == 0:
+        task.ready += draw(m, task)
     while True:
         count = due(task, work)
         if count == 0:
             return dropped
-        if task[f.T_DISTRIBUTION] == CONSTANT:
-            task[r.TASK_READY] += count * task[f.T_UNIT]
+        if task.distribution == CONSTANT:
+            task.ready += count * task.unit
         else:
-            task[r.TASK_READY] += draw(m, task)
+            task.ready += draw(m, task)
         dropped += count
 
 
 @kernel
-def write_pending(m: Any, task: Any) -> int:
+def write_pending(m: Any, task: f.KernelTask) -> int:
     """Write what is pending, a partition after the other; 0 if the task is blocked in it."""
-    if task[f.T_PENDING] == 0:
+    if task.is_pending == 0:
         return 1
-    for i in range(task[f.T_PARTITIONS]):
-        p = partition_row(m, task[f.T_PARTITION0] + i)
+    for i in range(task.partitions):
+        p = partition_row(m, task.first_partition + i)
         pending = row(m, p[f.P_PENDING], p[f.P_PENDING_WIDTH])
         while pending[FIFO_COUNT] > 0:
             channel = pending[FIFO_SLOTS + pending[FIFO_HEAD]]
             nbytes = p[f.P_LEFT] if p[f.P_LEFT] > 0 else p[f.P_RECORD_BYTES]
-            left = write(m, task[f.T_PARTITION0] + i, p, channel, nbytes)
+            left = write(m, task.first_partition + i, p, channel, nbytes)
             p[f.P_LEFT] = left
             if left > 0:
                 return 0
             fifo_pop(pending)
-    task[f.T_PENDING] = 0
+    task.is_pending = 0
     return 1
 
 
@@ -148,9 +147,9 @@ def write(m: Any, number: int, p: Any, channel: int, nbytes: int) -> int:
 
 
 @kernel
-def outputs_of(m: Any, task: Any, p: Any) -> int:
+def outputs_of(m: Any, task: f.KernelTask, p: Any) -> int:
     """Records that a partition has had to emit for what its task has taken up so far."""
-    total = task[r.TASK_IN]
+    total = task.taken
     for i in range(p[f.P_PATH_LENGTH]):
         place = p[f.P_PATH] + 2 * i
         total = times(total, m[place], m[place + 1])
@@ -158,7 +157,7 @@ def outputs_of(m: Any, task: Any, p: Any) -> int:
 
 
 @kernel
-def yield_outputs(m: Any, task: Any, write_now: int) -> int:
+def yield_outputs(m: Any, task: f.KernelTask, write_now: int) -> int:
     """Route all that the records taken up yield, and write it now or leave it pending.
 
     Returns
@@ -167,8 +166,8 @@ def yield_outputs(m: Any, task: Any, write_now: int) -> int:
         0 if the task is blocked in the writing, else 1.
     """
     free = write_now
-    for i in range(task[f.T_PARTITIONS]):
-        number = task[f.T_PARTITION0] + i
+    for i in range(task.partitions):
+        number = task.first_partition + i
         p = partition_row(m, number)
         total = outputs_of(m, task, p)
         while p[f.P_EMITTED] < total:
@@ -177,21 +176,21 @@ def yield_outputs(m: Any, task: Any, write_now: int) -> int:
                 for other in range(p[f.P_CHANNELS]):
                     if other > 0:
                         m[p[f.P_ROUTED] + other] += 1
-                    push_records(m, out_row(m, p[f.P_CHANNEL0] + other), task[f.T_EMITTED], 1)
+                    push_records(m, out_row(m, p[f.P_CHANNEL0] + other), task.emitted, 1)
             else:
-                push_records(m, out_row(m, p[f.P_CHANNEL0] + channel), task[f.T_EMITTED], 1)
+                push_records(m, out_row(m, p[f.P_CHANNEL0] + channel), task.emitted, 1)
             if free == 1:
                 p[f.P_LEFT] = write(m, number, p, channel, p[f.P_RECORD_BYTES])
                 if p[f.P_LEFT] == 0:
                     continue
                 free = 0
             fifo_push(row(m, p[f.P_PENDING], p[f.P_PENDING_WIDTH]), channel)
-            task[f.T_PENDING] = 1
+            task.is_pending = 1
     return free if write_now == 1 else 1
 
 
 @kernel
-def emit(m: Any, number: int, task: Any, end: int) -> int:
+def emit(m: Any, number: int, task: f.KernelTask, end: int) -> int:
     """Emit what falls due until the output is unavailable; what is due then is lost.
 
     Returns
@@ -199,62 +198,62 @@ def emit(m: Any, number: int, task: Any, end: int) -> int:
     int
         CAPACITY or BLOCKED.
     """
-    task[f.T_DUE] = 0
-    task[f.T_EMITTED] = m[f.H_NOW]
-    p = partition_row(m, task[f.T_PARTITION0])
-    single = task[f.T_PARTITIONS] == 1 and p[f.P_CHANNELS] == 1 and p[f.P_PATH_LENGTH] == 0
+    task.due = 0
+    task.emitted = m[f.H_NOW]
+    p = partition_row(m, task.first_partition)
+    single = task.partitions == 1 and p[f.P_CHANNELS] == 1 and p[f.P_PATH_LENGTH] == 0
     most = due(task, end)  # one division for all of them
-    if task[f.T_LIMIT] >= 0:
-        most = min(most, task[f.T_LIMIT] - task[r.TASK_IN])
+    if task.limit >= 0:
+        most = min(most, task.limit - task.taken)
     while True:
         if write_pending(m, task) == 0:
-            task[f.T_DUE] += skip_due(m, task, end)
+            task.due += skip_due(m, task, end)
             return BLOCKED
         if most == 0:
             return CAPACITY
         if outputs_available(m, task) == 0:
-            task[f.T_DUE] += skip_due(m, task, end)
+            task.due += skip_due(m, task, end)
             return BLOCKED
         count = 0
         if single:
             count = emit_together(m, task, p, most)
         if count == 0:
             count = 1
-            task[r.TASK_IN] += 1
+            task.taken += 1
             yield_outputs(m, task, 1)
-        if task[f.T_SINKS] > 0:
+        if task.sinks > 0:
             log_age(m, number, 0, count)
             m[f.H_ARRIVED] += count
-        task[f.T_DUE] += count
+        task.due += count
         most -= count
-        if task[f.T_DISTRIBUTION] == CONSTANT:
-            task[r.TASK_READY] += count * task[f.T_UNIT]
+        if task.distribution == CONSTANT:
+            task.ready += count * task.unit
         else:
-            task[r.TASK_READY] += draw(m, task)
+            task.ready += draw(m, task)
             most = due(task, end)
-            if task[f.T_LIMIT] >= 0:
-                most = min(most, task[f.T_LIMIT] - task[r.TASK_IN])
+            if task.limit >= 0:
+                most = min(most, task.limit - task.taken)
 
 
 @kernel
-def emit_together(m: Any, task: Any, p: Any, most: int) -> int:
+def emit_together(m: Any, task: f.KernelTask, p: Any, most: int) -> int:
     """Emit all that fit into the one open buffer without filling it; return how many."""
-    partition = partition_of(m, task[f.T_PARTITION0])
+    partition = partition_of(m, task.first_partition)
     if m[f.H_RECORDS] == 1:
         count = write_records(values_of(m), partition, 0, p[f.P_RECORD_BYTES], most)
     else:
         count = write_whole_records(partition, 0, p[f.P_RECORD_BYTES], most)
     if count > 0:
-        task[r.TASK_IN] += count
+        task.taken += count
         p[f.P_EMITTED] += count
         m[p[f.P_ROUTED]] += count
-        push_records(m, out_row(m, p[f.P_CHANNEL0]), task[f.T_EMITTED], count)
+        push_records(m, out_row(m, p[f.P_CHANNEL0]), task.emitted, count)
         set_bit(m, p[f.P_DIRTY], 0)
     return count
 
 
 @kernel
-def serve(m: Any, number: int, task: Any, end: int) -> int:
+def serve(m: Any, number: int, task: f.KernelTask, end: int) -> int:
     """Take records up, and write what they yield when they are done, until something stops.
 
     Returns
@@ -262,47 +261,47 @@ def serve(m: Any, number: int, task: Any, end: int) -> int:
     int
         CAPACITY, STARVED or BLOCKED.
     """
-    gates, union = gates_of(m, task[f.T_GATE0]), union_of(m, task)
-    serves = task[f.T_KIND] == f.SERVER
+    gates, union = gates_of(m, task.first_gate), union_of(m, task)
+    serves = task.kind == f.SERVER
     while True:
-        if serves and task[f.T_PENDING] == 1 and task[r.TASK_READY] > end:
+        if serves and task.is_pending == 1 and task.ready > end:
             return CAPACITY
         if write_pending(m, task) == 0:
             return BLOCKED
-        if serves and task[r.TASK_READY] >= end:
+        if serves and task.ready >= end:
             return CAPACITY
         if outputs_available(m, task) == 0:
             return BLOCKED
         if next_input(task, gates, union) == 0:
             return STARVED
-        count = 1 if task[f.T_PARTITIONS] > 0 else task[r.TASK_LEFT]
+        count = 1 if task.partitions > 0 else task.left
         if serves:
-            if task[f.T_DISTRIBUTION] == CONSTANT:
-                unit = task[f.T_UNIT]
+            if task.distribution == CONSTANT:
+                unit = task.unit
                 if count > 1:
-                    count = min(count, (end - task[r.TASK_READY] + unit - 1) // unit)
-                task[r.TASK_READY] += count * unit
+                    count = min(count, (end - task.ready + unit - 1) // unit)
+                task.ready += count * unit
             else:
                 count = 1
-                task[r.TASK_READY] += draw(m, task)
+                task.ready += draw(m, task)
         take(m, number, task, gates, count)
-        if task[f.T_PARTITIONS] > 0:
-            yield_outputs(m, task, 1 if not serves or task[r.TASK_READY] <= end else 0)
+        if task.partitions > 0:
+            yield_outputs(m, task, 1 if not serves or task.ready <= end else 0)
 
 
 @kernel
-def take(m: Any, number: int, task: Any, gates: Any, count: int) -> None:
+def take(m: Any, number: int, task: f.KernelTask, gates: Any, count: int) -> None:
     """Take records of the buffer in hand up, and note their ages."""
-    g = gate_row(m, task[f.T_GATE0] + task[r.TASK_GATE])
-    channel = g[f.G_CHANNEL0] + task[r.TASK_CHANNEL]
+    g = gate_row(m, task.first_gate + task.gate)
+    channel = g[f.G_CHANNEL0] + task.channel
     g[f.G_BYTES] += count * g[f.G_RECORD_BYTES]
     out = out_row(m, in_row(m, channel).out)
-    if task[f.T_PARTITIONS] == 0:
+    if task.partitions == 0:
         take_ages(m, out, number, m[f.H_NOW], count)
         m[f.H_ARRIVED] += count
     else:
-        task[f.T_EMITTED] = take_one_age(m, out)
-        if task[f.T_SINKS] > 0:
-            log_age(m, number, m[f.H_NOW] - task[f.T_EMITTED], count)
+        task.emitted = take_one_age(m, out)
+        if task.sinks > 0:
+            log_age(m, number, m[f.H_NOW] - task.emitted, count)
             m[f.H_ARRIVED] += count
     take_record(task, gates, count)

@@ -43,7 +43,6 @@ from flowcontrol.policies.tcp_writer import (
     hear_window,
     write_message,
 )
-from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.ratios import capped
 from flowcontrol.protocol.rounds import receive
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_pop, fifo_push
@@ -61,10 +60,10 @@ __all__ = ["carry"]
 def carry(m: Any, number: int, now: int) -> None:
     """Do a connection's part of a round, at its sender, in the kernel and at its receiver."""
     connection = task_row(m, number)
-    connection[f.T_SENT] = 0
-    at = connection[f.T_PHASES]
+    connection.has_sent = 0
+    at = connection.phases
     wire = row(m, at, W_WIDTH)
-    ring = rows(m, at + W_WIDTH, connection[f.T_PHASE_COUNT], S_WIDTH)
+    ring = rows(m, at + W_WIDTH, connection.phase_count, S_WIDTH)
     hear_window(wire, ring, now)
     while True:
         slot = enter_message(wire, ring)
@@ -87,20 +86,20 @@ def carry(m: Any, number: int, now: int) -> None:
 @kernel
 def _arrival(m: Any, connection: Any, nbytes: int, now: int) -> int:
     """Put a message on the wire; return the round in which it arrives."""
-    if connection[f.T_UNIT] == 0:
+    if connection.unit == 0:
         return now + m[f.H_LATENCY]
     round_ns = m[f.H_ROUND_US] * 1000
-    wire = task_row(m, connection[f.T_GATE0])  # all connections between two machines share it
-    begun_ns = max(now * round_ns, wire[r.TASK_READY])
-    done_ns = begun_ns + capped(nbytes, connection[f.T_COST_NS], connection[f.T_UNIT])
-    wire[r.TASK_READY] = done_ns
+    wire = task_row(m, connection.first_gate)  # all connections between two machines share it
+    begun_ns = max(now * round_ns, wire.ready)
+    done_ns = begun_ns + capped(nbytes, connection.cost_ns, connection.unit)
+    wire.ready = done_ns
     return max(now + 1, (done_ns + m[f.H_LATENCY_NS] + round_ns - 1) // round_ns)
 
 
 @kernel
 def _write_next(m: Any, connection: Any, wire: Any, ring: Any, now: int) -> int:
     """Write a message of the channel whose turn it is: 1, or 0 if there is none."""
-    queue = row(m, connection[f.T_UNION], FIFO_SLOTS + connection[f.T_GATES])
+    queue = row(m, connection.union, FIFO_SLOTS + connection.gates)
     if queue[FIFO_COUNT] == 0:
         return 0
     if has_room(wire, ring) == 0:
@@ -108,14 +107,14 @@ def _write_next(m: Any, connection: Any, wire: Any, ring: Any, now: int) -> int:
         return 0
     channel = fifo_pop(queue)
     out = out_row(m, channel)
-    partition = partition_of(m, out[f.O_PARTITION])
-    entry = poll_closed(partition, out[f.O_PLACE], m[f.H_QUOTA], 0)
+    partition = partition_of(m, out.partition)
+    entry = poll_closed(partition, out.place, m[f.H_QUOTA], 0)
     nbytes = m[f.H_SEGMENT] - lacking_of(entry) + HEADER_BYTES
     write_message(wire, ring, channel, records_of(entry), nbytes)
     m[f.H_TRANSFERS] += 1
-    wake(m, out[f.O_SENDER], now + 1)
-    out[f.O_QUEUED] = may_be_served(m, out)
-    if out[f.O_QUEUED] == 1:
+    wake(m, out.sender, now + 1)
+    out.is_queued = may_be_served(m, out)
+    if out.is_queued == 1:
         fifo_push(queue, channel)
     return 1
 
@@ -127,15 +126,15 @@ def _deliver_staged(m: Any, wire: Any, ring: Any, now: int) -> None:
     while slot >= 0:
         message = ring[slot]
         out = out_row(m, message[S_CHANNEL])
-        gate, channel = gate_of(m, out[f.O_GATE]), out[f.O_INDEX]
+        gate, channel = gate_of(m, out.gate), out.index
         into = gate.channels[channel]
         if obtain_buffer(into, channel, gate.pool, gate.segments, gate.waiting) == 0:
             stage_message(wire)
             return
-        task = task_row(m, out[f.O_TASK])
-        index = out[f.O_GATE] - task[f.T_GATE0]
+        task = task_row(m, out.receiver)
+        index = out.gate - task.first_gate
         if receive(task, gate, union_of(m, task), index, channel, message[S_RECORDS], 0) == 0:
             m[f.H_FLAGS] |= f.FLAG_PROTOCOL
         deliver_message(wire)
-        wake(m, out[f.O_TASK], now + 1)
+        wake(m, out.receiver, now + 1)
         slot = staged_slot(wire, ring)

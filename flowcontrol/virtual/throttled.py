@@ -14,7 +14,6 @@ from flowcontrol.policies.throttled_source import (
     may_emit,
     offer,
 )
-from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.service import work_by
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.ages import log_age, peek_run, push_run, run_length, take_run
@@ -29,54 +28,54 @@ from flowcontrol.virtual.task import (
     write_pending,
     yield_outputs,
 )
-from flowcontrol.virtual.views import in_row, partition_row, task_row
+from flowcontrol.virtual.views import in_row, log_of, out_row, partition_row, task_row
 
 __all__ = ["emit_throttled", "is_empty"]
 
 
 @kernel
-def emit_throttled(m: Any, number: int, task: Any, end: int) -> int:
+def emit_throttled(m: Any, number: int, task: f.KernelTask, end: int) -> int:
     """Emit what the command in force allows of what waits; return CAPACITY or BLOCKED."""
-    state = row(m, task[f.T_THROTTLE], SOURCE_WIDTH)
+    state = row(m, task.throttle, SOURCE_WIDTH)
     round_ns = m[f.H_ROUND_US] * 1000
     start_ns = m[f.H_NOW] * round_ns
     fresh = skip_due(m, task, end)
     if state[S_HAS_LOG] == 1:
-        if task[f.T_LIMIT] >= 0:
-            fresh = min(fresh, task[f.T_LIMIT] - state[S_OFFERED])
+        if task.limit >= 0:
+            fresh = min(fresh, task.limit - state[S_OFFERED])
         if fresh > 0:
-            push_run(m, task, f.T_LOG_HEAD, m[f.H_NOW], fresh)
+            push_run(m, log_of(task), m[f.H_NOW], fresh)
     waiting = offer(state, fresh)
-    most = may_emit(state, waiting, task[r.TASK_IN], start_ns, start_ns + round_ns)
-    if task[f.T_LIMIT] >= 0:
-        most = min(most, task[f.T_LIMIT] - task[r.TASK_IN])
+    most = may_emit(state, waiting, task.taken, start_ns, start_ns + round_ns)
+    if task.limit >= 0:
+        most = min(most, task.limit - task.taken)
     done = emit_up_to(m, number, task, most, state[S_HAS_LOG])
     after_emitting(state, waiting, done, start_ns)
-    task[f.T_DUE] = waiting
-    return CAPACITY if done == waiting and task[f.T_PENDING] == 0 else BLOCKED
+    task.due = waiting
+    return CAPACITY if done == waiting and task.is_pending == 0 else BLOCKED
 
 
 @kernel
-def emit_up_to(m: Any, number: int, task: Any, most: int, has_log: int) -> int:
+def emit_up_to(m: Any, number: int, task: f.KernelTask, most: int, has_log: int) -> int:
     """Emit so many records at the most; return how many."""
-    p = partition_row(m, task[f.T_PARTITION0])
-    single = task[f.T_PARTITIONS] == 1 and p[f.P_CHANNELS] == 1 and p[f.P_PATH_LENGTH] == 0
-    task[f.T_EMITTED] = m[f.H_NOW]
+    p = partition_row(m, task.first_partition)
+    single = task.partitions == 1 and p[f.P_CHANNELS] == 1 and p[f.P_PATH_LENGTH] == 0
+    task.emitted = m[f.H_NOW]
     done = 0
     while write_pending(m, task) == 1 and done < most and outputs_available(m, task) == 1:
         together = most - done
         if has_log == 1:
-            task[f.T_EMITTED] = peek_run(m, task, f.T_LOG_HEAD)
-            together = min(together, run_length(m, task, f.T_LOG_HEAD))
+            task.emitted = peek_run(m, log_of(task))
+            together = min(together, run_length(m, log_of(task)))
         count = emit_together(m, task, p, together) if single else 0
         if count == 0:
             count = 1
-            task[r.TASK_IN] += 1
+            task.taken += 1
             yield_outputs(m, task, 1)
         if has_log == 1:
-            take_run(m, task, f.T_LOG_HEAD, count)
-        if task[f.T_SINKS] > 0:
-            log_age(m, number, m[f.H_NOW] - task[f.T_EMITTED], count)
+            take_run(m, log_of(task), count)
+        if task.sinks > 0:
+            log_age(m, number, m[f.H_NOW] - task.emitted, count)
             m[f.H_ARRIVED] += count
         done += count
     return done
@@ -87,20 +86,20 @@ def is_empty(m: Any, now: int) -> int:
     """Tell whether all that was admitted was emitted, and all that was emitted is done: 1 if so."""
     for number in range(m[f.H_TASKS]):
         task = task_row(m, number)
-        if task[f.T_KIND] == f.CONNECTION:
+        if task.kind == f.CONNECTION:
             continue
-        if task[f.T_PENDING] == 1 or task[r.TASK_QUEUED] > 0:
+        if task.is_pending == 1 or task.queued > 0:
             return 0
-        if task[f.T_KIND] == f.SOURCE and task[f.T_THROTTLE] > 0:
-            state = row(m, task[f.T_THROTTLE], SOURCE_WIDTH)
-            if task[r.TASK_IN] < state[S_ADMITTED] and state[S_LOG] > 0:
+        if task.kind == f.SOURCE and task.throttle > 0:
+            state = row(m, task.throttle, SOURCE_WIDTH)
+            if task.taken < state[S_ADMITTED] and state[S_LOG] > 0:
                 return 0
-        if task[f.T_KIND] == f.SERVER:
-            phases = rows(m, task[f.T_PHASES], task[f.T_PHASE_COUNT], 3)
-            if task[r.TASK_READY] > work_by(phases, (now + 1) * m[f.H_ROUND_US]):
+        if task.kind == f.SERVER:
+            phases = rows(m, task.phases, task.phase_count, 3)
+            if task.ready > work_by(phases, (now + 1) * m[f.H_ROUND_US]):
                 return 0
-        for i in range(task[f.T_PARTITIONS]):
-            p = partition_row(m, task[f.T_PARTITION0] + i)
+        for i in range(task.partitions):
+            p = partition_row(m, task.first_partition + i)
             if is_under_way(m, p) == 1:
                 return 0
     return 1
@@ -110,8 +109,7 @@ def is_empty(m: Any, now: int) -> int:
 def is_under_way(m: Any, p: Any) -> int:
     """Tell whether records of a partition were written and not taken up: 1 if so."""
     for place in range(p[f.P_CHANNELS]):
-        base = m[f.H_OUT0] + (p[f.P_CHANNEL0] + place) * f.O_WIDTH
-        into = in_row(m, m[base + f.O_IN])
-        if m[base + r.OUT_RECORDS] > into.processed:
+        out = out_row(m, p[f.P_CHANNEL0] + place)
+        if out.written > in_row(m, out.input).processed:
             return 1
     return 0

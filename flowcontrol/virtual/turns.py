@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from flowcontrol.policies.tcp_buffers import closed_buffers
-from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.rows import FIFO_SLOTS, fifo_push
 from flowcontrol.protocol.sender_rules import finished_count, is_data_available
 from flowcontrol.virtual import fields as f
@@ -17,15 +16,15 @@ __all__ = ["enqueue", "is_sendable", "may_be_served", "serve_now"]
 
 
 @kernel
-def is_sendable(out: Any) -> int:
+def is_sendable(out: f.KernelSubpartition) -> int:
     """Tell whether a reader can be served: 1 if it has credit and data."""
-    if out[r.OUT_SENT] >= out[r.OUT_ANNOUNCED]:
+    if out.sent >= out.announced:
         return 0
-    return is_data_available(0, out[r.OUT_FLUSH], finished_count(out[r.OUT_BUFFERS], 0))
+    return is_data_available(0, out.is_flushed, finished_count(out.buffers, 0))
 
 
 @kernel
-def may_be_served(m: Any, out: Any) -> int:
+def may_be_served(m: Any, out: f.KernelSubpartition) -> int:
     """Tell whether a channel wants a turn: 1 if so; without credits, data is enough."""
     if m[f.H_TCP] == 1:
         return 1 if closed_buffers(out) > 0 else 0
@@ -36,8 +35,8 @@ def may_be_served(m: Any, out: Any) -> int:
 def serve_now(m: Any, number: int) -> None:
     """Have a connection served in this round, after the tasks."""
     connection = task_row(m, number)
-    if connection[f.T_SENT] == 0:
-        connection[f.T_SENT] = 1
+    if connection.has_sent == 0:
+        connection.has_sent = 1
         m[m[f.H_ACTIVE] + m[f.H_TASKS] + m[f.H_SERVED]] = number
         m[f.H_SERVED] += 1
 
@@ -46,10 +45,10 @@ def serve_now(m: Any, number: int) -> None:
 def enqueue(m: Any, channel: int) -> None:
     """Put a channel that can be served into its connection's queue, once."""
     out = out_row(m, channel)
-    if out[f.O_QUEUED] == 1 or may_be_served(m, out) == 0:
+    if out.is_queued == 1 or may_be_served(m, out) == 0:
         return
-    out[f.O_QUEUED] = 1
-    connection = task_row(m, out[f.O_CONNECTION])
-    queue = row(m, connection[f.T_UNION], FIFO_SLOTS + connection[f.T_GATES])
+    out.is_queued = 1
+    connection = task_row(m, out.connection)
+    queue = row(m, connection.union, FIFO_SLOTS + connection.gates)
     fifo_push(queue, channel)
-    serve_now(m, out[f.O_CONNECTION])
+    serve_now(m, out.connection)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from flowcontrol.policies.grant_rows import (
@@ -9,7 +10,7 @@ from flowcontrol.policies.grant_rows import (
 )
 from flowcontrol.protocol.rounds import Gate, Partition
 from flowcontrol.protocol.rows import FIFO_SLOTS, WORD
-from flowcontrol.protocol.state import Rows, width
+from flowcontrol.protocol.state import cell, width
 from flowcontrol.protocol.states import GlobalPool, LocalPool
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import view, views
@@ -26,22 +27,27 @@ __all__ = [
     "in_row",
     "in_rows",
     "local_pool",
+    "log_of",
     "next_bit",
     "out_row",
+    "out_rows",
     "partition_of",
     "partition_pool",
     "partition_row",
+    "run_list",
+    "runs_of",
     "set_bit",
     "task_row",
+    "task_rows",
     "union_of",
     "values_of",
 ]
 
 
 @kernel
-def task_row(m: Any, task: int) -> Any:
-    """Row of a task."""
-    return row(m, m[f.H_TASK0] + task * f.T_WIDTH, f.T_WIDTH)
+def task_row(m: Any, task: int) -> f.KernelTask:
+    """Return a task."""
+    return task_rows(m, m[f.H_TASK0], m[f.H_TASKS])[task]
 
 
 @kernel
@@ -63,15 +69,15 @@ def in_row(m: Any, channel: int) -> f.KernelInputChannel:
 
 
 @kernel
-def out_row(m: Any, channel: int) -> Any:
-    """Row of a channel at its sender."""
-    return row(m, m[f.H_OUT0] + channel * f.O_WIDTH, f.O_WIDTH)
+def out_row(m: Any, channel: int) -> f.KernelSubpartition:
+    """A channel at its sender."""
+    return out_rows(m, m[f.H_OUT0], m[f.H_CHANNELS])[channel]
 
 
 @kernel
-def union_of(m: Any, task: Any) -> Any:
+def union_of(m: Any, task: f.KernelTask) -> Any:
     """A task's queue of gates with data."""
-    return row(m, task[f.T_UNION], FIFO_SLOTS + max(1, task[f.T_GATES]))
+    return row(m, task.union, FIFO_SLOTS + max(1, task.gates))
 
 
 @kernel
@@ -81,11 +87,29 @@ def values_of(m: Any) -> Any:
 
 
 INPUT_CELLS = width(f.KernelInputChannel)
+OUTPUT_CELLS = width(f.KernelSubpartition)
+RUN_CELL = cell(f.KernelSubpartition, "run_head")
+LOG_CELL = cell(f.KernelTask, "log_head")
 
 
-def in_rows(memory: Any, at: int, count: int) -> Rows[f.KernelInputChannel]:
+def in_rows(memory: Any, at: int, count: int) -> Sequence[f.KernelInputChannel]:
     """Channels at their receivers, that stand at a place."""
     return views(f.KernelInputChannel, memory, at, count)
+
+
+def out_rows(memory: Any, at: int, count: int) -> Sequence[f.KernelSubpartition]:
+    """Channels at their senders, that stand at a place."""
+    return views(f.KernelSubpartition, memory, at, count)
+
+
+def task_rows(memory: Any, at: int, count: int) -> Sequence[f.KernelTask]:
+    """Tasks that stand at a place."""
+    return views(f.KernelTask, memory, at, count)
+
+
+def run_list(memory: Any, at: int) -> f.RunList:
+    """Runs of records, whose list stands at a place."""
+    return view(f.RunList, memory, at)
 
 
 def local_pool(memory: Any, at: int) -> LocalPool:
@@ -96,6 +120,18 @@ def local_pool(memory: Any, at: int) -> LocalPool:
 def global_pool(memory: Any, at: int) -> GlobalPool:
     """A global pool, or a share of it, that stands at a place."""
     return view(GlobalPool, memory, at)
+
+
+@kernel
+def runs_of(out: f.KernelSubpartition) -> f.RunList:
+    """Records of a channel that are in flight."""
+    return run_list(out, RUN_CELL)
+
+
+@kernel
+def log_of(task: f.KernelTask) -> f.RunList:
+    """Records in a source's log."""
+    return run_list(task, LOG_CELL)
 
 
 @kernel
@@ -136,7 +172,7 @@ def partition_of(m: Any, number: int) -> Partition:
     return Partition(
         partition_pool(p),
         global_pool(m, p[f.P_GLOBAL]),
-        rows(m, m[f.H_OUT0] + p[f.P_CHANNEL0] * f.O_WIDTH, count, f.O_WIDTH),
+        out_rows(m, m[f.H_OUT0] + p[f.P_CHANNEL0] * OUTPUT_CELLS, count),
         rows(m, p[f.P_RECORDS], count, p[f.P_QUEUE_WIDTH]),
         rows(m, p[f.P_HELD], count, p[f.P_HELD_WIDTH]),
         row(m, p[f.P_COUNTS], count),

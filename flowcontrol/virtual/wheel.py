@@ -20,18 +20,18 @@ def wake(m: Any, number: int, at: int) -> None:
     """Have a task looked at in round ``at`` at the latest, which is after the present one."""
     task = task_row(m, number)
     at = min(at, m[f.H_NOW] + _LAST)
-    planned = task[f.T_WAKE]
+    planned = task.wake
     if planned >= 0:
         if planned <= at:
             return
         _unlink(m, task, planned)
-    task[f.T_WAKE] = at
+    task.wake = at
     slot = at % f.WHEEL_SLOTS
     first = m[m[f.H_WHEEL] + slot]
-    task[f.T_NEXT] = first
-    task[f.T_PREVIOUS] = 0
+    task.next = first
+    task.previous = 0
     if first > 0:
-        task_row(m, first - 1)[f.T_PREVIOUS] = number + 1
+        task_row(m, first - 1).previous = number + 1
     else:
         set_bit(m, m[f.H_WHEEL_BITS], slot)
     m[m[f.H_WHEEL] + slot] = number + 1
@@ -44,13 +44,13 @@ def _clear_slot(m: Any, slot: int) -> None:
 
 
 @kernel
-def _unlink(m: Any, task: Any, planned: int) -> None:
+def _unlink(m: Any, task: f.KernelTask, planned: int) -> None:
     slot = planned % f.WHEEL_SLOTS
-    after, before = task[f.T_NEXT], task[f.T_PREVIOUS]
+    after, before = task.next, task.previous
     if after > 0:
-        task_row(m, after - 1)[f.T_PREVIOUS] = before
+        task_row(m, after - 1).previous = before
     if before > 0:
-        task_row(m, before - 1)[f.T_NEXT] = after
+        task_row(m, before - 1).next = after
     elif after > 0:
         m[m[f.H_WHEEL] + slot] = after
     else:
@@ -61,9 +61,9 @@ def _unlink(m: Any, task: Any, planned: int) -> None:
 def sleep(m: Any, number: int) -> None:
     """Have a task not looked at any more until somebody wakes it."""
     task = task_row(m, number)
-    if task[f.T_WAKE] >= 0:
-        _unlink(m, task, task[f.T_WAKE])
-        task[f.T_WAKE] = -1
+    if task.wake >= 0:
+        _unlink(m, task, task.wake)
+        task.wake = -1
 
 
 @kernel
@@ -90,7 +90,7 @@ def collect(m: Any, now: int) -> int:
         task = task_row(m, number - 1)
         active[count] = number - 1
         count += 1
-        task[f.T_WAKE] = -1
-        number = task[f.T_NEXT]
+        task.wake = -1
+        number = task.next
     _clear_slot(m, slot)
     return count

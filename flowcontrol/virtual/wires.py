@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from flowcontrol.emulation.job import Job
 from flowcontrol.policies import tcp_rows, tcp_writer
-from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.places import Builder, Ints
+from flowcontrol.virtual.places import Builder
 
 __all__ = ["fill_wire"]
 
 
-def fill_wire(job: Job, edges: set[str], connection: Ints, build: Builder) -> None:
+def fill_wire(job: Job, edges: set[str], connection: Any, build: Builder) -> None:
     """Fill the state of a connection at the start of a run.
 
     Parameters
@@ -21,7 +22,7 @@ def fill_wire(job: Job, edges: set[str], connection: Ints, build: Builder) -> No
         The scenario, laid out; its transport is tcp.
     edges : set of str
         Whose channels share the connection.
-    connection : ndarray of int64
+    connection : numpy.void
         Its row among the tasks; filled in place.
     build : Builder
         Gives out cells.
@@ -30,11 +31,11 @@ def fill_wire(job: Job, edges: set[str], connection: Ints, build: Builder) -> No
     high = tcp_writer.high_mark(round(values["high_water_segments"]), segment)
     kernel = round(values["kernel_bytes"])
     smallest = min(link.record_bytes for link in job.links if link.name in edges)
-    channels = int(connection[f.T_GATES])
+    channels = int(connection["gates"])
     slots = tcp_rows.ring_slots(kernel, high, segment, smallest, channels)
     wire = np.zeros(tcp_rows.W_WIDTH, np.int64)
     wire[tcp_rows.W_HIGH], wire[tcp_rows.W_MOST] = high, kernel
     wire[tcp_rows.W_LOW] = tcp_writer.low_mark(round(values["low_water_segments"]), segment, high)
     wire[tcp_rows.W_WRITABLE] = wire[tcp_rows.W_AUTO_READ] = 1
-    connection[f.T_PHASES], connection[f.T_PHASE_COUNT] = build.put(wire), slots
+    connection["phases"], connection["phase_count"] = build.put(wire), slots
     build.take(slots * tcp_rows.S_WIDTH)

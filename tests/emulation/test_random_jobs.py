@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from flowcontrol.emulation import Job
 from flowcontrol.emulation.rehearsal import RoundRows, rehearse
 from flowcontrol.ledger.audit import audit
-from flowcontrol.protocol import rounds as r
 
 
 def total(rounds: list[RoundRows], edge: str, side: str, channel: tuple[int, int]) -> int:
@@ -36,7 +35,7 @@ def waiting(rounds: list[RoundRows], edge: str, channel: tuple[int, int]) -> int
         if (row["sender"], row["receiver"]) == channel
     }
     sender, receiver = own["sender"], own["receiver"]
-    at_sender = sum(sender["records"]) + sender["row"][r.OUT_TAIL]
+    at_sender = sum(sender["records"]) + sender["channel"]["tail"]
     on_the_wire = sum(records for records, _ in sender["messages"])
     return at_sender + on_the_wire + sum(receiver["records"])
 
@@ -50,8 +49,8 @@ def in_hand(rounds: list[RoundRows], job: Job, edge: str, channel: tuple[int, in
     task = _task(rows[plan.inputs[0].name]["receiver"], "receiver", receiver)
     number = plan.inputs.index(link)
     place = [c.sender for c in link.incoming(receiver)].index(sender)
-    is_read = (task["task"][r.TASK_GATE], task["task"][r.TASK_CHANNEL]) == (number, place)
-    found = task["task"][r.TASK_LEFT] if is_read else 0
+    is_read = (task["task"]["gate"], task["task"]["channel"]) == (number, place)
+    found = task["task"]["left"] if is_read else 0
     plan = job.stage(link.edge.sender)
     task = _task(rows[edge]["sender"], "sender", sender)
     pending = task["partitions"][plan.outputs.index(link)]["pending"]

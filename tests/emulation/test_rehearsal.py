@@ -230,7 +230,7 @@ def test_a_producer_that_ignores_its_local_consumer_is_named(jobs: ModuleType) -
     def tamper(number: int, subtask: Any, outgoing: list[list[Outgoing]]) -> None:
         for states, part in zip(outgoing, subtask.partitions, strict=True):
             states[:] = [
-                Outgoing(s.announced, row[subtask_module.r.OUT_SENT])
+                Outgoing(s.announced, row.sent)
                 for s, row in zip(states, part.channels, strict=True)
             ]
 

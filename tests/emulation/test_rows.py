@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.emulation.rows import fifo, fifo_values, new_gate, new_partition, refill
-from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import rules
 
 
@@ -62,7 +61,7 @@ def test_a_fresh_partition(jobs: ModuleType) -> None:
     )
     link = made.links[0]
     part = new_partition(made, link, 0, link.outgoing(0))
-    assert [row[r.OUT_ANNOUNCED] for row in part.channels] == [0, 2]
+    assert [row.announced for row in part.channels] == [0, 2]
     assert (part.pool.size, part.pool.max_overdraft) == (12, 5)
     assert (part.pool.free, part.pool.in_use) == (1, 0)
     assert (part.segments.total, part.segments.free) == (17, 16)

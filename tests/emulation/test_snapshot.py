@@ -16,7 +16,6 @@ from flowcontrol.emulation.snapshot import (
     restore,
     sender_rows,
 )
-from flowcontrol.protocol import rounds as r
 from flowcontrol.records import LEDGER
 
 SENDER = {
@@ -146,7 +145,7 @@ def test_a_source_and_a_sink_are_restored_too(jobs: ModuleType, stage: str) -> N
     for found in (old, new):
         found.step(1, [[Incoming(1, [])]][: len(old.gates)], [[PLENTY]][: len(old.partitions)])
     assert rows_of(new) == rows_of(old)
-    assert old.task[r.TASK_IN] > 0
+    assert old.task.taken > 0
 
 
 def test_equal_states_are_equal_text(jobs: ModuleType) -> None:

@@ -136,6 +136,7 @@ def test_a_real_comparison_on_the_virtual_clock(file, capsys):
 
 
 @pytest.mark.spark
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_real_comparison_on_spark(spark, file):
     """The same figures as in this process."""

@@ -74,6 +74,7 @@ def test_topic_is_made_once_and_a_misspelt_one_loses_nothing_in_silence(broker):
     assert "Topic onec not present" in last_line(lost)
 
 
+@pytest.mark.long
 def test_broker_keeps_what_it_holds_over_a_stop_and_a_kill(empty):
     try:
         first = empty.do("start").strip()

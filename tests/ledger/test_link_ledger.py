@@ -215,18 +215,19 @@ def test_files_are_packed_while_a_cleaned_log_is_read_anew(storage, small, monke
     log, poll = ledger._log, ledger._log.poll
 
     def polling():
-        if not packed.done():
+        if log.version < 0:  # all is forgotten, and not read anew yet
             packed.set_result(pack(*arguments))
         yield from poll()
 
-    def restart(*, at_once):
+    def restart(at_once):
         log.version = -1
         return True
 
     with monkeypatch.context() as cleaned:
-        cleaned.setattr(log, "restart_if_cut_off", restart)
+        cleaned.setattr(log, "_restart_if_cut_off", restart)
         cleaned.setattr(log, "poll", polling)
         ledger.refresh()
+    assert packed.done()
     ledger.commit(rows_of(5), {})
     assert history(storage, "sender/a") == expected(6)
     assert len(DeltaTable(str(storage)).file_uris()) == 3  # four in one, and two more

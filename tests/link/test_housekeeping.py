@@ -19,7 +19,7 @@ from flowcontrol.ledger import commit as commits
 from flowcontrol.ledger.link_ledger import LinkLedgerView
 from flowcontrol.ledger.link_log import LinkLog
 
-ROUNDS = int(os.environ.get("FLOWCONTROL_ROUNDS", "240"))
+ROUNDS = int(os.environ.get("FLOWCONTROL_ROUNDS", "160"))
 LOOKS = 80
 """Looks at the folder in a run, evenly spread."""
 

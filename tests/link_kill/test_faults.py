@@ -1,6 +1,6 @@
 """Faults of all kinds, several at a time: each row comes once and unchanged, or an error says why.
 
-Twelve faults in an ordinary run; with ``FLOWCONTROL_FAULTS=300`` it is the long form, two to three
+Eight faults in an ordinary run; with ``FLOWCONTROL_FAULTS=300`` it is the long form, two to three
 seconds a fault. ``FLOWCONTROL_SEED`` repeats the plan of a run, though not its timing.
 The processes are real, and ``kill -9`` ends them; Spark has ``test_kill.py``.
 """
@@ -31,7 +31,7 @@ def in_a_namespace() -> list[str]:
 
 
 def test_no_row_is_lost_doubled_or_changed_without_an_error(tmp_path: Path) -> None:
-    wanted = int(os.environ.get("FLOWCONTROL_FAULTS", 12))
+    wanted = int(os.environ.get("FLOWCONTROL_FAULTS", 8))
     seed = int(os.environ.get("FLOWCONTROL_SEED", random.randrange(1 << 32)))
     print(f"\n{wanted} faults, FLOWCONTROL_SEED={seed}, {tmp_path}", flush=True)
     (tmp_path / "run").mkdir()

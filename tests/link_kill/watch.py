@@ -35,12 +35,16 @@ class LedgerWatch:
     def look(self) -> None:
         """Take notice of what is new."""
         while True:
+            path = self.log / f"{self._next:020d}.json"
             try:
-                lines = (self.log / f"{self._next:020d}.json").read_text().splitlines()
+                lines = path.read_text().splitlines()
             except FileNotFoundError:
                 later = [path for path in self.log.glob("*.json") if self._is_later(path)]
-                assert not later, f"{self.log}: {self._next} is gone, there is {sorted(later)[0]}"
-                return
+                if not later:
+                    return
+                # It and the later one may have come since it was looked for.
+                assert path.exists(), f"{self.log}: {self._next} is gone, there is {min(later)}"
+                continue
             self._next += 1
             for action in map(json.loads, lines):
                 self._note(action)

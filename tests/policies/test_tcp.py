@@ -15,7 +15,7 @@ from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.channel_rules import recycle_floating
 from flowcontrol.protocol.pool_rules import fetch_segment
 from flowcontrol.protocol.sizing import UNLIMITED, unreserved_sizes
-from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
+from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool, Subpartition
 
 PAGE = 32_768
 
@@ -80,7 +80,7 @@ def partition(channels: int, size: int) -> r.Partition:
     return r.Partition(
         pool,
         segments,
-        [[0] * r.OUT_WIDTH for _ in range(channels)],
+        [Subpartition() for _ in range(channels)],
         [[0] * (w.FIFO_SLOTS + size) for _ in range(channels)],
         [[0] * (w.FIFO_SLOTS + size) for _ in range(channels)],
         [0] * channels,
@@ -97,7 +97,7 @@ def test_a_buffer_is_sent_when_it_is_full_or_flushed() -> None:
     )
     for _ in range(3):  # 100 + 100 + 56 of 256, then 44 in the next
         assert r.write_bytes(part, 0, 100, UNLIMITED, 256) == 0
-    assert (tb.closed_buffers(row), row[r.OUT_BUFFERS], part.pool.in_use) == (
+    assert (tb.closed_buffers(row), row.buffers, part.pool.in_use) == (
         1,
         2,
         2,
@@ -109,7 +109,7 @@ def test_a_buffer_is_sent_when_it_is_full_or_flushed() -> None:
     assert tb.close_buffer(part, 0) == 0
     flushed = tb.poll_closed(part, 0, UNLIMITED, 0)
     assert (tb.records_of(flushed), tb.lacking_of(flushed)) == (1, 256 - 44)
-    assert (row[r.OUT_SENT], row[r.OUT_BUFFERS], part.pool.in_use) == (2, 0, 0)
+    assert (row.sent, row.buffers, part.pool.in_use) == (2, 0, 0)
 
 
 def test_a_local_consumer_keeps_the_buffer() -> None:

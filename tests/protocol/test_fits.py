@@ -39,7 +39,8 @@ from flowcontrol.protocol import (
     times,
 )
 from flowcontrol.protocol.ratios import MOST, MOST_SHARES
-from flowcontrol.protocol.states import GlobalPool, LocalPool
+from flowcontrol.protocol.state import width
+from flowcontrol.protocol.states import GlobalPool, LocalPool, Subpartition
 from flowcontrol.scenario.fields import MAX_BYTES, MAX_PARALLELISM, MAX_SECONDS
 from flowcontrol.scenario.option_table import MAX_SEGMENT_BYTES
 from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
@@ -268,14 +269,14 @@ def test_sizes_of_buffers_fit(narrow: type[int]) -> None:
         assert 256 <= size <= 65536
     lists = [[narrow(INT // 8)] * 4, [narrow(INT)] * 4, [narrow(0)] * 4]
     assert sizing.redistribute(narrow(INT), narrow(0), *lists) <= INT
-    row = [narrow(0)] * rounds.OUT_WIDTH
-    row[rounds.OUT_OPEN], row[rounds.OUT_LIMIT] = narrow(1), narrow(MAX_SEGMENT_BYTES)
+    row = Subpartition(*[narrow(0)] * width(Subpartition))
+    row.is_open, row.limit = narrow(1), narrow(MAX_SEGMENT_BYTES)
     part = rounds.Partition(LocalPool(), GlobalPool(), [row], [[0] * 8], [], [], 0)
     for size in ends("record_bytes"):
-        row[rounds.OUT_FILL] = narrow(0)
+        row.filled = narrow(0)
         assert (
             rounds.write_whole_records(part, 0, narrow(size), narrow(MOST_RECORDS)) * size < 2**30
         )
-    row[rounds.OUT_FILL], row[rounds.OUT_BUFFERS] = narrow(0), narrow(1)
-    row[rounds.OUT_UNREAD] = narrow(1)
+    row.filled, row.buffers = narrow(0), narrow(1)
+    row.unread = narrow(1)
     tcp_buffers.close_buffer(part, 0)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.protocol import InputGate, InsufficientBuffersError, NetworkBufferPool
-from flowcontrol.protocol.state import to_json
 
 
 def make_gate(total, floating, credits, minimum=None):
@@ -23,10 +24,10 @@ def figures(channel, pool):
 
 def state(network, pool, gate):
     return (
-        to_json(network.state),
-        to_json(pool.state),
+        asdict(network.state),
+        asdict(pool.state),
         list(pool.waiting),
-        [to_json(c.state) for c in gate.channels],
+        [asdict(c.state) for c in gate.channels],
     )
 
 
@@ -175,11 +176,11 @@ def test_taking_exclusive_buffers_shrinks_other_pools():
 def test_too_few_exclusive_buffers_change_nothing(credits, required, available):
     network = NetworkBufferPool(3, 32)
     pool = network.create_local_pool(1, 3)
-    before = to_json(network.state), to_json(pool.state), list(pool.waiting)
+    before = asdict(network.state), asdict(pool.state), list(pool.waiting)
     with pytest.raises(InsufficientBuffersError) as caught:
         InputGate(network, pool, credits)
     assert (caught.value.required, caught.value.available) == (required, available)
-    assert (to_json(network.state), to_json(pool.state), pool.waiting) == before
+    assert (asdict(network.state), asdict(pool.state), pool.waiting) == before
 
 
 @pytest.mark.parametrize("credits", [[], [2], [1, 1]])
@@ -199,10 +200,10 @@ def test_exclusive_buffers_that_are_all_out_are_refused():
     greedy.resize(3)
     buffers.append(greedy.request())
     assert network.free == 0
-    before = to_json(network.state)
+    before = asdict(network.state)
     with pytest.raises(InsufficientBuffersError, match="required 2, but only 0 available"):
         InputGate(network, pool, [2])
-    assert to_json(network.state) == before
+    assert asdict(network.state) == before
 
 
 def test_a_gate_needs_its_first_floating_buffer():

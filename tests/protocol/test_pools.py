@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.protocol import InsufficientBuffersError, NetworkBufferPool
-from flowcontrol.protocol.state import to_json
 
 TOTAL = 1024
 
@@ -33,8 +34,8 @@ def give_back(*buffers):
 
 
 def state(network, *pools):
-    return to_json(network.state), [
-        (to_json(p.state), list(p.counts), list(p.waiting)) for p in pools
+    return asdict(network.state), [
+        (asdict(p.state), list(p.counts), list(p.waiting)) for p in pools
     ]
 
 

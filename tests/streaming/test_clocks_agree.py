@@ -159,6 +159,7 @@ def test_nothing_else_moved(run_of: Callable[[str], Run]) -> None:
 # ---------------------------------------------------------------------- seeds
 
 
+@pytest.mark.long  # both are what one rehearsal says, as the tests above have it
 def test_the_same_seed_gives_the_same_run(
     run_of: Callable[[str], Run],
     run_live: Callable[..., RunResult],

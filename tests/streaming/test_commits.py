@@ -317,7 +317,7 @@ def test_a_sinks_table_takes_a_batch_once(tmp_path: Path) -> None:
 
 def test_both_sides_commit_and_compact_at_once_and_lose_nothing(tmp_path: Path) -> None:
     """A side that compacts removes files of a table to which the other side commits."""
-    batches = range(120)
+    batches = range(COMPACT_EVERY + 16)
     commit_from_both_sides(tmp_path / "ledger", batches, in_step=False)
     found = keys_of(read_history(tmp_path / "ledger"))
     assert found == expected_keys("sender", batches) + expected_keys("receiver", batches)
@@ -342,7 +342,7 @@ def test_a_side_that_was_left_behind_compacts_what_is_there(
     tmp_path: Path, quick_cleanup: None
 ) -> None:
     """Its own commits that it has not read again are cleaned from the log: by itself, even."""
-    path, batches = tmp_path / "ledger", range(4 * COMPACT_EVERY)
+    path, batches = tmp_path / "ledger", range(2 * COMPACT_EVERY)
     commit_rounds(Ledger(path, "sender", "run"), batches)  # reads the log only to compact
     named = {add.split("/")[-1] for add in DeltaTable(str(path)).file_uris()}
     assert len(named) < COMPACT_EVERY
@@ -350,7 +350,7 @@ def test_a_side_that_was_left_behind_compacts_what_is_there(
 
 
 def test_compaction_keeps_every_row_once_and_few_files(tmp_path: Path) -> None:
-    path, batches = tmp_path / "ledger", range(3 * COMPACT_EVERY + 5)
+    path, batches = tmp_path / "ledger", range(2 * COMPACT_EVERY + 5)
     commit_rounds(Ledger(path, "sender", "run"), batches)
     assert keys_of(read_history(path)) == expected_keys("sender", batches)
     named = {add.split("/")[-1] for add in DeltaTable(str(path)).file_uris()}

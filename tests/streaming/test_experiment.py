@@ -80,7 +80,7 @@ def test_the_experiment_live(
 ) -> None:
     """In the quick form until the slow consumer has filled all buffers and stopped the producer."""
     is_long = "FLOWCONTROL_LONG" in os.environ
-    job, said = experiment(*([] if is_long else ["duration_s=26"])), list[str]()
+    job, said = experiment(*([] if is_long else ["duration_s=24"])), list[str]()
     result = run_live(job.scenario, tmp_path / "run", warn=said.append)
     assert said == []  # the window carries the rates
     tables = {
@@ -91,7 +91,7 @@ def test_the_experiment_live(
         assert result.summary["bottleneck"] == "consumer"
     ledgers = runs.assert_is_rehearsed(job, result.path)
     assert runs.saw(ledgers) == {"floating", "waiting", "no credit", "blocked"}
-    assert result.summary["rounds"] == (500 if is_long else 130)
+    assert result.summary["rounds"] == (500 if is_long else 120)
     rehearsed = runs.rehearsed_results(job)
     for name in ("stages", "channels"):
         assert_df_equality(
@@ -101,5 +101,5 @@ def test_the_experiment_live(
             ignore_nullable=True,
             ignore_metadata=True,  # units and meanings of the columns
         )
-    assert len(tables["latency"]) == (100 if is_long else 26)
+    assert len(tables["latency"]) == (100 if is_long else 24)
     assert (result.path / "report.html").stat().st_size > 10_000

@@ -6,6 +6,7 @@ so that hundreds of crashes take seconds; tests/streaming/test_kill.py does it w
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
@@ -20,8 +21,12 @@ from flowcontrol.ledger.commit import CONFIGURATION
 from flowcontrol.ledger.exchange import TRIM_EVERY
 from flowcontrol.ledger.ledger import COMPACT_EVERY
 
+SHAPES = ["KILLED", "FAN_OUT", "LOCAL"]
+if "FLOWCONTROL_LONG" in os.environ:
+    SHAPES += ["COMPETE", "LARGE"]
 
-@pytest.mark.parametrize("name", ["KILLED", "FAN_OUT", "COMPETE", "LOCAL", "LARGE"])
+
+@pytest.mark.parametrize("name", SHAPES)
 def test_a_crash_around_every_commit(
     name: str, driver: ModuleType, runs: ModuleType, cases: ModuleType, tmp_path: Path
 ) -> None:

@@ -185,9 +185,9 @@ def test_no_processes_are_too_few(run):
         run({RATE: [100]}, processes=0)
 
 
-ENDS = [(signal.SIGKILL, 2), (signal.SIGINT, 1)]
+ENDS = [(signal.SIGKILL, 2)]
 if "FLOWCONTROL_LONG" in os.environ:
-    ENDS += [(signal.SIGKILL, 1), (signal.SIGINT, 2)]
+    ENDS += [(signal.SIGKILL, 1), (signal.SIGINT, 1), (signal.SIGINT, 2)]
 
 SCRIPT = """
 import sys

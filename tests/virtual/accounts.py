@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from flowcontrol.emulation import Job, Link, StagePlan
-from flowcontrol.protocol import rounds as r
 
 Row = dict[str, Any]
 State = dict[str, dict[str, list[Row]]]
@@ -52,7 +51,7 @@ def task_of(state: State, plan: StagePlan, index: int) -> Row:
 def in_flight(job: Job, link: Link, state: State, sent: Row, received: Row) -> int:
     """Records of a channel on their way, wherever they are, the one being processed left out."""
     out, into = sent["channel_state"], received["channel_state"]
-    at_sender = sum(out["records"]) + out["row"][r.OUT_TAIL]
+    at_sender = sum(out["records"]) + out["channel"]["tail"]
     on_the_wire = sum(records for records, _ in out["messages"])
     return (
         _pending(job, link, state, sent)
@@ -80,7 +79,7 @@ def _in_hand(job: Job, link: Link, state: State, received: Row) -> int:
     task = task_of(state, plan, received["receiver"])["task"]
     own = [channel.sender for channel in link.incoming(received["receiver"])]
     place = (plan.inputs.index(link), own.index(received["sender"]))
-    return int(task[r.TASK_LEFT]) if (task[r.TASK_GATE], task[r.TASK_CHANNEL]) == place else 0
+    return int(task["left"]) if (task["gate"], task["channel"]) == place else 0
 
 
 def _records(job: Job, link: Link, state: State, sent: Row, received: Row) -> Iterator[str]:
@@ -121,7 +120,7 @@ def _partition(job: Job, link: Link, own: list[Row]) -> Iterator[str]:
     part = own[0]["task_state"]["partitions"][plan.outputs.index(link)]
     yield from _pool(part["pool"], part["segments"])
     used = [
-        row["channel_state"]["row"][r.OUT_BUFFERS] + sum(row["channel_state"]["held"])
+        row["channel_state"]["channel"]["buffers"] + sum(row["channel_state"]["held"])
         for row in own
     ]
     is_shared = link.edge.partitioner == "broadcast"

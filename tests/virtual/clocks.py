@@ -9,7 +9,6 @@ from typing import Any
 
 from flowcontrol.emulation import Job
 from flowcontrol.emulation.rehearsal import RoundRows, rehearse
-from flowcontrol.protocol import rounds as r
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import fill
 from flowcontrol.virtual.replay import read_replayed
@@ -135,26 +134,16 @@ def differences(found: State, expected: State) -> Iterator[str]:
         for side, rows in sides.items():
             for other, one in zip(rows, found[edge][side], strict=True):
                 place = f"{edge} {side} {other['sender']}->{other['receiver']}"
-                for path, is_now, should in _leaves(one, other, side):
+                for path, is_now, should in _leaves(one, other):
                     yield f"{place} {path}: the kernel has {is_now}, the rehearsal {should}"
 
 
-def _leaves(one: Any, other: Any, side: str, path: str = "", name: str = "") -> Iterator[Any]:
+def _leaves(one: Any, other: Any, path: str = "") -> Iterator[Any]:
     if isinstance(one, dict) and isinstance(other, dict):
         for key in other:
-            yield from _leaves(one.get(key), other[key], side, f"{path}.{key}".lstrip("."), key)
+            yield from _leaves(one.get(key), other[key], f"{path}.{key}".lstrip("."))
     elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        names = _columns(side).get(name, {})
         for i, (x, y) in enumerate(zip(one, other, strict=True)):
-            yield from _leaves(x, y, side, f"{path}[{names.get(i, i)}]", "")
+            yield from _leaves(x, y, f"{path}[{i}]")
     elif one != other:
         yield path, one, other
-
-
-def _columns(side: str) -> dict[str, dict[int, str]]:
-    """Names of the columns of the lists of integers in a state."""
-    prefixes = {"task": ("TASK_", r), "row": ("OUT_", r)}
-    return {
-        name: {getattr(module, key): key for key in dir(module) if key.startswith(prefix)}
-        for name, (prefix, module) in prefixes.items()
-    }

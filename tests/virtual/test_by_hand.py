@@ -10,7 +10,6 @@ import pytest
 
 from flowcontrol.emulation import Job, lay_out
 from flowcontrol.emulation.routing import weights_of
-from flowcontrol.protocol import rounds as r
 from flowcontrol.scenario import parse_scenario
 
 NETMEM = "taskmanager.network.memory."
@@ -113,11 +112,11 @@ def test_fan_in_of_more_channels_than_a_word_has_bits(clocks: ModuleType) -> Non
 
 @pytest.mark.parametrize("flush", ["100ms", -1])
 def test_a_sleep_longer_than_the_wheel(clocks: ModuleType, flush: Any) -> None:
-    """The wheel of wake-ups has 4096 rounds; here a record falls due every 9,000."""
-    stages = chain({"service_rate": 11}, {}, rate=8.5)
+    """The wheel of wake-ups has 4096 rounds; here a record falls due every 5,128."""
+    stages = chain({"service_rate": 17}, {}, rate=15)
     options = {"execution.buffer-timeout.interval": flush}
-    made = job(stages, EDGES, round_us=13, rounds=24_000, options=options)
-    clocks.compare(made, every=(24_000, 7_001))
+    made = job(stages, EDGES, round_us=13, rounds=12_000, options=options)
+    clocks.compare(made, every=(12_000, 3_501))
 
 
 CHAINED = [
@@ -179,7 +178,7 @@ def test_a_selectivity_of_many_digits(clocks: ModuleType, selectivity: float) ->
     stages[0]["record_bytes"] = 100
     seen: list[Any] = []
     clocks.compare(job(stages, EDGES, round_us=10_000, rounds=400), every=50, watch=seen.append)
-    taken = seen[-1]["source->map"]["receiver"][0]["task_state"]["task"][r.TASK_IN]
+    taken = seen[-1]["source->map"]["receiver"][0]["task_state"]["task"]["taken"]
     routed = seen[-1]["map->sink"]["sender"][0]["channel_state"]["routed"]
     assert taken > 10_000
     assert routed == int(taken * Fraction(repr(selectivity)) + Fraction(1, 10**6))
@@ -194,7 +193,7 @@ def test_a_service_rate_of_many_digits_in_long_rounds(clocks: ModuleType, rate: 
     clocks.compare(job(stages, EDGES, round_us=200_000, rounds=30), watch=seen.append)
     states = [state["map->sink"]["sender"][0]["task_state"] for state in seen]
     times = [state["times_us"] for state in states]
-    worked_us = states[-1]["task"][r.TASK_IN] * 1e6 / rate
+    worked_us = states[-1]["task"]["taken"] * 1e6 / rate
     assert worked_us > 2e6
     assert sum(busy for busy, _, _ in times) == pytest.approx(worked_us, abs=1000)
     assert all(sum(each) == 200_000 for each in times)

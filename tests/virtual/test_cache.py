@@ -48,12 +48,16 @@ print(json.dumps({
 
 SMALL = """
 import json
+from dataclasses import astuple
+
+import numpy as np
+
 from flowcontrol.virtual import compiled
-from flowcontrol.virtual.cells import pack, view
+from flowcontrol.virtual.cells import view
 from flowcontrol.virtual.fields import KernelInputChannel
 from flowcontrol.virtual.small import advance
 
-memory = pack(KernelInputChannel(exclusive=2, floating=2))
+memory = np.array(astuple(KernelInputChannel(exclusive=2, floating=2)), np.int64)
 advance(memory, 1)
 print(json.dumps({
     "folder": str(compiled.cache_folder()),

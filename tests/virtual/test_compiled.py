@@ -111,11 +111,13 @@ def read(path: Path) -> pa.Table:
 def test_compiled_is_interpreted(
     files: list[Path], tmp_path: Path, switches: tuple[str, ...], environment: dict[str, str]
 ) -> None:
+    # In the quick form two are enough to show that numba need not be there.
+    chosen = files[:2] if switches and "FLOWCONTROL_LONG" not in os.environ else files
     command = [sys.executable, str(HERE / "interpreted.py"), *switches, str(tmp_path)]
     subprocess.run(
-        [*command, *map(str, files)], check=True, cwd=ROOT, env={**os.environ, **environment}
+        [*command, *map(str, chosen)], check=True, cwd=ROOT, env={**os.environ, **environment}
     )
-    for path in files:
+    for path in chosen:
         compiled = simulate(load_scenario(path))
         assert compiled.transfers > 0
         for name, table in compiled.tables.items():

@@ -354,5 +354,5 @@ def test_never_more_segments_are_out_than_there_are(mapping: dict[str, Any]) -> 
         for run_ in step.timeline.runs:
             if run_.state not in {"running", "finished"}:
                 tasks = [step.memory.places.tasks[name] for name in run_.span.stages]
-                assert (step.memory.tasks[tasks, f.T_WAKE] == -1).all()
+                assert (step.memory.tasks["wake"][tasks] == -1).all()
         assert len(outs) == step.memory.cells[f.H_CHANNELS]

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flowcontrol.emulation import Job, lay_out
-from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.partition_kinds import ON_DISK, PIPELINED, WRITING
 from flowcontrol.protocol.state import cell
 from flowcontrol.protocol.states import LocalPool
@@ -196,7 +195,7 @@ def test_selective_by_hand() -> None:
     )
     memory, _ = run(one)
     channel = memory.outs[0]
-    assert channel[r.OUT_SENT] == 2
+    assert channel["sent"] == 2
     [spilled] = memory.partitions
     own = memory.cells[spilled[f.P_SPILL] :][: s.S_WIDTH]
     finished = 47  # 190 records
@@ -286,10 +285,10 @@ def run(one: Job, spills: int = 4096) -> tuple[Memory, int]:
 def buffers_of(memory: Memory, channel: int) -> list[Any]:
     """Rows of the buffers of a channel that have not been sent, in their order."""
     out = memory.outs[channel]
-    p = memory.partitions[out[f.O_PARTITION]]
+    p = memory.partitions[out["partition"]]
     cells = memory.cells
     lanes = cells[p[f.P_SPILL] + s.S_LANES]
-    pointer = int(cells[lanes + out[f.O_PLACE] * s.X_WIDTH + s.X_NEXT])
+    pointer = int(cells[lanes + out["place"] * s.X_WIDTH + s.X_NEXT])
     found = []
     while pointer > 0:
         first = int(cells[f.H_SPILLS]) + (pointer - 1) * s.E_WIDTH
@@ -301,26 +300,24 @@ def buffers_of(memory: Memory, channel: int) -> list[Any]:
 def check_channel(memory: Memory, channel: int) -> None:
     """Records written = taken up + at the receiver + under way + in memory or on disk."""
     out = memory.outs[channel]
-    into = memory.ins[out[f.O_IN]]
-    p, g = memory.partitions[out[f.O_PARTITION]], memory.gates[out[f.O_GATE]]
+    into = memory.ins[out["input"]]
+    p, g = memory.partitions[out["partition"]], memory.gates[out["gate"]]
     width = int(p[f.P_QUEUE_WIDTH])
-    filled = memory.values(int(p[f.P_RECORDS]) + int(out[f.O_PLACE]) * width, width)
+    filled = memory.values(int(p[f.P_RECORDS]) + int(out["place"]) * width, width)
     width = int(g[f.G_QUEUE_WIDTH])
-    queued = memory.values(int(g[f.G_RECORDS]) + int(out[f.O_INDEX]) * width, width)
-    task = memory.tasks[out[f.O_TASK]]
-    in_hand = task[r.TASK_LEFT] if task[r.TASK_CHANNEL] == out[f.O_INDEX] else 0
+    queued = memory.values(int(g[f.G_RECORDS]) + int(out["index"]) * width, width)
+    task = memory.tasks[out["receiver"]]
+    in_hand = task["left"] if task["channel"] == out["index"] else 0
     most, first = int(into["transit_most"]), int(into["transit"])
     head, count = memory.cells[first : first + 2]
     places = [first + 2 + f.M_WIDTH * ((head + i) % most) for i in range(count)]
     under_way = sum(int(memory.cells[place + f.M_RECORDS]) for place in places)
-    waiting = [*filled, int(out[r.OUT_TAIL])]
+    waiting = [*filled, int(out["tail"])]
     if p[f.P_KIND] > PIPELINED:
         unsent = buffers_of(memory, channel)
         waiting += [int(own[s.E_RECORDS]) for own in unsent]
-        assert out[r.OUT_BUFFERS] == len(unsent) + len(filled) + out[r.OUT_OPEN]
-    assert out[r.OUT_RECORDS] == (
-        into["processed"] + in_hand + sum(queued) + under_way + sum(waiting)
-    )
+        assert out["buffers"] == len(unsent) + len(filled) + out["is_open"]
+    assert out["written"] == (into["processed"] + in_hand + sum(queued) + under_way + sum(waiting))
 
 
 def check_partition(memory: Memory, number: int) -> None:
@@ -340,7 +337,7 @@ def check_partition(memory: Memory, number: int) -> None:
         while pointer > 0:
             entry = memory.cells[first + (pointer - 1) * s.E_WIDTH :][: s.E_WIDTH]
             held += int(entry[s.E_HELD])
-            is_unsent = entry[s.E_INDEX] >= channel[r.OUT_SENT]
+            is_unsent = entry[s.E_INDEX] >= channel["sent"]
             readable += int(is_unsent and (entry[s.E_GONE] == 0 or entry[s.E_LOADED] == 2))
             assert entry[s.E_HELD] == 1 or entry[s.E_SPILL] == ON_DISK or not is_unsent
             assert entry[s.E_HELD] == 1 or entry[s.E_SPILL] != WRITING
@@ -348,7 +345,7 @@ def check_partition(memory: Memory, number: int) -> None:
         assert lane[s.X_READABLE] == readable
         width = int(p[f.P_QUEUE_WIDTH])
         held += len(memory.values(int(p[f.P_RECORDS]) + place * width, width))
-        held += int(channel[r.OUT_OPEN])
+        held += int(channel["is_open"])
     assert in_use == held
     assert own[s.S_PEAK] <= size
     assert own[s.S_LOADED] >= 0
@@ -399,7 +396,7 @@ def test_all_arrives_in_the_end_and_all_memory_is_free(kind: str, widths: tuple[
     one = job(kind, widths=widths, service=150, rounds=3000)
     memory, flags = run(one)
     assert flags == 0
-    written = memory.outs[:, r.OUT_RECORDS].sum()
+    written = memory.outs["written"].sum()
     assert memory.ins["processed"].sum() == written > 0
     assert memory.partitions[:, f.P_POOL + cell(LocalPool, "in_use")].sum() == 0
     [found] = partition_figures(one, memory).values()

@@ -19,7 +19,6 @@ from flowcontrol.policies.grant_rows import (
     V_UNIT,
 )
 from flowcontrol.policies.rate_window import ITEM_OVERHEAD
-from flowcontrol.protocol import rounds as r
 from flowcontrol.scenario.models import SystemSpec
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.loop import advance
@@ -111,7 +110,7 @@ class Rules:
     def _windows(self) -> Any:
         """Windows of all channels, in the order of senders, as their receivers remember them."""
         outs, gates = self.memory.outs, self.memory.gates
-        firsts = gates[outs[:, f.O_GATE], f.G_GRANTS] + outs[:, f.O_INDEX] * GRANT_WIDTH
+        firsts = gates[outs["gate"], f.G_GRANTS] + outs["index"] * GRANT_WIDTH
         return self.memory.cells[firsts + S_WINDOW].copy()
 
     def _bounds(self) -> Any:
@@ -119,7 +118,7 @@ class Rules:
         if self.transport not in {"rate_window", "bdp_window"}:
             return self.most
         self.windows = np.maximum(self.windows, self._windows())  # sent under the largest one
-        gates = self.memory.gates[self.memory.outs[:, f.O_GATE]]
+        gates = self.memory.gates[self.memory.outs["gate"]]
         size = gates[:, f.G_RECORD_BYTES]
         if self.transport == "bdp_window":
             return np.maximum(1, self.windows // size)
@@ -128,16 +127,16 @@ class Rules:
         return -(-(self.windows + 2) * unit // weight) + 1
 
     def _columns(self) -> dict[str, Any]:
-        outs, ins = self.memory.outs, self.memory.ins[self.memory.outs[:, f.O_IN]]
+        outs, ins = self.memory.outs, self.memory.ins[self.memory.outs["input"]]
         cursors = ins
         under_way = [
             sum(self._transit(int(row["transit"]), int(row["transit_most"]))) for row in ins
         ]
         return {
-            "written": outs[:, r.OUT_RECORDS].copy(),
-            "ready": outs[:, r.OUT_BUFFERS].copy(),
-            "sent": outs[:, r.OUT_SENT].copy(),
-            "heard": outs[:, r.OUT_ANNOUNCED].copy(),
+            "written": outs["written"].copy(),
+            "ready": outs["buffers"].copy(),
+            "sent": outs["sent"].copy(),
+            "heard": outs["announced"].copy(),
             "announced": cursors["announced"].copy(),
             "arrived": cursors["arrived"].copy(),
             "taken": cursors["processed"].copy(),
@@ -204,12 +203,12 @@ def test_everything_arrives_in_the_end(random_jobs: ModuleType, transport: str) 
         memory = fill(job, runs=1 << 12, ages=1 << 10, track=False)
         most, before = 200_000, -1
         end = job.rounds
-        while before != (now := int(memory.outs[:, r.OUT_RECORDS].sum())) and end < most:
+        while before != (now := int(memory.outs["written"].sum())) and end < most:
             before, end = now, end + 20_000
             assert advance(memory.cells, end) == 0
         outs = memory.outs
-        taken = memory.ins[outs[:, f.O_IN]]["processed"]
-        assert (outs[:, r.OUT_RECORDS] == taken).all()
-        assert (memory.tasks[:, f.T_PENDING] == 0).all()
+        taken = memory.ins[outs["input"]]["processed"]
+        assert (outs["written"] == taken).all()
+        assert (memory.tasks["is_pending"] == 0).all()
 
     look()

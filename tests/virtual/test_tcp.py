@@ -15,7 +15,6 @@ from flowcontrol.emulation import lay_out
 from flowcontrol.emulation.rehearsal import RoundRows
 from flowcontrol.errors import ScenarioError
 from flowcontrol.policies import tcp_rows as t
-from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.state import cell
 from flowcontrol.protocol.states import LocalPool
 from flowcontrol.scenario import (
@@ -131,9 +130,9 @@ def step(wires: Any) -> tuple[int, ...]:
         t.W_DELIVERED,
         t.W_FREED,
     )
-    values = [tasks[0, r.TASK_IN], *(wire[column] for column in counters)]
+    values = [tasks["taken"][0], *(wire[column] for column in counters)]
     values += [wire[t.W_AUTO_READ], wire[t.W_WRITABLE]]
-    values += [gate[f.G_POOL + cell(LocalPool, "in_use")], tasks[1, r.TASK_IN]]
+    values += [gate[f.G_POOL + cell(LocalPool, "in_use")], tasks["taken"][1]]
     return tuple(int(value) for value in values)
 
 
@@ -181,7 +180,7 @@ def test_who_waits_for_one_gate_holds_up_all_channels(wire_accounts: ModuleType)
     wires = wire_accounts.Wires(lay_out(made))
     wires.run(40)
     tasks, [number] = wires.memory.tasks, wires.numbers
-    assert [int(task[r.TASK_IN]) for task in tasks[2:4]] == [3, 0]  # turn by turn: 0 1 0 1 0 1
+    assert [int(task["taken"]) for task in tasks[2:4]] == [3, 0]  # turn by turn: 0 1 0 1 0 1
     assert wires.wire(number)[t.W_AUTO_READ] == 0
     channels = [int(m[t.S_CHANNEL]) for m in wires.messages(number, t.W_DELIVERED, t.W_WRITTEN)]
     assert channels[0] == 1  # staged: the gate of B.1 has two

@@ -14,10 +14,11 @@ from flowcontrol.emulation import Job
 from flowcontrol.emulation.rehearsal import rehearse
 from flowcontrol.emulation.throttling import controller_of
 from flowcontrol.policies import throttled_source as s
-from flowcontrol.protocol import rounds as r
+from flowcontrol.scenario import parse_scenario
 from flowcontrol.scenario.models import SystemSpec
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual import simulate
 from flowcontrol.virtual.control import Control
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import fill
@@ -106,7 +107,7 @@ class Run:
             self.commands.add((state[s.S_STOPPED], state[s.S_GAP_NS], state[s.S_ADMITTED]))
 
     def sources(self) -> list[list[int]]:
-        firsts = [int(at) for at in self.memory.tasks[:, f.T_THROTTLE] if at > 0]
+        firsts = [int(at) for at in self.memory.tasks["throttle"] if at > 0]
         return [[int(x) for x in self.memory.cells[at : at + s.SOURCE_WIDTH]] for at in firsts]
 
 
@@ -159,11 +160,11 @@ def test_what_is_offered_is_emitted_or_kept_and_nothing_beyond_a_command(
     @given(data=st.data())
     def look(data: Any) -> None:
         run = Run(data.draw(jobs_with(random_jobs, throttle)), track=True)
-        is_source = run.memory.tasks[:, f.T_THROTTLE] > 0
+        is_source = run.memory.tasks["throttle"] > 0
         before, admitted = 0, np.full(is_source.sum(), -1)
         for number in range(run.job.rounds):
             run.step(number)
-            emitted = run.memory.tasks[is_source, r.TASK_IN].copy()
+            emitted = run.memory.tasks["taken"][is_source].copy()
             for state, count in zip(run.sources(), emitted, strict=True):
                 assert state[s.S_ADMITTED] < 0 or count <= state[s.S_ADMITTED]
                 if state[s.S_HAS_LOG]:
@@ -177,3 +178,22 @@ def test_what_is_offered_is_emitted_or_kept_and_nothing_beyond_a_command(
             before, admitted = int(emitted.sum()), np.array(now)
 
     look()
+
+
+def test_records_of_a_log_are_as_old_as_their_emission() -> None:
+    """A batch a second: ten records of each of ten rounds wait, 100 to 1000 ms, and are sent."""
+    scenario = {
+        "schema": 1, "name": "batches", "duration_s": 3, "round_ms": 100, "sample_interval_s": 1,
+        "system": {"throttle": {"name": "pid_rate", "interval_ms": 1000}},
+        "stages": [
+            {"name": "source", "record_bytes": 100,
+             "emit_rate": [{"at_s": 0, "rate": 100}, {"at_s": 2, "rate": 0}]},
+            {"name": "sink"},
+        ],
+        "edges": [{"from": "source", "to": "sink"}],
+    }  # fmt: skip
+    found = simulate(parse_scenario(scenario)).tables["latency"].to_pandas()
+    assert found["count"].tolist() == [100, 100]
+    # One round more on the way to the sink.
+    assert found.mean_ms.tolist() == [650, 650]
+    assert (found.p50_ms.tolist(), found.max_ms.tolist()) == ([600, 600], [1100, 1100])

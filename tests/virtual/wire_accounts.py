@@ -37,9 +37,7 @@ class Wires:
         self.done = 0
         self.seen: set[str] = set()
         self.numbers = [
-            number
-            for number, task in enumerate(self.memory.tasks)
-            if task[f.T_KIND] == f.CONNECTION
+            number for number, task in enumerate(self.memory.tasks) if task["kind"] == f.CONNECTION
         ]
         self.written: dict[int, list[int]] = {i: [] for i in range(len(self.memory.outs))}
         self._before = dict.fromkeys(self.numbers, 0)
@@ -66,20 +64,20 @@ class Wires:
         """Records of each channel that were routed and not taken up."""
         memory, found = self.memory, []
         for out in memory.outs:
-            partition = memory.partitions[out[f.O_PARTITION]]
-            routed = memory.cells[partition[f.P_ROUTED] + out[f.O_PLACE]]
-            found.append(int(routed - memory.ins["processed"][out[f.O_IN]]))
+            partition = memory.partitions[out["partition"]]
+            routed = memory.cells[partition[f.P_ROUTED] + out["place"]]
+            found.append(int(routed - memory.ins["processed"][out["input"]]))
         return found
 
     def wire(self, number: int) -> Any:
         """State of a connection."""
-        at = int(self.memory.tasks[number, f.T_PHASES])
+        at = int(self.memory.tasks["phases"][number])
         return self.memory.cells[at : at + t.W_WIDTH]
 
     def ring(self, number: int) -> Any:
         """Messages of a connection."""
         task = self.memory.tasks[number]
-        at, slots = int(task[f.T_PHASES]) + t.W_WIDTH, int(task[f.T_PHASE_COUNT])
+        at, slots = int(task["phases"]) + t.W_WIDTH, int(task["phase_count"])
         return self.memory.cells[at : at + slots * t.S_WIDTH].reshape(slots, t.S_WIDTH)
 
     def messages(self, number: int, first: int, end: int) -> list[Any]:
@@ -155,18 +153,18 @@ class Wires:
             [first, *rest] = self.messages(number, t.W_DELIVERED, t.W_ENTERED)
             others = {int(m[t.S_CHANNEL]) for m in rest} - {int(first[t.S_CHANNEL])}
             self.seen |= {"others wait"} if others else set()
-            into = self.memory.ins[self.memory.outs[first[t.S_CHANNEL], f.O_IN]]
+            into = self.memory.ins[self.memory.outs["input"][first[t.S_CHANNEL]]]
             if into["is_waiting"] != 1 or into["floating"] != 0:
                 yield f"a message is staged, but its channel is {into}"
 
     def _channels(self) -> Iterator[str]:
         """What a channel's receiver has, and has had, are its messages in their order."""
         for number, out in enumerate(self.memory.outs):
-            if out[f.O_LOCAL] == 1:
+            if out["is_local"] == 1:
                 continue
-            gate, into = self.memory.gates[out[f.O_GATE]], self.memory.ins[out[f.O_IN]]
+            gate, into = self.memory.gates[out["gate"]], self.memory.ins[out["input"]]
             width = int(gate[f.G_QUEUE_WIDTH])
-            at = int(gate[f.G_RECORDS]) + int(out[f.O_INDEX]) * width
+            at = int(gate[f.G_RECORDS]) + int(out["index"]) * width
             queued, arrived = self.memory.values(at, width), int(into["arrived"])
             if queued != self.written[number][arrived - len(queued) : arrived]:
                 yield f"channel {number} has {queued}, which is not what was sent"

@@ -7,7 +7,6 @@ from typing import Any
 
 from flowcontrol.emulation import Job, Link, StagePlan
 from flowcontrol.emulation.routing import weights_of
-from flowcontrol.protocol import rounds as r
 from flowcontrol.virtual.links import LONGEST_TABLE
 
 Row = dict[str, Any]
@@ -51,7 +50,7 @@ class Witness:
         if state is None:
             return
         self.seen.update(_task(plan, state))
-        taken, key = state["task"][r.TASK_IN], (plan.name, index)
+        taken, key = state["task"]["taken"], (plan.name, index)
         whole = state["times_us"][0] == self._job.round_us
         if whole and taken == self._taken.get(key, -1):
             is_still = self._stands_still(plan, index)
@@ -112,7 +111,7 @@ def _task(plan: StagePlan, state: Row) -> Iterator[str]:
             yield "pending output"
     if state["times_us"][2] > 0:
         yield "blocked"
-    if len(plan.members) > 1 and state["task"][r.TASK_IN] > 0:
+    if len(plan.members) > 1 and state["task"]["taken"] > 0:
         yield "chained stage" if plan.inputs else "chained source"
-    if plan.stage.service_time != "constant" and state["task"][r.TASK_DRAWS] > 2:
+    if plan.stage.service_time != "constant" and state["task"]["draws"] > 2:
         yield f"{plan.stage.service_time} {'source' if plan.is_source else 'stage'}"
