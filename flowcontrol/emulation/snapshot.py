@@ -17,9 +17,7 @@ from flowcontrol.emulation.record_subtask import RecordSubtask
 from flowcontrol.emulation.rows import fifo_values, refill
 from flowcontrol.emulation.subtask import Incoming, Outgoing, Subtask
 from flowcontrol.protocol import rounds as r
-from flowcontrol.protocol.rules import (
-    TAKEN_FLOATING,
-)
+from flowcontrol.protocol.rules import TAKEN_FLOATING, credit_of
 from flowcontrol.protocol.state import put_back
 from flowcontrol.protocol.states import InputChannel
 
@@ -100,7 +98,7 @@ def sender_rows(subtask: Subtask, number: int) -> list[dict[str, Any]]:
         has_credit = subtask.job.has_grants
         if not isinstance(subtask, RecordSubtask):
             has_credit = not channel.is_local
-        credit = row.announced - row.sent if has_credit else 0
+        credit = credit_of(row.announced, row.sent) if has_credit else 0
         state = {
             "local": channel.is_local,
             "channel": asdict(row),

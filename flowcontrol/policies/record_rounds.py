@@ -18,6 +18,7 @@ from flowcontrol.protocol.rounds import (
     Partition,
 )
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_HEAD, FIFO_SLOTS, Row, fifo_push
+from flowcontrol.protocol.sender_rules import credit_of
 from flowcontrol.protocol.states import Task
 
 __all__ = ["QUEUE_MESSAGES", "receive_records", "room", "send_records", "write_records"]
@@ -36,7 +37,7 @@ def room(values: Row, partition: Partition, channel: int, record_bytes: int) -> 
     row = partition.channels[channel]
     if values[V_KIND] == HOP_HYSTERESIS and row.announced == 0:
         return max(0, values[V_CACHE_BYTES] // record_bytes - row.buffers)
-    return max(0, row.announced - row.sent - row.buffers)
+    return max(0, credit_of(row.announced, row.sent) - row.buffers)
 
 
 def write_records(
