@@ -13,6 +13,7 @@ from flowcontrol.emulation import Job
 from flowcontrol.emulation.chains import Member
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.ratios import times
+from flowcontrol.protocol.sender_rules import credit_of
 from flowcontrol.protocol.state import cell
 from flowcontrol.protocol.states import LocalPool
 from flowcontrol.records import RESULTS
@@ -299,7 +300,7 @@ class Tables:
         count = len(edge.outs)
         levels = {
             # A limit that falls, as Jet's does, may be below what was sent before.
-            "credit": np.where(uncredited, 0, np.maximum(0, out["announced"] - sent)),
+            "credit": np.where(uncredited, 0, np.maximum(0, credit_of(out["announced"], sent))),
             "backlog": ready,
             "exclusive_free": into["exclusive"].copy(),
             "floating_held": np.where(local, 0, floating),
