@@ -29,6 +29,7 @@ from flowcontrol.sweeping.columns import FIXED
 from flowcontrol.sweeping.plan import make_plan
 from flowcontrol.sweeping.warm import warm_up
 from flowcontrol.sweeping.worker import run_variant
+from flowcontrol.virtual.parts import EVERYTHING
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -153,7 +154,7 @@ def main() -> int:
     if options.cores:
         print(run_sweep(options.variants, options.cores))
         return 0
-    warm_up()
+    warm_up(EVERYTHING)
     return 0 if compare(options.variants, options.repeats) >= GOAL else 1
 
 

@@ -38,8 +38,7 @@ SHARED = ("-m", "spark and not starts")
 STARTED = ("-m", "starts")
 """Between them these choose every test."""
 
-KERNEL = "from flowcontrol.virtual import simulate; from flowcontrol.scenario import load_scenario;\
- simulate(load_scenario('conf/experiment.yaml'))"
+KERNEL = "from flowcontrol.virtual import loop, parts; loop.prepare(parts.EVERYTHING)"
 """Compiles the kernel once, before several processes need it at the same time."""
 
 SEED = 20_261_122

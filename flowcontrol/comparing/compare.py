@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, wait
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +26,7 @@ from flowcontrol.folders import Kind, OwnedFolder, open_owned
 from flowcontrol.scenario import Scenario
 from flowcontrol.sweeping.spread import Spread, reason_of, spread_over
 from flowcontrol.sweeping.sweep import Progress, ShowProgress
+from flowcontrol.virtual.needs import parts_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -159,10 +162,11 @@ def compare(
             if clock == "live":
                 _run_live(comparison, missing, folder.root, live, bar)
             elif missing:
-                work = Work(comparison.base, notes, tuple(missing), runner)
+                parts = reduce(or_, (parts_of(jobs[system]) for system in missing))
+                work = Work(comparison.base, notes, tuple(missing), runner, parts)
                 spread = spread_over(spark, processes)
                 if runner is None:
-                    spread.warm_up(warn or _ignore)
+                    spread.warm_up(warn or _ignore, parts)
                 _follow(spread, work, bar, len(jobs))
         found = {**refused, **read_outcomes(notes)}
         outcomes = tuple(found[system] for system in comparison.systems)

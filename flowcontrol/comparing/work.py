@@ -9,6 +9,7 @@ from flowcontrol.comparing.outcome import Outcome
 from flowcontrol.comparing.run import Runner, run_one
 from flowcontrol.files import write_atomically
 from flowcontrol.sweeping.plan import Base
+from flowcontrol.sweeping.warm import warm_up
 
 __all__ = ["Work", "read_outcomes"]
 
@@ -27,17 +28,22 @@ class Work:
         The systems; each is a chunk.
     runner : callable, optional
         Runs a scenario; by default the virtual clock.
+    parts : int, default 0
+        Parts of the kernel that all systems together need.
     """
 
     base: Base
     notes: Path
     chunks: tuple[str, ...]
     runner: Runner | None = None
+    parts: int = 0
 
     def run(self, number: int) -> int:
         """Run a system; return 1, or 0 if the comparison is to be stopped."""
         if stop_file(self.notes).exists():
             return 0
+        if self.runner is None:
+            warm_up(self.parts)
         write_outcome(self.notes, run_one(self.base, self.chunks[number], "virtual", self.runner))
         return 1
 

@@ -14,6 +14,7 @@ from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.scenario import Scenario, check_clock
 from flowcontrol.sweeping.plan import Plan, Point
 from flowcontrol.virtual import choose_round_us
+from flowcontrol.virtual.needs import parts_of
 
 __all__ = ["Variant", "check_variants", "variant_id", "variant_scenario"]
 
@@ -40,6 +41,8 @@ class Variant:
         Of the run.
     cost : float
         Estimate of the work, in units that only compare variants with each other.
+    parts : int
+        Parts of the kernel that it needs (:mod:`flowcontrol.virtual.parts`).
     """
 
     id: str
@@ -47,6 +50,7 @@ class Variant:
     replication: int
     seed: int
     cost: float
+    parts: int = 0
 
 
 def variant_id(scenario: Scenario) -> str:
@@ -114,13 +118,13 @@ def _point_variants(plan: Plan, point: Point, estimate: Callable[[Job], float]) 
     if problems:
         raise ScenarioError(problems, plan.base.source)
     job = lay_out(first, round_us=choose_round_us(first))
-    cost = estimate(job)
+    cost, parts = estimate(job), parts_of(job)
     if plan.replications == 1:
-        return [Variant(variant_id(first), point, 0, first.seed, cost)]
+        return [Variant(variant_id(first), point, 0, first.seed, cost, parts)]
     seeds = range(first.seed, first.seed + plan.replications)
     scenarios = [variant_scenario(plan, point, seed) for seed in seeds]
     return [
-        Variant(variant_id(scenario), point, index, scenario.seed, cost)
+        Variant(variant_id(scenario), point, index, scenario.seed, cost, parts)
         for index, scenario in enumerate(scenarios)
     ]
 

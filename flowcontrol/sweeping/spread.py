@@ -51,8 +51,11 @@ class Spread(Protocol):
     def workers(self) -> int:
         """Chunks that run at a time."""
 
-    def warm_up(self, say: Callable[[str], None]) -> None:
-        """Have the virtual clock compiled once where chunks run; say so if that takes long."""
+    def warm_up(self, say: Callable[[str], None], parts: int) -> None:
+        """Have the virtual clock compiled once where chunks run; say so if that takes long.
+
+        ``parts`` are those of the kernel that all chunks together need.
+        """
 
     def start(self, work: Chunked) -> list[Future[Any]]:
         """Start all chunks of some work; the futures are done when the chunks are."""
@@ -84,9 +87,9 @@ class Processes:
         self.workers = count
         self._pool: ProcessPoolExecutor | ThreadPoolExecutor | None = None
 
-    def warm_up(self, say: Callable[[str], None]) -> None:
+    def warm_up(self, say: Callable[[str], None], parts: int) -> None:
         """Compile before many processes would."""
-        _warm_up_here(say)
+        _warm_up_here(say, parts)
 
     def start(self, work: Chunked) -> list[Future[Any]]:
         """Start all chunks of some work."""
@@ -113,11 +116,11 @@ class Processes:
         return ProcessPoolExecutor(self.workers, mp_context=context, initializer=_follow_parent)
 
 
-def _warm_up_here(say: Callable[[str], None]) -> None:
+def _warm_up_here(say: Callable[[str], None], parts: int) -> None:
     """Compile on this machine, unless that was done."""
-    if lacks_kernel():
+    if lacks_kernel(parts):
         say(COMPILING.format(place=""))
-    warm_up()
+    warm_up(parts)
 
 
 def _follow_parent() -> None:
@@ -157,26 +160,26 @@ class OnSpark:
         self._tag = f"sweep-{uuid.uuid4().hex[:12]}"
         self.workers = max(1, _slots(spark))
 
-    def warm_up(self, say: Callable[[str], None]) -> None:
+    def warm_up(self, say: Callable[[str], None], parts: int) -> None:
         """Compile here for a local master; elsewhere the first task of each machine does.
 
         The others of that machine wait for it (:mod:`flowcontrol.virtual.kept`).
         """
         if _is_local(self._spark):
-            _warm_up_here(say)
+            _warm_up_here(say, parts)
             return
-        cold = self._cold_machines()
+        cold = self._cold_machines(parts)
         if cold:
             say(COMPILING.format(place=f" on {cold} machine{'s' * (cold > 1)} of the cluster"))
 
-    def _cold_machines(self) -> int:
+    def _cold_machines(self, parts: int) -> int:
         """Return on how many machines the kernel is still to be compiled."""
 
         def look(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
             import socket
 
             for frame in frames:
-                machine = socket.gethostname() if lacks_kernel() else None
+                machine = socket.gethostname() if lacks_kernel(parts) else None
                 yield frame.assign(machine=machine)[["machine"]]
 
         tasks = self._spark.range(0, self.workers, 1, self.workers)

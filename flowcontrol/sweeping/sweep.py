@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -211,11 +213,11 @@ class _Runner:
         if not missing:
             return
         self._folder.mark(finished=False)
-        runner = spread()
+        runner, parts = spread(), reduce(or_, (variant.parts for variant in missing))
         if self._simulate is None:
-            runner.warm_up(self._warn)
+            runner.warm_up(self._warn, parts)
         chunks = into_chunks(missing, runner.workers, self._plan.seed)
-        work = Work(self._plan, self._folder.paths, self._run_id, chunks, self._simulate)
+        work = Work(self._plan, self._folder.paths, self._run_id, chunks, self._simulate, parts)
         shown = progress(len(self._variants), len(done)) if progress else nullcontext(_Silent())
         with shown as bar:
             self._follow(runner, work, bar)

@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual.compiled import is_compiled, is_kept
 
 __all__ = ["COMPILING", "lacks_kernel", "warm_up"]
 
-COMPILING: Final = "compiling the virtual clock{place}, about 50 s, once"
+COMPILING: Final = "compiling the virtual clock{place}, 15 to 40 s, once"
 """What a user is told before it takes that long."""
 
-_TINY: Final[dict[str, Any]] = {
-    "schema": 1,
-    "name": "warm-up",
-    "duration_s": 0.01,
-    "round_ms": 1,
-    "stages": [
-        {"name": "source", "emit_rate": 1000, "record_bytes": 100},
-        {"name": "sink", "service_rate": 1000},
-    ],
-    "edges": [{"from": "source", "to": "sink", "partitioner": "rebalance"}],
-}
+
+def lacks_kernel(parts: int) -> bool:
+    """Tell whether the first run on this machine compiles, and the next ones need not.
+
+    Parameters
+    ----------
+    parts : int
+        Parts of the kernel that all runs together need.
+    """
+    return is_compiled() and not is_kept(parts)
 
 
-def lacks_kernel() -> bool:
-    """Tell whether this machine's first run compiles, and the next ones need not."""
-    return is_compiled() and not is_kept()
-
-
-def warm_up() -> None:
-    """Run a tiny scenario, so that the compiler's cache is filled; nothing if there is none."""
+def warm_up(parts: int) -> None:
+    """Compile the kernel that has these parts, or load it; nothing without a compiler."""
     if is_compiled():
-        from flowcontrol.virtual import simulate
+        from flowcontrol.virtual.loop import prepare
 
-        simulate(parse_scenario(_TINY))
+        prepare(parts)

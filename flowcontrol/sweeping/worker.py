@@ -25,6 +25,7 @@ from flowcontrol.sweeping.columns import results_table
 from flowcontrol.sweeping.paths import SweepPaths
 from flowcontrol.sweeping.plan import Plan
 from flowcontrol.sweeping.rows import variant_rows
+from flowcontrol.sweeping.warm import warm_up
 from flowcontrol.virtual.compiled import is_compiled
 
 __all__ = ["Simulate", "Simulated", "Work", "run_chunk", "run_variant"]
@@ -72,6 +73,8 @@ class Work:
         The work, cut.
     simulate : callable, optional
         Runs a scenario; by default the virtual clock.
+    parts : int, default 0
+        Parts of the kernel that all variants together need.
     """
 
     plan: Plan
@@ -79,6 +82,7 @@ class Work:
     run_id: str
     chunks: Sequence[Sequence[Variant]]
     simulate: Simulate | None = None
+    parts: int = 0
 
     def run(self, number: int) -> int:
         """Run a chunk; return the variants that were run."""
@@ -133,6 +137,8 @@ def run_chunk(work: Work, number: int, now: Callable[[], float] = time.monotonic
         Variants that were run. One that fails is noted and does not stop the others; a sweep that
         is to be stopped ends after the variant under way.
     """
+    if work.simulate is None:
+        warm_up(work.parts)
     _settle()
     part = _Part(work, number)
     done, began = 0, now()

@@ -20,13 +20,25 @@ from flowcontrol.virtual.kept import (
     drop_old_kernels,
     folder_named,
     has_kernel,
+    with_globals,
 )
+from flowcontrol.virtual.parts import EVERYTHING
 
-__all__ = ["cache_folder", "compile_entry", "has_numba", "is_compiled", "is_kept", "kernel"]
+__all__ = [
+    "best_parts",
+    "cache_folder",
+    "compile_entry",
+    "has_numba",
+    "is_compiled",
+    "is_kept",
+    "kernel",
+    "part_of",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _KERNEL: list[Callable[..., Any]] = []
+_PARTS: dict[Callable[..., Any], int] = {}
 
 COPIED = {
     *(
@@ -50,6 +62,20 @@ def kernel(function: F) -> F:
     """Mark a function as part of the kernel: compiled where numba is, as it stands elsewhere."""
     _KERNEL.append(function)
     return function
+
+
+def part_of(part: int) -> Callable[[F], F]:
+    """Mark a function of the kernel that only jobs with a part need (:mod:`.parts`).
+
+    Its first parameter is the memory. A kernel without the part has FLAG_PARTS raised in its
+    place, and nothing that only it calls is compiled.
+    """
+
+    def mark(function: F) -> F:
+        _PARTS[function] = part
+        return kernel(function)
+
+    return mark
 
 
 @cache
@@ -134,17 +160,29 @@ def _text(module: ModuleType) -> bytes:
     return text
 
 
-def cache_folder() -> Path:
-    """Return the folder of the compiled kernel of exactly these sources and this numba."""
+def cache_folder(parts: int = EVERYTHING) -> Path:
+    """Return the folder of the kernel of exactly these sources, this numba and these parts."""
     import numba
     import numpy
 
-    return folder_named(dict(_sources()), f"{numba.__version__} {numpy.__version__}")
+    versions = f"{numba.__version__} {numpy.__version__}"
+    return folder_named(dict(_sources()), versions, f"-{parts}")
 
 
-def is_kept() -> bool:
-    """Tell whether a compiled kernel of these sources is on this machine's disk."""
-    return has_kernel(cache_folder())
+def is_kept(parts: int = EVERYTHING) -> bool:
+    """Tell whether a kernel of these sources that has these parts is on this machine's disk."""
+    return has_kernel(cache_folder(best_parts(parts)))
+
+
+def best_parts(parts: int) -> int:
+    """Return the parts of the smallest kernel on disk that has these; they alone if none does."""
+    if not is_compiled():
+        return parts
+    folder = cache_folder(parts)
+    name = folder.name.removesuffix(f"{parts}")
+    larger = [other for other in range(parts, EVERYTHING + 1) if other & parts == parts]
+    larger.sort(key=int.bit_count)
+    return next((k for k in larger if has_kernel(folder.with_name(f"{name}{k}"))), parts)
 
 
 @cache
@@ -152,7 +190,7 @@ def _register() -> None:
     """Register the rows, the protocol's functions and the kernel's own with numba."""
     import numba.extending
 
-    import flowcontrol.virtual.lowering  # noqa: F401
+    from flowcontrol.virtual.lowering import register_part
 
     register: Any = numba.extending.register_jitable
 
@@ -163,27 +201,46 @@ def _register() -> None:
         if isinstance(value, FunctionType) and value.__module__ == module.__name__
     ]
     for function in [*own, *_KERNEL]:
-        inline = function.__module__.rsplit(".", 1)[1] in COPIED
-        register(_nrt=False, error_model="numpy", forceinline=inline)(function)
+        # Only the entry is called from outside, so no other function needs a C wrapper; and none
+        # has an expression of arrays, which is what numba would rewrite.
+        options = {
+            "_nrt": False,
+            "error_model": "numpy",
+            "no_cfunc_wrapper": True,
+            "no_rewrites": True,
+            "forceinline": function.__module__.rsplit(".", 1)[1] in COPIED,
+        }
+        if function in _PARTS:
+            register_part(function, _PARTS[function], options)
+        else:
+            register(**options)(function)
 
 
-def compile_entry(entry: F) -> F:
-    """Return the entry compiled and cached; as it is without numba."""
+def compile_entry(entry: F, parts: int = EVERYTHING) -> F:
+    """Return the entry compiled and cached; as it is without numba.
+
+    Parameters
+    ----------
+    entry : function
+        Takes the memory and a round. Its global ``PARTS`` is the kernel's parts.
+    parts : int, default EVERYTHING
+        Parts that the kernel has, a sum.
+    """
     if not is_compiled():
         return entry
     from numba import njit
 
     _register()
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-    folder = cache_folder()
+    folder = cache_folder(parts)
     drop_old_kernels(folder.parent, folder)
     with suppress(OSError):
         module = import_module(entry.__module__)
-        found = _cached(addressed(entry, _text(module), folder), folder, options)
+        found = _cached(addressed(entry, _text(module), folder, PARTS=parts), folder, options)
         # Where it must not write, numba takes another folder, whose name says nothing of rules.
         if Path(found.stats.cache_path).is_relative_to(folder):
             return cast(F, compiled_once(found, folder))
-    return njit(**options)(entry)
+    return cast(F, njit(**options)(with_globals(entry, PARTS=parts)))
 
 
 def _cached(entry: Callable[..., Any], folder: Path, options: dict[str, Any]) -> Any:

@@ -12,8 +12,9 @@ from flowcontrol.protocol.ratios import capped
 from flowcontrol.protocol.rounds import backlog_after, send_message
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_pop, fifo_push
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.compiled import kernel
+from flowcontrol.virtual.compiled import part_of
 from flowcontrol.virtual.messages import put
+from flowcontrol.virtual.parts import WIRES
 from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.turns import is_sendable
 from flowcontrol.virtual.views import out_row, partition_of, partition_row, task_row
@@ -25,7 +26,7 @@ HEADER_BYTES = 43
 """What a message weighs besides its data (reference section 13)."""
 
 
-@kernel
+@part_of(WIRES)
 def transmit(m: Any, number: int, now: int) -> None:
     """Send what the wire takes in a round, a message of each channel in turn."""
     connection = task_row(m, number)

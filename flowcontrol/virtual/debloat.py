@@ -16,8 +16,9 @@ from flowcontrol.protocol.debloating import (
 )
 from flowcontrol.protocol.rows import FIFO_COUNT
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.compiled import kernel
+from flowcontrol.virtual.compiled import kernel, part_of
 from flowcontrol.virtual.messages import tell, tell_late
+from flowcontrol.virtual.parts import DEBLOATING
 from flowcontrol.virtual.views import gate_row, in_row, out_row
 from flowcontrol.virtual.wheel import wake
 
@@ -27,7 +28,7 @@ PARTS = 1048576.0
 """Parts of a byte in which the size in force is kept."""
 
 
-@kernel
+@part_of(DEBLOATING)
 def measure_gates(m: Any, task: f.KernelTask, start_us: int, worked_us: int) -> None:
     """Note whether each gate has data: the measurement pauses while it has none.
 
@@ -52,7 +53,7 @@ def measure_gates(m: Any, task: f.KernelTask, start_us: int, worked_us: int) -> 
         g[f.G_BYTES_SEEN] = g[f.G_BYTES]
 
 
-@kernel
+@part_of(DEBLOATING)
 def debloat_gates(m: Any, number: int, task: f.KernelTask, end_us: int, now: int) -> None:
     """Let each gate of a task size its buffers if a period ends in the round."""
     period = m[f.H_DEBLOAT_US]

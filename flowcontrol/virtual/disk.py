@@ -20,7 +20,8 @@ from flowcontrol.protocol.partition_kinds import (
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_pop, fifo_push
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s
-from flowcontrol.virtual.compiled import kernel
+from flowcontrol.virtual.compiled import kernel, part_of
+from flowcontrol.virtual.parts import SPILLS
 from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.spilled import buffer_at, consume, give_back, lane_of, spill_row
 from flowcontrol.virtual.turns import serve_now
@@ -93,7 +94,7 @@ def _next_lane(m: Any, p: Any, sp: Any) -> int:
     return best
 
 
-@kernel
+@part_of(SPILLS)
 def serve_disk(m: Any, number: int, now: int) -> None:
     """Begin what the disk can begin in a round, in the order of asking."""
     disk = task_row(m, number)
@@ -152,7 +153,7 @@ def _begin(m: Any, p: Any, sp: Any, way: int) -> int:
     return pointer
 
 
-@kernel
+@part_of(SPILLS)
 def hear_disk(m: Any, task: f.KernelTask, now: int) -> None:
     """Take notice of what the disk has done, and of what local consumers have."""
     for i in range(task.partitions):

@@ -12,8 +12,9 @@ from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.rounds import flush
 from flowcontrol.protocol.service import PHASE_RATE, PHASE_START
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.compiled import kernel
+from flowcontrol.virtual.compiled import kernel, part_of
 from flowcontrol.virtual.disk import finish_writing
+from flowcontrol.virtual.parts import SPILLS
 from flowcontrol.virtual.spilled import spill_row
 from flowcontrol.virtual.spilling import close_partition
 from flowcontrol.virtual.views import (
@@ -30,7 +31,7 @@ from flowcontrol.virtual.wheel import wake
 __all__ = ["finish_when_over"]
 
 
-@kernel
+@part_of(SPILLS)
 def finish_when_over(
     m: Any, number: int, task: f.KernelTask, phases: Any, end_us: int, now: int
 ) -> None:

@@ -31,6 +31,7 @@ H_GATE0 = 14
 H_PARTITION0 = 15
 H_IN0 = 16
 H_OUT0 = 17
+H_PARTS = 18  # parts of the kernel that the job needs (virtual.parts)
 H_WHEEL = 19
 H_WHEEL_BITS = 20
 H_ACTIVE = 21
@@ -70,6 +71,7 @@ FLAG_RUNS = 2  # no run free
 FLAG_AGES = 4  # the log of ages is full
 FLAG_EMPTY = 16  # nothing is unfinished, which was to be told: not an error
 FLAG_SPILLS = 32  # no buffer of a spilling partition free
+FLAG_PARTS = 64  # the kernel lacks a part that was needed
 FLAG_DRAIN = 8  # the log of ages is half full: not an error, but to be emptied
 
 # ---- tasks

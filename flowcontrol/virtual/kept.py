@@ -32,6 +32,7 @@ __all__ = [
     "drop_old_kernels",
     "folder_named",
     "has_kernel",
+    "with_globals",
 ]
 
 CACHE: Final = "FLOWCONTROL_CACHE"
@@ -44,7 +45,7 @@ _DAMAGED: Final = (OSError, EOFError, pickle.UnpicklingError, ValueError)
 """What numba raises when it loads a file that a power cut has left, or cannot write one."""
 
 
-def folder_named(sources: Mapping[str, bytes], versions: str) -> Path:
+def folder_named(sources: Mapping[str, bytes], versions: str, end: str = "") -> Path:
     """Return the folder of the kernel of exactly these sources.
 
     Parameters
@@ -53,12 +54,14 @@ def folder_named(sources: Mapping[str, bytes], versions: str) -> Path:
         Name and text of every file that is compiled.
     versions : str
         Of the compiler and what else decides what it makes.
+    end : str, default ""
+        What the folder's name ends in.
     """
     digest = hashlib.sha256(versions.encode())
     for name, text in sources.items():
         digest.update(name.encode())
         digest.update(text)
-    return _root() / f"kernel-{digest.hexdigest()[:16]}"
+    return _root() / f"kernel-{digest.hexdigest()[:16]}{end}"
 
 
 def _root() -> Path:
@@ -110,7 +113,21 @@ def drop_old_kernels(root: Path, keep: Path) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def addressed(entry: Callable[..., Any], source: bytes, folder: Path) -> Callable[..., Any]:
+def with_globals(entry: Callable[..., Any], **values: Any) -> Callable[..., Any]:
+    """Return a function with some of its module's names standing for other values."""
+    assert isinstance(entry, FunctionType)
+    return FunctionType(
+        entry.__code__,
+        {**entry.__globals__, **values},
+        entry.__name__,
+        entry.__defaults__,
+        entry.__closure__,
+    )
+
+
+def addressed(
+    entry: Callable[..., Any], source: bytes, folder: Path, **values: Any
+) -> Callable[..., Any]:
     """Return a function with a file in a folder as its source, for numba to know it again by.
 
     Parameters
@@ -121,21 +138,21 @@ def addressed(entry: Callable[..., Any], source: bytes, folder: Path) -> Callabl
         Text of that module.
     folder : Path
         Of the kernel.
+    **values
+        Names of its module that stand for other values.
 
     Raises
     ------
     OSError
         If the file cannot be written.
     """
-    assert isinstance(entry, FunctionType)
     path = folder / f"{entry.__module__.rpartition('.')[2]}.py"
     if not path.exists():
         write_atomically(path, source.decode())
         os.utime(path, (0, 0))  # the same for whoever else writes it at this moment
-    code = entry.__code__.replace(co_filename=str(path))
-    return FunctionType(
-        code, entry.__globals__, entry.__name__, entry.__defaults__, entry.__closure__
-    )
+    made = with_globals(entry, **values)
+    made.__code__ = entry.__code__.replace(co_filename=str(path))
+    return made
 
 
 def compiled_once(dispatcher: Any, folder: Path) -> Any:

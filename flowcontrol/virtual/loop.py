@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
-from flowcontrol.policies.tcp_buffers import close_buffer
+import numpy as np
+
 from flowcontrol.protocol.rounds import flush
 from flowcontrol.protocol.service import NEVER, first_us_at, first_us_beyond, stands_still, work_by
 from flowcontrol.protocol.times import (
@@ -16,13 +18,15 @@ from flowcontrol.protocol.times import (
     is_blocked,
 )
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.compiled import compile_entry, kernel
+from flowcontrol.virtual.closed import close
+from flowcontrol.virtual.compiled import best_parts, compile_entry, kernel
 from flowcontrol.virtual.connection import transmit
 from flowcontrol.virtual.debloat import debloat_gates, measure_gates
 from flowcontrol.virtual.disk import hear_disk, serve_disk
 from flowcontrol.virtual.ending import finish_when_over
 from flowcontrol.virtual.messages import announce_all, hear, receive_all, send
-from flowcontrol.virtual.pointers import row, rows
+from flowcontrol.virtual.parts import EVERYTHING, THROTTLES
+from flowcontrol.virtual.pointers import row, rows, whole
 from flowcontrol.virtual.records import grant_all
 from flowcontrol.virtual.sharing import in_order, serve_waiting
 from flowcontrol.virtual.spilling import note_memory, note_waits, send_spilled
@@ -47,7 +51,10 @@ from flowcontrol.virtual.views import (
 )
 from flowcontrol.virtual.wheel import collect, next_round, wake
 
-__all__ = ["advance", "settle"]
+__all__ = ["advance", "kernel_with", "prepare", "settle"]
+
+PARTS = EVERYTHING
+"""What of the kernel is there; a compiled one finds its own parts here."""
 
 
 def _advance(memory: Any, end: int) -> int:
@@ -55,14 +62,14 @@ def _advance(memory: Any, end: int) -> int:
 
     After FLAG_DRAIN, and when the log is empty, it goes on where it was.
     """
-    m = row(memory, 0, len(memory))
+    m = whole(memory, PARTS)
     now = next_round(m, m[f.H_ROUND], end)
     while now < end:
         m[f.H_NOW] = now
         count = collect(m, now)
         active = row(m, m[f.H_ACTIVE], 2 * m[f.H_TASKS])
         if m[f.H_SHARED] == 1:
-            in_order(active, count)
+            in_order(m, active, count)
         for i in range(count):
             task = task_row(m, active[i])
             if task.kind == f.CONNECTION or task.kind == f.DISK:
@@ -101,7 +108,8 @@ def _advance(memory: Any, end: int) -> int:
         now = next_round(m, now + 1, end)
     m[f.H_ROUND] = end
     m[f.H_NOW] = end - 1
-    m[f.H_EMPTY] = is_empty(m, end - 1)
+    if m[f.H_PARTS] & THROTTLES != 0:
+        m[f.H_EMPTY] = is_empty(m, end - 1)
     for i in range(m[f.H_TASKS]):
         settle(m, task_row(m, i), end)
         catch_up(m, task_row(m, i), end)
@@ -237,7 +245,7 @@ def flush_all(m: Any, task: f.KernelTask, start_us: int, end_us: int) -> None:
                 out = out_row(m, p[f.P_CHANNEL0] + place)
                 if out.buffers > 0:
                     if m[f.H_TCP] == 1:
-                        close_buffer(partition, place)
+                        close(m, partition, place)
                     else:
                         flush(partition, place)
                     set_bit(m, p[f.P_DIRTY], place)
@@ -344,4 +352,30 @@ def plan_flush(m: Any, number: int, task: f.KernelTask, end_us: int) -> None:
             wake_at(m, number, p[f.P_FLUSH_AT])
 
 
-advance = compile_entry(_advance)
+@cache
+def kernel_with(parts: int) -> Any:
+    """Return the kernel that has these parts, and others if one with those is on disk."""
+    return _kernel(best_parts(parts))
+
+
+@cache
+def _kernel(parts: int) -> Any:
+    return compile_entry(_advance, parts)
+
+
+def prepare(parts: int) -> None:
+    """Compile the kernel that has these parts, or load it: no round of an empty memory."""
+    kernel_with(parts)(np.zeros(f.WHEEL_SLOTS, np.int64), 0)
+
+
+def advance(memory: Any, end: int) -> int:
+    """Run the rounds up to ``end``, or until a flag is raised; return the flags.
+
+    Parameters
+    ----------
+    memory : ndarray of int64
+        Of a run, as :func:`flowcontrol.virtual.memory.fill` returns it.
+    end : int
+        Round before which to stop.
+    """
+    return int(kernel_with(int(memory[f.H_PARTS]))(memory, end))

@@ -40,6 +40,14 @@ class IntsType(types.Type):
         super().__init__(name="Ints")
 
 
+class MemoryType(IntsType):
+    """The whole memory, of a kernel that has some parts (:mod:`.parts`)."""
+
+    def __init__(self, parts: int) -> None:
+        self.parts = parts
+        types.Type.__init__(self, name=f"Memory({parts})")
+
+
 @per_class
 def state_type(cls: type[Any]) -> StateType:
     """Return the type of a state class."""
@@ -63,6 +71,7 @@ class _StateModel(models.PrimitiveModel):
 
 @register_model(RowsType)
 @register_model(IntsType)
+@register_model(MemoryType)
 class _RowsModel(models.StructModel):
     def __init__(self, manager: Any, kind: Any) -> None:
         pointer = types.CPointer(types.int64)

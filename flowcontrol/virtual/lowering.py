@@ -15,9 +15,23 @@ from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_jitable, register_model
 
 from flowcontrol.protocol.states import GlobalPool, LocalPool
-from flowcontrol.virtual.fields import KernelInputChannel, KernelSubpartition, KernelTask, RunList
-from flowcontrol.virtual.lowered_state import as_int, data_of, ints_type, rows_at, state_at
-from flowcontrol.virtual.pointers import lowest_bit, row, rows
+from flowcontrol.virtual.fields import (
+    FLAG_PARTS,
+    H_FLAGS,
+    KernelInputChannel,
+    KernelSubpartition,
+    KernelTask,
+    RunList,
+)
+from flowcontrol.virtual.lowered_state import (
+    MemoryType,
+    as_int,
+    data_of,
+    ints_type,
+    rows_at,
+    state_at,
+)
+from flowcontrol.virtual.pointers import lowest_bit, row, rows, whole
 from flowcontrol.virtual.randoms import mix_modulo, uniform
 from flowcontrol.virtual.views import (
     gate_of,
@@ -106,6 +120,25 @@ def _trailing(typing: Any, word: Any) -> Any:
     return types.int64(types.int64), code
 
 
+@intrinsic(prefer_literal=True)
+def _make_whole(typing: Any, memory: Any, parts: Any) -> Any:
+    kind = MemoryType(parts.literal_value)
+
+    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        given = context.make_array(memory)(context, builder, values[0])
+        made = cgutils.create_struct_proxy(kind)(context, builder)
+        made.data = given.data
+        made.count = context.cast(builder, given.nitems, types.intp, types.int64)
+        return made._getvalue()
+
+    return kind(memory, parts), code
+
+
+@overload(whole, prefer_literal=True, strict=False)
+def _whole(memory: Any, parts: Any) -> Any:
+    return lambda memory, parts: _make_whole(memory, parts)
+
+
 @overload(row, strict=False)
 def _row(memory: Any, offset: Any, length: Any) -> Any:
     return lambda memory, offset, length: _make_row(memory, offset, length)
@@ -133,6 +166,23 @@ def _len(memory: Any) -> Any:
 @overload(lowest_bit, strict=False)
 def _lowest(word: Any) -> Any:
     return lambda word: _trailing(word)
+
+
+# ---- parts
+
+
+def _absent(m: Any, *values: Any) -> int:
+    """Stand for a function of a part that the kernel lacks; nobody calls it."""
+    m[H_FLAGS] |= FLAG_PARTS
+    return 0
+
+
+def register_part(function: Any, part: int, options: dict[str, Any]) -> None:
+    """Have a function compiled for memories of kernels with its part; others have none of it."""
+
+    @overload(function, jit_options=options, strict=False)
+    def chosen(*values: Any) -> Any:
+        return function if values[0].parts & part else _absent
 
 
 # ---- lists of gates

@@ -16,6 +16,7 @@ from flowcontrol.protocol.states import GlobalPool
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import dtype
 from flowcontrol.virtual.links import connections_of, fill_connections, fill_link
+from flowcontrol.virtual.needs import parts_of
 from flowcontrol.virtual.places import Builder, Ints, Places
 from flowcontrol.virtual.spill_fields import E_NEXT, E_WIDTH
 from flowcontrol.virtual.spill_memory import disks_of, fill_disks, fill_kinds
@@ -198,7 +199,7 @@ def _header(job: Job, counts: dict[int, int], track: bool) -> Ints:
         header[f.H_MIN_SEGMENT] = options.min_segment_bytes
     header[f.H_SEED] = job.scenario.seed
     header[f.H_TRACK] = int(track)
-    header[f.H_NOW] = -1
+    header[f.H_NOW], header[f.H_PARTS] = -1, parts_of(job)
     if job.transport_row is not None:
         header[f.H_RECORDS], header[f.H_DEBLOAT_US] = 1, 0
     for column, count in counts.items():

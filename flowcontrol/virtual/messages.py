@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowcontrol.policies.record_rounds import receive_records, send_records
-from flowcontrol.policies.tcp_buffers import poll_closed, records_of
 from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.rounds import (
     announce_credit,
@@ -16,7 +14,9 @@ from flowcontrol.protocol.rounds import (
 )
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, WORD
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.closed import poll
 from flowcontrol.virtual.compiled import kernel
+from flowcontrol.virtual.counted import receive_counted, send_counted
 from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.turns import enqueue, serve_now
 from flowcontrol.virtual.views import (
@@ -29,7 +29,6 @@ from flowcontrol.virtual.views import (
     partition_row,
     set_bit,
     union_of,
-    values_of,
 )
 from flowcontrol.virtual.wheel import wake
 
@@ -62,7 +61,7 @@ def receive_all(m: Any, task: f.KernelTask, now: int) -> None:
                 transit[0] = transit[0] + 1 if transit[0] + 1 < most else 0
                 transit[1] -= 1
                 if m[f.H_RECORDS] == 1:
-                    receive_records(task, gate, union, i, channel, records)
+                    receive_counted(m, task, gate, union, i, channel, records)
                 elif receive(task, gate, union, i, channel, records, backlog) == 0:
                     m[f.H_FLAGS] |= f.FLAG_PROTOCOL
             if transit[1] == 0:
@@ -139,7 +138,7 @@ def send(m: Any, task: f.KernelTask, now: int) -> None:
             out = out_row(m, p[f.P_CHANNEL0] + place)
             local = out.is_local
             if m[f.H_RECORDS] == 1:
-                records = send_records(values_of(m), partition, place)
+                records = send_counted(m, partition, place)
                 if records > 0:
                     put(m, out, records, 0, now + (1 if local == 1 else m[f.H_LATENCY]))
                     task.has_sent = 1
@@ -156,9 +155,7 @@ def send(m: Any, task: f.KernelTask, now: int) -> None:
                 else out.sent < out.announced
             ):
                 if m[f.H_TCP] == 1:
-                    records = poll_closed(partition, place, m[f.H_QUOTA], local)
-                    if records >= 0:
-                        records = records_of(records)
+                    records = poll(m, partition, place, local)
                 else:
                     records = send_message(partition, place, m[f.H_QUOTA], local)
                 if records < 0:

@@ -23,8 +23,9 @@ from flowcontrol.policies.grants import (
 )
 from flowcontrol.protocol.rows import WORD
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.compiled import kernel
+from flowcontrol.virtual.compiled import kernel, part_of
 from flowcontrol.virtual.messages import tell, tell_late
+from flowcontrol.virtual.parts import RECORDS
 from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.views import gate_row, in_row, next_bit, out_row, values_of
 from flowcontrol.virtual.wheel import wake
@@ -32,7 +33,7 @@ from flowcontrol.virtual.wheel import wake
 __all__ = ["grant_all"]
 
 
-@kernel
+@part_of(RECORDS)
 def grant_all(m: Any, number: int, task: f.KernelTask, now: int) -> None:
     """Grant what a task's receivers may after a round; have it looked at for the next time."""
     values = values_of(m)

@@ -90,6 +90,8 @@ class Running:
                     self.tables.drain()
             if flags & f.FLAG_PROTOCOL:
                 raise RunError("a message came without a buffer to put it in: rules were broken")
+            if flags & f.FLAG_PARTS:
+                raise RunError("the compiled kernel lacks a part that this job needs")
             cells[f.H_FLAGS] = flags & ~f.FLAG_EMPTY
             if cells[f.H_FLAGS] != 0:
                 return int(cells[f.H_FLAGS])

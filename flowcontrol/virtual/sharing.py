@@ -10,7 +10,8 @@ from typing import Any
 
 from flowcontrol.protocol.pool_rules import fetch_segment
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.compiled import kernel
+from flowcontrol.virtual.compiled import part_of
+from flowcontrol.virtual.parts import JOBS
 from flowcontrol.virtual.views import (
     gate_pool,
     gate_row,
@@ -24,8 +25,8 @@ from flowcontrol.virtual.wheel import wake
 __all__ = ["in_order", "serve_waiting"]
 
 
-@kernel
-def in_order(active: Any, count: int) -> None:
+@part_of(JOBS)
+def in_order(m: Any, active: Any, count: int) -> None:
     """Sort the first ``count`` tasks of a list; most of them stand in order already."""
     for i in range(1, count):
         task = active[i]
@@ -36,7 +37,7 @@ def in_order(active: Any, count: int) -> None:
         active[j + 1] = task
 
 
-@kernel
+@part_of(JOBS)
 def serve_waiting(m: Any, now: int) -> None:
     """Let pools without a free segment fetch one that others gave back in this round.
 

@@ -23,9 +23,10 @@ from flowcontrol.protocol.pool_rules import pool_is_available
 from flowcontrol.protocol.rows import WORD
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s
-from flowcontrol.virtual.compiled import kernel
+from flowcontrol.virtual.compiled import kernel, part_of
 from flowcontrol.virtual.disk import ask_disk
 from flowcontrol.virtual.messages import put
+from flowcontrol.virtual.parts import SPILLS
 from flowcontrol.virtual.spilled import (
     buffer_at,
     close_open_buffer,
@@ -44,7 +45,7 @@ __all__ = [
     "note_memory",
     "note_waits",
     "send_spilled",
-    "stop_if_full",
+    "stop",
 ]
 
 
@@ -61,20 +62,19 @@ def is_stopped(p: Any, pool: Any) -> int:
     return 1 - pool_is_available(pool)
 
 
-@kernel
-def stop_if_full(m: Any, p: Any) -> None:
-    """Have a region written if the memory of a sort-merge partition did not do for a record.
+@part_of(SPILLS)
+def stop(m: Any, p: Any) -> None:
+    """Have a region written: the memory of a sort-merge partition did not do for a record.
 
     Notes
     -----
     What is left of the record goes into the next region (``SortMergeResultPartition.emit``).
     """
-    if p[f.P_KIND] == SORTED:
-        spill_row(m, p)[s.S_FULL] = 1
-        p[f.P_STOPPED] = 1
+    spill_row(m, p)[s.S_FULL] = 1
+    p[f.P_STOPPED] = 1
 
 
-@kernel
+@part_of(SPILLS)
 def note_memory(m: Any, task: f.KernelTask) -> None:
     """Note how much memory a task's partitions take, before it sends."""
     for i in range(task.partitions):
@@ -84,7 +84,7 @@ def note_memory(m: Any, task: f.KernelTask) -> None:
             sp[s.S_PEAK] = max(sp[s.S_PEAK], partition_pool(p).in_use)
 
 
-@kernel
+@part_of(SPILLS)
 def note_waits(m: Any, task: f.KernelTask, now: int) -> None:
     """Note how long a task waits for its partitions: as long as it counts as back-pressured."""
     for i in range(task.partitions):
@@ -99,7 +99,7 @@ def note_waits(m: Any, task: f.KernelTask, now: int) -> None:
         sp[s.S_SINCE] = now if waits else -1
 
 
-@kernel
+@part_of(SPILLS)
 def send_spilled(m: Any, task: f.KernelTask, now: int) -> None:
     """Send what can be sent of a task's spilling partitions, and have the rest written."""
     for i in range(task.partitions):

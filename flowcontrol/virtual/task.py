@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowcontrol.policies.record_rounds import write_records
+from flowcontrol.protocol.partition_kinds import SORTED
 from flowcontrol.protocol.ratios import times
 from flowcontrol.protocol.rounds import (
     next_input,
@@ -29,11 +29,12 @@ from flowcontrol.protocol.service import CONSTANT, service_work
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.ages import log_age, push_records, take_ages, take_one_age
 from flowcontrol.virtual.compiled import kernel
+from flowcontrol.virtual.counted import write_counted
 from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.randoms import uniform
 from flowcontrol.virtual.routes import next_channel
 from flowcontrol.virtual.spilled import quota_of
-from flowcontrol.virtual.spilling import is_stopped, stop_if_full
+from flowcontrol.virtual.spilling import is_stopped, stop
 from flowcontrol.virtual.views import (
     gate_row,
     gates_of,
@@ -44,7 +45,6 @@ from flowcontrol.virtual.views import (
     partition_row,
     set_bit,
     union_of,
-    values_of,
 )
 
 __all__ = ["BLOCKED", "CAPACITY", "STARVED", "emit", "outputs_available", "serve", "skip_due"]
@@ -135,14 +135,14 @@ def write(m: Any, number: int, p: Any, channel: int, nbytes: int) -> int:
         for other in range(p[f.P_CHANNELS]):
             set_bit(m, p[f.P_DIRTY], other)
     if m[f.H_RECORDS] == 1:
-        return nbytes * (1 - write_records(values_of(m), partition, channel, nbytes, 1))
+        return nbytes * (1 - write_counted(m, partition, channel, nbytes, 1))
     if p[f.P_BROADCAST] == 1:
         return write_broadcast(partition, nbytes, m[f.H_QUOTA], m[f.H_SEGMENT])
     if p[f.P_STOPPED] == 1:
         return nbytes
     left = write_bytes(partition, channel, nbytes, quota_of(m, p), m[f.H_SEGMENT])
-    if left > 0:
-        stop_if_full(m, p)
+    if left > 0 and p[f.P_KIND] == SORTED:
+        stop(m, p)
     return left
 
 
@@ -240,7 +240,7 @@ def emit_together(m: Any, task: f.KernelTask, p: Any, most: int) -> int:
     """Emit all that fit into the one open buffer without filling it; return how many."""
     partition = partition_of(m, task.first_partition)
     if m[f.H_RECORDS] == 1:
-        count = write_records(values_of(m), partition, 0, p[f.P_RECORD_BYTES], most)
+        count = write_counted(m, partition, 0, p[f.P_RECORD_BYTES], most)
     else:
         count = write_whole_records(partition, 0, p[f.P_RECORD_BYTES], most)
     if count > 0:

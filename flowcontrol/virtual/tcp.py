@@ -47,7 +47,8 @@ from flowcontrol.protocol.ratios import capped
 from flowcontrol.protocol.rounds import receive
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_pop, fifo_push
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.compiled import kernel
+from flowcontrol.virtual.compiled import kernel, part_of
+from flowcontrol.virtual.parts import TCP
 from flowcontrol.virtual.pointers import row, rows
 from flowcontrol.virtual.turns import may_be_served
 from flowcontrol.virtual.views import gate_of, out_row, partition_of, task_row, union_of
@@ -56,7 +57,7 @@ from flowcontrol.virtual.wheel import wake
 __all__ = ["carry"]
 
 
-@kernel
+@part_of(TCP)
 def carry(m: Any, number: int, now: int) -> None:
     """Do a connection's part of a round, at its sender, in the kernel and at its receiver."""
     connection = task_row(m, number)

@@ -17,7 +17,8 @@ from flowcontrol.policies.throttled_source import (
 from flowcontrol.protocol.service import work_by
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.ages import log_age, peek_run, push_run, run_length, take_run
-from flowcontrol.virtual.compiled import kernel
+from flowcontrol.virtual.compiled import kernel, part_of
+from flowcontrol.virtual.parts import THROTTLES
 from flowcontrol.virtual.pointers import row, rows
 from flowcontrol.virtual.task import (
     BLOCKED,
@@ -33,7 +34,7 @@ from flowcontrol.virtual.views import in_row, log_of, out_row, partition_row, ta
 __all__ = ["emit_throttled", "is_empty"]
 
 
-@kernel
+@part_of(THROTTLES)
 def emit_throttled(m: Any, number: int, task: f.KernelTask, end: int) -> int:
     """Emit what the command in force allows of what waits; return CAPACITY or BLOCKED."""
     state = row(m, task.throttle, SOURCE_WIDTH)
@@ -81,7 +82,7 @@ def emit_up_to(m: Any, number: int, task: f.KernelTask, most: int, has_log: int)
     return done
 
 
-@kernel
+@part_of(THROTTLES)
 def is_empty(m: Any, now: int) -> int:
     """Tell whether all that was admitted was emitted, and all that was emitted is done: 1 if so."""
     for number in range(m[f.H_TASKS]):

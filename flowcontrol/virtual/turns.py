@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowcontrol.policies.tcp_buffers import closed_buffers
 from flowcontrol.protocol.rows import FIFO_SLOTS, fifo_push
 from flowcontrol.protocol.sender_rules import finished_count, is_data_available
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.compiled import kernel
+from flowcontrol.virtual.closed import has_closed
+from flowcontrol.virtual.compiled import kernel, part_of
+from flowcontrol.virtual.parts import WIRES
 from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.views import out_row, task_row
 
@@ -27,7 +28,7 @@ def is_sendable(out: f.KernelSubpartition) -> int:
 def may_be_served(m: Any, out: f.KernelSubpartition) -> int:
     """Tell whether a channel wants a turn: 1 if so; without credits, data is enough."""
     if m[f.H_TCP] == 1:
-        return 1 if closed_buffers(out) > 0 else 0
+        return has_closed(m, out)
     return is_sendable(out)
 
 
@@ -41,7 +42,7 @@ def serve_now(m: Any, number: int) -> None:
         m[f.H_SERVED] += 1
 
 
-@kernel
+@part_of(WIRES)
 def enqueue(m: Any, channel: int) -> None:
     """Put a channel that can be served into its connection's queue, once."""
     out = out_row(m, channel)

@@ -208,39 +208,39 @@ class Cluster:
         (
             True,
             ["a"],
-            ["compiling the virtual clock on 1 machine of the cluster, about 50 s, once"],
+            ["compiling the virtual clock on 1 machine of the cluster, 15 to 40 s, once"],
         ),
         (
             True,
             ["a", "b", "a"],
-            ["compiling the virtual clock on 2 machines of the cluster, about 50 s, once"],
+            ["compiling the virtual clock on 2 machines of the cluster, 15 to 40 s, once"],
         ),
         (False, ["a", "b"], []),
     ],
 )
 def test_a_cluster_says_that_it_compiles(monkeypatch, cold, machines, said):
-    monkeypatch.setattr(spread, "lacks_kernel", lambda: cold)
-    monkeypatch.setattr(spread, "warm_up", lambda: pytest.fail("compiled on the driver"))
+    monkeypatch.setattr(spread, "lacks_kernel", lambda parts: cold)
+    monkeypatch.setattr(spread, "warm_up", lambda parts: pytest.fail("compiled on the driver"))
     cluster, heard = Cluster(machines), []
-    OnSpark(cluster).warm_up(heard.append)
+    OnSpark(cluster).warm_up(heard.append, 5)
     assert (heard, cluster.asked) == (said, 1)
 
 
 def test_a_cluster_that_fails_says_so_when_the_work_starts(monkeypatch):
     cluster, heard = Cluster(["a"]), []
     monkeypatch.setattr(cluster, "collect", lambda: 1 / 0)
-    OnSpark(cluster).warm_up(heard.append)
+    OnSpark(cluster).warm_up(heard.append, 5)
     assert heard == []
 
 
 @pytest.mark.parametrize("cold", [True, False])
 def test_this_machine_says_that_it_compiles(monkeypatch, cold):
-    monkeypatch.setattr(spread, "lacks_kernel", lambda: cold)
+    monkeypatch.setattr(spread, "lacks_kernel", lambda parts: cold)
     compiled, heard = [], []
-    monkeypatch.setattr(spread, "warm_up", lambda: compiled.append(1))
-    Processes(2).warm_up(heard.append)
-    assert heard == ["compiling the virtual clock, about 50 s, once"] * cold
-    assert compiled == [1]
+    monkeypatch.setattr(spread, "warm_up", compiled.append)
+    Processes(2).warm_up(heard.append, 5)
+    assert heard == ["compiling the virtual clock, 15 to 40 s, once"] * cold
+    assert compiled == [5]
 
 
 @pytest.mark.parametrize(

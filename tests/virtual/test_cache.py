@@ -17,6 +17,7 @@ import pytest
 import flowcontrol
 from flowcontrol.virtual import compiled, loop
 from flowcontrol.virtual.compiled import cache_folder, is_compiled
+from flowcontrol.virtual.parts import EVERYTHING
 
 pytestmark = pytest.mark.skipif(not is_compiled(), reason="nothing is compiled here")
 
@@ -26,8 +27,9 @@ WHOLE = """
 import json
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import compiled, simulate
-from flowcontrol.virtual.loop import advance
+from flowcontrol.virtual.loop import kernel_with
 
+advance = kernel_with(0)
 network = "taskmanager.network.memory."
 tables = simulate(parse_scenario({
     "schema": 1, "name": "cached", "duration_s": 2, "round_ms": 10,
@@ -38,7 +40,7 @@ tables = simulate(parse_scenario({
     "edges": [{"from": "source", "to": "sink", "partitioner": "forward"}],
 })).tables
 print(json.dumps({
-    "folder": str(compiled.cache_folder()),
+    "folder": str(compiled.cache_folder(0)),
     "kept_in": str(advance.stats.cache_path),
     "hits": sum(advance.stats.cache_hits.values()),
     "misses": sum(advance.stats.cache_misses.values()),
@@ -82,8 +84,8 @@ advance = compile_entry(_advance)
 """
 
 ENTRIES = {"small": SMALL, "whole": WHOLE}
-"""Code that runs an entry: one that calls a single rule, and the kernel's own, which takes most of
-a minute to compile."""
+"""Code that runs an entry: one that calls a single rule, and the kernel's own, which takes 15 s to
+compile."""
 
 if "FLOWCONTROL_LONG" not in os.environ:
     del ENTRIES["whole"]
@@ -215,14 +217,13 @@ def test_where_nothing_can_be_kept_it_is_compiled_each_time(
 
 
 def test_the_kernels_own_entry_is_kept() -> None:
-    entry: Any = loop.advance
+    entry = loop.kernel_with(EVERYTHING)
     assert Path(entry.stats.cache_path).is_relative_to(cache_folder())
 
 
 def compiled_modules() -> set[str]:
     """Names of the modules whose functions the kernel calls, found by following its code."""
-    entry: Any = loop.advance
-    todo, seen = [entry.py_func], set[FunctionType]()
+    todo, seen = [loop._advance], set[FunctionType]()
     while todo:
         function = todo.pop()
         if function in seen:

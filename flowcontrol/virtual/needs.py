@@ -1,0 +1,40 @@
+"""Which parts of the kernel a job needs."""
+
+from __future__ import annotations
+
+from flowcontrol.emulation.job import Job
+from flowcontrol.virtual import parts as k
+from flowcontrol.virtual.spill_memory import kinds_of
+
+__all__ = ["parts_of"]
+
+
+def parts_of(job: Job) -> int:
+    """Return the parts that a job needs, as a sum.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+
+    Returns
+    -------
+    int
+        A sum of the constants of :mod:`.parts`; 0 of a job under credits alone.
+    """
+    scenario, parts = job.scenario, 0
+    if scenario.system.transport == "tcp":
+        parts |= k.TCP | k.WIRES
+    if job.transport_row is not None:
+        parts |= k.RECORDS
+    if kinds_of(job):
+        parts |= k.SPILLS
+    if scenario.cluster.bandwidth_bytes_per_s is not None:
+        parts |= k.WIRES
+    if scenario.system.throttle != "none":
+        parts |= k.THROTTLES
+    if scenario.options.debloat_enabled:
+        parts |= k.DEBLOATING
+    if scenario.shares_memory:
+        parts |= k.JOBS
+    return parts

@@ -1,0 +1,105 @@
+"""Kernels that have the parts that a job needs: which ones, and that they do the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flowcontrol.emulation import Job, lay_out
+from flowcontrol.errors import RunError
+from flowcontrol.scenario import load_scenario
+from flowcontrol.virtual import choose_round_us, compiled, loop, run_job, running
+from flowcontrol.virtual import fields as f
+from flowcontrol.virtual import parts as k
+from flowcontrol.virtual.clock import fill
+from flowcontrol.virtual.needs import parts_of
+
+CONF = Path(__file__).resolve().parents[2] / "conf"
+DEBLOATING = "options.taskmanager.network.memory.buffer-debloat.enabled=true"
+BANDWIDTH = "cluster.bandwidth_bytes_per_s=1000000"
+
+CASES: dict[str, tuple[str, tuple[str, ...], int]] = {
+    "credits": ("experiment", (), 0),
+    "debloating": ("experiment", (DEBLOATING,), k.DEBLOATING),
+    "bandwidth": ("experiment", (BANDWIDTH,), k.WIRES),
+    "tcp": ("experiment", ("system=flink-1.4",), k.TCP | k.WIRES),
+    "records": ("experiment", ("system=hazelcast-jet",), k.RECORDS),
+    "throttled": ("experiment", ("system=storm-1",), k.RECORDS | k.THROTTLES),
+    "partitions": ("partition-types", (), k.SPILLS),
+    "jobs": ("two-jobs", (), k.JOBS),
+}
+
+needs_numba = pytest.mark.skipif(not compiled.is_compiled(), reason="no compiler")
+
+
+def laid_out(name: str, *overrides: str) -> Job:
+    scenario = load_scenario(CONF / f"{name}.yaml", overrides=overrides)
+    return lay_out(scenario, round_us=choose_round_us(scenario))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_job_needs(case: str) -> None:
+    name, overrides, parts = CASES[case]
+    assert parts_of(laid_out(name, *overrides)) == parts
+
+
+@pytest.mark.parametrize("parts", [1 << bit for bit in range(k.EVERYTHING.bit_length())])
+def test_every_part_is_met(parts: int) -> None:
+    assert any(parts & needed for _, _, needed in CASES.values())
+
+
+def pairs(case: str) -> tuple[Any, Any]:
+    """The memory of a run after half a minute, by the kernel that it needs and by the whole one."""
+    name, overrides, parts = CASES[case]
+    job = laid_out(name, *overrides)
+    found = []
+    for has in (parts, k.EVERYTHING):
+        memory = fill(job, runs=1 << 14, ages=1 << 21, spills=1 << 16)
+        flags = loop._kernel(has)(memory.cells, min(job.rounds, 30_000_000 // job.round_us))
+        assert flags == 0
+        found.append(memory.cells)
+    assert found[0][f.H_TRANSFERS] > 0
+    return found[0], found[1]
+
+
+@needs_numba
+@pytest.mark.parametrize(
+    "case", [c if c == "credits" else pytest.param(c, marks=pytest.mark.long) for c in CASES]
+)
+def test_a_kernel_without_other_parts_does_the_same(case: str) -> None:
+    lean, whole = pairs(case)
+    assert np.array_equal(lean, whole)
+
+
+@needs_numba
+def test_a_part_that_is_missing_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "advance", loop._kernel(0))
+    assert run_job(laid_out("experiment", "duration_s=2")).transfers > 0
+    with pytest.raises(RunError, match="lacks a part that this job needs"):
+        run_job(laid_out("experiment", "duration_s=2", DEBLOATING))
+
+
+@needs_numba
+def test_a_kernel_that_has_more_will_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("FLOWCONTROL_CACHE", str(tmp_path))
+
+    def keep(parts: int) -> None:
+        folder = compiled.cache_folder(parts)
+        folder.mkdir()
+        (folder / "kernel.nbc").touch()
+
+    assert compiled.best_parts(k.TCP) == k.TCP
+    assert not compiled.is_kept(k.TCP)
+    keep(k.RECORDS)
+    assert not compiled.is_kept(k.TCP)
+    keep(k.EVERYTHING)
+    assert compiled.best_parts(k.TCP) == k.EVERYTHING
+    keep(k.TCP | k.WIRES)
+    assert compiled.best_parts(k.TCP) == k.TCP | k.WIRES
+    assert compiled.best_parts(k.TCP | k.JOBS) == k.EVERYTHING
+    assert compiled.best_parts(k.RECORDS) == k.RECORDS
+    assert compiled.best_parts(0) == k.RECORDS
+    assert compiled.is_kept(k.TCP)
