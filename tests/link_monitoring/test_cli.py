@@ -39,7 +39,8 @@ def path(live_link):
 def test_once_prints_a_table_and_ends(path, capsys):
     assert main(["watch", path, "--once"]) == 0
     out, err = capsys.readouterr()
-    assert out.startswith("Bottleneck")
+    # which of the two depends on how long this machine took between the batches
+    assert out.startswith(("Bottleneck", "No bottleneck"))
     assert re.search(r"^0 +\d+ ", out, re.M)
     assert (err, "\x1b" in out, max(map(len, out.splitlines())) <= 80) == ("", False, True)
 
