@@ -1,4 +1,4 @@
-"""State that is declared once: a dataclass of integers.
+"""State that is declared once: a dataclass of integers, and of other such states.
 
 A rule is a function of such state: ``channel.required = backlog + channel.initial``. The reference
 runs it on the objects; the compiled kernel on one array of 64-bit integers, in which a field is a
@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_type_hints
 
-__all__ = ["assign", "cell", "columns", "per_class", "put_back", "width"]
+__all__ = ["assign", "cell", "columns", "members", "per_class", "put_back", "width"]
 
 R = TypeVar("R")
 
@@ -23,28 +23,51 @@ def per_class(function: Callable[[type[Any]], R]) -> Callable[[type[Any]], R]:
 
 
 @per_class
-def columns(cls: type[Any]) -> tuple[str, ...]:
-    """Return the fields of a state class, in the order of its cells.
+def members(cls: type[Any]) -> tuple[tuple[str, type[Any] | None], ...]:
+    """Return the fields of a state class in the order of its cells, each with its state class.
+
+    An integer has None. A field that is a state itself takes as many cells as its class has.
 
     Raises
     ------
     TypeError
-        If a field is no integer.
+        If a field is neither.
     """
+    kinds = get_type_hints(cls)
     for field in fields(cls):
-        if field.type not in ("int", int):
-            raise TypeError(f"{cls.__name__}.{field.name} is {field.type}: a state has int alone")
-    return tuple(field.name for field in fields(cls))
+        kind = kinds[field.name]
+        if kind is not int and not is_dataclass(kind):
+            raise TypeError(
+                f"{cls.__name__}.{field.name} is {field.type}: a state has integers and states"
+            )
+    of = {name: None if kind is int else kind for name, kind in kinds.items()}
+    return tuple((field.name, of[field.name]) for field in fields(cls))
+
+
+@per_class
+def columns(cls: type[Any]) -> tuple[str, ...]:
+    """Return the names of a state class's fields, in the order of its cells."""
+    return tuple(name for name, _ in members(cls))
+
+
+@per_class
+def _places(cls: type[Any]) -> dict[str, int]:
+    """Return where each field is, and under "" how many cells there are."""
+    places, used = {}, 0
+    for name, inner in members(cls):
+        places[name] = used
+        used += 1 if inner is None else width(inner)
+    return {**places, "": used}
 
 
 def width(cls: type[Any]) -> int:
     """Return how many cells a state of a class takes."""
-    return len(columns(cls))
+    return _places(cls)[""]
 
 
 def cell(cls: type[Any], name: str) -> int:
     """Return where a field is, cells from the first one of its state."""
-    return columns(cls).index(name)
+    return _places(cls)[name]
 
 
 def assign(state: Any, other: Any) -> None:

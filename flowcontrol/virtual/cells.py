@@ -13,17 +13,18 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from flowcontrol.protocol.state import columns, per_class, width
+from flowcontrol.protocol.state import cell, members, per_class, width
 
-__all__ = ["Cells", "dtype", "view", "views"]
+__all__ = ["Cells", "dtype", "states", "view", "views", "whole_view"]
 
 S = TypeVar("S")
 Cells = npt.NDArray[np.int64]
 
 
 def dtype(cls: type[Any]) -> np.dtype[Any]:
-    """Return the structured type of a state class: each integer under its name."""
-    return np.dtype([(name, np.int64) for name in columns(cls)])
+    """Return the structured type of a state class: each field under its name."""
+    inner = members(cls)
+    return np.dtype([(name, np.int64 if of is None else dtype(of)) for name, of in inner])
 
 
 class _Rows:
@@ -55,6 +56,18 @@ class _View:
         self.cells, self.at = cells, at
 
 
+class _Whole(_View):
+    """The whole memory, interpreted."""
+
+    __slots__ = ()
+
+    def __getitem__(self, place: int | slice) -> Any:
+        return self.cells[place]
+
+    def __setitem__(self, place: int | slice, value: Any) -> None:
+        self.cells[place] = value
+
+
 def view(cls: type[S], cells: Any, at: int = 0) -> S:
     """Return the state of a class that stands at a place; it changes what stands there.
 
@@ -78,17 +91,40 @@ def views(cls: type[S], cells: Cells, at: int, count: int) -> Sequence[S]:
     return cast("Sequence[S]", _Rows(cls, cells, at, count))
 
 
+def states(block: Any, cls: type[S]) -> Sequence[S]:
+    """Return the states of a structured array; they change what stands there."""
+    return views(cls, block.view(np.int64), 0, len(block))
+
+
+def whole_view(cls: type[S], cells: Cells) -> S:
+    """Return memory that has a state at its head: its fields by name, any cell by its place."""
+    made: S = _whole_class(cls)(cells, 0)
+    return made
+
+
 @per_class
 def _view_class(cls: type[Any]) -> type[Any]:
-    members = {name: _member(at) for at, name in enumerate(columns(cls))}
-    return type(f"{cls.__name__}View", (_View,), {"__slots__": (), **members})
+    return _made(cls, _View)
 
 
-def _member(at: int) -> property:
+@per_class
+def _whole_class(cls: type[Any]) -> type[Any]:
+    return _made(cls, _Whole)
+
+
+def _made(cls: type[Any], base: type[_View]) -> type[Any]:
+    found = {name: _member(cell(cls, name), inner) for name, inner in members(cls)}
+    return type(f"{cls.__name__}View", (base,), {"__slots__": (), **found})
+
+
+def _member(at: int, inner: type[Any] | None) -> property:
+    def state(self: _View) -> Any:
+        return view(cast(type[Any], inner), self.cells, self.at + at)
+
     def value(self: _View) -> int:
         return int(self.cells[self.at + at])
 
     def change(self: _View, new: int) -> None:
         self.cells[self.at + at] = new
 
-    return property(value, change)
+    return property(state) if inner is not None else property(value, change)

@@ -12,7 +12,6 @@ from flowcontrol.emulation.heap import heap_exhausted_s
 from flowcontrol.emulation.throttling import controller_of
 from flowcontrol.errors import RunError, ScenarioError
 from flowcontrol.scenario import Scenario, check_clock
-from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.kinds import partition_figures
 from flowcontrol.virtual.log_sizes import LogSizes
 from flowcontrol.virtual.memory import fill
@@ -150,11 +149,11 @@ def run_job(
         flags = running.run(progress or _ignore)
         if flags == 0:
             break
-        reached_s = int(memory.cells[f.H_ROUND]) * job.round_us / 1e6
+        reached_s = memory.head.round * job.round_us / 1e6
         sizes = sizes.grown(flags, reached_s, job.scenario.duration_us / 1e6)
         del memory, running  # before the larger ones are there
     wall_s = time.perf_counter() - began
-    transfers = int(memory.cells[f.H_TRANSFERS])
+    transfers = memory.head.transfers
     running.timeline.finish()
     runs_of_jobs = running.timeline.runs
     if runs_of_jobs and not any(run.has_run for run in runs_of_jobs):

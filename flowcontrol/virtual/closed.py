@@ -7,25 +7,26 @@ from typing import Any
 from flowcontrol.policies.tcp_buffers import close_buffer, closed_buffers, poll_closed, records_of
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import part_of
+from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import TCP
 
 __all__ = ["close", "has_closed", "poll"]
 
 
 @part_of(TCP)
-def close(m: Any, partition: Any, place: int) -> None:
+def close(m: KernelMemory, partition: Any, place: int) -> None:
     """Close a subpartition's open buffer: its flusher has run."""
     close_buffer(partition, place)
 
 
 @part_of(TCP)
-def poll(m: Any, partition: Any, place: int, is_local: int) -> int:
+def poll(m: KernelMemory, partition: Any, place: int, is_local: int) -> int:
     """Take the next closed buffer; return its records, or -1 if there is none."""
-    found = poll_closed(partition, place, m[f.H_QUOTA], is_local)
+    found = poll_closed(partition, place, m.quota, is_local)
     return records_of(found) if found >= 0 else -1
 
 
 @part_of(TCP)
-def has_closed(m: Any, out: f.KernelSubpartition) -> int:
+def has_closed(m: KernelMemory, out: f.KernelSubpartition) -> int:
     """Tell whether a subpartition has a closed buffer: 1 if so."""
     return 1 if closed_buffers(out) > 0 else 0

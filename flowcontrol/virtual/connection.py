@@ -6,13 +6,11 @@ a round. Without a bandwidth there are none: a channel then sends all that its c
 
 from __future__ import annotations
 
-from typing import Any
-
 from flowcontrol.protocol.ratios import capped
 from flowcontrol.protocol.rounds import backlog_after, send_message
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_pop, fifo_push
-from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import part_of
+from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.messages import put
 from flowcontrol.virtual.parts import WIRES
 from flowcontrol.virtual.pointers import row
@@ -27,12 +25,12 @@ HEADER_BYTES = 43
 
 
 @part_of(WIRES)
-def transmit(m: Any, number: int, now: int) -> None:
+def transmit(m: KernelMemory, number: int, now: int) -> None:
     """Send what the wire takes in a round, a message of each channel in turn."""
     connection = task_row(m, number)
     connection.has_sent = 0
     queue = row(m, connection.union, FIFO_SLOTS + connection.gates)
-    round_ns = m[f.H_ROUND_US] * 1000
+    round_ns = m.round_us * 1000
     start_ns = now * round_ns
     while queue[FIFO_COUNT] > 0 and connection.ready < start_ns + round_ns:
         channel = fifo_pop(queue)
@@ -40,14 +38,14 @@ def transmit(m: Any, number: int, now: int) -> None:
         out.is_queued = 0
         p = partition_row(m, out.partition)
         partition = partition_of(m, out.partition)
-        records = send_message(partition, out.place, m[f.H_QUOTA], 0)
+        records = send_message(partition, out.place, m.quota, 0)
         if records < 0:
             continue
-        nbytes = records * p[f.P_RECORD_BYTES] + HEADER_BYTES
+        nbytes = records * p.record_bytes + HEADER_BYTES
         begun_ns = max(start_ns, connection.ready)
         done_ns = begun_ns + capped(nbytes, connection.cost_ns, connection.unit)
         connection.ready = done_ns
-        there = (done_ns + m[f.H_LATENCY_NS] + round_ns - 1) // round_ns
+        there = (done_ns + m.latency_ns + round_ns - 1) // round_ns
         put(m, out, records, backlog_after(partition, out.place), max(now + 1, there))
         wake(m, out.sender, now + 1)
         if is_sendable(out) == 1:

@@ -7,7 +7,6 @@ import numpy as np
 from flowcontrol.control import Command, Controller, Seen, SourceSeen, TaskSeen
 from flowcontrol.emulation.job import Job, StagePlan
 from flowcontrol.policies import throttled_source as s
-from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.memory import Memory
 
 __all__ = ["Control"]
@@ -44,18 +43,18 @@ class Control:
         The end of the first round that ends at or after the time of its look.
         """
         rounds = -(-self.controller.next_look_us() // self._job.round_us)
-        return max(int(self._memory.cells[f.H_ROUND]) + 1, rounds)
+        return max(self._memory.head.round + 1, rounds)
 
     def look(self) -> None:
         """Show the controller the rounds that are done, and pass its commands on."""
-        cells = self._memory.cells
-        now_us = int(cells[f.H_ROUND]) * self._job.round_us
+        head = self._memory.head
+        now_us = head.round * self._job.round_us
         seen = Seen(
             now_us,
             tuple(self._source(plan, i, now_us) for plan, i in self._sources),
             tuple(self._task(plan, i, now_us) for plan, i in self._tasks),
-            bool(cells[f.H_EMPTY]),
-            int(cells[f.H_ARRIVED]),
+            bool(head.is_empty),
+            head.arrived,
             self._oldest_us(),
         )
         self._tell(self.controller.observe(seen))
@@ -66,7 +65,7 @@ class Control:
             state[s.S_STOPPED] = command.is_stopped
             state[s.S_GAP_NS] = command.gap_ns
             state[s.S_ADMITTED] = command.admitted
-        self._memory.cells[f.H_WATCH] = int(self.controller.wants_empty)
+        self._memory.head.is_watched = int(self.controller.wants_empty)
 
     def _row(self, plan: StagePlan, index: int) -> np.ndarray:
         return self._memory.tasks[self._memory.places.tasks[plan.name] + index]
@@ -90,11 +89,11 @@ class Control:
         task, rates, nbytes = self._row(plan, index), plan.rates(index), 0
         gates = self._memory.gates[int(task["first_gate"]) :][: int(task["gates"])]
         for gate in gates:
-            first = int(gate[f.G_CHANNEL0])
-            rows = self._memory.ins[first : first + int(gate[f.G_CHANNELS])]
+            first = int(gate["first_channel"])
+            rows = self._memory.ins[first : first + int(gate["channels"])]
             sent = self._memory.outs[rows["out"]]["written"]
             queued = sent - rows["processed"]
-            nbytes += int(queued.sum() * gate[f.G_RECORD_BYTES])
+            nbytes += int(queued.sum() * gate["record_bytes"])
         rate = 0.0 if rates is None else float(rates.rate_at(now_us))
         return TaskSeen(
             plan.name,
@@ -107,10 +106,8 @@ class Control:
 
     def _oldest_us(self) -> int:
         """End of the round in which the oldest record on any channel was emitted; -1: none."""
-        heads = self._memory.outs["run_head"]
+        heads = self._memory.outs["runs"]["head"]
         heads = heads[heads > 0] - 1
         if len(heads) == 0:
             return -1
-        most = int(self._memory.cells[f.H_RUNS_MOST])
-        runs = self._memory.block(f.H_RUNS, most, f.RUN_WIDTH)
-        return int(runs[heads, f.RUN_ROUND].min() + 1) * self._job.round_us
+        return int(self._memory.runs["round"][heads].min() + 1) * self._job.round_us

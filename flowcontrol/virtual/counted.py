@@ -7,6 +7,7 @@ from typing import Any
 from flowcontrol.policies.record_rounds import receive_records, send_records, write_records
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import part_of
+from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import RECORDS
 from flowcontrol.virtual.views import values_of
 
@@ -15,19 +16,25 @@ __all__ = ["receive_counted", "send_counted", "write_counted"]
 
 @part_of(RECORDS)
 def receive_counted(
-    m: Any, task: f.KernelTask, gate: Any, union: Any, number: int, channel: int, records: int
+    m: KernelMemory,
+    task: f.KernelTask,
+    gate: Any,
+    union: Any,
+    number: int,
+    channel: int,
+    records: int,
 ) -> None:
     """Store records that have arrived at a channel of a gate."""
     receive_records(task, gate, union, number, channel, records)
 
 
 @part_of(RECORDS)
-def send_counted(m: Any, partition: Any, place: int) -> int:
+def send_counted(m: KernelMemory, partition: Any, place: int) -> int:
     """Take what a subpartition may send now; return how many records."""
     return send_records(values_of(m), partition, place)
 
 
 @part_of(RECORDS)
-def write_counted(m: Any, partition: Any, channel: int, nbytes: int, most: int) -> int:
+def write_counted(m: KernelMemory, partition: Any, channel: int, nbytes: int, most: int) -> int:
     """Write records of so many bytes to a subpartition; return how many there was room for."""
     return write_records(values_of(m), partition, channel, nbytes, most)

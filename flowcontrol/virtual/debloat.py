@@ -5,8 +5,6 @@ The rule itself is :mod:`flowcontrol.protocol.debloating`; here stands what it i
 
 from __future__ import annotations
 
-from typing import Any
-
 from flowcontrol.protocol.debloating import (
     buffers_in_use,
     debloat,
@@ -17,6 +15,7 @@ from flowcontrol.protocol.debloating import (
 from flowcontrol.protocol.rows import FIFO_COUNT
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import kernel, part_of
+from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.messages import tell, tell_late
 from flowcontrol.virtual.parts import DEBLOATING
 from flowcontrol.virtual.views import gate_row, in_row, out_row
@@ -29,7 +28,7 @@ PARTS = 1048576.0
 
 
 @part_of(DEBLOATING)
-def measure_gates(m: Any, task: f.KernelTask, start_us: int, worked_us: int) -> None:
+def measure_gates(m: KernelMemory, task: f.KernelTask, start_us: int, worked_us: int) -> None:
     """Note whether each gate has data: the measurement pauses while it has none.
 
     Parameters
@@ -42,65 +41,67 @@ def measure_gates(m: Any, task: f.KernelTask, start_us: int, worked_us: int) -> 
     for i in range(task.gates):
         g = gate_row(m, task.first_gate + i)
         in_hand = task.left > 0 and task.gate == i
-        has_data = m[g[f.G_ORDER] + FIFO_COUNT] > 0 or in_hand
-        since = g[f.G_SINCE]
-        if since < 0 and (has_data or g[f.G_BYTES] != g[f.G_BYTES_SEEN]):
+        has_data = m[g.order + FIFO_COUNT] > 0 or in_hand
+        since = g.since
+        if since < 0 and (has_data or g.bytes_taken != g.bytes_seen):
             since = start_us
-            g[f.G_SINCE] = start_us
+            g.since = start_us
         if since >= 0 and not has_data:
-            g[f.G_ACTIVE_US] += start_us + worked_us - since
-            g[f.G_SINCE] = -1
-        g[f.G_BYTES_SEEN] = g[f.G_BYTES]
+            g.active_us += start_us + worked_us - since
+            g.since = -1
+        g.bytes_seen = g.bytes_taken
 
 
 @part_of(DEBLOATING)
-def debloat_gates(m: Any, number: int, task: f.KernelTask, end_us: int, now: int) -> None:
+def debloat_gates(m: KernelMemory, number: int, task: f.KernelTask, end_us: int, now: int) -> None:
     """Let each gate of a task size its buffers if a period ends in the round."""
-    period = m[f.H_DEBLOAT_US]
-    start_us = end_us - m[f.H_ROUND_US]
+    period = m.debloat_us
+    start_us = end_us - m.round_us
     if end_us // period > start_us // period:
         for i in range(task.gates):
             _size(m, task, task.first_gate + i, i, end_us, now)
     if task.gates > 0:
         at_us = (end_us // period + 1) * period
-        wake(m, number, (at_us + m[f.H_ROUND_US] - 1) // m[f.H_ROUND_US] - 1)
+        wake(m, number, (at_us + m.round_us - 1) // m.round_us - 1)
 
 
 @kernel
-def _size(m: Any, task: f.KernelTask, number: int, place: int, end_us: int, now: int) -> None:
+def _size(
+    m: KernelMemory, task: f.KernelTask, number: int, place: int, end_us: int, now: int
+) -> None:
     """Measure one gate, size its buffers and announce the size if it has changed enough."""
     g = gate_row(m, number)
-    if g[f.G_SINCE] >= 0:
-        g[f.G_ACTIVE_US] += end_us - g[f.G_SINCE]
-        g[f.G_SINCE] = end_us
-    speed = throughput(g[f.G_BYTES], g[f.G_ACTIVE_US], g[f.G_THROUGHPUT])
-    g[f.G_THROUGHPUT] = speed
-    g[f.G_BYTES] = g[f.G_ACTIVE_US] = g[f.G_BYTES_SEEN] = 0
-    smallest, largest = m[f.H_MIN_SEGMENT], m[f.H_SEGMENT]
+    if g.since >= 0:
+        g.active_us += end_us - g.since
+        g.since = end_us
+    speed = throughput(g.bytes_taken, g.active_us, g.throughput)
+    g.throughput = speed
+    g.bytes_taken = g.active_us = g.bytes_seen = 0
+    smallest, largest = m.min_segment_bytes, m.segment_bytes
     size = debloat(
-        g[f.G_SIZE] / PARTS,
+        g.size / PARTS,
         speed,
         _in_use(m, g),
-        m[f.H_DEBLOAT_TARGET_US],
-        m[f.H_DEBLOAT_SAMPLES],
+        m.debloat_target_us,
+        m.debloat_samples,
         smallest,
         largest,
     )
-    g[f.G_SIZE] = int(size * PARTS)
-    new, threshold = rounded(size), m[f.H_DEBLOAT_THRESHOLD]
-    if is_announced(new, g[f.G_LAST_SIZE], threshold, smallest, largest) == 1:
-        g[f.G_LAST_SIZE] = new
-        for channel in range(g[f.G_CHANNELS]):
-            _announce_size(m, g[f.G_CHANNEL0] + channel, new, now)
+    g.size = int(size * PARTS)
+    new, threshold = rounded(size), m.debloat_threshold
+    if is_announced(new, g.last_size, threshold, smallest, largest) == 1:
+        g.last_size = new
+        for channel in range(g.channels):
+            _announce_size(m, g.first_channel + channel, new, now)
 
 
 @kernel
-def _in_use(m: Any, g: Any) -> int:
+def _in_use(m: KernelMemory, g: f.KernelGate) -> int:
     """Buffers in use of a gate; a local channel counts what waits at its producer too."""
     total = 0
-    for channel in range(g[f.G_CHANNELS]):
-        into = in_row(m, g[f.G_CHANNEL0] + channel)
-        queued = m[g[f.G_RECORDS] + channel * g[f.G_QUEUE_WIDTH] + FIFO_COUNT]
+    for channel in range(g.channels):
+        into = in_row(m, g.first_channel + channel)
+        queued = m[g.records + channel * g.queue_width + FIFO_COUNT]
         if into.initial < 0:
             total += queued + out_row(m, into.out).buffers
         else:
@@ -109,7 +110,7 @@ def _in_use(m: Any, g: Any) -> int:
 
 
 @kernel
-def _announce_size(m: Any, channel: int, size: int, now: int) -> None:
+def _announce_size(m: KernelMemory, channel: int, size: int, now: int) -> None:
     """Tell a channel's sender the size; it counts for the next buffer that it requests."""
     into = in_row(m, channel)
     out = out_row(m, into.out)

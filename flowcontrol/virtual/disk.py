@@ -21,6 +21,7 @@ from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_pop, fifo_pus
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s
 from flowcontrol.virtual.compiled import kernel, part_of
+from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import SPILLS
 from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.spilled import buffer_at, consume, give_back, lane_of, spill_row
@@ -43,7 +44,7 @@ _READS = 1
 
 
 @kernel
-def ask_disk(m: Any, p: Any, sp: Any, now: int) -> None:
+def ask_disk(m: KernelMemory, p: f.KernelPartition, sp: Any, now: int) -> None:
     """Have the disk serve a partition that has something to write or to read."""
     if sp[s.S_WRITE_HEAD] > 0:
         _enqueue(m, sp, _WRITES)
@@ -55,7 +56,7 @@ def ask_disk(m: Any, p: Any, sp: Any, now: int) -> None:
 
 
 @kernel
-def _enqueue(m: Any, sp: Any, way: int) -> None:
+def _enqueue(m: KernelMemory, sp: Any, way: int) -> None:
     if sp[s.S_ASKED + way] == 1:
         return
     sp[s.S_ASKED + way] = 1
@@ -66,7 +67,7 @@ def _enqueue(m: Any, sp: Any, way: int) -> None:
 
 
 @kernel
-def _next_lane(m: Any, p: Any, sp: Any) -> int:
+def _next_lane(m: KernelMemory, p: f.KernelPartition, sp: Any) -> int:
     """Subpartition that is read from disk next, or -1.
 
     Notes
@@ -74,7 +75,7 @@ def _next_lane(m: Any, p: Any, sp: Any) -> int:
     The one that is next in the file (``SortMergeResultPartitionReadScheduler``,
     ``HsFileDataManager``); a hash partition has a file for each, and they take turns.
     """
-    count, best, least = p[f.P_CHANNELS], -1, 0
+    count, best, least = p.channels, -1, 0
     for i in range(count):
         place = sp[s.S_TURN] + 1 + i
         if place >= count:
@@ -89,17 +90,17 @@ def _next_lane(m: Any, p: Any, sp: Any) -> int:
             continue
         if best < 0 or own[s.E_OFFSET] < least:
             best, least = place, own[s.E_OFFSET]
-            if p[f.P_KIND] == HASH:
+            if p.kind == HASH:
                 break
     return best
 
 
 @part_of(SPILLS)
-def serve_disk(m: Any, number: int, now: int) -> None:
+def serve_disk(m: KernelMemory, number: int, now: int) -> None:
     """Begin what the disk can begin in a round, in the order of asking."""
     disk = task_row(m, number)
     queue = row(m, disk.union, FIFO_SLOTS + disk.gates)
-    round_ns = m[f.H_ROUND_US] * 1000
+    round_ns = m.round_us * 1000
     start_ns = now * round_ns
     while queue[FIFO_COUNT] > 0 and disk.ready < start_ns + round_ns:
         item = fifo_pop(queue)
@@ -120,7 +121,7 @@ def serve_disk(m: Any, number: int, now: int) -> None:
         else:
             sp[s.S_DONE_HEAD] = pointer
         sp[s.S_DONE_TAIL] = pointer
-        wake(m, p[f.P_TASK], seen)
+        wake(m, p.task, seen)
         ask_disk(m, p, sp, now)
     if queue[FIFO_COUNT] > 0:
         wake(m, number, max(now + 1, disk.ready // round_ns))
@@ -128,7 +129,7 @@ def serve_disk(m: Any, number: int, now: int) -> None:
 
 
 @kernel
-def _begin(m: Any, p: Any, sp: Any, way: int) -> int:
+def _begin(m: KernelMemory, p: f.KernelPartition, sp: Any, way: int) -> int:
     """Take the next buffer that is written, or read; 0 if there is none any more."""
     if way == _WRITES:
         pointer = sp[s.S_WRITE_HEAD]
@@ -154,20 +155,20 @@ def _begin(m: Any, p: Any, sp: Any, way: int) -> int:
 
 
 @part_of(SPILLS)
-def hear_disk(m: Any, task: f.KernelTask, now: int) -> None:
+def hear_disk(m: KernelMemory, task: f.KernelTask, now: int) -> None:
     """Take notice of what the disk has done, and of what local consumers have."""
     for i in range(task.partitions):
         number = task.first_partition + i
         p = partition_row(m, number)
-        if p[f.P_KIND] <= PIPELINED:
+        if p.kind <= PIPELINED:
             continue
         sp = spill_row(m, p)
         partition = partition_of(m, number)
         _hear_done(m, p, partition, sp, now)
-        count, bits = p[f.P_CHANNELS], p[f.P_DIRTY]
+        count, bits = p.channels, p.dirty
         place = next_bit(m, bits, count, -1)
         while place >= 0:
-            out = out_row(m, p[f.P_CHANNEL0] + place)
+            out = out_row(m, p.first_channel + place)
             if out.is_local == 1:
                 consumed = in_row(m, out.input).consumed
                 out.consumed = consumed
@@ -176,24 +177,24 @@ def hear_disk(m: Any, task: f.KernelTask, now: int) -> None:
         if m[sp[s.S_GROUP] + s.W_START] == now:
             for other in range(count):
                 set_bit(m, bits, other)
-        finish_writing(m, sp, p[f.P_KIND], now)
+        finish_writing(m, sp, p.kind, now)
 
 
 @kernel
-def _hear_done(m: Any, p: Any, partition: Any, sp: Any, now: int) -> None:
+def _hear_done(m: KernelMemory, p: f.KernelPartition, partition: Any, sp: Any, now: int) -> None:
     """Take the buffers that the disk is done with."""
     while sp[s.S_DONE_HEAD] > 0:
         pointer = sp[s.S_DONE_HEAD]
         own = buffer_at(m, pointer)
         if own[s.E_ROUND] > now:
-            wake(m, p[f.P_TASK], own[s.E_ROUND])
+            wake(m, p.task, own[s.E_ROUND])
             return
         sp[s.S_DONE_HEAD] = own[s.E_LINK]
         if sp[s.S_DONE_HEAD] == 0:
             sp[s.S_DONE_TAIL] = 0
         sp[s.S_CHANGED] = 1
         place = own[s.E_PLACE]
-        set_bit(m, p[f.P_DIRTY], place)
+        set_bit(m, p.dirty, place)
         if own[s.E_LOADED] == 1:
             own[s.E_LOADED] = 2
             lane_of(m, sp, place)[s.X_READABLE] += 1
@@ -202,16 +203,16 @@ def _hear_done(m: Any, p: Any, partition: Any, sp: Any, now: int) -> None:
         own[s.E_SPILL] = ON_DISK
         sp[s.S_WRITING] -= 1
         sp[s.S_BYTES_WRITTEN] += own[s.E_BYTES]
-        out = out_row(m, p[f.P_CHANNEL0] + place)
+        out = out_row(m, p.first_channel + place)
         if own[s.E_GONE] == 1 and own[s.E_INDEX] >= out.sent:
             sp[s.S_UNREAD] += 1
         give_back(m, p, partition, pointer)
         if sp[s.S_WRITING] == 0:
-            p[f.P_STOPPED] = 0
+            p.is_stopped = 0
 
 
 @kernel
-def finish_writing(m: Any, sp: Any, kind: int, now: int) -> None:
+def finish_writing(m: KernelMemory, sp: Any, kind: int, now: int) -> None:
     """Tell the consumers of a partition when it is finished and all of it is written."""
     if sp[s.S_CLOSED] != 1 or sp[s.S_WRITING] > 0:
         return
@@ -225,4 +226,4 @@ def finish_writing(m: Any, sp: Any, kind: int, now: int) -> None:
         return
     m[group + s.W_START] = now + 1
     for i in range(m[group + s.W_COUNT]):
-        wake(m, partition_row(m, m[group + s.W_WIDTH + i])[f.P_TASK], now + 1)
+        wake(m, partition_row(m, m[group + s.W_WIDTH + i]).task, now + 1)

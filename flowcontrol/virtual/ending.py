@@ -14,6 +14,7 @@ from flowcontrol.protocol.service import PHASE_RATE, PHASE_START
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import kernel, part_of
 from flowcontrol.virtual.disk import finish_writing
+from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import SPILLS
 from flowcontrol.virtual.spilled import spill_row
 from flowcontrol.virtual.spilling import close_partition
@@ -33,7 +34,7 @@ __all__ = ["finish_when_over"]
 
 @part_of(SPILLS)
 def finish_when_over(
-    m: Any, number: int, task: f.KernelTask, phases: Any, end_us: int, now: int
+    m: KernelMemory, number: int, task: f.KernelTask, phases: Any, end_us: int, now: int
 ) -> None:
     """Finish a task that has nothing more to do: close its outputs, and tell its consumers.
 
@@ -53,26 +54,26 @@ def finish_when_over(
     for i in range(task.partitions):
         p = partition_row(m, task.first_partition + i)
         partition = partition_of(m, task.first_partition + i)
-        if p[f.P_KIND] > PIPELINED:
+        if p.kind > PIPELINED:
             sp = spill_row(m, p)
             close_partition(m, p, partition, sp)
-            finish_writing(m, sp, p[f.P_KIND], now)
-        for place in range(p[f.P_CHANNELS]):
-            out = out_row(m, p[f.P_CHANNEL0] + place)
-            if p[f.P_KIND] <= PIPELINED and out.buffers > 0:
+            finish_writing(m, sp, p.kind, now)
+        for place in range(p.channels):
+            out = out_row(m, p.first_channel + place)
+            if p.kind <= PIPELINED and out.buffers > 0:
                 flush(partition, place)
-            set_bit(m, p[f.P_DIRTY], place)
+            set_bit(m, p.dirty, place)
             wake(m, out.receiver, now + _lag(m, out))
 
 
 @kernel
-def _lag(m: Any, out: f.KernelSubpartition) -> int:
+def _lag(m: KernelMemory, out: f.KernelSubpartition) -> int:
     """Rounds that a channel's end takes to its receiver."""
-    return 1 if out.is_local == 1 else m[f.H_LATENCY]
+    return 1 if out.is_local == 1 else m.latency
 
 
 @kernel
-def _has_ended(m: Any, number: int, task: f.KernelTask, phases: Any, end_us: int) -> int:
+def _has_ended(m: KernelMemory, number: int, task: f.KernelTask, phases: Any, end_us: int) -> int:
     """Tell whether a source emits nothing any more: 1 if so."""
     if task.limit >= 0 and task.taken >= task.limit:
         return 1
@@ -81,20 +82,20 @@ def _has_ended(m: Any, number: int, task: f.KernelTask, phases: Any, end_us: int
         return 0
     if end_us >= last[PHASE_START]:
         return 1
-    whole = m[f.H_ROUND_US]
-    wake(m, number, max(m[f.H_NOW] + 1, (last[PHASE_START] + whole - 1) // whole - 1))
+    whole = m.round_us
+    wake(m, number, max(m.now + 1, (last[PHASE_START] + whole - 1) // whole - 1))
     return 0
 
 
 @kernel
-def _is_read_out(m: Any, task: f.KernelTask, now: int) -> int:
+def _is_read_out(m: KernelMemory, task: f.KernelTask, now: int) -> int:
     """Tell whether a task has processed all that its producers have ever sent: 1 if so."""
     if task.queued > 0:
         return 0
     for i in range(task.gates):
         g = gate_row(m, task.first_gate + i)
-        for place in range(g[f.G_CHANNELS]):
-            into = in_row(m, g[f.G_CHANNEL0] + place)
+        for place in range(g.channels):
+            into = in_row(m, g.first_channel + place)
             out = out_row(m, into.out)
             done = task_row(m, out.sender).done
             if done < 0 or done + _lag(m, out) > now:

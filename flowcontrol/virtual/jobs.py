@@ -15,13 +15,13 @@ from flowcontrol.emulation import Job, demands_by_job
 from flowcontrol.emulation.allocation import Allocation, Holding
 from flowcontrol.emulation.rows import refill
 from flowcontrol.protocol import rows as w
-from flowcontrol.protocol.state import assign, cell, width
-from flowcontrol.protocol.states import GlobalPool, LocalPool
+from flowcontrol.protocol.state import assign, width
+from flowcontrol.protocol.states import GlobalPool
 from flowcontrol.scenario import JobSpan
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.places import Ints
-from flowcontrol.virtual.views import global_pool, local_pool
+from flowcontrol.virtual.views import gate_row, global_pool, partition_row
 from flowcontrol.virtual.wheel import sleep, wake
 
 __all__ = ["JobRun", "Timeline"]
@@ -107,9 +107,9 @@ class Timeline:
         self._exclusive = memory.ins["announced"].copy()
         memory.ins["announced"] = 0
         memory.outs["announced"] = 0
-        for block, at in ((memory.gates, f.G_POOL), (memory.partitions, f.P_POOL)):
-            block[:, at : at + width(LocalPool)] = 0
-            block[:, at + cell(LocalPool, "is_destroyed")] = 1
+        for block in (memory.gates, memory.partitions):
+            block["pool"] = 0
+            block["pool"]["is_destroyed"] = 1
         for run in self.runs:
             self._put_to_sleep(run)
 
@@ -175,9 +175,9 @@ class Timeline:
 
     def _bind_networks(self) -> None:
         """Let the global pools' rows be those of the memory."""
-        cells = self._memory.cells
+        head = self._memory.head
         for manager, network in enumerate(self.allocation.networks):
-            here = global_pool(cells, int(cells[f.H_SHARED0]) + manager * width(GlobalPool))
+            here = global_pool(head, head.shared_at + manager * width(GlobalPool))
             assign(here, network.state)
             network.state = here
 
@@ -186,14 +186,12 @@ class Timeline:
         demand, memory = holding.demand, self._memory
         key = (demand.edge, demand.subtask)
         if demand.is_gate:
-            row, at, column = memory.gates[memory.places.gates[key]], f.G_POOL, f.G_GLOBAL
+            owner: Any = gate_row(memory.head, memory.places.gates[key])
         else:
-            number = memory.places.partitions[key]
-            row, at, column = memory.partitions[number], f.P_POOL, f.P_GLOBAL
-        here = local_pool(row, at)
-        assign(here, holding.pool.state)
-        holding.pool.state = here
-        row[column] = memory.cells[f.H_SHARED0] + demand.manager * width(GlobalPool)
+            owner = partition_row(memory.head, memory.places.partitions[key])
+        assign(owner.pool, holding.pool.state)
+        holding.pool.state = owner.pool
+        owner.global_at = memory.head.shared_at + demand.manager * width(GlobalPool)
 
     def _start(self, run: JobRun) -> None:
         name = run.span.name
@@ -232,10 +230,10 @@ class Timeline:
     def _put_to_sleep(self, run: JobRun) -> None:
         tasks = self._tasks[run.span.name]
         for number in tasks:
-            sleep(self._memory.cells, number)
+            sleep(self._memory.head, number)
         self._memory.tasks["status"][tasks] = f.ABSENT
         self.absent |= set(run.span.stages)
 
     def _wake(self, run: JobRun, now: int) -> None:
         for number in self._tasks[run.span.name]:
-            wake(self._memory.cells, number, now)
+            wake(self._memory.head, number, now)

@@ -6,9 +6,6 @@ from typing import Any
 
 from flowcontrol.emulation.job import Job, Link
 from flowcontrol.protocol.partition_kinds import PIPELINED, waits_for_producers
-from flowcontrol.protocol.state import cell
-from flowcontrol.protocol.states import LocalPool
-from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.places import Ints
@@ -54,9 +51,9 @@ def partition_figures(job: Job, memory: Memory) -> dict[str, dict[str, Any]]:
 
 def _edge(job: Job, memory: Memory, link: Link, numbers: list[int], kind: int) -> dict[str, Any]:
     parts = memory.partitions[numbers]
-    offsets = parts[:, f.P_SPILL]
+    offsets = parts["spill"]
     rows = memory.cells[offsets[:, None] + range(s.S_WIDTH)]
-    end = int(memory.cells[f.H_ROUND])
+    end = memory.head.round
     waited = rows[:, s.S_WAITED] + (rows[:, s.S_SINCE] >= 0) * (end - rows[:, s.S_SINCE])
     figures: dict[str, Any] = {
         "type": link.edge.partition_type,
@@ -64,7 +61,7 @@ def _edge(job: Job, memory: Memory, link: Link, numbers: list[int], kind: int) -
         "bytes_read": int(rows[:, s.S_BYTES_READ].sum()),
         "regions": int(rows[:, s.S_REGIONS].sum()),
         "max_buffers": int(rows[:, s.S_PEAK].sum()),
-        "pool_buffers": int(parts[:, f.P_POOL + cell(LocalPool, "size")].sum()),
+        "pool_buffers": int(parts["pool"]["size"].sum()),
         "max_read_buffers": int(rows[:, s.S_LOADED_PEAK].sum()),
         "producers_finished_s": _last(job, rows[:, s.S_DONE_AT]),
         "consumers_may_start_s": 0.0,

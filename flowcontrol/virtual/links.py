@@ -15,10 +15,10 @@ from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.partitioners import spread
 from flowcontrol.protocol.pool_rules import fetch_segment
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.cells import states
 from flowcontrol.virtual.debloat import PARTS
 from flowcontrol.virtual.places import Builder, Ints, Places
 from flowcontrol.virtual.record_links import fill_record_gate
-from flowcontrol.virtual.views import global_pool, local_pool, partition_pool
 from flowcontrol.virtual.wires import fill_wire
 
 __all__ = ["LONGEST_TABLE", "connections_of", "fill_connections", "fill_link"]
@@ -31,7 +31,7 @@ def fill_link(
     job: Job,
     link: Link,
     places: Places,
-    blocks: dict[int, Any],
+    blocks: dict[str, Any],
     build: Builder,
     latency: int,
     tables: dict[tuple[str, int], Ints],
@@ -46,8 +46,8 @@ def fill_link(
         The edge.
     places : Places
         Numbers of everything.
-    blocks : dict of int to ndarray
-        Blocks of the memory, by the header's column; filled in place.
+    blocks : dict of str to ndarray
+        Blocks of the memory, by the field of the head that says where each begins; filled in place.
     build : Builder
         Gives out cells for queues and tables.
     latency : int
@@ -58,27 +58,29 @@ def fill_link(
     senders, receivers = link.ends("sender"), link.ends("receiver")
     local = np.array([channel.is_local for channel in link.channels])
     ins, outs = places.ins[link.name], places.outs[link.name]
-    into, out = blocks[f.H_IN0], blocks[f.H_OUT0]
+    into, out = blocks["inputs_at"], blocks["outputs_at"]
     into["out"][ins], out["input"][outs] = outs, ins
     sender_task = places.tasks[job.stage(link.edge.sender).name]
     out["receiver"][outs] = places.tasks[link.edge.receiver] + receivers
     out["sender"][outs] = sender_task + senders
     out["is_local"][outs], out["connection"][outs] = local, -1
     cycle: dict[str, int] = {}
+    partitions = states(blocks["partitions_at"], f.KernelPartition)
+    gates = states(blocks["gates_at"], f.KernelGate)
     for sender in np.unique(senders):
         own = np.flatnonzero(senders == sender)
         number = places.partitions[link.name, int(sender)]
         out["place"][outs[own]], out["partition"][outs[own]] = np.arange(len(own)), number
         table = tables.get((link.name, int(sender)))
-        partition = blocks[f.H_PARTITION0][number]
+        partition = partitions[number]
         _fill_partition(job, link, int(sender), own, partition, places, build, table, cycle)
-        partition[f.P_TASK] = sender_task + sender
+        partition.task = sender_task + int(sender)
     for receiver in np.unique(receivers):
         own = np.flatnonzero(receivers == receiver)
         number = places.gates[link.name, int(receiver)]
         out["gate"][outs[own]], out["index"][outs[own]] = number, np.arange(len(own))
-        gate = blocks[f.H_GATE0][number]
-        gate[f.G_TASK] = places.tasks[link.edge.receiver] + receiver
+        gate = gates[number]
+        gate.task = places.tasks[link.edge.receiver] + int(receiver)
         _fill_gate(job, link, int(receiver), own, gate, places, blocks, build, latency)
 
 
@@ -87,7 +89,7 @@ def _fill_partition(
     link: Link,
     sender: int,
     own: Ints,
-    p: Ints,
+    p: f.KernelPartition,
     places: Places,
     build: Builder,
     table: Ints | None,
@@ -95,28 +97,28 @@ def _fill_partition(
 ) -> None:
     size, count = job.sizes.partitions[link.name, sender], len(own)
     depth = 0 if job.transport_row is not None else queue_depth(job, link, sender)
-    _fill_pool(p, f.P_POOL, f.P_SEGMENTS, size.size, size.overdraft)
+    _fill_pool(p, size.size, size.overdraft)
     if job.transport_row is not None:
-        partition_pool(p).free = 1  # what stops a writer is the grant
-    p[f.P_CHANNEL0], p[f.P_CHANNELS] = places.outs[link.name][own[0]], count
-    p[f.P_QUEUE_WIDTH] = w.FIFO_SLOTS + depth
-    p[f.P_RECORDS] = build.take(count * p[f.P_QUEUE_WIDTH])
+        p.pool.free = 1  # what stops a writer is the grant
+    p.first_channel, p.channels = places.outs[link.name][own[0]], count
+    p.queue_width = w.FIFO_SLOTS + depth
+    p.records = build.take(count * p.queue_width)
     has_local = any(link.channels[i].is_local for i in own)
-    p[f.P_HELD_WIDTH] = w.FIFO_SLOTS + (depth if has_local else 0)
-    p[f.P_HELD] = build.take(count * p[f.P_HELD_WIDTH])
-    p[f.P_COUNTS], p[f.P_ROUTED] = build.take(count), build.take(count)
+    p.held_width = w.FIFO_SLOTS + (depth if has_local else 0)
+    p.held = build.take(count * p.held_width)
+    p.counts, p.routed = build.take(count), build.take(count)
     words = count // w.WORD + 1
-    p[f.P_NEWS], p[f.P_DIRTY] = build.take(words), build.take(words)
-    p[f.P_BROADCAST] = int(link.edge.partitioner == "broadcast" and count > 1)
-    p[f.P_RECORD_BYTES] = link.record_bytes
-    p[f.P_FLUSH_PHASE] = flush_phase_us(job, link, sender)
-    p[f.P_STREAM] = stream_of_edge(link.name, sender)
+    p.news, p.dirty = build.take(words), build.take(words)
+    p.is_broadcast = int(link.edge.partitioner == "broadcast" and count > 1)
+    p.record_bytes = link.record_bytes
+    p.flush_phase = flush_phase_us(job, link, sender)
+    p.stream = stream_of_edge(link.name, sender)
     path = job.stage(link.edge.sender).path(link)
     if path:
         pairs = [number for part in path for number in (part.numerator, part.denominator)]
-        p[f.P_PATH], p[f.P_PATH_LENGTH] = build.put(np.array(pairs, np.int64)), len(path)
-    p[f.P_PENDING_WIDTH] = w.FIFO_SLOTS + most_outputs(path)
-    p[f.P_PENDING] = build.take(p[f.P_PENDING_WIDTH])
+        p.path, p.path_length = build.put(np.array(pairs, np.int64)), len(path)
+    p.pending_width = w.FIFO_SLOTS + most_outputs(path)
+    p.pending = build.take(p.pending_width)
     _fill_route(link, sender, count, p, build, table, cycle)
 
 
@@ -124,7 +126,7 @@ def _fill_route(
     link: Link,
     sender: int,
     count: int,
-    p: Ints,
+    p: f.KernelPartition,
     build: Builder,
     table: Ints | None,
     cycle: dict[str, int],
@@ -132,29 +134,31 @@ def _fill_route(
     """Say how a partition's records find their channel."""
     weights = weights_of(link, count)
     kind = link.edge.partitioner
-    p[f.P_ROUTE] = f.ROUTE_FIRST
+    p.route = f.ROUTE_FIRST
     if table is not None:
-        p[f.P_ROUTE] = f.ROUTE_TABLE
-        p[f.P_TABLE], p[f.P_TABLE_LENGTH] = build.put(np.asarray(table, np.int64)), len(table)
+        p.route = f.ROUTE_TABLE
+        p.table, p.table_length = build.put(np.asarray(table, np.int64)), len(table)
     elif weights is not None:
         _fill_shares(weights, p, build, cycle)
     elif kind == "shuffle":
-        p[f.P_ROUTE] = f.ROUTE_SHUFFLE
+        p.route = f.ROUTE_SHUFFLE
     elif kind in {"rebalance", "rescale"}:
-        p[f.P_ROUTE] = f.ROUTE_CYCLE
-        p[f.P_CURSOR] = sender % count if kind == "rebalance" else 0
+        p.route = f.ROUTE_CYCLE
+        p.cursor = sender % count if kind == "rebalance" else 0
 
 
-def _fill_shares(weights: list[int], p: Ints, build: Builder, cycle: dict[str, int]) -> None:
+def _fill_shares(
+    weights: list[int], p: f.KernelPartition, build: Builder, cycle: dict[str, int]
+) -> None:
     """Keep a whole period of the shares, which all senders have in common, as a table."""
     period = sum(weights)
     if period > LONGEST_TABLE:
         cells = np.array([*weights, *[0] * len(weights)], np.int64)  # and how far each is behind
-        p[f.P_ROUTE], p[f.P_TABLE], p[f.P_TABLE_LENGTH] = f.ROUTE_SHARES, build.put(cells), period
+        p.route, p.table, p.table_length = f.ROUTE_SHARES, build.put(cells), period
         return
     if not cycle:
         cycle["at"] = build.put(np.array(spread(period, weights), np.int64))
-    p[f.P_ROUTE], p[f.P_TABLE], p[f.P_TABLE_LENGTH] = f.ROUTE_TABLE, cycle["at"], period
+    p.route, p.table, p.table_length = f.ROUTE_TABLE, cycle["at"], period
 
 
 def _fill_gate(
@@ -162,9 +166,9 @@ def _fill_gate(
     link: Link,
     receiver: int,
     own: Ints,
-    g: Ints,
+    g: f.KernelGate,
     places: Places,
-    blocks: dict[int, Any],
+    blocks: dict[str, Any],
     build: Builder,
     latency: int,
 ) -> None:
@@ -175,28 +179,28 @@ def _fill_gate(
     channels = [link.channels[i] for i in own]
     window = size.exclusive + size.floating
     depths = [queue_depth(job, link, c.sender) if c.is_local else window for c in channels]
-    _fill_pool(g, f.G_POOL, f.G_SEGMENTS, size.floating, 0)
-    g[f.G_CHANNEL0], g[f.G_CHANNELS] = places.ins[link.name][own[0]], count
-    g[f.G_WAITING] = build.take(w.FIFO_SLOTS + count)
-    g[f.G_ORDER] = build.take(w.FIFO_SLOTS + count)
-    g[f.G_QUEUE_WIDTH] = w.FIFO_SLOTS + max(1, *depths)
-    g[f.G_RECORDS] = build.take(count * g[f.G_QUEUE_WIDTH])
-    g[f.G_KINDS] = build.take(count * g[f.G_QUEUE_WIDTH])
+    _fill_pool(g, size.floating, 0)
+    g.first_channel, g.channels = places.ins[link.name][own[0]], count
+    g.waiting = build.take(w.FIFO_SLOTS + count)
+    g.order = build.take(w.FIFO_SLOTS + count)
+    g.queue_width = w.FIFO_SLOTS + max(1, *depths)
+    g.records = build.take(count * g.queue_width)
+    g.kinds = build.take(count * g.queue_width)
     # Sizes of buffers under way, if there are such messages: one each period.
     delay_us, period_us = latency * job.round_us, job.scenario.options.debloat_period_us
     sizes = delay_us // period_us + 2 if job.scenario.options.debloat_enabled else 0
     segment = job.scenario.options.segment_bytes
-    g[f.G_SINCE], g[f.G_LAST_SIZE], g[f.G_SIZE] = -1, segment, int(segment * PARTS)
+    g.since, g.last_size, g.size = -1, segment, int(segment * PARTS)
     words = count // w.WORD + 1
-    g[f.G_ARRIVALS], g[f.G_NEWS] = build.take(words), build.take(words)
-    g[f.G_RECORD_BYTES] = link.record_bytes
+    g.arrivals, g.news = build.take(words), build.take(words)
+    g.record_bytes = link.record_bytes
     _fill_channels(places.ins[link.name][own], channels, depths, size, blocks, build)
     if latency > 1:
         remote = [not channel.is_local for channel in channels]
         rows = places.ins[link.name][own][remote]
         most = window + 2 + sizes
-        blocks[f.H_IN0]["credits_most"][rows] = most
-        blocks[f.H_IN0]["credits"][rows] = build.each(len(rows), 2 + f.C_WIDTH * most)
+        blocks["inputs_at"]["credits_most"][rows] = most
+        blocks["inputs_at"]["credits"][rows] = build.rings(len(rows), f.KernelCredit, most)
 
 
 def _fill_channels(
@@ -204,11 +208,11 @@ def _fill_channels(
     channels: list[Channel],
     depths: list[int],
     size: GateSize,
-    blocks: dict[int, Any],
+    blocks: dict[str, Any],
     build: Builder,
 ) -> None:
     """Fill a gate's channels: initial credit, and room for the messages under way."""
-    into, out = blocks[f.H_IN0], blocks[f.H_OUT0]
+    into, out = blocks["inputs_at"], blocks["outputs_at"]
     local = np.array([channel.is_local for channel in channels])
     exclusive = np.where(local, 0, size.exclusive)
     into["initial"][numbers] = np.where(local, LOCAL, exclusive)
@@ -222,7 +226,7 @@ def _fill_channels(
                 1, *(d for d, c in zip(depths, channels, strict=True) if c.is_local == is_local)
             )
             into["transit_most"][rows] = most
-            into["transit"][rows] = build.each(len(rows), 2 + f.M_WIDTH * most)
+            into["transit"][rows] = build.rings(len(rows), f.KernelMessage, most)
 
 
 Pair = tuple[int, int, str]
@@ -257,11 +261,11 @@ def fill_connections(
     job: Job,
     pairs: dict[Pair, list[tuple[str, int]]],
     places: Places,
-    blocks: dict[int, Any],
+    blocks: dict[str, Any],
     build: Builder,
 ) -> None:
     """Fill the connections, which stand behind the tasks."""
-    tasks, out = blocks[f.H_TASK0], blocks[f.H_OUT0]
+    tasks, out = blocks["tasks_at"], blocks["outputs_at"]
     first = len(tasks) - len(pairs)
     wires: dict[tuple[int, int], int] = {}
     for number, ((here, there, _), channels) in enumerate(pairs.items(), start=first):
@@ -279,9 +283,9 @@ def fill_connections(
             fill_wire(job, {edge for edge, _ in channels}, tasks[number], build)
 
 
-def _fill_pool(row: Ints, at: int, segments: int, size: int, overdraft: int) -> None:
+def _fill_pool(owner: f.KernelGate | f.KernelPartition, size: int, overdraft: int) -> None:
     """Fill a pool with its eagerly fetched segment, and its part of the global pool."""
-    pool, part = local_pool(row, at), global_pool(row, segments)
+    pool, part = owner.pool, owner.segments
     pool.size = pool.maximum = pool.required = size
     pool.max_overdraft = overdraft
     part.total = part.free = size + overdraft

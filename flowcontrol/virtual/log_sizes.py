@@ -7,7 +7,9 @@ from typing import Final
 
 from flowcontrol.emulation import Job
 from flowcontrol.errors import RunError
+from flowcontrol.protocol.state import width
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.header import FLAG_AGES, FLAG_RUNS, FLAG_SPILLS
 from flowcontrol.virtual.spill_fields import E_WIDTH
 from flowcontrol.virtual.spill_memory import spills as has_spills
 
@@ -24,8 +26,8 @@ MOST_BYTES: Final = 1 << 30
 """Most memory of one log, bytes; while a run begins it is there twice. A job that needs more keeps
 ever more in flight, and would end with the machine's memory."""
 
-_WIDTHS: Final = {"runs": f.RUN_WIDTH, "ages": f.A_WIDTH, "spills": E_WIDTH}
-_FLAGS: Final = {"runs": f.FLAG_RUNS, "ages": f.FLAG_AGES, "spills": f.FLAG_SPILLS}
+_WIDTHS: Final = {"runs": width(f.Run), "ages": width(f.Age), "spills": E_WIDTH}
+_FLAGS: Final = {"runs": FLAG_RUNS, "ages": FLAG_AGES, "spills": FLAG_SPILLS}
 _CONTENTS: Final = {
     "runs": (
         "records in flight, kept as runs that their source emitted in one round",

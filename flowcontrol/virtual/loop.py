@@ -9,6 +9,7 @@ import numpy as np
 
 from flowcontrol.protocol.rounds import flush
 from flowcontrol.protocol.service import NEVER, first_us_at, first_us_beyond, stands_still, work_by
+from flowcontrol.protocol.state import cell
 from flowcontrol.protocol.times import (
     blocked_relay_us,
     blocked_source_us,
@@ -24,9 +25,10 @@ from flowcontrol.virtual.connection import transmit
 from flowcontrol.virtual.debloat import debloat_gates, measure_gates
 from flowcontrol.virtual.disk import hear_disk, serve_disk
 from flowcontrol.virtual.ending import finish_when_over
+from flowcontrol.virtual.header import FLAG_DRAIN, FLAG_EMPTY, KernelMemory
 from flowcontrol.virtual.messages import announce_all, hear, receive_all, send
 from flowcontrol.virtual.parts import EVERYTHING, THROTTLES
-from flowcontrol.virtual.pointers import row, rows, whole
+from flowcontrol.virtual.pointers import row, rows
 from flowcontrol.virtual.records import grant_all
 from flowcontrol.virtual.sharing import in_order, serve_waiting
 from flowcontrol.virtual.spilling import note_memory, note_waits, send_spilled
@@ -44,10 +46,10 @@ from flowcontrol.virtual.turns import serve_now
 from flowcontrol.virtual.views import (
     out_row,
     partition_of,
-    partition_pool,
     partition_row,
     set_bit,
     task_row,
+    whole,
 )
 from flowcontrol.virtual.wheel import collect, next_round, wake
 
@@ -63,12 +65,12 @@ def _advance(memory: Any, end: int) -> int:
     After FLAG_DRAIN, and when the log is empty, it goes on where it was.
     """
     m = whole(memory, PARTS)
-    now = next_round(m, m[f.H_ROUND], end)
+    now = next_round(m, m.round, end)
     while now < end:
-        m[f.H_NOW] = now
+        m.now = now
         count = collect(m, now)
-        active = row(m, m[f.H_ACTIVE], 2 * m[f.H_TASKS])
-        if m[f.H_SHARED] == 1:
+        active = row(m, m.active, 2 * m.tasks)
+        if m.is_shared == 1:
             in_order(m, active, count)
         for i in range(count):
             task = task_row(m, active[i])
@@ -84,51 +86,51 @@ def _advance(memory: Any, end: int) -> int:
             kind = task_row(m, active[i]).kind
             if kind != f.CONNECTION and kind != f.DISK:
                 step(m, active[i], now)
-        for i in range(m[f.H_SERVED]):
-            number = active[m[f.H_TASKS] + i]
+        for i in range(m.served):
+            number = active[m.tasks + i]
             if task_row(m, number).kind == f.DISK:
                 serve_disk(m, number, now)
-            elif m[f.H_TCP] == 1:
+            elif m.is_tcp == 1:
                 carry(m, number, now)
             else:
                 transmit(m, number, now)
-        m[f.H_SERVED] = 0
-        if m[f.H_SHARED] == 1:
+        m.served = 0
+        if m.is_shared == 1:
             serve_waiting(m, now)
-        m[f.H_STEPS] += count
-        if m[f.H_FLAGS] != 0:
-            return m[f.H_FLAGS]
-        if m[f.H_WATCH] == 1 and is_empty(m, now) == 1:
-            m[f.H_FLAGS] |= f.FLAG_EMPTY
+        m.steps += count
+        if m.flags != 0:
+            return m.flags
+        if m.is_watched == 1 and is_empty(m, now) == 1:
+            m.flags |= FLAG_EMPTY
             end = now + 1  # all is accounted for, as this may be a sample's last round
             break
-        if 2 * m[f.H_AGES_COUNT] > m[f.H_AGES_MOST]:
-            m[f.H_ROUND] = now + 1
-            return f.FLAG_DRAIN
+        if 2 * m.ages_count > m.ages_most:
+            m.round = now + 1
+            return FLAG_DRAIN
         now = next_round(m, now + 1, end)
-    m[f.H_ROUND] = end
-    m[f.H_NOW] = end - 1
-    if m[f.H_PARTS] & THROTTLES != 0:
-        m[f.H_EMPTY] = is_empty(m, end - 1)
-    for i in range(m[f.H_TASKS]):
+    m.round = end
+    m.now = end - 1
+    if m.parts & THROTTLES != 0:
+        m.is_empty = is_empty(m, end - 1)
+    for i in range(m.tasks):
         settle(m, task_row(m, i), end)
         catch_up(m, task_row(m, i), end)
-    return m[f.H_FLAGS]
+    return m.flags
 
 
 @kernel
-def catch_up(m: Any, task: f.KernelTask, end: int) -> None:
+def catch_up(m: KernelMemory, task: f.KernelTask, end: int) -> None:
     """Let the work of a task that slept be forgone, as it is when a round finds it asleep."""
     if task.kind != f.SOURCE and task.kind != f.SERVER:
         return
     phases = rows(m, task.phases, task.phase_count, 3)
-    start = work_by(phases, (end - 1) * m[f.H_ROUND_US])
+    start = work_by(phases, (end - 1) * m.round_us)
     if task.kind == f.SERVER:
         task.ready = max(task.ready, start)
     elif task.taken == task.limit:
         skip_due(m, task, start)
     else:
-        skip_due(m, task, work_by(phases, end * m[f.H_ROUND_US]))
+        skip_due(m, task, work_by(phases, end * m.round_us))
 
 
 @kernel
@@ -145,22 +147,22 @@ def count_time(task: f.KernelTask, time_us: int) -> None:
 
 
 @kernel
-def settle(m: Any, task: f.KernelTask, now: int) -> None:
+def settle(m: KernelMemory, task: f.KernelTask, now: int) -> None:
     """Account for the rounds before ``now`` in which a task was not looked at."""
     slept = now - task.last - 1
     if slept > 0:
-        count_time(task, slept * m[f.H_ROUND_US])
+        count_time(task, slept * m.round_us)
         task.last = now - 1
 
 
 @kernel
-def step(m: Any, number: int, now: int) -> None:
+def step(m: KernelMemory, number: int, now: int) -> None:
     """A task's round after it has heard its neighbours."""
     task = task_row(m, number)
     task.last = now
     task.has_sent = 0
-    start_us = now * m[f.H_ROUND_US]
-    end_us = start_us + m[f.H_ROUND_US]
+    start_us = now * m.round_us
+    end_us = start_us + m.round_us
     phases = rows(m, task.phases, task.phase_count, 3)
     start = end = 0
     if task.kind != f.RELAY:
@@ -180,15 +182,15 @@ def step(m: Any, number: int, now: int) -> None:
         if still == NEVER:
             reason = serve(m, number, task, end)
         else:
-            wake_at(m, number, still + m[f.H_ROUND_US])
+            wake_at(m, number, still + m.round_us)
     else:
         task.ready = max(task.ready, start)
         reason = serve(m, number, task, end)
     account(m, task, start, end, task.taken - before, reason)
-    if m[f.H_DEBLOAT_US] > 0:
+    if m.debloat_us > 0:
         worked = task.busy - busy
         if task.kind == f.RELAY and task.taken > before:
-            worked = m[f.H_ROUND_US]  # finer than a round is not known
+            worked = m.round_us  # finer than a round is not known
         measure_gates(m, task, start_us, worked)
         debloat_gates(m, number, task, end_us, now)
     if task.ends == 1:
@@ -199,7 +201,7 @@ def step(m: Any, number: int, now: int) -> None:
     send(m, task, now)
     if task.kinds > 0:
         send_spilled(m, task, now)
-    if m[f.H_RECORDS] == 1:
+    if m.counts_records == 1:
         grant_all(m, number, task, now)
     else:
         announce_all(m, task, now)
@@ -209,9 +211,11 @@ def step(m: Any, number: int, now: int) -> None:
 
 
 @kernel
-def account(m: Any, task: f.KernelTask, start: int, end: int, done: int, reason: int) -> None:
+def account(
+    m: KernelMemory, task: f.KernelTask, start: int, end: int, done: int, reason: int
+) -> None:
     """Share the round out over busy, idle and back-pressured."""
-    whole, available = m[f.H_ROUND_US], outputs_available(m, task)
+    whole, available = m.round_us, outputs_available(m, task)
     blocked, waiting = 1 if reason == BLOCKED else 0, task.queued
     busy = lost = 0
     if task.kind == f.SOURCE:
@@ -231,32 +235,32 @@ def account(m: Any, task: f.KernelTask, start: int, end: int, done: int, reason:
 
 
 @kernel
-def flush_all(m: Any, task: f.KernelTask, start_us: int, end_us: int) -> None:
+def flush_all(m: KernelMemory, task: f.KernelTask, start_us: int, end_us: int) -> None:
     """Let the flushers run whose time has come."""
-    interval = m[f.H_FLUSH_US]
+    interval = m.flush_us
     for i in range(task.partitions):
         number = task.first_partition + i
         p = partition_row(m, number)
-        if partition_pool(p).in_use == 0 or p[f.P_FLUSH_AT] > end_us:
+        if p.pool.in_use == 0 or p.flush_at > end_us:
             continue
-        if flush_ticks(start_us, end_us, interval, p[f.P_FLUSH_PHASE]) > 0:
+        if flush_ticks(start_us, end_us, interval, p.flush_phase) > 0:
             partition = partition_of(m, number)
-            for place in range(p[f.P_CHANNELS]):
-                out = out_row(m, p[f.P_CHANNEL0] + place)
+            for place in range(p.channels):
+                out = out_row(m, p.first_channel + place)
                 if out.buffers > 0:
-                    if m[f.H_TCP] == 1:
+                    if m.is_tcp == 1:
                         close(m, partition, place)
                     else:
                         flush(partition, place)
-                    set_bit(m, p[f.P_DIRTY], place)
+                    set_bit(m, p.dirty, place)
         if interval > 0:
-            phase = p[f.P_FLUSH_PHASE]
-            p[f.P_FLUSH_AT] = ((end_us - phase) // interval + 1) * interval + phase
+            phase = p.flush_phase
+            p.flush_at = ((end_us - phase) // interval + 1) * interval + phase
 
 
 @kernel
 def plan(
-    m: Any,
+    m: KernelMemory,
     number: int,
     task: f.KernelTask,
     phases: Any,
@@ -277,7 +281,7 @@ def plan(
         if available == 1 and task.taken != task.limit:
             if task.is_pending == 1:
                 wake(m, number, now + 1)
-            if work_by(phases, end_us + m[f.H_ROUND_US]) >= task.ready:
+            if work_by(phases, end_us + m.round_us) >= task.ready:
                 wake(m, number, now + 1)  # the usual case, without a division
             else:
                 wake_at(m, number, first_us_at(phases, task.ready, end_us))
@@ -287,8 +291,8 @@ def plan(
             task.status = f.BLOCKED if reason == BLOCKED else f.BUSY
         for i in range(task.stall_count):
             begin = m[task.stalls + 2 * i]
-            if begin > end_us - m[f.H_ROUND_US]:  # it counts from the next round that begins
-                wake_at(m, number, begin + m[f.H_ROUND_US])
+            if begin > end_us - m.round_us:  # it counts from the next round that begins
+                wake_at(m, number, begin + m.round_us)
                 break
     else:
         plan_server(m, number, task, phases, reason, available, end, end_us)
@@ -296,7 +300,7 @@ def plan(
 
 @kernel
 def plan_server(
-    m: Any,
+    m: KernelMemory,
     number: int,
     task: f.KernelTask,
     phases: Any,
@@ -308,7 +312,7 @@ def plan_server(
     """Decide the same for a stage with a rate."""
     ready = task.ready
     waiting = task.queued + task.is_pending
-    moves = ready > end and work_by(phases, end_us + m[f.H_ROUND_US]) > end
+    moves = ready > end and work_by(phases, end_us + m.round_us) > end
     status = f.IDLE
     if reason == BLOCKED or (reason == CAPACITY and available == 0 and not moves):
         status = f.BLOCKED
@@ -320,8 +324,8 @@ def plan_server(
             wake_at(m, number, phases[i][0] + 1)
             break
     if reason == CAPACITY:
-        if work_by(phases, end_us + m[f.H_ROUND_US]) > ready:
-            wake(m, number, m[f.H_NOW] + 1)
+        if work_by(phases, end_us + m.round_us) > ready:
+            wake(m, number, m.now + 1)
         elif task.is_pending == 1:
             wake_at(m, number, first_us_at(phases, ready, end_us))
         else:
@@ -329,27 +333,27 @@ def plan_server(
 
 
 @kernel
-def wake_at(m: Any, number: int, us: int) -> None:
+def wake_at(m: KernelMemory, number: int, us: int) -> None:
     """Have a task looked at in the round in which a microsecond after this one ends."""
-    if us == NEVER or task_row(m, number).wake == m[f.H_NOW] + 1:
+    if us == NEVER or task_row(m, number).wake == m.now + 1:
         return
-    whole = m[f.H_ROUND_US]
-    wake(m, number, max(m[f.H_NOW] + 1, (us + whole - 1) // whole - 1))
+    whole = m.round_us
+    wake(m, number, max(m.now + 1, (us + whole - 1) // whole - 1))
 
 
 @kernel
-def plan_flush(m: Any, number: int, task: f.KernelTask, end_us: int) -> None:
+def plan_flush(m: KernelMemory, number: int, task: f.KernelTask, end_us: int) -> None:
     """Have a task looked at when its next flusher runs, if there is something to flush."""
-    interval = m[f.H_FLUSH_US]
+    interval = m.flush_us
     if interval <= 0:
         return
     for i in range(task.partitions):
         p = partition_row(m, task.first_partition + i)
-        if partition_pool(p).in_use > 0:
-            if p[f.P_FLUSH_AT] <= end_us:
-                phase = p[f.P_FLUSH_PHASE]
-                p[f.P_FLUSH_AT] = ((end_us - phase) // interval + 1) * interval + phase
-            wake_at(m, number, p[f.P_FLUSH_AT])
+        if p.pool.in_use > 0:
+            if p.flush_at <= end_us:
+                phase = p.flush_phase
+                p.flush_at = ((end_us - phase) // interval + 1) * interval + phase
+            wake_at(m, number, p.flush_at)
 
 
 @cache
@@ -378,4 +382,4 @@ def advance(memory: Any, end: int) -> int:
     end : int
         Round before which to stop.
     """
-    return int(kernel_with(int(memory[f.H_PARTS]))(memory, end))
+    return int(kernel_with(int(memory[cell(KernelMemory, "parts")]))(memory, end))

@@ -18,7 +18,8 @@ from numba.core.typing.templates import (
 )
 from numba.extending import models, register_model
 
-from flowcontrol.protocol.state import cell, columns, per_class, width
+from flowcontrol.protocol.state import cell, members, per_class, width
+from flowcontrol.virtual.header import KernelMemory
 
 CELL = ir.IntType(64)
 
@@ -89,23 +90,46 @@ class _Attributes(AttributeTemplate):
     key = StateType
 
     def generic_resolve(self, kind: Any, name: str) -> Any:
-        return types.int64 if name in columns(kind.cls) else None
+        return _type_of(kind.cls, name)
 
 
-def _place_of(builder: Any, kind: Any, value: Any, name: str) -> Any:
-    return builder.gep(value, [ir.Constant(CELL, cell(kind.cls, name))], inbounds=True)
+@infer_getattr
+class _MemoryAttributes(AttributeTemplate):
+    key = MemoryType
+
+    def generic_resolve(self, kind: Any, name: str) -> Any:
+        return _type_of(KernelMemory, name)
+
+
+def _type_of(cls: type[Any], name: str) -> Any:
+    """Return the type of a field; None if there is none of that name."""
+    found = dict(members(cls))
+    if name not in found:
+        return None
+    inner = found[name]
+    return types.int64 if inner is None else state_type(inner)
+
+
+def _place_of(context: Any, builder: Any, kind: Any, value: Any, name: str) -> Any:
+    cls = KernelMemory if isinstance(kind, MemoryType) else kind.cls
+    base = data_of(context, builder, kind, value)
+    return builder.gep(base, [ir.Constant(CELL, cell(cls, name))], inbounds=True)
 
 
 @lower_getattr_generic(StateType)
+@lower_getattr_generic(MemoryType)
 def _get(context: Any, builder: Any, kind: Any, value: Any, name: str) -> Any:
-    return builder.load(_place_of(builder, kind, value, name))
+    cls = KernelMemory if isinstance(kind, MemoryType) else kind.cls
+    place = _place_of(context, builder, kind, value, name)
+    return builder.load(place) if dict(members(cls))[name] is None else place
 
 
 @lower_setattr_generic(StateType)
+@lower_setattr_generic(MemoryType)
 def _set(context: Any, builder: Any, signature: Any, arguments: Any, name: str) -> None:
     target, value = arguments
     value = as_int(context, builder, value, signature.args[1])
-    builder.store(value, _place_of(builder, signature.args[0], target, name))
+    builder.store(value, _place_of(context, builder, signature.args[0], target, name))
 
 
 def as_int(context: Any, builder: Any, value: Any, kind: Any) -> Any:
@@ -201,14 +225,26 @@ def _count_of(typing: Any, rows: Any) -> Any:
     return types.int64(rows), code
 
 
-def rows_at(function: Any, cls: type[Any]) -> None:
-    """Have a function return rows of a class at a place of an array or a row."""
+def rows_at(function: Any, cls: type[Any], *, behind: type[Any] | None = None) -> None:
+    """Have a function return rows of a class at a place of an array or a row.
+
+    Parameters
+    ----------
+    function : callable
+        Takes the memory, the place and how many rows there are.
+    cls : type
+        Their class.
+    behind : type, optional
+        What stands at the place, in front of them.
+    """
+    skipped = 0 if behind is None else width(behind)
 
     @in_place(function)
     def found(typing: Any, memory: Any, at: Any, count: Any) -> Any:
         def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             made = cgutils.create_struct_proxy(signature.return_type)(context, builder)
-            made.data = _place(context, builder, signature.args, values)
+            base = _place(context, builder, signature.args, values)
+            made.data = builder.gep(base, [ir.Constant(CELL, skipped)], inbounds=True)
             made.count = as_int(context, builder, values[2], signature.args[2])
             return made._getvalue()
 

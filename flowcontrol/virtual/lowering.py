@@ -15,15 +15,21 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_jitable, register_model
 
+from flowcontrol.protocol.state import cell
 from flowcontrol.protocol.states import GlobalPool, LocalPool
 from flowcontrol.virtual.fields import (
-    FLAG_PARTS,
-    H_FLAGS,
+    Age,
+    KernelCredit,
+    KernelGate,
     KernelInputChannel,
+    KernelMessage,
+    KernelPartition,
     KernelSubpartition,
     KernelTask,
-    RunList,
+    Ring,
+    Run,
 )
+from flowcontrol.virtual.header import FLAG_PARTS, KernelMemory
 from flowcontrol.virtual.lowered_state import (
     CELL,
     MemoryType,
@@ -34,17 +40,24 @@ from flowcontrol.virtual.lowered_state import (
     rows_at,
     state_at,
 )
-from flowcontrol.virtual.pointers import lowest_bit, row, rows, whole
+from flowcontrol.virtual.pointers import lowest_bit, row, rows
 from flowcontrol.virtual.randoms import mix_modulo, uniform
 from flowcontrol.virtual.views import (
+    age_rows,
+    credit_rows,
     gate_of,
+    gate_rows,
     gates_of,
     global_pool,
     in_rows,
     local_pool,
+    message_rows,
     out_rows,
-    run_list,
+    partition_rows,
+    ring,
+    run_rows,
     task_rows,
+    whole,
 )
 
 # ---- rows
@@ -159,7 +172,9 @@ def register_part(function: Any, part: int, options: dict[str, Any]) -> None:
 
         def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             base = data_of(context, builder, signature.args[0], arguments[0])
-            flags = builder.gep(base, [ir.Constant(CELL, H_FLAGS)], inbounds=True)
+            flags = builder.gep(
+                base, [ir.Constant(CELL, cell(KernelMemory, "flags"))], inbounds=True
+            )
             raised = builder.or_(builder.load(flags), ir.Constant(CELL, FLAG_PARTS))
             builder.store(raised, flags)
             return ir.Constant(CELL, 0)
@@ -229,7 +244,13 @@ def _get(gates: Any, index: Any) -> Any:
 
 state_at(local_pool, LocalPool)
 state_at(global_pool, GlobalPool)
-state_at(run_list, RunList)
+state_at(ring, Ring)
+rows_at(gate_rows, KernelGate)
+rows_at(partition_rows, KernelPartition)
+rows_at(run_rows, Run)
+rows_at(age_rows, Age)
+rows_at(message_rows, KernelMessage, behind=Ring)
+rows_at(credit_rows, KernelCredit, behind=Ring)
 rows_at(in_rows, KernelInputChannel)
 rows_at(out_rows, KernelSubpartition)
 rows_at(task_rows, KernelTask)

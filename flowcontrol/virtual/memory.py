@@ -11,10 +11,11 @@ from flowcontrol.emulation.job import Job, Link, StagePlan
 from flowcontrol.emulation.work import WorkClock, emission_cost_ns
 from flowcontrol.policies.throttled_source import S_ADMITTED, SOURCE_WIDTH
 from flowcontrol.protocol import rows as w
-from flowcontrol.protocol.state import width
+from flowcontrol.protocol.state import assign, cell, width
 from flowcontrol.protocol.states import GlobalPool
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.cells import dtype
+from flowcontrol.virtual.cells import dtype, whole_view
+from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.links import connections_of, fill_connections, fill_link
 from flowcontrol.virtual.needs import parts_of
 from flowcontrol.virtual.places import Builder, Ints, Places
@@ -31,7 +32,7 @@ class Memory:
     Attributes
     ----------
     cells : ndarray of int64, shape (cells,)
-        All of it, in the layout of :mod:`flowcontrol.virtual.fields`.
+        All of it: a head, and blocks (:mod:`flowcontrol.virtual.fields`).
     places : Places
         Numbers of gates, partitions and channels.
     """
@@ -39,39 +40,49 @@ class Memory:
     cells: Ints
     places: Places
 
-    def block(self, base: int, count: int, width: int) -> Ints:
-        """Return a block of rows as a view, ``(count, width)``."""
-        first = int(self.cells[base])
-        return self.cells[first : first + count * width].reshape(count, width)
-
-    def table(self, base: int, count: int, cls: type[Any]) -> Any:
-        """Return a block of states as a structured array, a view."""
-        return self.block(base, count, width(cls)).reshape(-1).view(dtype(cls))
+    @property
+    def head(self) -> KernelMemory:
+        """The head by name, and the cells by place, as the kernel sees them."""
+        return whole_view(KernelMemory, self.cells)
 
     @property
     def tasks(self) -> Any:
         """All tasks."""
-        return self.table(f.H_TASK0, int(self.cells[f.H_TASKS]), f.KernelTask)
+        return self.table(self.head.tasks_at, self.head.tasks, f.KernelTask)
 
     @property
-    def gates(self) -> Ints:
-        """Rows of all gates."""
-        return self.block(f.H_GATE0, int(self.cells[f.H_GATES]), f.G_WIDTH)
+    def gates(self) -> Any:
+        """All gates."""
+        return self.table(self.head.gates_at, self.head.gates, f.KernelGate)
 
     @property
-    def partitions(self) -> Ints:
-        """Rows of all partitions."""
-        return self.block(f.H_PARTITION0, int(self.cells[f.H_PARTITIONS]), f.P_WIDTH)
+    def partitions(self) -> Any:
+        """All partitions."""
+        return self.table(self.head.partitions_at, self.head.partitions, f.KernelPartition)
 
     @property
     def ins(self) -> Any:
         """All channels at their receivers."""
-        return self.table(f.H_IN0, int(self.cells[f.H_CHANNELS]), f.KernelInputChannel)
+        return self.table(self.head.inputs_at, self.head.channels, f.KernelInputChannel)
 
     @property
     def outs(self) -> Any:
         """All channels at their senders."""
-        return self.table(f.H_OUT0, int(self.cells[f.H_CHANNELS]), f.KernelSubpartition)
+        return self.table(self.head.outputs_at, self.head.channels, f.KernelSubpartition)
+
+    @property
+    def runs(self) -> Any:
+        """All runs of records, free ones too."""
+        return self.table(self.head.runs, self.head.runs_most, f.Run)
+
+    @property
+    def ages(self) -> Any:
+        """The entries of the log of ages."""
+        return self.table(self.head.ages, self.head.ages_count, f.Age)
+
+    def table(self, at: int, count: int, cls: type[Any]) -> Any:
+        """Return states that stand at a place as a structured array, a view."""
+        return self.cells[at : at + count * width(cls)].view(dtype(cls))
 
     def values(self, offset: int, length: int) -> list[int]:
         """Values of a first-in-first-out row, oldest first."""
@@ -111,63 +122,64 @@ def fill(
     build, places, pairs = Builder(), Places(), connections_of(job)
     _number(job, places)
     disks, first_disk = disks_of(job), sum(plan.stage.parallelism for plan in job.stages)
-    counts = {
-        f.H_TASKS: first_disk + len(disks) + len(pairs),
-        f.H_GATES: len(places.gates),
-        f.H_PARTITIONS: len(places.partitions),
-        f.H_CHANNELS: sum(len(link.channels) for link in job.links),
-    }
-    header = _header(job, counts, track)
+    head = _head(job, track)
+    head.tasks = first_disk + len(disks) + len(pairs)
+    head.gates, head.partitions = len(places.gates), len(places.partitions)
+    head.channels = sum(len(link.channels) for link in job.links)
+    head.runs_most, head.ages_most = runs, ages
+    head.spills_most, head.spills_free = spills, -1 if spills == 0 else 0
     if job.transport_row is not None:
-        header[f.H_VALUES] = build.put(np.array(job.transport_row, np.int64))
-    widths = {
-        f.H_TASK0: (counts[f.H_TASKS], width(f.KernelTask)),
-        f.H_GATE0: (counts[f.H_GATES], f.G_WIDTH),
-        f.H_PARTITION0: (counts[f.H_PARTITIONS], f.P_WIDTH),
-        f.H_IN0: (counts[f.H_CHANNELS], width(f.KernelInputChannel)),
-        f.H_OUT0: (counts[f.H_CHANNELS], width(f.KernelSubpartition)),
-        f.H_WHEEL: (f.WHEEL_SLOTS, 1),
-        f.H_WHEEL_BITS: (f.WHEEL_SLOTS // w.WORD, 1),
-        f.H_ACTIVE: (2 * counts[f.H_TASKS], 1),
-        f.H_RUNS: (runs, f.RUN_WIDTH),
-        f.H_AGES: (ages, f.A_WIDTH),
-        f.H_SPILLS: (spills, E_WIDTH),
-    }
-    for base, (count, each) in widths.items():
-        header[base] = build.take(count * each)
-    header[f.H_RUNS_MOST], header[f.H_AGES_MOST] = runs, ages
-    header[f.H_SPILLS_MOST], header[f.H_SPILLS_FREE] = spills, -1 if spills == 0 else 0
-    blocks = {base: np.zeros(shape, np.int64) for base, shape in widths.items()}
-    blocks[f.H_TASK0] = np.zeros(counts[f.H_TASKS], dtype(f.KernelTask))
-    blocks[f.H_IN0] = np.zeros(counts[f.H_CHANNELS], dtype(f.KernelInputChannel))
-    blocks[f.H_OUT0] = np.zeros(counts[f.H_CHANNELS], dtype(f.KernelSubpartition))
+        head.values = build.put(np.array(job.transport_row, np.int64))
+    blocks = _blocks(head)
+    for base, block in blocks.items():
+        setattr(head, base, build.take(block.nbytes // 8))
     for plan in job.stages:
         for index in range(plan.stage.parallelism):
             limit = (limits or {}).get((plan.name, index), -1)
             _fill_task(job, plan, index, places, blocks, build, limit)
     for link in job.links:
-        fill_link(job, link, places, blocks, build, int(header[f.H_LATENCY]), tables or {})
+        fill_link(job, link, places, blocks, build, head.latency, tables or {})
     _fill_throttles(job, places, blocks, build)
     fill_disks(job, disks, first_disk, blocks, build)
     fill_kinds(job, disks, first_disk, places, blocks, build)
     fill_connections(job, pairs, places, blocks, build)
-    blocks[f.H_SPILLS][:, E_NEXT] = np.arange(1, spills + 1)
-    blocks[f.H_SPILLS][-1:, E_NEXT] = -1
-    _fill_globals(job, header, blocks, build)
-    blocks[f.H_RUNS][:, f.RUN_NEXT] = np.arange(1, runs + 1)
-    blocks[f.H_RUNS][-1:, f.RUN_NEXT] = -1
+    blocks["spills"][E_NEXT::E_WIDTH] = [*range(1, spills), -1][:spills]
+    _fill_globals(job, head, blocks, build)
+    blocks["runs"]["next"] = np.arange(1, runs + 1)
+    blocks["runs"]["next"][-1:] = -1
     _wake_all(blocks)
-    cells = np.zeros(build.used, np.int64)
-    cells[: f.HEADER] = header
-    for base, block in blocks.items():
-        values = block.view(np.int64).ravel()
-        cells[header[base] : header[base] + len(values)] = values
-    for first, values in build.tables:
-        cells[first : first + len(values)] = values
-    return Memory(cells, places)
+    memory = Memory(np.zeros(build.used, np.int64), places)
+    assign(memory.head, head)
+    filled = [(getattr(head, base), block.view(np.int64)) for base, block in blocks.items()]
+    for first, values in [*filled, *build.tables]:
+        memory.cells[first : first + len(values)] = values
+    return memory
 
 
-def _fill_throttles(job: Job, places: Places, blocks: dict[int, Any], build: Builder) -> None:
+def _blocks(head: KernelMemory) -> dict[str, Any]:
+    """Return empty blocks, by the field of the head that says where each begins."""
+    kinds = {
+        "tasks_at": (head.tasks, f.KernelTask),
+        "gates_at": (head.gates, f.KernelGate),
+        "partitions_at": (head.partitions, f.KernelPartition),
+        "inputs_at": (head.channels, f.KernelInputChannel),
+        "outputs_at": (head.channels, f.KernelSubpartition),
+        "runs": (head.runs_most, f.Run),
+        "ages": (head.ages_most, f.Age),
+    }
+    lists = {
+        "wheel": f.WHEEL_SLOTS,
+        "wheel_bits": f.WHEEL_SLOTS // w.WORD,
+        "active": 2 * head.tasks,
+        "spills": head.spills_most * E_WIDTH,
+    }
+    return {
+        **{base: np.zeros(count, dtype(cls)) for base, (count, cls) in kinds.items()},
+        **{base: np.zeros(count, np.int64) for base, count in lists.items()},
+    }
+
+
+def _fill_throttles(job: Job, places: Places, blocks: dict[str, Any], build: Builder) -> None:
     """Give every source of a job with a throttle its state; commands come before round 0."""
     if job.scenario.system.throttle == "none":
         return
@@ -175,50 +187,45 @@ def _fill_throttles(job: Job, places: Places, blocks: dict[int, Any], build: Bui
         for index in range(plan.stage.parallelism if plan.is_source else 0):
             state = np.zeros(SOURCE_WIDTH, np.int64)
             state[S_ADMITTED] = -1
-            task = blocks[f.H_TASK0][places.tasks[plan.name] + index]
+            task = blocks["tasks_at"][places.tasks[plan.name] + index]
             task["throttle"] = build.put(state)
 
 
-def _header(job: Job, counts: dict[int, int], track: bool) -> Ints:
-    options, header = job.scenario.options, np.zeros(f.HEADER, np.int64)
+def _head(job: Job, track: bool) -> KernelMemory:
+    options, head = job.scenario.options, KernelMemory()
     latency_us = job.scenario.cluster.network_latency_us
-    header[f.H_ROUND_US] = job.round_us
-    header[f.H_ROUNDS] = job.rounds
-    header[f.H_LATENCY] = max(1, -(-latency_us // job.round_us))
-    header[f.H_LATENCY_NS] = latency_us * 1000
-    header[f.H_SEGMENT] = options.segment_bytes
-    header[f.H_QUOTA] = options.max_buffers_per_channel
+    head.round_us = job.round_us
+    head.rounds = job.rounds
+    head.latency = max(1, -(-latency_us // job.round_us))
+    head.latency_ns = latency_us * 1000
+    head.segment_bytes = options.segment_bytes
+    head.quota = options.max_buffers_per_channel
     if job.scenario.system.transport == "tcp":
-        header[f.H_TCP], header[f.H_QUOTA] = 1, w.UNLIMITED
-    header[f.H_FLUSH_US] = options.flush_interval_us
+        head.is_tcp, head.quota = 1, w.UNLIMITED
+    head.flush_us = options.flush_interval_us
     if options.debloat_enabled:
-        header[f.H_DEBLOAT_US] = options.debloat_period_us
-        header[f.H_DEBLOAT_TARGET_US] = options.debloat_target_us
-        header[f.H_DEBLOAT_SAMPLES] = options.debloat_samples
-        header[f.H_DEBLOAT_THRESHOLD] = options.debloat_threshold_percent
-        header[f.H_MIN_SEGMENT] = options.min_segment_bytes
-    header[f.H_SEED] = job.scenario.seed
-    header[f.H_TRACK] = int(track)
-    header[f.H_NOW], header[f.H_PARTS] = -1, parts_of(job)
+        head.debloat_us = options.debloat_period_us
+        head.debloat_target_us = options.debloat_target_us
+        head.debloat_samples = options.debloat_samples
+        head.debloat_threshold = options.debloat_threshold_percent
+        head.min_segment_bytes = options.min_segment_bytes
+    head.seed = job.scenario.seed
+    head.is_tracked = int(track)
+    head.now, head.parts = -1, parts_of(job)
     if job.transport_row is not None:
-        header[f.H_RECORDS], header[f.H_DEBLOAT_US] = 1, 0
-    for column, count in counts.items():
-        header[column] = count
-    return header
+        head.counts_records, head.debloat_us = 1, 0
+    return head
 
 
-def _fill_globals(job: Job, header: Ints, blocks: dict[int, Any], build: Builder) -> None:
-    """Say which row is the global pool of each gate and partition: its own part, at first."""
-    for base, cells, own, column in (
-        (f.H_GATE0, f.G_WIDTH, f.G_SEGMENTS, f.G_GLOBAL),
-        (f.H_PARTITION0, f.P_WIDTH, f.P_SEGMENTS, f.P_GLOBAL),
-    ):
-        block = blocks[base]
-        block[:, column] = header[base] + cells * np.arange(len(block)) + own
+def _fill_globals(job: Job, head: KernelMemory, blocks: dict[str, Any], build: Builder) -> None:
+    """Say where the global pool of each gate and partition is: its own part, at first."""
+    for base, cls in (("gates_at", f.KernelGate), ("partitions_at", f.KernelPartition)):
+        numbers, own = np.arange(len(blocks[base])), cell(cls, "segments")
+        blocks[base]["global_at"] = getattr(head, base) + width(cls) * numbers + own
     if job.scenario.shares_memory:
-        header[f.H_SHARED] = 1
+        head.is_shared = 1
         managers = job.scenario.cluster.task_managers
-        header[f.H_SHARED0] = build.take(managers * width(GlobalPool))
+        head.shared_at = build.take(managers * width(GlobalPool))
 
 
 def _number(job: Job, places: Places) -> None:
@@ -250,15 +257,15 @@ def _number_channels(
     firsts[which] += len(own)
 
 
-def _wake_all(blocks: dict[int, Any]) -> None:
+def _wake_all(blocks: dict[str, Any]) -> None:
     """Put every task on the wheel for the first round."""
-    tasks = blocks[f.H_TASK0]
+    tasks = blocks["tasks_at"]
     count = len(tasks)
     tasks["next"] = np.arange(2, count + 2)
     tasks["next"][-1] = 0
     tasks["previous"] = np.arange(0, count)
-    blocks[f.H_WHEEL][0, 0] = 1
-    blocks[f.H_WHEEL_BITS][0, 0] = 1
+    blocks["wheel"][0] = 1
+    blocks["wheel_bits"][0] = 1
 
 
 def _fill_task(
@@ -266,11 +273,11 @@ def _fill_task(
     plan: StagePlan,
     index: int,
     places: Places,
-    blocks: dict[int, Any],
+    blocks: dict[str, Any],
     build: Builder,
     limit: int,
 ) -> None:
-    task = blocks[f.H_TASK0][places.tasks[plan.name] + index]
+    task = blocks["tasks_at"][places.tasks[plan.name] + index]
     clock = WorkClock.of(job, plan, index)
     task["kind"] = f.SOURCE if plan.is_source else f.RELAY if clock is None else f.SERVER
     task["gates"], task["partitions"] = len(plan.inputs), len(plan.outputs)

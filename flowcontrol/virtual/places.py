@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from flowcontrol.virtual.fields import HEADER
+from flowcontrol.protocol.state import width
+from flowcontrol.virtual.fields import Ring
+from flowcontrol.virtual.header import KernelMemory
 
 __all__ = ["Builder", "Ints", "Places"]
 
@@ -39,7 +42,7 @@ class Builder:
     """Gives out cells one after the other, and remembers what is to stand in them."""
 
     def __init__(self) -> None:
-        self.used = HEADER
+        self.used = width(KernelMemory)
         self.tables: list[tuple[int, Ints]] = []
 
     def take(self, cells: int) -> int:
@@ -57,3 +60,7 @@ class Builder:
     def each(self, count: int, cells: int) -> Ints:
         """Return where ``count`` pieces of so many cells begin."""
         return self.take(count * cells) + cells * np.arange(count)
+
+    def rings(self, count: int, cls: type[Any], most: int) -> Ints:
+        """Return where ``count`` empty rings begin, of at most so many states of a class."""
+        return self.each(count, width(Ring) + width(cls) * most)

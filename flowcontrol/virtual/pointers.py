@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["PyRows", "lowest_bit", "row", "rows", "whole"]
+__all__ = ["PyRows", "lowest_bit", "row", "rows"]
 
 
 class PyRows:
@@ -25,11 +25,6 @@ class PyRows:
 
     def __len__(self) -> int:
         return self._count
-
-
-def whole(memory: Any, parts: int) -> Any:
-    """Return the whole memory; compiled, its type says which parts the kernel has."""
-    return memory
 
 
 def row(memory: Any, offset: int, length: int) -> Any:

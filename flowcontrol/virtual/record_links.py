@@ -26,8 +26,8 @@ def fill_record_gate(
     job: Job,
     link: Link,
     numbers: Ints,
-    g: Ints,
-    blocks: dict[int, Any],
+    g: f.KernelGate,
+    blocks: dict[str, Any],
     build: Builder,
     latency: int,
 ) -> None:
@@ -41,35 +41,35 @@ def fill_record_gate(
         The edge.
     numbers : ndarray of int64, shape (channels,)
         The gate's channels in the block of receivers' channels.
-    g : ndarray of int64, shape (G_WIDTH,)
-        The gate's row; filled in place, as are the blocks.
-    blocks : dict of int to ndarray
-        Blocks of the memory, by the header's column.
+    g : KernelGate
+        The gate; filled in place, as are the blocks.
+    blocks : dict of str to ndarray
+        Blocks of the memory, by the field of the head that says where each begins.
     build : Builder
         Gives out cells for queues.
     latency : int
         Rounds that a message travels between two task managers.
     """
-    into, out, count = blocks[f.H_IN0], blocks[f.H_OUT0], len(numbers)
+    into, out, count = blocks["inputs_at"], blocks["outputs_at"], len(numbers)
     words = count // w.WORD + 1
-    g[f.G_CHANNEL0], g[f.G_CHANNELS] = numbers[0], count
-    g[f.G_WAITING] = build.take(w.FIFO_SLOTS + count)
-    g[f.G_ORDER] = build.take(w.FIFO_SLOTS + count)
-    g[f.G_QUEUE_WIDTH] = w.FIFO_SLOTS + QUEUE_MESSAGES
-    g[f.G_RECORDS] = build.take(count * g[f.G_QUEUE_WIDTH])
-    g[f.G_KINDS] = build.take(count * g[f.G_QUEUE_WIDTH])
-    g[f.G_ARRIVALS], g[f.G_NEWS] = build.take(words), build.take(words)
-    g[f.G_RECORD_BYTES], g[f.G_SINCE] = link.record_bytes, -1
+    g.first_channel, g.channels = numbers[0], count
+    g.waiting = build.take(w.FIFO_SLOTS + count)
+    g.order = build.take(w.FIFO_SLOTS + count)
+    g.queue_width = w.FIFO_SLOTS + QUEUE_MESSAGES
+    g.records = build.take(count * g.queue_width)
+    g.kinds = build.take(count * g.queue_width)
+    g.arrivals, g.news = build.take(words), build.take(words)
+    g.record_bytes, g.since = link.record_bytes, -1
     state = [0] * GRANT_WIDTH
     granted = first_grant(job.transport_row or [], state, link.record_bytes)
-    g[f.G_GRANTS] = build.put(np.tile(np.array(state, np.int64), count))
+    g.grants = build.put(np.tile(np.array(state, np.int64), count))
     into["initial"][numbers] = 0 if job.has_grants else LOCAL
     into["announced"][numbers] = granted
     out["announced"][into["out"][numbers]] = granted
     most = latency + 2  # a message a round, and a grant
     into["transit_most"][numbers] = most
-    into["transit"][numbers] = build.each(count, 2 + f.M_WIDTH * most)
+    into["transit"][numbers] = build.rings(count, f.KernelMessage, most)
     remote = numbers[out["is_local"][into["out"][numbers]] == 0]
     if latency > 1 and len(remote):
         into["credits_most"][remote] = most
-        into["credits"][remote] = build.each(len(remote), 2 + f.C_WIDTH * most)
+        into["credits"][remote] = build.rings(len(remote), f.KernelCredit, most)

@@ -24,6 +24,7 @@ from flowcontrol.policies.grants import (
 from flowcontrol.protocol.rows import WORD
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import kernel, part_of
+from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.messages import tell, tell_late
 from flowcontrol.virtual.parts import RECORDS
 from flowcontrol.virtual.pointers import row
@@ -34,7 +35,7 @@ __all__ = ["grant_all"]
 
 
 @part_of(RECORDS)
-def grant_all(m: Any, number: int, task: f.KernelTask, now: int) -> None:
+def grant_all(m: KernelMemory, number: int, task: f.KernelTask, now: int) -> None:
     """Grant what a task's receivers may after a round; have it looked at for the next time."""
     values = values_of(m)
     kind = values[V_KIND]
@@ -45,30 +46,30 @@ def grant_all(m: Any, number: int, task: f.KernelTask, now: int) -> None:
         return
     for i in range(task.gates):
         g = gate_row(m, task.first_gate + i)
-        for channel in range(g[f.G_CHANNELS]):
+        for channel in range(g.channels):
             # Windows are looked at whether or not something was taken up.
             if kind in (RATE_WINDOW, BDP_WINDOW) or has_news(m, g, channel) == 1:
                 grant(m, number, g, channel, now)
-        for word in range(g[f.G_CHANNELS] // WORD + 1):
-            m[g[f.G_NEWS] + word] = 0
+        for word in range(g.channels // WORD + 1):
+            m[g.news + word] = 0
     if kind == RATE_WINDOW and task.gates > 0:
         wake(m, number, (now + 1) // values[V_PERIOD] * values[V_PERIOD] + values[V_PERIOD] - 1)
 
 
 @kernel
-def has_news(m: Any, g: Any, channel: int) -> int:
+def has_news(m: KernelMemory, g: f.KernelGate, channel: int) -> int:
     """Tell whether records of a channel were taken up: 1 if so."""
-    return 1 if next_bit(m, g[f.G_NEWS], g[f.G_CHANNELS], channel - 1) == channel else 0
+    return 1 if next_bit(m, g.news, g.channels, channel - 1) == channel else 0
 
 
 @kernel
-def grant(m: Any, number: int, g: Any, channel: int, now: int) -> None:
+def grant(m: KernelMemory, number: int, g: f.KernelGate, channel: int, now: int) -> None:
     """Let one channel grant what it may, and tell its sender."""
     values = values_of(m)
-    into = in_row(m, g[f.G_CHANNEL0] + channel)
-    state = row(m, g[f.G_GRANTS] + channel * GRANT_WIDTH, GRANT_WIDTH)
+    into = in_row(m, g.first_channel + channel)
+    state = row(m, g.grants + channel * GRANT_WIDTH, GRANT_WIDTH)
     before, taken = into.announced, into.processed
-    size, arrived = g[f.G_RECORD_BYTES], into.arrived
+    size, arrived = g.record_bytes, into.arrived
     after = before
     if values[V_KIND] == RATE_WINDOW:
         if (now + 1) % values[V_PERIOD] == 0:
@@ -86,7 +87,7 @@ def grant(m: Any, number: int, g: Any, channel: int, now: int) -> None:
 
 
 @kernel
-def switch(m: Any, number: int, task: f.KernelTask, now: int) -> None:
+def switch(m: KernelMemory, number: int, task: f.KernelTask, now: int) -> None:
     """Stop a task's senders, or let them go on."""
     values = values_of(m)
     held = is_held(values, task.is_held, task.queued, now)
@@ -95,8 +96,8 @@ def switch(m: Any, number: int, task: f.KernelTask, now: int) -> None:
         granted = 0 if held == 1 else FREE
         for i in range(task.gates):
             g = gate_row(m, task.first_gate + i)
-            for channel in range(g[f.G_CHANNELS]):
-                into = in_row(m, g[f.G_CHANNEL0] + channel)
+            for channel in range(g.channels):
+                into = in_row(m, g.first_channel + channel)
                 into.announced = granted
                 say(m, into, granted, now)
     if held == 1 and values[V_CHECK] > 0:
@@ -104,9 +105,9 @@ def switch(m: Any, number: int, task: f.KernelTask, now: int) -> None:
 
 
 @kernel
-def say(m: Any, into: Any, granted: int, now: int) -> None:
+def say(m: KernelMemory, into: Any, granted: int, now: int) -> None:
     """Send a grant to the sender of a channel."""
-    m[f.H_GRANTS] += 1
+    m.grants += 1
     out = out_row(m, into.out)
     if into.credits_most == 0:
         tell(m, out, now + 1)

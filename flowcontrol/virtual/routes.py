@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flowcontrol.protocol.partitioners import count_share, next_by_share
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import kernel
+from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.randoms import mix_modulo
 
@@ -14,7 +13,7 @@ __all__ = ["next_channel"]
 
 
 @kernel
-def next_channel(m: Any, p: Any) -> int:
+def next_channel(m: KernelMemory, p: f.KernelPartition) -> int:
     """Route the next record of a partition; return its channel.
 
     Notes
@@ -22,22 +21,22 @@ def next_channel(m: Any, p: Any) -> int:
     Rebalance and rescale are cycles; shares are tables of a whole period where that is short,
     else they are worked out record by record.
     """
-    kind = p[f.P_ROUTE]
+    kind = p.route
     channel = 0
     if kind == f.ROUTE_CYCLE:
-        channel = p[f.P_CURSOR]
-        p[f.P_CURSOR] = channel + 1 if channel + 1 < p[f.P_CHANNELS] else 0
+        channel = p.cursor
+        p.cursor = channel + 1 if channel + 1 < p.channels else 0
     elif kind == f.ROUTE_TABLE:
-        place = p[f.P_CURSOR]
-        channel = m[p[f.P_TABLE] + place]
-        p[f.P_CURSOR] = place + 1 if place + 1 < p[f.P_TABLE_LENGTH] else 0
+        place = p.cursor
+        channel = m[p.table + place]
+        p.cursor = place + 1 if place + 1 < p.table_length else 0
     elif kind == f.ROUTE_SHUFFLE:
-        channel = mix_modulo(m[f.H_SEED], p[f.P_STREAM], p[f.P_EMITTED], p[f.P_CHANNELS])
+        channel = mix_modulo(m.seed, p.stream, p.emitted, p.channels)
     elif kind == f.ROUTE_SHARES:
-        width = p[f.P_CHANNELS]
-        shares, behind = row(m, p[f.P_TABLE], width), row(m, p[f.P_TABLE] + width, width)
+        width = p.channels
+        shares, behind = row(m, p.table, width), row(m, p.table + width, width)
         channel = next_by_share(behind, shares)
-        count_share(behind, shares, p[f.P_TABLE_LENGTH], channel)
-    p[f.P_EMITTED] += 1
-    m[p[f.P_ROUTED] + channel] += 1
+        count_share(behind, shares, p.table_length, channel)
+    p.emitted += 1
+    m[p.routed + channel] += 1
     return channel

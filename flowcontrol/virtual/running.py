@@ -9,8 +9,8 @@ from flowcontrol.emulation import Job
 from flowcontrol.emulation.samples import samples
 from flowcontrol.emulation.throttling import controller_of
 from flowcontrol.errors import RunError
-from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.control import Control
+from flowcontrol.virtual.header import FLAG_DRAIN, FLAG_EMPTY, FLAG_PARTS, FLAG_PROTOCOL
 from flowcontrol.virtual.jobs import Timeline
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory
@@ -54,7 +54,7 @@ class Running:
     def control_messages(self) -> int:
         """Messages so far that carried no data: credit, grants, what a throttle says."""
         said = 0 if self.control is None else self.control.controller.messages
-        return int(self.memory.cells[f.H_GRANTS]) + said
+        return self.memory.head.grants + said
 
     def run(self, progress: Callable[[int, int], None]) -> int:
         """Run all rounds; return the flags of a log that was full, or 0."""
@@ -69,7 +69,7 @@ class Running:
                     return flags
             self.tables.add(t_s, last + 1 - done)
             done = last + 1
-            progress(done, int(self.memory.cells[f.H_ARRIVED]))
+            progress(done, self.memory.head.arrived)
         return 0
 
     def advance_to(self, end: int) -> int:
@@ -80,21 +80,21 @@ class Running:
         RunError
             If the rules were broken.
         """
-        cells = self.memory.cells
-        while cells[f.H_ROUND] < end:
+        head = self.memory.head
+        while head.round < end:
             looks_at = end + 1 if self.control is None else self.control.next_end()
-            flags = f.FLAG_DRAIN
-            while flags == f.FLAG_DRAIN:  # on to the same round, where all is accounted for
-                flags = int(advance(cells, min(end, looks_at)))
-                if flags == f.FLAG_DRAIN:
+            flags = FLAG_DRAIN
+            while flags == FLAG_DRAIN:  # on to the same round, where all is accounted for
+                flags = int(advance(self.memory.cells, min(end, looks_at)))
+                if flags == FLAG_DRAIN:
                     self.tables.drain()
-            if flags & f.FLAG_PROTOCOL:
+            if flags & FLAG_PROTOCOL:
                 raise RunError("a message came without a buffer to put it in: rules were broken")
-            if flags & f.FLAG_PARTS:
+            if flags & FLAG_PARTS:
                 raise RunError("the compiled kernel lacks a part that this job needs")
-            cells[f.H_FLAGS] = flags & ~f.FLAG_EMPTY
-            if cells[f.H_FLAGS] != 0:
-                return int(cells[f.H_FLAGS])
-            if self.control is not None and (flags != 0 or cells[f.H_ROUND] >= looks_at):
+            head.flags = flags & ~FLAG_EMPTY
+            if head.flags != 0:
+                return head.flags
+            if self.control is not None and (flags != 0 or head.round >= looks_at):
                 self.control.look()
         return 0

@@ -11,12 +11,11 @@ from typing import Any
 from flowcontrol.protocol.pool_rules import fetch_segment
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import part_of
+from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import JOBS
 from flowcontrol.virtual.views import (
-    gate_pool,
     gate_row,
     global_pool,
-    partition_pool,
     partition_row,
     task_row,
 )
@@ -26,7 +25,7 @@ __all__ = ["in_order", "serve_waiting"]
 
 
 @part_of(JOBS)
-def in_order(m: Any, active: Any, count: int) -> None:
+def in_order(m: KernelMemory, active: Any, count: int) -> None:
     """Sort the first ``count`` tasks of a list; most of them stand in order already."""
     for i in range(1, count):
         task = active[i]
@@ -38,17 +37,17 @@ def in_order(m: Any, active: Any, count: int) -> None:
 
 
 @part_of(JOBS)
-def serve_waiting(m: Any, now: int) -> None:
+def serve_waiting(m: KernelMemory, now: int) -> None:
     """Let pools without a free segment fetch one that others gave back in this round.
 
     ``LocalBufferPool.onGlobalPoolAvailable``: partitions first, then gates. A partition that is
     available again has its task looked at in the next round.
     """
-    for i in range(m[f.H_PARTITIONS]):
+    for i in range(m.partitions):
         p = partition_row(m, i)
-        got = fetch_segment(partition_pool(p), global_pool(m, p[f.P_GLOBAL]))
-        if got == 1 and task_row(m, p[f.P_TASK]).status != f.ABSENT:
-            wake(m, p[f.P_TASK], now + 1)
-    for i in range(m[f.H_GATES]):
+        got = fetch_segment(p.pool, global_pool(m, p.global_at))
+        if got == 1 and task_row(m, p.task).status != f.ABSENT:
+            wake(m, p.task, now + 1)
+    for i in range(m.gates):
         g = gate_row(m, i)
-        fetch_segment(gate_pool(g), global_pool(m, g[f.G_GLOBAL]))
+        fetch_segment(g.pool, global_pool(m, g.global_at))

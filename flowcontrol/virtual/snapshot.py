@@ -20,9 +20,8 @@ from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.state import assign, columns
 from flowcontrol.protocol.states import Subpartition, Task
-from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.memory import Memory
-from flowcontrol.virtual.views import gate_pool, global_pool, in_rows, partition_pool
+from flowcontrol.virtual.views import gate_row, in_row, in_rows, message_rows, partition_row, ring
 
 __all__ = ["KernelRows"]
 
@@ -79,17 +78,14 @@ class KernelRows:
         }
 
     def _ins(self, edge: str, receiver: int) -> Any:
-        gate = self._memory.gates[self._memory.places.gates[edge, receiver]]
-        first = int(gate[f.G_CHANNEL0])
-        cells = self._memory.cells
-        return in_rows(cells, int(cells[f.H_IN0]), int(cells[f.H_CHANNELS]))[
-            first : first + int(gate[f.G_CHANNELS])
-        ]
+        head = self._memory.head
+        gate = gate_row(head, self._memory.places.gates[edge, receiver])
+        first = gate.first_channel
+        return in_rows(head, head.inputs_at, head.channels)[first : first + gate.channels]
 
     def _routed(self, edge: str, sender: int) -> list[int]:
-        part = self._memory.partitions[self._memory.places.partitions[edge, sender]]
-        first, count = int(part[f.P_ROUTED]), int(part[f.P_CHANNELS])
-        return [int(value) for value in self._memory.cells[first : first + count]]
+        part = partition_row(self._memory.head, self._memory.places.partitions[edge, sender])
+        return _ints(self._memory.cells[part.routed : part.routed + part.channels])
 
     def _load(self, subtask: Subtask, number: int) -> None:
         """Put a subtask into the state that the memory holds."""
@@ -119,57 +115,56 @@ class KernelRows:
 
     def _load_gate(self, gate: r.Gate, edge: str, receiver: int) -> None:
         memory = self._memory
-        g = memory.gates[memory.places.gates[edge, receiver]]
-        assign(gate.pool, gate_pool(g))
-        assign(gate.segments, global_pool(g, f.G_SEGMENTS))
-        length = w.FIFO_SLOTS + int(g[f.G_CHANNELS])
-        refill(gate.waiting, memory.values(int(g[f.G_WAITING]), length))
-        refill(gate.order, memory.values(int(g[f.G_ORDER]), length))
-        width = int(g[f.G_QUEUE_WIDTH])
+        g = gate_row(memory.head, memory.places.gates[edge, receiver])
+        assign(gate.pool, g.pool)
+        assign(gate.segments, g.segments)
+        length = w.FIFO_SLOTS + g.channels
+        refill(gate.waiting, memory.values(g.waiting, length))
+        refill(gate.order, memory.values(g.order, length))
+        width = g.queue_width
         for i, row in enumerate(self._ins(edge, receiver)):
             assign(gate.channels[i], row)
-            refill(gate.records[i], memory.values(int(g[f.G_RECORDS]) + i * width, width))
-            refill(gate.kinds[i], memory.values(int(g[f.G_KINDS]) + i * width, width))
+            refill(gate.records[i], memory.values(g.records + i * width, width))
+            refill(gate.kinds[i], memory.values(g.kinds + i * width, width))
 
     def _load_grants(self, grants: list[list[int]], edge: str, receiver: int) -> None:
         memory = self._memory
-        first = int(memory.gates[memory.places.gates[edge, receiver]][f.G_GRANTS])
+        first = gate_row(memory.head, memory.places.gates[edge, receiver]).grants
         for i, state in enumerate(grants):
             start = first + i * GRANT_WIDTH
             state[:] = _ints(memory.cells[start : start + GRANT_WIDTH])
 
     def _load_partition(self, subtask: Subtask, number: int, edge: str) -> None:
         memory, part = self._memory, subtask.partitions[number]
-        p = memory.partitions[memory.places.partitions[edge, subtask.index]]
-        assign(part.pool, partition_pool(p))
-        assign(part.segments, global_pool(p, f.P_SEGMENTS))
-        subtask.pending[number] = memory.values(int(p[f.P_PENDING]), int(p[f.P_PENDING_WIDTH]))
-        subtask.left_bytes[number] = int(p[f.P_LEFT])
+        p = partition_row(memory.head, memory.places.partitions[edge, subtask.index])
+        assign(part.pool, p.pool)
+        assign(part.segments, p.segments)
+        subtask.pending[number] = memory.values(p.pending, p.pending_width)
+        subtask.left_bytes[number] = p.left_bytes
         subtask.routers[number].restore(self._routed(edge, subtask.index))
         sent: list[list[tuple[int, int]]] = []
-        first, width = int(p[f.P_CHANNEL0]), int(p[f.P_QUEUE_WIDTH])
-        held_width = int(p[f.P_HELD_WIDTH])
-        for i in range(int(p[f.P_CHANNELS])):
+        first, width = p.first_channel, p.queue_width
+        held_width = p.held_width
+        for i in range(p.channels):
             row = memory.outs[first + i]
             for name in columns(Subpartition):
                 setattr(part.channels[i], name, int(row[name]))
-            refill(part.records[i], memory.values(int(p[f.P_RECORDS]) + i * width, width))
+            refill(part.records[i], memory.values(p.records + i * width, width))
             if held_width > w.FIFO_SLOTS:
-                held = memory.values(int(p[f.P_HELD]) + i * held_width, held_width)
+                held = memory.values(p.held + i * held_width, held_width)
                 refill(part.held[i], held)
             sent.append(self._sent_now(int(row["input"])))
         subtask.messages.append(sent)
 
     def _sent_now(self, channel: int) -> list[tuple[int, int]]:
         """Messages of a channel that were sent in the round just run, in their order."""
-        row, cells = self._memory.ins[channel], self._memory.cells
-        first, most = int(row["transit"]), int(row["transit_most"])
-        head, count = int(cells[first]), int(cells[first + 1])
-        found = []
-        for i in range(count):
-            place = first + 2 + f.M_WIDTH * ((head + i) % most)
-            found.append((int(cells[place + f.M_RECORDS]), int(cells[place + f.M_BACKLOG])))
-        return found
+        head = self._memory.head
+        into = in_row(head, channel)
+        messages = message_rows(head, into.transit, into.transit_most)
+        under_way = ring(head, into.transit)
+        places = range(under_way.head, under_way.head + under_way.count)
+        sent = [messages[place % into.transit_most] for place in places]
+        return [(message.records, message.backlog) for message in sent]
 
 
 def _ints(values: Any) -> list[int]:

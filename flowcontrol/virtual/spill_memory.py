@@ -78,7 +78,7 @@ def _manager(job: Job, edge: str, sender: int) -> int:
 
 
 def fill_disks(
-    job: Job, disks: dict[int, int], first: int, blocks: dict[int, Any], build: Builder
+    job: Job, disks: dict[int, int], first: int, blocks: dict[str, Any], build: Builder
 ) -> None:
     """Fill the disks, which stand behind the tasks.
 
@@ -90,14 +90,14 @@ def fill_disks(
         From :func:`disks_of`.
     first : int
         Number of the first one among the tasks.
-    blocks : dict of int to ndarray
-        Blocks of the memory, by the header's column; filled in place.
+    blocks : dict of str to ndarray
+        Blocks of the memory, by the field of the head that says where each begins; filled in place.
     build : Builder
         Gives out cells.
     """
     rate = job.scenario.cluster.disk_bytes_per_s
     for number, count in enumerate(disks.values(), start=first):
-        disk = blocks[f.H_TASK0][number]
+        disk = blocks["tasks_at"][number]
         disk["kind"], disk["status"] = f.DISK, f.IDLE
         disk["union"], disk["gates"] = build.take(w.FIFO_SLOTS + 2 * count), 2 * count
         disk["cost_ns"], disk["unit"] = byte_cost(rate or 1.0)
@@ -108,7 +108,7 @@ def fill_kinds(
     disks: dict[int, int],
     first: int,
     places: Places,
-    blocks: dict[int, Any],
+    blocks: dict[str, Any],
     build: Builder,
 ) -> None:
     """Fill what partitions have besides when they are not pipelined and bounded.
@@ -121,13 +121,13 @@ def fill_kinds(
         As for :func:`fill_disks`.
     places : Places
         Numbers of everything.
-    blocks : dict of int to ndarray
-        Blocks of the memory, by the header's column; filled in place.
+    blocks : dict of str to ndarray
+        Blocks of the memory, by the field of the head that says where each begins; filled in place.
     build : Builder
         Gives out cells.
     """
     kinds = kinds_of(job)
-    tasks, partitions = blocks[f.H_TASK0], blocks[f.H_PARTITION0]
+    tasks, partitions = blocks["tasks_at"], blocks["partitions_at"]
     tasks["done"] = -1
     spilled = {edge for (edge, _), kind in kinds.items() if kind > PIPELINED}
     for name in ending_stages(job, spilled):
@@ -143,23 +143,23 @@ def fill_kinds(
     for (edge, sender), kind in kinds.items():
         number = places.partitions[edge, sender]
         p, manager = partitions[number], _manager(job, edge, sender)
-        tasks["kinds"][p[f.P_TASK]] += 1
+        tasks["kinds"][p["task"]] += 1
         own = np.zeros(s.S_WIDTH, np.int64)
         own[[s.S_FIRST, s.S_DONE_AT, s.S_SINCE, s.S_TURN, s.S_DISK]] = -1
         own[s.S_NUMBER] = number
         if kind > PIPELINED:
-            count = int(p[f.P_CHANNELS])
+            count = int(p["channels"])
             own[s.S_DISK], own[s.S_GROUP] = numbers[manager], groups[readers[edge]]
             own[s.S_LANES] = build.take(count * s.X_WIDTH)
             options = job.scenario.options
             # No more than a remote consumer, though the rounds know no bound but its queue's:
             # what Flink's local consumer has not polled can still be spilled.
             window = options.exclusive_buffers + options.floating_buffers
-            own[s.S_LOCAL] = min(window, max(1, int(p[f.P_HELD_WIDTH]) - w.FIFO_SLOTS))
+            own[s.S_LOCAL] = min(window, max(1, int(p["held_width"]) - w.FIFO_SLOTS))
             memory, segment = options.read_memory_bytes, options.segment_bytes
             own[s.S_AHEAD] = read_ahead(kind, count, sorting[manager], memory, segment)
-            p[f.P_FLUSH_AT] = NEVER_US
-        p[f.P_KIND], p[f.P_SPILL] = kind, build.put(own)
+            p["flush_at"] = NEVER_US
+        p["kind"], p["spill"] = kind, build.put(own)
 
 
 def _fill_regions(

@@ -23,6 +23,7 @@ from flowcontrol.protocol.rows import UNLIMITED, fifo_pop
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s
 from flowcontrol.virtual.compiled import kernel
+from flowcontrol.virtual.header import FLAG_SPILLS, KernelMemory
 from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.views import out_row
 
@@ -41,40 +42,42 @@ __all__ = [
 
 
 @kernel
-def spill_row(m: Any, p: Any) -> Any:
+def spill_row(m: KernelMemory, p: f.KernelPartition) -> Any:
     """Row of a partition that is not pipelined and bounded."""
-    return row(m, p[f.P_SPILL], s.S_WIDTH)
+    return row(m, p.spill, s.S_WIDTH)
 
 
 @kernel
-def lane_of(m: Any, sp: Any, place: int) -> Any:
+def lane_of(m: KernelMemory, sp: Any, place: int) -> Any:
     """Row of a subpartition."""
     return row(m, sp[s.S_LANES] + place * s.X_WIDTH, s.X_WIDTH)
 
 
 @kernel
-def buffer_at(m: Any, pointer: int) -> Any:
+def buffer_at(m: KernelMemory, pointer: int) -> Any:
     """Row of a buffer."""
-    return row(m, m[f.H_SPILLS] + (pointer - 1) * s.E_WIDTH, s.E_WIDTH)
+    return row(m, m.spills + (pointer - 1) * s.E_WIDTH, s.E_WIDTH)
 
 
 @kernel
-def quota_of(m: Any, p: Any) -> int:
+def quota_of(m: KernelMemory, p: f.KernelPartition) -> int:
     """Buffers of a subpartition from which on the pool is unavailable."""
-    return m[f.H_QUOTA] if has_quota(p[f.P_KIND]) == 1 else UNLIMITED
+    return m.quota if has_quota(p.kind) == 1 else UNLIMITED
 
 
 @kernel
-def gather(m: Any, p: Any, partition: Any, sp: Any, place: int) -> None:
+def gather(m: KernelMemory, p: f.KernelPartition, partition: Any, sp: Any, place: int) -> None:
     """Remember the buffers of a subpartition that have been filled."""
     records = fifo_pop(partition.records[place])
     while records >= 0:
-        _remember(m, p, sp, place, records, m[f.H_SEGMENT])
+        _remember(m, p, sp, place, records, m.segment_bytes)
         records = fifo_pop(partition.records[place])
 
 
 @kernel
-def close_open_buffer(m: Any, p: Any, partition: Any, sp: Any, place: int) -> None:
+def close_open_buffer(
+    m: KernelMemory, p: f.KernelPartition, partition: Any, sp: Any, place: int
+) -> None:
     """Close a subpartition's open buffer as it is, and remember it."""
     out = partition.channels[place]
     if out.is_open == 1:
@@ -85,16 +88,18 @@ def close_open_buffer(m: Any, p: Any, partition: Any, sp: Any, place: int) -> No
 
 
 @kernel
-def _remember(m: Any, p: Any, sp: Any, place: int, records: int, nbytes: int) -> None:
+def _remember(
+    m: KernelMemory, p: f.KernelPartition, sp: Any, place: int, records: int, nbytes: int
+) -> None:
     """Append a finished buffer to its subpartition; a blocking partition writes it at once."""
-    number = m[f.H_SPILLS_FREE]
+    number = m.spills_free
     if number < 0:
-        m[f.H_FLAGS] |= f.FLAG_SPILLS
+        m.flags |= FLAG_SPILLS
         return
     lane = lane_of(m, sp, place)
     pointer = number + 1
     fresh = buffer_at(m, pointer)
-    m[f.H_SPILLS_FREE] = fresh[s.E_NEXT]
+    m.spills_free = fresh[s.E_NEXT]
     fresh[s.E_NEXT] = 0
     fresh[s.E_PREVIOUS] = lane[s.X_TAIL]
     fresh[s.E_PLACE] = place
@@ -120,14 +125,14 @@ def _remember(m: Any, p: Any, sp: Any, place: int, records: int, nbytes: int) ->
     lane[s.X_READABLE] += 1
     sp[s.S_KEPT] += 1
     sp[s.S_CHANGED] = 1
-    if p[f.P_KIND] == HASH or p[f.P_KIND] == SORTED:
+    if p.kind == HASH or p.kind == SORTED:
         spill_buffer(m, sp, pointer)
         fresh[s.E_GONE] = 1
         lane[s.X_READABLE] -= 1
 
 
 @kernel
-def spill_buffer(m: Any, sp: Any, pointer: int) -> None:
+def spill_buffer(m: KernelMemory, sp: Any, pointer: int) -> None:
     """Have a buffer written to disk, behind those that wait for that."""
     spilled = buffer_at(m, pointer)
     spilled[s.E_SPILL] = WRITING
@@ -144,13 +149,13 @@ def spill_buffer(m: Any, sp: Any, pointer: int) -> None:
 
 
 @kernel
-def let_go_of(m: Any, p: Any, partition: Any, sp: Any, pointer: int) -> None:
+def let_go_of(m: KernelMemory, p: f.KernelPartition, partition: Any, sp: Any, pointer: int) -> None:
     """Read a buffer that is spilled from memory no more."""
     gone = buffer_at(m, pointer)
     if gone[s.E_GONE] == 1:
         return
     gone[s.E_GONE] = 1
-    if gone[s.E_INDEX] >= out_row(m, p[f.P_CHANNEL0] + gone[s.E_PLACE]).sent:
+    if gone[s.E_INDEX] >= out_row(m, p.first_channel + gone[s.E_PLACE]).sent:
         lane_of(m, sp, gone[s.E_PLACE])[s.X_READABLE] -= 1
         if gone[s.E_SPILL] == ON_DISK:
             sp[s.S_UNREAD] += 1
@@ -158,7 +163,7 @@ def let_go_of(m: Any, p: Any, partition: Any, sp: Any, pointer: int) -> None:
 
 
 @kernel
-def give_back(m: Any, p: Any, partition: Any, pointer: int) -> None:
+def give_back(m: KernelMemory, p: f.KernelPartition, partition: Any, pointer: int) -> None:
     """Return a buffer's segment to the pool, if nobody needs it any more."""
     own = buffer_at(m, pointer)
     if frees_segment(own[s.E_SPILL], own[s.E_GONE], own[s.E_HELD]) == 1:
@@ -168,7 +173,9 @@ def give_back(m: Any, p: Any, partition: Any, pointer: int) -> None:
 
 
 @kernel
-def consume(m: Any, p: Any, partition: Any, sp: Any, place: int, upto: int) -> None:
+def consume(
+    m: KernelMemory, p: f.KernelPartition, partition: Any, sp: Any, place: int, upto: int
+) -> None:
     """Take notice that a consumer has done with the buffers before ``upto``.
 
     Notes
@@ -185,7 +192,7 @@ def consume(m: Any, p: Any, partition: Any, sp: Any, place: int, upto: int) -> N
         sp[s.S_CHANGED] = 1
         if own[s.E_LOADED] == 2:
             sp[s.S_LOADED] -= 1
-        if own[s.E_GONE] == 0 and p[f.P_KIND] != FULL:
+        if own[s.E_GONE] == 0 and p.kind != FULL:
             own[s.E_GONE] = 1
             if own[s.E_SPILL] == KEPT:
                 sp[s.S_KEPT] -= 1
@@ -194,7 +201,7 @@ def consume(m: Any, p: Any, partition: Any, sp: Any, place: int, upto: int) -> N
 
 
 @kernel
-def _forget(m: Any, lane: Any) -> None:
+def _forget(m: KernelMemory, lane: Any) -> None:
     """Free the rows of the oldest buffers, as far as nothing happens to them any more."""
     while lane[s.X_HEAD] > 0 and lane[s.X_HEAD] != lane[s.X_CONSUMED]:
         pointer = lane[s.X_HEAD]
@@ -207,5 +214,5 @@ def _forget(m: Any, lane: Any) -> None:
             buffer_at(m, after)[s.E_PREVIOUS] = 0
         else:
             lane[s.X_TAIL] = 0
-        oldest[s.E_NEXT] = m[f.H_SPILLS_FREE]
-        m[f.H_SPILLS_FREE] = pointer - 1
+        oldest[s.E_NEXT] = m.spills_free
+        m.spills_free = pointer - 1

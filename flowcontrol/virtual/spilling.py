@@ -25,6 +25,7 @@ from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s
 from flowcontrol.virtual.compiled import kernel, part_of
 from flowcontrol.virtual.disk import ask_disk
+from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.messages import put
 from flowcontrol.virtual.parts import SPILLS
 from flowcontrol.virtual.spilled import (
@@ -37,7 +38,7 @@ from flowcontrol.virtual.spilled import (
     spill_buffer,
     spill_row,
 )
-from flowcontrol.virtual.views import next_bit, out_row, partition_of, partition_pool, partition_row
+from flowcontrol.virtual.views import next_bit, out_row, partition_of, partition_row
 
 __all__ = [
     "close_partition",
@@ -50,20 +51,20 @@ __all__ = [
 
 
 @kernel
-def is_stopped(p: Any, pool: Any) -> int:
+def is_stopped(p: f.KernelPartition, pool: Any) -> int:
     """Tell whether a task may not begin another record for a partition: 1 if so.
 
     Notes
     -----
     ``SortMergeResultPartition`` is always available; its task blocks while it writes a region.
     """
-    if p[f.P_KIND] == SORTED:
-        return p[f.P_STOPPED]
+    if p.kind == SORTED:
+        return p.is_stopped
     return 1 - pool_is_available(pool)
 
 
 @part_of(SPILLS)
-def stop(m: Any, p: Any) -> None:
+def stop(m: KernelMemory, p: f.KernelPartition) -> None:
     """Have a region written: the memory of a sort-merge partition did not do for a record.
 
     Notes
@@ -71,25 +72,25 @@ def stop(m: Any, p: Any) -> None:
     What is left of the record goes into the next region (``SortMergeResultPartition.emit``).
     """
     spill_row(m, p)[s.S_FULL] = 1
-    p[f.P_STOPPED] = 1
+    p.is_stopped = 1
 
 
 @part_of(SPILLS)
-def note_memory(m: Any, task: f.KernelTask) -> None:
+def note_memory(m: KernelMemory, task: f.KernelTask) -> None:
     """Note how much memory a task's partitions take, before it sends."""
     for i in range(task.partitions):
         p = partition_row(m, task.first_partition + i)
-        if p[f.P_KIND] >= PIPELINED:
+        if p.kind >= PIPELINED:
             sp = spill_row(m, p)
-            sp[s.S_PEAK] = max(sp[s.S_PEAK], partition_pool(p).in_use)
+            sp[s.S_PEAK] = max(sp[s.S_PEAK], p.pool.in_use)
 
 
 @part_of(SPILLS)
-def note_waits(m: Any, task: f.KernelTask, now: int) -> None:
+def note_waits(m: KernelMemory, task: f.KernelTask, now: int) -> None:
     """Note how long a task waits for its partitions: as long as it counts as back-pressured."""
     for i in range(task.partitions):
         p = partition_row(m, task.first_partition + i)
-        if p[f.P_KIND] < PIPELINED:
+        if p.kind < PIPELINED:
             continue
         sp = spill_row(m, p)
         if sp[s.S_SINCE] >= 0:
@@ -100,40 +101,40 @@ def note_waits(m: Any, task: f.KernelTask, now: int) -> None:
 
 
 @part_of(SPILLS)
-def send_spilled(m: Any, task: f.KernelTask, now: int) -> None:
+def send_spilled(m: KernelMemory, task: f.KernelTask, now: int) -> None:
     """Send what can be sent of a task's spilling partitions, and have the rest written."""
     for i in range(task.partitions):
         number = task.first_partition + i
         p = partition_row(m, number)
-        if p[f.P_KIND] <= PIPELINED:
+        if p.kind <= PIPELINED:
             continue
         sp = spill_row(m, p)
         partition = partition_of(m, number)
         if sp[s.S_FULL] == 1:
             _write_region(m, p, partition, sp)
-        count, bits = p[f.P_CHANNELS], p[f.P_DIRTY]
+        count, bits = p.channels, p.dirty
         group = sp[s.S_GROUP]
         starts = m[group + s.W_LEFT] == 0 and m[group + s.W_START] <= now
         place = next_bit(m, bits, count, -1)
         while place >= 0:
             m[bits + place // WORD] &= ~(1 << (place % WORD))
-            if p[f.P_KIND] != SORTED:
+            if p.kind != SORTED:
                 gather(m, p, partition, sp, place)
             if starts:
                 _send_lane(m, task, p, partition, sp, place, now)
             place = next_bit(m, bits, count, place)
         if sp[s.S_CHANGED] == 1:
             sp[s.S_CHANGED] = 0
-            if p[f.P_KIND] == SELECTIVE:
+            if p.kind == SELECTIVE:
                 _spill_some(m, p, partition, sp)
-            elif p[f.P_KIND] == FULL:
+            elif p.kind == FULL:
                 _release_some(m, p, partition, sp)
                 _spill_all(m, p, sp)
         ask_disk(m, p, sp, now)
 
 
 @kernel
-def _write_region(m: Any, p: Any, partition: Any, sp: Any) -> None:
+def _write_region(m: KernelMemory, p: f.KernelPartition, partition: Any, sp: Any) -> None:
     """Have all that a sort-merge partition has collected written, subpartition by subpartition.
 
     Notes
@@ -142,7 +143,7 @@ def _write_region(m: Any, p: Any, partition: Any, sp: Any) -> None:
     the buffers of each subpartition one after the other, the last one part-filled.
     """
     sp[s.S_FULL] = 0
-    for place in range(p[f.P_CHANNELS]):
+    for place in range(p.channels):
         gather(m, p, partition, sp, place)
         close_open_buffer(m, p, partition, sp, place)
     if sp[s.S_WRITING] > 0:
@@ -150,7 +151,7 @@ def _write_region(m: Any, p: Any, partition: Any, sp: Any) -> None:
 
 
 @kernel
-def close_partition(m: Any, p: Any, partition: Any, sp: Any) -> None:
+def close_partition(m: KernelMemory, p: f.KernelPartition, partition: Any, sp: Any) -> None:
     """Finish a partition: what it still holds is written to disk.
 
     Notes
@@ -159,16 +160,16 @@ def close_partition(m: Any, p: Any, partition: Any, sp: Any) -> None:
     a hybrid one has in memory (``onResultPartitionClosed``).
     """
     sp[s.S_CLOSED] = 1
-    if p[f.P_KIND] == SORTED:
+    if p.kind == SORTED:
         _write_region(m, p, partition, sp)
         return
-    for place in range(p[f.P_CHANNELS]):
+    for place in range(p.channels):
         gather(m, p, partition, sp, place)
         close_open_buffer(m, p, partition, sp, place)
-        if p[f.P_KIND] != FULL and p[f.P_KIND] != SELECTIVE:
+        if p.kind != FULL and p.kind != SELECTIVE:
             continue
         lane = lane_of(m, sp, place)
-        pointer = lane[s.X_HEAD] if p[f.P_KIND] == FULL else lane[s.X_NEXT]
+        pointer = lane[s.X_HEAD] if p.kind == FULL else lane[s.X_NEXT]
         while pointer > 0:
             own = buffer_at(m, pointer)
             if own[s.E_SPILL] == KEPT:
@@ -179,10 +180,16 @@ def close_partition(m: Any, p: Any, partition: Any, sp: Any) -> None:
 
 @kernel
 def _send_lane(
-    m: Any, task: f.KernelTask, p: Any, partition: Any, sp: Any, place: int, now: int
+    m: KernelMemory,
+    task: f.KernelTask,
+    p: f.KernelPartition,
+    partition: Any,
+    sp: Any,
+    place: int,
+    now: int,
 ) -> None:
     """Send what credit and the disk allow; hand a local consumer what its queue may hold."""
-    out = out_row(m, p[f.P_CHANNEL0] + place)
+    out = out_row(m, p.first_channel + place)
     lane = lane_of(m, sp, place)
     local = out.is_local
     while lane[s.X_NEXT] > 0:
@@ -199,8 +206,8 @@ def _send_lane(
         out.buffers -= 1
         out.sent += 1
         unsent = out.buffers - out.is_open
-        at = now + (1 if local == 1 else m[f.H_LATENCY])
-        backlog = backlog_of(p[f.P_KIND], unsent, lane[s.X_READABLE])
+        at = now + (1 if local == 1 else m.latency)
+        backlog = backlog_of(p.kind, unsent, lane[s.X_READABLE])
         put(m, out, own[s.E_RECORDS], backlog, at)
         task.has_sent = 1
         if sp[s.S_FIRST] < 0:
@@ -210,13 +217,13 @@ def _send_lane(
 
 
 @kernel
-def _spill_some(m: Any, p: Any, partition: Any, sp: Any) -> None:
+def _spill_some(m: KernelMemory, p: f.KernelPartition, partition: Any, sp: Any) -> None:
     """Spill what a selective strategy does not keep, and let go of it."""
-    size = partition_pool(p).size
-    if sp[s.S_KEPT] == 0 or memory_is_short(partition_pool(p).in_use, size) == 0:
+    size = p.pool.size
+    if sp[s.S_KEPT] == 0 or memory_is_short(p.pool.in_use, size) == 0:
         return
     _choose(m, p, sp, given_back(size), 1)
-    for place in range(p[f.P_CHANNELS]):
+    for place in range(p.channels):
         pointer = lane_of(m, sp, place)[s.X_CHOSEN]
         while pointer > 0:
             own = buffer_at(m, pointer)
@@ -227,11 +234,11 @@ def _spill_some(m: Any, p: Any, partition: Any, sp: Any) -> None:
 
 
 @kernel
-def _spill_all(m: Any, p: Any, sp: Any) -> None:
+def _spill_all(m: KernelMemory, p: f.KernelPartition, sp: Any) -> None:
     """Spill all that a full strategy has not spilled yet; it stays in memory besides."""
-    if full_spill_is_due(sp[s.S_KEPT], partition_pool(p).size) == 0:
+    if full_spill_is_due(sp[s.S_KEPT], p.pool.size) == 0:
         return
-    for place in range(p[f.P_CHANNELS]):
+    for place in range(p.channels):
         pointer, first = lane_of(m, sp, place)[s.X_TAIL], 0
         while pointer > 0 and buffer_at(m, pointer)[s.E_SPILL] == KEPT:
             first = pointer
@@ -242,13 +249,13 @@ def _spill_all(m: Any, p: Any, sp: Any) -> None:
 
 
 @kernel
-def _release_some(m: Any, p: Any, partition: Any, sp: Any) -> None:
+def _release_some(m: KernelMemory, p: f.KernelPartition, partition: Any, sp: Any) -> None:
     """Let go of spilled buffers when memory is short: consumed ones, then others."""
-    size = partition_pool(p).size
-    if memory_is_short(partition_pool(p).in_use, size) == 0:
+    size = p.pool.size
+    if memory_is_short(p.pool.in_use, size) == 0:
         return
     most = given_back(size)
-    for place in range(p[f.P_CHANNELS]):
+    for place in range(p.channels):
         lane = lane_of(m, sp, place)
         pointer = lane[s.X_HEAD]
         while pointer > 0 and pointer != lane[s.X_CONSUMED]:
@@ -260,7 +267,7 @@ def _release_some(m: Any, p: Any, partition: Any, sp: Any) -> None:
     if most <= 0:
         return
     _choose(m, p, sp, most, 0)
-    for place in range(p[f.P_CHANNELS]):
+    for place in range(p.channels):
         pointer = lane_of(m, sp, place)[s.X_CHOSEN]
         while pointer > 0:
             own = buffer_at(m, pointer)
@@ -270,7 +277,7 @@ def _release_some(m: Any, p: Any, partition: Any, sp: Any) -> None:
 
 
 @kernel
-def _choose(m: Any, p: Any, sp: Any, most: int, kept: int) -> None:
+def _choose(m: KernelMemory, p: f.KernelPartition, sp: Any, most: int, kept: int) -> None:
     """Choose the buffers that are furthest from being sent; X_CHOSEN is the foremost of each lane.
 
     Parameters
@@ -287,31 +294,31 @@ def _choose(m: Any, p: Any, sp: Any, most: int, kept: int) -> None:
     ``HsSpillingStrategyUtils.getBuffersByConsumptionPriorityInOrder``; of two that are equally
     far the one of the lower subpartition, where Flink's heap leaves it open.
     """
-    for place in range(p[f.P_CHANNELS]):
+    for place in range(p.channels):
         lane = lane_of(m, sp, place)
-        sent = out_row(m, p[f.P_CHANNEL0] + place).sent
+        sent = out_row(m, p.first_channel + place).sent
         lane[s.X_CHOSEN] = 0
         lane[s.X_CURSOR] = _candidate(m, lane[s.X_TAIL], sent, kept)
     for _ in range(most):
         best, furthest = -1, -1
-        for place in range(p[f.P_CHANNELS]):
+        for place in range(p.channels):
             pointer = lane_of(m, sp, place)[s.X_CURSOR]
             if pointer > 0:
-                sent = out_row(m, p[f.P_CHANNEL0] + place).sent
+                sent = out_row(m, p.first_channel + place).sent
                 far = buffer_at(m, pointer)[s.E_INDEX] - sent
                 if far > furthest:
                     best, furthest = place, far
         if best < 0:
             return
         lane = lane_of(m, sp, best)
-        sent = out_row(m, p[f.P_CHANNEL0] + best).sent
+        sent = out_row(m, p.first_channel + best).sent
         lane[s.X_CHOSEN] = lane[s.X_CURSOR]
         before = buffer_at(m, lane[s.X_CURSOR])[s.E_PREVIOUS]
         lane[s.X_CURSOR] = _candidate(m, before, sent, kept)
 
 
 @kernel
-def _candidate(m: Any, pointer: int, sent: int, kept: int) -> int:
+def _candidate(m: KernelMemory, pointer: int, sent: int, kept: int) -> int:
     """Last buffer up to ``pointer`` that can be chosen and has not been sent; 0: there is none."""
     while pointer > 0:
         own = buffer_at(m, pointer)

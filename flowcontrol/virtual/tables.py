@@ -14,10 +14,9 @@ from flowcontrol.emulation.chains import Member
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.ratios import times
 from flowcontrol.protocol.sender_rules import credit_of
-from flowcontrol.protocol.state import cell
-from flowcontrol.protocol.states import LocalPool
 from flowcontrol.records import RESULTS
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.cells import dtype
 from flowcontrol.virtual.memory import Memory
 
 if TYPE_CHECKING:
@@ -108,7 +107,7 @@ class Tables:
             number for number, row in enumerate(self._rows) if row.number > 0 or row.member.out_path
         ]
         self._before = self._cumulative()
-        self._ages = np.zeros((0, f.A_WIDTH), np.int64)
+        self._ages = np.zeros(0, dtype(f.Age))
         self._parts: dict[str, list[Columns]] = {"stages": [], "channels": [], "latency": []}
 
     def add(self, t_s: float, rounds: int) -> None:
@@ -150,7 +149,7 @@ class Tables:
         outs, ins = places.outs[link.name], places.ins[link.name]
         gates, out = memory.gates, memory.outs[outs]
         gate = gates[out["gate"]]
-        queued = gate[:, f.G_RECORDS] + out["index"] * gate[:, f.G_QUEUE_WIDTH]
+        queued = gate["records"] + out["index"] * gate["queue_width"]
         tasks = out["receiver"]
         return _Edge(
             link.name,
@@ -197,7 +196,7 @@ class Tables:
         """Records that each row's first output has written whole; a broadcast one counts once."""
         partitions, outs = self._memory.partitions, self._memory.outs
         written = np.zeros(len(partitions) + 1, np.int64)
-        counts = (outs["place"] == 0) | (partitions[outs["partition"], f.P_BROADCAST] == 0)
+        counts = (outs["place"] == 0) | (partitions["is_broadcast"][outs["partition"]] == 0)
         np.add.at(written, outs["partition"][counts], outs["written"][counts])
         return written[self._partition_of_row]
 
@@ -244,8 +243,8 @@ class Tables:
             np.add.at(queued, rows, waits)
         gates = memory.gates
         floating, floating_used = (np.zeros(count, np.int64) for _ in range(2))
-        np.add.at(floating, self._row_of_gate, gates[:, f.G_POOL + cell(LocalPool, "size")])
-        np.add.at(floating_used, self._row_of_gate, gates[:, f.G_POOL + cell(LocalPool, "in_use")])
+        np.add.at(floating, self._row_of_gate, gates["pool"]["size"])
+        np.add.at(floating_used, self._row_of_gate, gates["pool"]["in_use"])
         return {
             "in_pool_usage": _share(exclusive_used + floating_used, exclusive + floating),
             "floating_buffers_usage": _share(floating_used, floating),
@@ -258,8 +257,8 @@ class Tables:
         count, memory = len(self._rows), self._memory
         size, used, queued = (np.zeros(count, np.int64) for _ in range(3))
         partitions, outs, rows = memory.partitions, memory.outs, self._row_of_partition
-        np.add.at(size, rows, partitions[:, f.P_POOL + cell(LocalPool, "size")])
-        np.add.at(used, rows, partitions[:, f.P_POOL + cell(LocalPool, "in_use")])
+        np.add.at(size, rows, partitions["pool"]["size"])
+        np.add.at(used, rows, partitions["pool"]["in_use"])
         np.add.at(queued, rows[outs["partition"]], outs["buffers"])
         return {
             "out_pool_usage": _share(used, size),
@@ -288,7 +287,7 @@ class Tables:
         ready, sent = self._ready(edge), out["sent"]
         local = into["initial"] < 0
         queued = self._queued(edge)
-        uncredited = local | (memory.cells[f.H_TCP] == 1)
+        uncredited = local | (memory.head.is_tcp == 1)
         is_read = (
             (tasks["left"] > 0)
             & (tasks["gate"] == edge.gate_of_task)
@@ -325,27 +324,23 @@ class Tables:
 
     def drain(self) -> None:
         """Empty the log of ages, keeping what it says until the next sample."""
-        cells = self._memory.cells
-        count, first = int(cells[f.H_AGES_COUNT]), int(cells[f.H_AGES])
-        log = cells[first : first + count * f.A_WIDTH].reshape(count, f.A_WIDTH)
-        cells[f.H_AGES_COUNT] = 0
-        pairs = np.vstack([self._ages[:, :2], log[:, :2]])
-        counts = np.concatenate([self._ages[:, f.A_COUNT], log[:, f.A_COUNT]])
-        order = np.lexsort((pairs[:, f.A_AGE], pairs[:, f.A_TASK]))
-        pairs, counts = pairs[order], counts[order]
-        is_new = np.ones(len(pairs), bool)
-        is_new[1:] = (pairs[1:] != pairs[:-1]).any(axis=1)
-        sums = np.add.reduceat(counts, np.flatnonzero(is_new)) if len(counts) else counts
-        self._ages = np.column_stack([pairs[is_new], sums])
+        log = np.concatenate([self._ages, self._memory.ages])
+        self._memory.head.ages_count = 0
+        log = log[np.lexsort((log["age"], log["task"]))]
+        pairs, counts = log[["task", "age"]], log["count"]
+        firsts = np.flatnonzero(np.append(True, pairs[1:] != pairs[:-1])[: len(log)])
+        self._ages = log[firsts]
+        if len(log):
+            self._ages["count"] = np.add.reduceat(counts, firsts)
 
     def _latency(self, t_s: float) -> Columns:
         """Figures of the ages that the sinks have logged since the sample before."""
         self.drain()
-        log, self._ages = self._ages, np.zeros((0, f.A_WIDTH), np.int64)
+        log, self._ages = self._ages, np.zeros(0, dtype(f.Age))
         found: Columns = {field.name: [] for field in RESULTS["latency"].columns}
-        for task in np.unique(log[:, f.A_TASK]):
-            own = log[log[:, f.A_TASK] == task]
-            figures = _percentiles(own[:, f.A_AGE], own[:, f.A_COUNT], self._job.round_us / 1000)
+        for task in np.unique(log["task"]):
+            own = log[log["task"] == task]
+            figures = _percentiles(own["age"], own["count"], self._job.round_us / 1000)
             for row in self._sinks[int(task)]:
                 place = {"t_s": t_s, "stage": row.member.stage.name, "subtask": row.subtask}
                 for name, value in {**place, **figures}.items():

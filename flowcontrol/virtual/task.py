@@ -30,6 +30,7 @@ from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.ages import log_age, push_records, take_ages, take_one_age
 from flowcontrol.virtual.compiled import kernel
 from flowcontrol.virtual.counted import write_counted
+from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.randoms import uniform
 from flowcontrol.virtual.routes import next_channel
@@ -41,7 +42,6 @@ from flowcontrol.virtual.views import (
     in_row,
     out_row,
     partition_of,
-    partition_pool,
     partition_row,
     set_bit,
     union_of,
@@ -55,26 +55,26 @@ BLOCKED = 2
 
 
 @kernel
-def outputs_available(m: Any, task: f.KernelTask) -> int:
+def outputs_available(m: KernelMemory, task: f.KernelTask) -> int:
     """Tell whether all outputs of a task are available: 1 if so."""
     for i in range(task.partitions):
         p = partition_row(m, task.first_partition + i)
         # Without credits nobody asks: a task waits inside a record, if it needs a buffer.
-        waits = m[f.H_TCP] == 0 or (p[f.P_LEFT] > 0 and partition_pool(p).free == 0)
-        if is_stopped(p, partition_pool(p)) == 1 and waits:
+        waits = m.is_tcp == 0 or (p.left_bytes > 0 and p.pool.free == 0)
+        if is_stopped(p, p.pool) == 1 and waits:
             return 0
     return 1
 
 
 @kernel
-def draw(m: Any, task: f.KernelTask) -> int:
+def draw(m: KernelMemory, task: f.KernelTask) -> int:
     """Work of the next record, units."""
     if task.distribution == CONSTANT:
         return task.unit
     number = task.draws
     task.draws = number + 1
-    first = uniform(m[f.H_SEED], task.stream, 2 * number)
-    second = uniform(m[f.H_SEED], task.stream, 2 * number + 1)
+    first = uniform(m.seed, task.stream, 2 * number)
+    second = uniform(m.seed, task.stream, 2 * number + 1)
     cv = task.cv / 1000000.0
     return service_work(task.distribution, cv, first, second, task.unit)
 
@@ -90,7 +90,7 @@ def due(task: f.KernelTask, end: int) -> int:
 
 
 @kernel
-def skip_due(m: Any, task: f.KernelTask, work: int) -> int:
+def skip_due(m: KernelMemory, task: f.KernelTask, work: int) -> int:
     """Drop the emissions that fell due by then; return how many there were."""
     dropped = 0
     if task.ready == 0:
@@ -107,18 +107,18 @@ def skip_due(m: Any, task: f.KernelTask, work: int) -> int:
 
 
 @kernel
-def write_pending(m: Any, task: f.KernelTask) -> int:
+def write_pending(m: KernelMemory, task: f.KernelTask) -> int:
     """Write what is pending, a partition after the other; 0 if the task is blocked in it."""
     if task.is_pending == 0:
         return 1
     for i in range(task.partitions):
         p = partition_row(m, task.first_partition + i)
-        pending = row(m, p[f.P_PENDING], p[f.P_PENDING_WIDTH])
+        pending = row(m, p.pending, p.pending_width)
         while pending[FIFO_COUNT] > 0:
             channel = pending[FIFO_SLOTS + pending[FIFO_HEAD]]
-            nbytes = p[f.P_LEFT] if p[f.P_LEFT] > 0 else p[f.P_RECORD_BYTES]
+            nbytes = p.left_bytes if p.left_bytes > 0 else p.record_bytes
             left = write(m, task.first_partition + i, p, channel, nbytes)
-            p[f.P_LEFT] = left
+            p.left_bytes = left
             if left > 0:
                 return 0
             fifo_pop(pending)
@@ -127,37 +127,37 @@ def write_pending(m: Any, task: f.KernelTask) -> int:
 
 
 @kernel
-def write(m: Any, number: int, p: Any, channel: int, nbytes: int) -> int:
+def write(m: KernelMemory, number: int, p: f.KernelPartition, channel: int, nbytes: int) -> int:
     """Write bytes of a record; return those left over."""
     partition = partition_of(m, number)
-    set_bit(m, p[f.P_DIRTY], channel)
-    if p[f.P_BROADCAST] == 1:
-        for other in range(p[f.P_CHANNELS]):
-            set_bit(m, p[f.P_DIRTY], other)
-    if m[f.H_RECORDS] == 1:
+    set_bit(m, p.dirty, channel)
+    if p.is_broadcast == 1:
+        for other in range(p.channels):
+            set_bit(m, p.dirty, other)
+    if m.counts_records == 1:
         return nbytes * (1 - write_counted(m, partition, channel, nbytes, 1))
-    if p[f.P_BROADCAST] == 1:
-        return write_broadcast(partition, nbytes, m[f.H_QUOTA], m[f.H_SEGMENT])
-    if p[f.P_STOPPED] == 1:
+    if p.is_broadcast == 1:
+        return write_broadcast(partition, nbytes, m.quota, m.segment_bytes)
+    if p.is_stopped == 1:
         return nbytes
-    left = write_bytes(partition, channel, nbytes, quota_of(m, p), m[f.H_SEGMENT])
-    if left > 0 and p[f.P_KIND] == SORTED:
+    left = write_bytes(partition, channel, nbytes, quota_of(m, p), m.segment_bytes)
+    if left > 0 and p.kind == SORTED:
         stop(m, p)
     return left
 
 
 @kernel
-def outputs_of(m: Any, task: f.KernelTask, p: Any) -> int:
+def outputs_of(m: KernelMemory, task: f.KernelTask, p: f.KernelPartition) -> int:
     """Records that a partition has had to emit for what its task has taken up so far."""
     total = task.taken
-    for i in range(p[f.P_PATH_LENGTH]):
-        place = p[f.P_PATH] + 2 * i
+    for i in range(p.path_length):
+        place = p.path + 2 * i
         total = times(total, m[place], m[place + 1])
     return total
 
 
 @kernel
-def yield_outputs(m: Any, task: f.KernelTask, write_now: int) -> int:
+def yield_outputs(m: KernelMemory, task: f.KernelTask, write_now: int) -> int:
     """Route all that the records taken up yield, and write it now or leave it pending.
 
     Returns
@@ -170,27 +170,27 @@ def yield_outputs(m: Any, task: f.KernelTask, write_now: int) -> int:
         number = task.first_partition + i
         p = partition_row(m, number)
         total = outputs_of(m, task, p)
-        while p[f.P_EMITTED] < total:
+        while p.emitted < total:
             channel = next_channel(m, p)
-            if p[f.P_BROADCAST] == 1:
-                for other in range(p[f.P_CHANNELS]):
+            if p.is_broadcast == 1:
+                for other in range(p.channels):
                     if other > 0:
-                        m[p[f.P_ROUTED] + other] += 1
-                    push_records(m, out_row(m, p[f.P_CHANNEL0] + other), task.emitted, 1)
+                        m[p.routed + other] += 1
+                    push_records(m, out_row(m, p.first_channel + other), task.emitted, 1)
             else:
-                push_records(m, out_row(m, p[f.P_CHANNEL0] + channel), task.emitted, 1)
+                push_records(m, out_row(m, p.first_channel + channel), task.emitted, 1)
             if free == 1:
-                p[f.P_LEFT] = write(m, number, p, channel, p[f.P_RECORD_BYTES])
-                if p[f.P_LEFT] == 0:
+                p.left_bytes = write(m, number, p, channel, p.record_bytes)
+                if p.left_bytes == 0:
                     continue
                 free = 0
-            fifo_push(row(m, p[f.P_PENDING], p[f.P_PENDING_WIDTH]), channel)
+            fifo_push(row(m, p.pending, p.pending_width), channel)
             task.is_pending = 1
     return free if write_now == 1 else 1
 
 
 @kernel
-def emit(m: Any, number: int, task: f.KernelTask, end: int) -> int:
+def emit(m: KernelMemory, number: int, task: f.KernelTask, end: int) -> int:
     """Emit what falls due until the output is unavailable; what is due then is lost.
 
     Returns
@@ -199,9 +199,8 @@ def emit(m: Any, number: int, task: f.KernelTask, end: int) -> int:
         CAPACITY or BLOCKED.
     """
     task.due = 0
-    task.emitted = m[f.H_NOW]
-    p = partition_row(m, task.first_partition)
-    single = task.partitions == 1 and p[f.P_CHANNELS] == 1 and p[f.P_PATH_LENGTH] == 0
+    task.emitted = m.now
+    single = has_one_channel(m, task)
     most = due(task, end)  # one division for all of them
     if task.limit >= 0:
         most = min(most, task.limit - task.taken)
@@ -215,15 +214,15 @@ def emit(m: Any, number: int, task: f.KernelTask, end: int) -> int:
             task.due += skip_due(m, task, end)
             return BLOCKED
         count = 0
-        if single:
-            count = emit_together(m, task, p, most)
+        if single == 1:
+            count = emit_together(m, task, most)
         if count == 0:
             count = 1
             task.taken += 1
             yield_outputs(m, task, 1)
         if task.sinks > 0:
             log_age(m, number, 0, count)
-            m[f.H_ARRIVED] += count
+            m.arrived += count
         task.due += count
         most -= count
         if task.distribution == CONSTANT:
@@ -236,24 +235,34 @@ def emit(m: Any, number: int, task: f.KernelTask, end: int) -> int:
 
 
 @kernel
-def emit_together(m: Any, task: f.KernelTask, p: Any, most: int) -> int:
+def has_one_channel(m: KernelMemory, task: f.KernelTask) -> int:
+    """Tell whether all that a task emits goes one for one into one channel: 1 if so."""
+    if task.partitions != 1:
+        return 0
+    p = partition_row(m, task.first_partition)
+    return 1 if p.channels == 1 and p.path_length == 0 else 0
+
+
+@kernel
+def emit_together(m: KernelMemory, task: f.KernelTask, most: int) -> int:
     """Emit all that fit into the one open buffer without filling it; return how many."""
+    p = partition_row(m, task.first_partition)
     partition = partition_of(m, task.first_partition)
-    if m[f.H_RECORDS] == 1:
-        count = write_counted(m, partition, 0, p[f.P_RECORD_BYTES], most)
+    if m.counts_records == 1:
+        count = write_counted(m, partition, 0, p.record_bytes, most)
     else:
-        count = write_whole_records(partition, 0, p[f.P_RECORD_BYTES], most)
+        count = write_whole_records(partition, 0, p.record_bytes, most)
     if count > 0:
         task.taken += count
-        p[f.P_EMITTED] += count
-        m[p[f.P_ROUTED]] += count
-        push_records(m, out_row(m, p[f.P_CHANNEL0]), task.emitted, count)
-        set_bit(m, p[f.P_DIRTY], 0)
+        p.emitted += count
+        m[p.routed] += count
+        push_records(m, out_row(m, p.first_channel), task.emitted, count)
+        set_bit(m, p.dirty, 0)
     return count
 
 
 @kernel
-def serve(m: Any, number: int, task: f.KernelTask, end: int) -> int:
+def serve(m: KernelMemory, number: int, task: f.KernelTask, end: int) -> int:
     """Take records up, and write what they yield when they are done, until something stops.
 
     Returns
@@ -290,18 +299,18 @@ def serve(m: Any, number: int, task: f.KernelTask, end: int) -> int:
 
 
 @kernel
-def take(m: Any, number: int, task: f.KernelTask, gates: Any, count: int) -> None:
+def take(m: KernelMemory, number: int, task: f.KernelTask, gates: Any, count: int) -> None:
     """Take records of the buffer in hand up, and note their ages."""
     g = gate_row(m, task.first_gate + task.gate)
-    channel = g[f.G_CHANNEL0] + task.channel
-    g[f.G_BYTES] += count * g[f.G_RECORD_BYTES]
+    channel = g.first_channel + task.channel
+    g.bytes_taken += count * g.record_bytes
     out = out_row(m, in_row(m, channel).out)
     if task.partitions == 0:
-        take_ages(m, out, number, m[f.H_NOW], count)
-        m[f.H_ARRIVED] += count
+        take_ages(m, out, number, m.now, count)
+        m.arrived += count
     else:
         task.emitted = take_one_age(m, out)
         if task.sinks > 0:
-            log_age(m, number, m[f.H_NOW] - task.emitted, count)
-            m[f.H_ARRIVED] += count
+            log_age(m, number, m.now - task.emitted, count)
+            m.arrived += count
     take_record(task, gates, count)

@@ -46,8 +46,8 @@ from flowcontrol.policies.tcp_writer import (
 from flowcontrol.protocol.ratios import capped
 from flowcontrol.protocol.rounds import receive
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_pop, fifo_push
-from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import kernel, part_of
+from flowcontrol.virtual.header import FLAG_PROTOCOL, KernelMemory
 from flowcontrol.virtual.parts import TCP
 from flowcontrol.virtual.pointers import row, rows
 from flowcontrol.virtual.turns import may_be_served
@@ -58,7 +58,7 @@ __all__ = ["carry"]
 
 
 @part_of(TCP)
-def carry(m: Any, number: int, now: int) -> None:
+def carry(m: KernelMemory, number: int, now: int) -> None:
     """Do a connection's part of a round, at its sender, in the kernel and at its receiver."""
     connection = task_row(m, number)
     connection.has_sent = 0
@@ -75,7 +75,7 @@ def carry(m: Any, number: int, now: int) -> None:
             break
     _deliver_staged(m, wire, ring, now)
     while wire[W_AUTO_READ] == 1:
-        if read_socket(wire, ring, now + 1, now + 1 + m[f.H_LATENCY]) == 0:
+        if read_socket(wire, ring, now + 1, now + 1 + m.latency) == 0:
             break
         _deliver_staged(m, wire, ring, now)
     if wire[W_AUTO_READ] == 1 and wire[W_READ] < wire[W_ENTERED]:
@@ -85,34 +85,34 @@ def carry(m: Any, number: int, now: int) -> None:
 
 
 @kernel
-def _arrival(m: Any, connection: Any, nbytes: int, now: int) -> int:
+def _arrival(m: KernelMemory, connection: Any, nbytes: int, now: int) -> int:
     """Put a message on the wire; return the round in which it arrives."""
     if connection.unit == 0:
-        return now + m[f.H_LATENCY]
-    round_ns = m[f.H_ROUND_US] * 1000
+        return now + m.latency
+    round_ns = m.round_us * 1000
     wire = task_row(m, connection.first_gate)  # all connections between two machines share it
     begun_ns = max(now * round_ns, wire.ready)
     done_ns = begun_ns + capped(nbytes, connection.cost_ns, connection.unit)
     wire.ready = done_ns
-    return max(now + 1, (done_ns + m[f.H_LATENCY_NS] + round_ns - 1) // round_ns)
+    return max(now + 1, (done_ns + m.latency_ns + round_ns - 1) // round_ns)
 
 
 @kernel
-def _write_next(m: Any, connection: Any, wire: Any, ring: Any, now: int) -> int:
+def _write_next(m: KernelMemory, connection: Any, wire: Any, ring: Any, now: int) -> int:
     """Write a message of the channel whose turn it is: 1, or 0 if there is none."""
     queue = row(m, connection.union, FIFO_SLOTS + connection.gates)
     if queue[FIFO_COUNT] == 0:
         return 0
     if has_room(wire, ring) == 0:
-        m[f.H_FLAGS] |= f.FLAG_PROTOCOL
+        m.flags |= FLAG_PROTOCOL
         return 0
     channel = fifo_pop(queue)
     out = out_row(m, channel)
     partition = partition_of(m, out.partition)
-    entry = poll_closed(partition, out.place, m[f.H_QUOTA], 0)
-    nbytes = m[f.H_SEGMENT] - lacking_of(entry) + HEADER_BYTES
+    entry = poll_closed(partition, out.place, m.quota, 0)
+    nbytes = m.segment_bytes - lacking_of(entry) + HEADER_BYTES
     write_message(wire, ring, channel, records_of(entry), nbytes)
-    m[f.H_TRANSFERS] += 1
+    m.transfers += 1
     wake(m, out.sender, now + 1)
     out.is_queued = may_be_served(m, out)
     if out.is_queued == 1:
@@ -121,7 +121,7 @@ def _write_next(m: Any, connection: Any, wire: Any, ring: Any, now: int) -> int:
 
 
 @kernel
-def _deliver_staged(m: Any, wire: Any, ring: Any, now: int) -> None:
+def _deliver_staged(m: KernelMemory, wire: Any, ring: Any, now: int) -> None:
     """Give messages that were read to their channels, until one finds no buffer."""
     slot = staged_slot(wire, ring)
     while slot >= 0:
@@ -135,7 +135,7 @@ def _deliver_staged(m: Any, wire: Any, ring: Any, now: int) -> None:
         task = task_row(m, out.receiver)
         index = out.gate - task.first_gate
         if receive(task, gate, union_of(m, task), index, channel, message[S_RECORDS], 0) == 0:
-            m[f.H_FLAGS] |= f.FLAG_PROTOCOL
+            m.flags |= FLAG_PROTOCOL
         deliver_message(wire)
         wake(m, out.receiver, now + 1)
         slot = staged_slot(wire, ring)

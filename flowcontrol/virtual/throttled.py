@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flowcontrol.policies.throttled_source import (
     S_ADMITTED,
     S_HAS_LOG,
@@ -18,34 +16,36 @@ from flowcontrol.protocol.service import work_by
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.ages import log_age, peek_run, push_run, run_length, take_run
 from flowcontrol.virtual.compiled import kernel, part_of
+from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import THROTTLES
 from flowcontrol.virtual.pointers import row, rows
 from flowcontrol.virtual.task import (
     BLOCKED,
     CAPACITY,
     emit_together,
+    has_one_channel,
     outputs_available,
     skip_due,
     write_pending,
     yield_outputs,
 )
-from flowcontrol.virtual.views import in_row, log_of, out_row, partition_row, task_row
+from flowcontrol.virtual.views import in_row, out_row, partition_row, task_row
 
 __all__ = ["emit_throttled", "is_empty"]
 
 
 @part_of(THROTTLES)
-def emit_throttled(m: Any, number: int, task: f.KernelTask, end: int) -> int:
+def emit_throttled(m: KernelMemory, number: int, task: f.KernelTask, end: int) -> int:
     """Emit what the command in force allows of what waits; return CAPACITY or BLOCKED."""
     state = row(m, task.throttle, SOURCE_WIDTH)
-    round_ns = m[f.H_ROUND_US] * 1000
-    start_ns = m[f.H_NOW] * round_ns
+    round_ns = m.round_us * 1000
+    start_ns = m.now * round_ns
     fresh = skip_due(m, task, end)
     if state[S_HAS_LOG] == 1:
         if task.limit >= 0:
             fresh = min(fresh, task.limit - state[S_OFFERED])
         if fresh > 0:
-            push_run(m, log_of(task), m[f.H_NOW], fresh)
+            push_run(m, task.log, m.now, fresh)
     waiting = offer(state, fresh)
     most = may_emit(state, waiting, task.taken, start_ns, start_ns + round_ns)
     if task.limit >= 0:
@@ -57,35 +57,34 @@ def emit_throttled(m: Any, number: int, task: f.KernelTask, end: int) -> int:
 
 
 @kernel
-def emit_up_to(m: Any, number: int, task: f.KernelTask, most: int, has_log: int) -> int:
+def emit_up_to(m: KernelMemory, number: int, task: f.KernelTask, most: int, has_log: int) -> int:
     """Emit so many records at the most; return how many."""
-    p = partition_row(m, task.first_partition)
-    single = task.partitions == 1 and p[f.P_CHANNELS] == 1 and p[f.P_PATH_LENGTH] == 0
-    task.emitted = m[f.H_NOW]
+    single = has_one_channel(m, task)
+    task.emitted = m.now
     done = 0
     while write_pending(m, task) == 1 and done < most and outputs_available(m, task) == 1:
         together = most - done
         if has_log == 1:
-            task.emitted = peek_run(m, log_of(task))
-            together = min(together, run_length(m, log_of(task)))
-        count = emit_together(m, task, p, together) if single else 0
+            task.emitted = peek_run(m, task.log)
+            together = min(together, run_length(m, task.log))
+        count = emit_together(m, task, together) if single == 1 else 0
         if count == 0:
             count = 1
             task.taken += 1
             yield_outputs(m, task, 1)
         if has_log == 1:
-            take_run(m, log_of(task), count)
+            take_run(m, task.log, count)
         if task.sinks > 0:
-            log_age(m, number, m[f.H_NOW] - task.emitted, count)
-            m[f.H_ARRIVED] += count
+            log_age(m, number, m.now - task.emitted, count)
+            m.arrived += count
         done += count
     return done
 
 
 @part_of(THROTTLES)
-def is_empty(m: Any, now: int) -> int:
+def is_empty(m: KernelMemory, now: int) -> int:
     """Tell whether all that was admitted was emitted, and all that was emitted is done: 1 if so."""
-    for number in range(m[f.H_TASKS]):
+    for number in range(m.tasks):
         task = task_row(m, number)
         if task.kind == f.CONNECTION:
             continue
@@ -97,7 +96,7 @@ def is_empty(m: Any, now: int) -> int:
                 return 0
         if task.kind == f.SERVER:
             phases = rows(m, task.phases, task.phase_count, 3)
-            if task.ready > work_by(phases, (now + 1) * m[f.H_ROUND_US]):
+            if task.ready > work_by(phases, (now + 1) * m.round_us):
                 return 0
         for i in range(task.partitions):
             p = partition_row(m, task.first_partition + i)
@@ -107,10 +106,10 @@ def is_empty(m: Any, now: int) -> int:
 
 
 @kernel
-def is_under_way(m: Any, p: Any) -> int:
+def is_under_way(m: KernelMemory, p: f.KernelPartition) -> int:
     """Tell whether records of a partition were written and not taken up: 1 if so."""
-    for place in range(p[f.P_CHANNELS]):
-        out = out_row(m, p[f.P_CHANNEL0] + place)
+    for place in range(p.channels):
+        out = out_row(m, p.first_channel + place)
         if out.written > in_row(m, out.input).processed:
             return 1
     return 0

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flowcontrol.protocol.rows import FIFO_SLOTS, fifo_push
 from flowcontrol.protocol.sender_rules import finished_count, is_data_available
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.closed import has_closed
 from flowcontrol.virtual.compiled import kernel, part_of
+from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import WIRES
 from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.views import out_row, task_row
@@ -25,25 +24,25 @@ def is_sendable(out: f.KernelSubpartition) -> int:
 
 
 @kernel
-def may_be_served(m: Any, out: f.KernelSubpartition) -> int:
+def may_be_served(m: KernelMemory, out: f.KernelSubpartition) -> int:
     """Tell whether a channel wants a turn: 1 if so; without credits, data is enough."""
-    if m[f.H_TCP] == 1:
+    if m.is_tcp == 1:
         return has_closed(m, out)
     return is_sendable(out)
 
 
 @kernel
-def serve_now(m: Any, number: int) -> None:
+def serve_now(m: KernelMemory, number: int) -> None:
     """Have a connection served in this round, after the tasks."""
     connection = task_row(m, number)
     if connection.has_sent == 0:
         connection.has_sent = 1
-        m[m[f.H_ACTIVE] + m[f.H_TASKS] + m[f.H_SERVED]] = number
-        m[f.H_SERVED] += 1
+        m[m.active + m.tasks + m.served] = number
+        m.served += 1
 
 
 @part_of(WIRES)
-def enqueue(m: Any, channel: int) -> None:
+def enqueue(m: KernelMemory, channel: int) -> None:
     """Put a channel that can be served into its connection's queue, once."""
     out = out_row(m, channel)
     if out.is_queued == 1 or may_be_served(m, out) == 0:

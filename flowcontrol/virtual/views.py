@@ -10,86 +10,96 @@ from flowcontrol.policies.grant_rows import (
 )
 from flowcontrol.protocol.rounds import Gate, Partition
 from flowcontrol.protocol.rows import FIFO_SLOTS, WORD
-from flowcontrol.protocol.state import cell, width
+from flowcontrol.protocol.state import width
 from flowcontrol.protocol.states import GlobalPool, LocalPool
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.cells import view, views
+from flowcontrol.virtual.cells import view, views, whole_view
 from flowcontrol.virtual.compiled import kernel
+from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.pointers import lowest_bit, row, rows
 
 __all__ = [
     "GateList",
+    "age_rows",
+    "append",
+    "credit_rows",
+    "drop",
     "gate_of",
-    "gate_pool",
     "gate_row",
+    "gate_rows",
     "gates_of",
     "global_pool",
     "in_row",
     "in_rows",
     "local_pool",
-    "log_of",
+    "message_rows",
     "next_bit",
     "out_row",
     "out_rows",
     "partition_of",
-    "partition_pool",
     "partition_row",
-    "run_list",
-    "runs_of",
+    "partition_rows",
+    "ring",
+    "run_rows",
     "set_bit",
     "task_row",
     "task_rows",
     "union_of",
     "values_of",
+    "whole",
 ]
 
 
+def whole(memory: Any, parts: int) -> KernelMemory:
+    """Return the whole memory; compiled, its type says which parts the kernel has."""
+    return whole_view(KernelMemory, memory)
+
+
 @kernel
-def task_row(m: Any, task: int) -> f.KernelTask:
+def task_row(m: KernelMemory, task: int) -> f.KernelTask:
     """Return a task."""
-    return task_rows(m, m[f.H_TASK0], m[f.H_TASKS])[task]
+    return task_rows(m, m.tasks_at, m.tasks)[task]
 
 
 @kernel
-def gate_row(m: Any, gate: int) -> Any:
-    """Row of a gate."""
-    return row(m, m[f.H_GATE0] + gate * f.G_WIDTH, f.G_WIDTH)
+def gate_row(m: KernelMemory, gate: int) -> f.KernelGate:
+    """A gate."""
+    return gate_rows(m, m.gates_at, m.gates)[gate]
 
 
 @kernel
-def partition_row(m: Any, partition: int) -> Any:
-    """Row of a partition."""
-    return row(m, m[f.H_PARTITION0] + partition * f.P_WIDTH, f.P_WIDTH)
+def partition_row(m: KernelMemory, partition: int) -> f.KernelPartition:
+    """A partition."""
+    return partition_rows(m, m.partitions_at, m.partitions)[partition]
 
 
 @kernel
-def in_row(m: Any, channel: int) -> f.KernelInputChannel:
+def in_row(m: KernelMemory, channel: int) -> f.KernelInputChannel:
     """A channel at its receiver."""
-    return in_rows(m, m[f.H_IN0], m[f.H_CHANNELS])[channel]
+    return in_rows(m, m.inputs_at, m.channels)[channel]
 
 
 @kernel
-def out_row(m: Any, channel: int) -> f.KernelSubpartition:
+def out_row(m: KernelMemory, channel: int) -> f.KernelSubpartition:
     """A channel at its sender."""
-    return out_rows(m, m[f.H_OUT0], m[f.H_CHANNELS])[channel]
+    return out_rows(m, m.outputs_at, m.channels)[channel]
 
 
 @kernel
-def union_of(m: Any, task: f.KernelTask) -> Any:
+def union_of(m: KernelMemory, task: f.KernelTask) -> Any:
     """A task's queue of gates with data."""
     return row(m, task.union, FIFO_SLOTS + max(1, task.gates))
 
 
 @kernel
-def values_of(m: Any) -> Any:
+def values_of(m: KernelMemory) -> Any:
     """Parameters of a transport that counts records."""
-    return row(m, m[f.H_VALUES], VALUES_WIDTH)
+    return row(m, m.values, VALUES_WIDTH)
 
 
 INPUT_CELLS = width(f.KernelInputChannel)
 OUTPUT_CELLS = width(f.KernelSubpartition)
-RUN_CELL = cell(f.KernelSubpartition, "run_head")
-LOG_CELL = cell(f.KernelTask, "log_head")
+RING_CELLS = width(f.Ring)
 
 
 def in_rows(memory: Any, at: int, count: int) -> Sequence[f.KernelInputChannel]:
@@ -107,9 +117,39 @@ def task_rows(memory: Any, at: int, count: int) -> Sequence[f.KernelTask]:
     return views(f.KernelTask, memory, at, count)
 
 
-def run_list(memory: Any, at: int) -> f.RunList:
-    """Runs of records, whose list stands at a place."""
-    return view(f.RunList, memory, at)
+def gate_rows(memory: Any, at: int, count: int) -> Sequence[f.KernelGate]:
+    """Gates that stand at a place."""
+    return views(f.KernelGate, memory, at, count)
+
+
+def partition_rows(memory: Any, at: int, count: int) -> Sequence[f.KernelPartition]:
+    """Partitions that stand at a place."""
+    return views(f.KernelPartition, memory, at, count)
+
+
+def run_rows(memory: Any, at: int, count: int) -> Sequence[f.Run]:
+    """Runs of records that stand at a place."""
+    return views(f.Run, memory, at, count)
+
+
+def age_rows(memory: Any, at: int, count: int) -> Sequence[f.Age]:
+    """Entries of the log of ages that stand at a place."""
+    return views(f.Age, memory, at, count)
+
+
+def ring(memory: Any, at: int) -> f.Ring:
+    """The head of a ring that stands at a place."""
+    return view(f.Ring, memory, at)
+
+
+def message_rows(memory: Any, at: int, count: int) -> Sequence[f.KernelMessage]:
+    """Messages under way, whose ring stands at a place."""
+    return views(f.KernelMessage, memory, at + RING_CELLS, count)
+
+
+def credit_rows(memory: Any, at: int, count: int) -> Sequence[f.KernelCredit]:
+    """Credits under way, whose ring stands at a place."""
+    return views(f.KernelCredit, memory, at + RING_CELLS, count)
 
 
 def local_pool(memory: Any, at: int) -> LocalPool:
@@ -123,86 +163,77 @@ def global_pool(memory: Any, at: int) -> GlobalPool:
 
 
 @kernel
-def runs_of(out: f.KernelSubpartition) -> f.RunList:
-    """Records of a channel that are in flight."""
-    return run_list(out, RUN_CELL)
+def append(ends: f.Ring, most: int) -> int:
+    """Make room behind the newest of a ring; return its place."""
+    place = ends.head + ends.count
+    ends.count += 1
+    return place if place < most else place - most
 
 
 @kernel
-def log_of(task: f.KernelTask) -> f.RunList:
-    """Records in a source's log."""
-    return run_list(task, LOG_CELL)
+def drop(ends: f.Ring, most: int) -> None:
+    """Drop the oldest of a ring."""
+    ends.head = ends.head + 1 if ends.head + 1 < most else 0
+    ends.count -= 1
 
 
 @kernel
-def gate_pool(g: Any) -> LocalPool:
-    """The floating pool of a gate's row."""
-    return local_pool(g, f.G_POOL)
-
-
-@kernel
-def partition_pool(p: Any) -> LocalPool:
-    """The pool of a partition's row."""
-    return local_pool(p, f.P_POOL)
-
-
-@kernel
-def gate_of(m: Any, number: int) -> Gate:
+def gate_of(m: KernelMemory, number: int) -> Gate:
     """A gate as the rules see it."""
     g = gate_row(m, number)
-    count, width = g[f.G_CHANNELS], g[f.G_QUEUE_WIDTH]
-    first = m[f.H_IN0] + g[f.G_CHANNEL0] * INPUT_CELLS
+    count, width = g.channels, g.queue_width
+    first = m.inputs_at + g.first_channel * INPUT_CELLS
     return Gate(
         in_rows(m, first, count),
-        gate_pool(g),
-        global_pool(m, g[f.G_GLOBAL]),
-        row(m, g[f.G_WAITING], FIFO_SLOTS + count),
-        row(m, g[f.G_ORDER], FIFO_SLOTS + count),
-        rows(m, g[f.G_RECORDS], count, width),
-        rows(m, g[f.G_KINDS], count, width),
-        row(m, g[f.G_NEWS], count // WORD + 1),
+        g.pool,
+        global_pool(m, g.global_at),
+        row(m, g.waiting, FIFO_SLOTS + count),
+        row(m, g.order, FIFO_SLOTS + count),
+        rows(m, g.records, count, width),
+        rows(m, g.kinds, count, width),
+        row(m, g.news, count // WORD + 1),
     )
 
 
 @kernel
-def partition_of(m: Any, number: int) -> Partition:
+def partition_of(m: KernelMemory, number: int) -> Partition:
     """A partition as the rules see it."""
     p = partition_row(m, number)
-    count = p[f.P_CHANNELS]
+    count = p.channels
     return Partition(
-        partition_pool(p),
-        global_pool(m, p[f.P_GLOBAL]),
-        out_rows(m, m[f.H_OUT0] + p[f.P_CHANNEL0] * OUTPUT_CELLS, count),
-        rows(m, p[f.P_RECORDS], count, p[f.P_QUEUE_WIDTH]),
-        rows(m, p[f.P_HELD], count, p[f.P_HELD_WIDTH]),
-        row(m, p[f.P_COUNTS], count),
-        p[f.P_BROADCAST],
+        p.pool,
+        global_pool(m, p.global_at),
+        out_rows(m, m.outputs_at + p.first_channel * OUTPUT_CELLS, count),
+        rows(m, p.records, count, p.queue_width),
+        rows(m, p.held, count, p.held_width),
+        row(m, p.counts, count),
+        p.is_broadcast,
     )
 
 
 class GateList:
     """The gates of a task: ``gates[i]`` is the i-th as the rules see it."""
 
-    def __init__(self, m: Any, first: int) -> None:
+    def __init__(self, m: KernelMemory, first: int) -> None:
         self.m, self.first = m, first
 
     def __getitem__(self, index: int) -> Gate:
         return gate_of(self.m, self.first + index)
 
 
-def gates_of(m: Any, first: int) -> Any:
+def gates_of(m: KernelMemory, first: int) -> Any:
     """Return the gates from ``first`` on."""
     return GateList(m, first)
 
 
 @kernel
-def set_bit(m: Any, offset: int, index: int) -> None:
+def set_bit(m: KernelMemory, offset: int, index: int) -> None:
     """Put ``index`` into the set of bits that begins at ``offset``."""
     m[offset + index // WORD] |= 1 << (index % WORD)
 
 
 @kernel
-def next_bit(m: Any, offset: int, count: int, after: int) -> int:
+def next_bit(m: KernelMemory, offset: int, count: int, after: int) -> int:
     """Smallest member above ``after`` of a set of bits over 0 .. ``count`` - 1, or -1."""
     index = after + 1
     if index >= count:

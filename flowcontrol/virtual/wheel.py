@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flowcontrol.protocol.rows import WORD
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import kernel
+from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.views import next_bit, set_bit, task_row
 
@@ -16,10 +15,10 @@ _LAST = f.WHEEL_SLOTS - 1
 
 
 @kernel
-def wake(m: Any, number: int, at: int) -> None:
+def wake(m: KernelMemory, number: int, at: int) -> None:
     """Have a task looked at in round ``at`` at the latest, which is after the present one."""
     task = task_row(m, number)
-    at = min(at, m[f.H_NOW] + _LAST)
+    at = min(at, m.now + _LAST)
     planned = task.wake
     if planned >= 0:
         if planned <= at:
@@ -27,24 +26,24 @@ def wake(m: Any, number: int, at: int) -> None:
         _unlink(m, task, planned)
     task.wake = at
     slot = at % f.WHEEL_SLOTS
-    first = m[m[f.H_WHEEL] + slot]
+    first = m[m.wheel + slot]
     task.next = first
     task.previous = 0
     if first > 0:
         task_row(m, first - 1).previous = number + 1
     else:
-        set_bit(m, m[f.H_WHEEL_BITS], slot)
-    m[m[f.H_WHEEL] + slot] = number + 1
+        set_bit(m, m.wheel_bits, slot)
+    m[m.wheel + slot] = number + 1
 
 
 @kernel
-def _clear_slot(m: Any, slot: int) -> None:
-    m[m[f.H_WHEEL] + slot] = 0
-    m[m[f.H_WHEEL_BITS] + slot // WORD] &= ~(1 << (slot % WORD))
+def _clear_slot(m: KernelMemory, slot: int) -> None:
+    m[m.wheel + slot] = 0
+    m[m.wheel_bits + slot // WORD] &= ~(1 << (slot % WORD))
 
 
 @kernel
-def _unlink(m: Any, task: f.KernelTask, planned: int) -> None:
+def _unlink(m: KernelMemory, task: f.KernelTask, planned: int) -> None:
     slot = planned % f.WHEEL_SLOTS
     after, before = task.next, task.previous
     if after > 0:
@@ -52,13 +51,13 @@ def _unlink(m: Any, task: f.KernelTask, planned: int) -> None:
     if before > 0:
         task_row(m, before - 1).next = after
     elif after > 0:
-        m[m[f.H_WHEEL] + slot] = after
+        m[m.wheel + slot] = after
     else:
         _clear_slot(m, slot)
 
 
 @kernel
-def sleep(m: Any, number: int) -> None:
+def sleep(m: KernelMemory, number: int) -> None:
     """Have a task not looked at any more until somebody wakes it."""
     task = task_row(m, number)
     if task.wake >= 0:
@@ -67,24 +66,24 @@ def sleep(m: Any, number: int) -> None:
 
 
 @kernel
-def next_round(m: Any, now: int, end: int) -> int:
+def next_round(m: KernelMemory, now: int, end: int) -> int:
     """First round from ``now`` on in which a task is to be looked at, at most ``end``."""
     slot = now % f.WHEEL_SLOTS
-    found = next_bit(m, m[f.H_WHEEL_BITS], f.WHEEL_SLOTS, slot - 1)
+    found = next_bit(m, m.wheel_bits, f.WHEEL_SLOTS, slot - 1)
     if found >= 0:
         return min(end, now + found - slot)
-    found = next_bit(m, m[f.H_WHEEL_BITS], f.WHEEL_SLOTS, -1)
+    found = next_bit(m, m.wheel_bits, f.WHEEL_SLOTS, -1)
     if found >= 0:
         return min(end, now + found - slot + f.WHEEL_SLOTS)
     return end
 
 
 @kernel
-def collect(m: Any, now: int) -> int:
+def collect(m: KernelMemory, now: int) -> int:
     """Take the tasks of a round off the wheel, into the list at ``H_ACTIVE``; return how many."""
     slot = now % f.WHEEL_SLOTS
-    number = m[m[f.H_WHEEL] + slot]
-    active = row(m, m[f.H_ACTIVE], m[f.H_TASKS])
+    number = m[m.wheel + slot]
+    active = row(m, m.active, m.tasks)
     count = 0
     while number > 0:
         task = task_row(m, number - 1)

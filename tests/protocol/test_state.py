@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 import pytest
 
 from flowcontrol.protocol import states
-from flowcontrol.protocol.state import assign, cell, columns, put_back, width
+from flowcontrol.protocol.state import assign, cell, columns, members, put_back, width
 
 
 @dataclass(slots=True)
@@ -27,6 +27,15 @@ class Longer(Point):
 
 
 @dataclass(slots=True)
+class Line:
+    """One with others in it."""
+
+    start: Point = field(default_factory=Point)
+    end: Longer = field(default_factory=Longer)
+    colour: int = 0
+
+
+@dataclass(slots=True)
 class Named(Point):
     """One with a field that no state has."""
 
@@ -38,9 +47,14 @@ def test_columns_stand_in_the_order_of_the_fields() -> None:
     assert (width(Point), width(Longer), cell(Longer, "length")) == (2, 3, 2)
 
 
-def test_a_field_that_is_no_integer_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"Named\.name is str: a state has int alone"):
+def test_a_field_that_is_neither_integer_nor_state_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"Named\.name is str: a state has integers and states"):
         columns(Named)
+
+
+def test_a_state_holds_another_one_in_its_midst() -> None:
+    assert members(Line) == (("start", Point), ("end", Longer), ("colour", None))
+    assert (width(Line), cell(Line, "end"), cell(Line, "colour")) == (6, 2, 5)
 
 
 def test_json_and_back() -> None:

@@ -17,7 +17,7 @@ MOST_RATE, MOST_BYTES, MOST_SPEED = 1e12, 2**31 - 1, 1e15
 ROUNDS_US = (1, 7, 130, 1000, 100_000, 3_600_000_000, 10**12)
 """From the shortest round that there is to the longest."""
 
-PACES = (0.03, 0.7, 9.0, 60.0, 300.0, 1e9)
+PACES = (0.03, 0.7, 9.0, 60.0, 300.0, 900.0, 1e9)
 """Records a round, about; the last is a source that is never waited for."""
 
 DIGITS = st.integers(10**15, 10**16 - 1).map(lambda number: number / 10**15)

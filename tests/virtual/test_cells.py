@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from typing import Any
 
 import numpy as np
 import pytest
 
 from flowcontrol.protocol.state import assign
-from flowcontrol.virtual.cells import dtype, view, views
+from flowcontrol.virtual.cells import dtype, states, view, views, whole_view
 from flowcontrol.virtual.compiled import is_compiled
 
 
@@ -37,6 +37,23 @@ def rule(channels, waiting, times):
             total += channel.sent + channel.backlog
         waiting[number % len(waiting)] += total % 7
     return total
+
+
+@dataclass(slots=True)
+class Gate:
+    """A state with others in it."""
+
+    number: int = 0
+    first: Channel = field(default_factory=Channel)
+    second: Channel = field(default_factory=Channel)
+    last: int = 0
+
+
+def touch(gate: Any) -> int:
+    """Read and write what is in a state's midst."""
+    gate.second.sent += gate.first.credit
+    gate.second.backlog = gate.number
+    return gate.second.sent + gate.last  # type: ignore[no-any-return]
 
 
 def made() -> list[Channel]:
@@ -103,3 +120,35 @@ def test_states_one_behind_the_other_are_a_table() -> None:
     assert table["backlog"].tolist() == [0, 2, 4, 6]
     table["sent"][1:] = 9
     assert [channel.sent for channel in views(Channel, cells, BEFORE, 4)] == [0, 9, 9, 9]
+
+
+@pytest.mark.parametrize("way", ["view", "compiled", "table"])
+def test_a_state_in_the_midst_of_another_stands_there(way: str) -> None:
+    cells = np.array([-1, 7, 1, 2, 3, 4, 5, 6, 8, -1], np.int64)
+    if way == "view":
+        assert touch(view(Gate, cells, 1)) == 15
+    elif way == "table":
+        table = cells[1:-1].view(dtype(Gate))
+        table["second"]["sent"] += table["first"]["credit"]
+        states(table, Gate)[0].second.backlog = 7
+    elif not is_compiled():
+        pytest.skip("needs numba")
+    else:
+        from numba import njit
+
+        from flowcontrol.virtual.lowered_state import state_at
+
+        def at(memory: Any, place: int) -> Any:
+            return view(Gate, memory, place)
+
+        state_at(at, Gate)
+        compiled = njit(touch)
+        assert njit(lambda cells: compiled(at(cells, 1)))(cells) == 15
+    assert cells.tolist() == [-1, 7, 1, 2, 3, 4, 7, 7, 8, -1]
+
+
+def test_memory_shows_its_head_by_name_and_its_cells_by_place() -> None:
+    memory: Any = whole_view(Gate, np.arange(10, dtype=np.int64))
+    assert (memory.second.sent, memory[6], memory.last) == (6, 6, 7)
+    memory[9] = memory.number = 5
+    assert memory.cells.tolist() == [5, 1, 2, 3, 4, 5, 6, 7, 8, 5]

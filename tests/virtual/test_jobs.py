@@ -15,7 +15,6 @@ from flowcontrol.emulation import lay_out
 from flowcontrol.errors import RunError
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import VirtualRun, simulate
-from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.jobs import Timeline
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory, fill
@@ -355,4 +354,4 @@ def test_never_more_segments_are_out_than_there_are(mapping: dict[str, Any]) -> 
             if run_.state not in {"running", "finished"}:
                 tasks = [step.memory.places.tasks[name] for name in run_.span.stages]
                 assert (step.memory.tasks["wake"][tasks] == -1).all()
-        assert len(outs) == step.memory.cells[f.H_CHANNELS]
+        assert len(outs) == step.memory.head.channels

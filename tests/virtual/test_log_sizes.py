@@ -8,9 +8,11 @@ import pytest
 
 from flowcontrol.emulation import lay_out
 from flowcontrol.errors import RunError
+from flowcontrol.protocol.state import width
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import log_sizes, simulate
+from flowcontrol.virtual.header import FLAG_AGES, FLAG_RUNS, FLAG_SPILLS
 from flowcontrol.virtual.log_sizes import GROWTH, MOST_BYTES, LogSizes
 from flowcontrol.virtual.spill_fields import E_WIDTH
 
@@ -25,9 +27,9 @@ UNBOUNDED: dict[str, Any] = {
 }
 
 LOGS = {
-    "runs": (f.FLAG_RUNS, f.RUN_WIDTH, "records in flight"),
-    "ages": (f.FLAG_AGES, f.A_WIDTH, "ages of the records"),
-    "spills": (f.FLAG_SPILLS, E_WIDTH, "buffers of spilling partitions"),
+    "runs": (FLAG_RUNS, width(f.Run), "records in flight"),
+    "ages": (FLAG_AGES, width(f.Age), "ages of the records"),
+    "spills": (FLAG_SPILLS, E_WIDTH, "buffers of spilling partitions"),
 }
 
 
@@ -53,7 +55,7 @@ def test_a_log_that_is_full_grows_up_to_its_limit(log: str) -> None:
 
 
 def test_all_that_are_full_grow_at_once() -> None:
-    found = LogSizes(10, 20, 30).grown(f.FLAG_RUNS | f.FLAG_SPILLS, 0, 1)
+    found = LogSizes(10, 20, 30).grown(FLAG_RUNS | FLAG_SPILLS, 0, 1)
     assert found == LogSizes(10 * GROWTH, 20, 30 * GROWTH)
 
 
@@ -67,6 +69,6 @@ def test_a_run_that_holds_ever_more_ends_with_words(monkeypatch: pytest.MonkeyPa
     """And not when the machine's memory does."""
     scenario = parse_scenario(UNBOUNDED)
     assert simulate(scenario).rounds == 2000
-    monkeypatch.setattr(log_sizes, "MOST_BYTES", 8 * f.RUN_WIDTH * 1500)
+    monkeypatch.setattr(log_sizes, "MOST_BYTES", 8 * width(f.Run) * 1500)
     with pytest.raises(RunError, match=r"more than 1,500 records in flight.* s of 20 s.*emit_rate"):
         simulate(scenario)

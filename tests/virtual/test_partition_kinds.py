@@ -10,15 +10,14 @@ from hypothesis import strategies as st
 
 from flowcontrol.emulation import Job, lay_out
 from flowcontrol.protocol.partition_kinds import ON_DISK, PIPELINED, WRITING
-from flowcontrol.protocol.state import cell
-from flowcontrol.protocol.states import LocalPool
 from flowcontrol.scenario import check_clock, parse_scenario
-from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import run_job
 from flowcontrol.virtual import spill_fields as s
+from flowcontrol.virtual.header import FLAG_SPILLS
 from flowcontrol.virtual.kinds import partition_figures
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory, fill
+from flowcontrol.virtual.views import message_rows, ring
 
 SEGMENT = 4096
 DISK = 204_800
@@ -197,7 +196,7 @@ def test_selective_by_hand() -> None:
     channel = memory.outs[0]
     assert channel["sent"] == 2
     [spilled] = memory.partitions
-    own = memory.cells[spilled[f.P_SPILL] :][: s.S_WIDTH]
+    own = memory.cells[spilled["spill"] :][: s.S_WIDTH]
     finished = 47  # 190 records
     kept = finished - 2 - own[s.S_BYTES_WRITTEN] // SEGMENT
     assert own[s.S_BYTES_WRITTEN] % SEGMENT == 0
@@ -287,11 +286,11 @@ def buffers_of(memory: Memory, channel: int) -> list[Any]:
     out = memory.outs[channel]
     p = memory.partitions[out["partition"]]
     cells = memory.cells
-    lanes = cells[p[f.P_SPILL] + s.S_LANES]
+    lanes = cells[p["spill"] + s.S_LANES]
     pointer = int(cells[lanes + out["place"] * s.X_WIDTH + s.X_NEXT])
     found = []
     while pointer > 0:
-        first = int(cells[f.H_SPILLS]) + (pointer - 1) * s.E_WIDTH
+        first = memory.head.spills + (pointer - 1) * s.E_WIDTH
         found.append(cells[first : first + s.E_WIDTH])
         pointer = int(found[-1][s.E_NEXT])
     return found
@@ -302,18 +301,18 @@ def check_channel(memory: Memory, channel: int) -> None:
     out = memory.outs[channel]
     into = memory.ins[out["input"]]
     p, g = memory.partitions[out["partition"]], memory.gates[out["gate"]]
-    width = int(p[f.P_QUEUE_WIDTH])
-    filled = memory.values(int(p[f.P_RECORDS]) + int(out["place"]) * width, width)
-    width = int(g[f.G_QUEUE_WIDTH])
-    queued = memory.values(int(g[f.G_RECORDS]) + int(out["index"]) * width, width)
+    width = int(p["queue_width"])
+    filled = memory.values(int(p["records"]) + int(out["place"]) * width, width)
+    width = int(g["queue_width"])
+    queued = memory.values(int(g["records"]) + int(out["index"]) * width, width)
     task = memory.tasks[out["receiver"]]
     in_hand = task["left"] if task["channel"] == out["index"] else 0
     most, first = int(into["transit_most"]), int(into["transit"])
-    head, count = memory.cells[first : first + 2]
-    places = [first + 2 + f.M_WIDTH * ((head + i) % most) for i in range(count)]
-    under_way = sum(int(memory.cells[place + f.M_RECORDS]) for place in places)
+    ends, messages = ring(memory.head, first), message_rows(memory.head, first, most)
+    places = [(ends.head + i) % most for i in range(ends.count)]
+    under_way = sum(messages[place].records for place in places)
     waiting = [*filled, int(out["tail"])]
-    if p[f.P_KIND] > PIPELINED:
+    if p["kind"] > PIPELINED:
         unsent = buffers_of(memory, channel)
         waiting += [int(own[s.E_RECORDS]) for own in unsent]
         assert out["buffers"] == len(unsent) + len(filled) + out["is_open"]
@@ -323,13 +322,13 @@ def check_channel(memory: Memory, channel: int) -> None:
 def check_partition(memory: Memory, number: int) -> None:
     """Memory is never above the pool, and all of it is somebody's."""
     p = memory.partitions[number]
-    in_use, size = p[f.P_POOL + cell(LocalPool, "in_use")], p[f.P_POOL + cell(LocalPool, "size")]
-    assert 0 <= in_use <= size + p[f.P_POOL + cell(LocalPool, "max_overdraft")]
-    if p[f.P_KIND] <= PIPELINED:
+    in_use, size = p["pool"]["in_use"], p["pool"]["size"]
+    assert 0 <= in_use <= size + p["pool"]["max_overdraft"]
+    if p["kind"] <= PIPELINED:
         return
-    own = memory.cells[p[f.P_SPILL] :][: s.S_WIDTH]
-    first = int(memory.cells[f.H_SPILLS])
-    channels = memory.outs[p[f.P_CHANNEL0] :][: p[f.P_CHANNELS]]
+    own = memory.cells[p["spill"] :][: s.S_WIDTH]
+    first = memory.head.spills
+    channels = memory.outs[p["first_channel"] :][: p["channels"]]
     held = 0
     for place, channel in enumerate(channels):
         lane = memory.cells[own[s.S_LANES] + place * s.X_WIDTH :][: s.X_WIDTH]
@@ -343,8 +342,8 @@ def check_partition(memory: Memory, number: int) -> None:
             assert entry[s.E_HELD] == 1 or entry[s.E_SPILL] != WRITING
             pointer = int(entry[s.E_NEXT])
         assert lane[s.X_READABLE] == readable
-        width = int(p[f.P_QUEUE_WIDTH])
-        held += len(memory.values(int(p[f.P_RECORDS]) + place * width, width))
+        width = int(p["queue_width"])
+        held += len(memory.values(int(p["records"]) + place * width, width))
         held += int(channel["is_open"])
     assert in_use == held
     assert own[s.S_PEAK] <= size
@@ -356,8 +355,8 @@ def check_disks(one: Job, memory: Memory, rounds: int) -> None:
     """No disk has done more than its rate allows."""
     done: dict[int, int] = {}
     for p in memory.partitions:
-        own = memory.cells[p[f.P_SPILL] :][: s.S_WIDTH]
-        if p[f.P_KIND] > PIPELINED:
+        own = memory.cells[p["spill"] :][: s.S_WIDTH]
+        if p["kind"] > PIPELINED:
             disk = int(own[s.S_DISK])
             moved = int(own[s.S_BYTES_WRITTEN] + own[s.S_BYTES_READ])
             done[disk] = done.get(disk, 0) + moved
@@ -398,7 +397,7 @@ def test_all_arrives_in_the_end_and_all_memory_is_free(kind: str, widths: tuple[
     assert flags == 0
     written = memory.outs["written"].sum()
     assert memory.ins["processed"].sum() == written > 0
-    assert memory.partitions[:, f.P_POOL + cell(LocalPool, "in_use")].sum() == 0
+    assert memory.partitions["pool"]["in_use"].sum() == 0
     [found] = partition_figures(one, memory).values()
     total = int(written) * 1024
     if kind != "hybrid_selective":
@@ -411,7 +410,7 @@ def test_all_arrives_in_the_end_and_all_memory_is_free(kind: str, widths: tuple[
 def test_a_run_whose_memory_of_buffers_is_full_begins_again() -> None:
     one = job("blocking", rounds=400)
     _, flags = run(one, spills=8)
-    assert flags == f.FLAG_SPILLS
+    assert flags == FLAG_SPILLS
     assert run(one)[1] == 0
 
 

@@ -20,9 +20,9 @@ from flowcontrol.policies.grant_rows import (
 )
 from flowcontrol.policies.rate_window import ITEM_OVERHEAD
 from flowcontrol.scenario.models import SystemSpec
-from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory, fill
+from flowcontrol.virtual.views import message_rows, ring
 
 EXAMPLES = settings.default.max_examples // 4
 
@@ -110,7 +110,7 @@ class Rules:
     def _windows(self) -> Any:
         """Windows of all channels, in the order of senders, as their receivers remember them."""
         outs, gates = self.memory.outs, self.memory.gates
-        firsts = gates[outs["gate"], f.G_GRANTS] + outs["index"] * GRANT_WIDTH
+        firsts = gates["grants"][outs["gate"]] + outs["index"] * GRANT_WIDTH
         return self.memory.cells[firsts + S_WINDOW].copy()
 
     def _bounds(self) -> Any:
@@ -119,7 +119,7 @@ class Rules:
             return self.most
         self.windows = np.maximum(self.windows, self._windows())  # sent under the largest one
         gates = self.memory.gates[self.memory.outs["gate"]]
-        size = gates[:, f.G_RECORD_BYTES]
+        size = gates["record_bytes"]
         if self.transport == "bdp_window":
             return np.maximum(1, self.windows // size)
         # A sender goes on until it is past the limit; what was taken counts in whole units.
@@ -144,10 +144,10 @@ class Rules:
         }
 
     def _transit(self, first: int, most: int) -> list[int]:
-        cells = self.memory.cells
-        head, count = int(cells[first]), int(cells[first + 1])
-        places = [first + 2 + f.M_WIDTH * ((head + i) % most) for i in range(count)]
-        return [int(cells[place + f.M_RECORDS]) for place in places]
+        head = self.memory.head
+        under_way, messages = ring(head, first), message_rows(head, first, most)
+        places = [(under_way.head + i) % most for i in range(under_way.count)]
+        return [messages[place].records for place in places]
 
     def check(self) -> None:
         c = self._columns()

@@ -15,8 +15,6 @@ from flowcontrol.emulation import lay_out
 from flowcontrol.emulation.rehearsal import RoundRows
 from flowcontrol.errors import ScenarioError
 from flowcontrol.policies import tcp_rows as t
-from flowcontrol.protocol.state import cell
-from flowcontrol.protocol.states import LocalPool
 from flowcontrol.scenario import (
     Scenario,
     SystemSpec,
@@ -25,7 +23,6 @@ from flowcontrol.scenario import (
     parse_scenario,
 )
 from flowcontrol.virtual import VirtualRun, simulate
-from flowcontrol.virtual import fields as f
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 NETMEM = "taskmanager.network.memory."
@@ -132,7 +129,7 @@ def step(wires: Any) -> tuple[int, ...]:
     )
     values = [tasks["taken"][0], *(wire[column] for column in counters)]
     values += [wire[t.W_AUTO_READ], wire[t.W_WRITABLE]]
-    values += [gate[f.G_POOL + cell(LocalPool, "in_use")], tasks["taken"][1]]
+    values += [gate["pool"]["in_use"], tasks["taken"][1]]
     return tuple(int(value) for value in values)
 
 
@@ -219,9 +216,7 @@ def test_a_flush_closes_the_buffer(wire_accounts: ModuleType) -> None:
     ]
     assert set(sizes) == {100 + t.HEADER_BYTES}
     gate = wires.memory.gates[0]
-    assert (
-        gate[f.G_POOL + cell(LocalPool, "in_use")] == gate[f.G_POOL + cell(LocalPool, "size")] == 2
-    )
+    assert gate["pool"]["in_use"] == gate["pool"]["size"] == 2
 
 
 # ---------------------------------------------------------------- odd sizes

@@ -17,7 +17,6 @@ from flowcontrol.policies import throttled_source as s
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.scenario.models import SystemSpec
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS
-from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import simulate
 from flowcontrol.virtual.control import Control
 from flowcontrol.virtual.loop import advance
@@ -93,15 +92,15 @@ class Run:
         """Run a round; its controller looks at it only before the next one."""
         if number > 0:
             self.look(number)
-        cells = self.memory.cells
-        watched, cells[f.H_WATCH] = int(cells[f.H_WATCH]), 0
-        assert advance(cells, number + 1) == 0
-        cells[f.H_WATCH] = watched
+        head = self.memory.head
+        watched, head.is_watched = head.is_watched, 0
+        assert advance(self.memory.cells, number + 1) == 0
+        head.is_watched = watched
 
     def look(self, number: int) -> None:
         controller = self.control.controller
         due = number * self.job.round_us >= controller.next_look_us()
-        if due or (controller.wants_empty and self.memory.cells[f.H_EMPTY]):
+        if due or (controller.wants_empty and self.memory.head.is_empty):
             self.control.look()
         for state in self.sources():
             self.commands.add((state[s.S_STOPPED], state[s.S_GAP_NS], state[s.S_ADMITTED]))

@@ -65,7 +65,7 @@ class Wires:
         memory, found = self.memory, []
         for out in memory.outs:
             partition = memory.partitions[out["partition"]]
-            routed = memory.cells[partition[f.P_ROUTED] + out["place"]]
+            routed = memory.cells[partition["routed"] + out["place"]]
             found.append(int(routed - memory.ins["processed"][out["input"]]))
         return found
 
@@ -163,8 +163,8 @@ class Wires:
             if out["is_local"] == 1:
                 continue
             gate, into = self.memory.gates[out["gate"]], self.memory.ins[out["input"]]
-            width = int(gate[f.G_QUEUE_WIDTH])
-            at = int(gate[f.G_RECORDS]) + int(out["index"]) * width
+            width = int(gate["queue_width"])
+            at = int(gate["records"]) + int(out["index"]) * width
             queued, arrived = self.memory.values(at, width), int(into["arrived"])
             if queued != self.written[number][arrived - len(queued) : arrived]:
                 yield f"channel {number} has {queued}, which is not what was sent"
