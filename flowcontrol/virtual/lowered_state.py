@@ -9,8 +9,14 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.imputils import lower_getattr_generic, lower_setattr_generic
-from numba.core.typing.templates import AttributeTemplate, infer_getattr
-from numba.extending import intrinsic, models, overload, register_model
+from numba.core.typing.templates import (
+    AttributeTemplate,
+    infer,
+    infer_getattr,
+    infer_global,
+    make_intrinsic_template,
+)
+from numba.extending import models, register_model
 
 from flowcontrol.protocol.state import cell, columns, per_class, width
 
@@ -116,8 +122,37 @@ def data_of(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     return cgutils.create_struct_proxy(kind)(context, builder, value).data
 
 
-@intrinsic
-def _row(typing: Any, rows: Any, index: Any) -> Any:
+def in_place(function: Any, *, prefer_literal: bool = False) -> Any:
+    """Have calls of a function compiled where they stand, by what is decorated.
+
+    As ``numba.extending.intrinsic``, for a function that is there already: an overload of one
+    would be compiled for itself, each time with other types.
+
+    Parameters
+    ----------
+    function : callable
+        What the kernel calls.
+    prefer_literal : bool, default False
+        Whether it is handed the values of constants.
+    """
+
+    def given(definition: Any) -> Any:
+        name = definition.__name__
+        template = make_intrinsic_template(
+            function, definition, name, prefer_literal=prefer_literal
+        )
+        infer(template)
+        infer_global(function, types.Function(template))
+        return definition
+
+    return given
+
+
+@in_place(operator.getitem)
+def _state_of(typing: Any, rows: Any, index: Any) -> Any:
+    if not isinstance(rows, RowsType):
+        return None
+
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         given = cgutils.create_struct_proxy(signature.args[0])(context, builder, values[0])
         index = as_int(context, builder, values[1], signature.args[1])
@@ -127,8 +162,11 @@ def _row(typing: Any, rows: Any, index: Any) -> Any:
     return state_type(rows.cls)(rows, index), code
 
 
-@intrinsic
-def _int(typing: Any, row: Any, index: Any) -> Any:
+@in_place(operator.getitem)
+def _int_of(typing: Any, row: Any, index: Any) -> Any:
+    if not isinstance(row, IntsType):
+        return None
+
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         given = cgutils.create_struct_proxy(signature.args[0])(context, builder, values[0])
         index = as_int(context, builder, values[1], signature.args[1])
@@ -137,8 +175,11 @@ def _int(typing: Any, row: Any, index: Any) -> Any:
     return types.int64(row, index), code
 
 
-@intrinsic
+@in_place(operator.setitem)
 def _put_int(typing: Any, row: Any, index: Any, value: Any) -> Any:
+    if not isinstance(row, IntsType):
+        return None
+
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         given = cgutils.create_struct_proxy(signature.args[0])(context, builder, values[0])
         index = as_int(context, builder, values[1], signature.args[1])
@@ -149,41 +190,21 @@ def _put_int(typing: Any, row: Any, index: Any, value: Any) -> Any:
     return types.void(row, index, value), code
 
 
-@intrinsic
-def _count(typing: Any, rows: Any) -> Any:
+@in_place(len)
+def _count_of(typing: Any, rows: Any) -> Any:
+    if not isinstance(rows, RowsType | IntsType):
+        return None
+
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         return cgutils.create_struct_proxy(signature.args[0])(context, builder, values[0]).count
 
     return types.int64(rows), code
 
 
-@overload(operator.getitem, strict=False)
-def _getitem(rows: Any, index: Any) -> Any:
-    if isinstance(rows, RowsType):
-        return lambda rows, index: _row(rows, index)
-    if isinstance(rows, IntsType):
-        return lambda rows, index: _int(rows, index)
-    return None
+def rows_at(function: Any, cls: type[Any]) -> None:
+    """Have a function return rows of a class at a place of an array or a row."""
 
-
-@overload(operator.setitem, strict=False)
-def _setitem(row: Any, index: Any, value: Any) -> Any:
-    if isinstance(row, IntsType):
-        return lambda row, index, value: _put_int(row, index, value)
-    return None
-
-
-@overload(len, strict=False)
-def _len(rows: Any) -> Any:
-    if isinstance(rows, RowsType | IntsType):
-        return lambda rows: _count(rows)
-    return None
-
-
-def rows_at(cls: type[Any]) -> Any:
-    """Return an intrinsic that gives rows of a class at a place of an array or a row."""
-
-    @intrinsic
+    @in_place(function)
     def found(typing: Any, memory: Any, at: Any, count: Any) -> Any:
         def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             made = cgutils.create_struct_proxy(signature.return_type)(context, builder)
@@ -193,22 +214,18 @@ def rows_at(cls: type[Any]) -> Any:
 
         return rows_type(cls)(memory, at, count), code
 
-    return found
 
+def state_at(function: Any, cls: type[Any]) -> None:
+    """Have a function return the state of a class at a place of an array or a row."""
 
-def _place(context: Any, builder: Any, kinds: Any, values: Any) -> Any:
-    base = data_of(context, builder, kinds[0], values[0])
-    return builder.gep(base, [as_int(context, builder, values[1], kinds[1])], inbounds=True)
-
-
-def state_at(cls: type[Any]) -> Any:
-    """Return an intrinsic that gives the state of a class at a place of an array or a row."""
-
-    @intrinsic
+    @in_place(function)
     def found(typing: Any, memory: Any, at: Any) -> Any:
         def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             return _place(context, builder, signature.args, values)
 
         return state_type(cls)(memory, at), code
 
-    return found
+
+def _place(context: Any, builder: Any, kinds: Any, values: Any) -> Any:
+    base = data_of(context, builder, kinds[0], values[0])
+    return builder.gep(base, [as_int(context, builder, values[1], kinds[1])], inbounds=True)

@@ -5,6 +5,7 @@ Imported only by :mod:`flowcontrol.virtual.compiled`, once, before the entry is 
 
 from __future__ import annotations
 
+import inspect
 import operator
 from typing import Any
 
@@ -24,9 +25,11 @@ from flowcontrol.virtual.fields import (
     RunList,
 )
 from flowcontrol.virtual.lowered_state import (
+    CELL,
     MemoryType,
     as_int,
     data_of,
+    in_place,
     ints_type,
     rows_at,
     state_at,
@@ -64,8 +67,8 @@ class _RowsModel(models.StructModel):
         super().__init__(manager, kind, members)
 
 
-@intrinsic
-def _make_row(typing: Any, memory: Any, offset: Any, length: Any) -> Any:
+@in_place(row)
+def _row(typing: Any, memory: Any, offset: Any, length: Any) -> Any:
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         kinds = signature.args
         base = data_of(context, builder, kinds[0], values[0])
@@ -77,8 +80,8 @@ def _make_row(typing: Any, memory: Any, offset: Any, length: Any) -> Any:
     return ints_type(memory, offset, length), code
 
 
-@intrinsic
-def _make_rows(typing: Any, memory: Any, offset: Any, count: Any, width: Any) -> Any:
+@in_place(rows)
+def _rows(typing: Any, memory: Any, offset: Any, count: Any, width: Any) -> Any:
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         kinds = signature.args
         base = data_of(context, builder, kinds[0], values[0])
@@ -91,8 +94,11 @@ def _make_rows(typing: Any, memory: Any, offset: Any, count: Any, width: Any) ->
     return rows_type(memory, offset, count, width), code
 
 
-@intrinsic
+@in_place(operator.getitem)
 def _row_in(typing: Any, memory: Any, index: Any) -> Any:
+    if not isinstance(memory, _RowsType):
+        return None
+
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         given = cgutils.create_struct_proxy(rows_type)(context, builder, values[0])
         index = as_int(context, builder, values[1], signature.args[1])
@@ -104,15 +110,18 @@ def _row_in(typing: Any, memory: Any, index: Any) -> Any:
     return ints_type(memory, index), code
 
 
-@intrinsic
+@in_place(len)
 def _count_of(typing: Any, memory: Any) -> Any:
+    if not isinstance(memory, _RowsType):
+        return None
+
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         return cgutils.create_struct_proxy(rows_type)(context, builder, values[0]).count
 
     return types.int64(memory), code
 
 
-@intrinsic
+@in_place(lowest_bit)
 def _trailing(typing: Any, word: Any) -> Any:
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         return builder.cttz(values[0], ir.Constant(ir.IntType(1), 0))
@@ -120,8 +129,8 @@ def _trailing(typing: Any, word: Any) -> Any:
     return types.int64(types.int64), code
 
 
-@intrinsic(prefer_literal=True)
-def _make_whole(typing: Any, memory: Any, parts: Any) -> Any:
+@in_place(whole, prefer_literal=True)
+def _whole(typing: Any, memory: Any, parts: Any) -> Any:
     kind = MemoryType(parts.literal_value)
 
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
@@ -134,55 +143,34 @@ def _make_whole(typing: Any, memory: Any, parts: Any) -> Any:
     return kind(memory, parts), code
 
 
-@overload(whole, prefer_literal=True, strict=False)
-def _whole(memory: Any, parts: Any) -> Any:
-    return lambda memory, parts: _make_whole(memory, parts)
-
-
-@overload(row, strict=False)
-def _row(memory: Any, offset: Any, length: Any) -> Any:
-    return lambda memory, offset, length: _make_row(memory, offset, length)
-
-
-@overload(rows, strict=False)
-def _rows(memory: Any, offset: Any, count: Any, width: Any) -> Any:
-    return lambda memory, offset, count, width: _make_rows(memory, offset, count, width)
-
-
-@overload(operator.getitem, strict=False)
-def _get(memory: Any, index: Any) -> Any:
-    if isinstance(memory, _RowsType):
-        return lambda memory, index: _row_in(memory, index)
-    return None
-
-
-@overload(len, strict=False)
-def _len(memory: Any) -> Any:
-    if isinstance(memory, _RowsType):
-        return lambda memory: _count_of(memory)
-    return None
-
-
-@overload(lowest_bit, strict=False)
-def _lowest(word: Any) -> Any:
-    return lambda word: _trailing(word)
-
-
 # ---- parts
 
 
-def _absent(m: Any, *values: Any) -> int:
-    """Stand for a function of a part that the kernel lacks; nobody calls it."""
-    m[H_FLAGS] |= FLAG_PARTS
-    return 0
-
-
 def register_part(function: Any, part: int, options: dict[str, Any]) -> None:
-    """Have a function compiled for memories of kernels with its part; others have none of it."""
+    """Have a function compiled for kernels with its part; in others it raises a flag."""
 
     @overload(function, jit_options=options, strict=False)
-    def chosen(*values: Any) -> Any:
-        return function if values[0].parts & part else _absent
+    def present(*values: Any) -> Any:
+        return function if values[0].parts & part else None
+
+    def absent(typing: Any, m: Any, *values: Any) -> Any:
+        if m.parts & part:
+            return None
+
+        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            base = data_of(context, builder, signature.args[0], arguments[0])
+            flags = builder.gep(base, [ir.Constant(CELL, H_FLAGS)], inbounds=True)
+            raised = builder.or_(builder.load(flags), ir.Constant(CELL, FLAG_PARTS))
+            builder.store(raised, flags)
+            return ir.Constant(CELL, 0)
+
+        return types.int64(m, *values), code
+
+    given = inspect.signature(function)
+    context = inspect.Parameter("typing", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    # numba matches arguments with this one, and takes no variable number of them
+    absent.__signature__ = given.replace(parameters=[context, *given.parameters.values()])
+    in_place(function)(absent)
 
 
 # ---- lists of gates
@@ -200,8 +188,8 @@ class _GateListModel(models.StructModel):
         super().__init__(manager, kind, [("m", kind.memory), ("first", types.int64)])
 
 
-@intrinsic
-def _make(typing: Any, m: Any, first: Any) -> Any:
+@in_place(gates_of)
+def _gates_of(typing: Any, m: Any, first: Any) -> Any:
     kind = _GateListType(m)
 
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
@@ -230,11 +218,6 @@ def _first_of(typing: Any, gates: Any) -> Any:
     return types.int64(gates), code
 
 
-@overload(gates_of, strict=False)
-def _gates_of(m: Any, first: Any) -> Any:
-    return lambda m, first: _make(m, first)
-
-
 @overload(operator.getitem, strict=False)
 def _get(gates: Any, index: Any) -> Any:
     if isinstance(gates, _GateListType):
@@ -244,39 +227,12 @@ def _get(gates: Any, index: Any) -> Any:
 
 # ---- state
 
-_local_pool_at, _global_pool_at = state_at(LocalPool), state_at(GlobalPool)
-_in_rows_at, _out_rows_at = rows_at(KernelInputChannel), rows_at(KernelSubpartition)
-_run_list_at, _task_rows_at = state_at(RunList), rows_at(KernelTask)
-
-
-@overload(in_rows, strict=False)
-def _in_rows(memory: Any, at: Any, count: Any) -> Any:
-    return lambda memory, at, count: _in_rows_at(memory, at, count)
-
-
-@overload(out_rows, strict=False)
-def _out_rows(memory: Any, at: Any, count: Any) -> Any:
-    return lambda memory, at, count: _out_rows_at(memory, at, count)
-
-
-@overload(task_rows, strict=False)
-def _task_rows(memory: Any, at: Any, count: Any) -> Any:
-    return lambda memory, at, count: _task_rows_at(memory, at, count)
-
-
-@overload(run_list, strict=False)
-def _run_list(memory: Any, at: Any) -> Any:
-    return lambda memory, at: _run_list_at(memory, at)
-
-
-@overload(local_pool, strict=False)
-def _local_pool(memory: Any, at: Any) -> Any:
-    return lambda memory, at: _local_pool_at(memory, at)
-
-
-@overload(global_pool, strict=False)
-def _global_pool(memory: Any, at: Any) -> Any:
-    return lambda memory, at: _global_pool_at(memory, at)
+state_at(local_pool, LocalPool)
+state_at(global_pool, GlobalPool)
+state_at(run_list, RunList)
+rows_at(in_rows, KernelInputChannel)
+rows_at(out_rows, KernelSubpartition)
+rows_at(task_rows, KernelTask)
 
 
 # ---- random numbers

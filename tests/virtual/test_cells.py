@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -62,7 +63,11 @@ def test_a_rule_is_compiled_as_it_stands() -> None:
 
     from flowcontrol.virtual.lowered_state import rows_at
 
-    at, compiled = rows_at(Channel), njit(rule)
+    def at(memory: Any, place: int, count: int) -> Any:
+        return views(Channel, memory, place, count)
+
+    rows_at(at, Channel)
+    compiled = njit(rule)
 
     @njit
     def entry(cells, place, waiting, times):  # type: ignore[no-untyped-def]
