@@ -8,6 +8,7 @@ the interpreted kernel finds a wrong address.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import astuple
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy.typing as npt
 
 from flowcontrol.protocol.state import columns, per_class, width
 
-__all__ = ["Cells", "dtype", "view", "views"]
+__all__ = ["Cells", "cells_of", "dtype", "view", "views"]
 
 S = TypeVar("S")
 Cells = npt.NDArray[np.int64]
@@ -24,6 +25,11 @@ Cells = npt.NDArray[np.int64]
 def dtype(cls: type[Any]) -> np.dtype[Any]:
     """Return the structured type of a state class: each integer under its name."""
     return np.dtype([(name, np.int64) for name in columns(cls)])
+
+
+def cells_of(state: Any) -> Cells:
+    """Return the integers of a state, in the order of its cells."""
+    return np.array(astuple(state), np.int64)
 
 
 class _Rows:

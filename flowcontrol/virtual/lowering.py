@@ -15,6 +15,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_jitable, register_model
 
+from flowcontrol.policies.throttled_source import ThrottledSource
 from flowcontrol.protocol.states import GlobalPool, LocalPool
 from flowcontrol.virtual.fields import (
     FLAG_PARTS,
@@ -45,6 +46,7 @@ from flowcontrol.virtual.views import (
     out_rows,
     run_list,
     task_rows,
+    throttled_source,
 )
 
 # ---- rows
@@ -230,6 +232,7 @@ def _get(gates: Any, index: Any) -> Any:
 state_at(local_pool, LocalPool)
 state_at(global_pool, GlobalPool)
 state_at(run_list, RunList)
+state_at(throttled_source, ThrottledSource)
 rows_at(in_rows, KernelInputChannel)
 rows_at(out_rows, KernelSubpartition)
 rows_at(task_rows, KernelTask)

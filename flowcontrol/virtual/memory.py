@@ -9,12 +9,12 @@ import numpy as np
 
 from flowcontrol.emulation.job import Job, Link, StagePlan
 from flowcontrol.emulation.work import WorkClock, emission_cost_ns
-from flowcontrol.policies.throttled_source import S_ADMITTED, SOURCE_WIDTH
+from flowcontrol.policies.throttled_source import ThrottledSource
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.state import width
 from flowcontrol.protocol.states import GlobalPool
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.cells import dtype
+from flowcontrol.virtual.cells import cells_of, dtype
 from flowcontrol.virtual.links import connections_of, fill_connections, fill_link
 from flowcontrol.virtual.needs import parts_of
 from flowcontrol.virtual.places import Builder, Ints, Places
@@ -173,10 +173,8 @@ def _fill_throttles(job: Job, places: Places, blocks: dict[int, Any], build: Bui
         return
     for plan in job.stages:
         for index in range(plan.stage.parallelism if plan.is_source else 0):
-            state = np.zeros(SOURCE_WIDTH, np.int64)
-            state[S_ADMITTED] = -1
             task = blocks[f.H_TASK0][places.tasks[plan.name] + index]
-            task["throttle"] = build.put(state)
+            task["throttle"] = build.put(cells_of(ThrottledSource()))
 
 
 def _header(job: Job, counts: dict[int, int], track: bool) -> Ints:

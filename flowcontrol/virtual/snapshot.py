@@ -15,14 +15,19 @@ from flowcontrol.emulation.snapshot import receiver_rows, sender_rows
 from flowcontrol.policies.grant_rows import (
     GRANT_WIDTH,
 )
-from flowcontrol.policies.throttled_source import SOURCE_WIDTH
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.state import assign, columns
 from flowcontrol.protocol.states import Subpartition, Task
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.memory import Memory
-from flowcontrol.virtual.views import gate_pool, global_pool, in_rows, partition_pool
+from flowcontrol.virtual.views import (
+    gate_pool,
+    global_pool,
+    in_rows,
+    partition_pool,
+    throttled_source,
+)
 
 __all__ = ["KernelRows"]
 
@@ -110,8 +115,7 @@ class KernelRows:
                 subtask.held = int(task["is_held"])
                 self._load_grants(subtask.grants[i], link.name, subtask.index)
         if subtask.source is not None:
-            first = int(task["throttle"])
-            subtask.source[:] = _ints(memory.cells[first : first + SOURCE_WIDTH])
+            assign(subtask.source, throttled_source(memory.cells, int(task["throttle"])))
             subtask.controller_state = {} if self.controller is None else self.controller.state()
         subtask.messages = []
         for i, (link, _) in enumerate(subtask.out_links):

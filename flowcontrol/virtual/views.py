@@ -8,6 +8,7 @@ from typing import Any
 from flowcontrol.policies.grant_rows import (
     VALUES_WIDTH,
 )
+from flowcontrol.policies.throttled_source import ThrottledSource
 from flowcontrol.protocol.rounds import Gate, Partition
 from flowcontrol.protocol.rows import FIFO_SLOTS, WORD
 from flowcontrol.protocol.state import cell, width
@@ -39,6 +40,7 @@ __all__ = [
     "set_bit",
     "task_row",
     "task_rows",
+    "throttled_source",
     "union_of",
     "values_of",
 ]
@@ -120,6 +122,11 @@ def local_pool(memory: Any, at: int) -> LocalPool:
 def global_pool(memory: Any, at: int) -> GlobalPool:
     """A global pool, or a share of it, that stands at a place."""
     return view(GlobalPool, memory, at)
+
+
+def throttled_source(memory: Any, at: int) -> ThrottledSource:
+    """A throttled source that stands at a place."""
+    return view(ThrottledSource, memory, at)
 
 
 @kernel

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable, Iterator
+from dataclasses import astuple
 from itertools import product
 from types import FunctionType
 from typing import Any
@@ -161,6 +162,11 @@ def test_a_rule_fits(narrow: type[int], rule: Rule) -> None:
     assert called > 1
 
 
+def fresh(cls: type[Any], narrow: type[int]) -> Any:
+    """A state as a run begins, of integers that must fit."""
+    return cls(*map(narrow, astuple(cls())))
+
+
 def multiplying() -> Iterator[FunctionType]:
     """Functions of the modules of rules in which something is multiplied or shifted."""
     for module in _rule_modules():
@@ -248,11 +254,8 @@ def test_round_trips_fit(narrow: type[int], size: int, round_us: int) -> None:
 @pytest.mark.parametrize("start_ns", [0, 10**18])
 @pytest.mark.parametrize("round_ns", [1000, 10**15])
 def test_gaps_fit(narrow: type[int], gap_ns: int, start_ns: int, round_ns: int) -> None:
-    state = [narrow(0)] * throttled_source.SOURCE_WIDTH
-    state[throttled_source.S_GAP_NS], state[throttled_source.S_ADMITTED] = (
-        narrow(gap_ns),
-        narrow(-1),
-    )
+    state = fresh(throttled_source.ThrottledSource, narrow)
+    state.gap_ns, state.admitted = narrow(gap_ns), narrow(-1)
     end_ns = narrow(start_ns + round_ns)
     waiting = throttled_source.offer(state, narrow(MOST_RECORDS))
     count = throttled_source.may_emit(state, waiting, narrow(0), narrow(start_ns), end_ns)
