@@ -18,6 +18,7 @@ from flowcontrol.emulation.buffers import Demand, Sizes, demands_of, largest_siz
 from flowcontrol.emulation.chains import Member, chained_rates, chained_stalls, members_of
 from flowcontrol.emulation.limits import check_limits
 from flowcontrol.emulation.record_queues import transport_row
+from flowcontrol.policies.record_transport import RecordTransport
 from flowcontrol.protocol.partitioners import pointwise_channels
 from flowcontrol.scenario import Edge, Scenario, Schedule, Stage
 
@@ -167,7 +168,7 @@ class Job:
         return self._by_name[name]
 
     @cached_property
-    def transport_row(self) -> list[int] | None:
+    def transport_row(self) -> RecordTransport | None:
         """Parameters of a transport that counts records; None: it moves buffers."""
         if not self.scenario.system.counts_records:
             return None

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from flowcontrol.emulation.job import Channel, Job, Link
-from flowcontrol.policies.grant_rows import (
-    GRANT_WIDTH,
-)
 from flowcontrol.policies.grants import (
     first_grant,
 )
 from flowcontrol.policies.record_rounds import QUEUE_MESSAGES
+from flowcontrol.policies.record_transport import ChannelGrant, RecordTransport
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.partition_kinds import has_quota, kind_of
 from flowcontrol.protocol.rules import (
@@ -90,9 +88,9 @@ def new_gate(job: Job, link: Link, receiver: int, channels: Sequence[Channel]) -
 
 def _record_gate(job: Job, link: Link, channels: Sequence[Channel]) -> r.Gate:
     """Return the rows of a gate of queues of records."""
-    values, width = job.transport_row or [], len(channels)
+    transport, width = job.transport_row or RecordTransport(), len(channels)
     initial = 0 if job.has_grants else LOCAL
-    granted = first_grant(values, [0] * GRANT_WIDTH, link.record_bytes)
+    granted = first_grant(transport, ChannelGrant(), link.record_bytes)
     rows = [InputChannel(initial=initial, announced=granted) for _ in channels]
     pool, segments = _pool(0, 0)
     return r.Gate(
@@ -116,7 +114,7 @@ def new_partition(job: Job, link: Link, sender: int, channels: Sequence[Channel]
     if job.transport_row is not None:
         pool.free = 1  # what stops a writer is the grant
         for row in rows:
-            row.announced = first_grant(job.transport_row, [0] * GRANT_WIDTH, link.record_bytes)
+            row.announced = first_grant(job.transport_row, ChannelGrant(), link.record_bytes)
     for row, channel in zip(rows, channels, strict=True) if job.transport_row is None else ():
         gate = job.sizes.gates[link.name, channel.receiver]
         row.announced = 0 if channel.is_local else gate.exclusive

@@ -59,7 +59,7 @@ def receiver_rows(subtask: Subtask, gate_number: int, latency: Any = None) -> li
             "kinds": kinds,
         }
         if isinstance(subtask, RecordSubtask):
-            state["grant"] = list(subtask.grants[gate_number][index])
+            state["grant"] = asdict(subtask.grants[gate_number][index])
         rows.append(
             {
                 "sender": channel.sender,
@@ -189,7 +189,7 @@ def restore(
             refill(gate.records[index], state["records"])
             refill(gate.kinds[index], state["kinds"])
             if isinstance(subtask, RecordSubtask):
-                subtask.grants[number][index][:] = state["grant"]
+                put_back(subtask.grants[number][index], state["grant"])
     for number, rows in enumerate(sent):
         part, counts = subtask.partitions[number], []
         for index, row in enumerate(rows):

@@ -11,12 +11,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from flowcontrol.emulation.job import Job, Link
-from flowcontrol.policies.grant_rows import (
-    GRANT_WIDTH,
-)
-from flowcontrol.policies.grants import (
-    first_grant,
-)
+from flowcontrol.policies.grants import first_grant
+from flowcontrol.policies.record_transport import ChannelGrant, RecordTransport
 from flowcontrol.scenario import Schedule
 
 __all__ = ["window_warnings"]
@@ -88,7 +84,7 @@ def _link_warnings(job: Job, link: Link, rates: dict[str, Fraction]) -> Iterator
 
 def _grant_warnings(job: Job, link: Link, rates: dict[str, Fraction]) -> Iterator[str]:
     """Compare the even share of each channel with what its receiver grants at first."""
-    window = first_grant(job.transport_row or [], [0] * GRANT_WIDTH, link.record_bytes)
+    window = first_grant(job.transport_row or RecordTransport(), ChannelGrant(), link.record_bytes)
     adapts = job.scenario.system.transport in {"rate_window", "bdp_window"}
     share = rates[link.edge.sender] / len(link.channels)
     needed = share * job.round_us / 1_000_000 * ROUND_TRIP

@@ -12,12 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from flowcontrol.emulation.job import Job, Link, lay_out
-from flowcontrol.policies.grant_rows import (
-    GRANT_WIDTH,
-)
-from flowcontrol.policies.grants import (
-    first_grant,
-)
+from flowcontrol.policies.grants import first_grant
+from flowcontrol.policies.record_transport import ChannelGrant
 from flowcontrol.scenario import Scenario, Schedule
 
 __all__ = ["Discretisation", "choose_round_us", "discretisation"]
@@ -171,7 +167,7 @@ def _window_us(job: Job, link: Link) -> float:
     if rate == 0:
         return float("inf")
     if job.transport_row is not None:
-        records = first_grant(job.transport_row, [0] * GRANT_WIDTH, link.record_bytes)
+        records = first_grant(job.transport_row, ChannelGrant(), link.record_bytes)
         return records / rate * 1e6
     sizes = [job.sizes.gates[link.name, channel.receiver] for channel in link.channels]
     window = min(size.exclusive + size.floating for size in sizes)

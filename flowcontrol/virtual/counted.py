@@ -8,7 +8,7 @@ from flowcontrol.policies.record_rounds import receive_records, send_records, wr
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import part_of
 from flowcontrol.virtual.parts import RECORDS
-from flowcontrol.virtual.views import values_of
+from flowcontrol.virtual.views import transport_of
 
 __all__ = ["receive_counted", "send_counted", "write_counted"]
 
@@ -24,10 +24,10 @@ def receive_counted(
 @part_of(RECORDS)
 def send_counted(m: Any, partition: Any, place: int) -> int:
     """Take what a subpartition may send now; return how many records."""
-    return send_records(values_of(m), partition, place)
+    return send_records(transport_of(m), partition, place)
 
 
 @part_of(RECORDS)
 def write_counted(m: Any, partition: Any, channel: int, nbytes: int, most: int) -> int:
     """Write records of so many bytes to a subpartition; return how many there was room for."""
-    return write_records(values_of(m), partition, channel, nbytes, most)
+    return write_records(transport_of(m), partition, channel, nbytes, most)

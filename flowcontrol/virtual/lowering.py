@@ -15,6 +15,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_jitable, register_model
 
+from flowcontrol.policies.record_transport import ChannelGrant, RecordTransport
 from flowcontrol.policies.throttled_source import ThrottledSource
 from flowcontrol.protocol.states import GlobalPool, LocalPool
 from flowcontrol.virtual.fields import (
@@ -38,12 +39,14 @@ from flowcontrol.virtual.lowered_state import (
 from flowcontrol.virtual.pointers import lowest_bit, row, rows, whole
 from flowcontrol.virtual.randoms import mix_modulo, uniform
 from flowcontrol.virtual.views import (
+    channel_grants,
     gate_of,
     gates_of,
     global_pool,
     in_rows,
     local_pool,
     out_rows,
+    record_transport,
     run_list,
     task_rows,
     throttled_source,
@@ -232,10 +235,12 @@ def _get(gates: Any, index: Any) -> Any:
 state_at(local_pool, LocalPool)
 state_at(global_pool, GlobalPool)
 state_at(run_list, RunList)
+state_at(record_transport, RecordTransport)
 state_at(throttled_source, ThrottledSource)
 rows_at(in_rows, KernelInputChannel)
 rows_at(out_rows, KernelSubpartition)
 rows_at(task_rows, KernelTask)
+rows_at(channel_grants, ChannelGrant)
 
 
 # ---- random numbers

@@ -48,6 +48,10 @@ class Memory:
         """Return a block of states as a structured array, a view."""
         return self.block(base, count, width(cls)).reshape(-1).view(dtype(cls))
 
+    def states(self, places: Ints, cls: type[Any]) -> Any:
+        """Return the states of a class that stand at some places, a copy."""
+        return self.cells[places[:, None] + range(width(cls))].view(dtype(cls)).ravel()
+
     @property
     def tasks(self) -> Any:
         """All tasks."""
@@ -119,7 +123,7 @@ def fill(
     }
     header = _header(job, counts, track)
     if job.transport_row is not None:
-        header[f.H_VALUES] = build.put(np.array(job.transport_row, np.int64))
+        header[f.H_VALUES] = build.put(cells_of(job.transport_row))
     widths = {
         f.H_TASK0: (counts[f.H_TASKS], width(f.KernelTask)),
         f.H_GATE0: (counts[f.H_GATES], f.G_WIDTH),

@@ -4,30 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowcontrol.policies.grant_rows import (
-    BDP_WINDOW,
-    FREE,
-    GRANT_WIDTH,
-    HOP_HYSTERESIS,
-    RATE_WINDOW,
-    UNBOUNDED,
-    V_CHECK,
-    V_KIND,
-    V_PERIOD,
-)
 from flowcontrol.policies.grants import (
     after_period,
     after_taking,
     after_trip,
     is_held,
 )
+from flowcontrol.policies.record_transport import (
+    BDP_WINDOW,
+    FREE,
+    HOP_HYSTERESIS,
+    RATE_WINDOW,
+    UNBOUNDED,
+)
 from flowcontrol.protocol.rows import WORD
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import kernel, part_of
 from flowcontrol.virtual.messages import tell, tell_late
 from flowcontrol.virtual.parts import RECORDS
-from flowcontrol.virtual.pointers import row
-from flowcontrol.virtual.views import gate_row, in_row, next_bit, out_row, values_of
+from flowcontrol.virtual.views import (
+    channel_grants,
+    gate_row,
+    in_row,
+    next_bit,
+    out_row,
+    transport_of,
+)
 from flowcontrol.virtual.wheel import wake
 
 __all__ = ["grant_all"]
@@ -36,8 +38,8 @@ __all__ = ["grant_all"]
 @part_of(RECORDS)
 def grant_all(m: Any, number: int, task: f.KernelTask, now: int) -> None:
     """Grant what a task's receivers may after a round; have it looked at for the next time."""
-    values = values_of(m)
-    kind = values[V_KIND]
+    transport = transport_of(m)
+    kind = transport.kind
     if kind == UNBOUNDED:
         return
     if kind == HOP_HYSTERESIS:
@@ -52,7 +54,7 @@ def grant_all(m: Any, number: int, task: f.KernelTask, now: int) -> None:
         for word in range(g[f.G_CHANNELS] // WORD + 1):
             m[g[f.G_NEWS] + word] = 0
     if kind == RATE_WINDOW and task.gates > 0:
-        wake(m, number, (now + 1) // values[V_PERIOD] * values[V_PERIOD] + values[V_PERIOD] - 1)
+        wake(m, number, (now + 1) // transport.period * transport.period + transport.period - 1)
 
 
 @kernel
@@ -64,22 +66,22 @@ def has_news(m: Any, g: Any, channel: int) -> int:
 @kernel
 def grant(m: Any, number: int, g: Any, channel: int, now: int) -> None:
     """Let one channel grant what it may, and tell its sender."""
-    values = values_of(m)
+    transport = transport_of(m)
     into = in_row(m, g[f.G_CHANNEL0] + channel)
-    state = row(m, g[f.G_GRANTS] + channel * GRANT_WIDTH, GRANT_WIDTH)
+    state = channel_grants(m, g[f.G_GRANTS], g[f.G_CHANNELS])[channel]
     before, taken = into.announced, into.processed
     size, arrived = g[f.G_RECORD_BYTES], into.arrived
     after = before
-    if values[V_KIND] == RATE_WINDOW:
-        if (now + 1) % values[V_PERIOD] == 0:
+    if transport.kind == RATE_WINDOW:
+        if (now + 1) % transport.period == 0:
             empty = 1 if arrived == taken else 0
-            after = after_period(values, state, taken, empty, size)
+            after = after_period(transport, state, taken, empty, size)
     else:
-        if values[V_KIND] == BDP_WINDOW:
-            ends = after_trip(values, state, arrived, now, size)
+        if transport.kind == BDP_WINDOW:
+            ends = after_trip(transport, state, arrived, now, size)
             if ends > now:
                 wake(m, number, ends)
-        after = after_taking(values, state, before, taken, size)
+        after = after_taking(transport, state, before, taken, size)
     if after != before:
         into.announced = after
         say(m, into, after, now)
@@ -88,8 +90,8 @@ def grant(m: Any, number: int, g: Any, channel: int, now: int) -> None:
 @kernel
 def switch(m: Any, number: int, task: f.KernelTask, now: int) -> None:
     """Stop a task's senders, or let them go on."""
-    values = values_of(m)
-    held = is_held(values, task.is_held, task.queued, now)
+    transport = transport_of(m)
+    held = is_held(transport, task.is_held, task.queued, now)
     if held != task.is_held:
         task.is_held = held
         granted = 0 if held == 1 else FREE
@@ -99,8 +101,8 @@ def switch(m: Any, number: int, task: f.KernelTask, now: int) -> None:
                 into = in_row(m, g[f.G_CHANNEL0] + channel)
                 into.announced = granted
                 say(m, into, granted, now)
-    if held == 1 and values[V_CHECK] > 0:
-        wake(m, number, (now + 1) // values[V_CHECK] * values[V_CHECK] + values[V_CHECK] - 1)
+    if held == 1 and transport.check > 0:
+        wake(m, number, (now + 1) // transport.check * transport.check + transport.check - 1)
 
 
 @kernel

@@ -12,9 +12,7 @@ from flowcontrol.emulation import Job, Subtask
 from flowcontrol.emulation.record_subtask import RecordSubtask, new_subtask
 from flowcontrol.emulation.rows import refill
 from flowcontrol.emulation.snapshot import receiver_rows, sender_rows
-from flowcontrol.policies.grant_rows import (
-    GRANT_WIDTH,
-)
+from flowcontrol.policies.record_transport import ChannelGrant
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.state import assign, columns
@@ -22,6 +20,7 @@ from flowcontrol.protocol.states import Subpartition, Task
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.views import (
+    channel_grants,
     gate_pool,
     global_pool,
     in_rows,
@@ -135,12 +134,12 @@ class KernelRows:
             refill(gate.records[i], memory.values(int(g[f.G_RECORDS]) + i * width, width))
             refill(gate.kinds[i], memory.values(int(g[f.G_KINDS]) + i * width, width))
 
-    def _load_grants(self, grants: list[list[int]], edge: str, receiver: int) -> None:
+    def _load_grants(self, grants: list[ChannelGrant], edge: str, receiver: int) -> None:
         memory = self._memory
         first = int(memory.gates[memory.places.gates[edge, receiver]][f.G_GRANTS])
-        for i, state in enumerate(grants):
-            start = first + i * GRANT_WIDTH
-            state[:] = _ints(memory.cells[start : start + GRANT_WIDTH])
+        kept = channel_grants(memory.cells, first, len(grants))
+        for state, other in zip(grants, kept, strict=True):
+            assign(state, other)
 
     def _load_partition(self, subtask: Subtask, number: int, edge: str) -> None:
         memory, part = self._memory, subtask.partitions[number]
@@ -174,10 +173,6 @@ class KernelRows:
             place = first + 2 + f.M_WIDTH * ((head + i) % most)
             found.append((int(cells[place + f.M_RECORDS]), int(cells[place + f.M_BACKLOG])))
         return found
-
-
-def _ints(values: Any) -> list[int]:
-    return [int(value) for value in values]
 
 
 def _growth(now: list[list[int]], before: list[list[int]]) -> list[list[int]]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flowcontrol.policies.grant_rows import (
-    VALUES_WIDTH,
-)
+from flowcontrol.policies.record_transport import ChannelGrant, RecordTransport
 from flowcontrol.policies.throttled_source import ThrottledSource
 from flowcontrol.protocol.rounds import Gate, Partition
 from flowcontrol.protocol.rows import FIFO_SLOTS, WORD
@@ -20,6 +18,7 @@ from flowcontrol.virtual.pointers import lowest_bit, row, rows
 
 __all__ = [
     "GateList",
+    "channel_grants",
     "gate_of",
     "gate_pool",
     "gate_row",
@@ -35,14 +34,15 @@ __all__ = [
     "partition_of",
     "partition_pool",
     "partition_row",
+    "record_transport",
     "run_list",
     "runs_of",
     "set_bit",
     "task_row",
     "task_rows",
     "throttled_source",
+    "transport_of",
     "union_of",
-    "values_of",
 ]
 
 
@@ -83,9 +83,9 @@ def union_of(m: Any, task: f.KernelTask) -> Any:
 
 
 @kernel
-def values_of(m: Any) -> Any:
+def transport_of(m: Any) -> RecordTransport:
     """Parameters of a transport that counts records."""
-    return row(m, m[f.H_VALUES], VALUES_WIDTH)
+    return record_transport(m, m[f.H_VALUES])
 
 
 INPUT_CELLS = width(f.KernelInputChannel)
@@ -122,6 +122,16 @@ def local_pool(memory: Any, at: int) -> LocalPool:
 def global_pool(memory: Any, at: int) -> GlobalPool:
     """A global pool, or a share of it, that stands at a place."""
     return view(GlobalPool, memory, at)
+
+
+def record_transport(memory: Any, at: int) -> RecordTransport:
+    """Parameters of a transport that stand at a place."""
+    return view(RecordTransport, memory, at)
+
+
+def channel_grants(memory: Any, at: int, count: int) -> Sequence[ChannelGrant]:
+    """What the receiver of channels remembers, that stands at a place."""
+    return views(ChannelGrant, memory, at, count)
 
 
 def throttled_source(memory: Any, at: int) -> ThrottledSource:

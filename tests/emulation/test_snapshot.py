@@ -165,6 +165,20 @@ def test_a_throttled_source_is_restored_by_the_names_of_its_state(jobs: ModuleTy
     }  # fmt: skip
 
 
+def test_what_a_receiver_remembers_of_a_channel_is_kept_by_name(jobs: ModuleType) -> None:
+    system = {"transport": "blocking_queue"}
+    made = jobs.job([jobs.source(100), jobs.sink(10)], [("source", "sink", "forward")],
+                    system=system)  # fmt: skip
+    old, new = (new_subtask(made, made.stage("sink"), 0) for _ in range(2))
+    old.grants[0][0].held, old.grants[0][0].window = 3, 1000
+    restore(new, *rows_of(old))
+    assert new.grants == old.grants
+    assert json.loads(receiver_rows(old, 0)[0]["channel_state"])["grant"] == {
+        "seen": 0, "held": 3, "window": 1000, "arrived": 0, "began": -1, "trip_ns": 0,
+        "highest": 0, "samples": 0,
+    }  # fmt: skip
+
+
 def test_equal_states_are_equal_text(jobs: ModuleType) -> None:
     assert rows_of(task(jobs)) == rows_of(task(jobs))
     text = receiver_rows(task(jobs), 0)[0]["channel_state"]

@@ -19,10 +19,10 @@ import pytest
 from flowcontrol.emulation.limits import MOST_BYTES, MOST_RECORDS
 from flowcontrol.policies import (
     bdp_window,
-    grant_rows,
     grants,
     hop_hysteresis,
     rate_window,
+    record_transport,
     tcp_buffers,
     tcp_rows,
     tcp_writer,
@@ -220,11 +220,12 @@ def test_shares_fit_after_all_records(narrow: type[int]) -> None:
 @pytest.mark.parametrize("unit", ends("parameter"))
 @pytest.mark.parametrize("multiplier", ends("parameter"))
 def test_windows_fit(narrow: type[int], size: int, unit: int, multiplier: int) -> None:
-    values, state = [narrow(0)] * grant_rows.VALUES_WIDTH, [narrow(0)] * grant_rows.GRANT_WIDTH
+    values = fresh(record_transport.RecordTransport, narrow)
+    state = fresh(record_transport.ChannelGrant, narrow)
     slots = int(TRANSPORT_PARTS["rate_window"].parameters["initial_units"].most)
-    values[grant_rows.V_KIND] = narrow(grant_rows.RATE_WINDOW)
-    values[grant_rows.V_UNIT], values[grant_rows.V_SLOTS] = narrow(unit), narrow(slots)
-    values[grant_rows.V_MULTIPLIER] = narrow(multiplier)
+    values.kind = narrow(record_transport.RATE_WINDOW)
+    values.unit, values.slots = narrow(unit), narrow(slots)
+    values.multiplier = narrow(multiplier)
     granted = grants.first_grant(values, state, narrow(size))
     most = MOST_BYTES // (size + rate_window.ITEM_OVERHEAD)
     for taken in (0, 0, 1, most // 2, most, most):
@@ -235,19 +236,18 @@ def test_windows_fit(narrow: type[int], size: int, unit: int, multiplier: int) -
 @pytest.mark.parametrize("size", ends("record_bytes"))
 @pytest.mark.parametrize("round_us", [1, 1000, ROUND_US])
 def test_round_trips_fit(narrow: type[int], size: int, round_us: int) -> None:
-    values, state = [narrow(0)] * grant_rows.VALUES_WIDTH, [narrow(0)] * grant_rows.GRANT_WIDTH
-    values[grant_rows.V_KIND] = narrow(grant_rows.BDP_WINDOW)
-    values[grant_rows.V_SLOTS] = values[grant_rows.V_MOST] = narrow(PARAMETER)
-    values[grant_rows.V_TRIP] = narrow(max(2, 2 * ROUND_US // round_us))
-    values[grant_rows.V_ROUND_NS] = narrow(1000 * round_us)
+    values = fresh(record_transport.RecordTransport, narrow)
+    state = fresh(record_transport.ChannelGrant, narrow)
+    values.kind = narrow(record_transport.BDP_WINDOW)
+    values.slots = values.most = narrow(PARAMETER)
+    values.trip = narrow(max(2, 2 * ROUND_US // round_us))
+    values.round_ns = narrow(1000 * round_us)
     grants.first_grant(values, state, narrow(size))
     for turn, arrived in enumerate((0, 1, MOST_BYTES // size // 2, MOST_BYTES // size)):
-        now = narrow(turn * 3 * values[grant_rows.V_TRIP])
+        now = narrow(turn * 3 * values.trip)
         grants.after_trip(values, state, narrow(arrived), now, narrow(size))
-        grants.after_trip(
-            values, state, narrow(arrived), now + values[grant_rows.V_TRIP], narrow(size)
-        )
-        assert all(-(2**63) <= value < 2**63 for value in state)
+        grants.after_trip(values, state, narrow(arrived), now + values.trip, narrow(size))
+        assert all(-(2**63) <= value < 2**63 for value in astuple(state))
 
 
 @pytest.mark.parametrize("gap_ns", [1, 10**9, MOST])
