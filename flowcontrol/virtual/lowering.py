@@ -16,6 +16,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_jitable, register_model
 
 from flowcontrol.policies.record_transport import ChannelGrant, RecordTransport
+from flowcontrol.policies.tcp_connection import TcpConnection, TcpMessage
 from flowcontrol.policies.throttled_source import ThrottledSource
 from flowcontrol.protocol.states import GlobalPool, LocalPool
 from flowcontrol.virtual.fields import (
@@ -38,6 +39,7 @@ from flowcontrol.virtual.lowered_state import (
 )
 from flowcontrol.virtual.pointers import lowest_bit, row, rows, whole
 from flowcontrol.virtual.randoms import mix_modulo, uniform
+from flowcontrol.virtual.tcp import tcp_connection, tcp_messages
 from flowcontrol.virtual.views import (
     channel_grants,
     gate_of,
@@ -236,11 +238,13 @@ state_at(local_pool, LocalPool)
 state_at(global_pool, GlobalPool)
 state_at(run_list, RunList)
 state_at(record_transport, RecordTransport)
+state_at(tcp_connection, TcpConnection)
 state_at(throttled_source, ThrottledSource)
 rows_at(in_rows, KernelInputChannel)
 rows_at(out_rows, KernelSubpartition)
 rows_at(task_rows, KernelTask)
 rows_at(channel_grants, ChannelGrant)
+rows_at(tcp_messages, TcpMessage)
 
 
 # ---- random numbers

@@ -24,7 +24,7 @@ from flowcontrol.policies import (
     rate_window,
     record_transport,
     tcp_buffers,
-    tcp_rows,
+    tcp_connection,
     tcp_writer,
     throttled_source,
 )
@@ -127,7 +127,7 @@ CASES: dict[Rule, tuple[str, Callable[..., bool] | None]] = {
     grants._records_of: ("number parameter record_bytes", None),
     tcp_writer.high_mark: ("segments segment_bytes", None),
     tcp_writer.low_mark: ("segments segment_bytes bytes", None),
-    tcp_rows.ring_slots: ("parameter bytes segment_bytes record_bytes channels",
+    tcp_connection.ring_slots: ("parameter bytes segment_bytes record_bytes channels",
                           lambda *x: x[1] <= 1 << 50),
     tcp_buffers.records_of: ("bytes", None),
 }  # fmt: skip
