@@ -7,8 +7,9 @@ from typing import Final
 
 from flowcontrol.emulation import Job
 from flowcontrol.errors import RunError
+from flowcontrol.protocol.state import width
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.spill_fields import E_WIDTH
+from flowcontrol.virtual.spill_fields import SpilledBuffer
 from flowcontrol.virtual.spill_memory import spills as has_spills
 
 __all__ = ["MOST_BYTES", "LogSizes"]
@@ -24,7 +25,7 @@ MOST_BYTES: Final = 1 << 30
 """Most memory of one log, bytes; while a run begins it is there twice. A job that needs more keeps
 ever more in flight, and would end with the machine's memory."""
 
-_WIDTHS: Final = {"runs": f.RUN_WIDTH, "ages": f.A_WIDTH, "spills": E_WIDTH}
+_WIDTHS: Final = {"runs": f.RUN_WIDTH, "ages": f.A_WIDTH, "spills": width(SpilledBuffer)}
 _FLAGS: Final = {"runs": f.FLAG_RUNS, "ages": f.FLAG_AGES, "spills": f.FLAG_SPILLS}
 _CONTENTS: Final = {
     "runs": (

@@ -39,6 +39,18 @@ from flowcontrol.virtual.lowered_state import (
 )
 from flowcontrol.virtual.pointers import lowest_bit, row, rows, whole
 from flowcontrol.virtual.randoms import mix_modulo, uniform
+from flowcontrol.virtual.spill_fields import (
+    ConsumerRegion,
+    SpilledBuffer,
+    SpillingPartition,
+    SpillingSubpartition,
+)
+from flowcontrol.virtual.spilled import (
+    consumer_region,
+    spilled_buffers,
+    spilling_partition,
+    spilling_subpartition,
+)
 from flowcontrol.virtual.tcp import tcp_connection, tcp_messages
 from flowcontrol.virtual.views import (
     channel_grants,
@@ -238,6 +250,9 @@ state_at(local_pool, LocalPool)
 state_at(global_pool, GlobalPool)
 state_at(run_list, RunList)
 state_at(record_transport, RecordTransport)
+state_at(spilling_partition, SpillingPartition)
+state_at(spilling_subpartition, SpillingSubpartition)
+state_at(consumer_region, ConsumerRegion)
 state_at(tcp_connection, TcpConnection)
 state_at(throttled_source, ThrottledSource)
 rows_at(in_rows, KernelInputChannel)
@@ -245,6 +260,7 @@ rows_at(out_rows, KernelSubpartition)
 rows_at(task_rows, KernelTask)
 rows_at(channel_grants, ChannelGrant)
 rows_at(tcp_messages, TcpMessage)
+rows_at(spilled_buffers, SpilledBuffer)
 
 
 # ---- random numbers

@@ -18,7 +18,7 @@ from flowcontrol.virtual.cells import cells_of, dtype
 from flowcontrol.virtual.links import connections_of, fill_connections, fill_link
 from flowcontrol.virtual.needs import parts_of
 from flowcontrol.virtual.places import Builder, Ints, Places
-from flowcontrol.virtual.spill_fields import E_NEXT, E_WIDTH
+from flowcontrol.virtual.spill_fields import SpilledBuffer
 from flowcontrol.virtual.spill_memory import disks_of, fill_disks, fill_kinds
 
 __all__ = ["Memory", "fill"]
@@ -135,7 +135,7 @@ def fill(
         f.H_ACTIVE: (2 * counts[f.H_TASKS], 1),
         f.H_RUNS: (runs, f.RUN_WIDTH),
         f.H_AGES: (ages, f.A_WIDTH),
-        f.H_SPILLS: (spills, E_WIDTH),
+        f.H_SPILLS: (spills, width(SpilledBuffer)),
     }
     for base, (count, each) in widths.items():
         header[base] = build.take(count * each)
@@ -155,8 +155,10 @@ def fill(
     fill_disks(job, disks, first_disk, blocks, build)
     fill_kinds(job, disks, first_disk, places, blocks, build)
     fill_connections(job, pairs, places, blocks, build)
-    blocks[f.H_SPILLS][:, E_NEXT] = np.arange(1, spills + 1)
-    blocks[f.H_SPILLS][-1:, E_NEXT] = -1
+    free = np.zeros(spills, dtype(SpilledBuffer))
+    free["next"] = np.arange(1, spills + 1)
+    free["next"][-1:] = -1
+    blocks[f.H_SPILLS] = free
     _fill_globals(job, header, blocks, build)
     blocks[f.H_RUNS][:, f.RUN_NEXT] = np.arange(1, runs + 1)
     blocks[f.H_RUNS][-1:, f.RUN_NEXT] = -1

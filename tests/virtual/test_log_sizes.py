@@ -8,11 +8,12 @@ import pytest
 
 from flowcontrol.emulation import lay_out
 from flowcontrol.errors import RunError
+from flowcontrol.protocol.state import width
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import log_sizes, simulate
 from flowcontrol.virtual.log_sizes import GROWTH, MOST_BYTES, LogSizes
-from flowcontrol.virtual.spill_fields import E_WIDTH
+from flowcontrol.virtual.spill_fields import SpilledBuffer
 
 UNBOUNDED: dict[str, Any] = {
     "schema": 1,
@@ -27,7 +28,7 @@ UNBOUNDED: dict[str, Any] = {
 LOGS = {
     "runs": (f.FLAG_RUNS, f.RUN_WIDTH, "records in flight"),
     "ages": (f.FLAG_AGES, f.A_WIDTH, "ages of the records"),
-    "spills": (f.FLAG_SPILLS, E_WIDTH, "buffers of spilling partitions"),
+    "spills": (f.FLAG_SPILLS, width(SpilledBuffer), "buffers of spilling partitions"),
 }
 
 
