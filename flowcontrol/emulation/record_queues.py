@@ -6,7 +6,7 @@ from flowcontrol.policies import record_transport as g
 from flowcontrol.policies.half_return_credit import half
 from flowcontrol.scenario import Scenario
 
-__all__ = ["KINDS", "transport_row"]
+__all__ = ["KINDS", "record_transport"]
 
 KINDS = {
     "unbounded": g.UNBOUNDED,
@@ -20,7 +20,7 @@ KINDS = {
 }
 
 
-def transport_row(scenario: Scenario, round_us: int) -> g.RecordTransport:
+def record_transport(scenario: Scenario, round_us: int) -> g.RecordTransport:
     """Return a transport's parameters.
 
     Parameters

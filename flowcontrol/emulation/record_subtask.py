@@ -17,7 +17,7 @@ __all__ = ["RecordSubtask", "new_subtask"]
 
 def new_subtask(job: Job, plan: StagePlan, index: int, **rest: Any) -> Subtask:
     """Return a fresh subtask of the kind that the job's transport wants; see :class:`Subtask`."""
-    kind = Subtask if job.transport_row is None else RecordSubtask
+    kind = Subtask if job.record_transport is None else RecordSubtask
     return kind(job, plan, index, **rest)
 
 
@@ -34,7 +34,7 @@ class RecordSubtask(Subtask):
 
     def __init__(self, job: Job, plan: StagePlan, index: int, **rest: Any) -> None:
         super().__init__(job, plan, index, **rest)
-        self._transport = job.transport_row or g.RecordTransport()
+        self._transport = job.record_transport or g.RecordTransport()
         self.grants = [[g.ChannelGrant() for _ in own] for _, own in self.in_links]
         self.held = 0
         for (link, _), states in zip(self.in_links, self.grants, strict=True):

@@ -94,9 +94,9 @@ def _fill_partition(
     cycle: dict[str, int],
 ) -> None:
     size, count = job.sizes.partitions[link.name, sender], len(own)
-    depth = 0 if job.transport_row is not None else queue_depth(job, link, sender)
+    depth = 0 if job.record_transport is not None else queue_depth(job, link, sender)
     _fill_pool(p, f.P_POOL, f.P_SEGMENTS, size.size, size.overdraft)
-    if job.transport_row is not None:
+    if job.record_transport is not None:
         partition_pool(p).free = 1  # what stops a writer is the grant
     p[f.P_CHANNEL0], p[f.P_CHANNELS] = places.outs[link.name][own[0]], count
     p[f.P_QUEUE_WIDTH] = w.FIFO_SLOTS + depth
@@ -168,7 +168,7 @@ def _fill_gate(
     build: Builder,
     latency: int,
 ) -> None:
-    if job.transport_row is not None:
+    if job.record_transport is not None:
         fill_record_gate(job, link, places.ins[link.name][own], g, blocks, build, latency)
         return
     size, count = job.sizes.gates[link.name, receiver], len(own)

@@ -122,8 +122,8 @@ def fill(
         f.H_CHANNELS: sum(len(link.channels) for link in job.links),
     }
     header = _header(job, counts, track)
-    if job.transport_row is not None:
-        header[f.H_VALUES] = build.put(cells_of(job.transport_row))
+    if job.record_transport is not None:
+        header[f.H_VALUES] = build.put(cells_of(job.record_transport))
     widths = {
         f.H_TASK0: (counts[f.H_TASKS], width(f.KernelTask)),
         f.H_GATE0: (counts[f.H_GATES], f.G_WIDTH),
@@ -204,7 +204,7 @@ def _header(job: Job, counts: dict[int, int], track: bool) -> Ints:
     header[f.H_SEED] = job.scenario.seed
     header[f.H_TRACK] = int(track)
     header[f.H_NOW], header[f.H_PARTS] = -1, parts_of(job)
-    if job.transport_row is not None:
+    if job.record_transport is not None:
         header[f.H_RECORDS], header[f.H_DEBLOAT_US] = 1, 0
     for column, count in counts.items():
         header[column] = count

@@ -60,7 +60,7 @@ def fill_record_gate(
     g[f.G_ARRIVALS], g[f.G_NEWS] = build.take(words), build.take(words)
     g[f.G_RECORD_BYTES], g[f.G_SINCE] = link.record_bytes, -1
     state = ChannelGrant()
-    granted = first_grant(job.transport_row or RecordTransport(), state, link.record_bytes)
+    granted = first_grant(job.record_transport or RecordTransport(), state, link.record_bytes)
     g[f.G_GRANTS] = build.put(np.tile(cells_of(state), count))
     into["initial"][numbers] = 0 if job.has_grants else LOCAL
     into["announced"][numbers] = granted

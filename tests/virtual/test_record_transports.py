@@ -101,7 +101,7 @@ class Rules:
         self.transport, self.memory = system.transport, memory
         self.most = system.transport_values.get(BOUNDED.get(system.transport, ""), FREE)
         self.granted = self._columns()["announced"]
-        self.parameters, self.windows = job.transport_row, self._windows()
+        self.parameters, self.windows = job.record_transport, self._windows()
 
     def _windows(self) -> Any:
         """Windows of all channels, in the order of senders, as their receivers remember them."""
