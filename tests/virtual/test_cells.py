@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 
 from flowcontrol.protocol.state import assign
+from flowcontrol.virtual import cells as c
 from flowcontrol.virtual.cells import dtype, view, views
 from flowcontrol.virtual.compiled import is_compiled
 
@@ -44,8 +45,7 @@ def made() -> list[Channel]:
 
 
 def cells_of(channels: list[Channel]) -> np.ndarray:
-    values = [value for channel in channels for value in astuple(channel)]
-    return np.array([-1] * BEFORE + values + [-1], np.int64)
+    return np.concatenate([[-1] * BEFORE, *map(c.cells_of, channels), [-1]])
 
 
 def test_objects_and_views_run_a_rule_alike() -> None:
@@ -95,6 +95,11 @@ def test_a_view_and_an_object_take_each_others_integers() -> None:
     assert taken == Channel(1, 2, 0)
     assign(seen, Channel(7, 8, 9))
     assert cells[BEFORE + 3 : BEFORE + 6].tolist() == [7, 8, 9]
+
+
+def test_a_state_is_its_integers() -> None:
+    assert c.cells_of(Channel(7, 8, 9)).tolist() == [7, 8, 9]
+    assert c.cells_of(Channel()).dtype == np.int64
 
 
 def test_states_one_behind_the_other_are_a_table() -> None:

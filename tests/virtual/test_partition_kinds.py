@@ -18,7 +18,7 @@ from flowcontrol.virtual import run_job
 from flowcontrol.virtual.kinds import partition_figures
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory, fill
-from flowcontrol.virtual.spill_fields import SpilledBuffer
+from flowcontrol.virtual.spill_fields import SpilledBuffer, SpillingPartition
 from flowcontrol.virtual.spilled import buffer_at, lane_of, spill_row
 
 SEGMENT = 4096
@@ -293,6 +293,22 @@ def buffers_of(memory: Memory, channel: int) -> list[SpilledBuffer]:
         found.append(buffer_at(memory.cells, pointer))
         pointer = found[-1].next
     return found
+
+
+def test_states_of_all_partitions_are_one_table() -> None:
+    memory = fill(job("blocking"), runs=16, ages=16, spills=4)
+    kept = memory.states(memory.partitions[:, f.P_SPILL], SpillingPartition)
+    assert kept["number"].tolist() == list(range(len(memory.partitions)))
+    assert {name: kept[name][0] for name in ("turn", "first", "done_at", "since")} == {
+        "turn": -1, "first": -1, "done_at": -1, "since": -1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("pointer", [0, 5])
+def test_a_pointer_to_no_buffer_is_refused_where_the_kernel_is_interpreted(pointer: int) -> None:
+    memory = fill(job("blocking"), runs=16, ages=16, spills=4)
+    with pytest.raises(IndexError, match="SpilledBuffer"):
+        buffer_at(memory.cells, pointer)
 
 
 def check_channel(memory: Memory, channel: int) -> None:
