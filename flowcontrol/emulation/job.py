@@ -17,7 +17,8 @@ import numpy.typing as npt
 from flowcontrol.emulation.buffers import Demand, Sizes, demands_of, largest_sizes, size_buffers
 from flowcontrol.emulation.chains import Member, chained_rates, chained_stalls, members_of
 from flowcontrol.emulation.limits import check_limits
-from flowcontrol.emulation.record_queues import transport_row
+from flowcontrol.emulation.record_queues import record_transport
+from flowcontrol.policies.record_transport import RecordTransport
 from flowcontrol.protocol.partitioners import pointwise_channels
 from flowcontrol.scenario import Edge, Scenario, Schedule, Stage
 
@@ -167,11 +168,11 @@ class Job:
         return self._by_name[name]
 
     @cached_property
-    def transport_row(self) -> list[int] | None:
+    def record_transport(self) -> RecordTransport | None:
         """Parameters of a transport that counts records; None: it moves buffers."""
         if not self.scenario.system.counts_records:
             return None
-        return transport_row(self.scenario, self.round_us)
+        return record_transport(self.scenario, self.round_us)
 
     @property
     def has_grants(self) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from flowcontrol.policies import grant_rows as g
+from flowcontrol.policies import record_transport as g
 from flowcontrol.policies.half_return_credit import half
 from flowcontrol.scenario import Scenario
 
-__all__ = ["KINDS", "transport_row"]
+__all__ = ["KINDS", "record_transport"]
 
 KINDS = {
     "unbounded": g.UNBOUNDED,
@@ -20,7 +20,7 @@ KINDS = {
 }
 
 
-def transport_row(scenario: Scenario, round_us: int) -> list[int]:
+def record_transport(scenario: Scenario, round_us: int) -> g.RecordTransport:
     """Return a transport's parameters.
 
     Parameters
@@ -29,12 +29,8 @@ def transport_row(scenario: Scenario, round_us: int) -> list[int]:
         Its transport counts records.
     round_us : int
         Emulated time of a round, microseconds; times are rounded up to whole rounds.
-
-    Returns
-    -------
-    list of int, shape (VALUES_WIDTH,)
     """
-    given, row = scenario.system.transport_values, [0] * g.VALUES_WIDTH
+    given = scenario.system.transport_values
 
     def whole(name: str) -> int:
         return int(given[name])
@@ -44,25 +40,25 @@ def transport_row(scenario: Scenario, round_us: int) -> list[int]:
 
     latency = max(1, -(-scenario.cluster.network_latency_us // round_us))
     kind = KINDS[scenario.system.transport]
-    row[g.V_KIND], row[g.V_TRIP], row[g.V_ROUND_NS] = kind, 2 * latency, 1000 * round_us
+    made = g.RecordTransport(kind=kind, trip=2 * latency, round_ns=1000 * round_us)
     if kind == g.BLOCKING_QUEUE:
-        row[g.V_SLOTS] = whole("slots")
+        made.slots = whole("slots")
     elif kind == g.HALF_RETURN_CREDIT:
-        row[g.V_SLOTS] = whole("slots")
+        made.slots = whole("slots")
         lot = int(given["slots"] * given["share"])
-        row[g.V_LOT] = half(row[g.V_SLOTS]) if given["share"] == 0.5 else max(1, lot)
+        made.lot = half(made.slots) if given["share"] == 0.5 else max(1, lot)
     elif kind == g.BATCHED_CREDIT:
-        row[g.V_SLOTS], row[g.V_LOT] = whole("slots"), whole("lot")
+        made.slots, made.lot = whole("slots"), whole("lot")
     elif kind == g.CUMULATIVE_CREDIT:
-        row[g.V_SLOTS], row[g.V_MARK] = whole("credit"), whole("mark")
+        made.slots, made.mark = whole("credit"), whole("mark")
     elif kind == g.RATE_WINDOW:
-        row[g.V_UNIT], row[g.V_SLOTS] = whole("unit"), whole("initial_units")
-        row[g.V_MULTIPLIER], row[g.V_PERIOD] = whole("multiplier"), rounds("period_ms")
+        made.unit, made.slots = whole("unit"), whole("initial_units")
+        made.multiplier, made.period = whole("multiplier"), rounds("period_ms")
     elif kind == g.BDP_WINDOW:
-        row[g.V_SLOTS], row[g.V_MOST] = whole("initial"), whole("most")
+        made.slots, made.most = whole("initial"), whole("most")
     elif kind == g.HOP_HYSTERESIS:
-        row[g.V_SLOTS], row[g.V_CACHE_BYTES] = whole("slots"), whole("cache_bytes")
-        row[g.V_HIGH] = round(given["high"] * g.MILLIONTHS)
-        row[g.V_LOW] = round(given["low"] * g.MILLIONTHS)
-        row[g.V_CHECK] = rounds("check_ms") if given["check_ms"] > 0 else 0
-    return row
+        made.slots, made.cache_bytes = whole("slots"), whole("cache_bytes")
+        made.high = round(given["high"] * g.MILLIONTHS)
+        made.low = round(given["low"] * g.MILLIONTHS)
+        made.check = rounds("check_ms") if given["check_ms"] > 0 else 0
+    return made

@@ -7,7 +7,7 @@ from typing import Any
 
 from flowcontrol.emulation.job import Job, StagePlan
 from flowcontrol.emulation.subtask import Incoming, Outgoing, Subtask
-from flowcontrol.policies import grant_rows as g
+from flowcontrol.policies import record_transport as g
 from flowcontrol.policies.grants import after_period, after_taking, after_trip, first_grant, is_held
 from flowcontrol.policies.record_rounds import receive_records, send_records, write_records
 from flowcontrol.protocol.states import InputChannel
@@ -17,7 +17,7 @@ __all__ = ["RecordSubtask", "new_subtask"]
 
 def new_subtask(job: Job, plan: StagePlan, index: int, **rest: Any) -> Subtask:
     """Return a fresh subtask of the kind that the job's transport wants; see :class:`Subtask`."""
-    kind = Subtask if job.transport_row is None else RecordSubtask
+    kind = Subtask if job.record_transport is None else RecordSubtask
     return kind(job, plan, index, **rest)
 
 
@@ -26,20 +26,20 @@ class RecordSubtask(Subtask):
 
     Attributes
     ----------
-    grants : list of list of list of int
-        Per gate and channel, what the receiver remembers (:mod:`flowcontrol.policies.grants`).
+    grants : list of list of ChannelGrant
+        Per gate and channel.
     held : int
         1 if its receivers have their senders stopped.
     """
 
     def __init__(self, job: Job, plan: StagePlan, index: int, **rest: Any) -> None:
         super().__init__(job, plan, index, **rest)
-        self._values = job.transport_row or []
-        self.grants = [[[0] * g.GRANT_WIDTH for _ in own] for _, own in self.in_links]
+        self._transport = job.record_transport or g.RecordTransport()
+        self.grants = [[g.ChannelGrant() for _ in own] for _, own in self.in_links]
         self.held = 0
         for (link, _), states in zip(self.in_links, self.grants, strict=True):
             for state in states:
-                first_grant(self._values, state, link.record_bytes)
+                first_grant(self._transport, state, link.record_bytes)
 
     @staticmethod
     def _messages_of(state: Incoming) -> int:
@@ -50,18 +50,18 @@ class RecordSubtask(Subtask):
         return True
 
     def _hear(self, outgoing: Sequence[Sequence[Outgoing]]) -> None:
-        if self._values[g.V_KIND] == g.UNBOUNDED:
+        if self._transport.kind == g.UNBOUNDED:
             return
         for part, seen in zip(self.partitions, outgoing, strict=True):
             for row, state in zip(part.channels, seen, strict=True):
                 row.announced = state.announced
 
     def _write(self, number: int, channel: int, nbytes: int) -> int:
-        count = write_records(self._values, self.partitions[number], channel, nbytes, 1)
+        count = write_records(self._transport, self.partitions[number], channel, nbytes, 1)
         return nbytes * (1 - count)
 
     def _write_some(self, size: int, most: int) -> int:
-        return write_records(self._values, self.partitions[0], 0, size, most)
+        return write_records(self._transport, self.partitions[0], 0, size, most)
 
     def _flush(self, number: int) -> None:
         """Nothing is ever open."""
@@ -69,13 +69,13 @@ class RecordSubtask(Subtask):
     def _send(self) -> None:
         self.messages = []
         for (_, own), part in zip(self.out_links, self.partitions, strict=True):
-            counts = [send_records(self._values, part, index) for index in range(len(own))]
+            counts = [send_records(self._transport, part, index) for index in range(len(own))]
             self.messages.append([[(count, 0)] if count > 0 else [] for count in counts])
 
     def _announce(self, number: int) -> None:
-        values = self._values
-        if values[g.V_KIND] == g.HOP_HYSTERESIS:
-            self.held = is_held(values, self.held, self.task.queued, number)
+        transport = self._transport
+        if transport.kind == g.HOP_HYSTERESIS:
+            self.held = is_held(transport, self.held, self.task.queued, number)
         for (link, _), gate, states in zip(self.in_links, self.gates, self.grants, strict=True):
             for channel, state in zip(gate.channels, states, strict=True):
                 before = channel.announced
@@ -83,19 +83,19 @@ class RecordSubtask(Subtask):
             gate.news[:] = [0] * len(gate.news)
 
     def _granted(
-        self, channel: InputChannel, state: list[int], before: int, size: int, number: int
+        self, channel: InputChannel, state: g.ChannelGrant, before: int, size: int, number: int
     ) -> int:
         """Return the grant of a channel after a round."""
-        values, kind = self._values, self._values[g.V_KIND]
+        transport, kind = self._transport, self._transport.kind
         arrived, taken = channel.arrived, channel.processed
         if kind == g.UNBOUNDED:
             return before
         if kind == g.HOP_HYSTERESIS:
             return 0 if self.held else g.FREE
         if kind == g.RATE_WINDOW:
-            if (number + 1) % values[g.V_PERIOD] > 0:
+            if (number + 1) % transport.period > 0:
                 return before
-            return after_period(values, state, taken, int(arrived == taken), size)
+            return after_period(transport, state, taken, int(arrived == taken), size)
         if kind == g.BDP_WINDOW:
-            after_trip(values, state, arrived, number, size)
-        return after_taking(values, state, before, taken, size)
+            after_trip(transport, state, arrived, number, size)
+        return after_taking(transport, state, before, taken, size)

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from flowcontrol.emulation.job import Channel, Job, Link
-from flowcontrol.policies.grant_rows import (
-    GRANT_WIDTH,
-)
 from flowcontrol.policies.grants import (
     first_grant,
 )
 from flowcontrol.policies.record_rounds import QUEUE_MESSAGES
+from flowcontrol.policies.record_transport import ChannelGrant, RecordTransport
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.partition_kinds import has_quota, kind_of
 from flowcontrol.protocol.rules import (
@@ -65,7 +63,7 @@ def new_gate(job: Job, link: Link, receiver: int, channels: Sequence[Channel]) -
     Initial credit is carried by the partition request, so it counts as announced from the
     first round on (reference section 1.2).
     """
-    if job.transport_row is not None:
+    if job.record_transport is not None:
         return _record_gate(job, link, channels)
     size = job.sizes.gates[link.name, receiver]
     rows, depths = [], []
@@ -90,9 +88,9 @@ def new_gate(job: Job, link: Link, receiver: int, channels: Sequence[Channel]) -
 
 def _record_gate(job: Job, link: Link, channels: Sequence[Channel]) -> r.Gate:
     """Return the rows of a gate of queues of records."""
-    values, width = job.transport_row or [], len(channels)
+    transport, width = job.record_transport or RecordTransport(), len(channels)
     initial = 0 if job.has_grants else LOCAL
-    granted = first_grant(values, [0] * GRANT_WIDTH, link.record_bytes)
+    granted = first_grant(transport, ChannelGrant(), link.record_bytes)
     rows = [InputChannel(initial=initial, announced=granted) for _ in channels]
     pool, segments = _pool(0, 0)
     return r.Gate(
@@ -110,14 +108,14 @@ def _record_gate(job: Job, link: Link, channels: Sequence[Channel]) -> r.Gate:
 def new_partition(job: Job, link: Link, sender: int, channels: Sequence[Channel]) -> r.Partition:
     """Return the rows of a result partition at the start of a run."""
     size = job.sizes.partitions[link.name, sender]
-    depth = 0 if job.transport_row is not None else queue_depth(job, link, sender)
+    depth = 0 if job.record_transport is not None else queue_depth(job, link, sender)
     pool, segments = _pool(size.size, size.overdraft)
     rows = [Subpartition() for _ in channels]
-    if job.transport_row is not None:
+    if job.record_transport is not None:
         pool.free = 1  # what stops a writer is the grant
         for row in rows:
-            row.announced = first_grant(job.transport_row, [0] * GRANT_WIDTH, link.record_bytes)
-    for row, channel in zip(rows, channels, strict=True) if job.transport_row is None else ():
+            row.announced = first_grant(job.record_transport, ChannelGrant(), link.record_bytes)
+    for row, channel in zip(rows, channels, strict=True) if job.record_transport is None else ():
         gate = job.sizes.gates[link.name, channel.receiver]
         row.announced = 0 if channel.is_local else gate.exclusive
     return r.Partition(

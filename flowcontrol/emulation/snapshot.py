@@ -59,7 +59,7 @@ def receiver_rows(subtask: Subtask, gate_number: int, latency: Any = None) -> li
             "kinds": kinds,
         }
         if isinstance(subtask, RecordSubtask):
-            state["grant"] = list(subtask.grants[gate_number][index])
+            state["grant"] = asdict(subtask.grants[gate_number][index])
         rows.append(
             {
                 "sender": channel.sender,
@@ -161,7 +161,7 @@ def _task_state(subtask: Subtask, latency: Any = None) -> dict[str, Any]:
     if isinstance(subtask, RecordSubtask):
         state["held"] = subtask.held
     if subtask.source is not None:
-        state["source"] = list(subtask.source)
+        state["source"] = asdict(subtask.source)
         state["controller"] = subtask.controller_state
     if latency is not None:
         state["latency"] = latency
@@ -189,7 +189,7 @@ def restore(
             refill(gate.records[index], state["records"])
             refill(gate.kinds[index], state["kinds"])
             if isinstance(subtask, RecordSubtask):
-                subtask.grants[number][index][:] = state["grant"]
+                put_back(subtask.grants[number][index], state["grant"])
     for number, rows in enumerate(sent):
         part, counts = subtask.partitions[number], []
         for index, row in enumerate(rows):
@@ -211,7 +211,7 @@ def _restore_task(subtask: Subtask, state: Mapping[str, Any]) -> None:
     if isinstance(subtask, RecordSubtask):
         subtask.held = state["held"]
     if subtask.source is not None:
-        subtask.source[:] = state["source"]
+        put_back(subtask.source, state["source"])
         subtask.controller_state = state["controller"]
     for gate, values in zip(subtask.gates, state["gates"], strict=True):
         put_back(gate.pool, values["pool"])

@@ -132,11 +132,10 @@ class Subtask:
         self.routed = [[0] * len(own) for _, own in self.out_links]
         self.times_us = [0, 0, 0]
         self._is_source, self._due = plan.is_source, 0
-        self.source: list[int] | None = None
+        self.source: s.ThrottledSource | None = None
         self.controller_state: dict[str, Any] = {}
         if plan.is_source and job.scenario.system.throttle != "none":
-            self.source = [0] * s.SOURCE_WIDTH
-            self.source[s.S_ADMITTED] = -1
+            self.source = s.ThrottledSource()
         tables = tables or [None] * len(self.out_links)
         self.routers = [
             Router(link, index, job.scenario.seed, table)
@@ -288,7 +287,7 @@ class Subtask:
             self._clock.spend(self.task, count)
 
     def _emit_throttled(
-        self, number: int, end: int, state: list[int], routes: list[list[int]]
+        self, number: int, end: int, state: s.ThrottledSource, routes: list[list[int]]
     ) -> int:
         """Emit what the command in force allows of what waits."""
         self._due = 0
@@ -296,8 +295,8 @@ class Subtask:
             return BLOCKED
         round_ns = self.job.round_us * 1000
         fresh, emitted = self._clock.skip_to(self.task, end), self.task.taken
-        if self._input_records is not None and state[s.S_HAS_LOG]:
-            fresh = min(fresh, self._input_records - state[s.S_OFFERED])
+        if self._input_records is not None and state.has_log:
+            fresh = min(fresh, self._input_records - state.offered)
         waiting = s.offer(state, fresh)
         most = s.may_emit(state, waiting, emitted, number * round_ns, (number + 1) * round_ns)
         if self._input_records is not None:

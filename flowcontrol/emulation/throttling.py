@@ -15,7 +15,6 @@ from flowcontrol.control import Controller, Seen, SourceSeen, TaskSeen, make_con
 from flowcontrol.emulation.job import Job, Link, StagePlan
 from flowcontrol.emulation.subtask import Subtask
 from flowcontrol.emulation.work import WorkClock
-from flowcontrol.policies import throttled_source as s
 
 __all__ = ["SourceControl", "controller_of", "see"]
 
@@ -89,10 +88,10 @@ class SourceControl:
         for source in self._sources:
             command = by_place[source.plan.name, source.index]
             assert source.source is not None
-            source.source[s.S_STOPPED] = command.is_stopped
-            source.source[s.S_GAP_NS] = command.gap_ns
-            source.source[s.S_ADMITTED] = command.admitted
-            source.source[s.S_HAS_LOG] = int(self.controller.has_log)
+            source.source.is_stopped = int(command.is_stopped)
+            source.source.gap_ns = command.gap_ns
+            source.source.admitted = command.admitted
+            source.source.has_log = int(self.controller.has_log)
             source.controller_state = state
 
 
@@ -145,7 +144,7 @@ def _source_seen(
         return SourceSeen(plan.name, index, 0, 0, 0, rate)
     own = state["source"]
     emitted = state["task"]["taken"]
-    return SourceSeen(plan.name, index, emitted, own[s.S_LOG], own[s.S_OFFERED], rate)
+    return SourceSeen(plan.name, index, emitted, own["log"], own["offered"], rate)
 
 
 def _task_states(job: Job, rows: Rows) -> dict[tuple[str, int], dict[str, Any]]:
@@ -192,7 +191,7 @@ def _is_empty(
             if not plan.is_source:
                 if clock is not None and task["ready"] > clock.work_by(now_us):
                     return False
-            elif task["taken"] < state["source"][s.S_ADMITTED] and state["source"][s.S_LOG] > 0:
+            elif task["taken"] < state["source"]["admitted"] and state["source"]["log"] > 0:
                 return False
     return True
 

@@ -11,12 +11,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from flowcontrol.emulation.job import Job, Link
-from flowcontrol.policies.grant_rows import (
-    GRANT_WIDTH,
-)
-from flowcontrol.policies.grants import (
-    first_grant,
-)
+from flowcontrol.policies.grants import first_grant
+from flowcontrol.policies.record_transport import ChannelGrant, RecordTransport
 from flowcontrol.scenario import Schedule
 
 __all__ = ["window_warnings"]
@@ -33,10 +29,10 @@ def window_warnings(job: Job) -> list[str]:
     job : Job
         The scenario, laid out.
     """
-    if job.transport_row is None and job.scenario.system.transport != "credit":
+    if job.record_transport is None and job.scenario.system.transport != "credit":
         return []
     rates = _stage_rates(job)
-    of_link = _link_warnings if job.transport_row is None else _grant_warnings
+    of_link = _link_warnings if job.record_transport is None else _grant_warnings
     return [text for link in job.links for text in of_link(job, link, rates)]
 
 
@@ -88,7 +84,9 @@ def _link_warnings(job: Job, link: Link, rates: dict[str, Fraction]) -> Iterator
 
 def _grant_warnings(job: Job, link: Link, rates: dict[str, Fraction]) -> Iterator[str]:
     """Compare the even share of each channel with what its receiver grants at first."""
-    window = first_grant(job.transport_row or [], [0] * GRANT_WIDTH, link.record_bytes)
+    window = first_grant(
+        job.record_transport or RecordTransport(), ChannelGrant(), link.record_bytes
+    )
     adapts = job.scenario.system.transport in {"rate_window", "bdp_window"}
     share = rates[link.edge.sender] / len(link.channels)
     needed = share * job.round_us / 1_000_000 * ROUND_TRIP

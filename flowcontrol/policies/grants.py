@@ -1,8 +1,8 @@
-"""What a receiver that counts records grants its senders: each transport's rule, on rows.
+"""What a receiver that counts records grants its senders: each transport's rule.
 
-The composition of the policies' formulas that both clocks run; a row is anything indexable, as in
-:mod:`flowcontrol.protocol.rules`. A grant is the number of records that a channel may ever have
-carried; only Jet's may fall. One transport has no grants but a switch (``HOP_HYSTERESIS``).
+The composition of the policies' formulas that both clocks run. A grant is the number of records
+that a channel may ever have carried; only Jet's may fall. One transport has no grants but a switch
+(``HOP_HYSTERESIS``).
 """
 
 from __future__ import annotations
@@ -11,7 +11,11 @@ from flowcontrol.policies.batched_credit import returned as lot_returned
 from flowcontrol.policies.bdp_window import next_window as next_bdp_window
 from flowcontrol.policies.blocking_queue import free_slots
 from flowcontrol.policies.cumulative_credit import topped_up
-from flowcontrol.policies.grant_rows import (
+from flowcontrol.policies.half_return_credit import returned as half_returned
+from flowcontrol.policies.hop_hysteresis import is_flagged, is_on
+from flowcontrol.policies.rate_window import ITEM_OVERHEAD, units
+from flowcontrol.policies.rate_window import next_window as next_rate_window
+from flowcontrol.policies.record_transport import (
     BATCHED_CREDIT,
     BDP_WINDOW,
     BLOCKING_QUEUE,
@@ -21,34 +25,11 @@ from flowcontrol.policies.grant_rows import (
     HOP_HYSTERESIS,
     MILLIONTHS,
     RATE_WINDOW,
-    S_ARRIVED,
-    S_BEGAN,
-    S_HELD,
-    S_HIGHEST,
-    S_SAMPLES,
-    S_SEEN,
-    S_TRIP_NS,
-    S_WINDOW,
     UNBOUNDED,
-    V_CHECK,
-    V_HIGH,
-    V_KIND,
-    V_LOT,
-    V_LOW,
-    V_MARK,
-    V_MOST,
-    V_MULTIPLIER,
-    V_ROUND_NS,
-    V_SLOTS,
-    V_TRIP,
-    V_UNIT,
+    ChannelGrant,
+    RecordTransport,
 )
-from flowcontrol.policies.half_return_credit import returned as half_returned
-from flowcontrol.policies.hop_hysteresis import is_flagged, is_on
-from flowcontrol.policies.rate_window import ITEM_OVERHEAD, units
-from flowcontrol.policies.rate_window import next_window as next_rate_window
 from flowcontrol.protocol.ratios import MOST
-from flowcontrol.protocol.rows import Row
 
 __all__ = ["after_period", "after_taking", "after_trip", "first_grant", "is_held"]
 
@@ -56,32 +37,33 @@ HIGHEST = float(MOST)
 """Bandwidth that is kept at the most, bytes/s."""
 
 
-def first_grant(values: Row, state: Row, record_bytes: int) -> int:
+def first_grant(transport: RecordTransport, state: ChannelGrant, record_bytes: int) -> int:
     """Fill a fresh channel's memory; return what its sender may send before it hears anything.
 
     Parameters
     ----------
-    values : row of int, shape (VALUES_WIDTH,)
-        The transport's parameters.
-    state : row of int, shape (GRANT_WIDTH,)
+    transport : RecordTransport
+        Its parameters.
+    state : ChannelGrant
         Changed in place.
     record_bytes : int
         Size of a record.
     """
-    kind = values[V_KIND]
-    state[S_BEGAN] = -1
+    kind = transport.kind
     if kind in (UNBOUNDED, HOP_HYSTERESIS):
         return FREE
     if kind == RATE_WINDOW:  # before the first packet a sender may go past 0 units
-        state[S_WINDOW] = values[V_SLOTS]
-        return _records_of(1, values[V_UNIT], record_bytes)
+        state.window = transport.slots
+        return _records_of(1, transport.unit, record_bytes)
     if kind == BDP_WINDOW:
-        state[S_WINDOW] = values[V_SLOTS]
-        return max(1, values[V_SLOTS] // record_bytes)
-    return values[V_SLOTS]
+        state.window = transport.slots
+        return max(1, transport.slots // record_bytes)
+    return transport.slots
 
 
-def after_taking(values: Row, state: Row, granted: int, taken: int, record_bytes: int) -> int:
+def after_taking(
+    transport: RecordTransport, state: ChannelGrant, granted: int, taken: int, record_bytes: int
+) -> int:
     """Return the grant after a receiver has taken records up.
 
     Parameters
@@ -96,25 +78,27 @@ def after_taking(values: Row, state: Row, granted: int, taken: int, record_bytes
     int
         The new grant, at least the old one.
     """
-    kind = values[V_KIND]
+    kind = transport.kind
     if kind == BLOCKING_QUEUE:
-        return granted + free_slots(granted - taken, values[V_SLOTS])
+        return granted + free_slots(granted - taken, transport.slots)
     if kind == BDP_WINDOW:
-        return max(granted, taken + max(1, state[S_WINDOW] // record_bytes))
+        return max(granted, taken + max(1, state.window // record_bytes))
     if kind == CUMULATIVE_CREDIT:
-        return granted + topped_up(granted - taken, values[V_SLOTS], values[V_MARK])
-    fresh = taken - state[S_SEEN]
-    state[S_SEEN] = taken
+        return granted + topped_up(granted - taken, transport.slots, transport.mark)
+    fresh = taken - state.seen
+    state.seen = taken
     if kind == HALF_RETURN_CREDIT:
-        state[S_HELD], back = half_returned(state[S_HELD], fresh, values[V_LOT], 0)
+        state.held, back = half_returned(state.held, fresh, transport.lot, 0)
         return granted + back
     if kind == BATCHED_CREDIT:
-        state[S_HELD], back = lot_returned(state[S_HELD], fresh, values[V_LOT])
+        state.held, back = lot_returned(state.held, fresh, transport.lot)
         return granted + back
     return granted
 
 
-def after_period(values: Row, state: Row, taken: int, is_empty: int, record_bytes: int) -> int:
+def after_period(
+    transport: RecordTransport, state: ChannelGrant, taken: int, is_empty: int, record_bytes: int
+) -> int:
     """Return Jet's grant after a period: what was taken, and the window.
 
     Notes
@@ -125,17 +109,19 @@ def after_period(values: Row, state: Row, taken: int, is_empty: int, record_byte
     records what was taken.
     """
     weight = record_bytes + ITEM_OVERHEAD
-    acked = units(taken * weight, values[V_UNIT])
-    if state[S_SAMPLES] > 0:
-        state[S_WINDOW] = next_rate_window(
-            state[S_WINDOW], acked, state[S_SEEN], 1, 1, values[V_MULTIPLIER], is_empty
+    acked = units(taken * weight, transport.unit)
+    if state.samples > 0:
+        state.window = next_rate_window(
+            state.window, acked, state.seen, 1, 1, transport.multiplier, is_empty
         )
-    state[S_SAMPLES] += 1
-    state[S_SEEN] = acked
-    return _records_of(acked + state[S_WINDOW] + 1, values[V_UNIT], record_bytes)
+    state.samples += 1
+    state.seen = acked
+    return _records_of(acked + state.window + 1, transport.unit, record_bytes)
 
 
-def after_trip(values: Row, state: Row, arrived: int, now: int, record_bytes: int) -> int:
+def after_trip(
+    transport: RecordTransport, state: ChannelGrant, arrived: int, now: int, record_bytes: int
+) -> int:
     """Measure gRPC's round trips; return the round in which one ends, or -1.
 
     Parameters
@@ -149,31 +135,31 @@ def after_trip(values: Row, state: Row, arrived: int, now: int, record_bytes: in
     -----
     A ping goes out with the first data after the one before has come back (``bdp_estimator.go``).
     """
-    if state[S_BEGAN] < 0:
-        if arrived == state[S_ARRIVED]:
+    if state.began < 0:
+        if arrived == state.arrived:
             return -1
-        state[S_BEGAN] = now
-    if now < state[S_BEGAN] + values[V_TRIP]:
-        return state[S_BEGAN] + values[V_TRIP]
+        state.began = now
+    if now < state.began + transport.trip:
+        return state.began + transport.trip
     window, trip_s, highest, samples = next_bdp_window(
-        state[S_WINDOW],
-        state[S_TRIP_NS] / 1e9,
-        float(state[S_HIGHEST]),
-        state[S_SAMPLES],
-        (arrived - state[S_ARRIVED]) * record_bytes,
-        values[V_TRIP] * values[V_ROUND_NS] / 1e9,
-        values[V_MOST],
+        state.window,
+        state.trip_ns / 1e9,
+        float(state.highest),
+        state.samples,
+        (arrived - state.arrived) * record_bytes,
+        transport.trip * transport.round_ns / 1e9,
+        transport.most,
     )
-    state[S_WINDOW] = window
-    state[S_TRIP_NS] = round(trip_s * 1e9)
-    state[S_HIGHEST] = int(min(highest, HIGHEST))
-    state[S_SAMPLES] = samples
-    state[S_ARRIVED] = arrived
-    state[S_BEGAN] = -1
+    state.window = window
+    state.trip_ns = round(trip_s * 1e9)
+    state.highest = int(min(highest, HIGHEST))
+    state.samples = samples
+    state.arrived = arrived
+    state.began = -1
     return -1
 
 
-def is_held(values: Row, was: int, queued: int, now: int) -> int:
+def is_held(transport: RecordTransport, was: int, queued: int, now: int) -> int:
     """Tell whether a receiver has its senders stopped: 1 if so.
 
     Parameters
@@ -185,11 +171,11 @@ def is_held(values: Row, was: int, queued: int, now: int) -> int:
     now : int
         The round that ends.
     """
-    slots = values[V_SLOTS]
+    slots = transport.slots
     overflow = max(0, queued - slots)
-    if values[V_CHECK] > 0:
-        return is_flagged(was, overflow, 1 if (now + 1) % values[V_CHECK] == 0 else 0)
-    high, low = values[V_HIGH] / MILLIONTHS, values[V_LOW] / MILLIONTHS
+    if transport.check > 0:
+        return is_flagged(was, overflow, 1 if (now + 1) % transport.check == 0 else 0)
+    high, low = transport.high / MILLIONTHS, transport.low / MILLIONTHS
     return is_on(was, queued - overflow, overflow, slots, high, low)
 
 

@@ -7,10 +7,9 @@ is merged at its end when it is full, for only the number of records matters the
 
 from __future__ import annotations
 
-from flowcontrol.policies.grant_rows import (
+from flowcontrol.policies.record_transport import (
     HOP_HYSTERESIS,
-    V_CACHE_BYTES,
-    V_KIND,
+    RecordTransport,
 )
 from flowcontrol.protocol.rounds import (
     KIND_RECORDS,
@@ -27,7 +26,7 @@ QUEUE_MESSAGES = 16
 """Messages of one channel that a receiver keeps apart; later ones join the last."""
 
 
-def room(values: Row, partition: Partition, channel: int, record_bytes: int) -> int:
+def room(transport: RecordTransport, partition: Partition, channel: int, record_bytes: int) -> int:
     """Return how many records may be written to a channel now.
 
     Notes
@@ -35,13 +34,13 @@ def room(values: Row, partition: Partition, channel: int, record_bytes: int) -> 
     A sender that a switch has stopped takes on what its cache holds, then blocks.
     """
     row = partition.channels[channel]
-    if values[V_KIND] == HOP_HYSTERESIS and row.announced == 0:
-        return max(0, values[V_CACHE_BYTES] // record_bytes - row.buffers)
+    if transport.kind == HOP_HYSTERESIS and row.announced == 0:
+        return max(0, transport.cache_bytes // record_bytes - row.buffers)
     return max(0, credit_of(row.announced, row.sent) - row.buffers)
 
 
 def write_records(
-    values: Row, partition: Partition, channel: int, record_bytes: int, most: int
+    transport: RecordTransport, partition: Partition, channel: int, record_bytes: int, most: int
 ) -> int:
     """Write up to ``most`` records to a channel, or to all if it broadcasts; return how many."""
     first, last = channel, channel + 1
@@ -49,17 +48,17 @@ def write_records(
         first, last = 0, len(partition.channels)
     count = most
     for other in range(first, last):
-        count = min(count, room(values, partition, other, record_bytes))
+        count = min(count, room(transport, partition, other, record_bytes))
     for other in range(first, last):
         partition.channels[other].buffers += count
         partition.channels[other].written += count
     return count
 
 
-def send_records(values: Row, partition: Partition, channel: int) -> int:
+def send_records(transport: RecordTransport, partition: Partition, channel: int) -> int:
     """Send all that was written, unless a switch has stopped it; return how many records."""
     row = partition.channels[channel]
-    if values[V_KIND] == HOP_HYSTERESIS and row.announced == 0:
+    if transport.kind == HOP_HYSTERESIS and row.announced == 0:
         return 0
     count = row.buffers
     row.sent += count

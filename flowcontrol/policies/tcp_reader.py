@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from flowcontrol.policies.tcp_rows import (
-    READ_BYTES,
-    S_BYTES,
-    S_ROUND,
-    W_AUTO_READ,
-    W_DELIVERED,
-    W_ENTERED,
-    W_READ,
-)
+from collections.abc import Sequence
+
+from flowcontrol.policies.tcp_connection import READ_BYTES, TcpConnection, TcpMessage
 from flowcontrol.protocol.channel_rules import available_buffers, request_floating
-from flowcontrol.protocol.rows import Row, Rows
+from flowcontrol.protocol.rows import Row
 from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
 
 __all__ = [
@@ -24,12 +18,12 @@ __all__ = [
 ]
 
 
-def read_socket(wire: Row, ring: Rows, now: int, heard: int) -> int:
+def read_socket(wire: TcpConnection, ring: Sequence[TcpMessage], now: int, heard: int) -> int:
     """Read the socket once, if it is read at all: what has arrived, at most ``READ_BYTES``.
 
     Parameters
     ----------
-    wire, ring : row, rows
+    wire, ring : TcpConnection, sequence of TcpMessage
         The connection. All that was read before has been delivered.
     now : int
         Round; what arrives later stays.
@@ -41,23 +35,23 @@ def read_socket(wire: Row, ring: Rows, now: int, heard: int) -> int:
     int
         Messages read: at least one, if one has arrived. They are staged.
     """
-    if wire[W_AUTO_READ] == 0:
+    if wire.auto_read == 0:
         return 0
     count = nbytes = 0
-    while wire[W_READ] < wire[W_ENTERED]:
-        message = ring[wire[W_READ] % len(ring)]
-        if message[S_ROUND] > now or (count > 0 and nbytes + message[S_BYTES] > READ_BYTES):
+    while wire.read < wire.entered:
+        message = ring[wire.read % len(ring)]
+        if message.round > now or (count > 0 and nbytes + message.nbytes > READ_BYTES):
             break
-        nbytes += message[S_BYTES]
-        message[S_ROUND] = heard
-        wire[W_READ] += 1
+        nbytes += message.nbytes
+        message.round = heard
+        wire.read += 1
         count += 1
     return count
 
 
-def staged_slot(wire: Row, ring: Rows) -> int:
+def staged_slot(wire: TcpConnection, ring: Sequence[TcpMessage]) -> int:
     """Return the slot of the oldest message that is read and not delivered, or -1."""
-    return wire[W_DELIVERED] % len(ring) if wire[W_DELIVERED] < wire[W_READ] else -1
+    return wire.delivered % len(ring) if wire.delivered < wire.read else -1
 
 
 def obtain_buffer(
@@ -81,13 +75,13 @@ def obtain_buffer(
     return 1 if available_buffers(channel) > 0 else 0
 
 
-def deliver_message(wire: Row) -> None:
+def deliver_message(wire: TcpConnection) -> None:
     """Note that the oldest staged message has got its buffer; after the last one, read on."""
-    wire[W_DELIVERED] += 1
-    if wire[W_DELIVERED] == wire[W_READ]:
-        wire[W_AUTO_READ] = 1
+    wire.delivered += 1
+    if wire.delivered == wire.read:
+        wire.auto_read = 1
 
 
-def stage_message(wire: Row) -> None:
+def stage_message(wire: TcpConnection) -> None:
     """Note that the oldest staged message finds no buffer: the connection is not read."""
-    wire[W_AUTO_READ] = 0
+    wire.auto_read = 0

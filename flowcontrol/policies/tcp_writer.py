@@ -2,24 +2,9 @@
 
 from __future__ import annotations
 
-from flowcontrol.policies.tcp_rows import (
-    S_BYTES,
-    S_CHANNEL,
-    S_RECORDS,
-    S_ROUND,
-    W_DELIVERED,
-    W_ENTERED,
-    W_FREED,
-    W_HELD,
-    W_HIGH,
-    W_LOW,
-    W_MOST,
-    W_PENDING,
-    W_READ,
-    W_WRITABLE,
-    W_WRITTEN,
-)
-from flowcontrol.protocol.rows import Row, Rows
+from collections.abc import Sequence
+
+from flowcontrol.policies.tcp_connection import TcpConnection, TcpMessage
 
 __all__ = [
     "enter_message",
@@ -55,26 +40,28 @@ def is_writable(was: int, pending: int, high: int, low: int) -> int:
     return 1 if pending < low else was
 
 
-def has_room(wire: Row, ring: Rows) -> int:
+def has_room(wire: TcpConnection, ring: Sequence[TcpMessage]) -> int:
     """Tell whether the ring has a slot for another message: 1 if so."""
-    oldest = min(wire[W_DELIVERED], wire[W_FREED])
-    return 1 if wire[W_WRITTEN] - oldest < len(ring) else 0
+    oldest = min(wire.delivered, wire.freed)
+    return 1 if wire.written - oldest < len(ring) else 0
 
 
-def write_message(wire: Row, ring: Rows, channel: int, records: int, nbytes: int) -> None:
+def write_message(
+    wire: TcpConnection, ring: Sequence[TcpMessage], channel: int, records: int, nbytes: int
+) -> None:
     """Write a message to the connection, which is writable and :func:`has_room`."""
-    message = ring[wire[W_WRITTEN] % len(ring)]
-    message[S_CHANNEL] = channel
-    message[S_RECORDS] = records
-    message[S_BYTES] = nbytes
-    message[S_ROUND] = -1
-    wire[W_WRITTEN] += 1
+    message = ring[wire.written % len(ring)]
+    message.channel = channel
+    message.records = records
+    message.nbytes = nbytes
+    message.round = -1
+    wire.written += 1
     _pend(wire, nbytes)
 
 
-def _pend(wire: Row, nbytes: int) -> None:
-    wire[W_PENDING] += nbytes
-    wire[W_WRITABLE] = is_writable(wire[W_WRITABLE], wire[W_PENDING], wire[W_HIGH], wire[W_LOW])
+def _pend(wire: TcpConnection, nbytes: int) -> None:
+    wire.pending += nbytes
+    wire.is_writable = is_writable(wire.is_writable, wire.pending, wire.high_mark, wire.low_mark)
 
 
 def enters_kernel(held: int, nbytes: int, most: int) -> int:
@@ -88,31 +75,31 @@ def enters_kernel(held: int, nbytes: int, most: int) -> int:
     return 1 if held == 0 or held + nbytes <= most else 0
 
 
-def enter_message(wire: Row, ring: Rows) -> int:
+def enter_message(wire: TcpConnection, ring: Sequence[TcpMessage]) -> int:
     """Let the kernel take the oldest pending message; return its slot, or -1 if it does not.
 
-    The caller sets ``S_ROUND``, when it arrives.
+    The caller sets ``round``, when it arrives.
     """
-    if wire[W_ENTERED] == wire[W_WRITTEN]:
+    if wire.entered == wire.written:
         return -1
-    slot = wire[W_ENTERED] % len(ring)
-    nbytes = ring[slot][S_BYTES]
-    if enters_kernel(wire[W_HELD], nbytes, wire[W_MOST]) == 0:
+    slot = wire.entered % len(ring)
+    nbytes = ring[slot].nbytes
+    if enters_kernel(wire.held, nbytes, wire.kernel_bytes) == 0:
         return -1
-    wire[W_ENTERED] += 1
-    wire[W_HELD] += nbytes
+    wire.entered += 1
+    wire.held += nbytes
     _pend(wire, -nbytes)
     return slot
 
 
-def hear_window(wire: Row, ring: Rows, now: int) -> int:
+def hear_window(wire: TcpConnection, ring: Sequence[TcpMessage], now: int) -> int:
     """Free the room of messages that were read long enough ago; return how many."""
     count = 0
-    while wire[W_FREED] < wire[W_READ]:
-        message = ring[wire[W_FREED] % len(ring)]
-        if message[S_ROUND] > now:
+    while wire.freed < wire.read:
+        message = ring[wire.freed % len(ring)]
+        if message.round > now:
             break
-        wire[W_HELD] -= message[S_BYTES]
-        wire[W_FREED] += 1
+        wire.held -= message.nbytes
+        wire.freed += 1
         count += 1
     return count

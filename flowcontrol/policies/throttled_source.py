@@ -8,42 +8,46 @@ everything that falls due waits there.
 
 from __future__ import annotations
 
-from flowcontrol.protocol.rows import Row
+from dataclasses import dataclass
 
 __all__ = [
-    "SOURCE_WIDTH",
-    "S_ADMITTED",
-    "S_GAP_NS",
-    "S_HAS_LOG",
-    "S_LOG",
-    "S_NEXT_NS",
-    "S_OFFERED",
-    "S_STOPPED",
-    "S_WAITING",
+    "ThrottledSource",
     "after_emitting",
     "may_emit",
     "offer",
     "permitted",
 ]
 
-S_STOPPED = 0  # command: 1: emit nothing
-S_GAP_NS = 1  # command: least time between two emissions, ns; 0: none
-S_ADMITTED = 2  # command: records that may ever have been emitted; -1: no limit
-S_HAS_LOG = 3  # 1: what is not emitted waits in a log
-S_NEXT_NS = 4  # when the gap lets the next record go, ns
-S_WAITING = 5  # without a log: 1 if a record is in hand
-S_LOG = 6  # records in the log
-S_OFFERED = 7  # records that ever fell due
-SOURCE_WIDTH = 8
+
+@dataclass(slots=True)
+class ThrottledSource:
+    """The command in force for a source, and what waits at it."""
+
+    is_stopped: int = 0
+    """Command: 1: emit nothing."""
+    gap_ns: int = 0
+    """Command: least time between two emissions, ns; 0: none."""
+    admitted: int = -1
+    """Command: records that may ever have been emitted; -1: no limit."""
+    has_log: int = 0
+    """1: what is not emitted waits in a log."""
+    next_ns: int = 0
+    """When the gap lets the next record go, ns."""
+    waiting: int = 0
+    """Without a log: 1 if a record is in hand."""
+    log: int = 0
+    """Records in the log."""
+    offered: int = 0
+    """Records that ever fell due."""
 
 
-def offer(state: Row, due: int) -> int:
+def offer(state: ThrottledSource, due: int) -> int:
     """Take in what falls due in a round; return how many records there are to emit."""
-    state[S_OFFERED] += due
-    if state[S_HAS_LOG] == 1:
-        state[S_LOG] += due
-        return state[S_LOG]
-    return state[S_WAITING] + due
+    state.offered += due
+    if state.has_log == 1:
+        state.log += due
+        return state.log
+    return state.waiting + due
 
 
 def permitted(next_ns: int, gap_ns: int, start_ns: int, end_ns: int) -> int:
@@ -62,7 +66,7 @@ def permitted(next_ns: int, gap_ns: int, start_ns: int, end_ns: int) -> int:
     return 0 if first >= end_ns else (end_ns - 1 - first) // gap_ns + 1
 
 
-def may_emit(state: Row, waiting: int, emitted: int, start_ns: int, end_ns: int) -> int:
+def may_emit(state: ThrottledSource, waiting: int, emitted: int, start_ns: int, end_ns: int) -> int:
     """Return how many records the source may emit in a round.
 
     Parameters
@@ -72,21 +76,21 @@ def may_emit(state: Row, waiting: int, emitted: int, start_ns: int, end_ns: int)
     emitted : int
         Records that it has ever emitted.
     """
-    if state[S_STOPPED] == 1:
+    if state.is_stopped == 1:
         return 0
     count = waiting
-    if state[S_GAP_NS] > 0:
-        count = min(count, permitted(state[S_NEXT_NS], state[S_GAP_NS], start_ns, end_ns))
-    if state[S_ADMITTED] >= 0:
-        count = min(count, state[S_ADMITTED] - emitted)
+    if state.gap_ns > 0:
+        count = min(count, permitted(state.next_ns, state.gap_ns, start_ns, end_ns))
+    if state.admitted >= 0:
+        count = min(count, state.admitted - emitted)
     return max(0, count)
 
 
-def after_emitting(state: Row, waiting: int, done: int, start_ns: int) -> None:
+def after_emitting(state: ThrottledSource, waiting: int, done: int, start_ns: int) -> None:
     """Note that ``done`` of the records that waited were emitted; the rest is kept or lost."""
-    if state[S_HAS_LOG] == 1:
-        state[S_LOG] -= done
+    if state.has_log == 1:
+        state.log -= done
     else:
-        state[S_WAITING] = 1 if waiting > done else 0
-    if done > 0 and state[S_GAP_NS] > 0:
-        state[S_NEXT_NS] = max(state[S_NEXT_NS], start_ns) + done * state[S_GAP_NS]
+        state.waiting = 1 if waiting > done else 0
+    if done > 0 and state.gap_ns > 0:
+        state.next_ns = max(state.next_ns, start_ns) + done * state.gap_ns

@@ -181,7 +181,7 @@ def announce_credit(gate: Gate, channel: int) -> None:
         gate.channels[channel].announced += announce(gate.channels[channel])
 
 
-def next_input(task: Task, gates: list[Gate], union: Row) -> int:
+def next_input(task: Task, gates: Sequence[Gate], union: Row) -> int:
     """Make sure that the task has a buffer with a record in hand: 1, or 0 if there is none.
 
     Notes
@@ -213,7 +213,7 @@ def next_input(task: Task, gates: list[Gate], union: Row) -> int:
     return 1
 
 
-def take_record(task: Task, gates: list[Gate], count: int) -> None:
+def take_record(task: Task, gates: Sequence[Gate], count: int) -> None:
     """Take ``count`` records up from the buffer in hand, at most those left in it.
 
     The buffer is recycled when its last record is *read*, before that record is processed.

@@ -8,6 +8,7 @@ the interpreted kernel finds a wrong address.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import astuple
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy.typing as npt
 
 from flowcontrol.protocol.state import cell, members, per_class, width
 
-__all__ = ["Cells", "dtype", "states", "view", "views", "whole_view"]
+__all__ = ["Cells", "cells_of", "dtype", "rows_in", "view", "views", "whole_view"]
 
 S = TypeVar("S")
 Cells = npt.NDArray[np.int64]
@@ -25,6 +26,11 @@ def dtype(cls: type[Any]) -> np.dtype[Any]:
     """Return the structured type of a state class: each field under its name."""
     inner = members(cls)
     return np.dtype([(name, np.int64 if of is None else dtype(of)) for name, of in inner])
+
+
+def cells_of(state: Any) -> Cells:
+    """Return the integers of a state, in the order of its cells."""
+    return np.array(astuple(state), np.int64)
 
 
 class _Rows:
@@ -91,7 +97,7 @@ def views(cls: type[S], cells: Cells, at: int, count: int) -> Sequence[S]:
     return cast("Sequence[S]", _Rows(cls, cells, at, count))
 
 
-def states(block: Any, cls: type[S]) -> Sequence[S]:
+def rows_in(block: Any, cls: type[S]) -> Sequence[S]:
     """Return the states of a structured array; they change what stands there."""
     return views(cls, block.view(np.int64), 0, len(block))
 

@@ -12,12 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from flowcontrol.emulation.job import Job, Link, lay_out
-from flowcontrol.policies.grant_rows import (
-    GRANT_WIDTH,
-)
-from flowcontrol.policies.grants import (
-    first_grant,
-)
+from flowcontrol.policies.grants import first_grant
+from flowcontrol.policies.record_transport import ChannelGrant
 from flowcontrol.scenario import Scenario, Schedule
 
 __all__ = ["Discretisation", "choose_round_us", "discretisation"]
@@ -128,7 +124,7 @@ def _nice(us: float) -> int:
 def _times_us(job: Job, link: Link) -> Iterator[float]:
     """Times that matter on an edge, microseconds."""
     scenario, rate = job.scenario, _channel_rate(job, link)
-    if rate > 0 and job.transport_row is None:
+    if rate > 0 and job.record_transport is None:
         fill_us = scenario.options.segment_bytes / (rate * link.record_bytes) * 1e6
         interval = scenario.options.flush_interval_us
         wait_us = fill_us if interval < 0 else min(fill_us, interval)
@@ -170,8 +166,8 @@ def _window_us(job: Job, link: Link) -> float:
     rate = _channel_rate(job, link)
     if rate == 0:
         return float("inf")
-    if job.transport_row is not None:
-        records = first_grant(job.transport_row, [0] * GRANT_WIDTH, link.record_bytes)
+    if job.record_transport is not None:
+        records = first_grant(job.record_transport, ChannelGrant(), link.record_bytes)
         return records / rate * 1e6
     sizes = [job.sizes.gates[link.name, channel.receiver] for channel in link.channels]
     window = min(size.exclusive + size.floating for size in sizes)

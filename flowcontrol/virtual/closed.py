@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flowcontrol.policies.tcp_buffers import close_buffer, closed_buffers, poll_closed, records_of
+from flowcontrol.protocol.rounds import Partition
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import part_of
 from flowcontrol.virtual.header import KernelMemory
@@ -14,13 +13,13 @@ __all__ = ["close", "has_closed", "poll"]
 
 
 @part_of(TCP)
-def close(m: KernelMemory, partition: Any, place: int) -> None:
+def close(m: KernelMemory, partition: Partition, place: int) -> None:
     """Close a subpartition's open buffer: its flusher has run."""
     close_buffer(partition, place)
 
 
 @part_of(TCP)
-def poll(m: KernelMemory, partition: Any, place: int, is_local: int) -> int:
+def poll(m: KernelMemory, partition: Partition, place: int, is_local: int) -> int:
     """Take the next closed buffer; return its records, or -1 if there is none."""
     found = poll_closed(partition, place, m.quota, is_local)
     return records_of(found) if found >= 0 else -1

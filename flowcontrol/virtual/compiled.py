@@ -107,15 +107,15 @@ def _rule_modules() -> list[ModuleType]:
         bdp_window,
         blocking_queue,
         cumulative_credit,
-        grant_rows,
         grants,
         half_return_credit,
         hop_hysteresis,
         rate_window,
         record_rounds,
+        record_transport,
         tcp_buffers,
+        tcp_connection,
         tcp_reader,
-        tcp_rows,
         tcp_writer,
         throttled_source,
     )
@@ -136,8 +136,8 @@ def _rule_modules() -> list[ModuleType]:
 
     rules = [rows, pool_rules, channel_rules, sender_rules, rounds, sizing]
     policies = [batched_credit, bdp_window, blocking_queue, cumulative_credit, grants]
-    policies += [grant_rows, half_return_credit, hop_hysteresis, rate_window, record_rounds]
-    policies += [tcp_buffers, tcp_reader, tcp_rows, tcp_writer, throttled_source]
+    policies += [half_return_credit, hop_hysteresis, rate_window, record_rounds, record_transport]
+    policies += [tcp_buffers, tcp_connection, tcp_reader, tcp_writer, throttled_source]
     return [*rules, ratios, service, times, debloating, partitioners, partition_kinds, *policies]
 
 

@@ -6,8 +6,9 @@ import numpy as np
 
 from flowcontrol.control import Command, Controller, Seen, SourceSeen, TaskSeen
 from flowcontrol.emulation.job import Job, StagePlan
-from flowcontrol.policies import throttled_source as s
+from flowcontrol.policies.throttled_source import ThrottledSource
 from flowcontrol.virtual.memory import Memory
+from flowcontrol.virtual.views import throttled_source
 
 __all__ = ["Control"]
 
@@ -32,7 +33,7 @@ class Control:
         self._sources = [(plan, i) for plan, i in each if plan.is_source]
         self._tasks = [(plan, i) for plan, i in each if not plan.is_source]
         for plan, index in self._sources:
-            self._state(plan, index)[s.S_HAS_LOG] = int(controller.has_log)
+            self._state(plan, index).has_log = int(controller.has_log)
         self._tell(controller.first([self._source(plan, i, 0) for plan, i in self._sources]))
 
     def next_end(self) -> int:
@@ -62,17 +63,16 @@ class Control:
     def _tell(self, commands: list[Command]) -> None:
         for (plan, index), command in zip(self._sources, commands, strict=True):
             state = self._state(plan, index)
-            state[s.S_STOPPED] = command.is_stopped
-            state[s.S_GAP_NS] = command.gap_ns
-            state[s.S_ADMITTED] = command.admitted
+            state.is_stopped = command.is_stopped
+            state.gap_ns = command.gap_ns
+            state.admitted = command.admitted
         self._memory.head.is_watched = int(self.controller.wants_empty)
 
     def _row(self, plan: StagePlan, index: int) -> np.ndarray:
         return self._memory.tasks[self._memory.places.tasks[plan.name] + index]
 
-    def _state(self, plan: StagePlan, index: int) -> np.ndarray:
-        first = int(self._row(plan, index)["throttle"])
-        return self._memory.cells[first : first + s.SOURCE_WIDTH]
+    def _state(self, plan: StagePlan, index: int) -> ThrottledSource:
+        return throttled_source(self._memory.cells, int(self._row(plan, index)["throttle"]))
 
     def _source(self, plan: StagePlan, index: int, now_us: int) -> SourceSeen:
         state, rates = self._state(plan, index), plan.rates(index)
@@ -80,8 +80,8 @@ class Control:
             plan.name,
             index,
             int(self._row(plan, index)["taken"]),
-            int(state[s.S_LOG]),
-            int(state[s.S_OFFERED]),
+            state.log,
+            state.offered,
             0.0 if rates is None else float(rates.rate_at(now_us)),
         )
 

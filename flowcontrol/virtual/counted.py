@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flowcontrol.policies.record_rounds import receive_records, send_records, write_records
+from flowcontrol.protocol.rounds import Gate, Partition
+from flowcontrol.protocol.rows import Row
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import part_of
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import RECORDS
-from flowcontrol.virtual.views import values_of
+from flowcontrol.virtual.views import transport_of
 
 __all__ = ["receive_counted", "send_counted", "write_counted"]
 
@@ -18,8 +18,8 @@ __all__ = ["receive_counted", "send_counted", "write_counted"]
 def receive_counted(
     m: KernelMemory,
     task: f.KernelTask,
-    gate: Any,
-    union: Any,
+    gate: Gate,
+    union: Row,
     number: int,
     channel: int,
     records: int,
@@ -29,12 +29,14 @@ def receive_counted(
 
 
 @part_of(RECORDS)
-def send_counted(m: KernelMemory, partition: Any, place: int) -> int:
+def send_counted(m: KernelMemory, partition: Partition, place: int) -> int:
     """Take what a subpartition may send now; return how many records."""
-    return send_records(values_of(m), partition, place)
+    return send_records(transport_of(m), partition, place)
 
 
 @part_of(RECORDS)
-def write_counted(m: KernelMemory, partition: Any, channel: int, nbytes: int, most: int) -> int:
+def write_counted(
+    m: KernelMemory, partition: Partition, channel: int, nbytes: int, most: int
+) -> int:
     """Write records of so many bytes to a subpartition; return how many there was room for."""
-    return write_records(values_of(m), partition, channel, nbytes, most)
+    return write_records(transport_of(m), partition, channel, nbytes, most)

@@ -7,8 +7,6 @@ done a partition sees in the first round that begins later.
 
 from __future__ import annotations
 
-from typing import Any
-
 from flowcontrol.protocol.partition_kinds import (
     HASH,
     ON_DISK,
@@ -17,14 +15,16 @@ from flowcontrol.protocol.partition_kinds import (
     may_load,
     waits_for_producers,
 )
+from flowcontrol.protocol.rounds import Partition
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_pop, fifo_push
+from flowcontrol.protocol.state import width
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s
 from flowcontrol.virtual.compiled import kernel, part_of
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import SPILLS
 from flowcontrol.virtual.pointers import row
-from flowcontrol.virtual.spilled import buffer_at, consume, give_back, lane_of, spill_row
+from flowcontrol.virtual.spilled import buffer_at, consume, give_back, lane_of, region_of, spill_row
 from flowcontrol.virtual.turns import serve_now
 from flowcontrol.virtual.views import (
     in_row,
@@ -39,35 +39,37 @@ from flowcontrol.virtual.wheel import wake
 
 __all__ = ["ask_disk", "finish_writing", "hear_disk", "serve_disk"]
 
+REGION_CELLS = width(s.ConsumerRegion)
+
 _WRITES = 0
 _READS = 1
 
 
 @kernel
-def ask_disk(m: KernelMemory, p: f.KernelPartition, sp: Any, now: int) -> None:
+def ask_disk(m: KernelMemory, p: f.KernelPartition, sp: s.SpillingPartition, now: int) -> None:
     """Have the disk serve a partition that has something to write or to read."""
-    if sp[s.S_WRITE_HEAD] > 0:
+    if sp.write_head > 0:
         _enqueue(m, sp, _WRITES)
-    group = sp[s.S_GROUP]
-    if sp[s.S_UNREAD] == 0 or m[group + s.W_LEFT] > 0 or m[group + s.W_START] > now:
+    region = region_of(m, sp)
+    if sp.unread == 0 or region.left > 0 or region.start > now:
         return
     if _next_lane(m, p, sp) >= 0:
         _enqueue(m, sp, _READS)
 
 
 @kernel
-def _enqueue(m: KernelMemory, sp: Any, way: int) -> None:
-    if sp[s.S_ASKED + way] == 1:
+def _enqueue(m: KernelMemory, sp: s.SpillingPartition, way: int) -> None:
+    if sp.asked & (1 << way) != 0:
         return
-    sp[s.S_ASKED + way] = 1
-    disk = task_row(m, sp[s.S_DISK])
+    sp.asked |= 1 << way
+    disk = task_row(m, sp.disk)
     queue = row(m, disk.union, FIFO_SLOTS + disk.gates)
-    fifo_push(queue, 2 * sp[s.S_NUMBER] + way)
-    serve_now(m, sp[s.S_DISK])
+    fifo_push(queue, 2 * sp.number + way)
+    serve_now(m, sp.disk)
 
 
 @kernel
-def _next_lane(m: KernelMemory, p: f.KernelPartition, sp: Any) -> int:
+def _next_lane(m: KernelMemory, p: f.KernelPartition, sp: s.SpillingPartition) -> int:
     """Subpartition that is read from disk next, or -1.
 
     Notes
@@ -77,19 +79,19 @@ def _next_lane(m: KernelMemory, p: f.KernelPartition, sp: Any) -> int:
     """
     count, best, least = p.channels, -1, 0
     for i in range(count):
-        place = sp[s.S_TURN] + 1 + i
+        place = sp.turn + 1 + i
         if place >= count:
             place -= count
         lane = lane_of(m, sp, place)
-        if lane[s.X_READ] == 0:
+        if lane.read == 0:
             continue
-        own = buffer_at(m, lane[s.X_READ])
-        if own[s.E_GONE] == 0 or own[s.E_SPILL] != ON_DISK:
+        own = buffer_at(m, lane.read)
+        if own.is_gone == 0 or own.spill != ON_DISK:
             continue
-        if may_load(lane[s.X_READ_AT], lane[s.X_CONSUMED_AT], sp[s.S_AHEAD]) == 0:
+        if may_load(lane.read_at, lane.consumed_at, sp.ahead) == 0:
             continue
-        if best < 0 or own[s.E_OFFSET] < least:
-            best, least = place, own[s.E_OFFSET]
+        if best < 0 or own.offset < least:
+            best, least = place, own.offset
             if p.kind == HASH:
                 break
     return best
@@ -106,21 +108,21 @@ def serve_disk(m: KernelMemory, number: int, now: int) -> None:
         item = fifo_pop(queue)
         p = partition_row(m, item // 2)
         sp = spill_row(m, p)
-        sp[s.S_ASKED + item % 2] = 0
+        sp.asked &= ~(1 << (item % 2))
         pointer = _begin(m, p, sp, item % 2)
         if pointer == 0:
             continue
         own = buffer_at(m, pointer)
         begun_ns = max(start_ns, disk.ready)
-        disk.ready = begun_ns + disk_ns(own[s.E_BYTES], disk.cost_ns, disk.unit)
+        disk.ready = begun_ns + disk_ns(own.nbytes, disk.cost_ns, disk.unit)
         seen = max(now + 1, (disk.ready + round_ns - 1) // round_ns)
-        own[s.E_ROUND] = seen
-        own[s.E_LINK] = 0
-        if sp[s.S_DONE_TAIL] > 0:
-            buffer_at(m, sp[s.S_DONE_TAIL])[s.E_LINK] = pointer
+        own.round = seen
+        own.link = 0
+        if sp.done_tail > 0:
+            buffer_at(m, sp.done_tail).link = pointer
         else:
-            sp[s.S_DONE_HEAD] = pointer
-        sp[s.S_DONE_TAIL] = pointer
+            sp.done_head = pointer
+        sp.done_tail = pointer
         wake(m, p.task, seen)
         ask_disk(m, p, sp, now)
     if queue[FIFO_COUNT] > 0:
@@ -129,28 +131,28 @@ def serve_disk(m: KernelMemory, number: int, now: int) -> None:
 
 
 @kernel
-def _begin(m: KernelMemory, p: f.KernelPartition, sp: Any, way: int) -> int:
+def _begin(m: KernelMemory, p: f.KernelPartition, sp: s.SpillingPartition, way: int) -> int:
     """Take the next buffer that is written, or read; 0 if there is none any more."""
     if way == _WRITES:
-        pointer = sp[s.S_WRITE_HEAD]
+        pointer = sp.write_head
         if pointer > 0:
-            sp[s.S_WRITE_HEAD] = buffer_at(m, pointer)[s.E_LINK]
-            if sp[s.S_WRITE_HEAD] == 0:
-                sp[s.S_WRITE_TAIL] = 0
+            sp.write_head = buffer_at(m, pointer).link
+            if sp.write_head == 0:
+                sp.write_tail = 0
         return pointer
     place = _next_lane(m, p, sp)
     if place < 0:
         return 0
-    sp[s.S_TURN] = place
+    sp.turn = place
     lane = lane_of(m, sp, place)
-    pointer = lane[s.X_READ]
+    pointer = lane.read
     own = buffer_at(m, pointer)
-    own[s.E_LOADED] = 1
-    lane[s.X_READ] = own[s.E_NEXT]
-    lane[s.X_READ_AT] += 1
-    sp[s.S_UNREAD] -= 1
-    sp[s.S_LOADED] += 1
-    sp[s.S_LOADED_PEAK] = max(sp[s.S_LOADED_PEAK], sp[s.S_LOADED])
+    own.loaded = 1
+    lane.read = own.next
+    lane.read_at += 1
+    sp.unread -= 1
+    sp.loaded += 1
+    sp.loaded_peak = max(sp.loaded_peak, sp.loaded)
     return pointer
 
 
@@ -174,56 +176,58 @@ def hear_disk(m: KernelMemory, task: f.KernelTask, now: int) -> None:
                 out.consumed = consumed
                 consume(m, p, partition, sp, place, consumed)
             place = next_bit(m, bits, count, place)
-        if m[sp[s.S_GROUP] + s.W_START] == now:
+        if region_of(m, sp).start == now:
             for other in range(count):
                 set_bit(m, bits, other)
         finish_writing(m, sp, p.kind, now)
 
 
 @kernel
-def _hear_done(m: KernelMemory, p: f.KernelPartition, partition: Any, sp: Any, now: int) -> None:
+def _hear_done(
+    m: KernelMemory, p: f.KernelPartition, partition: Partition, sp: s.SpillingPartition, now: int
+) -> None:
     """Take the buffers that the disk is done with."""
-    while sp[s.S_DONE_HEAD] > 0:
-        pointer = sp[s.S_DONE_HEAD]
+    while sp.done_head > 0:
+        pointer = sp.done_head
         own = buffer_at(m, pointer)
-        if own[s.E_ROUND] > now:
-            wake(m, p.task, own[s.E_ROUND])
+        if own.round > now:
+            wake(m, p.task, own.round)
             return
-        sp[s.S_DONE_HEAD] = own[s.E_LINK]
-        if sp[s.S_DONE_HEAD] == 0:
-            sp[s.S_DONE_TAIL] = 0
-        sp[s.S_CHANGED] = 1
-        place = own[s.E_PLACE]
+        sp.done_head = own.link
+        if sp.done_head == 0:
+            sp.done_tail = 0
+        sp.has_changed = 1
+        place = own.place
         set_bit(m, p.dirty, place)
-        if own[s.E_LOADED] == 1:
-            own[s.E_LOADED] = 2
-            lane_of(m, sp, place)[s.X_READABLE] += 1
-            sp[s.S_BYTES_READ] += own[s.E_BYTES]
+        if own.loaded == 1:
+            own.loaded = 2
+            lane_of(m, sp, place).readable += 1
+            sp.bytes_read += own.nbytes
             continue
-        own[s.E_SPILL] = ON_DISK
-        sp[s.S_WRITING] -= 1
-        sp[s.S_BYTES_WRITTEN] += own[s.E_BYTES]
+        own.spill = ON_DISK
+        sp.writing -= 1
+        sp.bytes_written += own.nbytes
         out = out_row(m, p.first_channel + place)
-        if own[s.E_GONE] == 1 and own[s.E_INDEX] >= out.sent:
-            sp[s.S_UNREAD] += 1
+        if own.is_gone == 1 and own.index >= out.sent:
+            sp.unread += 1
         give_back(m, p, partition, pointer)
-        if sp[s.S_WRITING] == 0:
+        if sp.writing == 0:
             p.is_stopped = 0
 
 
 @kernel
-def finish_writing(m: KernelMemory, sp: Any, kind: int, now: int) -> None:
+def finish_writing(m: KernelMemory, sp: s.SpillingPartition, kind: int, now: int) -> None:
     """Tell the consumers of a partition when it is finished and all of it is written."""
-    if sp[s.S_CLOSED] != 1 or sp[s.S_WRITING] > 0:
+    if sp.closed != 1 or sp.writing > 0:
         return
-    sp[s.S_CLOSED] = 2
-    sp[s.S_DONE_AT] = now
+    sp.closed = 2
+    sp.done_at = now
     if waits_for_producers(kind) == 0:
         return
-    group = sp[s.S_GROUP]
-    m[group + s.W_LEFT] -= 1
-    if m[group + s.W_LEFT] > 0:
+    region = region_of(m, sp)
+    region.left -= 1
+    if region.left > 0:
         return
-    m[group + s.W_START] = now + 1
-    for i in range(m[group + s.W_COUNT]):
-        wake(m, partition_row(m, m[group + s.W_WIDTH + i]).task, now + 1)
+    region.start = now + 1
+    for i in range(region.count):
+        wake(m, partition_row(m, m[sp.region + REGION_CELLS + i]).task, now + 1)

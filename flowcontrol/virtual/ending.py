@@ -6,10 +6,9 @@ be read when all of its producers have finished, and a hybrid one is closed.
 
 from __future__ import annotations
 
-from typing import Any
-
 from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.rounds import flush
+from flowcontrol.protocol.rows import Rows
 from flowcontrol.protocol.service import PHASE_RATE, PHASE_START
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import kernel, part_of
@@ -34,7 +33,7 @@ __all__ = ["finish_when_over"]
 
 @part_of(SPILLS)
 def finish_when_over(
-    m: KernelMemory, number: int, task: f.KernelTask, phases: Any, end_us: int, now: int
+    m: KernelMemory, number: int, task: f.KernelTask, phases: Rows, end_us: int, now: int
 ) -> None:
     """Finish a task that has nothing more to do: close its outputs, and tell its consumers.
 
@@ -73,7 +72,7 @@ def _lag(m: KernelMemory, out: f.KernelSubpartition) -> int:
 
 
 @kernel
-def _has_ended(m: KernelMemory, number: int, task: f.KernelTask, phases: Any, end_us: int) -> int:
+def _has_ended(m: KernelMemory, number: int, task: f.KernelTask, phases: Rows, end_us: int) -> int:
     """Tell whether a source emits nothing any more: 1 if so."""
     if task.limit >= 0 and task.taken >= task.limit:
         return 1

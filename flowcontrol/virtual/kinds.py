@@ -51,27 +51,26 @@ def partition_figures(job: Job, memory: Memory) -> dict[str, dict[str, Any]]:
 
 def _edge(job: Job, memory: Memory, link: Link, numbers: list[int], kind: int) -> dict[str, Any]:
     parts = memory.partitions[numbers]
-    offsets = parts["spill"]
-    rows = memory.cells[offsets[:, None] + range(s.S_WIDTH)]
+    rows = memory.states(parts["spill"], s.SpillingPartition)
     end = memory.head.round
-    waited = rows[:, s.S_WAITED] + (rows[:, s.S_SINCE] >= 0) * (end - rows[:, s.S_SINCE])
+    waited = rows["waited"] + (rows["since"] >= 0) * (end - rows["since"])
     figures: dict[str, Any] = {
         "type": link.edge.partition_type,
-        "bytes_spilled": int(rows[:, s.S_BYTES_WRITTEN].sum()),
-        "bytes_read": int(rows[:, s.S_BYTES_READ].sum()),
-        "regions": int(rows[:, s.S_REGIONS].sum()),
-        "max_buffers": int(rows[:, s.S_PEAK].sum()),
+        "bytes_spilled": int(rows["bytes_written"].sum()),
+        "bytes_read": int(rows["bytes_read"].sum()),
+        "regions": int(rows["regions"].sum()),
+        "max_buffers": int(rows["peak"].sum()),
         "pool_buffers": int(parts["pool"]["size"].sum()),
-        "max_read_buffers": int(rows[:, s.S_LOADED_PEAK].sum()),
-        "producers_finished_s": _last(job, rows[:, s.S_DONE_AT]),
+        "max_read_buffers": int(rows["loaded_peak"].sum()),
+        "producers_finished_s": _last(job, rows["done_at"]),
         "consumers_may_start_s": 0.0,
         "first_message_s": None,
         "producers_waited_s": job.time_s(int(waited.max())),
     }
     if kind > PIPELINED:
-        starts = memory.cells[rows[:, s.S_GROUP] + s.W_START]
+        starts = memory.states(rows["region"], s.ConsumerRegion)["start"]
         figures["consumers_may_start_s"] = _last(job, starts)
-        sent = rows[:, s.S_FIRST]
+        sent = rows["first"]
         figures["first_message_s"] = (
             job.time_s(int(sent[sent >= 0].min())) if max(sent) >= 0 else None
         )

@@ -15,7 +15,7 @@ from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.partitioners import spread
 from flowcontrol.protocol.pool_rules import fetch_segment
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.cells import states
+from flowcontrol.virtual.cells import rows_in
 from flowcontrol.virtual.debloat import PARTS
 from flowcontrol.virtual.places import Builder, Ints, Places
 from flowcontrol.virtual.record_links import fill_record_gate
@@ -65,8 +65,8 @@ def fill_link(
     out["sender"][outs] = sender_task + senders
     out["is_local"][outs], out["connection"][outs] = local, -1
     cycle: dict[str, int] = {}
-    partitions = states(blocks["partitions_at"], f.KernelPartition)
-    gates = states(blocks["gates_at"], f.KernelGate)
+    partitions = rows_in(blocks["partitions_at"], f.KernelPartition)
+    gates = rows_in(blocks["gates_at"], f.KernelGate)
     for sender in np.unique(senders):
         own = np.flatnonzero(senders == sender)
         number = places.partitions[link.name, int(sender)]
@@ -96,9 +96,9 @@ def _fill_partition(
     cycle: dict[str, int],
 ) -> None:
     size, count = job.sizes.partitions[link.name, sender], len(own)
-    depth = 0 if job.transport_row is not None else queue_depth(job, link, sender)
+    depth = 0 if job.record_transport is not None else queue_depth(job, link, sender)
     _fill_pool(p, size.size, size.overdraft)
-    if job.transport_row is not None:
+    if job.record_transport is not None:
         p.pool.free = 1  # what stops a writer is the grant
     p.first_channel, p.channels = places.outs[link.name][own[0]], count
     p.queue_width = w.FIFO_SLOTS + depth
@@ -172,7 +172,7 @@ def _fill_gate(
     build: Builder,
     latency: int,
 ) -> None:
-    if job.transport_row is not None:
+    if job.record_transport is not None:
         fill_record_gate(job, link, places.ins[link.name][own], g, blocks, build, latency)
         return
     size, count = job.sizes.gates[link.name, receiver], len(own)

@@ -10,7 +10,7 @@ from flowcontrol.errors import RunError
 from flowcontrol.protocol.state import width
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.header import FLAG_AGES, FLAG_RUNS, FLAG_SPILLS
-from flowcontrol.virtual.spill_fields import E_WIDTH
+from flowcontrol.virtual.spill_fields import SpilledBuffer
 from flowcontrol.virtual.spill_memory import spills as has_spills
 
 __all__ = ["MOST_BYTES", "LogSizes"]
@@ -26,7 +26,7 @@ MOST_BYTES: Final = 1 << 30
 """Most memory of one log, bytes; while a run begins it is there twice. A job that needs more keeps
 ever more in flight, and would end with the machine's memory."""
 
-_WIDTHS: Final = {"runs": width(f.Run), "ages": width(f.Age), "spills": E_WIDTH}
+_WIDTHS: Final = {"runs": width(f.Run), "ages": width(f.Age), "spills": width(SpilledBuffer)}
 _FLAGS: Final = {"runs": FLAG_RUNS, "ages": FLAG_AGES, "spills": FLAG_SPILLS}
 _CONTENTS: Final = {
     "runs": (

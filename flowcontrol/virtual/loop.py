@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from flowcontrol.protocol.rounds import flush
+from flowcontrol.protocol.rows import Rows
 from flowcontrol.protocol.service import NEVER, first_us_at, first_us_beyond, stands_still, work_by
 from flowcontrol.protocol.state import cell
 from flowcontrol.protocol.times import (
@@ -263,7 +264,7 @@ def plan(
     m: KernelMemory,
     number: int,
     task: f.KernelTask,
-    phases: Any,
+    phases: Rows,
     reason: int,
     end: int,
     end_us: int,
@@ -303,7 +304,7 @@ def plan_server(
     m: KernelMemory,
     number: int,
     task: f.KernelTask,
-    phases: Any,
+    phases: Rows,
     reason: int,
     available: int,
     end: int,

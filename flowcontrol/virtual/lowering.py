@@ -15,6 +15,9 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_jitable, register_model
 
+from flowcontrol.policies.record_transport import ChannelGrant, RecordTransport
+from flowcontrol.policies.tcp_connection import TcpConnection, TcpMessage
+from flowcontrol.policies.throttled_source import ThrottledSource
 from flowcontrol.protocol.state import cell
 from flowcontrol.protocol.states import GlobalPool, LocalPool
 from flowcontrol.virtual.fields import (
@@ -42,8 +45,22 @@ from flowcontrol.virtual.lowered_state import (
 )
 from flowcontrol.virtual.pointers import lowest_bit, row, rows
 from flowcontrol.virtual.randoms import mix_modulo, uniform
+from flowcontrol.virtual.spill_fields import (
+    ConsumerRegion,
+    SpilledBuffer,
+    SpillingPartition,
+    SpillingSubpartition,
+)
+from flowcontrol.virtual.spilled import (
+    consumer_region,
+    spilled_buffers,
+    spilling_partition,
+    spilling_subpartition,
+)
+from flowcontrol.virtual.tcp import tcp_connection, tcp_messages
 from flowcontrol.virtual.views import (
     age_rows,
+    channel_grants,
     credit_rows,
     gate_of,
     gate_rows,
@@ -54,9 +71,11 @@ from flowcontrol.virtual.views import (
     message_rows,
     out_rows,
     partition_rows,
+    record_transport,
     ring,
     run_rows,
     task_rows,
+    throttled_source,
     whole,
 )
 
@@ -254,6 +273,15 @@ rows_at(credit_rows, KernelCredit, behind=Ring)
 rows_at(in_rows, KernelInputChannel)
 rows_at(out_rows, KernelSubpartition)
 rows_at(task_rows, KernelTask)
+state_at(record_transport, RecordTransport)
+state_at(spilling_partition, SpillingPartition)
+state_at(spilling_subpartition, SpillingSubpartition)
+state_at(consumer_region, ConsumerRegion)
+state_at(tcp_connection, TcpConnection)
+state_at(throttled_source, ThrottledSource)
+rows_at(channel_grants, ChannelGrant)
+rows_at(tcp_messages, TcpMessage)
+rows_at(spilled_buffers, SpilledBuffer)
 
 
 # ---- random numbers

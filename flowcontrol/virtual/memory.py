@@ -9,17 +9,17 @@ import numpy as np
 
 from flowcontrol.emulation.job import Job, Link, StagePlan
 from flowcontrol.emulation.work import WorkClock, emission_cost_ns
-from flowcontrol.policies.throttled_source import S_ADMITTED, SOURCE_WIDTH
+from flowcontrol.policies.throttled_source import ThrottledSource
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.state import assign, cell, width
 from flowcontrol.protocol.states import GlobalPool
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.cells import dtype, whole_view
+from flowcontrol.virtual.cells import cells_of, dtype, whole_view
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.links import connections_of, fill_connections, fill_link
 from flowcontrol.virtual.needs import parts_of
 from flowcontrol.virtual.places import Builder, Ints, Places
-from flowcontrol.virtual.spill_fields import E_NEXT, E_WIDTH
+from flowcontrol.virtual.spill_fields import SpilledBuffer
 from flowcontrol.virtual.spill_memory import disks_of, fill_disks, fill_kinds
 
 __all__ = ["Memory", "fill"]
@@ -44,6 +44,10 @@ class Memory:
     def head(self) -> KernelMemory:
         """The head by name, and the cells by place, as the kernel sees them."""
         return whole_view(KernelMemory, self.cells)
+
+    def states(self, places: Ints, cls: type[Any]) -> Any:
+        """Return the states of a class that stand at some places, a copy."""
+        return self.cells[places[:, None] + range(width(cls))].view(dtype(cls)).ravel()
 
     @property
     def tasks(self) -> Any:
@@ -128,8 +132,8 @@ def fill(
     head.channels = sum(len(link.channels) for link in job.links)
     head.runs_most, head.ages_most = runs, ages
     head.spills_most, head.spills_free = spills, -1 if spills == 0 else 0
-    if job.transport_row is not None:
-        head.values = build.put(np.array(job.transport_row, np.int64))
+    if job.record_transport is not None:
+        head.values = build.put(cells_of(job.record_transport))
     blocks = _blocks(head)
     for base, block in blocks.items():
         setattr(head, base, build.take(block.nbytes // 8))
@@ -143,7 +147,8 @@ def fill(
     fill_disks(job, disks, first_disk, blocks, build)
     fill_kinds(job, disks, first_disk, places, blocks, build)
     fill_connections(job, pairs, places, blocks, build)
-    blocks["spills"][E_NEXT::E_WIDTH] = [*range(1, spills), -1][:spills]
+    blocks["spills"]["next"] = np.arange(1, spills + 1)
+    blocks["spills"]["next"][-1:] = -1
     _fill_globals(job, head, blocks, build)
     blocks["runs"]["next"] = np.arange(1, runs + 1)
     blocks["runs"]["next"][-1:] = -1
@@ -166,12 +171,12 @@ def _blocks(head: KernelMemory) -> dict[str, Any]:
         "outputs_at": (head.channels, f.KernelSubpartition),
         "runs": (head.runs_most, f.Run),
         "ages": (head.ages_most, f.Age),
+        "spills": (head.spills_most, SpilledBuffer),
     }
     lists = {
         "wheel": f.WHEEL_SLOTS,
         "wheel_bits": f.WHEEL_SLOTS // w.WORD,
         "active": 2 * head.tasks,
-        "spills": head.spills_most * E_WIDTH,
     }
     return {
         **{base: np.zeros(count, dtype(cls)) for base, (count, cls) in kinds.items()},
@@ -185,10 +190,8 @@ def _fill_throttles(job: Job, places: Places, blocks: dict[str, Any], build: Bui
         return
     for plan in job.stages:
         for index in range(plan.stage.parallelism if plan.is_source else 0):
-            state = np.zeros(SOURCE_WIDTH, np.int64)
-            state[S_ADMITTED] = -1
             task = blocks["tasks_at"][places.tasks[plan.name] + index]
-            task["throttle"] = build.put(state)
+            task["throttle"] = build.put(cells_of(ThrottledSource()))
 
 
 def _head(job: Job, track: bool) -> KernelMemory:
@@ -212,7 +215,7 @@ def _head(job: Job, track: bool) -> KernelMemory:
     head.seed = job.scenario.seed
     head.is_tracked = int(track)
     head.now, head.parts = -1, parts_of(job)
-    if job.transport_row is not None:
+    if job.record_transport is not None:
         head.counts_records, head.debloat_us = 1, 0
     return head
 

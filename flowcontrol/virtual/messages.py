@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.rounds import (
     announce_credit,
@@ -105,7 +103,9 @@ def hear(m: KernelMemory, task: f.KernelTask, now: int) -> None:
 
 
 @kernel
-def _hear_late(m: KernelMemory, task: int, out: f.KernelSubpartition, into: Any, now: int) -> int:
+def _hear_late(
+    m: KernelMemory, task: int, out: f.KernelSubpartition, into: f.KernelInputChannel, now: int
+) -> int:
     """Take the credits that have arrived after some rounds; 1 if none is under way any more."""
     under_way = ring(m, into.credits)
     credits = credit_rows(m, into.credits, into.credits_most)
@@ -222,7 +222,9 @@ def tell(m: KernelMemory, out: f.KernelSubpartition, at: int) -> None:
 
 
 @kernel
-def tell_late(m: KernelMemory, out: f.KernelSubpartition, into: Any, value: int, now: int) -> None:
+def tell_late(
+    m: KernelMemory, out: f.KernelSubpartition, into: f.KernelInputChannel, value: int, now: int
+) -> None:
     """Send credits, or a size of buffer below 0, that arrive after the network's latency."""
     most = into.credits_most
     credit = credit_rows(m, into.credits, most)[append(ring(m, into.credits), most)]

@@ -25,7 +25,7 @@ def parts_of(job: Job) -> int:
     scenario, parts = job.scenario, 0
     if scenario.system.transport == "tcp":
         parts |= k.TCP | k.WIRES
-    if job.transport_row is not None:
+    if job.record_transport is not None:
         parts |= k.RECORDS
     if kinds_of(job):
         parts |= k.SPILLS

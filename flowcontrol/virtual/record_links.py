@@ -8,15 +8,14 @@ import numpy as np
 
 from flowcontrol.emulation.job import Job, Link
 from flowcontrol.emulation.rows import LOCAL
-from flowcontrol.policies.grant_rows import (
-    GRANT_WIDTH,
-)
 from flowcontrol.policies.grants import (
     first_grant,
 )
 from flowcontrol.policies.record_rounds import QUEUE_MESSAGES
+from flowcontrol.policies.record_transport import ChannelGrant, RecordTransport
 from flowcontrol.protocol import rows as w
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.cells import cells_of
 from flowcontrol.virtual.places import Builder, Ints
 
 __all__ = ["fill_record_gate"]
@@ -60,9 +59,9 @@ def fill_record_gate(
     g.kinds = build.take(count * g.queue_width)
     g.arrivals, g.news = build.take(words), build.take(words)
     g.record_bytes, g.since = link.record_bytes, -1
-    state = [0] * GRANT_WIDTH
-    granted = first_grant(job.transport_row or [], state, link.record_bytes)
-    g.grants = build.put(np.tile(np.array(state, np.int64), count))
+    state = ChannelGrant()
+    granted = first_grant(job.record_transport or RecordTransport(), state, link.record_bytes)
+    g.grants = build.put(np.tile(cells_of(state), count))
     into["initial"][numbers] = 0 if job.has_grants else LOCAL
     into["announced"][numbers] = granted
     out["announced"][into["out"][numbers]] = granted

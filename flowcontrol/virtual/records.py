@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from flowcontrol.policies.grant_rows import (
-    BDP_WINDOW,
-    FREE,
-    GRANT_WIDTH,
-    HOP_HYSTERESIS,
-    RATE_WINDOW,
-    UNBOUNDED,
-    V_CHECK,
-    V_KIND,
-    V_PERIOD,
-)
 from flowcontrol.policies.grants import (
     after_period,
     after_taking,
     after_trip,
     is_held,
+)
+from flowcontrol.policies.record_transport import (
+    BDP_WINDOW,
+    FREE,
+    HOP_HYSTERESIS,
+    RATE_WINDOW,
+    UNBOUNDED,
 )
 from flowcontrol.protocol.rows import WORD
 from flowcontrol.virtual import fields as f
@@ -27,8 +21,14 @@ from flowcontrol.virtual.compiled import kernel, part_of
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.messages import tell, tell_late
 from flowcontrol.virtual.parts import RECORDS
-from flowcontrol.virtual.pointers import row
-from flowcontrol.virtual.views import gate_row, in_row, next_bit, out_row, values_of
+from flowcontrol.virtual.views import (
+    channel_grants,
+    gate_row,
+    in_row,
+    next_bit,
+    out_row,
+    transport_of,
+)
 from flowcontrol.virtual.wheel import wake
 
 __all__ = ["grant_all"]
@@ -37,8 +37,8 @@ __all__ = ["grant_all"]
 @part_of(RECORDS)
 def grant_all(m: KernelMemory, number: int, task: f.KernelTask, now: int) -> None:
     """Grant what a task's receivers may after a round; have it looked at for the next time."""
-    values = values_of(m)
-    kind = values[V_KIND]
+    transport = transport_of(m)
+    kind = transport.kind
     if kind == UNBOUNDED:
         return
     if kind == HOP_HYSTERESIS:
@@ -53,7 +53,7 @@ def grant_all(m: KernelMemory, number: int, task: f.KernelTask, now: int) -> Non
         for word in range(g.channels // WORD + 1):
             m[g.news + word] = 0
     if kind == RATE_WINDOW and task.gates > 0:
-        wake(m, number, (now + 1) // values[V_PERIOD] * values[V_PERIOD] + values[V_PERIOD] - 1)
+        wake(m, number, (now + 1) // transport.period * transport.period + transport.period - 1)
 
 
 @kernel
@@ -65,22 +65,22 @@ def has_news(m: KernelMemory, g: f.KernelGate, channel: int) -> int:
 @kernel
 def grant(m: KernelMemory, number: int, g: f.KernelGate, channel: int, now: int) -> None:
     """Let one channel grant what it may, and tell its sender."""
-    values = values_of(m)
+    transport = transport_of(m)
     into = in_row(m, g.first_channel + channel)
-    state = row(m, g.grants + channel * GRANT_WIDTH, GRANT_WIDTH)
+    state = channel_grants(m, g.grants, g.channels)[channel]
     before, taken = into.announced, into.processed
     size, arrived = g.record_bytes, into.arrived
     after = before
-    if values[V_KIND] == RATE_WINDOW:
-        if (now + 1) % values[V_PERIOD] == 0:
+    if transport.kind == RATE_WINDOW:
+        if (now + 1) % transport.period == 0:
             empty = 1 if arrived == taken else 0
-            after = after_period(values, state, taken, empty, size)
+            after = after_period(transport, state, taken, empty, size)
     else:
-        if values[V_KIND] == BDP_WINDOW:
-            ends = after_trip(values, state, arrived, now, size)
+        if transport.kind == BDP_WINDOW:
+            ends = after_trip(transport, state, arrived, now, size)
             if ends > now:
                 wake(m, number, ends)
-        after = after_taking(values, state, before, taken, size)
+        after = after_taking(transport, state, before, taken, size)
     if after != before:
         into.announced = after
         say(m, into, after, now)
@@ -89,8 +89,8 @@ def grant(m: KernelMemory, number: int, g: f.KernelGate, channel: int, now: int)
 @kernel
 def switch(m: KernelMemory, number: int, task: f.KernelTask, now: int) -> None:
     """Stop a task's senders, or let them go on."""
-    values = values_of(m)
-    held = is_held(values, task.is_held, task.queued, now)
+    transport = transport_of(m)
+    held = is_held(transport, task.is_held, task.queued, now)
     if held != task.is_held:
         task.is_held = held
         granted = 0 if held == 1 else FREE
@@ -100,12 +100,12 @@ def switch(m: KernelMemory, number: int, task: f.KernelTask, now: int) -> None:
                 into = in_row(m, g.first_channel + channel)
                 into.announced = granted
                 say(m, into, granted, now)
-    if held == 1 and values[V_CHECK] > 0:
-        wake(m, number, (now + 1) // values[V_CHECK] * values[V_CHECK] + values[V_CHECK] - 1)
+    if held == 1 and transport.check > 0:
+        wake(m, number, (now + 1) // transport.check * transport.check + transport.check - 1)
 
 
 @kernel
-def say(m: KernelMemory, into: Any, granted: int, now: int) -> None:
+def say(m: KernelMemory, into: f.KernelInputChannel, granted: int, now: int) -> None:
     """Send a grant to the sender of a channel."""
     m.grants += 1
     out = out_row(m, into.out)

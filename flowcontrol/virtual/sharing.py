@@ -6,9 +6,8 @@ round matters here: it is that of the scenario.
 
 from __future__ import annotations
 
-from typing import Any
-
 from flowcontrol.protocol.pool_rules import fetch_segment
+from flowcontrol.protocol.rows import Row
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import part_of
 from flowcontrol.virtual.header import KernelMemory
@@ -25,7 +24,7 @@ __all__ = ["in_order", "serve_waiting"]
 
 
 @part_of(JOBS)
-def in_order(m: KernelMemory, active: Any, count: int) -> None:
+def in_order(m: KernelMemory, active: Row, count: int) -> None:
     """Sort the first ``count`` tasks of a list; most of them stand in order already."""
     for i in range(1, count):
         task = active[i]

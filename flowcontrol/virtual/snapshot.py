@@ -12,16 +12,22 @@ from flowcontrol.emulation import Job, Subtask
 from flowcontrol.emulation.record_subtask import RecordSubtask, new_subtask
 from flowcontrol.emulation.rows import refill
 from flowcontrol.emulation.snapshot import receiver_rows, sender_rows
-from flowcontrol.policies.grant_rows import (
-    GRANT_WIDTH,
-)
-from flowcontrol.policies.throttled_source import SOURCE_WIDTH
+from flowcontrol.policies.record_transport import ChannelGrant
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.state import assign, columns
 from flowcontrol.protocol.states import Subpartition, Task
 from flowcontrol.virtual.memory import Memory
-from flowcontrol.virtual.views import gate_row, in_row, in_rows, message_rows, partition_row, ring
+from flowcontrol.virtual.views import (
+    channel_grants,
+    gate_row,
+    in_row,
+    in_rows,
+    message_rows,
+    partition_row,
+    ring,
+    throttled_source,
+)
 
 __all__ = ["KernelRows"]
 
@@ -85,7 +91,7 @@ class KernelRows:
 
     def _routed(self, edge: str, sender: int) -> list[int]:
         part = partition_row(self._memory.head, self._memory.places.partitions[edge, sender])
-        return _ints(self._memory.cells[part.routed : part.routed + part.channels])
+        return self._memory.cells[part.routed : part.routed + part.channels].tolist()
 
     def _load(self, subtask: Subtask, number: int) -> None:
         """Put a subtask into the state that the memory holds."""
@@ -106,8 +112,7 @@ class KernelRows:
                 subtask.held = int(task["is_held"])
                 self._load_grants(subtask.grants[i], link.name, subtask.index)
         if subtask.source is not None:
-            first = int(task["throttle"])
-            subtask.source[:] = _ints(memory.cells[first : first + SOURCE_WIDTH])
+            assign(subtask.source, throttled_source(memory.cells, int(task["throttle"])))
             subtask.controller_state = {} if self.controller is None else self.controller.state()
         subtask.messages = []
         for i, (link, _) in enumerate(subtask.out_links):
@@ -127,12 +132,12 @@ class KernelRows:
             refill(gate.records[i], memory.values(g.records + i * width, width))
             refill(gate.kinds[i], memory.values(g.kinds + i * width, width))
 
-    def _load_grants(self, grants: list[list[int]], edge: str, receiver: int) -> None:
+    def _load_grants(self, grants: list[ChannelGrant], edge: str, receiver: int) -> None:
         memory = self._memory
         first = gate_row(memory.head, memory.places.gates[edge, receiver]).grants
-        for i, state in enumerate(grants):
-            start = first + i * GRANT_WIDTH
-            state[:] = _ints(memory.cells[start : start + GRANT_WIDTH])
+        kept = channel_grants(memory.cells, first, len(grants))
+        for state, other in zip(grants, kept, strict=True):
+            assign(state, other)
 
     def _load_partition(self, subtask: Subtask, number: int, edge: str) -> None:
         memory, part = self._memory, subtask.partitions[number]
@@ -165,10 +170,6 @@ class KernelRows:
         places = range(under_way.head, under_way.head + under_way.count)
         sent = [messages[place % into.transit_most] for place in places]
         return [(message.records, message.backlog) for message in sent]
-
-
-def _ints(values: Any) -> list[int]:
-    return [int(value) for value in values]
 
 
 def _growth(now: list[list[int]], before: list[list[int]]) -> list[list[int]]:

@@ -1,74 +1,146 @@
-"""Columns of what the kernel keeps of result partitions that are not pipelined and bounded.
+"""What the kernel keeps of result partitions that are not pipelined and bounded.
 
 As in :mod:`flowcontrol.virtual.fields`. A pointer to a buffer is its number + 1; 0 points nowhere.
 """
 
 from __future__ import annotations
 
-# ---- one row a partition, (S_WIDTH,), at P_SPILL
-S_NUMBER = 0  # number of the partition
-S_DISK = 1  # task that is the disk of its task manager; -1: it never spills
-S_GROUP = 2  # where the region of its consumers is
-S_LANES = 3  # where its subpartitions are
-S_AHEAD = 4  # read buffers of a subpartition
-S_WRITE_HEAD = 5  # buffers that wait to be written, linked by E_LINK
-S_WRITE_TAIL = 6
-S_DONE_HEAD = 7  # buffers that the disk works on or is done with, linked by E_LINK
-S_DONE_TAIL = 8
-S_ASKED = 9  # 1: it waits for a turn of the disk to write; the column behind: to read
-S_WRITING = 11  # buffers that wait to be written or are being written
-S_KEPT = 12  # finished buffers that have not been spilled
-S_UNREAD = 13  # buffers that must be read from disk before they can be sent
-S_FULL = 14  # 1: a region is to be written
-S_CHANGED = 15  # 1: something happened since a strategy last decided
-S_CLOSED = 16  # 1: its task has finished; 2: and all is written that has to be
-S_OFFSET = 17  # place in the file of the next buffer that is written
-S_TURN = 18  # subpartition that was read last
-S_LOADED = 19  # read buffers in use
-S_BYTES_WRITTEN = 20
-S_BYTES_READ = 21
-S_REGIONS = 22  # regions written by a sort-merge partition
-S_PEAK = 23  # most buffers of the pool in use
-S_LOADED_PEAK = 24  # most read buffers in use
-S_FIRST = 25  # round in which its first message was sent; -1: none
-S_DONE_AT = 26  # round in which S_CLOSED became 2; -1: not yet
-S_SINCE = 27  # round since which its task has waited for it; -1: it does not
-S_WAITED = 28  # rounds in which it did before
-S_LOCAL = 29  # messages that a local consumer is handed ahead
-S_WIDTH = 30
+from dataclasses import dataclass
 
-# ---- one row a subpartition, (subpartitions, X_WIDTH), at S_LANES
-X_HEAD = 0  # oldest buffer that is remembered
-X_TAIL = 1
-X_NEXT = 2  # next one to be sent
-X_READ = 3  # next one that may be read from disk
-X_READ_AT = 4  # its index
-X_CONSUMED = 5  # first one that is not consumed
-X_CONSUMED_AT = 6  # its index
-X_COUNT = 7  # buffers so far
-X_READABLE = 8  # buffers that could be sent now
-X_CURSOR = 9  # of a strategy: candidate looked at
-X_CHOSEN = 10  # of a strategy: foremost buffer chosen
-X_WIDTH = 11
+__all__ = ["ConsumerRegion", "SpilledBuffer", "SpillingPartition", "SpillingSubpartition"]
 
-# ---- one row a buffer, (buffers, E_WIDTH), at H_SPILLS
-E_NEXT = 0  # the next one of its subpartition; of a free row: the next free one
-E_PREVIOUS = 1
-E_LINK = 2
-E_PLACE = 3  # subpartition
-E_INDEX = 4  # number in it
-E_RECORDS = 5  # records that end in it
-E_BYTES = 6
-E_SPILL = 7  # KEPT, WRITING, ON_DISK
-E_GONE = 8  # 1: not to be read from memory any more
-E_HELD = 9  # 1: it holds a segment of the pool
-E_LOADED = 10  # 1: being read from disk; 2: read
-E_OFFSET = 11  # place in the file
-E_ROUND = 12  # round in which the disk is done with it
-E_WIDTH = 13
 
-# ---- one row a region of consumers, (W_WIDTH + partitions,), at S_GROUP
-W_LEFT = 0  # result partitions that are not finished and that it waits for
-W_START = 1  # round from which on it may start; -1: not known
-W_COUNT = 2  # spilling partitions that it reads, and their numbers
-W_WIDTH = 3
+@dataclass(slots=True)
+class SpillingPartition:
+    """A result partition that is not pipelined and bounded, at ``P_SPILL``."""
+
+    number: int = 0
+    """Number of the partition."""
+    disk: int = -1
+    """Task that is the disk of its task manager; -1: it never spills."""
+    region: int = 0
+    """Where the region of its consumers is."""
+    lanes: int = 0
+    """Where its subpartitions are."""
+    ahead: int = 0
+    """Read buffers of a subpartition."""
+    write_head: int = 0
+    """Buffers that wait to be written, linked by ``link``: the first."""
+    write_tail: int = 0
+    """The last."""
+    done_head: int = 0
+    """Buffers that the disk works on or is done with, linked by ``link``: the first."""
+    done_tail: int = 0
+    """The last."""
+    asked: int = 0
+    """Turns of the disk that it waits for, bits: 1: to write, 2: to read."""
+    writing: int = 0
+    """Buffers that wait to be written or are being written."""
+    kept: int = 0
+    """Finished buffers that have not been spilled."""
+    unread: int = 0
+    """Buffers that must be read from disk before they can be sent."""
+    is_full: int = 0
+    """1: a region is to be written."""
+    has_changed: int = 0
+    """1: something happened since a strategy last decided."""
+    closed: int = 0
+    """1: its task has finished; 2: and all is written that has to be."""
+    offset: int = 0
+    """Place in the file of the next buffer that is written."""
+    turn: int = -1
+    """Subpartition that was read last."""
+    loaded: int = 0
+    """Read buffers in use."""
+    bytes_written: int = 0
+    """To disk."""
+    bytes_read: int = 0
+    """From disk."""
+    regions: int = 0
+    """Regions written by a sort-merge partition."""
+    peak: int = 0
+    """Most buffers of the pool in use."""
+    loaded_peak: int = 0
+    """Most read buffers in use."""
+    first: int = -1
+    """Round in which its first message was sent; -1: none."""
+    done_at: int = -1
+    """Round in which ``closed`` became 2; -1: not yet."""
+    since: int = -1
+    """Round since which its task has waited for it; -1: it does not."""
+    waited: int = 0
+    """Rounds in which it did before."""
+    local: int = 0
+    """Messages that a local consumer is handed ahead."""
+
+
+@dataclass(slots=True)
+class SpillingSubpartition:
+    """A subpartition of one that spills, at ``SpillingPartition.lanes``."""
+
+    head: int = 0
+    """Oldest buffer that is remembered."""
+    tail: int = 0
+    """Newest one."""
+    next: int = 0
+    """Next one to be sent."""
+    read: int = 0
+    """Next one that may be read from disk."""
+    read_at: int = 0
+    """Its index."""
+    consumed: int = 0
+    """First one that is not consumed."""
+    consumed_at: int = 0
+    """Its index."""
+    count: int = 0
+    """Buffers so far."""
+    readable: int = 0
+    """Buffers that could be sent now."""
+    cursor: int = 0
+    """Of a strategy: candidate looked at."""
+    chosen: int = 0
+    """Of a strategy: foremost buffer chosen."""
+
+
+@dataclass(slots=True)
+class SpilledBuffer:
+    """A finished buffer of a partition that spills, at ``H_SPILLS``."""
+
+    next: int = 0
+    """The next one of its subpartition; of a free one: number of the next free one, -1: none."""
+    previous: int = 0
+    """The one before."""
+    link: int = 0
+    """The next one that is written, or that the disk is done with."""
+    place: int = 0
+    """Its subpartition."""
+    index: int = 0
+    """Its number in it."""
+    records: int = 0
+    """Records that end in it."""
+    nbytes: int = 0
+    """Bytes in it."""
+    spill: int = 0
+    """KEPT, WRITING or ON_DISK."""
+    is_gone: int = 0
+    """1: not to be read from memory any more."""
+    is_held: int = 0
+    """1: it holds a segment of the pool."""
+    loaded: int = 0
+    """1: being read from disk; 2: read."""
+    offset: int = 0
+    """Its place in the file."""
+    round: int = 0
+    """Round in which the disk is done with it."""
+
+
+@dataclass(slots=True)
+class ConsumerRegion:
+    """A region of consumers, and behind it the numbers of the partitions that it reads."""
+
+    left: int = 0
+    """Result partitions that are not finished and that it waits for."""
+    start: int = 0
+    """Round from which on it may start; -1: not known."""
+    count: int = 0
+    """Spilling partitions that it reads; their numbers follow it."""

@@ -18,8 +18,10 @@ from flowcontrol.protocol.partition_kinds import (
     read_ahead,
     waits_for_producers,
 )
+from flowcontrol.protocol.state import width
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s
+from flowcontrol.virtual.cells import cells_of
 from flowcontrol.virtual.places import Builder, Places
 
 __all__ = ["disks_of", "fill_disks", "fill_kinds", "kinds_of", "spills"]
@@ -144,22 +146,20 @@ def fill_kinds(
         number = places.partitions[edge, sender]
         p, manager = partitions[number], _manager(job, edge, sender)
         tasks["kinds"][p["task"]] += 1
-        own = np.zeros(s.S_WIDTH, np.int64)
-        own[[s.S_FIRST, s.S_DONE_AT, s.S_SINCE, s.S_TURN, s.S_DISK]] = -1
-        own[s.S_NUMBER] = number
+        own = s.SpillingPartition(number)
         if kind > PIPELINED:
             count = int(p["channels"])
-            own[s.S_DISK], own[s.S_GROUP] = numbers[manager], groups[readers[edge]]
-            own[s.S_LANES] = build.take(count * s.X_WIDTH)
+            own.disk, own.region = numbers[manager], groups[readers[edge]]
+            own.lanes = build.take(count * width(s.SpillingSubpartition))
             options = job.scenario.options
             # No more than a remote consumer, though the rounds know no bound but its queue's:
             # what Flink's local consumer has not polled can still be spilled.
             window = options.exclusive_buffers + options.floating_buffers
-            own[s.S_LOCAL] = min(window, max(1, int(p["held_width"]) - w.FIFO_SLOTS))
+            own.local = min(window, max(1, int(p["held_width"]) - w.FIFO_SLOTS))
             memory, segment = options.read_memory_bytes, options.segment_bytes
-            own[s.S_AHEAD] = read_ahead(kind, count, sorting[manager], memory, segment)
+            own.ahead = read_ahead(kind, count, sorting[manager], memory, segment)
             p["flush_at"] = NEVER_US
-        p["kind"], p["spill"] = kind, build.put(own)
+        p["kind"], p["spill"] = kind, build.put(cells_of(own))
 
 
 def _fill_regions(
@@ -177,6 +177,6 @@ def _fill_regions(
     found = {}
     for region, numbers in members.items():
         start = -1 if waits[region] > 0 else 0
-        row = [waits[region], start, len(numbers), *numbers]
-        found[region] = build.put(np.array(row, np.int64))
+        own = s.ConsumerRegion(waits[region], start, len(numbers))
+        found[region] = build.put(np.append(cells_of(own), numbers))
     return found

@@ -6,6 +6,7 @@ decided about it is in :mod:`flowcontrol.virtual.spilling` and :mod:`flowcontrol
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from flowcontrol.protocol.partition_kinds import (
@@ -19,44 +20,79 @@ from flowcontrol.protocol.partition_kinds import (
     has_quota,
 )
 from flowcontrol.protocol.pool_rules import note_quota, recycle_segment
+from flowcontrol.protocol.rounds import Partition
 from flowcontrol.protocol.rows import UNLIMITED, fifo_pop
+from flowcontrol.protocol.state import width
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s
+from flowcontrol.virtual.cells import view, views
 from flowcontrol.virtual.compiled import kernel
 from flowcontrol.virtual.header import FLAG_SPILLS, KernelMemory
-from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.views import out_row
 
 __all__ = [
     "buffer_at",
     "close_open_buffer",
     "consume",
+    "consumer_region",
     "gather",
     "give_back",
     "lane_of",
     "let_go_of",
     "quota_of",
+    "region_of",
     "spill_buffer",
     "spill_row",
+    "spilled_buffers",
+    "spilling_partition",
+    "spilling_subpartition",
 ]
 
+LANE_CELLS = width(s.SpillingSubpartition)
+
+
+def spilling_partition(memory: Any, at: int) -> s.SpillingPartition:
+    """A partition that stands at a place."""
+    return view(s.SpillingPartition, memory, at)
+
+
+def spilling_subpartition(memory: Any, at: int) -> s.SpillingSubpartition:
+    """A subpartition that stands at a place."""
+    return view(s.SpillingSubpartition, memory, at)
+
+
+def spilled_buffers(memory: Any, at: int, count: int) -> Sequence[s.SpilledBuffer]:
+    """Buffers that stand at a place."""
+    return views(s.SpilledBuffer, memory, at, count)
+
+
+def consumer_region(memory: Any, at: int) -> s.ConsumerRegion:
+    """A region of consumers that stands at a place."""
+    return view(s.ConsumerRegion, memory, at)
+
 
 @kernel
-def spill_row(m: KernelMemory, p: f.KernelPartition) -> Any:
-    """Row of a partition that is not pipelined and bounded."""
-    return row(m, p.spill, s.S_WIDTH)
+def spill_row(m: KernelMemory, p: f.KernelPartition) -> s.SpillingPartition:
+    """What is kept of a partition that is not pipelined and bounded."""
+    return spilling_partition(m, p.spill)
 
 
 @kernel
-def lane_of(m: KernelMemory, sp: Any, place: int) -> Any:
-    """Row of a subpartition."""
-    return row(m, sp[s.S_LANES] + place * s.X_WIDTH, s.X_WIDTH)
+def region_of(m: KernelMemory, sp: s.SpillingPartition) -> s.ConsumerRegion:
+    """Region of a partition's consumers."""
+    return consumer_region(m, sp.region)
 
 
 @kernel
-def buffer_at(m: KernelMemory, pointer: int) -> Any:
-    """Row of a buffer."""
-    return row(m, m.spills + (pointer - 1) * s.E_WIDTH, s.E_WIDTH)
+def lane_of(m: KernelMemory, sp: s.SpillingPartition, place: int) -> s.SpillingSubpartition:
+    """A subpartition."""
+    return spilling_subpartition(m, sp.lanes + place * LANE_CELLS)
+
+
+@kernel
+def buffer_at(m: KernelMemory, pointer: int) -> s.SpilledBuffer:
+    """A buffer."""
+    return spilled_buffers(m, m.spills, m.spills_most)[pointer - 1]
 
 
 @kernel
@@ -66,7 +102,9 @@ def quota_of(m: KernelMemory, p: f.KernelPartition) -> int:
 
 
 @kernel
-def gather(m: KernelMemory, p: f.KernelPartition, partition: Any, sp: Any, place: int) -> None:
+def gather(
+    m: KernelMemory, p: f.KernelPartition, partition: Partition, sp: s.SpillingPartition, place: int
+) -> None:
     """Remember the buffers of a subpartition that have been filled."""
     records = fifo_pop(partition.records[place])
     while records >= 0:
@@ -76,7 +114,7 @@ def gather(m: KernelMemory, p: f.KernelPartition, partition: Any, sp: Any, place
 
 @kernel
 def close_open_buffer(
-    m: KernelMemory, p: f.KernelPartition, partition: Any, sp: Any, place: int
+    m: KernelMemory, p: f.KernelPartition, partition: Partition, sp: s.SpillingPartition, place: int
 ) -> None:
     """Close a subpartition's open buffer as it is, and remember it."""
     out = partition.channels[place]
@@ -89,7 +127,12 @@ def close_open_buffer(
 
 @kernel
 def _remember(
-    m: KernelMemory, p: f.KernelPartition, sp: Any, place: int, records: int, nbytes: int
+    m: KernelMemory,
+    p: f.KernelPartition,
+    sp: s.SpillingPartition,
+    place: int,
+    records: int,
+    nbytes: int,
 ) -> None:
     """Append a finished buffer to its subpartition; a blocking partition writes it at once."""
     number = m.spills_free
@@ -99,82 +142,93 @@ def _remember(
     lane = lane_of(m, sp, place)
     pointer = number + 1
     fresh = buffer_at(m, pointer)
-    m.spills_free = fresh[s.E_NEXT]
-    fresh[s.E_NEXT] = 0
-    fresh[s.E_PREVIOUS] = lane[s.X_TAIL]
-    fresh[s.E_PLACE] = place
-    fresh[s.E_INDEX] = lane[s.X_COUNT]
-    fresh[s.E_RECORDS] = records
-    fresh[s.E_BYTES] = nbytes
-    fresh[s.E_SPILL] = KEPT
-    fresh[s.E_GONE] = 0
-    fresh[s.E_HELD] = 1
-    fresh[s.E_LOADED] = 0
-    lane[s.X_COUNT] += 1
-    if lane[s.X_TAIL] > 0:
-        buffer_at(m, lane[s.X_TAIL])[s.E_NEXT] = pointer
-    lane[s.X_TAIL] = pointer
-    if lane[s.X_HEAD] == 0:
-        lane[s.X_HEAD] = pointer
-    if lane[s.X_NEXT] == 0:
-        lane[s.X_NEXT] = pointer
-    if lane[s.X_READ] == 0:
-        lane[s.X_READ] = pointer
-    if lane[s.X_CONSUMED] == 0:
-        lane[s.X_CONSUMED] = pointer
-    lane[s.X_READABLE] += 1
-    sp[s.S_KEPT] += 1
-    sp[s.S_CHANGED] = 1
+    m.spills_free = fresh.next
+    fresh.next = 0
+    fresh.previous = lane.tail
+    fresh.place = place
+    fresh.index = lane.count
+    fresh.records = records
+    fresh.nbytes = nbytes
+    fresh.spill = KEPT
+    fresh.is_gone = 0
+    fresh.is_held = 1
+    fresh.loaded = 0
+    lane.count += 1
+    if lane.tail > 0:
+        buffer_at(m, lane.tail).next = pointer
+    lane.tail = pointer
+    if lane.head == 0:
+        lane.head = pointer
+    if lane.next == 0:
+        lane.next = pointer
+    if lane.read == 0:
+        lane.read = pointer
+    if lane.consumed == 0:
+        lane.consumed = pointer
+    lane.readable += 1
+    sp.kept += 1
+    sp.has_changed = 1
     if p.kind == HASH or p.kind == SORTED:
         spill_buffer(m, sp, pointer)
-        fresh[s.E_GONE] = 1
-        lane[s.X_READABLE] -= 1
+        fresh.is_gone = 1
+        lane.readable -= 1
 
 
 @kernel
-def spill_buffer(m: KernelMemory, sp: Any, pointer: int) -> None:
+def spill_buffer(m: KernelMemory, sp: s.SpillingPartition, pointer: int) -> None:
     """Have a buffer written to disk, behind those that wait for that."""
     spilled = buffer_at(m, pointer)
-    spilled[s.E_SPILL] = WRITING
-    spilled[s.E_LINK] = 0
-    spilled[s.E_OFFSET] = sp[s.S_OFFSET]
-    sp[s.S_OFFSET] += 1
-    sp[s.S_KEPT] -= 1
-    sp[s.S_WRITING] += 1
-    if sp[s.S_WRITE_TAIL] > 0:
-        buffer_at(m, sp[s.S_WRITE_TAIL])[s.E_LINK] = pointer
+    spilled.spill = WRITING
+    spilled.link = 0
+    spilled.offset = sp.offset
+    sp.offset += 1
+    sp.kept -= 1
+    sp.writing += 1
+    if sp.write_tail > 0:
+        buffer_at(m, sp.write_tail).link = pointer
     else:
-        sp[s.S_WRITE_HEAD] = pointer
-    sp[s.S_WRITE_TAIL] = pointer
+        sp.write_head = pointer
+    sp.write_tail = pointer
 
 
 @kernel
-def let_go_of(m: KernelMemory, p: f.KernelPartition, partition: Any, sp: Any, pointer: int) -> None:
+def let_go_of(
+    m: KernelMemory,
+    p: f.KernelPartition,
+    partition: Partition,
+    sp: s.SpillingPartition,
+    pointer: int,
+) -> None:
     """Read a buffer that is spilled from memory no more."""
     gone = buffer_at(m, pointer)
-    if gone[s.E_GONE] == 1:
+    if gone.is_gone == 1:
         return
-    gone[s.E_GONE] = 1
-    if gone[s.E_INDEX] >= out_row(m, p.first_channel + gone[s.E_PLACE]).sent:
-        lane_of(m, sp, gone[s.E_PLACE])[s.X_READABLE] -= 1
-        if gone[s.E_SPILL] == ON_DISK:
-            sp[s.S_UNREAD] += 1
+    gone.is_gone = 1
+    if gone.index >= out_row(m, p.first_channel + gone.place).sent:
+        lane_of(m, sp, gone.place).readable -= 1
+        if gone.spill == ON_DISK:
+            sp.unread += 1
     give_back(m, p, partition, pointer)
 
 
 @kernel
-def give_back(m: KernelMemory, p: f.KernelPartition, partition: Any, pointer: int) -> None:
+def give_back(m: KernelMemory, p: f.KernelPartition, partition: Partition, pointer: int) -> None:
     """Return a buffer's segment to the pool, if nobody needs it any more."""
     own = buffer_at(m, pointer)
-    if frees_segment(own[s.E_SPILL], own[s.E_GONE], own[s.E_HELD]) == 1:
-        own[s.E_HELD] = 0
+    if frees_segment(own.spill, own.is_gone, own.is_held) == 1:
+        own.is_held = 0
         recycle_segment(partition.pool, partition.segments)
-        note_quota(partition.pool, partition.counts, own[s.E_PLACE], -1, quota_of(m, p))
+        note_quota(partition.pool, partition.counts, own.place, -1, quota_of(m, p))
 
 
 @kernel
 def consume(
-    m: KernelMemory, p: f.KernelPartition, partition: Any, sp: Any, place: int, upto: int
+    m: KernelMemory,
+    p: f.KernelPartition,
+    partition: Partition,
+    sp: s.SpillingPartition,
+    place: int,
+    upto: int,
 ) -> None:
     """Take notice that a consumer has done with the buffers before ``upto``.
 
@@ -184,35 +238,35 @@ def consume(
     ``HsFullSpillingStrategy`` keeps it until memory is short.
     """
     lane = lane_of(m, sp, place)
-    while lane[s.X_CONSUMED_AT] < upto:
-        pointer = lane[s.X_CONSUMED]
+    while lane.consumed_at < upto:
+        pointer = lane.consumed
         own = buffer_at(m, pointer)
-        lane[s.X_CONSUMED] = own[s.E_NEXT]
-        lane[s.X_CONSUMED_AT] += 1
-        sp[s.S_CHANGED] = 1
-        if own[s.E_LOADED] == 2:
-            sp[s.S_LOADED] -= 1
-        if own[s.E_GONE] == 0 and p.kind != FULL:
-            own[s.E_GONE] = 1
-            if own[s.E_SPILL] == KEPT:
-                sp[s.S_KEPT] -= 1
+        lane.consumed = own.next
+        lane.consumed_at += 1
+        sp.has_changed = 1
+        if own.loaded == 2:
+            sp.loaded -= 1
+        if own.is_gone == 0 and p.kind != FULL:
+            own.is_gone = 1
+            if own.spill == KEPT:
+                sp.kept -= 1
             give_back(m, p, partition, pointer)
     _forget(m, lane)
 
 
 @kernel
-def _forget(m: KernelMemory, lane: Any) -> None:
+def _forget(m: KernelMemory, lane: s.SpillingSubpartition) -> None:
     """Free the rows of the oldest buffers, as far as nothing happens to them any more."""
-    while lane[s.X_HEAD] > 0 and lane[s.X_HEAD] != lane[s.X_CONSUMED]:
-        pointer = lane[s.X_HEAD]
+    while lane.head > 0 and lane.head != lane.consumed:
+        pointer = lane.head
         oldest = buffer_at(m, pointer)
-        if oldest[s.E_HELD] == 1 or oldest[s.E_SPILL] == WRITING:
+        if oldest.is_held == 1 or oldest.spill == WRITING:
             return
-        after = oldest[s.E_NEXT]
-        lane[s.X_HEAD] = after
+        after = oldest.next
+        lane.head = after
         if after > 0:
-            buffer_at(m, after)[s.E_PREVIOUS] = 0
+            buffer_at(m, after).previous = 0
         else:
-            lane[s.X_TAIL] = 0
-        oldest[s.E_NEXT] = m.spills_free
+            lane.tail = 0
+        oldest.next = m.spills_free
         m.spills_free = pointer - 1

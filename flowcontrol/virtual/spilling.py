@@ -20,6 +20,7 @@ from flowcontrol.protocol.partition_kinds import (
     memory_is_short,
 )
 from flowcontrol.protocol.pool_rules import pool_is_available
+from flowcontrol.protocol.rounds import Partition
 from flowcontrol.protocol.rows import WORD
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s
@@ -35,6 +36,7 @@ from flowcontrol.virtual.spilled import (
     gather,
     lane_of,
     let_go_of,
+    region_of,
     spill_buffer,
     spill_row,
 )
@@ -71,7 +73,7 @@ def stop(m: KernelMemory, p: f.KernelPartition) -> None:
     -----
     What is left of the record goes into the next region (``SortMergeResultPartition.emit``).
     """
-    spill_row(m, p)[s.S_FULL] = 1
+    spill_row(m, p).is_full = 1
     p.is_stopped = 1
 
 
@@ -82,7 +84,7 @@ def note_memory(m: KernelMemory, task: f.KernelTask) -> None:
         p = partition_row(m, task.first_partition + i)
         if p.kind >= PIPELINED:
             sp = spill_row(m, p)
-            sp[s.S_PEAK] = max(sp[s.S_PEAK], p.pool.in_use)
+            sp.peak = max(sp.peak, p.pool.in_use)
 
 
 @part_of(SPILLS)
@@ -93,11 +95,11 @@ def note_waits(m: KernelMemory, task: f.KernelTask, now: int) -> None:
         if p.kind < PIPELINED:
             continue
         sp = spill_row(m, p)
-        if sp[s.S_SINCE] >= 0:
-            sp[s.S_WAITED] += now - sp[s.S_SINCE]
+        if sp.since >= 0:
+            sp.waited += now - sp.since
         partition = partition_of(m, task.first_partition + i)
         waits = task.status == f.BLOCKED and is_stopped(p, partition.pool) == 1
-        sp[s.S_SINCE] = now if waits else -1
+        sp.since = now if waits else -1
 
 
 @part_of(SPILLS)
@@ -110,11 +112,11 @@ def send_spilled(m: KernelMemory, task: f.KernelTask, now: int) -> None:
             continue
         sp = spill_row(m, p)
         partition = partition_of(m, number)
-        if sp[s.S_FULL] == 1:
+        if sp.is_full == 1:
             _write_region(m, p, partition, sp)
         count, bits = p.channels, p.dirty
-        group = sp[s.S_GROUP]
-        starts = m[group + s.W_LEFT] == 0 and m[group + s.W_START] <= now
+        region = region_of(m, sp)
+        starts = region.left == 0 and region.start <= now
         place = next_bit(m, bits, count, -1)
         while place >= 0:
             m[bits + place // WORD] &= ~(1 << (place % WORD))
@@ -123,8 +125,8 @@ def send_spilled(m: KernelMemory, task: f.KernelTask, now: int) -> None:
             if starts:
                 _send_lane(m, task, p, partition, sp, place, now)
             place = next_bit(m, bits, count, place)
-        if sp[s.S_CHANGED] == 1:
-            sp[s.S_CHANGED] = 0
+        if sp.has_changed == 1:
+            sp.has_changed = 0
             if p.kind == SELECTIVE:
                 _spill_some(m, p, partition, sp)
             elif p.kind == FULL:
@@ -134,7 +136,9 @@ def send_spilled(m: KernelMemory, task: f.KernelTask, now: int) -> None:
 
 
 @kernel
-def _write_region(m: KernelMemory, p: f.KernelPartition, partition: Any, sp: Any) -> None:
+def _write_region(
+    m: KernelMemory, p: f.KernelPartition, partition: Partition, sp: s.SpillingPartition
+) -> None:
     """Have all that a sort-merge partition has collected written, subpartition by subpartition.
 
     Notes
@@ -142,16 +146,18 @@ def _write_region(m: KernelMemory, p: f.KernelPartition, partition: Any, sp: Any
     ``SortMergeResultPartition.flushDataBuffer`` with a ``HashBasedDataBuffer``: a region holds
     the buffers of each subpartition one after the other, the last one part-filled.
     """
-    sp[s.S_FULL] = 0
+    sp.is_full = 0
     for place in range(p.channels):
         gather(m, p, partition, sp, place)
         close_open_buffer(m, p, partition, sp, place)
-    if sp[s.S_WRITING] > 0:
-        sp[s.S_REGIONS] += 1
+    if sp.writing > 0:
+        sp.regions += 1
 
 
 @kernel
-def close_partition(m: KernelMemory, p: f.KernelPartition, partition: Any, sp: Any) -> None:
+def close_partition(
+    m: KernelMemory, p: f.KernelPartition, partition: Partition, sp: s.SpillingPartition
+) -> None:
     """Finish a partition: what it still holds is written to disk.
 
     Notes
@@ -159,7 +165,7 @@ def close_partition(m: KernelMemory, p: f.KernelPartition, partition: Any, sp: A
     The last buffers of a blocking partition, the last region of a sort-merge one, and all that
     a hybrid one has in memory (``onResultPartitionClosed``).
     """
-    sp[s.S_CLOSED] = 1
+    sp.closed = 1
     if p.kind == SORTED:
         _write_region(m, p, partition, sp)
         return
@@ -169,13 +175,13 @@ def close_partition(m: KernelMemory, p: f.KernelPartition, partition: Any, sp: A
         if p.kind != FULL and p.kind != SELECTIVE:
             continue
         lane = lane_of(m, sp, place)
-        pointer = lane[s.X_HEAD] if p.kind == FULL else lane[s.X_NEXT]
+        pointer = lane.head if p.kind == FULL else lane.next
         while pointer > 0:
             own = buffer_at(m, pointer)
-            if own[s.E_SPILL] == KEPT:
+            if own.spill == KEPT:
                 spill_buffer(m, sp, pointer)
             let_go_of(m, p, partition, sp, pointer)
-            pointer = own[s.E_NEXT]
+            pointer = own.next
 
 
 @kernel
@@ -183,8 +189,8 @@ def _send_lane(
     m: KernelMemory,
     task: f.KernelTask,
     p: f.KernelPartition,
-    partition: Any,
-    sp: Any,
+    partition: Partition,
+    sp: s.SpillingPartition,
     place: int,
     now: int,
 ) -> None:
@@ -192,64 +198,68 @@ def _send_lane(
     out = out_row(m, p.first_channel + place)
     lane = lane_of(m, sp, place)
     local = out.is_local
-    while lane[s.X_NEXT] > 0:
-        limit = out.consumed + sp[s.S_LOCAL] if local == 1 else out.announced
-        own = buffer_at(m, lane[s.X_NEXT])
-        loaded = 1 if own[s.E_LOADED] == 2 else 0
-        if out.sent >= limit or is_readable(own[s.E_GONE], loaded) == 0:
+    while lane.next > 0:
+        limit = out.consumed + sp.local if local == 1 else out.announced
+        own = buffer_at(m, lane.next)
+        loaded = 1 if own.loaded == 2 else 0
+        if out.sent >= limit or is_readable(own.is_gone, loaded) == 0:
             break
-        if lane[s.X_READ] == lane[s.X_NEXT]:
-            lane[s.X_READ] = own[s.E_NEXT]
-            lane[s.X_READ_AT] += 1
-        lane[s.X_NEXT] = own[s.E_NEXT]
-        lane[s.X_READABLE] -= 1
+        if lane.read == lane.next:
+            lane.read = own.next
+            lane.read_at += 1
+        lane.next = own.next
+        lane.readable -= 1
         out.buffers -= 1
         out.sent += 1
         unsent = out.buffers - out.is_open
         at = now + (1 if local == 1 else m.latency)
-        backlog = backlog_of(p.kind, unsent, lane[s.X_READABLE])
-        put(m, out, own[s.E_RECORDS], backlog, at)
+        backlog = backlog_of(p.kind, unsent, lane.readable)
+        put(m, out, own.records, backlog, at)
         task.has_sent = 1
-        if sp[s.S_FIRST] < 0:
-            sp[s.S_FIRST] = now
+        if sp.first < 0:
+            sp.first = now
     if local == 0:
         consume(m, p, partition, sp, place, out.sent)
 
 
 @kernel
-def _spill_some(m: KernelMemory, p: f.KernelPartition, partition: Any, sp: Any) -> None:
+def _spill_some(
+    m: KernelMemory, p: f.KernelPartition, partition: Partition, sp: s.SpillingPartition
+) -> None:
     """Spill what a selective strategy does not keep, and let go of it."""
     size = p.pool.size
-    if sp[s.S_KEPT] == 0 or memory_is_short(p.pool.in_use, size) == 0:
+    if sp.kept == 0 or memory_is_short(p.pool.in_use, size) == 0:
         return
     _choose(m, p, sp, given_back(size), 1)
     for place in range(p.channels):
-        pointer = lane_of(m, sp, place)[s.X_CHOSEN]
+        pointer = lane_of(m, sp, place).chosen
         while pointer > 0:
             own = buffer_at(m, pointer)
-            if own[s.E_SPILL] == KEPT:
+            if own.spill == KEPT:
                 spill_buffer(m, sp, pointer)
                 let_go_of(m, p, partition, sp, pointer)
-            pointer = own[s.E_NEXT]
+            pointer = own.next
 
 
 @kernel
-def _spill_all(m: KernelMemory, p: f.KernelPartition, sp: Any) -> None:
+def _spill_all(m: KernelMemory, p: f.KernelPartition, sp: s.SpillingPartition) -> None:
     """Spill all that a full strategy has not spilled yet; it stays in memory besides."""
-    if full_spill_is_due(sp[s.S_KEPT], p.pool.size) == 0:
+    if full_spill_is_due(sp.kept, p.pool.size) == 0:
         return
     for place in range(p.channels):
-        pointer, first = lane_of(m, sp, place)[s.X_TAIL], 0
-        while pointer > 0 and buffer_at(m, pointer)[s.E_SPILL] == KEPT:
+        pointer, first = lane_of(m, sp, place).tail, 0
+        while pointer > 0 and buffer_at(m, pointer).spill == KEPT:
             first = pointer
-            pointer = buffer_at(m, pointer)[s.E_PREVIOUS]
+            pointer = buffer_at(m, pointer).previous
         while first > 0:
             spill_buffer(m, sp, first)
-            first = buffer_at(m, first)[s.E_NEXT]
+            first = buffer_at(m, first).next
 
 
 @kernel
-def _release_some(m: KernelMemory, p: f.KernelPartition, partition: Any, sp: Any) -> None:
+def _release_some(
+    m: KernelMemory, p: f.KernelPartition, partition: Partition, sp: s.SpillingPartition
+) -> None:
     """Let go of spilled buffers when memory is short: consumed ones, then others."""
     size = p.pool.size
     if memory_is_short(p.pool.in_use, size) == 0:
@@ -257,33 +267,35 @@ def _release_some(m: KernelMemory, p: f.KernelPartition, partition: Any, sp: Any
     most = given_back(size)
     for place in range(p.channels):
         lane = lane_of(m, sp, place)
-        pointer = lane[s.X_HEAD]
-        while pointer > 0 and pointer != lane[s.X_CONSUMED]:
+        pointer = lane.head
+        while pointer > 0 and pointer != lane.consumed:
             own = buffer_at(m, pointer)
-            if own[s.E_SPILL] != KEPT and own[s.E_GONE] == 0:
+            if own.spill != KEPT and own.is_gone == 0:
                 let_go_of(m, p, partition, sp, pointer)
                 most -= 1
-            pointer = own[s.E_NEXT]
+            pointer = own.next
     if most <= 0:
         return
     _choose(m, p, sp, most, 0)
     for place in range(p.channels):
-        pointer = lane_of(m, sp, place)[s.X_CHOSEN]
+        pointer = lane_of(m, sp, place).chosen
         while pointer > 0:
             own = buffer_at(m, pointer)
-            if own[s.E_SPILL] != KEPT:
+            if own.spill != KEPT:
                 let_go_of(m, p, partition, sp, pointer)
-            pointer = own[s.E_NEXT]
+            pointer = own.next
 
 
 @kernel
-def _choose(m: KernelMemory, p: f.KernelPartition, sp: Any, most: int, kept: int) -> None:
-    """Choose the buffers that are furthest from being sent; X_CHOSEN is the foremost of each lane.
+def _choose(
+    m: KernelMemory, p: f.KernelPartition, sp: s.SpillingPartition, most: int, kept: int
+) -> None:
+    """Choose the buffers furthest from being sent; ``chosen`` is the foremost of each lane.
 
     Parameters
     ----------
-    m, p, sp : rows
-        The memory, a partition, its row of spilling.
+    m, p, sp
+        The memory, a partition, what is kept of it.
     most : int
         How many.
     kept : int
@@ -297,24 +309,24 @@ def _choose(m: KernelMemory, p: f.KernelPartition, sp: Any, most: int, kept: int
     for place in range(p.channels):
         lane = lane_of(m, sp, place)
         sent = out_row(m, p.first_channel + place).sent
-        lane[s.X_CHOSEN] = 0
-        lane[s.X_CURSOR] = _candidate(m, lane[s.X_TAIL], sent, kept)
+        lane.chosen = 0
+        lane.cursor = _candidate(m, lane.tail, sent, kept)
     for _ in range(most):
         best, furthest = -1, -1
         for place in range(p.channels):
-            pointer = lane_of(m, sp, place)[s.X_CURSOR]
+            pointer = lane_of(m, sp, place).cursor
             if pointer > 0:
                 sent = out_row(m, p.first_channel + place).sent
-                far = buffer_at(m, pointer)[s.E_INDEX] - sent
+                far = buffer_at(m, pointer).index - sent
                 if far > furthest:
                     best, furthest = place, far
         if best < 0:
             return
         lane = lane_of(m, sp, best)
         sent = out_row(m, p.first_channel + best).sent
-        lane[s.X_CHOSEN] = lane[s.X_CURSOR]
-        before = buffer_at(m, lane[s.X_CURSOR])[s.E_PREVIOUS]
-        lane[s.X_CURSOR] = _candidate(m, before, sent, kept)
+        lane.chosen = lane.cursor
+        before = buffer_at(m, lane.cursor).previous
+        lane.cursor = _candidate(m, before, sent, kept)
 
 
 @kernel
@@ -322,9 +334,9 @@ def _candidate(m: KernelMemory, pointer: int, sent: int, kept: int) -> int:
     """Last buffer up to ``pointer`` that can be chosen and has not been sent; 0: there is none."""
     while pointer > 0:
         own = buffer_at(m, pointer)
-        if own[s.E_INDEX] < sent:
+        if own.index < sent:
             return 0
-        if own[s.E_GONE] == 0 and (own[s.E_SPILL] == KEPT) == (kept == 1):
+        if own.is_gone == 0 and (own.spill == KEPT) == (kept == 1):
             return pointer
-        pointer = own[s.E_PREVIOUS]
+        pointer = own.previous
     return 0

@@ -81,7 +81,7 @@ class Tables:
 
     def __init__(self, job: Job, memory: Memory, absent: set[str] | None = None) -> None:
         self._job, self._memory = job, memory
-        self._counts_records = job.transport_row is not None
+        self._counts_records = job.record_transport is not None
         self._absent = set() if absent is None else absent
         self._edges = [self._edge(number) for number in range(len(job.links))]
         self._rows = [

@@ -7,11 +7,12 @@ costs nothing. A test holds the states of both equal after every round.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from flowcontrol.protocol.partition_kinds import SORTED
 from flowcontrol.protocol.ratios import times
 from flowcontrol.protocol.rounds import (
+    Gate,
     next_input,
     take_record,
     write_broadcast,
@@ -299,7 +300,9 @@ def serve(m: KernelMemory, number: int, task: f.KernelTask, end: int) -> int:
 
 
 @kernel
-def take(m: KernelMemory, number: int, task: f.KernelTask, gates: Any, count: int) -> None:
+def take(
+    m: KernelMemory, number: int, task: f.KernelTask, gates: Sequence[Gate], count: int
+) -> None:
     """Take records of the buffer in hand up, and note their ages."""
     g = gate_row(m, task.first_gate + task.gate)
     channel = g.first_channel + task.channel

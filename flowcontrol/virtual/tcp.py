@@ -8,6 +8,7 @@ next round, as it does under credits.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from flowcontrol.policies.tcp_buffers import (
@@ -15,27 +16,13 @@ from flowcontrol.policies.tcp_buffers import (
     poll_closed,
     records_of,
 )
+from flowcontrol.policies.tcp_connection import HEADER_BYTES, TcpConnection, TcpMessage
 from flowcontrol.policies.tcp_reader import (
     deliver_message,
     obtain_buffer,
     read_socket,
     stage_message,
     staged_slot,
-)
-from flowcontrol.policies.tcp_rows import (
-    HEADER_BYTES,
-    S_BYTES,
-    S_CHANNEL,
-    S_RECORDS,
-    S_ROUND,
-    S_WIDTH,
-    W_AUTO_READ,
-    W_ENTERED,
-    W_FREED,
-    W_READ,
-    W_WIDTH,
-    W_WRITABLE,
-    W_WRITTEN,
 )
 from flowcontrol.policies.tcp_writer import (
     enter_message,
@@ -46,15 +33,30 @@ from flowcontrol.policies.tcp_writer import (
 from flowcontrol.protocol.ratios import capped
 from flowcontrol.protocol.rounds import receive
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_pop, fifo_push
+from flowcontrol.protocol.state import width
+from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.cells import view, views
 from flowcontrol.virtual.compiled import kernel, part_of
 from flowcontrol.virtual.header import FLAG_PROTOCOL, KernelMemory
 from flowcontrol.virtual.parts import TCP
-from flowcontrol.virtual.pointers import row, rows
+from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.turns import may_be_served
 from flowcontrol.virtual.views import gate_of, out_row, partition_of, task_row, union_of
 from flowcontrol.virtual.wheel import wake
 
-__all__ = ["carry"]
+__all__ = ["carry", "tcp_connection", "tcp_messages"]
+
+CONNECTION_CELLS = width(TcpConnection)
+
+
+def tcp_connection(memory: Any, at: int) -> TcpConnection:
+    """A connection that stands at a place."""
+    return view(TcpConnection, memory, at)
+
+
+def tcp_messages(memory: Any, at: int, count: int) -> Sequence[TcpMessage]:
+    """The ring of messages that stands at a place."""
+    return views(TcpMessage, memory, at, count)
 
 
 @part_of(TCP)
@@ -63,29 +65,29 @@ def carry(m: KernelMemory, number: int, now: int) -> None:
     connection = task_row(m, number)
     connection.has_sent = 0
     at = connection.phases
-    wire = row(m, at, W_WIDTH)
-    ring = rows(m, at + W_WIDTH, connection.phase_count, S_WIDTH)
+    wire = tcp_connection(m, at)
+    ring = tcp_messages(m, at + CONNECTION_CELLS, connection.phase_count)
     hear_window(wire, ring, now)
     while True:
         slot = enter_message(wire, ring)
         while slot >= 0:
-            ring[slot][S_ROUND] = _arrival(m, connection, ring[slot][S_BYTES], now)
+            ring[slot].round = _arrival(m, connection, ring[slot].nbytes, now)
             slot = enter_message(wire, ring)
-        if wire[W_WRITABLE] == 0 or _write_next(m, connection, wire, ring, now) == 0:
+        if wire.is_writable == 0 or _write_next(m, connection, wire, ring, now) == 0:
             break
     _deliver_staged(m, wire, ring, now)
-    while wire[W_AUTO_READ] == 1:
+    while wire.auto_read == 1:
         if read_socket(wire, ring, now + 1, now + 1 + m.latency) == 0:
             break
         _deliver_staged(m, wire, ring, now)
-    if wire[W_AUTO_READ] == 1 and wire[W_READ] < wire[W_ENTERED]:
-        wake(m, number, ring[wire[W_READ] % len(ring)][S_ROUND] - 1)
-    if wire[W_ENTERED] < wire[W_WRITTEN] and wire[W_FREED] < wire[W_READ]:
-        wake(m, number, max(now + 1, ring[wire[W_FREED] % len(ring)][S_ROUND]))
+    if wire.auto_read == 1 and wire.read < wire.entered:
+        wake(m, number, ring[wire.read % len(ring)].round - 1)
+    if wire.entered < wire.written and wire.freed < wire.read:
+        wake(m, number, max(now + 1, ring[wire.freed % len(ring)].round))
 
 
 @kernel
-def _arrival(m: KernelMemory, connection: Any, nbytes: int, now: int) -> int:
+def _arrival(m: KernelMemory, connection: f.KernelTask, nbytes: int, now: int) -> int:
     """Put a message on the wire; return the round in which it arrives."""
     if connection.unit == 0:
         return now + m.latency
@@ -98,7 +100,13 @@ def _arrival(m: KernelMemory, connection: Any, nbytes: int, now: int) -> int:
 
 
 @kernel
-def _write_next(m: KernelMemory, connection: Any, wire: Any, ring: Any, now: int) -> int:
+def _write_next(
+    m: KernelMemory,
+    connection: f.KernelTask,
+    wire: TcpConnection,
+    ring: Sequence[TcpMessage],
+    now: int,
+) -> int:
     """Write a message of the channel whose turn it is: 1, or 0 if there is none."""
     queue = row(m, connection.union, FIFO_SLOTS + connection.gates)
     if queue[FIFO_COUNT] == 0:
@@ -121,12 +129,14 @@ def _write_next(m: KernelMemory, connection: Any, wire: Any, ring: Any, now: int
 
 
 @kernel
-def _deliver_staged(m: KernelMemory, wire: Any, ring: Any, now: int) -> None:
+def _deliver_staged(
+    m: KernelMemory, wire: TcpConnection, ring: Sequence[TcpMessage], now: int
+) -> None:
     """Give messages that were read to their channels, until one finds no buffer."""
     slot = staged_slot(wire, ring)
     while slot >= 0:
         message = ring[slot]
-        out = out_row(m, message[S_CHANNEL])
+        out = out_row(m, message.channel)
         gate, channel = gate_of(m, out.gate), out.index
         into = gate.channels[channel]
         if obtain_buffer(into, channel, gate.pool, gate.segments, gate.waiting) == 0:
@@ -134,7 +144,7 @@ def _deliver_staged(m: KernelMemory, wire: Any, ring: Any, now: int) -> None:
             return
         task = task_row(m, out.receiver)
         index = out.gate - task.first_gate
-        if receive(task, gate, union_of(m, task), index, channel, message[S_RECORDS], 0) == 0:
+        if receive(task, gate, union_of(m, task), index, channel, message.records, 0) == 0:
             m.flags |= FLAG_PROTOCOL
         deliver_message(wire)
         wake(m, out.receiver, now + 1)

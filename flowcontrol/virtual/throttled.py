@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 from flowcontrol.policies.throttled_source import (
-    S_ADMITTED,
-    S_HAS_LOG,
-    S_LOG,
-    S_OFFERED,
-    SOURCE_WIDTH,
     after_emitting,
     may_emit,
     offer,
@@ -18,7 +13,7 @@ from flowcontrol.virtual.ages import log_age, peek_run, push_run, run_length, ta
 from flowcontrol.virtual.compiled import kernel, part_of
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import THROTTLES
-from flowcontrol.virtual.pointers import row, rows
+from flowcontrol.virtual.pointers import rows
 from flowcontrol.virtual.task import (
     BLOCKED,
     CAPACITY,
@@ -29,7 +24,13 @@ from flowcontrol.virtual.task import (
     write_pending,
     yield_outputs,
 )
-from flowcontrol.virtual.views import in_row, out_row, partition_row, task_row
+from flowcontrol.virtual.views import (
+    in_row,
+    out_row,
+    partition_row,
+    task_row,
+    throttled_source,
+)
 
 __all__ = ["emit_throttled", "is_empty"]
 
@@ -37,20 +38,20 @@ __all__ = ["emit_throttled", "is_empty"]
 @part_of(THROTTLES)
 def emit_throttled(m: KernelMemory, number: int, task: f.KernelTask, end: int) -> int:
     """Emit what the command in force allows of what waits; return CAPACITY or BLOCKED."""
-    state = row(m, task.throttle, SOURCE_WIDTH)
+    state = throttled_source(m, task.throttle)
     round_ns = m.round_us * 1000
     start_ns = m.now * round_ns
     fresh = skip_due(m, task, end)
-    if state[S_HAS_LOG] == 1:
+    if state.has_log == 1:
         if task.limit >= 0:
-            fresh = min(fresh, task.limit - state[S_OFFERED])
+            fresh = min(fresh, task.limit - state.offered)
         if fresh > 0:
             push_run(m, task.log, m.now, fresh)
     waiting = offer(state, fresh)
     most = may_emit(state, waiting, task.taken, start_ns, start_ns + round_ns)
     if task.limit >= 0:
         most = min(most, task.limit - task.taken)
-    done = emit_up_to(m, number, task, most, state[S_HAS_LOG])
+    done = emit_up_to(m, number, task, most, state.has_log)
     after_emitting(state, waiting, done, start_ns)
     task.due = waiting
     return CAPACITY if done == waiting and task.is_pending == 0 else BLOCKED
@@ -91,8 +92,8 @@ def is_empty(m: KernelMemory, now: int) -> int:
         if task.is_pending == 1 or task.queued > 0:
             return 0
         if task.kind == f.SOURCE and task.throttle > 0:
-            state = row(m, task.throttle, SOURCE_WIDTH)
-            if task.taken < state[S_ADMITTED] and state[S_LOG] > 0:
+            state = throttled_source(m, task.throttle)
+            if task.taken < state.admitted and state.log > 0:
                 return 0
         if task.kind == f.SERVER:
             phases = rows(m, task.phases, task.phase_count, 3)

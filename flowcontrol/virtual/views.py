@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flowcontrol.policies.grant_rows import (
-    VALUES_WIDTH,
-)
+from flowcontrol.policies.record_transport import ChannelGrant, RecordTransport
+from flowcontrol.policies.throttled_source import ThrottledSource
 from flowcontrol.protocol.rounds import Gate, Partition
 from flowcontrol.protocol.rows import FIFO_SLOTS, WORD
 from flowcontrol.protocol.state import width
@@ -22,6 +21,7 @@ __all__ = [
     "GateList",
     "age_rows",
     "append",
+    "channel_grants",
     "credit_rows",
     "drop",
     "gate_of",
@@ -39,13 +39,15 @@ __all__ = [
     "partition_of",
     "partition_row",
     "partition_rows",
+    "record_transport",
     "ring",
     "run_rows",
     "set_bit",
     "task_row",
     "task_rows",
+    "throttled_source",
+    "transport_of",
     "union_of",
-    "values_of",
     "whole",
 ]
 
@@ -92,9 +94,9 @@ def union_of(m: KernelMemory, task: f.KernelTask) -> Any:
 
 
 @kernel
-def values_of(m: KernelMemory) -> Any:
+def transport_of(m: KernelMemory) -> RecordTransport:
     """Parameters of a transport that counts records."""
-    return row(m, m.values, VALUES_WIDTH)
+    return record_transport(m, m.values)
 
 
 INPUT_CELLS = width(f.KernelInputChannel)
@@ -160,6 +162,21 @@ def local_pool(memory: Any, at: int) -> LocalPool:
 def global_pool(memory: Any, at: int) -> GlobalPool:
     """A global pool, or a share of it, that stands at a place."""
     return view(GlobalPool, memory, at)
+
+
+def record_transport(memory: Any, at: int) -> RecordTransport:
+    """Parameters of a transport that stand at a place."""
+    return view(RecordTransport, memory, at)
+
+
+def channel_grants(memory: Any, at: int, count: int) -> Sequence[ChannelGrant]:
+    """What the receiver of channels remembers, that stands at a place."""
+    return views(ChannelGrant, memory, at, count)
+
+
+def throttled_source(memory: Any, at: int) -> ThrottledSource:
+    """A throttled source that stands at a place."""
+    return view(ThrottledSource, memory, at)
 
 
 @kernel

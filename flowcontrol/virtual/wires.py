@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from flowcontrol.emulation.job import Job
-from flowcontrol.policies import tcp_rows, tcp_writer
+from flowcontrol.policies import tcp_writer
+from flowcontrol.policies.tcp_connection import TcpConnection, TcpMessage, ring_slots
+from flowcontrol.protocol.state import width
+from flowcontrol.virtual.cells import cells_of
 from flowcontrol.virtual.places import Builder
 
 __all__ = ["fill_wire"]
@@ -32,10 +33,8 @@ def fill_wire(job: Job, edges: set[str], connection: Any, build: Builder) -> Non
     kernel = round(values["kernel_bytes"])
     smallest = min(link.record_bytes for link in job.links if link.name in edges)
     channels = int(connection["gates"])
-    slots = tcp_rows.ring_slots(kernel, high, segment, smallest, channels)
-    wire = np.zeros(tcp_rows.W_WIDTH, np.int64)
-    wire[tcp_rows.W_HIGH], wire[tcp_rows.W_MOST] = high, kernel
-    wire[tcp_rows.W_LOW] = tcp_writer.low_mark(round(values["low_water_segments"]), segment, high)
-    wire[tcp_rows.W_WRITABLE] = wire[tcp_rows.W_AUTO_READ] = 1
-    connection["phases"], connection["phase_count"] = build.put(wire), slots
-    build.take(slots * tcp_rows.S_WIDTH)
+    slots = ring_slots(kernel, high, segment, smallest, channels)
+    low = tcp_writer.low_mark(round(values["low_water_segments"]), segment, high)
+    wire = TcpConnection(high, low, kernel)
+    connection["phases"], connection["phase_count"] = build.put(cells_of(wire)), slots
+    build.take(slots * width(TcpMessage))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from flowcontrol.emulation import Incoming, Outgoing, Subtask
+from flowcontrol.emulation.record_subtask import new_subtask
 from flowcontrol.emulation.snapshot import (
     incoming_of,
     outgoing_of,
@@ -146,6 +147,36 @@ def test_a_source_and_a_sink_are_restored_too(jobs: ModuleType, stage: str) -> N
         found.step(1, [[Incoming(1, [])]][: len(old.gates)], [[PLENTY]][: len(old.partitions)])
     assert rows_of(new) == rows_of(old)
     assert old.task.taken > 0
+
+
+def test_a_throttled_source_is_restored_by_the_names_of_its_state(jobs: ModuleType) -> None:
+    system = {"transport": "unbounded", "throttle": {"name": "pid_rate", "min_rate": 20}}
+    made = jobs.job([jobs.source(100), jobs.sink(10)], [("source", "sink", "forward")],
+                    system=system)  # fmt: skip
+    old, new = (new_subtask(made, made.stage("source"), 0) for _ in range(2))
+    old.source.has_log, old.source.gap_ns = 1, 30_000_000  # four emissions a round
+    old.step(0, [], [[PLENTY]])
+    restore(new, *rows_of(old))
+    assert new.source == old.source
+    state = json.loads(sender_rows(old, 0)[0]["task_state"])["source"]
+    assert state == {
+        "is_stopped": 0, "gap_ns": 30_000_000, "admitted": -1, "has_log": 1,
+        "next_ns": 120_000_000, "waiting": 0, "log": 6, "offered": 10,
+    }  # fmt: skip
+
+
+def test_what_a_receiver_remembers_of_a_channel_is_kept_by_name(jobs: ModuleType) -> None:
+    system = {"transport": "blocking_queue"}
+    made = jobs.job([jobs.source(100), jobs.sink(10)], [("source", "sink", "forward")],
+                    system=system)  # fmt: skip
+    old, new = (new_subtask(made, made.stage("sink"), 0) for _ in range(2))
+    old.grants[0][0].held, old.grants[0][0].window = 3, 1000
+    restore(new, *rows_of(old))
+    assert new.grants == old.grants
+    assert json.loads(receiver_rows(old, 0)[0]["channel_state"])["grant"] == {
+        "seen": 0, "held": 3, "window": 1000, "arrived": 0, "began": -1, "trip_ns": 0,
+        "highest": 0, "samples": 0,
+    }  # fmt: skip
 
 
 def test_equal_states_are_equal_text(jobs: ModuleType) -> None:

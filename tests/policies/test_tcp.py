@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.policies import tcp_buffers as tb
+from flowcontrol.policies import tcp_connection as t
 from flowcontrol.policies import tcp_reader as tr
-from flowcontrol.policies import tcp_rows as t
 from flowcontrol.policies import tcp_writer as tw
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import rows as w
@@ -91,17 +91,10 @@ def partition(channels: int, size: int) -> r.Partition:
 def test_a_buffer_is_sent_when_it_is_full_or_flushed() -> None:
     part = partition(1, 3)
     row = part.channels[0]
-    assert (tb.close_buffer(part, 0), tb.poll_closed(part, 0, UNLIMITED, 0)) == (
-        0,
-        -1,
-    )
+    assert (tb.close_buffer(part, 0), tb.poll_closed(part, 0, UNLIMITED, 0)) == (0, -1)
     for _ in range(3):  # 100 + 100 + 56 of 256, then 44 in the next
         assert r.write_bytes(part, 0, 100, UNLIMITED, 256) == 0
-    assert (tb.closed_buffers(row), row.buffers, part.pool.in_use) == (
-        1,
-        2,
-        2,
-    )
+    assert (tb.closed_buffers(row), row.buffers, part.pool.in_use) == (1, 2, 2)
     full = tb.poll_closed(part, 0, UNLIMITED, 0)
     assert (tb.records_of(full), tb.lacking_of(full)) == (2, 0)
     assert tb.poll_closed(part, 0, UNLIMITED, 0) == -1
@@ -131,14 +124,12 @@ def test_both_halves_of_an_entry(records: int, lacking: int) -> None:
 # ---------------------------------------------------------------- a connection
 
 
-def connection(most: int, slots: int = 16) -> tuple[list[int], list[list[int]]]:
-    wire = [0] * t.W_WIDTH
-    wire[t.W_HIGH], wire[t.W_LOW], wire[t.W_MOST] = 200, 101, most
-    wire[t.W_WRITABLE] = wire[t.W_AUTO_READ] = 1
-    return wire, [[0] * t.S_WIDTH for _ in range(slots)]
+def connection(most: int, slots: int = 16) -> tuple[t.TcpConnection, list[t.TcpMessage]]:
+    wire = t.TcpConnection(high_mark=200, low_mark=101, kernel_bytes=most)
+    return wire, [t.TcpMessage() for _ in range(slots)]
 
 
-def write(wire: list[int], ring: list[list[int]], *sizes: int) -> None:
+def write(wire: t.TcpConnection, ring: list[t.TcpMessage], *sizes: int) -> None:
     for channel, nbytes in enumerate(sizes):
         tw.write_message(wire, ring, channel, 1, nbytes)
 
@@ -147,42 +138,31 @@ def write(wire: list[int], ring: list[list[int]], *sizes: int) -> None:
 def test_messages_through_a_connection() -> None:
     wire, ring = connection(most=250)
     write(wire, ring, 110, 110)
-    assert (wire[t.W_PENDING], wire[t.W_WRITABLE]) == (220, 0)
+    assert (wire.pending, wire.is_writable) == (220, 0)
     assert tw.enter_message(wire, ring) == 0
-    assert (wire[t.W_PENDING], wire[t.W_HELD], wire[t.W_WRITABLE]) == (
-        110,
-        110,
-        0,
-    )
+    assert (wire.pending, wire.held, wire.is_writable) == (110, 110, 0)
     assert tw.enter_message(wire, ring) == 1
-    assert (wire[t.W_PENDING], wire[t.W_HELD], wire[t.W_WRITABLE]) == (
-        0,
-        220,
-        1,
-    )
+    assert (wire.pending, wire.held, wire.is_writable) == (0, 220, 1)
     assert tw.enter_message(wire, ring) == -1  # there is none
     write(wire, ring, 31)
     assert tw.enter_message(wire, ring) == -1  # a byte too much
-    ring[0][t.S_ROUND], ring[1][t.S_ROUND] = 5, 6
+    ring[0].round, ring[1].round = 5, 6
     assert tr.read_socket(wire, ring, 4, 9) == 0
     assert tr.read_socket(wire, ring, 5, 9) == 1
     assert tr.staged_slot(wire, ring) == 0
     tr.stage_message(wire)
     assert tr.read_socket(wire, ring, 6, 9) == 0  # the connection is not read
-    assert (tw.hear_window(wire, ring, 8), wire[t.W_HELD]) == (0, 220)
-    assert (tw.hear_window(wire, ring, 9), wire[t.W_HELD]) == (
-        1,
-        110,
-    )  # staged, but read
+    assert (tw.hear_window(wire, ring, 8), wire.held) == (0, 220)
+    assert (tw.hear_window(wire, ring, 9), wire.held) == (1, 110)  # staged, but read
     assert tw.enter_message(wire, ring) == 2
     tr.deliver_message(wire)
-    assert (wire[t.W_AUTO_READ], tr.staged_slot(wire, ring)) == (1, -1)
-    ring[2][t.S_ROUND] = 6
+    assert (wire.auto_read, tr.staged_slot(wire, ring)) == (1, -1)
+    ring[2].round = 6
     assert tr.read_socket(wire, ring, 6, 10) == 2
     tr.deliver_message(wire)
     assert tr.staged_slot(wire, ring) == 2
     tr.deliver_message(wire)
-    assert [wire[c] for c in (t.W_WRITTEN, t.W_ENTERED, t.W_READ, t.W_DELIVERED)] == [3] * 4
+    assert (wire.written, wire.entered, wire.read, wire.delivered) == (3, 3, 3, 3)
 
 
 @pytest.mark.parametrize(
@@ -272,9 +252,9 @@ def test_a_ring_has_a_slot_for_every_message(
     high = tw.high_mark(2, segment)
     slots = t.ring_slots(kernel, high, segment, record, channels)
     wire, ring = connection(kernel, slots)
-    wire[t.W_HIGH], wire[t.W_LOW] = high, tw.low_mark(1, segment, high)
+    wire.high_mark, wire.low_mark = high, tw.low_mark(1, segment, high)
     fill = [0] * channels
-    while wire[t.W_WRITABLE] == 1:
+    while wire.is_writable == 1:
         channel = data.draw(st.integers(0, channels - 1))
         left, sizes = record, []
         while left > 0:
@@ -288,10 +268,10 @@ def test_a_ring_has_a_slot_for_every_message(
             sizes.append(fill[channel])
             fill[channel] = 0
         for size in sizes:
-            if wire[t.W_WRITABLE] == 0:
+            if wire.is_writable == 0:
                 break
             assert tw.has_room(wire, ring) == 1
             write(wire, ring, size + t.HEADER_BYTES)
             while tw.enter_message(wire, ring) >= 0:
                 pass
-    assert wire[t.W_WRITTEN] <= slots
+    assert wire.written <= slots

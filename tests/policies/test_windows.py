@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from flowcontrol.policies import batched_credit as b
 from flowcontrol.policies import bdp_window, grants
 from flowcontrol.policies import cumulative_credit as c
-from flowcontrol.policies import grant_rows as g
 from flowcontrol.policies import half_return_credit as p
 from flowcontrol.policies import rate_window as w
+from flowcontrol.policies import record_transport as g
 
 # Jet, packets every 100 ms, three periods: units acked in the period, time it took, starved or not;
 # then the window. Target 3 ceil(100 acked / time); half of the way, towards zero.
@@ -207,17 +207,16 @@ def test_grpc_also_doubles_at_a_bandwidth_that_equals_the_highest():
 @pytest.mark.parametrize("sample", [700, 701, 703])
 def test_a_channel_s_row_keeps_the_highest_bandwidth_so_that_an_equal_one_is_equal(sample):
     """With a round trip of 70 ms: bandwidths that are no whole number, rounded up and down."""
-    values = [0] * g.VALUES_WIDTH
-    values[g.V_KIND], values[g.V_TRIP], values[g.V_ROUND_NS] = g.BDP_WINDOW, 1, 70_000_000
-    values[g.V_SLOTS], values[g.V_MOST] = 2000, 100_000
-    state = [0] * g.GRANT_WIDTH
+    values = g.RecordTransport(kind=g.BDP_WINDOW, trip=1, round_ns=70_000_000)
+    values.slots, values.most = 2000, 100_000
+    state = g.ChannelGrant()
     assert grants.first_grant(values, state, 1) == 2000
     arrived, now, windows = 0, 0, []
     for _ in range(2):
         arrived += sample
         grants.after_trip(values, state, arrived, now, 1)
         grants.after_trip(values, state, arrived, now + 1, 1)
-        windows.append(state[g.S_WINDOW])
-        state[g.S_WINDOW] = 1000
+        windows.append(state.window)
+        state.window = 1000
         now += 2
     assert windows == [2000, 2 * sample]

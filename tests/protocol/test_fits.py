@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable, Iterator
+from dataclasses import astuple
 from itertools import product
 from types import FunctionType
 from typing import Any
@@ -18,12 +19,12 @@ import pytest
 from flowcontrol.emulation.limits import MOST_BYTES, MOST_RECORDS
 from flowcontrol.policies import (
     bdp_window,
-    grant_rows,
     grants,
     hop_hysteresis,
     rate_window,
+    record_transport,
     tcp_buffers,
-    tcp_rows,
+    tcp_connection,
     tcp_writer,
     throttled_source,
 )
@@ -126,7 +127,7 @@ CASES: dict[Rule, tuple[str, Callable[..., bool] | None]] = {
     grants._records_of: ("number parameter record_bytes", None),
     tcp_writer.high_mark: ("segments segment_bytes", None),
     tcp_writer.low_mark: ("segments segment_bytes bytes", None),
-    tcp_rows.ring_slots: ("parameter bytes segment_bytes record_bytes channels",
+    tcp_connection.ring_slots: ("parameter bytes segment_bytes record_bytes channels",
                           lambda *x: x[1] <= 1 << 50),
     tcp_buffers.records_of: ("bytes", None),
 }  # fmt: skip
@@ -159,6 +160,11 @@ def test_a_rule_fits(narrow: type[int], rule: Rule) -> None:
             rule(*map(narrow, values))
             called += 1
     assert called > 1
+
+
+def fresh(cls: type[Any], narrow: type[int]) -> Any:
+    """A state as a run begins, of integers that must fit."""
+    return cls(*map(narrow, astuple(cls())))
 
 
 def multiplying() -> Iterator[FunctionType]:
@@ -214,11 +220,12 @@ def test_shares_fit_after_all_records(narrow: type[int]) -> None:
 @pytest.mark.parametrize("unit", ends("parameter"))
 @pytest.mark.parametrize("multiplier", ends("parameter"))
 def test_windows_fit(narrow: type[int], size: int, unit: int, multiplier: int) -> None:
-    values, state = [narrow(0)] * grant_rows.VALUES_WIDTH, [narrow(0)] * grant_rows.GRANT_WIDTH
+    values = fresh(record_transport.RecordTransport, narrow)
+    state = fresh(record_transport.ChannelGrant, narrow)
     slots = int(TRANSPORT_PARTS["rate_window"].parameters["initial_units"].most)
-    values[grant_rows.V_KIND] = narrow(grant_rows.RATE_WINDOW)
-    values[grant_rows.V_UNIT], values[grant_rows.V_SLOTS] = narrow(unit), narrow(slots)
-    values[grant_rows.V_MULTIPLIER] = narrow(multiplier)
+    values.kind = narrow(record_transport.RATE_WINDOW)
+    values.unit, values.slots = narrow(unit), narrow(slots)
+    values.multiplier = narrow(multiplier)
     granted = grants.first_grant(values, state, narrow(size))
     most = MOST_BYTES // (size + rate_window.ITEM_OVERHEAD)
     for taken in (0, 0, 1, most // 2, most, most):
@@ -229,30 +236,26 @@ def test_windows_fit(narrow: type[int], size: int, unit: int, multiplier: int) -
 @pytest.mark.parametrize("size", ends("record_bytes"))
 @pytest.mark.parametrize("round_us", [1, 1000, ROUND_US])
 def test_round_trips_fit(narrow: type[int], size: int, round_us: int) -> None:
-    values, state = [narrow(0)] * grant_rows.VALUES_WIDTH, [narrow(0)] * grant_rows.GRANT_WIDTH
-    values[grant_rows.V_KIND] = narrow(grant_rows.BDP_WINDOW)
-    values[grant_rows.V_SLOTS] = values[grant_rows.V_MOST] = narrow(PARAMETER)
-    values[grant_rows.V_TRIP] = narrow(max(2, 2 * ROUND_US // round_us))
-    values[grant_rows.V_ROUND_NS] = narrow(1000 * round_us)
+    values = fresh(record_transport.RecordTransport, narrow)
+    state = fresh(record_transport.ChannelGrant, narrow)
+    values.kind = narrow(record_transport.BDP_WINDOW)
+    values.slots = values.most = narrow(PARAMETER)
+    values.trip = narrow(max(2, 2 * ROUND_US // round_us))
+    values.round_ns = narrow(1000 * round_us)
     grants.first_grant(values, state, narrow(size))
     for turn, arrived in enumerate((0, 1, MOST_BYTES // size // 2, MOST_BYTES // size)):
-        now = narrow(turn * 3 * values[grant_rows.V_TRIP])
+        now = narrow(turn * 3 * values.trip)
         grants.after_trip(values, state, narrow(arrived), now, narrow(size))
-        grants.after_trip(
-            values, state, narrow(arrived), now + values[grant_rows.V_TRIP], narrow(size)
-        )
-        assert all(-(2**63) <= value < 2**63 for value in state)
+        grants.after_trip(values, state, narrow(arrived), now + values.trip, narrow(size))
+        assert all(-(2**63) <= value < 2**63 for value in astuple(state))
 
 
 @pytest.mark.parametrize("gap_ns", [1, 10**9, MOST])
 @pytest.mark.parametrize("start_ns", [0, 10**18])
 @pytest.mark.parametrize("round_ns", [1000, 10**15])
 def test_gaps_fit(narrow: type[int], gap_ns: int, start_ns: int, round_ns: int) -> None:
-    state = [narrow(0)] * throttled_source.SOURCE_WIDTH
-    state[throttled_source.S_GAP_NS], state[throttled_source.S_ADMITTED] = (
-        narrow(gap_ns),
-        narrow(-1),
-    )
+    state = fresh(throttled_source.ThrottledSource, narrow)
+    state.gap_ns, state.admitted = narrow(gap_ns), narrow(-1)
     end_ns = narrow(start_ns + round_ns)
     waiting = throttled_source.offer(state, narrow(MOST_RECORDS))
     count = throttled_source.may_emit(state, waiting, narrow(0), narrow(start_ns), end_ns)

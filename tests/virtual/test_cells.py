@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pytest
 
 from flowcontrol.protocol.state import assign
-from flowcontrol.virtual.cells import dtype, states, view, views, whole_view
+from flowcontrol.virtual import cells as c
+from flowcontrol.virtual.cells import dtype, rows_in, view, views, whole_view
 from flowcontrol.virtual.compiled import is_compiled
 
 
@@ -61,8 +62,7 @@ def made() -> list[Channel]:
 
 
 def cells_of(channels: list[Channel]) -> np.ndarray:
-    values = [value for channel in channels for value in astuple(channel)]
-    return np.array([-1] * BEFORE + values + [-1], np.int64)
+    return np.concatenate([[-1] * BEFORE, *map(c.cells_of, channels), [-1]])
 
 
 def test_objects_and_views_run_a_rule_alike() -> None:
@@ -114,6 +114,11 @@ def test_a_view_and_an_object_take_each_others_integers() -> None:
     assert cells[BEFORE + 3 : BEFORE + 6].tolist() == [7, 8, 9]
 
 
+def test_a_state_is_its_integers() -> None:
+    assert c.cells_of(Channel(7, 8, 9)).tolist() == [7, 8, 9]
+    assert c.cells_of(Channel()).dtype == np.int64
+
+
 def test_states_one_behind_the_other_are_a_table() -> None:
     cells = cells_of(made())
     table = cells[BEFORE:-1].view(dtype(Channel))
@@ -130,7 +135,7 @@ def test_a_state_in_the_midst_of_another_stands_there(way: str) -> None:
     elif way == "table":
         table = cells[1:-1].view(dtype(Gate))
         table["second"]["sent"] += table["first"]["credit"]
-        states(table, Gate)[0].second.backlog = 7
+        rows_in(table, Gate)[0].second.backlog = 7
     elif not is_compiled():
         pytest.skip("needs numba")
     else:

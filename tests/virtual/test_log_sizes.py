@@ -14,7 +14,7 @@ from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import log_sizes, simulate
 from flowcontrol.virtual.header import FLAG_AGES, FLAG_RUNS, FLAG_SPILLS
 from flowcontrol.virtual.log_sizes import GROWTH, MOST_BYTES, LogSizes
-from flowcontrol.virtual.spill_fields import E_WIDTH
+from flowcontrol.virtual.spill_fields import SpilledBuffer
 
 UNBOUNDED: dict[str, Any] = {
     "schema": 1,
@@ -29,7 +29,7 @@ UNBOUNDED: dict[str, Any] = {
 LOGS = {
     "runs": (FLAG_RUNS, width(f.Run), "records in flight"),
     "ages": (FLAG_AGES, width(f.Age), "ages of the records"),
-    "spills": (FLAG_SPILLS, E_WIDTH, "buffers of spilling partitions"),
+    "spills": (FLAG_SPILLS, width(SpilledBuffer), "buffers of spilling partitions"),
 }
 
 

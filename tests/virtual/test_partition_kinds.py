@@ -12,12 +12,13 @@ from flowcontrol.emulation import Job, lay_out
 from flowcontrol.protocol.partition_kinds import ON_DISK, PIPELINED, WRITING
 from flowcontrol.scenario import check_clock, parse_scenario
 from flowcontrol.virtual import run_job
-from flowcontrol.virtual import spill_fields as s
 from flowcontrol.virtual.header import FLAG_SPILLS
 from flowcontrol.virtual.kinds import partition_figures
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory, fill
-from flowcontrol.virtual.views import message_rows, ring
+from flowcontrol.virtual.spill_fields import SpilledBuffer, SpillingPartition
+from flowcontrol.virtual.spilled import buffer_at, lane_of, spill_row
+from flowcontrol.virtual.views import message_rows, partition_row, ring
 
 SEGMENT = 4096
 DISK = 204_800
@@ -195,16 +196,15 @@ def test_selective_by_hand() -> None:
     memory, _ = run(one)
     channel = memory.outs[0]
     assert channel["sent"] == 2
-    [spilled] = memory.partitions
-    own = memory.cells[spilled["spill"] :][: s.S_WIDTH]
+    own = spill_row(memory.head, partition_row(memory.head, 0))
     finished = 47  # 190 records
-    kept = finished - 2 - own[s.S_BYTES_WRITTEN] // SEGMENT
-    assert own[s.S_BYTES_WRITTEN] % SEGMENT == 0
-    assert own[s.S_KEPT] == kept
+    kept = finished - 2 - own.bytes_written // SEGMENT
+    assert own.bytes_written % SEGMENT == 0
+    assert own.kept == kept
     assert 2 <= kept <= 6
-    assert own[s.S_PEAK] == 7
-    on_disk = [entry[s.E_INDEX] for entry in buffers_of(memory, 0) if entry[s.E_SPILL] == ON_DISK]
-    in_memory = [entry[s.E_INDEX] for entry in buffers_of(memory, 0) if entry[s.E_HELD] == 1]
+    assert own.peak == 7
+    on_disk = [entry.index for entry in buffers_of(memory, 0) if entry.spill == ON_DISK]
+    in_memory = [entry.index for entry in buffers_of(memory, 0) if entry.is_held == 1]
     assert in_memory[:2] == [2, 3]  # what is sent next is kept
     assert sorted(on_disk + in_memory) == list(range(2, finished))
 
@@ -281,19 +281,32 @@ def run(one: Job, spills: int = 4096) -> tuple[Memory, int]:
     return memory, int(advance(memory.cells, one.rounds))
 
 
-def buffers_of(memory: Memory, channel: int) -> list[Any]:
-    """Rows of the buffers of a channel that have not been sent, in their order."""
+def buffers_of(memory: Memory, channel: int) -> list[SpilledBuffer]:
+    """Buffers of a channel that have not been sent, in their order."""
     out = memory.outs[channel]
-    p = memory.partitions[out["partition"]]
-    cells = memory.cells
-    lanes = cells[p["spill"] + s.S_LANES]
-    pointer = int(cells[lanes + out["place"] * s.X_WIDTH + s.X_NEXT])
+    sp = spill_row(memory.head, partition_row(memory.head, int(out["partition"])))
+    pointer = lane_of(memory.head, sp, out["place"]).next
     found = []
     while pointer > 0:
-        first = memory.head.spills + (pointer - 1) * s.E_WIDTH
-        found.append(cells[first : first + s.E_WIDTH])
-        pointer = int(found[-1][s.E_NEXT])
+        found.append(buffer_at(memory.head, pointer))
+        pointer = found[-1].next
     return found
+
+
+def test_states_of_all_partitions_are_one_table() -> None:
+    memory = fill(job("blocking"), runs=16, ages=16, spills=4)
+    kept = memory.states(memory.partitions["spill"], SpillingPartition)
+    assert kept["number"].tolist() == list(range(len(memory.partitions)))
+    assert {name: kept[name][0] for name in ("turn", "first", "done_at", "since")} == {
+        "turn": -1, "first": -1, "done_at": -1, "since": -1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("pointer", [0, 5])
+def test_a_pointer_to_no_buffer_is_refused_where_the_kernel_is_interpreted(pointer: int) -> None:
+    memory = fill(job("blocking"), runs=16, ages=16, spills=4)
+    with pytest.raises(IndexError, match="SpilledBuffer"):
+        buffer_at(memory.head, pointer)
 
 
 def check_channel(memory: Memory, channel: int) -> None:
@@ -314,52 +327,50 @@ def check_channel(memory: Memory, channel: int) -> None:
     waiting = [*filled, int(out["tail"])]
     if p["kind"] > PIPELINED:
         unsent = buffers_of(memory, channel)
-        waiting += [int(own[s.E_RECORDS]) for own in unsent]
+        waiting += [own.records for own in unsent]
         assert out["buffers"] == len(unsent) + len(filled) + out["is_open"]
     assert out["written"] == (into["processed"] + in_hand + sum(queued) + under_way + sum(waiting))
 
 
 def check_partition(memory: Memory, number: int) -> None:
     """Memory is never above the pool, and all of it is somebody's."""
-    p = memory.partitions[number]
-    in_use, size = p["pool"]["in_use"], p["pool"]["size"]
-    assert 0 <= in_use <= size + p["pool"]["max_overdraft"]
-    if p["kind"] <= PIPELINED:
+    p = partition_row(memory.head, number)
+    in_use, size = p.pool.in_use, p.pool.size
+    assert 0 <= in_use <= size + p.pool.max_overdraft
+    if p.kind <= PIPELINED:
         return
-    own = memory.cells[p["spill"] :][: s.S_WIDTH]
-    first = memory.head.spills
-    channels = memory.outs[p["first_channel"] :][: p["channels"]]
+    own = spill_row(memory.head, p)
+    channels = memory.outs[p.first_channel :][: p.channels]
     held = 0
     for place, channel in enumerate(channels):
-        lane = memory.cells[own[s.S_LANES] + place * s.X_WIDTH :][: s.X_WIDTH]
-        pointer, readable = int(lane[s.X_HEAD]), 0
+        lane = lane_of(memory.head, own, place)
+        pointer, readable = lane.head, 0
         while pointer > 0:
-            entry = memory.cells[first + (pointer - 1) * s.E_WIDTH :][: s.E_WIDTH]
-            held += int(entry[s.E_HELD])
-            is_unsent = entry[s.E_INDEX] >= channel["sent"]
-            readable += int(is_unsent and (entry[s.E_GONE] == 0 or entry[s.E_LOADED] == 2))
-            assert entry[s.E_HELD] == 1 or entry[s.E_SPILL] == ON_DISK or not is_unsent
-            assert entry[s.E_HELD] == 1 or entry[s.E_SPILL] != WRITING
-            pointer = int(entry[s.E_NEXT])
-        assert lane[s.X_READABLE] == readable
-        width = int(p["queue_width"])
-        held += len(memory.values(int(p["records"]) + place * width, width))
+            entry = buffer_at(memory.head, pointer)
+            held += entry.is_held
+            is_unsent = entry.index >= channel["sent"]
+            readable += int(is_unsent and (entry.is_gone == 0 or entry.loaded == 2))
+            assert entry.is_held == 1 or entry.spill == ON_DISK or not is_unsent
+            assert entry.is_held == 1 or entry.spill != WRITING
+            pointer = entry.next
+        assert lane.readable == readable
+        held += len(memory.values(p.records + place * p.queue_width, p.queue_width))
         held += int(channel["is_open"])
     assert in_use == held
-    assert own[s.S_PEAK] <= size
-    assert own[s.S_LOADED] >= 0
-    assert own[s.S_BYTES_READ] <= own[s.S_BYTES_WRITTEN]
+    assert own.peak <= size
+    assert own.loaded >= 0
+    assert own.bytes_read <= own.bytes_written
 
 
 def check_disks(one: Job, memory: Memory, rounds: int) -> None:
     """No disk has done more than its rate allows."""
     done: dict[int, int] = {}
-    for p in memory.partitions:
-        own = memory.cells[p["spill"] :][: s.S_WIDTH]
-        if p["kind"] > PIPELINED:
-            disk = int(own[s.S_DISK])
-            moved = int(own[s.S_BYTES_WRITTEN] + own[s.S_BYTES_READ])
-            done[disk] = done.get(disk, 0) + moved
+    for number in range(memory.head.partitions):
+        p = partition_row(memory.head, number)
+        if p.kind > PIPELINED:
+            own = spill_row(memory.head, p)
+            moved = own.bytes_written + own.bytes_read
+            done[own.disk] = done.get(own.disk, 0) + moved
     rate = one.scenario.cluster.disk_bytes_per_s or 0
     assert all(moved <= rate * one.time_s(rounds) for moved in done.values())
 

@@ -12,13 +12,9 @@ from hypothesis import strategies as st
 
 from flowcontrol.emulation import Job
 from flowcontrol.emulation.record_queues import KINDS
-from flowcontrol.policies.grant_rows import (
-    FREE,
-    GRANT_WIDTH,
-    S_WINDOW,
-    V_UNIT,
-)
 from flowcontrol.policies.rate_window import ITEM_OVERHEAD
+from flowcontrol.policies.record_transport import FREE, ChannelGrant
+from flowcontrol.protocol.state import width
 from flowcontrol.scenario.models import SystemSpec
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory, fill
@@ -105,13 +101,13 @@ class Rules:
         self.transport, self.memory = system.transport, memory
         self.most = system.transport_values.get(BOUNDED.get(system.transport, ""), FREE)
         self.granted = self._columns()["announced"]
-        self.values, self.windows = job.transport_row or [], self._windows()
+        self.parameters, self.windows = job.record_transport, self._windows()
 
     def _windows(self) -> Any:
         """Windows of all channels, in the order of senders, as their receivers remember them."""
         outs, gates = self.memory.outs, self.memory.gates
-        firsts = gates["grants"][outs["gate"]] + outs["index"] * GRANT_WIDTH
-        return self.memory.cells[firsts + S_WINDOW].copy()
+        firsts = gates["grants"][outs["gate"]] + outs["index"] * width(ChannelGrant)
+        return self.memory.states(firsts, ChannelGrant)["window"]
 
     def _bounds(self) -> Any:
         """Records that a channel may hold beyond those taken up (families A, B and C)."""
@@ -123,7 +119,7 @@ class Rules:
         if self.transport == "bdp_window":
             return np.maximum(1, self.windows // size)
         # A sender goes on until it is past the limit; what was taken counts in whole units.
-        unit, weight = self.values[V_UNIT], size + ITEM_OVERHEAD
+        unit, weight = self.parameters.unit, size + ITEM_OVERHEAD
         return -(-(self.windows + 2) * unit // weight) + 1
 
     def _columns(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from flowcontrol.emulation import lay_out
 from flowcontrol.emulation.rehearsal import RoundRows
 from flowcontrol.errors import ScenarioError
-from flowcontrol.policies import tcp_rows as t
+from flowcontrol.policies import tcp_connection as t
 from flowcontrol.scenario import (
     Scenario,
     SystemSpec,
@@ -120,15 +120,8 @@ def step(wires: Any) -> tuple[int, ...]:
     """Run a round; return where its one connection and its one gate stand."""
     wires.run()
     wire, [gate], tasks = wires.wire(wires.numbers[0]), wires.memory.gates, wires.memory.tasks
-    counters = (
-        t.W_WRITTEN,
-        t.W_ENTERED,
-        t.W_READ,
-        t.W_DELIVERED,
-        t.W_FREED,
-    )
-    values = [tasks["taken"][0], *(wire[column] for column in counters)]
-    values += [wire[t.W_AUTO_READ], wire[t.W_WRITABLE]]
+    values = [tasks["taken"][0], wire.written, wire.entered, wire.read, wire.delivered, wire.freed]
+    values += [wire.auto_read, wire.is_writable]
     values += [gate["pool"]["in_use"], tasks["taken"][1]]
     return tuple(int(value) for value in values)
 
@@ -178,8 +171,8 @@ def test_who_waits_for_one_gate_holds_up_all_channels(wire_accounts: ModuleType)
     wires.run(40)
     tasks, [number] = wires.memory.tasks, wires.numbers
     assert [int(task["taken"]) for task in tasks[2:4]] == [3, 0]  # turn by turn: 0 1 0 1 0 1
-    assert wires.wire(number)[t.W_AUTO_READ] == 0
-    channels = [int(m[t.S_CHANNEL]) for m in wires.messages(number, t.W_DELIVERED, t.W_WRITTEN)]
+    assert wires.wire(number).auto_read == 0
+    channels = [m.channel for m in wires.messages(number, "delivered", "written")]
     assert channels[0] == 1  # staged: the gate of B.1 has two
     assert {0, 1} == set(channels[1:])
 
@@ -194,9 +187,9 @@ def test_connections_are_served_in_the_order_of_waiting(wire_accounts: ModuleTyp
     made = scenario(stages, [("A", "B", "rebalance")], cluster=cluster, rounds=400)
     wires = wire_accounts.Wires(lay_out(made))
     wires.run(100)
-    before = [int(wires.wire(n)[t.W_DELIVERED]) for n in wires.numbers]
+    before = [wires.wire(n).delivered for n in wires.numbers]
     wires.run(300)
-    after = [int(wires.wire(n)[t.W_DELIVERED]) for n in wires.numbers]
+    after = [wires.wire(n).delivered for n in wires.numbers]
     assert len(after) == 3
     assert [b - a for a, b in zip(before, after, strict=True)] == [10, 10, 10]
 
@@ -211,9 +204,7 @@ def test_a_flush_closes_the_buffer(wire_accounts: ModuleType) -> None:
     made = scenario(stages, [("A", "B", "forward")], options=flush, transport={"kernel_bytes": 0})
     wires = wire_accounts.Wires(lay_out(made))
     wires.run(5)
-    sizes = [
-        int(m[t.S_BYTES]) for m in wires.messages(wires.numbers[0], t.W_DELIVERED, t.W_WRITTEN)
-    ]
+    sizes = [m.nbytes for m in wires.messages(wires.numbers[0], "delivered", "written")]
     assert set(sizes) == {100 + t.HEADER_BYTES}
     gate = wires.memory.gates[0]
     assert gate["pool"]["in_use"] == gate["pool"]["size"] == 2

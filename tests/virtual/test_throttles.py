@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from flowcontrol.emulation import Job
 from flowcontrol.emulation.rehearsal import rehearse
 from flowcontrol.emulation.throttling import controller_of
-from flowcontrol.policies import throttled_source as s
+from flowcontrol.policies.throttled_source import ThrottledSource
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.scenario.models import SystemSpec
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS
@@ -22,6 +22,7 @@ from flowcontrol.virtual.control import Control
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import fill
 from flowcontrol.virtual.snapshot import KernelRows
+from flowcontrol.virtual.views import throttled_source
 
 EXAMPLES = settings.default.max_examples // 4
 IN_ROWS = ("global_hysteresis", "stepwise_sleep", "pid_rate", "static_admission")
@@ -103,11 +104,11 @@ class Run:
         if due or (controller.wants_empty and self.memory.head.is_empty):
             self.control.look()
         for state in self.sources():
-            self.commands.add((state[s.S_STOPPED], state[s.S_GAP_NS], state[s.S_ADMITTED]))
+            self.commands.add((state.is_stopped, state.gap_ns, state.admitted))
 
-    def sources(self) -> list[list[int]]:
+    def sources(self) -> list[ThrottledSource]:
         firsts = [int(at) for at in self.memory.tasks["throttle"] if at > 0]
-        return [[int(x) for x in self.memory.cells[at : at + s.SOURCE_WIDTH]] for at in firsts]
+        return [throttled_source(self.memory.cells, at) for at in firsts]
 
 
 @pytest.mark.holds("global_hysteresis", "virtual", "the rehearsal: every ledger row, random jobs")
@@ -167,14 +168,14 @@ def test_what_is_offered_is_emitted_or_kept_and_nothing_beyond_a_command(
             run.step(number)
             emitted = run.memory.tasks["taken"][is_source].copy()
             for state, count in zip(run.sources(), emitted, strict=True):
-                assert state[s.S_ADMITTED] < 0 or count <= state[s.S_ADMITTED]
-                if state[s.S_HAS_LOG]:
-                    assert state[s.S_OFFERED] == state[s.S_LOG] + count
+                assert state.admitted < 0 or count <= state.admitted
+                if state.has_log:
+                    assert state.offered == state.log + count
                 else:
-                    assert count + state[s.S_WAITING] <= state[s.S_OFFERED]
-            now = [state[s.S_ADMITTED] for state in run.sources()]
+                    assert count + state.waiting <= state.offered
+            now = [state.admitted for state in run.sources()]
             assert (np.array(now) >= admitted).all()
-            stopped = all(state[s.S_STOPPED] for state in run.sources())
+            stopped = all(state.is_stopped for state in run.sources())
             assert not stopped or emitted.sum() == before
             before, admitted = int(emitted.sum()), np.array(now)
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from flowcontrol.emulation import Job
 from flowcontrol.policies import tcp_buffers as tb
-from flowcontrol.policies import tcp_rows as t
+from flowcontrol.policies import tcp_connection as t
+from flowcontrol.protocol.state import width
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory, fill
 from flowcontrol.virtual.snapshot import KernelRows
+from flowcontrol.virtual.tcp import tcp_connection, tcp_messages
 
 ABOUT_CREDITS = ("more than announced", "promised")
 
@@ -49,11 +51,11 @@ class Wires:
             assert advance(self.memory.cells, self.done) == 0
             for number in self.numbers:
                 wire, ring = self.wire(number), self.ring(number)
-                for i in range(self._before[number], int(wire[t.W_WRITTEN])):
+                for i in range(self._before[number], wire.written):
                     message = ring[i % len(ring)]
-                    channel = int(message[t.S_CHANNEL])
-                    self.written[channel].append(int(message[t.S_RECORDS]))
-                self._before[number] = int(wire[t.W_WRITTEN])
+                    channel = message.channel
+                    self.written[channel].append(message.records)
+                self._before[number] = wire.written
 
     def finish(self, rounds: int) -> None:
         """Run so many rounds more in one go."""
@@ -69,30 +71,30 @@ class Wires:
             found.append(int(routed - memory.ins["processed"][out["input"]]))
         return found
 
-    def wire(self, number: int) -> Any:
+    def wire(self, number: int) -> t.TcpConnection:
         """State of a connection."""
         at = int(self.memory.tasks["phases"][number])
-        return self.memory.cells[at : at + t.W_WIDTH]
+        return tcp_connection(self.memory.cells, at)
 
-    def ring(self, number: int) -> Any:
+    def ring(self, number: int) -> Sequence[t.TcpMessage]:
         """Messages of a connection."""
         task = self.memory.tasks[number]
-        at, slots = int(task["phases"]) + t.W_WIDTH, int(task["phase_count"])
-        return self.memory.cells[at : at + slots * t.S_WIDTH].reshape(slots, t.S_WIDTH)
+        at, slots = int(task["phases"]) + width(t.TcpConnection), int(task["phase_count"])
+        return tcp_messages(self.memory.cells, at, slots)
 
-    def messages(self, number: int, first: int, end: int) -> list[Any]:
+    def messages(self, number: int, first: str, end: str) -> list[t.TcpMessage]:
         """Messages between two counters."""
         ring, wire = self.ring(number), self.wire(number)
-        return [ring[i % len(ring)] for i in range(int(wire[first]), int(wire[end]))]
+        return [ring[i % len(ring)] for i in range(getattr(wire, first), getattr(wire, end))]
 
     def state(self, read: Any, batch: Any) -> Any:
         """Ledger rows as under credits, with what is on the connections, and plain counts."""
         state = read(batch(self.done - 1, self.rows.rows()))
         under_way: dict[int, list[tuple[int, int]]] = {}
         for number in self.numbers:
-            for message in self.messages(number, t.W_DELIVERED, t.W_WRITTEN):
-                of_channel = under_way.setdefault(int(message[t.S_CHANNEL]), [])
-                of_channel.append((int(message[t.S_RECORDS]), 0))
+            for message in self.messages(number, "delivered", "written"):
+                of_channel = under_way.setdefault(message.channel, [])
+                of_channel.append((message.records, 0))
         for link in self.job.links:
             rows = {(row["sender"], row["receiver"]): row for row in state[link.name]["sender"]}
             for place, channel in enumerate(link.channels):
@@ -117,43 +119,43 @@ class Wires:
         wire, segment = self.wire(number), self.job.scenario.options.segment_bytes
         message = segment + t.HEADER_BYTES
         for column, first, end in (
-            (t.W_PENDING, t.W_ENTERED, t.W_WRITTEN),
-            (t.W_HELD, t.W_FREED, t.W_ENTERED),
+            ("pending", "entered", "written"),
+            ("held", "freed", "entered"),
         ):
-            found = sum(int(m[t.S_BYTES]) for m in self.messages(number, first, end))
-            if found != wire[column]:
-                yield f"column {column} is {wire[column]}, its messages have {found} bytes"
-        sizes = [int(m[t.S_BYTES]) for m in self.messages(number, t.W_DELIVERED, t.W_WRITTEN)]
+            found = sum(m.nbytes for m in self.messages(number, first, end))
+            if found != getattr(wire, column):
+                yield f"{column} is {getattr(wire, column)}, its messages have {found} bytes"
+        sizes = [m.nbytes for m in self.messages(number, "delivered", "written")]
         if sizes and not t.HEADER_BYTES < min(sizes) <= max(sizes) <= message:
             yield f"messages of {min(sizes)} to {max(sizes)} bytes"
-        if wire[t.W_PENDING] > wire[t.W_HIGH] + message:
-            yield f"{wire[t.W_PENDING]} bytes pending"
-        if wire[t.W_HELD] > max(int(wire[t.W_MOST]), message):
-            yield f"{wire[t.W_HELD]} bytes in the kernel"
-        if wire[t.W_PENDING] > wire[t.W_HIGH] and wire[t.W_WRITABLE] == 1:
+        if wire.pending > wire.high_mark + message:
+            yield f"{wire.pending} bytes pending"
+        if wire.held > max(wire.kernel_bytes, message):
+            yield f"{wire.held} bytes in the kernel"
+        if wire.pending > wire.high_mark and wire.is_writable == 1:
             yield "writable above the high mark"
-        if wire[t.W_PENDING] < wire[t.W_LOW] and wire[t.W_WRITABLE] == 0:
+        if wire.pending < wire.low_mark and wire.is_writable == 0:
             yield "not writable below the low mark"
-        self.seen |= {"not writable"} if wire[t.W_WRITABLE] == 0 else set()
+        self.seen |= {"not writable"} if wire.is_writable == 0 else set()
 
     def _order(self, number: int) -> Iterator[str]:
         wire = self.wire(number)
         for columns in (
-            (t.W_FREED, t.W_READ, t.W_ENTERED, t.W_WRITTEN),
-            (t.W_DELIVERED, t.W_READ),
+            ("freed", "read", "entered", "written"),
+            ("delivered", "read"),
         ):
-            counts = [int(wire[column]) for column in columns]
+            counts = [getattr(wire, column) for column in columns]
             if counts != sorted(counts):
                 yield f"counters {counts}"
-        is_staged = wire[t.W_DELIVERED] < wire[t.W_READ]
-        if is_staged == (wire[t.W_AUTO_READ] == 1):
-            yield f"auto-read is {wire[t.W_AUTO_READ]} with messages staged: {is_staged}"
+        is_staged = wire.delivered < wire.read
+        if is_staged == (wire.auto_read == 1):
+            yield f"auto-read is {wire.auto_read} with messages staged: {is_staged}"
         if is_staged:
             self.seen.add("staged")
-            [first, *rest] = self.messages(number, t.W_DELIVERED, t.W_ENTERED)
-            others = {int(m[t.S_CHANNEL]) for m in rest} - {int(first[t.S_CHANNEL])}
+            [first, *rest] = self.messages(number, "delivered", "entered")
+            others = {m.channel for m in rest} - {first.channel}
             self.seen |= {"others wait"} if others else set()
-            into = self.memory.ins[self.memory.outs["input"][first[t.S_CHANNEL]]]
+            into = self.memory.ins[self.memory.outs["input"][first.channel]]
             if into["is_waiting"] != 1 or into["floating"] != 0:
                 yield f"a message is staged, but its channel is {into}"
 

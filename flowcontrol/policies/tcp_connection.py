@@ -7,35 +7,15 @@ on until a message finds no buffer in its gate's pool. Then nothing is read for 
 
 One connection carries the channels of one edge from one task manager to another.
 
-A connection is a row of ``W_WIDTH`` integers and a ring of messages, ``S_WIDTH`` each. Its five
-counters only grow; a message's slot is its number modulo the length of the ring.
+A connection has a ring of messages. Its five counters of messages only grow; a message's slot is
+its number modulo the length of the ring.
 """
 
 from __future__ import annotations
 
-__all__ = [
-    "HEADER_BYTES",
-    "READ_BYTES",
-    "S_BYTES",
-    "S_CHANNEL",
-    "S_RECORDS",
-    "S_ROUND",
-    "S_WIDTH",
-    "W_AUTO_READ",
-    "W_DELIVERED",
-    "W_ENTERED",
-    "W_FREED",
-    "W_HELD",
-    "W_HIGH",
-    "W_LOW",
-    "W_MOST",
-    "W_PENDING",
-    "W_READ",
-    "W_WIDTH",
-    "W_WRITABLE",
-    "W_WRITTEN",
-    "ring_slots",
-]
+from dataclasses import dataclass
+
+__all__ = ["HEADER_BYTES", "READ_BYTES", "TcpConnection", "TcpMessage", "ring_slots"]
 
 HEADER_BYTES = 34
 """Bytes of a message besides its data: frame 9, receiver 16, sequence 4, kind 1, size 4."""
@@ -43,25 +23,49 @@ HEADER_BYTES = 34
 READ_BYTES = 65_536
 """Most that one read of a socket brings, bytes (Netty's ``AdaptiveRecvByteBufAllocator``)."""
 
-W_HIGH = 0  # pending bytes above which the connection is not writable
-W_LOW = 1  # pending bytes below which it is writable again
-W_MOST = 2  # bytes that the kernel holds at both ends together
-W_WRITABLE = 3  # 1: messages may be written
-W_PENDING = 4  # bytes written and not yet taken by the kernel
-W_HELD = 5  # bytes in the kernel, as the sender knows
-W_WRITTEN = 6  # messages written so far
-W_ENTERED = 7  # of those, taken by the kernel
-W_READ = 8  # of those, read from the socket at the receiver
-W_DELIVERED = 9  # of those, given to their channels; the ones between are staged
-W_FREED = 10  # of those read, the room of which the sender knows to be free again
-W_AUTO_READ = 11  # 1: the receiver reads the socket
-W_WIDTH = 12
 
-S_CHANNEL = 0
-S_RECORDS = 1  # records that end in the message
-S_BYTES = 2  # with its header
-S_ROUND = 3  # in the kernel: when it arrives; once read: when the sender knows of the room
-S_WIDTH = 4
+@dataclass(slots=True)
+class TcpConnection:
+    """A connection at both of its ends."""
+
+    high_mark: int = 0
+    """Pending bytes above which it is not writable."""
+    low_mark: int = 0
+    """Pending bytes below which it is writable again."""
+    kernel_bytes: int = 0
+    """Bytes that the kernel holds at both ends together, at most."""
+    is_writable: int = 1
+    """1: messages may be written."""
+    pending: int = 0
+    """Bytes written and not yet taken by the kernel."""
+    held: int = 0
+    """Bytes in the kernel, as the sender knows."""
+    written: int = 0
+    """Messages written so far."""
+    entered: int = 0
+    """Of those, taken by the kernel."""
+    read: int = 0
+    """Of those, read from the socket at the receiver."""
+    delivered: int = 0
+    """Of those, given to their channels; the ones between are staged."""
+    freed: int = 0
+    """Of those read, the room of which the sender knows to be free again."""
+    auto_read: int = 1
+    """1: the receiver reads the socket."""
+
+
+@dataclass(slots=True)
+class TcpMessage:
+    """A message on a connection."""
+
+    channel: int = 0
+    """Channel of the job that it is of."""
+    records: int = 0
+    """Records that end in it."""
+    nbytes: int = 0
+    """Bytes, its header included."""
+    round: int = 0
+    """In the kernel: round of its arrival; once read: of the sender knowing of its room."""
 
 
 def ring_slots(
