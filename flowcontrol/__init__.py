@@ -17,8 +17,10 @@ from flowcontrol.errors import (
 )
 
 if TYPE_CHECKING:
+    from flowcontrol.emulation.round_state import RoundState
     from flowcontrol.jobs import RunResult
     from flowcontrol.jobs.emulate import emulate
+    from flowcontrol.jobs.rounds import rounds
     from flowcontrol.ledger.audit import Violation, audit
     from flowcontrol.link.link import Link
     from flowcontrol.scenario import Scenario, load_scenario
@@ -31,6 +33,7 @@ __all__ = [
     "Link",
     "LinkError",
     "ProtocolError",
+    "RoundState",
     "RunError",
     "RunResult",
     "Scenario",
@@ -39,16 +42,19 @@ __all__ = [
     "audit",
     "emulate",
     "load_scenario",
+    "rounds",
 ]
 
 _LAZY = {
     "Link": "flowcontrol.link.link",
+    "RoundState": "flowcontrol.emulation.round_state",
     "RunResult": "flowcontrol.jobs",
     "Scenario": "flowcontrol.scenario",
     "Violation": "flowcontrol.ledger.audit",
     "audit": "flowcontrol.ledger.audit",
     "emulate": "flowcontrol.jobs",
     "load_scenario": "flowcontrol.scenario",
+    "rounds": "flowcontrol.jobs",
 }
 
 

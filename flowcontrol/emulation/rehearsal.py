@@ -8,33 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from flowcontrol.emulation.job import Job, Link, StagePlan
+from flowcontrol.emulation.ledger_rows import Rows, round_rows
 from flowcontrol.emulation.record_subtask import new_subtask
 from flowcontrol.emulation.replay import NO_ROWS, Replayed
+from flowcontrol.emulation.round_state import ChannelId, RoundState
 from flowcontrol.emulation.rows import new_partition
-from flowcontrol.emulation.snapshot import (
-    incoming_of,
-    outgoing_of,
-    receiver_rows,
-    restore,
-    sender_rows,
-)
+from flowcontrol.emulation.snapshot import incoming_of, outgoing_of, restore, task_state
 from flowcontrol.emulation.subtask import Incoming, Outgoing, Subtask
 from flowcontrol.emulation.throttling import SourceControl
 
 __all__ = ["RoundRows", "first_incoming", "first_outgoing", "rehearse"]
 
-Rows = list[dict[str, Any]]
-
 
 @dataclass(frozen=True)
 class RoundRows:
-    """Ledger rows of one round: by edge name, then side."""
+    """Ledger rows of one round: by edge name, then side; and the state that they hold."""
 
     number: int
     rows: dict[str, dict[str, Rows]]
+    state: RoundState
 
 
 def first_incoming() -> Incoming:
@@ -91,9 +85,7 @@ def rehearse(
     elif control is not None:
         control.start()
     for number in range(first, job.rounds):
-        now: dict[str, dict[str, Rows]] = {
-            link.name: {"sender": [], "receiver": []} for link in job.links
-        }
+        taken: dict[tuple[str, int], int] = {}
         if control is not None:
             control.before_round(number, before)
         for plan in job.stages:
@@ -102,13 +94,29 @@ def rehearse(
                 outgoing = [_outgoing(job, before, link, subtask.index) for link in plan.outputs]
                 if tamper is not None:
                     tamper(number, subtask, outgoing)
-                subtask.step(number, incoming, outgoing)
-                for i, link in enumerate(plan.inputs):
-                    now[link.name]["receiver"] += receiver_rows(subtask, i)
-                for i, link in enumerate(plan.outputs):
-                    now[link.name]["sender"] += sender_rows(subtask, i)
-        before = now
-        yield RoundRows(number, now)
+                work = subtask.step(number, incoming, outgoing)
+                taken[plan.name, subtask.index] = work.records
+        state = _state(job, number, [one for own in subtasks.values() for one in own], taken)
+        before = round_rows(job, state.tasks)
+        yield RoundRows(number, before, state)
+
+
+def _state(
+    job: Job, number: int, subtasks: list[Subtask], taken: dict[tuple[str, int], int]
+) -> RoundState:
+    """Return the whole state after a round; what a task took up in it is by stage and subtask."""
+    heard = {
+        ChannelId(link.name, channel.sender, channel.receiver): row.announced
+        for subtask in subtasks
+        for (link, own), part in zip(subtask.out_links, subtask.partitions, strict=True)
+        for channel, row in zip(own, part.channels, strict=True)
+    }
+    tasks = tuple(
+        task_state(subtask, number, taken[subtask.plan.name, subtask.index], heard)
+        for subtask in subtasks
+    )
+    start_us = number * job.round_us
+    return RoundState(number, start_us, start_us + job.round_us, tasks)
 
 
 def _control(job: Job, subtasks: list[Subtask]) -> SourceControl | None:

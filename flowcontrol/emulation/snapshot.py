@@ -1,171 +1,128 @@
-"""A subtask's complete state as ledger rows, and back.
-
-Cursors are what is audited; the complete state is what a run resumes from. A side's row of a
-channel holds both: the columns that the contract names, ``channel_state`` (the rest of that
-channel) and, on the first row of each subtask and link, ``task_state`` (the rest of the
-subtask). All of it is integers and lists, so equal states are equal text.
-"""
+"""A subtask's complete state as a typed value, and back from the ledger rows that hold it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 from flowcontrol.emulation.record_subtask import RecordSubtask
+from flowcontrol.emulation.round_state import (
+    AddCredit,
+    BufferKind,
+    BufferResponse,
+    ChannelId,
+    GateState,
+    InputChannelState,
+    PartitionState,
+    QueuedBuffer,
+    SubpartitionState,
+    TaskState,
+)
 from flowcontrol.emulation.rows import fifo_values, refill
 from flowcontrol.emulation.subtask import Incoming, Outgoing, Subtask
 from flowcontrol.protocol import rounds as r
-from flowcontrol.protocol.rules import TAKEN_FLOATING, credit_of
 from flowcontrol.protocol.state import put_back
-from flowcontrol.protocol.states import InputChannel
 
-__all__ = ["incoming_of", "outgoing_of", "receiver_rows", "restore", "sender_rows"]
+__all__ = ["incoming_of", "outgoing_of", "restore", "task_state"]
 
 Row = Mapping[str, Any]
 
 
-def receiver_rows(subtask: Subtask, gate_number: int, latency: Any = None) -> list[dict[str, Any]]:
-    """Return a subtask's rows of one of its gates: what the receiver's side owns.
+def task_state(
+    subtask: Subtask, number: int, taken: int = 0, heard: Mapping[ChannelId, int] | None = None
+) -> TaskState:
+    """Return a copy of a subtask's state after a round.
 
     Parameters
     ----------
     subtask : Subtask
         After its round.
-    gate_number : int
-        Which gate.
-    latency : object, optional
-        Of a sink: pairs of rounds since emission and records, kept with the task's state.
-
-    Returns
-    -------
-    list of dict
-        A row per channel, in gate order.
+    number : int
+        The round.
+    taken : int, default 0
+        Records that it took up in it; a source: that it emitted. No ledger holds that.
+    heard : mapping of ChannelId to int, optional
+        Credits that the senders of its channels know of; by default all that it has announced.
     """
-    link, own = subtask.in_links[gate_number]
-    gate = subtask.gates[gate_number]
-    rows = []
+    gates = range(len(subtask.gates))
+    busy_us, idle_us, backpressured_us = subtask.times_us
+    source = subtask.source
+    return TaskState(
+        stage=subtask.plan.name,
+        subtask=subtask.index,
+        task_manager=subtask.plan.stage.placement[subtask.index],
+        is_running=True,
+        state=replace(subtask.task),
+        taken=taken,
+        busy_us=busy_us,
+        idle_us=idle_us,
+        backpressured_us=backpressured_us,
+        union=tuple(fifo_values(subtask.union)),
+        gates=tuple(_gate_state(subtask, i, number, heard or {}) for i in gates),
+        partitions=tuple(
+            _partition_state(subtask, i, number) for i in range(len(subtask.partitions))
+        ),
+        holds_senders=isinstance(subtask, RecordSubtask) and subtask.held == 1,
+        source=None if source is None else replace(source),
+        controller=None if source is None else deepcopy(subtask.controller_state),
+    )
+
+
+def _gate_state(
+    subtask: Subtask, number: int, round_number: int, heard: Mapping[ChannelId, int]
+) -> GateState:
+    (link, own), gate = subtask.in_links[number], subtask.gates[number]
+    channels = []
     for index, channel in enumerate(own):
-        own_state, kinds = gate.channels[index], fifo_values(gate.kinds[index])
-        reading = _is_read(subtask, gate_number, index)
-        used = kinds.count(TAKEN_FLOATING)
-        used += reading and subtask.task.buffer_kind == TAKEN_FLOATING
-        announced = _announced(subtask, channel.is_local, own_state)
-        state = {
-            "local": channel.is_local,
-            "channel": asdict(own_state),
-            "records": fifo_values(gate.records[index]),
-            "kinds": kinds,
-        }
-        if isinstance(subtask, RecordSubtask):
-            state["grant"] = asdict(subtask.grants[gate_number][index])
-        rows.append(
-            {
-                "sender": channel.sender,
-                "receiver": channel.receiver,
-                "announced": announced,
-                "consumed": own_state.consumed,
-                "exclusive": max(0, own_state.initial),
-                "floating_held": own_state.floating + used,
-                "pool_used": gate.pool.in_use,
-                "pool_size": gate.pool.size,
-                "rows": subtask.taken[gate_number][index],
-                "bytes": subtask.taken[gate_number][index] * link.record_bytes,
-                "channel_state": _text(state),
-                "task_state": _text(_task_state(subtask, latency)) if index == 0 else None,
-            }
-        )
-    return rows
-
-
-def _announced(subtask: Subtask, is_local: bool, channel: InputChannel) -> int:
-    """Return the grant as its sender is to see it; where there is none, what has arrived."""
-    counted = isinstance(subtask, RecordSubtask)
-    if subtask.job.scenario.system.transport == "unbounded" or (is_local and not counted):
-        return channel.arrived
-    return channel.announced
-
-
-def sender_rows(subtask: Subtask, number: int) -> list[dict[str, Any]]:
-    """Return a subtask's rows of one of its partitions: what the sender's side owns."""
-    link, own = subtask.out_links[number]
-    part = subtask.partitions[number]
-    rows = []
-    for index, channel in enumerate(own):
-        row = part.channels[index]
-        ready = r.ready_messages(part, index)
-        has_credit = subtask.job.has_grants
-        if not isinstance(subtask, RecordSubtask):
-            has_credit = not channel.is_local
-        credit = credit_of(row.announced, row.sent) if has_credit else 0
-        state = {
-            "local": channel.is_local,
-            "channel": asdict(row),
-            "records": fifo_values(part.records[index]),
-            "held": fifo_values(part.held[index]),
-            "routed": subtask.routers[number].counts[index],
-            "messages": subtask.messages[number][index],
-        }
-        rows.append(
-            {
-                "sender": channel.sender,
-                "receiver": channel.receiver,
-                "written": row.sent + ready,
-                "released": row.sent + ready,
-                "sent": row.sent,
-                "credit": credit,
-                "backlog": ready,
-                "pool_used": part.pool.in_use,
-                "pool_size": part.pool.size,
-                "rows": subtask.routed[number][index],
-                "bytes": subtask.routed[number][index] * link.record_bytes,
-                "channel_state": _text(state),
-                "task_state": _text(_task_state(subtask)) if index == 0 else None,
-            }
-        )
-    return rows
-
-
-def _is_read(subtask: Subtask, gate: int, channel: int) -> bool:
-    task = subtask.task
-    return task.left > 0 and task.gate == gate and task.channel == channel
-
-
-def _task_state(subtask: Subtask, latency: Any = None) -> dict[str, Any]:
-    state: dict[str, Any] = {
-        "task": asdict(subtask.task),
-        "union": fifo_values(subtask.union),
-        "times_us": list(subtask.times_us),
-        "gates": [
-            {
-                "pool": asdict(gate.pool),
-                "segments": asdict(gate.segments),
-                "waiting": fifo_values(gate.waiting),
-                "order": fifo_values(gate.order),
-            }
-            for gate in subtask.gates
-        ],
-        "partitions": [
-            {
-                "pool": asdict(part.pool),
-                "segments": asdict(part.segments),
-                "pending": list(pending),
-                "left_bytes": left,
-            }
-            for part, pending, left in zip(
-                subtask.partitions, subtask.pending, subtask.left_bytes, strict=True
+        state, records = gate.channels[index], fifo_values(gate.records[index])
+        kinds = map(BufferKind, fifo_values(gate.kinds[index]))
+        name = ChannelId(link.name, channel.sender, channel.receiver)
+        credit = AddCredit(state.announced, round_number + 1)
+        channels.append(
+            InputChannelState(
+                channel.sender,
+                channel.receiver,
+                channel.is_local,
+                replace(state),
+                tuple(map(QueuedBuffer, records, kinds)),
+                subtask.taken[number][index],
+                () if heard.get(name, state.announced) == state.announced else (credit,),
+                replace(subtask.grants[number][index])
+                if isinstance(subtask, RecordSubtask)
+                else None,
             )
-        ],
-    }
-    if isinstance(subtask, RecordSubtask):
-        state["held"] = subtask.held
-    if subtask.source is not None:
-        state["source"] = asdict(subtask.source)
-        state["controller"] = subtask.controller_state
-    if latency is not None:
-        state["latency"] = latency
-    return state
+        )
+    waiting, order = tuple(fifo_values(gate.waiting)), tuple(fifo_values(gate.order))
+    pools = replace(gate.pool), replace(gate.segments)
+    return GateState(link.name, *pools, waiting, order, tuple(channels))
+
+
+def _partition_state(subtask: Subtask, number: int, round_number: int) -> PartitionState:
+    (link, own), part = subtask.out_links[number], subtask.partitions[number]
+    subpartitions = tuple(
+        SubpartitionState(
+            channel.sender,
+            channel.receiver,
+            channel.is_local,
+            replace(part.channels[index]),
+            tuple(fifo_values(part.records[index])),
+            tuple(fifo_values(part.held[index])),
+            r.ready_messages(part, index),
+            subtask.routers[number].counts[index],
+            subtask.routed[number][index],
+            tuple(
+                BufferResponse(records, backlog, round_number + 1)
+                for records, backlog in subtask.messages[number][index]
+            ),
+        )
+        for index, channel in enumerate(own)
+    )
+    pending = tuple(subtask.pending[number])
+    pools = replace(part.pool), replace(part.segments)
+    return PartitionState(link.name, *pools, pending, subtask.left_bytes[number], subpartitions)
 
 
 def restore(
@@ -235,10 +192,6 @@ def incoming_of(row: Row) -> Incoming:
 def outgoing_of(row: Row) -> Outgoing:
     """Read what a sender needs off the receiver's row of a round ago."""
     return Outgoing(row["announced"], row["consumed"])
-
-
-def _text(state: Any) -> str:
-    return json.dumps(state, separators=(",", ":"))
 
 
 def _loads(text: str | None) -> dict[str, Any] | None:

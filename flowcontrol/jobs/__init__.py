@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from flowcontrol.jobs.emulate import RunResult, emulate
+from flowcontrol.jobs.rounds import rounds
 
-__all__ = ["RunResult", "emulate"]
+__all__ = ["RunResult", "emulate", "rounds"]

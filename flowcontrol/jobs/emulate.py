@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from flowcontrol.streaming.folder import RunFolder
 
-__all__ = ["RunResult", "emulate"]
+__all__ = ["Clock", "RunResult", "emulate", "job_for"]
 
 Clock = Literal["live", "virtual"]
 
@@ -120,15 +120,10 @@ def emulate(
     >>> result.summary["bottleneck"]  # doctest: +SKIP
     'sink'
     """
-    if not isinstance(scenario, Scenario):
-        scenario = load_scenario(scenario)
-    problems = check_clock(scenario, clock)
-    if problems:
-        raise ScenarioError(problems, scenario.name)
-    job = lay_out(scenario, round_us=_round_us(scenario, clock))
+    job = job_for(scenario, clock)
     for remark in window_warnings(job):
         (warn or _ignore)(remark)
-    root = Path("out") / f"{scenario.name}-{clock}" if out is None else out
+    root = Path("out") / f"{job.scenario.name}-{clock}" if out is None else out
     return _run(job, root, spark, clock, out is not None, overwrite, progress)
 
 
@@ -197,13 +192,33 @@ def _virtual(
 _CLOCKS = {"live": _live, "virtual": _virtual}
 
 
-def _round_us(scenario: Scenario, clock: Clock) -> int | None:
-    """Length of a round on a clock; None: the live clock's own."""
-    if clock == "live":
-        return None
-    from flowcontrol.virtual import choose_round_us
+def job_for(scenario: Scenario | str | Path, clock: Clock, round_us: int | None = None) -> Job:
+    """Read a scenario unless it is read, check it for a clock and lay it out.
 
-    return choose_round_us(scenario)
+    Parameters
+    ----------
+    scenario : Scenario, or str or Path
+        A scenario, or the file of one.
+    clock : {"live", "virtual"}
+        Which clock is to run it.
+    round_us : int, optional
+        Emulated time of a round, microseconds; by default what the clock takes or chooses.
+
+    Raises
+    ------
+    ScenarioError
+        If the clock refuses it.
+    """
+    if not isinstance(scenario, Scenario):
+        scenario = load_scenario(scenario)
+    problems = check_clock(scenario, clock)
+    if problems:
+        raise ScenarioError(problems, scenario.name)
+    if round_us is None and clock == "virtual":
+        from flowcontrol.virtual import choose_round_us
+
+        round_us = choose_round_us(scenario)
+    return lay_out(scenario, round_us=round_us)
 
 
 def _round_error(job: Job) -> dict[str, Any]:

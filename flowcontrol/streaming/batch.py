@@ -21,7 +21,8 @@ import numpy as np
 from pyspark.sql.types import StructType
 
 from flowcontrol.emulation import Job, Link, Work
-from flowcontrol.emulation.snapshot import receiver_rows, sender_rows
+from flowcontrol.emulation.ledger_rows import receiver_rows, sender_rows
+from flowcontrol.emulation.snapshot import task_state
 from flowcontrol.ledger.exchange import Exchange, PackedFile
 from flowcontrol.ledger.ledger import Ledger, LedgerView, create_ledger
 from flowcontrol.ledger.output import OutputTable
@@ -199,10 +200,11 @@ class StageBatch:
         rows: dict[str, list[dict[str, Any]]] = {link: [] for link in self._ledgers}
         for subtask in subtasks:
             latency = self._latency(number, reports.get(subtask.index))
+            state, job = task_state(subtask, number), subtask.job
             for place, link in enumerate(self.plan.inputs):
-                rows[link.name] += receiver_rows(subtask, place, latency)
+                rows[link.name] += receiver_rows(job, state, place, latency)
             for place, link in enumerate(self.plan.outputs):
-                rows[link.name] += sender_rows(subtask, place)
+                rows[link.name] += sender_rows(job, state, place)
         for done, (name, ledger) in enumerate(self._ledgers.items()):
             if done == 1:
                 faults.reach(self.plan.name, number, faults.BETWEEN_LEDGERS)

@@ -22,6 +22,7 @@ S = TypeVar("S")
 Cells = npt.NDArray[np.int64]
 
 
+@per_class
 def dtype(cls: type[Any]) -> np.dtype[Any]:
     """Return the structured type of a state class: each field under its name."""
     inner = members(cls)

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from flowcontrol.emulation import Job, lay_out
 from flowcontrol.emulation.heap import heap_exhausted_s
-from flowcontrol.emulation.throttling import controller_of
-from flowcontrol.errors import RunError, ScenarioError
+from flowcontrol.errors import ScenarioError
 from flowcontrol.scenario import Scenario, check_clock
 from flowcontrol.virtual.kinds import partition_figures
 from flowcontrol.virtual.log_sizes import LogSizes
-from flowcontrol.virtual.memory import fill
 from flowcontrol.virtual.replay import read_replayed
 from flowcontrol.virtual.running import Running
 
@@ -132,39 +130,20 @@ def run_job(
 ) -> VirtualRun:
     """Run a job that is laid out; as :func:`simulate`."""
     began = time.perf_counter()
-    replayed, controller = read_replayed(job), controller_of(job)
-    is_tracked = track or (controller is not None and controller.needs_ages)
-    sizes = LogSizes.first(job)
-    while True:
-        memory = fill(
-            job,
-            runs=sizes.runs,
-            ages=sizes.ages,
-            track=is_tracked,
-            spills=sizes.spills,
-            tables=replayed.tables,
-            limits=replayed.limits,
-        )
-        running = Running.begin(job, memory)
-        flags = running.run(progress or _ignore)
-        if flags == 0:
-            break
-        reached_s = memory.head.round * job.round_us / 1e6
-        sizes = sizes.grown(flags, reached_s, job.scenario.duration_us / 1e6)
-        del memory, running  # before the larger ones are there
+    replayed, sizes = read_replayed(job), LogSizes.first(job)
+    running = Running.start(job, replayed, sizes, track=track)
+    while flags := running.run(progress or _ignore):
+        sizes = running.grown(sizes, flags)
+        del running  # before the larger one is there
+        running = Running.start(job, replayed, sizes, track=track)
     wall_s = time.perf_counter() - began
-    transfers = memory.head.transfers
-    running.timeline.finish()
-    runs_of_jobs = running.timeline.runs
-    if runs_of_jobs and not any(run.has_run for run in runs_of_jobs):
-        texts = [f"{run.span.name}: {run.message}" for run in runs_of_jobs]
-        raise RunError("no job could run: " + "; ".join(texts))
+    memory, runs_of_jobs = running.memory, running.finish()
     return VirtualRun(
         job,
         job.rounds,
         wall_s,
         running.tables.finish(),
-        transfers,
+        memory.head.transfers,
         partitions=partition_figures(job, memory),
         control_messages=running.control_messages,
         jobs=tuple(run.document() for run in runs_of_jobs),

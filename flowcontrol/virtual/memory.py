@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from flowcontrol.emulation.job import Job, Link, StagePlan
 from flowcontrol.emulation.work import WorkClock, emission_cost_ns
 from flowcontrol.policies.throttled_source import ThrottledSource
 from flowcontrol.protocol import rows as w
-from flowcontrol.protocol.state import assign, cell, width
+from flowcontrol.protocol.state import assign, cell, columns, members, per_class, width
 from flowcontrol.protocol.states import GlobalPool
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import cells_of, dtype, whole_view
@@ -23,6 +23,8 @@ from flowcontrol.virtual.spill_fields import SpilledBuffer
 from flowcontrol.virtual.spill_memory import disks_of, fill_disks, fill_kinds
 
 __all__ = ["Memory", "fill"]
+
+S = TypeVar("S")
 
 
 @dataclass(frozen=True)
@@ -88,12 +90,41 @@ class Memory:
         """Return states that stand at a place as a structured array, a view."""
         return self.cells[at : at + count * width(cls)].view(dtype(cls))
 
+    def copies(self, block: Any, cls: type[S]) -> list[S]:
+        """Return states of a class, or of one that it extends, as objects of plain integers."""
+        return [_object(cls, row) for row in block[list(columns(cls))].tolist()]
+
+    def copy(self, at: int, cls: type[S]) -> S:
+        """Return the state that stands at a place as an object of plain integers."""
+        return _object(cls, self.table(at, 1, cls)[0].item())
+
+    def ring(self, at: int, most: int, cls: type[S]) -> list[S]:
+        """Return copies of the states in a ring of at most so many, oldest first."""
+        ends = self.copy(at, f.Ring)
+        block = self.table(at + width(f.Ring), most, cls)
+        return self.copies(np.take(block, ends.head + np.arange(ends.count), mode="wrap"), cls)
+
     def values(self, offset: int, length: int) -> list[int]:
         """Values of a first-in-first-out row, oldest first."""
         row = self.cells[offset : offset + length]
         capacity, head = length - w.FIFO_SLOTS, int(row[w.FIFO_HEAD])
         count = int(row[w.FIFO_COUNT])
         return [int(row[w.FIFO_SLOTS + (head + i) % capacity]) for i in range(count)]
+
+
+def _object(cls: type[S], row: tuple[Any, ...]) -> S:
+    """Return a state of the numbers of its fields; a field that is a state has a tuple of them."""
+    values = list(row)
+    for place, inner in _inner(cls):
+        values[place] = _object(inner, values[place])
+    return cls(*values)
+
+
+@per_class
+def _inner(cls: type[Any]) -> list[tuple[int, type[Any]]]:
+    """Return the fields of a state class that are states, by place."""
+    kinds = enumerate(inner for _, inner in members(cls))
+    return [(place, inner) for place, inner in kinds if inner is not None]
 
 
 def fill(

@@ -6,14 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from flowcontrol.emulation import Job
+from flowcontrol.emulation.replay import Replayed
 from flowcontrol.emulation.samples import samples
 from flowcontrol.emulation.throttling import controller_of
 from flowcontrol.errors import RunError
 from flowcontrol.virtual.control import Control
 from flowcontrol.virtual.header import FLAG_DRAIN, FLAG_EMPTY, FLAG_PARTS, FLAG_PROTOCOL
-from flowcontrol.virtual.jobs import Timeline
+from flowcontrol.virtual.jobs import JobRun, Timeline
+from flowcontrol.virtual.log_sizes import LogSizes
 from flowcontrol.virtual.loop import advance
-from flowcontrol.virtual.memory import Memory
+from flowcontrol.virtual.memory import Memory, fill
 from flowcontrol.virtual.tables import Tables
 
 __all__ = ["Running"]
@@ -50,6 +52,34 @@ class Running:
         control = None if controller is None else Control(job, memory, controller)
         return cls(job, memory, Tables(job, memory, timeline.absent), timeline, control)
 
+    @classmethod
+    def start(cls, job: Job, replayed: Replayed, sizes: LogSizes, *, track: bool) -> Running:
+        """Return a run before its first round, its memory made.
+
+        Parameters
+        ----------
+        job : Job
+            The scenario, laid out.
+        replayed : Replayed
+            What its sources replay.
+        sizes : LogSizes
+            Entries of its logs.
+        track : bool
+            Follow the age of every record; a throttle that looks at ages has them followed in any
+            case.
+        """
+        controller = controller_of(job)
+        memory = fill(
+            job,
+            runs=sizes.runs,
+            ages=sizes.ages,
+            track=track or (controller is not None and controller.needs_ages),
+            spills=sizes.spills,
+            tables=replayed.tables,
+            limits=replayed.limits,
+        )
+        return cls.begin(job, memory)
+
     @property
     def control_messages(self) -> int:
         """Messages so far that carried no data: credit, grants, what a throttle says."""
@@ -71,6 +101,32 @@ class Running:
             done = last + 1
             progress(done, self.memory.head.arrived)
         return 0
+
+    def grown(self, sizes: LogSizes, flags: int) -> LogSizes:
+        """Return the larger logs with which the run has to begin again, as some were full.
+
+        Raises
+        ------
+        RunError
+            If one of them may not be larger.
+        """
+        reached_s = self.memory.head.round * self.job.round_us / 1e6
+        return sizes.grown(flags, reached_s, self.job.scenario.duration_us / 1e6)
+
+    def finish(self) -> list[JobRun]:
+        """Say what became of the jobs when the last round is done.
+
+        Raises
+        ------
+        RunError
+            If none of them could run.
+        """
+        self.timeline.finish()
+        found = self.timeline.runs
+        if found and not any(run.has_run for run in found):
+            texts = [f"{run.span.name}: {run.message}" for run in found]
+            raise RunError("no job could run: " + "; ".join(texts))
+        return found
 
     def advance_to(self, end: int) -> int:
         """Run the rounds before ``end``; return the flags of a log that was full, or 0.

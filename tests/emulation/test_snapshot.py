@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from flowcontrol.emulation import Incoming, Outgoing, Subtask
+from flowcontrol.emulation.ledger_rows import receiver_rows, sender_rows
 from flowcontrol.emulation.record_subtask import new_subtask
 from flowcontrol.emulation.snapshot import (
     incoming_of,
     outgoing_of,
-    receiver_rows,
     restore,
-    sender_rows,
+    task_state,
 )
 from flowcontrol.records import LEDGER
 
@@ -29,6 +29,14 @@ RECEIVER = {
     "sender", "receiver", "announced", "consumed", "exclusive", "floating_held", "pool_used",
     "pool_size", "rows", "bytes", "channel_state", "task_state",
 }  # fmt: skip
+
+
+def receiving(found: Subtask, gate: int, latency: Any = None) -> list[dict[str, Any]]:
+    return receiver_rows(found.job, task_state(found, 0), gate, latency)
+
+
+def sending(found: Subtask, partition: int) -> list[dict[str, Any]]:
+    return sender_rows(found.job, task_state(found, 0), partition)
 
 
 def task(jobs: ModuleType, stage: str = "map") -> Subtask:
@@ -51,15 +59,15 @@ def task(jobs: ModuleType, stage: str = "map") -> Subtask:
 
 def test_a_side_fills_its_columns_and_no_others(jobs: ModuleType) -> None:
     found = task(jobs)
-    assert {frozenset(row) for row in sender_rows(found, 0)} == {frozenset(SENDER)}
-    assert {frozenset(row) for row in receiver_rows(found, 0)} == {frozenset(RECEIVER)}
+    assert {frozenset(row) for row in sending(found, 0)} == {frozenset(SENDER)}
+    assert {frozenset(row) for row in receiving(found, 0)} == {frozenset(RECEIVER)}
     common = {"side", "batch_id", "committed_at"}
     assert SENDER | RECEIVER | common == set(LEDGER.names)
 
 
 def test_the_receivers_figures(jobs: ModuleType) -> None:
     """Three messages of three records, backlogs 2, 1, 0; four of the records are read."""
-    [row] = receiver_rows(task(jobs), 0)
+    [row] = receiving(task(jobs), 0)
     # The first takes an exclusive buffer and asks for 2 + 2 free ones: 3 floating, 3 credits. The
     # others take floating ones and want less. When the first returns there are 3 free and 2
     # wanted: it pushes the last free floating one out, for no credit. The second is being read.
@@ -71,7 +79,7 @@ def test_the_receivers_figures(jobs: ModuleType) -> None:
 
 def test_the_senders_figures(jobs: ModuleType) -> None:
     """Four records of 400 bytes, two to each channel, flushed at the end of the round."""
-    local, remote = sender_rows(task(jobs), 0)
+    local, remote = sending(task(jobs), 0)
     for row in (local, remote):
         assert (row["written"], row["released"], row["sent"], row["backlog"]) == (1, 1, 1, 0)
         assert (row["rows"], row["bytes"], row["pool_used"]) == (2, 800, 2)
@@ -84,36 +92,36 @@ def test_a_local_channel_announces_what_it_was_handed(jobs: ModuleType) -> None:
     made = jobs.local()
     found = Subtask(made, made.stage("sink"), 0)
     found.step(0, [[Incoming(2, [(30, 0), (30, 0)])]], [])
-    [row] = receiver_rows(found, 0)
+    [row] = receiving(found, 0)
     assert (row["announced"], row["consumed"]) == (2, 0)
     assert (row["exclusive"], row["floating_held"], row["pool_used"]) == (0, 0, 0)
 
 
 def test_the_tasks_state_stands_in_its_first_row_only(jobs: ModuleType) -> None:
-    rows = sender_rows(task(jobs), 0)
+    rows = sending(task(jobs), 0)
     assert [row["task_state"] is None for row in rows] == [False, True]
 
 
 def test_latencies_are_kept_where_they_are_given(jobs: ModuleType) -> None:
     found = task(jobs)
-    assert "latency" not in json.loads(receiver_rows(found, 0)[0]["task_state"])
+    assert "latency" not in json.loads(receiving(found, 0)[0]["task_state"])
     for latency in ([], [[1, 4], [2, 1]]):
-        [row] = receiver_rows(found, 0, latency)
+        [row] = receiving(found, 0, latency)
         assert json.loads(row["task_state"])["latency"] == latency
 
 
 def test_what_the_neighbours_read_off_a_row(jobs: ModuleType) -> None:
     found = task(jobs)
-    _, remote = sender_rows(found, 0)
+    _, remote = sending(found, 0)
     assert incoming_of(remote) == Incoming(1, [(2, 0)])
-    [row] = receiver_rows(found, 0)
+    [row] = receiving(found, 0)
     assert outgoing_of(row) == Outgoing(5, 1)
 
 
 def rows_of(found: Subtask) -> tuple[list[Any], list[Any]]:
     return (
-        [receiver_rows(found, i) for i in range(len(found.gates))],
-        [sender_rows(found, i) for i in range(len(found.partitions))],
+        [receiving(found, i) for i in range(len(found.gates))],
+        [sending(found, i) for i in range(len(found.partitions))],
     )
 
 
@@ -158,7 +166,7 @@ def test_a_throttled_source_is_restored_by_the_names_of_its_state(jobs: ModuleTy
     old.step(0, [], [[PLENTY]])
     restore(new, *rows_of(old))
     assert new.source == old.source
-    state = json.loads(sender_rows(old, 0)[0]["task_state"])["source"]
+    state = json.loads(sending(old, 0)[0]["task_state"])["source"]
     assert state == {
         "is_stopped": 0, "gap_ns": 30_000_000, "admitted": -1, "has_log": 1,
         "next_ns": 120_000_000, "waiting": 0, "log": 6, "offered": 10,
@@ -173,7 +181,7 @@ def test_what_a_receiver_remembers_of_a_channel_is_kept_by_name(jobs: ModuleType
     old.grants[0][0].held, old.grants[0][0].window = 3, 1000
     restore(new, *rows_of(old))
     assert new.grants == old.grants
-    assert json.loads(receiver_rows(old, 0)[0]["channel_state"])["grant"] == {
+    assert json.loads(receiving(old, 0)[0]["channel_state"])["grant"] == {
         "seen": 0, "held": 3, "window": 1000, "arrived": 0, "began": -1, "trip_ns": 0,
         "highest": 0, "samples": 0,
     }  # fmt: skip
@@ -181,5 +189,5 @@ def test_what_a_receiver_remembers_of_a_channel_is_kept_by_name(jobs: ModuleType
 
 def test_equal_states_are_equal_text(jobs: ModuleType) -> None:
     assert rows_of(task(jobs)) == rows_of(task(jobs))
-    text = receiver_rows(task(jobs), 0)[0]["channel_state"]
+    text = receiving(task(jobs), 0)[0]["channel_state"]
     assert json.dumps(json.loads(text), separators=(",", ":")) == text

@@ -8,11 +8,12 @@ from itertools import islice
 from typing import Any
 
 from flowcontrol.emulation import Job
+from flowcontrol.emulation.ledger_rows import round_rows
 from flowcontrol.emulation.rehearsal import RoundRows, rehearse
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import fill
 from flowcontrol.virtual.replay import read_replayed
-from flowcontrol.virtual.snapshot import KernelRows
+from flowcontrol.virtual.state_reader import StateReader
 
 RUNS, AGES = 1 << 16, 1 << 10
 SHOWN = 12
@@ -43,12 +44,13 @@ def kernel_rounds(job: Job, rounds: int | None = None, every: int = 1) -> Iterat
     replayed = read_replayed(job)
     tables, limits = replayed.tables, replayed.limits
     memory = fill(job, runs=RUNS, ages=AGES, track=False, tables=tables, limits=limits)
-    rows, done = KernelRows(job, memory), 0
+    reader, done = StateReader(job, memory), 0
     last = job.rounds if rounds is None else min(rounds, job.rounds)
     while done < last:
         done = min(last, done + every)
         assert advance(memory.cells, done) == 0
-        yield RoundRows(done - 1, rows.rows())
+        state = reader.read()
+        yield RoundRows(done - 1, round_rows(job, state.tasks), state)
 
 
 def rehearsed(

@@ -21,7 +21,7 @@ from flowcontrol.virtual import simulate
 from flowcontrol.virtual.control import Control
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import fill
-from flowcontrol.virtual.snapshot import KernelRows
+from flowcontrol.virtual.state_reader import StateReader
 from flowcontrol.virtual.views import throttled_source
 
 EXAMPLES = settings.default.max_examples // 4
@@ -86,7 +86,7 @@ class Run:
         controller = controller_of(job)
         assert controller is not None
         self.control = Control(job, self.memory, controller)
-        self.rows = KernelRows(job, self.memory, controller)
+        self.reader = StateReader(job, self.memory, controller)
         self.commands: set[tuple[int, int, int]] = set()
 
     def step(self, number: int) -> None:
@@ -128,7 +128,7 @@ def test_the_kernel_does_what_the_rehearsal_does(
         run = Run(job, track=False)
         for batch in rehearse(job):
             run.step(batch.number)
-            assert run.rows.rows() == batch.rows, batch.number
+            assert run.reader.read() == batch.state, batch.number
         commands.update(run.commands)
 
     draw_until(look, lambda: len(commands) > 1, 25)

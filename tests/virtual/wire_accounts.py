@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from flowcontrol.emulation import Job
-from flowcontrol.policies import tcp_buffers as tb
+from flowcontrol.emulation.ledger_rows import round_rows
 from flowcontrol.policies import tcp_connection as t
 from flowcontrol.protocol.state import width
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory, fill
-from flowcontrol.virtual.snapshot import KernelRows
+from flowcontrol.virtual.state_reader import StateReader
 from flowcontrol.virtual.tcp import tcp_connection, tcp_messages
 
 ABOUT_CREDITS = ("more than announced", "promised")
@@ -35,7 +35,7 @@ class Wires:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.memory: Memory = fill(job, runs=1 << 16, ages=1 << 10, track=False)
-        self.rows = KernelRows(job, self.memory)
+        self.reader = StateReader(job, self.memory)
         self.done = 0
         self.seen: set[str] = set()
         self.numbers = [
@@ -89,21 +89,8 @@ class Wires:
 
     def state(self, read: Any, batch: Any) -> Any:
         """Ledger rows as under credits, with what is on the connections, and plain counts."""
-        state = read(batch(self.done - 1, self.rows.rows()))
-        under_way: dict[int, list[tuple[int, int]]] = {}
-        for number in self.numbers:
-            for message in self.messages(number, "delivered", "written"):
-                of_channel = under_way.setdefault(message.channel, [])
-                of_channel.append((message.records, 0))
-        for link in self.job.links:
-            rows = {(row["sender"], row["receiver"]): row for row in state[link.name]["sender"]}
-            for place, channel in enumerate(link.channels):
-                own = rows[channel.sender, channel.receiver]["channel_state"]
-                own["records"] = [tb.records_of(entry) for entry in own["records"]]
-                if not channel.is_local:
-                    out = int(self.memory.places.outs[link.name][place])
-                    own["messages"] = under_way.get(out, [])
-        return state
+        state = self.reader.read()
+        return read(batch(self.done - 1, round_rows(self.job, state.tasks), state))
 
     def violations(self, accounts: Any, read: Any, batch: Any) -> Iterator[str]:
         """Name what does not hold after the round just run."""

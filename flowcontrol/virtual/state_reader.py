@@ -1,0 +1,251 @@
+"""The kernel's memory read after a round, as the typed state that both clocks have in common."""
+
+from __future__ import annotations
+
+from flowcontrol.control import Controller
+from flowcontrol.emulation import Channel, Job, Link, StagePlan
+from flowcontrol.emulation.round_state import (
+    AddCredit,
+    BufferKind,
+    BufferResponse,
+    GateState,
+    InputChannelState,
+    NewBufferSize,
+    PartitionState,
+    QueuedBuffer,
+    RoundState,
+    SubpartitionState,
+    TaskState,
+)
+from flowcontrol.policies.record_transport import ChannelGrant
+from flowcontrol.policies.tcp_buffers import records_of
+from flowcontrol.policies.throttled_source import ThrottledSource
+from flowcontrol.protocol import rounds as r
+from flowcontrol.protocol import rows as w
+from flowcontrol.protocol.state import width
+from flowcontrol.protocol.states import GlobalPool, InputChannel, Subpartition, Task
+from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.memory import Memory
+from flowcontrol.virtual.state_connections import connection_states, messages_on_wires
+from flowcontrol.virtual.state_spills import finished_buffers, spill_state
+
+__all__ = ["StateReader"]
+
+TIMES = ("busy", "idle", "blocked")
+
+
+class StateReader:
+    """Reads the state of a run on the virtual clock.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    memory : Memory
+        Of its run. What a round did is counted from here on.
+    controller : Controller, optional
+        What slows its sources.
+    """
+
+    def __init__(self, job: Job, memory: Memory, controller: Controller | None = None) -> None:
+        self._job, self._memory, self._controller = job, memory, controller
+        self._is_tcp = memory.head.is_tcp == 1
+        self._counts_records = job.record_transport is not None
+        self._load()
+        self._before = self._counters()
+
+    def read(self) -> RoundState:
+        """Return the state now; what each task did is counted since it was read before."""
+        before = self._before
+        self._load()
+        now = self._before = self._counters()
+        growth = {
+            name: [a - b for a, b in zip(now[name], before[name], strict=True)] for name in now
+        }
+        number, round_us = self._memory.head.round - 1, self._job.round_us
+        tasks = tuple(
+            self._task(plan, index, number, growth)
+            for plan in self._job.stages
+            for index in range(plan.stage.parallelism)
+        )
+        return RoundState(
+            number,
+            number * round_us,
+            (number + 1) * round_us,
+            tasks,
+            connection_states(self._job, self._memory),
+        )
+
+    def _load(self) -> None:
+        """Copy what stands in blocks; what stands elsewhere is read where it is asked for."""
+        memory = self._memory
+        self._tasks = memory.copies(memory.tasks, Task)
+        self._task_rows = memory.copies(memory.tasks, f.KernelTask)
+        self._gates = memory.copies(memory.gates, f.KernelGate)
+        self._partitions = memory.copies(memory.partitions, f.KernelPartition)
+        self._ins = memory.copies(memory.ins, InputChannel)
+        self._in_rows = memory.copies(memory.ins, f.KernelInputChannel)
+        self._outs = memory.copies(memory.outs, Subpartition)
+        self._out_rows = memory.copies(memory.outs, f.KernelSubpartition)
+        self._on_wires = messages_on_wires(memory) if self._is_tcp else {}
+
+    def _counters(self) -> dict[str, list[int]]:
+        """Return what only grows: by task, and by channel at its receiver and its sender."""
+        rows = self._task_rows
+        return {
+            **{name: [getattr(row, name) for row in rows] for name in (*TIMES, "taken")},
+            "processed": [row.processed for row in self._ins],
+            "routed": [
+                int(self._memory.cells[self._partitions[row.partition].routed + row.place])
+                for row in self._out_rows
+            ],
+        }
+
+    def _task(
+        self, plan: StagePlan, index: int, number: int, growth: dict[str, list[int]]
+    ) -> TaskState:
+        memory, place = self._memory, self._memory.places.tasks[plan.name] + index
+        row, source, controller = self._task_rows[place], None, None
+        if row.throttle > 0:
+            source = memory.copy(row.throttle, ThrottledSource)
+            controller = {} if self._controller is None else self._controller.state()
+        busy_us, idle_us, backpressured_us = (growth[name][place] for name in TIMES)
+        return TaskState(
+            stage=plan.name,
+            subtask=index,
+            task_manager=plan.stage.placement[index],
+            is_running=row.status != f.ABSENT,
+            state=self._tasks[place],
+            taken=growth["taken"][place],
+            busy_us=busy_us,
+            idle_us=idle_us,
+            backpressured_us=backpressured_us,
+            union=self._queue(row.union, max(1, row.gates)),
+            gates=tuple(self._gate(link, index, number, growth) for link in plan.inputs),
+            partitions=tuple(self._partition(link, index, growth) for link in plan.outputs),
+            holds_senders=row.is_held == 1,
+            source=source,
+            controller=controller,
+        )
+
+    def _queue(self, at: int, most: int) -> tuple[int, ...]:
+        return tuple(self._memory.values(at, w.FIFO_SLOTS + most))
+
+    # ------------------------------------------------------------------ the receiver's side
+
+    def _gate(self, link: Link, index: int, number: int, growth: dict[str, list[int]]) -> GateState:
+        row = self._gates[self._memory.places.gates[link.name, index]]
+        return GateState(
+            link.name,
+            row.pool,
+            self._memory.copy(row.global_at, GlobalPool),
+            self._queue(row.waiting, row.channels),
+            self._queue(row.order, row.channels),
+            tuple(
+                self._input(channel, row, place, number, growth["processed"])
+                for place, channel in enumerate(link.incoming(index))
+            ),
+        )
+
+    def _input(
+        self, channel: Channel, gate: f.KernelGate, place: int, number: int, taken: list[int]
+    ) -> InputChannelState:
+        own, grant = gate.first_channel + place, None
+        if self._counts_records:
+            grant = self._memory.copy(gate.grants + place * width(ChannelGrant), ChannelGrant)
+        return InputChannelState(
+            channel.sender,
+            channel.receiver,
+            channel.is_local,
+            self._ins[own],
+            self._received(gate, place),
+            taken[own],
+            tuple(self._told(self._in_rows[own], number)),
+            grant,
+        )
+
+    def _received(self, gate: f.KernelGate, place: int) -> tuple[QueuedBuffer, ...]:
+        """Return the messages that wait in a channel of a gate."""
+        most, skip = gate.queue_width - w.FIFO_SLOTS, place * gate.queue_width
+        records, kinds = (
+            self._queue(gate.records + skip, most),
+            self._queue(gate.kinds + skip, most),
+        )
+        return tuple(map(QueuedBuffer, records, map(BufferKind, kinds)))
+
+    def _told(self, row: f.KernelInputChannel, number: int) -> list[AddCredit | NewBufferSize]:
+        """Return what a channel's receiver has told its sender, and is under way."""
+        if row.credits_most > 0:
+            under_way = self._memory.ring(row.credits, row.credits_most, f.KernelCredit)
+            return [
+                AddCredit(credit.announced, credit.round)
+                if credit.announced >= 0
+                else NewBufferSize(-credit.announced, credit.round)
+                for credit in under_way
+            ]
+        out, found = self._out_rows[row.out], list[AddCredit | NewBufferSize]()
+        if row.announced != out.announced and not self._is_tcp:
+            found.append(AddCredit(row.announced, number + 1))
+        if out.next_wish not in (0, out.wish):
+            found.append(NewBufferSize(out.next_wish, number + 1))
+        return found
+
+    # ------------------------------------------------------------------ the sender's side
+
+    def _partition(self, link: Link, index: int, growth: dict[str, list[int]]) -> PartitionState:
+        memory = self._memory
+        row = self._partitions[memory.places.partitions[link.name, index]]
+        own = range(row.first_channel, row.first_channel + row.channels)
+        segments = memory.copy(row.global_at, GlobalPool)
+        part = r.Partition(
+            row.pool, segments, [self._outs[i] for i in own], (), (), [], row.is_broadcast
+        )
+        return PartitionState(
+            link.name,
+            row.pool,
+            segments,
+            self._queue(row.pending, row.pending_width - w.FIFO_SLOTS),
+            row.left_bytes,
+            tuple(
+                self._subpartition(channel, row, part, place, growth["routed"])
+                for place, channel in enumerate(link.outgoing(index))
+            ),
+            spill_state(memory, row),
+        )
+
+    def _subpartition(
+        self,
+        channel: Channel,
+        row: f.KernelPartition,
+        part: r.Partition,
+        place: int,
+        emitted: list[int],
+    ) -> SubpartitionState:
+        own = row.first_channel + place
+        return SubpartitionState(
+            channel.sender,
+            channel.receiver,
+            channel.is_local,
+            self._outs[own],
+            self._finished(row, place),
+            self._queue(row.held + place * row.held_width, row.held_width - w.FIFO_SLOTS),
+            r.ready_messages(part, place),
+            self._before["routed"][own],
+            emitted[own],
+            self._sent(own),
+            finished_buffers(self._memory, row, place),
+        )
+
+    def _finished(self, row: f.KernelPartition, place: int) -> tuple[int, ...]:
+        """Return the records in each finished buffer of a subpartition."""
+        most = row.queue_width - w.FIFO_SLOTS
+        entries = self._queue(row.records + place * row.queue_width, most)
+        return tuple(map(records_of, entries)) if self._is_tcp else entries
+
+    def _sent(self, out: int) -> tuple[BufferResponse, ...]:
+        """Return the messages of a channel that are under way."""
+        if self._is_tcp and not self._out_rows[out].is_local:
+            return tuple(self._on_wires.get(out, ()))
+        into = self._in_rows[self._out_rows[out].input]
+        under_way = self._memory.ring(into.transit, into.transit_most, f.KernelMessage)
+        return tuple(BufferResponse(m.records, m.backlog, m.round) for m in under_way)
