@@ -6,7 +6,8 @@ from flowcontrol.emulation.round_state import BufferPlace, FinishedBuffer, Spill
 from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.memory import Memory
-from flowcontrol.virtual.spilled import buffer_at, lane_of, spill_row
+from flowcontrol.virtual.spill_fields import SpilledBuffer
+from flowcontrol.virtual.spilled import lane_of, spill_row
 
 __all__ = ["finished_buffers", "spill_state"]
 
@@ -40,19 +41,20 @@ def finished_buffers(
     """Return the finished buffers that a spilling subpartition still remembers, oldest first."""
     if row.kind <= PIPELINED:
         return ()
-    head, found = memory.head, []
-    pointer = lane_of(head, spill_row(head, row), place).head
+    head, places = memory.head, []
+    buffers = memory.table(head.spills, head.spills_most, SpilledBuffer)
+    pointer, after = lane_of(head, spill_row(head, row), place).head, buffers["next"]
     while pointer > 0:
-        buffer = buffer_at(head, pointer)
-        found.append(
-            FinishedBuffer(
-                buffer.index,
-                buffer.records,
-                buffer.nbytes,
-                BufferPlace(buffer.spill),
-                buffer.is_held == 1,
-                buffer.loaded == LOADED,
-            )
+        places.append(pointer - 1)
+        pointer = int(after[pointer - 1])
+    return tuple(
+        FinishedBuffer(
+            buffer.index,
+            buffer.records,
+            buffer.nbytes,
+            BufferPlace(buffer.spill),
+            buffer.is_held == 1,
+            buffer.loaded == LOADED,
         )
-        pointer = buffer.next
-    return tuple(found)
+        for buffer in memory.copies(buffers[places], SpilledBuffer)
+    )
