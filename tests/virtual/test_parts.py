@@ -13,7 +13,7 @@ from flowcontrol.errors import RunError
 from flowcontrol.scenario import load_scenario
 from flowcontrol.virtual import choose_round_us, compiled, loop, run_job, running
 from flowcontrol.virtual import parts as k
-from flowcontrol.virtual.clock import fill
+from flowcontrol.virtual.memory import fill
 from flowcontrol.virtual.needs import parts_of
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
