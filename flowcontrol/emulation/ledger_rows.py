@@ -15,7 +15,6 @@ from typing import Any
 
 from flowcontrol.emulation.job import Job
 from flowcontrol.emulation.round_state import BufferKind, InputChannelState, TaskState
-from flowcontrol.protocol.rules import credit_of
 from flowcontrol.protocol.states import Task
 
 __all__ = ["Rows", "receiver_rows", "round_rows", "sender_rows"]
@@ -93,9 +92,6 @@ def sender_rows(job: Job, task: TaskState, number: int) -> Rows:
     rows = []
     for index, channel in enumerate(part.subpartitions):
         own, written = channel.state, channel.state.sent + channel.ready
-        has_credit = job.has_grants
-        if job.record_transport is None:
-            has_credit = not channel.is_local
         state = {
             "local": channel.is_local,
             "channel": asdict(own),
@@ -111,7 +107,7 @@ def sender_rows(job: Job, task: TaskState, number: int) -> Rows:
                 "written": written,
                 "released": written,
                 "sent": own.sent,
-                "credit": credit_of(own.announced, own.sent) if has_credit else 0,
+                "credit": channel.credit,
                 "backlog": channel.ready,
                 "pool_used": part.pool.in_use,
                 "pool_size": part.pool.size,

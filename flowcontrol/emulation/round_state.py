@@ -13,12 +13,13 @@ from dataclasses import dataclass, fields, is_dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from flowcontrol.emulation.job import Job
 from flowcontrol.policies.record_transport import ChannelGrant
 from flowcontrol.policies.tcp_connection import TcpConnection
 from flowcontrol.policies.throttled_source import ThrottledSource
 from flowcontrol.protocol.partition_kinds import KEPT, ON_DISK, WRITING
 from flowcontrol.protocol.rounds import KIND_LOCAL, KIND_RECORDS
-from flowcontrol.protocol.rules import TAKEN_EXCLUSIVE, TAKEN_FLOATING
+from flowcontrol.protocol.rules import TAKEN_EXCLUSIVE, TAKEN_FLOATING, credit_of
 from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool, Subpartition, Task
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "SpillState",
     "SubpartitionState",
     "TaskState",
+    "credit_at_sender",
 ]
 
 
@@ -209,6 +211,9 @@ class SubpartitionState:
     go of, oldest first."""
     ready: int
     """Messages that could be sent now: finished buffers, and the open one if it is flushed."""
+    credit: int
+    """Messages that it may still send, as far as its sender has heard; records, of a transport that
+    counts those; 0 where there is no credit."""
     routed: int
     """Records ever routed to it."""
     emitted: int
@@ -392,6 +397,16 @@ class RoundState:
     def to_json(self) -> str:
         """Return :meth:`to_dict` as one line of JSON."""
         return json.dumps(self.to_dict(), separators=(",", ":"))
+
+
+def credit_at_sender(job: Job, is_local: bool, channel: Subpartition) -> int:
+    """Return the credit of a channel as its sender knows it; 0 where there is none."""
+    has_credit = job.has_grants if job.record_transport is not None else not is_local
+    if not has_credit or job.scenario.system.transport == "tcp":
+        return 0
+    return max(
+        0, credit_of(channel.announced, channel.sent)
+    )  # a limit may fall below what was sent
 
 
 def _plain(value: Any) -> Any:

@@ -20,6 +20,7 @@ from flowcontrol.emulation.round_state import (
     QueuedBuffer,
     SubpartitionState,
     TaskState,
+    credit_at_sender,
 )
 from flowcontrol.emulation.rows import fifo_values, refill
 from flowcontrol.emulation.subtask import Incoming, Outgoing, Subtask
@@ -111,6 +112,7 @@ def _partition_state(subtask: Subtask, number: int, round_number: int) -> Partit
             tuple(fifo_values(part.records[index])),
             tuple(fifo_values(part.held[index])),
             r.ready_messages(part, index),
+            credit_at_sender(subtask.job, channel.is_local, part.channels[index]),
             subtask.routers[number].counts[index],
             subtask.routed[number][index],
             tuple(

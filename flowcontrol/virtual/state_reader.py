@@ -16,6 +16,7 @@ from flowcontrol.emulation.round_state import (
     RoundState,
     SubpartitionState,
     TaskState,
+    credit_at_sender,
 )
 from flowcontrol.policies.record_transport import ChannelGrant
 from flowcontrol.policies.tcp_buffers import records_of
@@ -230,6 +231,7 @@ class StateReader:
             self._finished(row, place),
             self._queue(row.held + place * row.held_width, row.held_width - w.FIFO_SLOTS),
             r.ready_messages(part, place),
+            credit_at_sender(self._job, channel.is_local, self._outs[own]),
             self._before["routed"][own],
             emitted[own],
             self._sent(own),

@@ -185,7 +185,7 @@ def test_a_state_holds_what_the_tables_say(name: str) -> None:
     assert stages_of(run.job, states) == busy_of(run)
 
 
-COLUMNS = ["written", "sent", "consumed", "backlog", "queued", "in_flight_records"]
+COLUMNS = ["written", "sent", "consumed", "backlog", "credit", "queued", "in_flight_records"]
 
 
 def tables_of(table: Any) -> dict[tuple[Any, ...], list[int]]:
@@ -198,10 +198,11 @@ def channels_of(job: Job, states: list[RoundState]) -> dict[tuple[Any, ...], lis
     for t_s, _, last in samples(job, len(states)):
         for name, out, into in states[last].channels():
             is_running = states[last].task(job.stage(name.edge.split("->")[0]).name, 0).is_running
-            levels = [out.ready, len(into.queue), out.state.written - into.state.processed]
+            flying = out.state.written - into.state.processed
+            levels = [out.ready, out.credit, len(into.queue), flying]
             written = out.state.sent + out.ready
             cursors = [written, out.state.sent, into.state.consumed]
-            found[t_s, *name] = cursors + (levels if is_running else [0, 0, 0])
+            found[t_s, *name] = cursors + (levels if is_running else [0] * 4)
     return found
 
 
