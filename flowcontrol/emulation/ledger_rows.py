@@ -17,8 +17,6 @@ from flowcontrol.emulation.job import Job
 from flowcontrol.emulation.round_state import BufferKind, InputChannelState, TaskState
 from flowcontrol.protocol.states import Task
 
-__all__ = ["Rows", "receiver_rows", "round_rows", "sender_rows"]
-
 Rows = list[dict[str, Any]]
 """Ledger rows of one side of an edge."""
 

@@ -22,26 +22,6 @@ from flowcontrol.protocol.rounds import KIND_LOCAL, KIND_RECORDS
 from flowcontrol.protocol.rules import TAKEN_EXCLUSIVE, TAKEN_FLOATING, credit_of
 from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool, Subpartition, Task
 
-__all__ = [
-    "AddCredit",
-    "BufferKind",
-    "BufferPlace",
-    "BufferResponse",
-    "ChannelId",
-    "ConnectionState",
-    "FinishedBuffer",
-    "GateState",
-    "InputChannelState",
-    "NewBufferSize",
-    "PartitionState",
-    "QueuedBuffer",
-    "RoundState",
-    "SpillState",
-    "SubpartitionState",
-    "TaskState",
-    "credit_at_sender",
-]
-
 
 class BufferKind(IntEnum):
     """Whose segment a message occupies at its receiver."""

@@ -8,33 +8,19 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
+from flowcontrol.emulation import round_state as rs
 from flowcontrol.emulation.record_subtask import RecordSubtask
-from flowcontrol.emulation.round_state import (
-    AddCredit,
-    BufferKind,
-    BufferResponse,
-    ChannelId,
-    GateState,
-    InputChannelState,
-    PartitionState,
-    QueuedBuffer,
-    SubpartitionState,
-    TaskState,
-    credit_at_sender,
-)
 from flowcontrol.emulation.rows import fifo_values, refill
 from flowcontrol.emulation.subtask import Incoming, Outgoing, Subtask
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.state import put_back
 
-__all__ = ["incoming_of", "outgoing_of", "restore", "task_state"]
-
 Row = Mapping[str, Any]
 
 
 def task_state(
-    subtask: Subtask, number: int, taken: int = 0, heard: Mapping[ChannelId, int] | None = None
-) -> TaskState:
+    subtask: Subtask, number: int, taken: int = 0, heard: Mapping[rs.ChannelId, int] | None = None
+) -> rs.TaskState:
     """Return a copy of a subtask's state after a round.
 
     Parameters
@@ -45,13 +31,13 @@ def task_state(
         The round.
     taken : int, default 0
         Records that it took up in it; a source: that it emitted. No ledger holds that.
-    heard : mapping of ChannelId to int, optional
+    heard : mapping of rs.ChannelId to int, optional
         Credits that the senders of its channels know of; by default all that it has announced.
     """
     gates = range(len(subtask.gates))
     busy_us, idle_us, backpressured_us = subtask.times_us
     source = subtask.source
-    return TaskState(
+    return rs.TaskState(
         stage=subtask.plan.name,
         subtask=subtask.index,
         task_manager=subtask.plan.stage.placement[subtask.index],
@@ -73,22 +59,22 @@ def task_state(
 
 
 def _gate_state(
-    subtask: Subtask, number: int, round_number: int, heard: Mapping[ChannelId, int]
-) -> GateState:
+    subtask: Subtask, number: int, round_number: int, heard: Mapping[rs.ChannelId, int]
+) -> rs.GateState:
     (link, own), gate = subtask.in_links[number], subtask.gates[number]
     channels = []
     for index, channel in enumerate(own):
         state, records = gate.channels[index], fifo_values(gate.records[index])
-        kinds = map(BufferKind, fifo_values(gate.kinds[index]))
-        name = ChannelId(link.name, channel.sender, channel.receiver)
-        credit = AddCredit(state.announced, round_number + 1)
+        kinds = map(rs.BufferKind, fifo_values(gate.kinds[index]))
+        name = rs.ChannelId(link.name, channel.sender, channel.receiver)
+        credit = rs.AddCredit(state.announced, round_number + 1)
         channels.append(
-            InputChannelState(
+            rs.InputChannelState(
                 channel.sender,
                 channel.receiver,
                 channel.is_local,
                 replace(state),
-                tuple(map(QueuedBuffer, records, kinds)),
+                tuple(map(rs.QueuedBuffer, records, kinds)),
                 subtask.taken[number][index],
                 () if heard.get(name, state.announced) == state.announced else (credit,),
                 replace(subtask.grants[number][index])
@@ -98,13 +84,13 @@ def _gate_state(
         )
     waiting, order = tuple(fifo_values(gate.waiting)), tuple(fifo_values(gate.order))
     pools = replace(gate.pool), replace(gate.segments)
-    return GateState(link.name, *pools, waiting, order, tuple(channels))
+    return rs.GateState(link.name, *pools, waiting, order, tuple(channels))
 
 
-def _partition_state(subtask: Subtask, number: int, round_number: int) -> PartitionState:
+def _partition_state(subtask: Subtask, number: int, round_number: int) -> rs.PartitionState:
     (link, own), part = subtask.out_links[number], subtask.partitions[number]
     subpartitions = tuple(
-        SubpartitionState(
+        rs.SubpartitionState(
             channel.sender,
             channel.receiver,
             channel.is_local,
@@ -112,11 +98,11 @@ def _partition_state(subtask: Subtask, number: int, round_number: int) -> Partit
             tuple(fifo_values(part.records[index])),
             tuple(fifo_values(part.held[index])),
             r.ready_messages(part, index),
-            credit_at_sender(subtask.job, channel.is_local, part.channels[index]),
+            rs.credit_at_sender(subtask.job, channel.is_local, part.channels[index]),
             subtask.routers[number].counts[index],
             subtask.routed[number][index],
             tuple(
-                BufferResponse(records, backlog, round_number + 1)
+                rs.BufferResponse(records, backlog, round_number + 1)
                 for records, backlog in subtask.messages[number][index]
             ),
         )
@@ -124,7 +110,7 @@ def _partition_state(subtask: Subtask, number: int, round_number: int) -> Partit
     )
     pending = tuple(subtask.pending[number])
     pools = replace(part.pool), replace(part.segments)
-    return PartitionState(link.name, *pools, pending, subtask.left_bytes[number], subpartitions)
+    return rs.PartitionState(link.name, *pools, pending, subtask.left_bytes[number], subpartitions)
 
 
 def restore(

@@ -11,8 +11,6 @@ from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.links import connections_of
 from flowcontrol.virtual.memory import Memory
 
-__all__ = ["connection_states", "messages_on_wires"]
-
 
 def connection_states(job: Job, memory: Memory) -> tuple[ConnectionState, ...]:
     """Return the connections, in their order behind the tasks."""

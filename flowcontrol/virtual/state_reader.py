@@ -4,20 +4,7 @@ from __future__ import annotations
 
 from flowcontrol.control import Controller
 from flowcontrol.emulation import Channel, Job, Link, StagePlan
-from flowcontrol.emulation.round_state import (
-    AddCredit,
-    BufferKind,
-    BufferResponse,
-    GateState,
-    InputChannelState,
-    NewBufferSize,
-    PartitionState,
-    QueuedBuffer,
-    RoundState,
-    SubpartitionState,
-    TaskState,
-    credit_at_sender,
-)
+from flowcontrol.emulation import round_state as rs
 from flowcontrol.policies.record_transport import ChannelGrant
 from flowcontrol.policies.tcp_buffers import records_of
 from flowcontrol.policies.throttled_source import ThrottledSource
@@ -29,8 +16,6 @@ from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.state_connections import connection_states, messages_on_wires
 from flowcontrol.virtual.state_spills import finished_buffers, spill_state
-
-__all__ = ["StateReader"]
 
 TIMES = ("busy", "idle", "blocked")
 
@@ -55,7 +40,7 @@ class StateReader:
         self._load()
         self._before = self._counters()
 
-    def read(self) -> RoundState:
+    def read(self) -> rs.RoundState:
         """Return the state now; what each task did is counted since it was read before."""
         before = self._before
         self._load()
@@ -69,7 +54,7 @@ class StateReader:
             for plan in self._job.stages
             for index in range(plan.stage.parallelism)
         )
-        return RoundState(
+        return rs.RoundState(
             number,
             number * round_us,
             (number + 1) * round_us,
@@ -104,14 +89,14 @@ class StateReader:
 
     def _task(
         self, plan: StagePlan, index: int, number: int, growth: dict[str, list[int]]
-    ) -> TaskState:
+    ) -> rs.TaskState:
         memory, place = self._memory, self._memory.places.tasks[plan.name] + index
         row, source, controller = self._task_rows[place], None, None
         if row.throttle > 0:
             source = memory.copy(row.throttle, ThrottledSource)
             controller = {} if self._controller is None else self._controller.state()
         busy_us, idle_us, backpressured_us = (growth[name][place] for name in TIMES)
-        return TaskState(
+        return rs.TaskState(
             stage=plan.name,
             subtask=index,
             task_manager=plan.stage.placement[index],
@@ -134,9 +119,11 @@ class StateReader:
 
     # ------------------------------------------------------------------ the receiver's side
 
-    def _gate(self, link: Link, index: int, number: int, growth: dict[str, list[int]]) -> GateState:
+    def _gate(
+        self, link: Link, index: int, number: int, growth: dict[str, list[int]]
+    ) -> rs.GateState:
         row = self._gates[self._memory.places.gates[link.name, index]]
-        return GateState(
+        return rs.GateState(
             link.name,
             row.pool,
             self._memory.copy(row.global_at, GlobalPool),
@@ -150,11 +137,11 @@ class StateReader:
 
     def _input(
         self, channel: Channel, gate: f.KernelGate, place: int, number: int, taken: list[int]
-    ) -> InputChannelState:
+    ) -> rs.InputChannelState:
         own, grant = gate.first_channel + place, None
         if self._counts_records:
             grant = self._memory.copy(gate.grants + place * width(ChannelGrant), ChannelGrant)
-        return InputChannelState(
+        return rs.InputChannelState(
             channel.sender,
             channel.receiver,
             channel.is_local,
@@ -165,35 +152,37 @@ class StateReader:
             grant,
         )
 
-    def _received(self, gate: f.KernelGate, place: int) -> tuple[QueuedBuffer, ...]:
+    def _received(self, gate: f.KernelGate, place: int) -> tuple[rs.QueuedBuffer, ...]:
         """Return the messages that wait in a channel of a gate."""
         most, skip = gate.queue_width - w.FIFO_SLOTS, place * gate.queue_width
         records, kinds = (
             self._queue(gate.records + skip, most),
             self._queue(gate.kinds + skip, most),
         )
-        return tuple(map(QueuedBuffer, records, map(BufferKind, kinds)))
+        return tuple(map(rs.QueuedBuffer, records, map(rs.BufferKind, kinds)))
 
-    def _told(self, row: f.KernelInputChannel, number: int) -> list[AddCredit | NewBufferSize]:
+    def _told(
+        self, row: f.KernelInputChannel, number: int
+    ) -> list[rs.AddCredit | rs.NewBufferSize]:
         """Return what a channel's receiver has told its sender, and is under way."""
         if row.credits_most > 0:
             under_way = self._memory.ring(row.credits, row.credits_most, f.KernelCredit)
             return [
-                AddCredit(credit.announced, credit.round)
+                rs.AddCredit(credit.announced, credit.round)
                 if credit.announced >= 0
-                else NewBufferSize(-credit.announced, credit.round)
+                else rs.NewBufferSize(-credit.announced, credit.round)
                 for credit in under_way
             ]
-        out, found = self._out_rows[row.out], list[AddCredit | NewBufferSize]()
+        out, found = self._out_rows[row.out], list[rs.AddCredit | rs.NewBufferSize]()
         if row.announced != out.announced and not self._is_tcp:
-            found.append(AddCredit(row.announced, number + 1))
+            found.append(rs.AddCredit(row.announced, number + 1))
         if out.next_wish not in (0, out.wish):
-            found.append(NewBufferSize(out.next_wish, number + 1))
+            found.append(rs.NewBufferSize(out.next_wish, number + 1))
         return found
 
     # ------------------------------------------------------------------ the sender's side
 
-    def _partition(self, link: Link, index: int, growth: dict[str, list[int]]) -> PartitionState:
+    def _partition(self, link: Link, index: int, growth: dict[str, list[int]]) -> rs.PartitionState:
         memory = self._memory
         row = self._partitions[memory.places.partitions[link.name, index]]
         own = range(row.first_channel, row.first_channel + row.channels)
@@ -201,7 +190,7 @@ class StateReader:
         part = r.Partition(
             row.pool, segments, [self._outs[i] for i in own], (), (), [], row.is_broadcast
         )
-        return PartitionState(
+        return rs.PartitionState(
             link.name,
             row.pool,
             segments,
@@ -221,9 +210,9 @@ class StateReader:
         part: r.Partition,
         place: int,
         emitted: list[int],
-    ) -> SubpartitionState:
+    ) -> rs.SubpartitionState:
         own = row.first_channel + place
-        return SubpartitionState(
+        return rs.SubpartitionState(
             channel.sender,
             channel.receiver,
             channel.is_local,
@@ -231,7 +220,7 @@ class StateReader:
             self._finished(row, place),
             self._queue(row.held + place * row.held_width, row.held_width - w.FIFO_SLOTS),
             r.ready_messages(part, place),
-            credit_at_sender(self._job, channel.is_local, self._outs[own]),
+            rs.credit_at_sender(self._job, channel.is_local, self._outs[own]),
             self._before["routed"][own],
             emitted[own],
             self._sent(own),
@@ -244,10 +233,10 @@ class StateReader:
         entries = self._queue(row.records + place * row.queue_width, most)
         return tuple(map(records_of, entries)) if self._is_tcp else entries
 
-    def _sent(self, out: int) -> tuple[BufferResponse, ...]:
+    def _sent(self, out: int) -> tuple[rs.BufferResponse, ...]:
         """Return the messages of a channel that are under way."""
         if self._is_tcp and not self._out_rows[out].is_local:
             return tuple(self._on_wires.get(out, ()))
         into = self._in_rows[self._out_rows[out].input]
         under_way = self._memory.ring(into.transit, into.transit_most, f.KernelMessage)
-        return tuple(BufferResponse(m.records, m.backlog, m.round) for m in under_way)
+        return tuple(rs.BufferResponse(m.records, m.backlog, m.round) for m in under_way)

@@ -9,8 +9,6 @@ from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.spill_fields import SpilledBuffer
 from flowcontrol.virtual.spilled import lane_of, spill_row
 
-__all__ = ["finished_buffers", "spill_state"]
-
 FINISHED = 2
 """``SpillingPartition.closed`` when all is written that has to be."""
 LOADED = 2

@@ -12,8 +12,6 @@ from flowcontrol.virtual.replay import read_replayed
 from flowcontrol.virtual.running import Running
 from flowcontrol.virtual.state_reader import StateReader
 
-__all__ = ["step"]
-
 
 def step(job: Job) -> Iterator[RoundState]:
     """Run a job that is laid out; yield its state after each round.

@@ -93,5 +93,5 @@ def test_public_names_of_the_readme_are_there():
 
     text = (ROOT / "README.md").read_text()
     names = set(re.findall(r"\bflowcontrol\.([a-z]\w+)\b(?!/)", text)) - {"yaml"}
-    assert names == {"audit", "emulate"}
+    assert names == {"audit", "emulate", "rounds"}
     assert names <= set(flowcontrol.__all__)

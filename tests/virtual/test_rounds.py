@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
@@ -425,3 +426,13 @@ def test_the_default_round_is_the_clocks_own(jobs: ModuleType) -> None:
     scenario = small(jobs)
     assert next(flowcontrol.rounds(scenario)).end_us == simulate(scenario).round_us
     assert next(flowcontrol.rounds(scenario, clock="live")).end_us == lay_out(scenario).round_us
+
+
+def test_the_readme_steps(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+    """The first round of the classic experiment without credit comes after the consumer slows."""
+    blocks = re.findall(r"```python\n(.*?)```", (CONF.parent / "README.md").read_text(), re.DOTALL)
+    [block] = [text for text in blocks if "flowcontrol.rounds(" in text]
+    monkeypatch.chdir(CONF.parent)
+    exec(block, {"flowcontrol": flowcontrol})
+    at_s = float(capsys.readouterr().out.split(" s: ")[0])
+    assert 20 < at_s < 25
