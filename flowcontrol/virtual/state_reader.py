@@ -38,19 +38,20 @@ class StateReader:
         self._is_tcp = memory.head.is_tcp == 1
         self._counts_records = job.record_transport is not None
         self._load()
-        self._before = self._counters()
+        self._counts = self._counters()
+        self._growth = self._counts
 
     def read(self) -> rs.RoundState:
         """Return the state now; what each task did is counted since it was read before."""
-        before = self._before
+        before = self._counts
         self._load()
-        now = self._before = self._counters()
-        growth = {
+        now = self._counts = self._counters()
+        self._growth = {
             name: [a - b for a, b in zip(now[name], before[name], strict=True)] for name in now
         }
-        number, round_us = self._memory.head.round - 1, self._job.round_us
+        number, round_us = self._next - 1, self._job.round_us
         tasks = tuple(
-            self._task(plan, index, number, growth)
+            self._task(plan, index)
             for plan in self._job.stages
             for index in range(plan.stage.parallelism)
         )
@@ -65,6 +66,7 @@ class StateReader:
     def _load(self) -> None:
         """Copy what stands in blocks; what stands elsewhere is read where it is asked for."""
         memory = self._memory
+        self._next = memory.head.round
         self._tasks = memory.copies(memory.tasks, Task)
         self._task_rows = memory.copies(memory.tasks, f.KernelTask)
         self._gates = memory.copies(memory.gates, f.KernelGate)
@@ -87,28 +89,26 @@ class StateReader:
             ],
         }
 
-    def _task(
-        self, plan: StagePlan, index: int, number: int, growth: dict[str, list[int]]
-    ) -> rs.TaskState:
+    def _task(self, plan: StagePlan, index: int) -> rs.TaskState:
         memory, place = self._memory, self._memory.places.tasks[plan.name] + index
         row, source, controller = self._task_rows[place], None, None
         if row.throttle > 0:
             source = memory.copy(row.throttle, ThrottledSource)
             controller = {} if self._controller is None else self._controller.state()
-        busy_us, idle_us, backpressured_us = (growth[name][place] for name in TIMES)
+        busy_us, idle_us, backpressured_us = (self._growth[name][place] for name in TIMES)
         return rs.TaskState(
             stage=plan.name,
             subtask=index,
             task_manager=plan.stage.placement[index],
             is_running=row.status != f.ABSENT,
             state=self._tasks[place],
-            taken=growth["taken"][place],
+            taken=self._growth["taken"][place],
             busy_us=busy_us,
             idle_us=idle_us,
             backpressured_us=backpressured_us,
             union=self._queue(row.union, max(1, row.gates)),
-            gates=tuple(self._gate(link, index, number, growth) for link in plan.inputs),
-            partitions=tuple(self._partition(link, index, growth) for link in plan.outputs),
+            gates=tuple(self._gate(link, index) for link in plan.inputs),
+            partitions=tuple(self._partition(link, index) for link in plan.outputs),
             holds_senders=row.is_held == 1,
             source=source,
             controller=controller,
@@ -119,9 +119,7 @@ class StateReader:
 
     # ------------------------------------------------------------------ the receiver's side
 
-    def _gate(
-        self, link: Link, index: int, number: int, growth: dict[str, list[int]]
-    ) -> rs.GateState:
+    def _gate(self, link: Link, index: int) -> rs.GateState:
         row = self._gates[self._memory.places.gates[link.name, index]]
         return rs.GateState(
             link.name,
@@ -130,14 +128,12 @@ class StateReader:
             self._queue(row.waiting, row.channels),
             self._queue(row.order, row.channels),
             tuple(
-                self._input(channel, row, place, number, growth["processed"])
+                self._input(channel, row, place)
                 for place, channel in enumerate(link.incoming(index))
             ),
         )
 
-    def _input(
-        self, channel: Channel, gate: f.KernelGate, place: int, number: int, taken: list[int]
-    ) -> rs.InputChannelState:
+    def _input(self, channel: Channel, gate: f.KernelGate, place: int) -> rs.InputChannelState:
         own, grant = gate.first_channel + place, None
         if self._counts_records:
             grant = self._memory.copy(gate.grants + place * width(ChannelGrant), ChannelGrant)
@@ -147,8 +143,8 @@ class StateReader:
             channel.is_local,
             self._ins[own],
             self._received(gate, place),
-            taken[own],
-            tuple(self._told(self._in_rows[own], number)),
+            self._growth["processed"][own],
+            tuple(self._told(self._in_rows[own])),
             grant,
         )
 
@@ -161,9 +157,7 @@ class StateReader:
         )
         return tuple(map(rs.QueuedBuffer, records, map(rs.BufferKind, kinds)))
 
-    def _told(
-        self, row: f.KernelInputChannel, number: int
-    ) -> list[rs.AddCredit | rs.NewBufferSize]:
+    def _told(self, row: f.KernelInputChannel) -> list[rs.AddCredit | rs.NewBufferSize]:
         """Return what a channel's receiver has told its sender, and is under way."""
         if row.credits_most > 0:
             under_way = self._memory.ring(row.credits, row.credits_most, f.KernelCredit)
@@ -175,14 +169,14 @@ class StateReader:
             ]
         out, found = self._out_rows[row.out], list[rs.AddCredit | rs.NewBufferSize]()
         if row.announced != out.announced and not self._is_tcp:
-            found.append(rs.AddCredit(row.announced, number + 1))
+            found.append(rs.AddCredit(row.announced, self._next))
         if out.next_wish not in (0, out.wish):
-            found.append(rs.NewBufferSize(out.next_wish, number + 1))
+            found.append(rs.NewBufferSize(out.next_wish, self._next))
         return found
 
     # ------------------------------------------------------------------ the sender's side
 
-    def _partition(self, link: Link, index: int, growth: dict[str, list[int]]) -> rs.PartitionState:
+    def _partition(self, link: Link, index: int) -> rs.PartitionState:
         memory = self._memory
         row = self._partitions[memory.places.partitions[link.name, index]]
         own = range(row.first_channel, row.first_channel + row.channels)
@@ -197,19 +191,14 @@ class StateReader:
             self._queue(row.pending, row.pending_width - w.FIFO_SLOTS),
             row.left_bytes,
             tuple(
-                self._subpartition(channel, row, part, place, growth["routed"])
+                self._subpartition(channel, row, part, place)
                 for place, channel in enumerate(link.outgoing(index))
             ),
             spill_state(memory, row),
         )
 
     def _subpartition(
-        self,
-        channel: Channel,
-        row: f.KernelPartition,
-        part: r.Partition,
-        place: int,
-        emitted: list[int],
+        self, channel: Channel, row: f.KernelPartition, part: r.Partition, place: int
     ) -> rs.SubpartitionState:
         own = row.first_channel + place
         return rs.SubpartitionState(
@@ -221,8 +210,8 @@ class StateReader:
             self._queue(row.held + place * row.held_width, row.held_width - w.FIFO_SLOTS),
             r.ready_messages(part, place),
             rs.credit_at_sender(self._job, channel.is_local, self._outs[own]),
-            self._before["routed"][own],
-            emitted[own],
+            self._counts["routed"][own],
+            self._growth["routed"][own],
             self._sent(own),
             finished_buffers(self._memory, row, place),
         )

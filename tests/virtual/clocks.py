@@ -55,11 +55,11 @@ def kernel_rounds(job: Job, rounds: int | None = None, every: int = 1) -> Iterat
 
 def rehearsed(
     job: Job, rounds: int | None, every: Sequence[int]
-) -> Iterator[tuple[int, int, State]]:
+) -> Iterator[tuple[int, RoundRows, State]]:
     """Rehearse once, for several ways to cut a run.
 
-    Yields the place of a way in ``every``, the number of a round after which it cuts, and the rows
-    after that round, with what all rounds since the cut before it did together.
+    Yields the place of a way in ``every``, the round after which it cuts, and the rows after that
+    round, with what all rounds since the cut before it did together.
     """
     last = job.rounds if rounds is None else min(rounds, job.rounds)
     before: list[State | None] = [None] * len(every)
@@ -71,7 +71,7 @@ def rehearsed(
             is_cut = (batch.number + 1) % step == 0 or batch.number + 1 == last
             before[way] = None if is_cut else state
             if is_cut:
-                yield way, batch.number, state
+                yield way, batch, state
 
 
 def _added(new: State, before: State) -> State:
@@ -116,13 +116,14 @@ def compare(
     steps = [every] if isinstance(every, int) else every
     kernels = [kernel_rounds(job, rounds, step) for step in steps]
     compared = [0] * len(steps)
-    for way, number, expected in rehearsed(job, rounds, steps):
-        batch = next(kernels[way])
+    for way, rehearsal, expected in rehearsed(job, rounds, steps):
+        batch, number = next(kernels[way]), rehearsal.number
         assert batch.number == number
         found = read(batch)
         if found != expected:
             text = "\n  ".join(islice(differences(found, expected), SHOWN))
             raise AssertionError(f"after round {number}:\n  {text}")
+        assert steps[way] > 1 or batch.state == rehearsal.state, f"after round {number}"
         if watch is not None and way == 0:
             watch(found)
         compared[way] += 1
