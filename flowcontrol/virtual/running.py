@@ -46,13 +46,6 @@ class Running:
     control: Control | None
 
     @classmethod
-    def begin(cls, job: Job, memory: Memory) -> Running:
-        """Return a run before its first round."""
-        timeline, controller = Timeline(job, memory), controller_of(job)
-        control = None if controller is None else Control(job, memory, controller)
-        return cls(job, memory, Tables(job, memory, timeline.absent), timeline, control)
-
-    @classmethod
     def start(cls, job: Job, replayed: Replayed, sizes: LogSizes, *, track: bool) -> Running:
         """Return a run before its first round, its memory made.
 
@@ -78,7 +71,9 @@ class Running:
             tables=replayed.tables,
             limits=replayed.limits,
         )
-        return cls.begin(job, memory)
+        timeline = Timeline(job, memory)
+        control = None if controller is None else Control(job, memory, controller)
+        return cls(job, memory, Tables(job, memory, timeline.absent), timeline, control)
 
     @property
     def control_messages(self) -> int:
