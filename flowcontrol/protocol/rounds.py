@@ -405,7 +405,7 @@ def send_message(partition: Partition, channel: int, quota: int, is_local: int) 
 
 
 def backlog_after(partition: Partition, channel: int) -> int:
-    """Backlog that goes with the message just polled (reference section 2.5)."""
+    """Backlog that a subpartition announces, after the poll whose message carries it (2.5)."""
     own = partition.channels[channel]
     return reported_backlog(own.buffers, own.is_flushed, 0, 0, 0)
 
