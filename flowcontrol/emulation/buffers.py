@@ -150,7 +150,7 @@ def size_buffers(scenario: Scenario, stages: Sequence[StagePlan]) -> Sizes:
             try:
                 made.append((demand, network.create_local_pool(demand.required, demand.maximum)))
                 if demand.unpooled:
-                    network.take_exclusive(demand.unpooled)
+                    network.take_unpooled(demand.exclusive, demand.remote)
             except InsufficientBuffersError as error:
                 problem = Problem(f"options ({demand.place})", str(error))
                 raise ScenarioError([problem]) from error

@@ -156,6 +156,41 @@ def test_too_few_buffers_are_refused_in_flinks_words(
     assert "taskmanager.memory.network.fraction" in problem.message
 
 
+# Three senders on task manager 0, a sink on 1, nothing else there. The gate's floating pool takes
+# 1, then the channels ask for their exclusive buffers, one after the other (section 5.2).
+CHANNEL_BY_CHANNEL = [
+    # buffers, exclusive; required and available of the request that fails
+    (6, 2, 2, 1),  # 1 + 2 + 2, then 1 is left
+    (5, 2, 2, 0),
+    (4, 2, 2, 1),  # 1 + 2, the second channel finds 1
+    (12, 5, 5, 1),
+    (10, 5, 5, 4),
+    (6, 7, 7, 5),  # the first channel
+    (3, 1, 1, 0),  # 1 + 1 + 1
+]
+
+
+@pytest.mark.parametrize(("buffers", "each", "required", "available"), CHANNEL_BY_CHANNEL)
+def test_each_channel_asks_for_its_own_exclusive_buffers(
+    jobs: ModuleType, buffers: int, each: int, required: int, available: int
+) -> None:
+    stages = [jobs.source(10, parallelism=3, placement=[0, 2, 3]), jobs.sink(10, placement=[1])]
+    options = {jobs.BUFFERS: buffers, jobs.EXCLUSIVE: each}
+    cluster = {"task_managers": 4}
+    with pytest.raises(ScenarioError) as refused:
+        jobs.job(stages, [("source", "sink", "rebalance")], options, cluster=cluster)
+    [problem] = refused.value.problems
+    assert problem.place == "options (sink subtask 0, task manager 1)"
+    assert problem.message.startswith(
+        f"Insufficient number of network buffers: required {required}, but only {available} "
+        f"available. The total number of network buffers is currently set to {buffers} of 4096 "
+        "bytes each. You can increase this number by setting the options"
+    )
+    enough = {**options, jobs.BUFFERS: 1 + 3 * each}
+    made = jobs.job(stages, [("source", "sink", "rebalance")], enough, cluster=cluster)
+    assert made.sizes.gates[EDGE, 0] == GateSize(1, each)
+
+
 @pytest.mark.parametrize(
     ("key", "limit"),
     [("FLOATING", "at least 1"), ("QUOTA", "at least 1"), ("BUFFERS", "at least 1")],
