@@ -98,7 +98,7 @@ def sender_rows(subtask: Subtask, number: int) -> list[dict[str, Any]]:
         if isinstance(subtask, RecordSubtask):
             has_credit, backlog = subtask.job.has_grants, ready
         else:
-            has_credit, backlog = not channel.is_local, r.backlog_after(part, index)
+            has_credit, backlog = not channel.is_local, r.channel_backlog(row)
         credit = credit_of(row.announced, row.sent) if has_credit else 0
         state = {
             "local": channel.is_local,

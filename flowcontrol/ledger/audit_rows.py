@@ -51,7 +51,8 @@ class SenderRow:
         1: its last buffer is full, which shows when something is added or flushed. It is
         released, but not in the backlog.
     messages : tuple of int
-        Records that end in each message sent in the batch.
+        Records that end in each message sent in the batch. Backlogs announced by themselves have
+        -1 there, and are left out.
     overdraft : int or None
         Buffers that the pool may hold above its size; None where the row carries no state of
         the task (only one row of each task needs to).
@@ -180,7 +181,7 @@ def _sender_row(figures: dict[str, int], raw: Raw) -> SenderRow:
         state=(int(channel["sent"]), int(channel["announced"]), int(state["routed"])),
         buffers=int(channel["buffers"]) + sum(state["held"]),
         unseen=int(has_full_tail and figures["pool_size"] > 0),
-        messages=tuple(int(records) for records, _ in state["messages"]),
+        messages=tuple(int(records) for records, _ in state["messages"] if records >= 0),
         overdraft=_overdraft(raw["task_state"], figures["pool_size"]),
     )
 

@@ -6,10 +6,14 @@ from typing import Any
 
 from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.rounds import (
+    ANNOUNCEMENT,
+    announce_backlog,
     announce_credit,
     backlog_after,
+    channel_backlog,
     free_local,
     receive,
+    receive_backlog,
     send_message,
 )
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, WORD
@@ -32,7 +36,16 @@ from flowcontrol.virtual.views import (
 )
 from flowcontrol.virtual.wheel import wake
 
-__all__ = ["announce_all", "hear", "put", "receive_all", "send", "tell", "tell_late"]
+__all__ = [
+    "announce_all",
+    "hear",
+    "put",
+    "receive_all",
+    "send",
+    "tell",
+    "tell_backlog",
+    "tell_late",
+]
 
 
 @kernel
@@ -62,6 +75,8 @@ def receive_all(m: Any, task: f.KernelTask, now: int) -> None:
                 transit[1] -= 1
                 if m[f.H_RECORDS] == 1:
                     receive_counted(m, task, gate, union, i, channel, records)
+                elif records == ANNOUNCEMENT:
+                    receive_backlog(gate, channel, backlog)
                 elif receive(task, gate, union, i, channel, records, backlog) == 0:
                     m[f.H_FLAGS] |= f.FLAG_PROTOCOL
             if transit[1] == 0:
@@ -144,6 +159,8 @@ def send(m: Any, task: f.KernelTask, now: int) -> None:
                     task.has_sent = 1
                 place = next_bit(m, bits, count, place)
                 continue
+            if out.initial == 0 and m[f.H_TCP] == 0:
+                tell_backlog(m, out, channel_backlog(out), now)
             if out.connection >= 0:
                 enqueue(m, p[f.P_CHANNEL0] + place)
                 place = next_bit(m, bits, count, place)
@@ -167,6 +184,14 @@ def send(m: Any, task: f.KernelTask, now: int) -> None:
 
 
 @kernel
+def tell_backlog(m: Any, out: f.KernelSubpartition, backlog: int, now: int) -> None:
+    """Announce a backlog to a receiver without exclusive buffers, if there is need to."""
+    told = announce_backlog(out, backlog)
+    if told > 0:
+        put(m, out, ANNOUNCEMENT, told, now + m[f.H_LATENCY])
+
+
+@kernel
 def put(m: Any, out: f.KernelSubpartition, records: int, backlog: int, at: int) -> None:
     """Put a message on its way; its receiver is looked at when it arrives."""
     into = in_row(m, out.input)
@@ -180,7 +205,7 @@ def put(m: Any, out: f.KernelSubpartition, records: int, backlog: int, at: int) 
     transit[place + f.M_BACKLOG] = backlog
     transit[place + f.M_ROUND] = at
     transit[1] += 1
-    m[f.H_TRANSFERS] += 1
+    m[f.H_TRANSFERS] += 0 if records == ANNOUNCEMENT else 1
     set_bit(m, gate_row(m, out.gate)[f.G_ARRIVALS], out.index)
     wake(m, out.receiver, at)
 

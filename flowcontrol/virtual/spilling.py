@@ -25,7 +25,7 @@ from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s
 from flowcontrol.virtual.compiled import kernel, part_of
 from flowcontrol.virtual.disk import ask_disk
-from flowcontrol.virtual.messages import put
+from flowcontrol.virtual.messages import put, tell_backlog
 from flowcontrol.virtual.parts import SPILLS
 from flowcontrol.virtual.spilled import (
     buffer_at,
@@ -185,6 +185,8 @@ def _send_lane(
     out = out_row(m, p[f.P_CHANNEL0] + place)
     lane = lane_of(m, sp, place)
     local = out.is_local
+    if out.initial == 0:
+        tell_backlog(m, out, _lane_backlog(p, out, lane), now)
     while lane[s.X_NEXT] > 0:
         limit = out.consumed + sp[s.S_LOCAL] if local == 1 else out.announced
         own = buffer_at(m, lane[s.X_NEXT])
@@ -198,15 +200,20 @@ def _send_lane(
         lane[s.X_READABLE] -= 1
         out.buffers -= 1
         out.sent += 1
-        unsent = out.buffers - out.is_open
         at = now + (1 if local == 1 else m[f.H_LATENCY])
-        backlog = backlog_of(p[f.P_KIND], unsent, lane[s.X_READABLE])
-        put(m, out, own[s.E_RECORDS], backlog, at)
+        out.told = _lane_backlog(p, out, lane)
+        put(m, out, own[s.E_RECORDS], out.told, at)
         task.has_sent = 1
         if sp[s.S_FIRST] < 0:
             sp[s.S_FIRST] = now
     if local == 0:
         consume(m, p, partition, sp, place, out.sent)
+
+
+@kernel
+def _lane_backlog(p: Any, out: f.KernelSubpartition, lane: Any) -> int:
+    """Backlog of a subpartition as it announces it."""
+    return backlog_of(p[f.P_KIND], out.buffers - out.is_open, lane[s.X_READABLE])
 
 
 @kernel

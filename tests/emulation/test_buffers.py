@@ -77,30 +77,28 @@ def test_a_threshold_turns_exclusive_into_floating(
     assert made.sizes.gates[EDGE, 0] == GateSize(*gate)
 
 
-@pytest.mark.parametrize("threshold", [2, 1])
-def test_a_threshold_that_leaves_no_exclusive_buffer_is_refused(
-    jobs: ModuleType, threshold: int
+@pytest.mark.parametrize(("threshold", "floating"), [(2, 12), (1, 12)])
+def test_a_threshold_may_leave_no_exclusive_buffer(
+    jobs: ModuleType, threshold: int, floating: int
 ) -> None:
-    """Without them a sender would have to announce its backlog, which is not emulated."""
+    """What the threshold takes from two channels, the floating pool may hold: 2 x 2 + 8."""
     stages = [jobs.source(10, parallelism=2, placement=[0, 0]), jobs.sink(10, placement=[1])]
-    with pytest.raises(ScenarioError) as refused:
-        jobs.job(stages, [("source", "sink", "rebalance")], {jobs.THRESHOLD: threshold})
-    [problem] = refused.value.problems
-    assert problem.place == f'options."{jobs.THRESHOLD}"'
-    assert problem.message.startswith(f"{threshold}: leaves the 2 channels of source->sink")
-    assert "state at least 3" in problem.message
+    options = {jobs.THRESHOLD: threshold}
+    made = jobs.job(stages, [("source", "sink", "rebalance")], options)
+    assert made.sizes.gates[EDGE, 0] == GateSize(floating, 0)
 
 
-def test_no_exclusive_buffers_at_all_are_refused(jobs: ModuleType) -> None:
-    """The live clock refuses it earlier; no other clock could run it either."""
-    scenario = jobs.single().scenario
-    options = scenario.options.model_copy(update={"exclusive_buffers": 0})
-    with pytest.raises(ScenarioError) as refused:
-        lay_out(scenario.model_copy(update={"options": options}))
-    [problem] = refused.value.problems
-    assert problem.place == f'options."{jobs.EXCLUSIVE}"'
-    assert problem.message.startswith("0: leaves the 1 channels of source->sink")
-    assert problem.message.endswith("state at least 1")
+# One channel, no exclusive buffers: the partition takes 2 to max(2, floating), the gate 1 to
+# floating (sections 6.1 and 6.2).
+@pytest.mark.parametrize(
+    ("buffers", "floating", "partition", "gate"),
+    [(2048, 8, (8, 5), 8), (2048, 1, (2, 5), 1), (6, 8, (6, 0), 6), (2, 8, (2, 0), 2)],
+)
+def test_sizes_without_exclusive_buffers(
+    jobs: ModuleType, buffers: int, floating: int, partition: tuple[int, int], gate: int
+) -> None:
+    options = {jobs.EXCLUSIVE: 0, jobs.FLOATING: floating, jobs.BUFFERS: buffers}
+    assert sizes(jobs, options) == (PartitionSize(*partition), GateSize(gate, 0))
 
 
 def test_a_threshold_is_no_matter_to_local_channels(jobs: ModuleType) -> None:
