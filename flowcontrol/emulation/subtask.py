@@ -372,6 +372,8 @@ class Subtask:
         for number, pending in enumerate(self.pending):
             size = self.out_links[number][0].record_bytes
             while pending:
+                if r.stays_blocked(self.partitions[number].pool, self.left_bytes[number]) == 1:
+                    return False
                 left = self._write(number, pending[0], self.left_bytes[number] or size)
                 self.left_bytes[number] = left
                 if left > 0:

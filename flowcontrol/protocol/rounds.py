@@ -63,6 +63,7 @@ __all__ = [
     "receive_backlog",
     "recycle",
     "send_message",
+    "stays_blocked",
     "take_record",
     "write_broadcast",
     "write_bytes",
@@ -252,6 +253,17 @@ def partition_is_available(partition: Partition) -> int:
     return pool_is_available(partition.pool)
 
 
+def stays_blocked(pool: LocalPool, left: int) -> int:
+    """Tell whether a task with ``left`` bytes of a record to write goes on waiting: 1 if so.
+
+    Notes
+    -----
+    ``LocalBufferPool.requestMemorySegmentBlocking`` (section 4.2): overdraft serves a request at
+    once or not at all. One that failed is made again when the pool is available.
+    """
+    return 1 if left > 0 and pool_is_available(pool) == 0 else 0
+
+
 def write_bytes(
     partition: Partition, channel: int, nbytes: int, quota: int, buffer_bytes: int
 ) -> int:
@@ -266,7 +278,8 @@ def write_bytes(
     Notes
     -----
     ``BufferWritingResultPartition.emitRecord`` (section 2.6): the buffer is requested when
-    the first byte needs it and finished when it is full.
+    the first byte needs it and finished when it is full. A record of several buffers asks for
+    them one by one, and overdraft serves those that the pool does not (section 4.4).
     """
     own = partition.channels[channel]
     while nbytes > 0:

@@ -13,6 +13,7 @@ from flowcontrol.protocol.partition_kinds import SORTED
 from flowcontrol.protocol.ratios import times
 from flowcontrol.protocol.rounds import (
     next_input,
+    stays_blocked,
     take_record,
     write_broadcast,
     write_bytes,
@@ -115,6 +116,8 @@ def write_pending(m: Any, task: f.KernelTask) -> int:
         p = partition_row(m, task.first_partition + i)
         pending = row(m, p[f.P_PENDING], p[f.P_PENDING_WIDTH])
         while pending[FIFO_COUNT] > 0:
+            if stays_blocked(partition_pool(p), p[f.P_LEFT]) == 1:
+                return 0
             channel = pending[FIFO_SLOTS + pending[FIFO_HEAD]]
             nbytes = p[f.P_LEFT] if p[f.P_LEFT] > 0 else p[f.P_RECORD_BYTES]
             left = write(m, task.first_partition + i, p, channel, nbytes)

@@ -308,6 +308,38 @@ def test_without_overdraft_a_task_blocks_inside_the_record(jobs: ModuleType) -> 
     assert (state["pending"], state["left_bytes"]) == ([0], 4096)
 
 
+# A record of five buffers a round, a pool of two with two of overdraft, one exclusive and one
+# floating buffer, no flusher. Worked out from reference sections 2.5, 4.2 and 4.4; written, sent,
+# buffers of the pool in use, bytes of the record that are left.
+SPANNING = [
+    (4, 1, 3, 4096),  # two of the pool, two of overdraft; sends the first on its initial credit
+    (
+        4,
+        1,
+        3,
+        4096,
+    ),  # overdraft would serve the fifth, but the task waits for the pool
+    (4, 3, 1, 4096),  # sends two: the first goes to the global pool, the second is free
+    (5, 3, 2, 0),  # the last one; nothing is free, so no further record
+    (5, 4, 1, 0),
+    (8, 4, 4, 8192),  # the free one, two of overdraft
+]
+
+
+def test_overdraft_is_requested_buffer_by_buffer(jobs: ModuleType) -> None:
+    stages = [jobs.source(10, record_bytes=5 * 4096), jobs.sink(None)]
+    options = {jobs.EXCLUSIVE: 1, jobs.FLOATING: 1, jobs.OVERDRAFT: 2, jobs.FLUSH: -1}
+    made = jobs.job(stages, [("source", "sink", "forward")], options, duration_s=0.6)
+    rounds = jobs.run(made)
+    left = [
+        state["partitions"][0]["left_bytes"] for state in states(rounds, "source->sink", "sender")
+    ]
+    rows = [batch.rows["source->sink"]["sender"][0] for batch in rounds]
+    names = ("written", "sent", "pool_used")
+    found = [(*(row[n] for n in names), b) for row, b in zip(rows, left, strict=True)]
+    assert found == SPANNING
+
+
 def test_a_record_larger_than_every_buffer_gets_through(jobs: ModuleType) -> None:
     """Ten buffers a record through a window of two and a pool of two."""
     stages = [jobs.source(1, record_bytes=10 * 4096), jobs.sink(None)]
