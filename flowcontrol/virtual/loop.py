@@ -16,6 +16,7 @@ from flowcontrol.protocol.times import (
     emitting_us,
     flush_ticks,
     is_blocked,
+    next_flush_us,
 )
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.closed import close
@@ -250,8 +251,7 @@ def flush_all(m: Any, task: f.KernelTask, start_us: int, end_us: int) -> None:
                         flush(partition, place)
                     set_bit(m, p[f.P_DIRTY], place)
         if interval > 0:
-            phase = p[f.P_FLUSH_PHASE]
-            p[f.P_FLUSH_AT] = ((end_us - phase) // interval + 1) * interval + phase
+            p[f.P_FLUSH_AT] = next_flush_us(end_us, interval, p[f.P_FLUSH_PHASE])
 
 
 @kernel
@@ -347,8 +347,7 @@ def plan_flush(m: Any, number: int, task: f.KernelTask, end_us: int) -> None:
         p = partition_row(m, task.first_partition + i)
         if partition_pool(p).in_use > 0:
             if p[f.P_FLUSH_AT] <= end_us:
-                phase = p[f.P_FLUSH_PHASE]
-                p[f.P_FLUSH_AT] = ((end_us - phase) // interval + 1) * interval + phase
+                p[f.P_FLUSH_AT] = next_flush_us(end_us, interval, p[f.P_FLUSH_PHASE])
             wake_at(m, number, p[f.P_FLUSH_AT])
 
 
