@@ -117,7 +117,8 @@ def new_partition(job: Job, link: Link, sender: int, channels: Sequence[Channel]
             row.announced = first_grant(job.record_transport, ChannelGrant(), link.record_bytes)
     for row, channel in zip(rows, channels, strict=True) if job.record_transport is None else ():
         gate = job.sizes.gates[link.name, channel.receiver]
-        row.announced = 0 if channel.is_local else gate.exclusive
+        row.initial = LOCAL if channel.is_local else gate.exclusive
+        row.announced = max(0, row.initial)
     return r.Partition(
         pool=pool,
         segments=segments,

@@ -95,9 +95,10 @@ def sender_rows(subtask: Subtask, number: int) -> list[dict[str, Any]]:
     for index, channel in enumerate(own):
         row = part.channels[index]
         ready = r.ready_messages(part, index)
-        has_credit = subtask.job.has_grants
-        if not isinstance(subtask, RecordSubtask):
-            has_credit = not channel.is_local
+        if isinstance(subtask, RecordSubtask):
+            has_credit, backlog = subtask.job.has_grants, ready
+        else:
+            has_credit, backlog = not channel.is_local, r.channel_backlog(row)
         credit = credit_of(row.announced, row.sent) if has_credit else 0
         state = {
             "local": channel.is_local,
@@ -115,7 +116,7 @@ def sender_rows(subtask: Subtask, number: int) -> list[dict[str, Any]]:
                 "released": row.sent + ready,
                 "sent": row.sent,
                 "credit": credit,
-                "backlog": ready,
+                "backlog": backlog,
                 "pool_used": part.pool.in_use,
                 "pool_size": part.pool.size,
                 "rows": subtask.routed[number][index],

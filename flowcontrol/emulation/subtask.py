@@ -53,7 +53,8 @@ class Incoming:
     sent : int
         Messages ever sent.
     messages : sequence of (int, int)
-        Of each message of that round: records that end in it, backlog that came with it.
+        Of each message of that round: records that end in it, or ``ANNOUNCEMENT``, and the
+        backlog that came with it.
     """
 
     sent: int
@@ -230,11 +231,14 @@ class Subtask:
     @staticmethod
     def _messages_of(state: Incoming) -> int:
         """By how much the messages of a round raise the cursor ``sent``."""
-        return len(state.messages)
+        return sum(records != r.ANNOUNCEMENT for records, _ in state.messages)
 
     def _store(self, number: int, channel: int, records: int, backlog: int) -> bool:
         """Store an arriving message; False if there is no buffer for it."""
         gate = self.gates[number]
+        if records == r.ANNOUNCEMENT:
+            r.receive_backlog(gate, channel, backlog)
+            return True
         return r.receive(self.task, gate, self.union, number, channel, records, backlog) == 1
 
     def _broken(self, gate: int, channel: int, state: Incoming) -> str:
@@ -367,6 +371,8 @@ class Subtask:
         for number, pending in enumerate(self.pending):
             size = self.out_links[number][0].record_bytes
             while pending:
+                if r.stays_blocked(self.partitions[number].pool, self.left_bytes[number]) == 1:
+                    return False
                 left = self._write(number, pending[0], self.left_bytes[number] or size)
                 self.left_bytes[number] = left
                 if left > 0:
@@ -435,6 +441,9 @@ class Subtask:
             for index, channel in enumerate(own):
                 row, held = part.channels[index], part.held[index]
                 local = 1 if channel.is_local else 0
+                backlog = r.announce_backlog(row, r.channel_backlog(row))
+                if backlog > 0:
+                    sent[index].append((r.ANNOUNCEMENT, backlog))
                 while (
                     held[FIFO_COUNT] < len(held) - FIFO_SLOTS if local else row.sent < row.announced
                 ):

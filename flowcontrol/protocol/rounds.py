@@ -23,11 +23,14 @@ from flowcontrol.protocol.rules import (
     add_all_members,
     add_member,
     announce,
+    credit_of,
     fifo_pop,
     fifo_push,
     finished_count,
     flush_pending_after,
     is_data_available,
+    is_reader_available,
+    needs_backlog_announcement,
     note_quota,
     on_backlog,
     pool_is_available,
@@ -41,12 +44,15 @@ from flowcontrol.protocol.rules import (
 from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool, Subpartition, Task
 
 __all__ = [
+    "ANNOUNCEMENT",
     "KIND_LOCAL",
     "KIND_RECORDS",
     "Gate",
     "Partition",
+    "announce_backlog",
     "announce_credit",
     "backlog_after",
+    "channel_backlog",
     "flush",
     "free_local",
     "let_go",
@@ -54,8 +60,10 @@ __all__ = [
     "partition_is_available",
     "ready_messages",
     "receive",
+    "receive_backlog",
     "recycle",
     "send_message",
+    "stays_blocked",
     "take_record",
     "write_broadcast",
     "write_bytes",
@@ -68,6 +76,9 @@ KIND_LOCAL = 3
 
 KIND_RECORDS = 4
 """No buffer: a number of records, of a transport that counts those."""
+
+ANNOUNCEMENT = -1
+"""In the place of a message's records: it is a BacklogAnnouncement and carries nothing."""
 
 
 class Gate(NamedTuple):
@@ -153,9 +164,14 @@ def receive(
         if gate.order[FIFO_COUNT] == 1:
             fifo_push(union, number)
     if not local:
-        add_member(gate.news, channel)
-        on_backlog(gate.channels[channel], channel, backlog, gate.pool, gate.segments, gate.waiting)
+        receive_backlog(gate, channel, backlog)
     return 1
+
+
+def receive_backlog(gate: Gate, channel: int, backlog: int) -> None:
+    """Act on a backlog, of a message or announced by itself (reference section 1.3)."""
+    add_member(gate.news, channel)
+    on_backlog(gate.channels[channel], channel, backlog, gate.pool, gate.segments, gate.waiting)
 
 
 def recycle(gate: Gate, channel: int, kind: int) -> None:
@@ -237,6 +253,17 @@ def partition_is_available(partition: Partition) -> int:
     return pool_is_available(partition.pool)
 
 
+def stays_blocked(pool: LocalPool, left: int) -> int:
+    """Tell whether a task with ``left`` bytes of a record to write goes on waiting: 1 if so.
+
+    Notes
+    -----
+    ``LocalBufferPool.requestMemorySegmentBlocking`` (section 4.2): overdraft serves a request at
+    once or not at all. One that failed is made again when the pool is available.
+    """
+    return 1 if left > 0 and pool_is_available(pool) == 0 else 0
+
+
 def write_bytes(
     partition: Partition, channel: int, nbytes: int, quota: int, buffer_bytes: int
 ) -> int:
@@ -251,7 +278,8 @@ def write_bytes(
     Notes
     -----
     ``BufferWritingResultPartition.emitRecord`` (section 2.6): the buffer is requested when
-    the first byte needs it and finished when it is full.
+    the first byte needs it and finished when it is full. A record of several buffers asks for
+    them one by one, and overdraft serves those that the pool does not (section 4.4).
     """
     own = partition.channels[channel]
     while nbytes > 0:
@@ -407,7 +435,30 @@ def send_message(partition: Partition, channel: int, quota: int, is_local: int) 
 def backlog_after(partition: Partition, channel: int) -> int:
     """Backlog that goes with the message just polled (reference section 2.5)."""
     own = partition.channels[channel]
+    own.told = channel_backlog(own)
+    return own.told
+
+
+def channel_backlog(own: Subpartition) -> int:
+    """Backlog of a subpartition as it announces it: as many messages as credit would let go."""
     return reported_backlog(own.buffers, own.is_flushed, 0, 0, 0)
+
+
+def announce_backlog(own: Subpartition, backlog: int) -> int:
+    """Backlog to announce in a message of its own, before a round's messages; 0: none.
+
+    Notes
+    -----
+    ``PartitionRequestQueue.enqueueAvailableReader`` (section 2.2), which a subpartition calls when
+    data becomes available (2.5). It is available exactly while there is a backlog to report, and
+    what is left after a message goes with that: so data is new when the receiver knows of none.
+    """
+    credit = credit_of(own.announced, own.sent)
+    available = is_reader_available(credit, 1 if backlog > 0 else 0, 0)
+    if own.told > 0 or needs_backlog_announcement(own.initial, credit, backlog, available) == 0:
+        return 0
+    own.told = backlog
+    return backlog
 
 
 def free_local(partition: Partition, channel: int, consumed: int, quota: int) -> None:

@@ -101,6 +101,10 @@ class Subpartition:
     """Size of buffer that the consumer wishes, bytes; 0: a whole segment."""
     passed: int = 0
     """Of a broadcast: shared buffers that this subpartition has let go of."""
+    initial: int = 0
+    """Initial credit of its receiver, constant; -1 of a local channel."""
+    told: int = 0
+    """Backlog that the receiver was told of last, buffers."""
 
 
 @dataclass(slots=True)

@@ -149,9 +149,11 @@ def _long_latency(scenario: Scenario) -> Iterator[Refusal]:
 
 
 def _no_exclusive_buffers(scenario: Scenario) -> Iterator[Refusal]:
-    if scenario.options.exclusive_buffers == 0:
-        what = "0: a backlog announced to a receiver without exclusive buffers is"
-        yield key_path(["options", _EXCLUSIVE]), what, "state at least 1"
+    transport = scenario.system.transport
+    if scenario.options.exclusive_buffers == 0 and transport not in {"credit", "local"}:
+        what = f"0: channels without exclusive buffers under transport {transport!r}, which has no "
+        what += "credit to announce a backlog for, are"
+        yield key_path(["options", _EXCLUSIVE]), what, "state at least 1, or use credit"
 
 
 def _options(scenario: Scenario) -> Iterator[Refusal]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.emulation import Job, Link, StagePlan
 from flowcontrol.emulation.samples import samples
+from flowcontrol.protocol.sender_rules import unsent
 from flowcontrol.records import RESULTS
 from flowcontrol.streaming.history import Channel, History, Row
 
@@ -188,7 +189,8 @@ def _input_levels(history: History, plan: StagePlan, subtask: int, number: int) 
             state = _state(row)
             queued += len(state["records"])
             if state["local"]:
-                queued += sent[row["sender"], row["receiver"]]["backlog"]
+                out = sent[row["sender"], row["receiver"]]
+                queued += unsent(out["released"], out["sent"])
             exclusive += row["exclusive"]
             exclusive_used += row["exclusive"] - max(0, state["channel"]["exclusive"])
     total = exclusive + floating

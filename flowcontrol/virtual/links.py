@@ -219,12 +219,15 @@ def _fill_channels(
     into["exclusive"][numbers] = exclusive
     into["announced"][numbers] = exclusive
     out["announced"][into["out"][numbers]] = exclusive
+    out["initial"][into["out"][numbers]] = into["initial"][numbers]
     for is_local in (False, True):
         rows = numbers[local == is_local]
         if len(rows):
             most = max(
                 1, *(d for d, c in zip(depths, channels, strict=True) if c.is_local == is_local)
             )
+            if size.exclusive == 0 and not is_local:  # an announcement may go before each of them
+                most = 2 * most + 1
             into["transit_most"][rows] = most
             into["transit"][rows] = build.rings(len(rows), f.KernelMessage, most)
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.rounds import (
+    ANNOUNCEMENT,
+    announce_backlog,
     announce_credit,
     backlog_after,
+    channel_backlog,
     free_local,
     receive,
+    receive_backlog,
     send_message,
 )
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, WORD
@@ -35,7 +39,16 @@ from flowcontrol.virtual.views import (
 )
 from flowcontrol.virtual.wheel import wake
 
-__all__ = ["announce_all", "hear", "put", "receive_all", "send", "tell", "tell_late"]
+__all__ = [
+    "announce_all",
+    "hear",
+    "put",
+    "receive_all",
+    "send",
+    "tell",
+    "tell_backlog",
+    "tell_late",
+]
 
 
 @kernel
@@ -63,6 +76,8 @@ def receive_all(m: KernelMemory, task: f.KernelTask, now: int) -> None:
                 records = message.records
                 if m.counts_records == 1:
                     receive_counted(m, task, gate, union, i, channel, records)
+                elif records == ANNOUNCEMENT:
+                    receive_backlog(gate, channel, message.backlog)
                 elif receive(task, gate, union, i, channel, records, message.backlog) == 0:
                     m.flags |= FLAG_PROTOCOL
             if transit.count == 0:
@@ -145,6 +160,8 @@ def send(m: KernelMemory, task: f.KernelTask, now: int) -> None:
                     task.has_sent = 1
                 place = next_bit(m, bits, count, place)
                 continue
+            if out.initial == 0 and m.is_tcp == 0:
+                tell_backlog(m, out, channel_backlog(out), now)
             if out.connection >= 0:
                 enqueue(m, p.first_channel + place)
                 place = next_bit(m, bits, count, place)
@@ -168,6 +185,14 @@ def send(m: KernelMemory, task: f.KernelTask, now: int) -> None:
 
 
 @kernel
+def tell_backlog(m: KernelMemory, out: f.KernelSubpartition, backlog: int, now: int) -> None:
+    """Announce a backlog to a receiver without exclusive buffers, if there is need to."""
+    told = announce_backlog(out, backlog)
+    if told > 0:
+        put(m, out, ANNOUNCEMENT, told, now + m.latency)
+
+
+@kernel
 def put(m: KernelMemory, out: f.KernelSubpartition, records: int, backlog: int, at: int) -> None:
     """Put a message on its way; its receiver is looked at when it arrives."""
     into = in_row(m, out.input)
@@ -176,7 +201,7 @@ def put(m: KernelMemory, out: f.KernelSubpartition, records: int, backlog: int, 
     message.records = records
     message.backlog = backlog
     message.round = at
-    m.transfers += 1
+    m.transfers += 0 if records == ANNOUNCEMENT else 1
     set_bit(m, gate_row(m, out.gate).arrivals, out.index)
     wake(m, out.receiver, at)
 

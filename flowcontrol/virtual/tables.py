@@ -12,8 +12,9 @@ import numpy.typing as npt
 from flowcontrol.emulation import Job
 from flowcontrol.emulation.chains import Member
 from flowcontrol.protocol import rows as w
+from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.ratios import times
-from flowcontrol.protocol.sender_rules import credit_of
+from flowcontrol.protocol.sender_rules import credit_of, reported_backlog
 from flowcontrol.records import RESULTS
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import dtype
@@ -274,6 +275,16 @@ class Tables:
         flushed = (is_open == 1) & (out["is_flushed"] == 1) & (out["unread"] > 0)
         return np.asarray(out["buffers"] - is_open + flushed, np.int64)
 
+    def _backlog(self, edge: _Edge) -> Ints:
+        """Messages that each channel's sender announces; where it announces none, those it has."""
+        memory = self._memory
+        out = memory.outs[edge.outs]
+        kinds = memory.partitions["kind"][out["partition"]]
+        if self._counts_records or memory.head.is_tcp == 1:
+            return self._ready(edge)
+        announced = reported_backlog(out["buffers"], out["is_flushed"], 0, 0, 0)
+        return np.where(kinds > PIPELINED, self._ready(edge), announced)
+
     def _queued(self, edge: _Edge) -> Ints:
         """Messages that wait at each channel's receiver; records, of a transport of those."""
         if not self._counts_records:
@@ -300,7 +311,7 @@ class Tables:
         levels = {
             # A limit that falls, as Jet's does, may be below what was sent before.
             "credit": np.where(uncredited, 0, np.maximum(0, credit_of(out["announced"], sent))),
-            "backlog": ready,
+            "backlog": self._backlog(edge),
             "exclusive_free": into["exclusive"].copy(),
             "floating_held": np.where(local, 0, floating),
             "queued": queued,

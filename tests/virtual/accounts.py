@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from flowcontrol.emulation import Job, Link, StagePlan
+from flowcontrol.protocol.rounds import ANNOUNCEMENT
 
 Row = dict[str, Any]
 State = dict[str, dict[str, list[Row]]]
@@ -52,7 +53,7 @@ def in_flight(job: Job, link: Link, state: State, sent: Row, received: Row) -> i
     """Records of a channel on their way, wherever they are, the one being processed left out."""
     out, into = sent["channel_state"], received["channel_state"]
     at_sender = sum(out["records"]) + out["channel"]["tail"]
-    on_the_wire = sum(records for records, _ in out["messages"])
+    on_the_wire = sum(records for records, _ in out["messages"] if records != ANNOUNCEMENT)
     return (
         _pending(job, link, state, sent)
         + at_sender
@@ -95,7 +96,8 @@ def _cursors(sent: Row, received: Row, is_local: bool) -> Iterator[str]:
     cursors = [received["consumed"], sent["sent"], sent["released"], sent["written"]]
     if cursors != sorted(cursors):
         yield f"consumed, sent, released, written are {cursors}: one falls behind the one before"
-    under_way = len(sent["channel_state"]["messages"])
+    messages = sent["channel_state"]["messages"]
+    under_way = sum(records != ANNOUNCEMENT for records, _ in messages)
     arrived = received["channel_state"]["channel"]["arrived"]
     if sent["sent"] != arrived + under_way:
         yield f"sent {sent['sent']} is not arrived {arrived} + under way {under_way}"
