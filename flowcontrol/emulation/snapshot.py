@@ -17,9 +17,10 @@ from flowcontrol.emulation.record_subtask import RecordSubtask
 from flowcontrol.emulation.rows import fifo_values, refill
 from flowcontrol.emulation.subtask import Incoming, Outgoing, Subtask
 from flowcontrol.protocol import rounds as r
+from flowcontrol.protocol.queues import in_order, refill_queue
 from flowcontrol.protocol.rules import TAKEN_FLOATING, credit_of
 from flowcontrol.protocol.state import put_back
-from flowcontrol.protocol.states import InputChannel
+from flowcontrol.protocol.states import InputChannel, Message, ReceivedMessage
 
 __all__ = ["incoming_of", "outgoing_of", "receiver_rows", "restore", "sender_rows"]
 
@@ -47,16 +48,15 @@ def receiver_rows(subtask: Subtask, gate_number: int, latency: Any = None) -> li
     gate = subtask.gates[gate_number]
     rows = []
     for index, channel in enumerate(own):
-        own_state, kinds = gate.channels[index], fifo_values(gate.kinds[index])
+        own_state, waiting = gate.channels[index], in_order(gate.queues[index])
         reading = _is_read(subtask, gate_number, index)
-        used = kinds.count(TAKEN_FLOATING)
-        used += reading and subtask.task.buffer_kind == TAKEN_FLOATING
+        used = sum(message.buffer == TAKEN_FLOATING for message in waiting)
+        used += reading and subtask.task.buffer == TAKEN_FLOATING
         announced = _announced(subtask, channel.is_local, own_state)
         state = {
             "local": channel.is_local,
             "channel": asdict(own_state),
-            "records": fifo_values(gate.records[index]),
-            "kinds": kinds,
+            "queue": [asdict(message) for message in waiting],
         }
         if isinstance(subtask, RecordSubtask):
             state["grant"] = asdict(subtask.grants[gate_number][index])
@@ -103,10 +103,10 @@ def sender_rows(subtask: Subtask, number: int) -> list[dict[str, Any]]:
         state = {
             "local": channel.is_local,
             "channel": asdict(row),
-            "records": fifo_values(part.records[index]),
+            "queue": [asdict(message) for message in in_order(part.queues[index])],
             "held": fifo_values(part.held[index]),
             "routed": subtask.routers[number].counts[index],
-            "messages": subtask.messages[number][index],
+            "messages": [asdict(message) for message in subtask.messages[number][index]],
         }
         rows.append(
             {
@@ -187,8 +187,7 @@ def restore(
             task_state = task_state or _loads(row["task_state"])
             state = json.loads(row["channel_state"])
             put_back(gate.channels[index], state["channel"])
-            refill(gate.records[index], state["records"])
-            refill(gate.kinds[index], state["kinds"])
+            refill_queue(gate.queues[index], [ReceivedMessage(**kept) for kept in state["queue"]])
             if isinstance(subtask, RecordSubtask):
                 put_back(subtask.grants[number][index], state["grant"])
     for number, rows in enumerate(sent):
@@ -199,7 +198,7 @@ def restore(
             put_back(part.channels[index], state["channel"])
             if not isinstance(subtask, RecordSubtask):
                 part.counts[index] = state["channel"]["buffers"] + sum(state["held"])
-            refill(part.records[index], state["records"])
+            refill_queue(part.queues[index], [Message(**kept) for kept in state["queue"]])
             refill(part.held[index], state["held"])
             counts.append(state["routed"])
         subtask.routers[number].restore(counts)
@@ -230,7 +229,7 @@ def _restore_task(subtask: Subtask, state: Mapping[str, Any]) -> None:
 def incoming_of(row: Row) -> Incoming:
     """Read what a receiver needs off the sender's row of a round ago."""
     messages = json.loads(row["channel_state"])["messages"]
-    return Incoming(row["sent"], [(records, backlog) for records, backlog in messages])
+    return Incoming(row["sent"], [Message(**kept) for kept in messages])
 
 
 def outgoing_of(row: Row) -> Outgoing:

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from flowcontrol.protocol.queues import DATA
+
 __all__ = ["SIDES", "MalformedRowError", "ReceiverRow", "SenderRow", "read_row"]
 
 SIDES = ("sender", "receiver")
@@ -181,7 +183,7 @@ def _sender_row(figures: dict[str, int], raw: Raw) -> SenderRow:
         state=(int(channel["sent"]), int(channel["announced"]), int(state["routed"])),
         buffers=int(channel["buffers"]) + sum(state["held"]),
         unseen=int(has_full_tail and figures["pool_size"] > 0),
-        messages=tuple(int(records) for records, _ in state["messages"] if records >= 0),
+        messages=tuple(int(one["records"]) for one in state["messages"] if one["kind"] == DATA),
         overdraft=_overdraft(raw["task_state"], figures["pool_size"]),
     )
 

@@ -187,7 +187,7 @@ def _input_levels(history: History, plan: StagePlan, subtask: int, number: int) 
         floating_used += rows[0]["pool_used"]
         for row in rows:
             state = _state(row)
-            queued += len(state["records"])
+            queued += len(state["queue"])
             if state["local"]:
                 out = sent[row["sender"], row["receiver"]]
                 queued += unsent(out["released"], out["sent"])
@@ -239,7 +239,7 @@ def _channel_rows(history: History, link: Link, t_s: float, number: int) -> Iter
             "backlog": out["backlog"],
             "exclusive_free": state["channel"]["exclusive"],
             "floating_held": into["floating_held"],
-            "queued": len(state["records"]),
+            "queued": len(state["queue"]),
             "in_flight_records": flying,
             "in_flight_bytes": flying * link.record_bytes,
         }

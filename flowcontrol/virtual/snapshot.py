@@ -15,18 +15,20 @@ from flowcontrol.emulation.snapshot import receiver_rows, sender_rows
 from flowcontrol.policies.record_transport import ChannelGrant
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import rows as w
+from flowcontrol.protocol.queues import in_order, refill_queue
 from flowcontrol.protocol.state import assign, columns
-from flowcontrol.protocol.states import Subpartition, Task
+from flowcontrol.protocol.states import Message, Subpartition, Task
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.views import (
     channel_grants,
+    finished_queues,
     gate_row,
     in_row,
     in_rows,
-    message_rows,
     partition_row,
-    ring,
+    received_queues,
     throttled_source,
+    wire_queue,
 )
 
 __all__ = ["KernelRows"]
@@ -126,11 +128,10 @@ class KernelRows:
         length = w.FIFO_SLOTS + g.channels
         refill(gate.waiting, memory.values(g.waiting, length))
         refill(gate.order, memory.values(g.order, length))
-        width = g.queue_width
+        queues = received_queues(memory.head, g.queues, g.channels, g.queue_most)
         for i, row in enumerate(self._ins(edge, receiver)):
             assign(gate.channels[i], row)
-            refill(gate.records[i], memory.values(g.records + i * width, width))
-            refill(gate.kinds[i], memory.values(g.kinds + i * width, width))
+            refill_queue(gate.queues[i], in_order(queues[i]))
 
     def _load_grants(self, grants: list[ChannelGrant], edge: str, receiver: int) -> None:
         memory = self._memory
@@ -147,29 +148,25 @@ class KernelRows:
         subtask.pending[number] = memory.values(p.pending, p.pending_width)
         subtask.left_bytes[number] = p.left_bytes
         subtask.routers[number].restore(self._routed(edge, subtask.index))
-        sent: list[list[tuple[int, int]]] = []
-        first, width = p.first_channel, p.queue_width
+        sent: list[list[Message]] = []
+        queues = finished_queues(memory.head, p.queues, p.channels, p.queue_most)
         held_width = p.held_width
         for i in range(p.channels):
-            row = memory.outs[first + i]
+            row = memory.outs[p.first_channel + i]
             for name in columns(Subpartition):
                 setattr(part.channels[i], name, int(row[name]))
-            refill(part.records[i], memory.values(p.records + i * width, width))
+            refill_queue(part.queues[i], in_order(queues[i]))
             if held_width > w.FIFO_SLOTS:
                 held = memory.values(p.held + i * held_width, held_width)
                 refill(part.held[i], held)
             sent.append(self._sent_now(int(row["input"])))
         subtask.messages.append(sent)
 
-    def _sent_now(self, channel: int) -> list[tuple[int, int]]:
+    def _sent_now(self, channel: int) -> list[Message]:
         """Messages of a channel that were sent in the round just run, in their order."""
-        head = self._memory.head
-        into = in_row(head, channel)
-        messages = message_rows(head, into.transit, into.transit_most)
-        under_way = ring(head, into.transit)
-        places = range(under_way.head, under_way.head + under_way.count)
-        sent = [messages[place % into.transit_most] for place in places]
-        return [(message.records, message.backlog) for message in sent]
+        into = in_row(self._memory.head, channel)
+        under_way = in_order(wire_queue(self._memory.head, into.transit, into.transit_most))
+        return [Message(one.kind, one.records, one.nbytes, one.backlog) for one in under_way]
 
 
 def _growth(now: list[list[int]], before: list[list[int]]) -> list[list[int]]:

@@ -20,6 +20,7 @@ from flowcontrol.protocol.partition_kinds import (
     memory_is_short,
 )
 from flowcontrol.protocol.pool_rules import pool_is_available
+from flowcontrol.protocol.queues import DATA
 from flowcontrol.protocol.rounds import Partition
 from flowcontrol.protocol.rows import WORD
 from flowcontrol.virtual import fields as f
@@ -27,7 +28,7 @@ from flowcontrol.virtual import spill_fields as s
 from flowcontrol.virtual.compiled import kernel, part_of
 from flowcontrol.virtual.disk import ask_disk
 from flowcontrol.virtual.header import KernelMemory
-from flowcontrol.virtual.messages import put, tell_backlog
+from flowcontrol.virtual.messages import next_message, put, tell_backlog
 from flowcontrol.virtual.parts import SPILLS
 from flowcontrol.virtual.spilled import (
     buffer_at,
@@ -215,7 +216,12 @@ def _send_lane(
         out.sent += 1
         at = now + (1 if local == 1 else m.latency)
         out.told = _lane_backlog(p, out, lane)
-        put(m, out, own.records, out.told, at)
+        message = next_message(m, out)
+        message.kind = DATA
+        message.records = own.records
+        message.nbytes = own.nbytes
+        message.backlog = out.told
+        put(m, out, at)
         task.has_sent = 1
         if sp.first < 0:
             sp.first = now

@@ -11,10 +11,11 @@ import numpy.typing as npt
 
 from flowcontrol.emulation import Job
 from flowcontrol.emulation.chains import Member
-from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.ratios import times
 from flowcontrol.protocol.sender_rules import credit_of, reported_backlog
+from flowcontrol.protocol.state import cell, width
+from flowcontrol.protocol.states import ReceivedMessage, Ring
 from flowcontrol.records import RESULTS
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import dtype
@@ -150,7 +151,9 @@ class Tables:
         outs, ins = places.outs[link.name], places.ins[link.name]
         gates, out = memory.gates, memory.outs[outs]
         gate = gates[out["gate"]]
-        queued = gate["records"] + out["index"] * gate["queue_width"]
+        queued = gate["queues"] + out["index"] * (
+            width(Ring) + width(ReceivedMessage) * gate["queue_most"]
+        )
         tasks = out["receiver"]
         return _Edge(
             link.name,
@@ -160,7 +163,7 @@ class Tables:
             link.ends("receiver"),
             outs,
             ins,
-            queued + w.FIFO_COUNT,
+            queued + cell(Ring, "count"),
             tasks,
             out["gate"].copy(),
             out["gate"] - memory.tasks["first_gate"][tasks],

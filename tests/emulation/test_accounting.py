@@ -199,10 +199,9 @@ def test_an_open_buffer_waits_for_the_flusher(
     made = jobs.job(stages, [("source", "sink", "forward")], {jobs.FLUSH: interval}, duration_s=1)
     sent = {}
     for batch in jobs.run(made):
-        for records, _ in json.loads(batch.rows["source->sink"]["sender"][0]["channel_state"])[
-            "messages"
-        ]:
-            sent[batch.number] = sent.get(batch.number, 0) + records
+        [row] = batch.rows["source->sink"]["sender"]
+        for message in json.loads(row["channel_state"])["messages"]:
+            sent[batch.number] = sent.get(batch.number, 0) + message["records"]
     assert sent == expected
 
 

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from flowcontrol.emulation import Job
 from flowcontrol.emulation.rehearsal import RoundRows, rehearse
 from flowcontrol.ledger.audit import audit
-from flowcontrol.protocol.rounds import ANNOUNCEMENT
 
 
 def total(rounds: list[RoundRows], edge: str, side: str, channel: tuple[int, int]) -> int:
@@ -36,9 +35,9 @@ def waiting(rounds: list[RoundRows], edge: str, channel: tuple[int, int]) -> int
         if (row["sender"], row["receiver"]) == channel
     }
     sender, receiver = own["sender"], own["receiver"]
-    at_sender = sum(sender["records"]) + sender["channel"]["tail"]
-    on_the_wire = sum(records for records, _ in sender["messages"] if records != ANNOUNCEMENT)
-    return at_sender + on_the_wire + sum(receiver["records"])
+    at_sender = sum(one["records"] for one in sender["queue"]) + sender["channel"]["tail"]
+    on_the_wire = sum(one["records"] for one in sender["messages"])
+    return at_sender + on_the_wire + sum(one["records"] for one in receiver["queue"])
 
 
 def in_hand(rounds: list[RoundRows], job: Job, edge: str, channel: tuple[int, int]) -> int:

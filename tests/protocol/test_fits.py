@@ -40,9 +40,10 @@ from flowcontrol.protocol import (
     sizing,
     times,
 )
+from flowcontrol.protocol.queues import new_queue
 from flowcontrol.protocol.ratios import MOST, MOST_SHARES
 from flowcontrol.protocol.state import width
-from flowcontrol.protocol.states import GlobalPool, LocalPool, Subpartition
+from flowcontrol.protocol.states import GlobalPool, LocalPool, Message, Subpartition
 from flowcontrol.scenario.fields import MAX_BYTES, MAX_PARALLELISM, MAX_SECONDS
 from flowcontrol.scenario.option_table import MAX_SEGMENT_BYTES
 from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
@@ -133,7 +134,6 @@ CASES: dict[Rule, tuple[str, Callable[..., bool] | None]] = {
     tcp_writer.low_mark: ("segments segment_bytes bytes", None),
     tcp_connection.ring_slots: ("parameter bytes segment_bytes record_bytes channels",
                           lambda *x: x[1] <= 1 << 50),
-    tcp_buffers.records_of: ("bytes", None),
 }  # fmt: skip
 
 BY_HAND = {
@@ -278,7 +278,7 @@ def test_sizes_of_buffers_fit(narrow: type[int]) -> None:
     assert sizing.redistribute(narrow(INT), narrow(0), *lists) <= INT
     row = Subpartition(*[narrow(0)] * width(Subpartition))
     row.is_open, row.limit = narrow(1), narrow(MAX_SEGMENT_BYTES)
-    part = rounds.Partition(LocalPool(), GlobalPool(), [row], [[0] * 8], [], [], 0)
+    part = rounds.Partition(LocalPool(), GlobalPool(), [row], [new_queue(8, Message)], [], [], 0)
     for size in ends("record_bytes"):
         row.filled = narrow(0)
         assert (

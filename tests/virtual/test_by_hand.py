@@ -10,7 +10,7 @@ import pytest
 
 from flowcontrol.emulation import Job, lay_out
 from flowcontrol.emulation.routing import weights_of
-from flowcontrol.protocol.rounds import ANNOUNCEMENT
+from flowcontrol.protocol.queues import BACKLOG_ANNOUNCEMENT
 from flowcontrol.scenario import parse_scenario
 
 NETMEM = "taskmanager.network.memory."
@@ -120,8 +120,8 @@ def test_channels_without_exclusive_buffers(
 
     def count(state: Any) -> None:
         for row in state["source->sink"]["sender"]:
-            kinds = [records for records, _ in row["channel_state"]["messages"]]
-            announced.extend([row["sender"]] * kinds.count(ANNOUNCEMENT))
+            kinds = [message["kind"] for message in row["channel_state"]["messages"]]
+            announced.extend([row["sender"]] * kinds.count(BACKLOG_ANNOUNCEMENT))
 
     clocks.compare(made, every=(1, 4), watch=count)
     assert set(announced) == {1, 2}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from flowcontrol.emulation import Job, lay_out
 from flowcontrol.protocol.partition_kinds import ON_DISK, PIPELINED, WRITING
-from flowcontrol.protocol.rounds import ANNOUNCEMENT
+from flowcontrol.protocol.queues import in_order
 from flowcontrol.scenario import check_clock, parse_scenario
 from flowcontrol.virtual import run_job
 from flowcontrol.virtual.header import FLAG_SPILLS
@@ -19,7 +19,7 @@ from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory, fill
 from flowcontrol.virtual.spill_fields import SpilledBuffer, SpillingPartition
 from flowcontrol.virtual.spilled import buffer_at, lane_of, spill_row
-from flowcontrol.virtual.views import message_rows, partition_row, ring
+from flowcontrol.virtual.views import gate_of, partition_of, partition_row, wire_queue
 
 SEGMENT = 4096
 DISK = 204_800
@@ -315,17 +315,17 @@ def check_channel(memory: Memory, channel: int) -> None:
     """Records written = taken up + at the receiver + under way + in memory or on disk."""
     out = memory.outs[channel]
     into = memory.ins[out["input"]]
-    p, g = memory.partitions[out["partition"]], memory.gates[out["gate"]]
-    width = int(p["queue_width"])
-    filled = memory.values(int(p["records"]) + int(out["place"]) * width, width)
-    width = int(g["queue_width"])
-    queued = memory.values(int(g["records"]) + int(out["index"]) * width, width)
+    p = memory.partitions[out["partition"]]
+    partition, gate = (
+        partition_of(memory.head, int(out["partition"])),
+        gate_of(memory.head, int(out["gate"])),
+    )
+    filled = [one.records for one in in_order(partition.queues[int(out["place"])])]
+    queued = [one.records for one in in_order(gate.queues[int(out["index"])])]
     task = memory.tasks[out["receiver"]]
     in_hand = task["left"] if task["channel"] == out["index"] else 0
-    most, first = int(into["transit_most"]), int(into["transit"])
-    ends, messages = ring(memory.head, first), message_rows(memory.head, first, most)
-    carried = [messages[(ends.head + i) % most].records for i in range(ends.count)]
-    under_way = sum(records for records in carried if records != ANNOUNCEMENT)
+    wire = wire_queue(memory.head, int(into["transit"]), int(into["transit_most"]))
+    under_way = sum(message.records for message in in_order(wire))
     waiting = [*filled, int(out["tail"])]
     if p["kind"] > PIPELINED:
         unsent = buffers_of(memory, channel)
@@ -356,7 +356,7 @@ def check_partition(memory: Memory, number: int) -> None:
             assert entry.is_held == 1 or entry.spill != WRITING
             pointer = entry.next
         assert lane.readable == readable
-        held += len(memory.values(p.records + place * p.queue_width, p.queue_width))
+        held += partition_of(memory.head, number).queues[place].ends.count
         held += int(channel["is_open"])
     assert in_use == held
     assert own.peak <= size

@@ -206,7 +206,7 @@ def test_a_flush_closes_the_buffer(wire_accounts: ModuleType) -> None:
     made = scenario(stages, [("A", "B", "forward")], options=flush, transport={"kernel_bytes": 0})
     wires = wire_accounts.Wires(lay_out(made))
     wires.run(5)
-    sizes = [m.nbytes for m in wires.messages(wires.numbers[0], "delivered", "written")]
+    sizes = [m.wire_bytes for m in wires.messages(wires.numbers[0], "delivered", "written")]
     assert set(sizes) == {100 + t.HEADER_BYTES}
     gate = wires.memory.gates[0]
     assert gate["pool"]["in_use"] == gate["pool"]["size"] == 2

@@ -6,14 +6,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from flowcontrol.emulation import Job
-from flowcontrol.policies import tcp_buffers as tb
 from flowcontrol.policies import tcp_connection as t
+from flowcontrol.protocol.queues import in_order
 from flowcontrol.protocol.state import width
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory, fill
 from flowcontrol.virtual.snapshot import KernelRows
 from flowcontrol.virtual.tcp import tcp_connection, tcp_messages
+from flowcontrol.virtual.views import gate_of
 
 ABOUT_CREDITS = ("more than announced", "promised")
 
@@ -90,16 +91,15 @@ class Wires:
     def state(self, read: Any, batch: Any) -> Any:
         """Ledger rows as under credits, with what is on the connections, and plain counts."""
         state = read(batch(self.done - 1, self.rows.rows()))
-        under_way: dict[int, list[tuple[int, int]]] = {}
+        under_way: dict[int, list[dict[str, int]]] = {}
         for number in self.numbers:
             for message in self.messages(number, "delivered", "written"):
                 of_channel = under_way.setdefault(message.channel, [])
-                of_channel.append((message.records, 0))
+                of_channel.append({"kind": message.kind, "records": message.records})
         for link in self.job.links:
             rows = {(row["sender"], row["receiver"]): row for row in state[link.name]["sender"]}
             for place, channel in enumerate(link.channels):
                 own = rows[channel.sender, channel.receiver]["channel_state"]
-                own["records"] = [tb.records_of(entry) for entry in own["records"]]
                 if not channel.is_local:
                     out = int(self.memory.places.outs[link.name][place])
                     own["messages"] = under_way.get(out, [])
@@ -122,10 +122,10 @@ class Wires:
             ("pending", "entered", "written"),
             ("held", "freed", "entered"),
         ):
-            found = sum(m.nbytes for m in self.messages(number, first, end))
+            found = sum(m.wire_bytes for m in self.messages(number, first, end))
             if found != getattr(wire, column):
                 yield f"{column} is {getattr(wire, column)}, its messages have {found} bytes"
-        sizes = [m.nbytes for m in self.messages(number, "delivered", "written")]
+        sizes = [m.wire_bytes for m in self.messages(number, "delivered", "written")]
         if sizes and not t.HEADER_BYTES < min(sizes) <= max(sizes) <= message:
             yield f"messages of {min(sizes)} to {max(sizes)} bytes"
         if wire.pending > wire.high_mark + message:
@@ -164,10 +164,10 @@ class Wires:
         for number, out in enumerate(self.memory.outs):
             if out["is_local"] == 1:
                 continue
-            gate, into = self.memory.gates[out["gate"]], self.memory.ins[out["input"]]
-            width = int(gate["queue_width"])
-            at = int(gate["records"]) + int(out["index"]) * width
-            queued, arrived = self.memory.values(at, width), int(into["arrived"])
+            into = self.memory.ins[out["input"]]
+            gate = gate_of(self.memory.head, int(out["gate"]))
+            queued = [one.records for one in in_order(gate.queues[int(out["index"])])]
+            arrived = int(into["arrived"])
             if queued != self.written[number][arrived - len(queued) : arrived]:
                 yield f"channel {number} has {queued}, which is not what was sent"
             if into["unannounced"] != 0 or into["floating"] != 0:
