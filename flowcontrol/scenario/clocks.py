@@ -6,6 +6,7 @@ A clock is a set of checks: those that every clock makes, and its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Final, Literal
 
 from flowcontrol.errors import Problem
@@ -299,7 +300,7 @@ def _mixed_rows(scenario: Scenario) -> Iterator[Refusal]:
 
 
 def _columns(source: Input | None) -> tuple[str, ...] | None:
-    return None if source is None else read_columns(source.format, source.path)
+    return None if source is None else read_columns(source.format, Path(source.path))
 
 
 _ANY: Final[tuple[Check, ...]] = (

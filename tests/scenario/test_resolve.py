@@ -177,8 +177,8 @@ def test_stalls_are_read(changed: Any) -> None:
     stalls = [{"at_s": 1.5, "for_s": 2}, {"at_s": 3, "for_s": 1, "subtasks": [1]}]
     scenario = parse_scenario(changed(("stages/1/stalls", stalls)))
     assert scenario.stage("sink").stalls == (
-        Stall(at_us=1_500_000, for_us=2_000_000, subtasks=(0, 1, 2)),
-        Stall(at_us=3_000_000, for_us=1_000_000, subtasks=(1,)),
+        Stall(at_s=1.5, for_s=2, subtasks=(0, 1, 2)),
+        Stall(at_s=3, for_s=1, subtasks=(1,)),
     )
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from flowcontrol.errors import Problem
-from flowcontrol.scenario.models import Edge
+from flowcontrol.scenario.fields import is_stated
+from flowcontrol.scenario.inputs import Replayed
+from flowcontrol.scenario.models import Edge, Partitioner, Stage
 from flowcontrol.scenario.problems import known
-from flowcontrol.scenario.rows import Replayed
-from flowcontrol.scenario.spec import EdgeSpec, StageSpec
 
 __all__ = ["resolve_edge"]
 
 
 def resolve_edge(
     index: int,
-    edge: EdgeSpec,
-    stages: Mapping[str, StageSpec],
+    edge: Edge,
+    stages: Mapping[str, Stage],
     rows: Mapping[str, Replayed | None],
     problems: list[Problem],
 ) -> Edge:
@@ -26,9 +26,9 @@ def resolve_edge(
     ----------
     index : int
         Position of the edge.
-    edge : EdgeSpec
+    edge : Edge
         As written; both its stages exist.
-    stages : mapping of str to StageSpec
+    stages : mapping of str to Stage
         All stages.
     rows : mapping of str to (Input, columns) or None
         By stage: the real rows that it sends on; None if it sends made ones.
@@ -43,7 +43,9 @@ def resolve_edge(
     place = f"edges[{index}]"
     sender, receiver = stages[edge.sender], stages[edge.receiver]
     is_equal = sender.parallelism == receiver.parallelism
-    partitioner = edge.partitioner or ("forward" if is_equal else "rebalance")
+    partitioner: Partitioner = "forward" if is_equal else "rebalance"
+    if is_stated(edge, "partitioner"):
+        partitioner = edge.partitioner
     if partitioner == "forward" and not is_equal:
         text = (
             f"forward from {sender.parallelism} subtasks to {receiver.parallelism}: needs equal "
@@ -52,24 +54,14 @@ def resolve_edge(
         problems.append(Problem(f"{place}.partitioner", text))
     _check_parameters(place, edge, partitioner, problems)
     _check_weights(place, edge, receiver, problems)
-    return Edge(
-        sender=edge.sender,
-        receiver=edge.receiver,
-        partitioner=partitioner,
-        key_weights=edge.key_weights,
-        channel_weights=edge.channel_weights,
-        key=_key(place, edge, partitioner, sender, rows, problems),
-        chain=edge.chain,
-        partition_type=edge.partition_type,
-    )
+    key = _key(place, edge, partitioner, sender, rows, problems)
+    return edge.model_copy(update={"partitioner": partitioner, "key": key})
 
 
 _PARAMETERS = {"hash": ("key_weights", "channel_weights", "key"), "custom": ("channel_weights",)}
 
 
-def _check_parameters(
-    place: str, edge: EdgeSpec, partitioner: str, problems: list[Problem]
-) -> None:
+def _check_parameters(place: str, edge: Edge, partitioner: str, problems: list[Problem]) -> None:
     """Refuse parameters that a partitioner does not take, and the lack of those it needs."""
     takes = _PARAMETERS.get(partitioner, ())
     given = [key for key in _PARAMETERS["hash"] if getattr(edge, key) is not None]
@@ -86,9 +78,7 @@ def _check_parameters(
         problems.append(Problem(f"{place}.{given[1]}", text))
 
 
-def _check_weights(
-    place: str, edge: EdgeSpec, receiver: StageSpec, problems: list[Problem]
-) -> None:
+def _check_weights(place: str, edge: Edge, receiver: Stage, problems: list[Problem]) -> None:
     """Refuse shares that are not one a receiver, or add up to nothing."""
     shares = edge.channel_weights
     if shares is not None and len(shares) != receiver.parallelism:
@@ -106,9 +96,9 @@ def _check_weights(
 
 def _key(
     place: str,
-    edge: EdgeSpec,
+    edge: Edge,
     partitioner: str,
-    sender: StageSpec,
+    sender: Stage,
     rows: Mapping[str, Replayed | None],
     problems: list[Problem],
 ) -> str | None:
