@@ -16,8 +16,6 @@ from flowcontrol.scenario.option_table import OPTIONS
 from flowcontrol.scenario.partitions import SPILLING, partition_problems
 from flowcontrol.scenario.problems import key_path, show
 
-__all__ = ["MAX_LIVE_CHANNELS", "MAX_VIRTUAL_CHANNELS", "channels_of", "check_clock"]
-
 MAX_LIVE_CHANNELS: Final = 64
 """Channels of one edge on the live clock: a row of the ledger each, every round."""
 

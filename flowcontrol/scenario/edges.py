@@ -10,8 +10,6 @@ from flowcontrol.scenario.inputs import Replayed
 from flowcontrol.scenario.models import Edge, Partitioner, Stage
 from flowcontrol.scenario.problems import known
 
-__all__ = ["resolve_edge"]
-
 
 def resolve_edge(
     index: int,

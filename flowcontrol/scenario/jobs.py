@@ -17,8 +17,6 @@ from flowcontrol.scenario.models import JobPart, JobSpan
 from flowcontrol.scenario.problems import show
 from flowcontrol.scenario.translate import read_part
 
-__all__ = ["JobList", "read_jobs"]
-
 _ITEM = re.compile(r"\b(stages|edges)\[(\d+)\]")
 _KINDS = ("stages", "edges")
 

@@ -10,8 +10,6 @@ from flowcontrol.scenario.option_table import ALIASES
 from flowcontrol.scenario.options import read_options
 from flowcontrol.scenario.units import read_memory
 
-__all__ = ["memory_options"]
-
 _LEGACY: Final = "taskmanager.network.numberOfBuffers"
 _MIN: Final = "taskmanager.memory.network.min"
 _MAX: Final = "taskmanager.memory.network.max"

@@ -16,8 +16,6 @@ from flowcontrol.scenario.fields import exact
 from flowcontrol.scenario.problems import show
 from flowcontrol.scenario.units import LONG_MAX, read_boolean, read_duration_us, read_memory
 
-__all__ = ["ALIASES", "OPTIONS", "Option", "Value"]
-
 Value = int | bool | Fraction | str | None
 Effect = Literal["emulated", "none", "refused"]
 

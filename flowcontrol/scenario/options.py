@@ -13,8 +13,6 @@ from flowcontrol.scenario.option_table import ALIASES, OPTIONS, Value
 from flowcontrol.scenario.problems import key_path, nearest
 from flowcontrol.scenario.units import LONG_MAX
 
-__all__ = ["NEVER", "NetworkOptions", "read_options"]
-
 NEVER: Final = -1
 """Flush interval of a job without a flusher: only full buffers and events are sent."""
 

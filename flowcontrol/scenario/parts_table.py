@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["NOT_ABOVE", "THROTTLE_PARTS", "TRANSPORT_PARTS", "Parameter", "Part"]
-
 
 @dataclass(frozen=True)
 class Parameter:

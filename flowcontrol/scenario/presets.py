@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-__all__ = ["ALIASES", "PRESETS", "Preset"]
-
 
 @dataclass(frozen=True)
 class Preset:

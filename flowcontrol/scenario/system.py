@@ -21,8 +21,6 @@ from flowcontrol.scenario.presets import ALIASES, PRESETS
 from flowcontrol.scenario.problems import key_path, known, show
 from flowcontrol.scenario.units import read_memory
 
-__all__ = ["SYSTEMS", "THROTTLE_ALIASES", "preset_system", "read_system"]
-
 SYSTEMS: Final = (*PRESETS, *ALIASES)
 """Names that ``system`` may have; the first is what a scenario has that says nothing."""
 

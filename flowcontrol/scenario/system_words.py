@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["SYSTEM_WORDS"]
-
 SYSTEM_WORDS: Final[dict[str, dict[str, str]]] = {
     "flink-1.4": {
         "high_water_segments": "Netty's high water mark, in memory segments: a connection with "

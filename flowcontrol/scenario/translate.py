@@ -18,8 +18,6 @@ from flowcontrol.scenario.fields import ReadAs
 from flowcontrol.scenario.problems import key_path, known, show
 from flowcontrol.scenario.schedule import TAG_MARK
 
-__all__ = ["read_part"]
-
 ModelT = TypeVar("ModelT", bound=BaseModel)
 Part = str | int
 
