@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_serializer
 from flowcontrol.errors import Problem
 from flowcontrol.scenario.option_table import ALIASES, OPTIONS, Value
 from flowcontrol.scenario.problems import key_path, nearest
-from flowcontrol.scenario.units import LONG_MAX
+from flowcontrol.scenario.units import LONG_MAX, read_memory
 
 NEVER: Final = -1
 """Flush interval of a job without a flusher: only full buffers and events are sent."""
@@ -23,6 +23,9 @@ _FRACTION, _MIN, _MAX = (f"taskmanager.memory.network.{end}" for end in ("fracti
 _FLINK, _PROCESS = (f"taskmanager.memory.{end}.size" for end in ("flink", "process"))
 _OVERHEAD = "taskmanager.memory.jvm-overhead."
 _DEBLOAT = "taskmanager.network.memory.buffer-debloat."
+
+_STEP: Final = 64 * 1024 * 1024
+"""Bytes by which a total is raised until the network memory has room in it."""
 
 _ALWAYS: Final = frozenset(
     {
@@ -245,3 +248,51 @@ def _unemulated(given: Mapping[str, Value]) -> tuple[tuple[str, bool | int | str
     if checkpoints in changed:
         changed[checkpoints] = f"{_int(given, checkpoints) // 1000}ms"
     return tuple((key, value) for key, value in changed.items() if isinstance(value, int | str))
+
+
+def memory_options(
+    stated: Mapping[Any, Any], buffers: int, segment_bytes: int
+) -> dict[str, str | int]:
+    """Return the options to state so that a task manager has so many network buffers.
+
+    Parameters
+    ----------
+    stated : mapping
+        Options as the scenario states them; they were read without a problem.
+    buffers : int
+        How many there shall be, at least 1.
+    segment_bytes : int
+        Size of a buffer, bytes.
+
+    Returns
+    -------
+    dict of str to (str or int)
+        Option and value. The legacy number of buffers where that was stated; else the least
+        network memory, with the limits that would stand in its way.
+
+    Notes
+    -----
+    The least network memory counts whatever share of the total the fraction gives. Flink's
+    own message names the fraction as well; what it yields depends on the total size.
+    """
+    given = {ALIASES.get(key, key): value for key, value in stated.items()}
+    if _BUFFERS in given:
+        return {_BUFFERS: buffers}
+    needed = buffers * segment_bytes
+    text = f"{needed // 1024}kb" if needed % 1024 == 0 else str(needed)
+    found: dict[str, str | int] = {_MIN: text}
+    if _MAX in given and read_memory(given[_MAX]) < needed:
+        found[_MAX] = text
+    size = next((key for key in (_FLINK, _PROCESS) if key in given), None)
+    total = needed
+    while size is not None and not _is_read({**given, **found}):
+        found[size] = f"{-(-total // 1024)}kb"
+        total += _STEP
+    return found
+
+
+def _is_read(options: Mapping[Any, Any]) -> bool:
+    """Tell whether options contradict each other or not."""
+    problems: list[Problem] = []
+    read_options(options, problems)
+    return not problems

@@ -17,7 +17,7 @@ class Parameter:
     unit : str
         Of the value; empty for shares and factors.
     meaning : str
-        What it is, in terms of no system; what each calls it: ``system_words``.
+        What it is, in terms of no system; what each calls it: its preset's ``words``.
     least, most : float
         Bounds, both allowed.
     """
