@@ -178,9 +178,7 @@ def _sink_problems(stage: Stage) -> Iterable[tuple[str, str]]:
 
 
 def resolve_chains(
-    stages: Stages,
-    edges: Sequence[tuple[int, Edge]],
-    problems: list[Problem],
+    stages: Stages, edges: Sequence[tuple[int, Edge]], problems: list[Problem]
 ) -> dict[str, str]:
     """Return which stages run in the tasks of which others.
 
@@ -268,10 +266,7 @@ def resolve_record_bytes(
 
 
 def place_subtasks(
-    stages: Stages,
-    cluster: Cluster,
-    onto: Mapping[str, str],
-    problems: list[Problem],
+    stages: Stages, cluster: Cluster, onto: Mapping[str, str], problems: list[Problem]
 ) -> dict[str, tuple[int, ...]]:
     """Return the task manager of each subtask, by stage.
 
@@ -334,11 +329,7 @@ def _follow(
 
 
 def _check_placement(
-    place: str,
-    stage: Stage,
-    placement: tuple[int, ...],
-    cluster: Cluster,
-    problems: list[Problem],
+    place: str, stage: Stage, placement: tuple[int, ...], cluster: Cluster, problems: list[Problem]
 ) -> None:
     if len(placement) != stage.parallelism:
         text = f"{len(placement)} for {stage.parallelism} subtasks: write a task manager for each"

@@ -141,9 +141,7 @@ def read_jobs(mapping: object, problems: list[Problem]) -> JobList:
     # What is wrong with an empty list was said at its place: the top of the file is read whole.
     whole = {kind: items or [None] for kind, items in lists.items()}
     return JobList(
-        {**mapping, **whole},
-        tuple((i, spec) for i, spec in specs if spec is not None),
-        origins,
+        {**mapping, **whole}, tuple((i, spec) for i, spec in specs if spec is not None), origins
     )
 
 

@@ -111,7 +111,7 @@ class Input(_Model):
     format: Literal["parquet", "csv", "delta"] = Field(description="parquet, csv or delta")
     path: f.Text = Field(
         description="where the rows are, relative to the scenario file, or "
-        "package:NAME/FILE for a data file of an installed Python package",
+        "package:NAME/FILE for a data file of an installed Python package"
     )
     """Absolute in a scenario that was read."""
     key: f.Text | None = Field(
@@ -297,8 +297,7 @@ class Edge(_Model):
         default=None, description="hash and custom: share of each receiving subtask"
     )
     key: f.Text | None = Field(
-        default=None,
-        description="hash of replayed rows: the column; default: the key of the input",
+        default=None, description="hash of replayed rows: the column; default: the key of the input"
     )
     chain: bool = Field(
         default=False,
@@ -384,8 +383,7 @@ class ScenarioHead(_Model):
     cluster: Cluster = Field(default=Cluster(), description="the machines")
     options: dict[Any, Any] = Field(default={}, description="Flink's own options")
     jobs: Any = Field(
-        default=None,
-        description="several jobs on the same machines, in place of stages and edges",
+        default=None, description="several jobs on the same machines, in place of stages and edges"
     )
     stages: tuple[Any, ...] = Field(min_length=1, description="the operators of the job")
     edges: tuple[Any, ...] = Field(min_length=1, description="who sends to whom")
