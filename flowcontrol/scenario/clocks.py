@@ -190,52 +190,42 @@ def _options(scenario: Scenario) -> Iterator[Refusal]:
         yield key_path(["options", key]), f"{show(value)}: {option.meaning}:", default
 
 
-def _partition_types(scenario: Scenario) -> Iterator[Refusal]:
+def _partition_types(scenario: Scenario, when: str = "") -> Iterator[Refusal]:
     for index, edge in enumerate(scenario.edges):
         if edge.partition_type != _PIPELINED:
-            what = f"{edge.partition_type!r}: other kinds of result partition are"
+            what = f"{edge.partition_type!r}: other kinds of result partition{when} are"
             yield f"edges[{index}].partition_type", what, f"use {_PIPELINED}"
 
 
-def _partition_types_without_credits(scenario: Scenario) -> Iterator[Refusal]:
-    if scenario.system.transport not in {"credit", "local"}:
-        for place, what, instead in _partition_types(scenario):
-            what = what.replace(" are", " without credits are")
+def _partition_types_of_other_systems(scenario: Scenario) -> Iterator[Refusal]:
+    """Refuse what waits for its producers' end, or outlasts it, without credits or throttled."""
+    system = scenario.system
+    if system.transport not in {"credit", "local"}:
+        for place, what, instead in _partition_types(scenario, " without credits"):
             yield place, what, f"{instead}, or the transport credit"
-
-
-def _throttled_partitions(scenario: Scenario) -> Iterator[Refusal]:
-    """Refuse a throttle before partitions that wait for their producers' end, or last beyond it."""
-    if scenario.system.throttle == "none":
-        return
     for index, edge in enumerate(scenario.edges):
-        if edge.partition_type in SPILLING:
-            what = f"{edge.partition_type!r} with throttle {scenario.system.throttle!r}: sources"
-            yield (
-                f"edges[{index}].partition_type",
-                f"{what} that are slowed before a partition on disk are",
-                f"use {_PIPELINED}, or the throttle none",
-            )
+        if edge.partition_type in SPILLING and system.throttle != "none":
+            what = f"{edge.partition_type!r} with throttle {system.throttle!r}: sources"
+            what += " that are slowed before a partition on disk are"
+            instead = f"use {_PIPELINED}, or the throttle none"
+            yield f"edges[{index}].partition_type", what, instead
 
 
 def _chained_logs(scenario: Scenario) -> Iterator[Refusal]:
     """Refuse a source that reads what waits in its log as fast as it can, in a stage's time."""
-    if scenario.system.throttle not in LOG_THROTTLES:
-        return
+    throttle = scenario.system.throttle
     chained = {edge.receiver: edge.sender for edge in scenario.edges if edge.chain}
     for index, edge in enumerate(scenario.edges):
         head = edge.sender
         while head in chained:
             head = chained[head]
         has_rate = scenario.stage(edge.receiver).service_rate is not None
-        if edge.chain and has_rate and scenario.stage(head).is_source:
-            what = f"true with throttle {scenario.system.throttle!r}: a service_rate in the task"
-            yield (
-                f"edges[{index}].chain",
-                f"{what} of a source with a log is",
-                f"leave it out, take the service_rate of {edge.receiver!r} out, or use another "
-                "throttle",
-            )
+        is_of_source = edge.chain and scenario.stage(head).is_source
+        if throttle in LOG_THROTTLES and is_of_source and has_rate:
+            what = f"true with throttle {throttle!r}: a service_rate in the task"
+            instead = f"leave it out, take the service_rate of {edge.receiver!r} out, or use"
+            what, instead = f"{what} of a source with a log is", f"{instead} another throttle"
+            yield f"edges[{index}].chain", what, instead
 
 
 def _jobs_of_other_systems(scenario: Scenario) -> Iterator[Refusal]:
@@ -245,8 +235,7 @@ def _jobs_of_other_systems(scenario: Scenario) -> Iterator[Refusal]:
     if system.transport not in {"credit", "local"} or system.throttle != "none":
         what = f"{system.transport!r} with throttle {system.throttle!r}: jobs that start and stop"
         yield "system", f"{what} without credits are", "use flink, or give no job a time"
-    for place, what, instead in _partition_types(scenario):
-        yield place, what.replace(" are", " of jobs that start and stop are"), instead
+    yield from _partition_types(scenario, " of jobs that start and stop")
 
 
 def _keys_further_down(scenario: Scenario) -> Iterator[Refusal]:
@@ -291,8 +280,7 @@ _CHECKS: Final[dict[str, tuple[Check, ...]]] = {
     "virtual": (
         _records_on_a_wire,
         _debloating_without_credits,
-        _partition_types_without_credits,
-        _throttled_partitions,
+        _partition_types_of_other_systems,
         _chained_logs,
         _jobs_of_other_systems,
         _service_times_in_chains,
