@@ -204,8 +204,8 @@ PositiveBytesPerSecond = Annotated[float, Number("bytes/s", 0, 10**15, is_low_al
 Weight = Annotated[Fraction, Number("a share", 0, 10**12)]
 Selectivity = Annotated[
     Fraction,
-    BeforeValidator(lambda value: 1 if value is None else value),
     Number("records out per record in", 0, 10**6),
+    BeforeValidator(lambda value: 1 if value is None else value),
 ]
 Variation = Annotated[
     float, Number("a coefficient of variation", 0, MAX_VARIATION, is_low_allowed=False)
