@@ -222,13 +222,13 @@ Text = Annotated[str, Field(strict=True, min_length=1)]
 WorkedOut = Annotated[T, WrapValidator(lambda value, read: None if value is None else read(value))]
 """What a file may leave out (null) because it follows from other keys.
 
-Such a field, made by :func:`worked_out`, is None until :mod:`flowcontrol.scenario.resolve` has
+Such a field is None until :mod:`flowcontrol.scenario.resolve` has
 filled it in, and never in a scenario that was read; hence its type is without None.
 """
 
 
-def worked_out(meaning: str) -> Any:
-    """Return the default of a :data:`WorkedOut` field, with its description."""
+def or_none(meaning: str) -> Any:
+    """Return a field that is None unless the file states it, with its description."""
     return Field(default=None, description=meaning)
 
 

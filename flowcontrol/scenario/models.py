@@ -77,21 +77,19 @@ class Cluster(_Model):
     quiet = frozenset({"disk_bytes_per_s", "serialization_bytes_per_s"})
 
     task_managers: f.Count = Field(default=2, description="number of processes; default 2")
-    slots: f.Count | None = Field(
-        default=None,
-        description="slots of a task manager (taskmanager.numberOfTaskSlots), each holding at "
-        "most one subtask of every stage; default: as many as the placement needs",
+    slots: f.Count | None = f.or_none(
+        "slots of a task manager (taskmanager.numberOfTaskSlots), each holding at "
+        "most one subtask of every stage; default: as many as the placement needs"
     )
     network_latency_ms: f.Milliseconds = Field(
         default=0.0, description="one way, ms; rounded up to whole rounds"
     )
-    bandwidth_bytes_per_s: f.PositiveBytesPerSecond | None = Field(
-        default=None, description="per connection, bytes/s; default: unlimited"
+    bandwidth_bytes_per_s: f.PositiveBytesPerSecond | None = f.or_none(
+        "per connection, bytes/s; default: unlimited"
     )
-    disk_bytes_per_s: f.PositiveBytesPerSecond | None = Field(
-        default=None,
-        description="of the disk of each task manager, reads and writes together, bytes/s; "
-        "needed by edges whose partition_type spills",
+    disk_bytes_per_s: f.PositiveBytesPerSecond | None = f.or_none(
+        "of the disk of each task manager, reads and writes together, bytes/s; "
+        "needed by edges whose partition_type spills"
     )
     serialization_bytes_per_s: f.PositiveBytesPerSecond = Field(
         default=250e6,
@@ -114,16 +112,14 @@ class Input(_Model):
         "package:NAME/FILE for a data file of an installed Python package"
     )
     """Absolute in a scenario that was read."""
-    key: f.Text | None = Field(
-        default=None, description="column whose value a hash edge partitions by; default: none"
-    )
+    key: f.Text | None = f.or_none("column whose value a hash edge partitions by; default: none")
 
 
 class Output(_Model):
     """Where a sink writes the rows it took; without one it counts and drops them."""
 
     format: Literal["delta"] = Field(description="delta")
-    path: f.WorkedOut[f.Text] = f.worked_out(
+    path: f.WorkedOut[f.Text] = f.or_none(
         "folder of the table inside the run's folder; default: output/<stage>"
     )
 
@@ -133,7 +129,7 @@ class Stall(_Model):
 
     at_s: f.Moment = Field(description="start, s")
     for_s: f.PositiveSeconds = Field(description="length, s")
-    subtasks: f.WorkedOut[tuple[f.Index, ...]] = f.worked_out(
+    subtasks: f.WorkedOut[tuple[f.Index, ...]] = f.or_none(
         "which subtasks; default: all of the stage"
     )
 
@@ -150,29 +146,27 @@ class Stage(_Model):
 
     name: f.StageName = Field(description="its name, unlike every other stage's")
     parallelism: f.Parallelism = Field(default=1, description="number of subtasks; default 1")
-    emit_rate: Rates | None = Field(
-        default=None,
-        description="records/s per subtask that a source may emit: a number, a schedule "
-        "[{at_s, rate}], or a list with one of either per subtask",
+    emit_rate: Rates | None = f.or_none(
+        "records/s per subtask that a source may emit: a number, a schedule "
+        "[{at_s, rate}], or a list with one of either per subtask"
     )
-    service_rate: Rates | None = Field(
-        default=None,
-        description="records/s per subtask that the stage can process: a number, a schedule "
-        "[{at_s, rate}], or a list with one of either per subtask; default: never the bottleneck",
+    service_rate: Rates | None = f.or_none(
+        "records/s per subtask that the stage can process: a number, a schedule "
+        "[{at_s, rate}], or a list with one of either per subtask; default: never the bottleneck"
     )
-    record_bytes: f.WorkedOut[f.Bytes] = f.worked_out(
+    record_bytes: f.WorkedOut[f.Bytes] = f.or_none(
         "serialised size of a record with its 4-byte length, bytes; holds "
         "downstream until a stage states its own; default of a source: 1024"
     )
     selectivity_exact: f.Selectivity = Field(
         default=Fraction(1), alias="selectivity", description="records out per record in; default 1"
     )
-    placement: f.WorkedOut[tuple[f.Index, ...]] = f.worked_out(
+    placement: f.WorkedOut[tuple[f.Index, ...]] = f.or_none(
         "task manager of each subtask; default: one after the other over all "
         "subtasks of the job, or of a chained stage: where its sender's are"
     )
-    input: Input | None = Field(default=None, description="real rows for a source to replay")
-    output: Output | None = Field(default=None, description="table that a sink writes")
+    input: Input | None = f.or_none("real rows for a source to replay")
+    output: Output | None = f.or_none("table that a sink writes")
     stalls: tuple[Stall, ...] = Field(default=(), description="times of standing still")
     service_time: Literal["constant", "exponential", "lognormal"] = Field(
         default="constant",
@@ -180,7 +174,7 @@ class Stage(_Model):
         "of a source, of the time between two emissions (exponential: a Poisson stream); drawn "
         "from the seed, without effect on a stage without a rate; default constant",
     )
-    service_time_cv: f.WorkedOut[f.Variation] = f.worked_out(
+    service_time_cv: f.WorkedOut[f.Variation] = f.or_none(
         "lognormal: standard deviation of the time over its mean; default 1"
     )
 
@@ -286,18 +280,18 @@ class Edge(_Model):
 
     sender: str = Field(alias="from", strict=True, description="name of the sending stage")
     receiver: str = Field(alias="to", strict=True, description="name of the receiving stage")
-    partitioner: f.WorkedOut[Partitioner] = f.worked_out(
+    partitioner: f.WorkedOut[Partitioner] = f.or_none(
         "how records choose a channel; default as Flink: forward between equal "
         "parallelisms, else rebalance"
     )
-    key_weights: dict[str, f.Weight] | None = Field(
-        default=None, description="hash: share of each key; key groups route the keys"
+    key_weights: dict[str, f.Weight] | None = f.or_none(
+        "hash: share of each key; key groups route the keys"
     )
-    channel_weights: tuple[f.Weight, ...] | None = Field(
-        default=None, description="hash and custom: share of each receiving subtask"
+    channel_weights: tuple[f.Weight, ...] | None = f.or_none(
+        "hash and custom: share of each receiving subtask"
     )
-    key: f.Text | None = Field(
-        default=None, description="hash of replayed rows: the column; default: the key of the input"
+    key: f.Text | None = f.or_none(
+        "hash of replayed rows: the column; default: the key of the input"
     )
     chain: bool = Field(
         default=False,
@@ -333,9 +327,7 @@ class _Job(_Model):
     start_at_s: f.Moment = Field(
         default=Fraction(0), description="when it is submitted, s; default 0"
     )
-    stop_at_s: f.Moment | None = Field(
-        default=None, description="when it is cancelled, s; default: it runs to the end"
-    )
+    stop_at_s: f.Moment | None = f.or_none("when it is cancelled, s; default: it runs to the end")
 
 
 class JobPart(_Job):
@@ -370,10 +362,9 @@ class ScenarioHead(_Model):
     schema_version: Literal[1] = Field(alias="schema", description="version of this format: 1")
     name: f.Name = Field(description="name of the scenario, and of its folder of results")
     duration_s: f.PositiveFloatSeconds = Field(description="emulated length of the run, s")
-    round_ms: f.PositiveMilliseconds | None = Field(
-        default=None,
-        description="emulated time of a round, ms (live clock: of a micro-batch); default: "
-        "500 on the live clock, chosen by the virtual one",
+    round_ms: f.PositiveMilliseconds | None = f.or_none(
+        "emulated time of a round, ms (live clock: of a micro-batch); default: "
+        "500 on the live clock, chosen by the virtual one"
     )
     sample_interval_s: f.PositiveFloatSeconds = Field(
         default=1.0, description="one row of results each, s; default 1"
@@ -382,9 +373,7 @@ class ScenarioHead(_Model):
     system: Any = Field(default="flink", description="flow control; default flink")
     cluster: Cluster = Field(default=Cluster(), description="the machines")
     options: dict[Any, Any] = Field(default={}, description="Flink's own options")
-    jobs: Any = Field(
-        default=None, description="several jobs on the same machines, in place of stages and edges"
-    )
+    jobs: Any = f.or_none("several jobs on the same machines, in place of stages and edges")
     stages: tuple[Any, ...] = Field(min_length=1, description="the operators of the job")
     edges: tuple[Any, ...] = Field(min_length=1, description="who sends to whom")
 
