@@ -24,7 +24,7 @@ from flowcontrol.scenario.models import (
     Stage,
     Stall,
 )
-from flowcontrol.scenario.options import NetworkOptions
+from flowcontrol.scenario.option_table import NetworkOptions
 from flowcontrol.scenario.resolve import load_scenario, parse_scenario
 from flowcontrol.scenario.schedule import Phase, Schedule
 from flowcontrol.scenario.system import SystemSpec

@@ -28,7 +28,7 @@ from pydantic import (
 )
 
 from flowcontrol.scenario import fields as f
-from flowcontrol.scenario.options import NetworkOptions
+from flowcontrol.scenario.option_table import NetworkOptions
 from flowcontrol.scenario.schedule import MICROSECONDS, Rates, Schedule, Span, merged
 from flowcontrol.scenario.system import SystemSpec
 

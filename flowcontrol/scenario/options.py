@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, model_serializer
-
 from flowcontrol.errors import Problem
-from flowcontrol.scenario.option_table import ALIASES, OPTIONS, Value
+from flowcontrol.scenario.option_table import ALIASES, OPTIONS, NetworkOptions, Value
 from flowcontrol.scenario.problems import key_path, nearest
 from flowcontrol.scenario.units import LONG_MAX, read_memory
 
@@ -22,82 +20,9 @@ _BUFFERS = "taskmanager.network.numberOfBuffers"
 _FRACTION, _MIN, _MAX = (f"taskmanager.memory.network.{end}" for end in ("fraction", "min", "max"))
 _FLINK, _PROCESS = (f"taskmanager.memory.{end}.size" for end in ("flink", "process"))
 _OVERHEAD = "taskmanager.memory.jvm-overhead."
-_DEBLOAT = "taskmanager.network.memory.buffer-debloat."
 
 _STEP: Final = 64 * 1024 * 1024
 """Bytes by which a total is raised until the network memory has room in it."""
-
-_ALWAYS: Final = frozenset(
-    {
-        "segment_bytes",
-        "exclusive_buffers",
-        "floating_buffers",
-        "max_buffers_per_channel",
-        "max_overdraft_buffers",
-        "flush_interval_us",
-        "network_buffers",
-    }
-)
-"""Fields that are written down at their defaults too; most scenarios leave the others alone."""
-
-
-def _option(key: str) -> Any:
-    """Return a field that is an option of Flink, with its default."""
-    option = OPTIONS[key]
-    return Field(default=option.default, serialization_alias=key, description=option.meaning)
-
-
-class NetworkOptions(BaseModel):
-    """Flink's options, as flow control uses them: each field with the option that it is.
-
-    Meaning, limits and default of an option are in :mod:`flowcontrol.scenario.option_table`.
-    Names end in the unit; what has none is a number of buffers, or of samples.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    segment_bytes: int = _option(_SEGMENT)
-    exclusive_buffers: int = _option("taskmanager.network.memory.buffers-per-channel")
-    floating_buffers: int = _option("taskmanager.network.memory.floating-buffers-per-gate")
-    max_buffers_per_channel: int = _option("taskmanager.network.memory.max-buffers-per-channel")
-    max_overdraft_buffers: int = _option(
-        "taskmanager.network.memory.max-overdraft-buffers-per-gate"
-    )
-    read_buffer_threshold: int | None = _option(
-        "taskmanager.network.memory.read-buffer.required-per-gate.max"
-    )
-    """None: no limit, as for streaming jobs."""
-    flush_interval_us: int = _option("execution.buffer-timeout.interval")
-    """0 flushes after every record, -1 never."""
-    network_buffers: int = Field(default=2_048, serialization_alias=_BUFFERS)
-    """Of a task manager: its network memory divided by the size of a buffer."""
-    buffers_request_timeout_us: int = _option("taskmanager.network.memory.buffers-request-timeout")
-    debloat_enabled: bool = _option(f"{_DEBLOAT}enabled")
-    debloat_period_us: int = _option(f"{_DEBLOAT}period")
-    debloat_target_us: int = _option(f"{_DEBLOAT}target")
-    """How long a gate should take to consume all that is in flight to it."""
-    debloat_samples: int = _option(f"{_DEBLOAT}samples")
-    debloat_threshold_percent: int = _option(f"{_DEBLOAT}threshold-percentages")
-    min_segment_bytes: int = _option(_SMALLEST)
-    sort_min_buffers: int = _option("taskmanager.network.sort-shuffle.min-buffers")
-    sort_min_parallelism: int = _option("taskmanager.network.sort-shuffle.min-parallelism")
-    """Subpartitions from which on a sort-merge partition sorts; fewer are written by hash."""
-    read_memory_bytes: int = _option("taskmanager.memory.framework.off-heap.batch-shuffle.size")
-    unemulated: tuple[tuple[str, bool | int | str], ...] = ()
-    """Options whose mechanism no clock emulates, set to something that would change the run;
-    :func:`~flowcontrol.scenario.check_clock` refuses them."""
-
-    @model_serializer
-    def canonical(self) -> dict[str, bool | int | str]:
-        """Return the options as a scenario file states them, one way for equal options."""
-        written: dict[str, bool | int | str] = {}
-        for name, field in type(self).model_fields.items():
-            key, value = field.serialization_alias, getattr(self, name)
-            if key is None or (name not in _ALWAYS and value == field.default):
-                continue
-            in_ms = name.endswith("_us") and (value > 0 or name != "flush_interval_us")
-            written[key] = f"{value // 1000}ms" if in_ms else value
-        return written | dict(self.unemulated)
 
 
 def read_options(raw: Mapping[Any, Any], problems: list[Problem]) -> NetworkOptions | None:

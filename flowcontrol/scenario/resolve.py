@@ -25,7 +25,8 @@ from flowcontrol.scenario.graph import (
 from flowcontrol.scenario.inputs import Replayed, carried, resolve_input, resolve_output
 from flowcontrol.scenario.jobs import read_jobs
 from flowcontrol.scenario.models import Cluster, Edge, Partitioner, Scenario, ScenarioHead, Stage
-from flowcontrol.scenario.options import NetworkOptions, read_options
+from flowcontrol.scenario.option_table import NetworkOptions
+from flowcontrol.scenario.options import read_options
 from flowcontrol.scenario.overrides import apply_overrides
 from flowcontrol.scenario.presets import PRESETS
 from flowcontrol.scenario.problems import known
