@@ -19,7 +19,7 @@ from flowcontrol.report.series import (
 if TYPE_CHECKING:
     import pandas as pd
 
-    from flowcontrol.scenario.models import SystemSpec
+    from flowcontrol.scenario import SystemSpec
 
 __all__ = ["all_charts"]
 

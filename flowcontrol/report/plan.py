@@ -7,7 +7,7 @@ from itertools import groupby
 
 from flowcontrol.emulation.plan import Grant, ManagerPlan, MemoryPlan, Moment
 from flowcontrol.report.numbers import bytes_text, number
-from flowcontrol.scenario.memory_advice import memory_options
+from flowcontrol.scenario.options import memory_options
 
 __all__ = ["describe_plan"]
 

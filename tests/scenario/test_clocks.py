@@ -263,7 +263,7 @@ def test_paths_of_inputs_start_at_the_file(tmp_path: Path) -> None:
     scenario = parse_scenario(replay("rows.csv", "./rows.csv"), base=tmp_path)
     source = scenario.stage("one").input
     assert source is not None
-    assert source.path == tmp_path.resolve() / "rows.csv"
+    assert source.path == str(tmp_path.resolve() / "rows.csv")
     assert check_clock(scenario, "live") == []
 
 
