@@ -17,8 +17,6 @@ from flowcontrol.scenario import Scenario, Stage, check_clock
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["OVERLOAD", "TOLERANCE", "Capacity", "ForceInUse", "Run", "find_capacity"]
-
 TOLERANCE: Final = 0.01
 """Relative error that is allowed by default."""
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     from flowcontrol.comparing.limits import LimitPhase
 
-__all__ = ["CompareResult", "LiveRunner", "compare"]
-
 POLL_S: Final = 0.2
 """Seconds between two looks at what the workers have left."""
 

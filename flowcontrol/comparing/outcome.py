@@ -11,8 +11,6 @@ from flowcontrol.comparing.figures import Figures, PiledUp
 from flowcontrol.comparing.metrics import Response
 from flowcontrol.comparing.starving import Starved
 
-__all__ = ["Lines", "Outcome"]
-
 
 @dataclass(frozen=True)
 class Lines:

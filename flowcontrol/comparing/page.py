@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from flowcontrol.comparing.outcome import Outcome
     from flowcontrol.comparing.plan import Comparison
 
-__all__ = ["compare_page", "write_page"]
-
 _PACKAGE: Final = "flowcontrol.comparing"
 _REPORT: Final = "flowcontrol.report"
 _CLOCKS: Final = {"live": "Structured Streaming, live", "virtual": "virtual clock"}

@@ -17,8 +17,6 @@ from flowcontrol.scenario.problems import known
 from flowcontrol.sweeping.base import as_base
 from flowcontrol.sweeping.plan import Base
 
-__all__ = ["Clock", "Comparison", "plan_comparison", "read_systems"]
-
 Clock = Literal["live", "virtual"]
 
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from flowcontrol.comparing.plan import Clock
 
-__all__ = ["Runner", "check_one", "run_one", "scenario_of"]
-
 
 Runner = Callable[[Scenario], Simulated]
 

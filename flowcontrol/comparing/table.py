@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from flowcontrol.comparing.compare import CompareResult
     from flowcontrol.comparing.outcome import Outcome
 
-__all__ = ["COLUMNS", "CompareColumn", "print_comparison"]
-
 _UNBOUNDED: Final = 10_000
 """Letters a line of a console that leaves every table room."""
 

@@ -11,8 +11,6 @@ from flowcontrol.files import write_atomically
 from flowcontrol.sweeping.plan import Base
 from flowcontrol.sweeping.warm import warm_up
 
-__all__ = ["Work", "read_outcomes"]
-
 
 @dataclass(frozen=True)
 class Work:

@@ -14,8 +14,6 @@ from typing import Any
 from flowcontrol.report.colours import GREY, LineStyle
 from flowcontrol.report.series import Series
 
-__all__ = ["Chart", "Figure", "area", "axis", "figure", "line", "phase_lines", "rows", "steps"]
-
 Figure = dict[str, Any]
 
 _MOST_MARKERS = 60

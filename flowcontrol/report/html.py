@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
     from flowcontrol.scenario import Scenario
 
-__all__ = ["report_page", "write_report"]
-
 _PACKAGE: Final = "flowcontrol.report"
 _NOTHING = ("", "", "")
 

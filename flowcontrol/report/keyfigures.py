@@ -12,8 +12,6 @@ from flowcontrol.report.numbers import bytes_text, milliseconds, number, percent
 if TYPE_CHECKING:
     from flowcontrol.scenario import Scenario
 
-__all__ = ["KeyFigure", "key_figures", "run_line"]
-
 _CLOCKS = {"live": "Structured Streaming, live", "virtual": "virtual clock"}
 
 

@@ -9,8 +9,6 @@ from typing import Any
 from flowcontrol.diagnosis.wording import seconds
 from flowcontrol.report.numbers import bytes_text, number
 
-__all__ = ["partition_lines", "partition_section"]
-
 _HEADS = (
     "Edge", "Partition", "Spilled", "Read back", "Regions", "Buffers at most", "of",
     "Read buffers", "Producers finished", "Consumers could start", "First message",

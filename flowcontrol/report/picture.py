@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from flowcontrol.scenario import Scenario
 
-__all__ = ["picture", "ticks"]
-
 _WIDTH, _LEFT, _RIGHT = 880.0, 86.0, 16.0
 _TOP, _BOTTOM, _BETWEEN = 20.0, 48.0, 18.0
 _LEGEND_ROW, _LEGEND_LINE, _LETTER = 20.0, 30.0, 7.6

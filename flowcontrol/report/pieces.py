@@ -11,8 +11,6 @@ from typing import Any
 from flowcontrol.errors import RunError
 from flowcontrol.report.figures import Chart
 
-__all__ = ["asset", "chart_section", "html_table", "json_for_script", "key_figure", "plotly_script"]
-
 
 def key_figure(label: str, value: str, note: str) -> str:
     """Return one of the large figures at the top of a page, as markup."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from html import escape
 
-__all__ = ["Value", "coordinate", "element", "points", "text"]
-
 Value = str | float | None
 
 

@@ -11,8 +11,6 @@ from flowcontrol.scenario.presets import PRESETS
 from flowcontrol.scenario.system import preset_system
 from flowcontrol.scenario.system_words import SYSTEM_WORDS
 
-__all__ = ["describe_system", "list_systems"]
-
 _WIDTH: Final = 100
 """Letters of a line; a parameter that needs more goes on in the next, further in."""
 

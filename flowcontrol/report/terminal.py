@@ -19,8 +19,6 @@ from flowcontrol.report.jobs import job_sentences
 from flowcontrol.report.numbers import milliseconds, number, percent
 from flowcontrol.report.partitions import partition_lines
 
-__all__ = ["StageTable", "print_summary", "render_table"]
-
 _STYLES = {"OK": "green", "LOW": "yellow", "HIGH": "bold red"}
 _LEAST_NAME = 12
 """Letters of a stage's name that a narrow table leaves room for before it drops a column."""

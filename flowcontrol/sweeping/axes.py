@@ -9,16 +9,6 @@ from typing import Any, Final
 from flowcontrol.report.numbers import number
 from flowcontrol.sweeping.varied import Varied, show_value
 
-__all__ = [
-    "cells_axis",
-    "chart_id",
-    "chart_layout",
-    "is_even",
-    "is_geometric",
-    "key_axis",
-    "value_text",
-]
-
 _MOST_TICKS: Final = 12
 """Values up to which each one gets a tick."""
 

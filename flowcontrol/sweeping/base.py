@@ -12,8 +12,6 @@ from flowcontrol.scenario.overrides import apply_overrides
 from flowcontrol.scenario.yaml_file import read_yaml
 from flowcontrol.sweeping.plan import Base
 
-__all__ = ["as_base"]
-
 
 def as_base(
     scenario: Scenario | Mapping[str, Any] | str | Path, overrides: Sequence[str] = ()

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["dimensions", "sweep_charts"]
-
 
 _ERRORS: Final = (
     " Points are means over {count} replications; bars reach over the 95 % confidence interval of "

@@ -12,8 +12,6 @@ from typing import Final, Literal
 
 from flowcontrol.records import STAGES, Column, Table
 
-__all__ = ["FIGURES", "FIXED", "SECOND_HALF", "Figure", "figure_named", "results_table"]
-
 SECOND_HALF: Final = "_second_half"
 """What is added to the name of a figure that covers the second half of the run only."""
 

@@ -15,8 +15,6 @@ from flowcontrol.sweeping.checks import Variant
 from flowcontrol.sweeping.paths import SweepPaths
 from flowcontrol.sweeping.plan import Plan
 
-__all__ = ["SweepFolder", "open_folder"]
-
 KIND: Final = Kind("sweep", "sweep.json", "sweep", frozenset({"version", "variants", "varied"}))
 
 

@@ -16,8 +16,6 @@ from flowcontrol.sweeping.varied import Varied
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["bottleneck_chart", "facet_chart", "facet_key", "heat_chart", "scatter_chart"]
-
 _MOST_FACETS: Final = 9
 _FACET_TICKS: Final = 5
 """Ticks of an axis of one of several plots side by side."""

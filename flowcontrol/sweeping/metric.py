@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["NOTHING", "Metric", "points_frame", "read_metrics"]
-
 NOTHING: Final = "nothing"
 """How people are told of a bottleneck where there is none."""
 

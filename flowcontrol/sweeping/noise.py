@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["BAND", "is_noise", "noise_text"]
-
 BAND: Final = 0.01
 """Share of the larger of two means up to which they are the same."""
 

@@ -17,8 +17,6 @@ from flowcontrol.sweeping.verdict import plain, verdict
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Overview", "PointRow", "overview"]
-
 
 @dataclass(frozen=True)
 class PointRow:

@@ -27,8 +27,6 @@ from flowcontrol.sweeping.plan import Plan
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["sweep_page", "write_page"]
-
 _ENDS: Final = 10
 """Rows at each end of the table of points."""
 

@@ -20,8 +20,6 @@ from flowcontrol.sweeping.varied import Varied
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["effects_figure", "parallel_figure"]
-
 _CHIP: Final = {"bgcolor": "rgba(255, 255, 255, 0.8)", "font": {"color": "#1b1f24", "size": 12}}
 """Under a value that stands in the midst of lines."""
 

@@ -20,8 +20,6 @@ from flowcontrol.scenario.problems import key_path
 from flowcontrol.sweeping.values import MAX_POINTS, plain_values, read_values
 from flowcontrol.sweeping.varied import Varied, label_of, name_columns, read_path, show_value
 
-__all__ = ["Base", "Plan", "make_plan"]
-
 Point = tuple[Any, ...]
 
 

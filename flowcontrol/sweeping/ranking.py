@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["Ranking", "rank"]
-
 _DECIDES = f"latency_p99_ms{SECOND_HALF}"
 """What decides between equal rates if no other metric was asked for."""
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import SparkSession
 
-__all__ = ["Chunked", "OnSpark", "Processes", "Spread", "reason_of", "spread_over"]
-
 _ERROR_LINE: Final = re.compile(r"[A-Za-z][\w.]*(Error|Exception|Exit): ")
 
 _LOCAL: Final = re.compile(r"local($|\[)")

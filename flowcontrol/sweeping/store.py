@@ -19,8 +19,6 @@ from flowcontrol.sweeping.plan import Plan
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Collector", "Failed", "read_results"]
-
 _DESCRIPTION = "A row per variant and stage; columns in flowcontrol/sweeping/columns.py"
 
 

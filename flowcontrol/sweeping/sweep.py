@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = ["SweepResult", "sweep"]
-
 POLL_S: Final = 0.25
 """Seconds between two looks at what the workers have handed over; each find is one commit."""
 

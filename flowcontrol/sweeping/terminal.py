@@ -16,8 +16,6 @@ from flowcontrol.sweeping.overview import Overview, overview
 if TYPE_CHECKING:
     from flowcontrol.sweeping.sweep import SweepResult
 
-__all__ = ["print_sweep"]
-
 _HEAD: Final = 12
 """Letters that a line in the head of a column is filled up to."""
 

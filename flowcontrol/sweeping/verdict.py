@@ -14,8 +14,6 @@ from flowcontrol.sweeping.ranking import Ranking
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["plain", "verdict"]
-
 _MOST_NAMED: Final = 3
 
 

@@ -6,8 +6,6 @@ from typing import Final
 
 from flowcontrol.virtual.compiled import is_compiled, is_kept
 
-__all__ = ["COMPILING", "lacks_kernel", "warm_up"]
-
 COMPILING: Final = "compiling the virtual clock{place}, 15 to 40 s, once"
 """What a user is told before it takes that long."""
 

@@ -28,8 +28,6 @@ from flowcontrol.sweeping.rows import variant_rows
 from flowcontrol.sweeping.warm import warm_up
 from flowcontrol.virtual.compiled import is_compiled
 
-__all__ = ["Simulate", "Simulated", "Work", "run_chunk", "run_variant"]
-
 PART_S: Final = 5.0
 """Seconds after which a worker hands over what it has: as much is lost by a kill."""
 
