@@ -23,8 +23,7 @@ from flowcontrol.comparing.wording import (
 from flowcontrol.report.numbers import bytes_text, number, percent
 
 if TYPE_CHECKING:
-    from flowcontrol.comparing.compare import CompareResult
-    from flowcontrol.comparing.outcome import Outcome
+    from flowcontrol.comparing.outcome import CompareResult, Outcome
 
 _UNBOUNDED: Final = 10_000
 """Letters a line of a console that leaves every table room."""

@@ -6,24 +6,21 @@ import argparse
 import os
 import signal
 import sys
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flowcontrol.comparing import CompareResult, compare, print_comparison
 from flowcontrol.errors import Problem, ScenarioError
+from flowcontrol.experiments.run import Simulate
 from flowcontrol.jobs.command import FAILED, ending, say
-from flowcontrol.jobs.emulate import emulate
+from flowcontrol.jobs.emulate import RunResult, emulate
 from flowcontrol.scenario import Scenario
 from flowcontrol.sweeping import SweepProgress
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from flowcontrol.comparing.run import Runner
 
 __all__ = ["main"]
 
@@ -102,36 +99,14 @@ def _session() -> SparkSession:
     return session
 
 
-@dataclass(frozen=True)
-class _LiveRun:
-    """What a run on the live clock leaves, as a comparison wants it."""
-
-    tables: dict[str, pa.Table]
-    rounds: int
-    round_us: int
-    wall_s: float
-    is_bounded: bool
-    heap_exhausted_s: float | None
-
-
-def _live(folder: Path) -> Runner:
+def _live(folder: Path) -> Simulate:
     """Return what runs a scenario on the live clock in a folder of its own."""
 
-    def run(scenario: Scenario) -> _LiveRun:
-        began = time.monotonic()
+    def run(scenario: Scenario) -> RunResult:
         result = emulate(scenario, out=folder, clock="live", overwrite=True)
         if not result.is_finished:
             raise KeyboardInterrupt
-        wall_s = time.monotonic() - began
-        rounds = int(result.summary["rounds"])
-        return _LiveRun(
-            result.tables,
-            rounds,
-            scenario.live_round_us,
-            wall_s,
-            scenario.system.is_bounded,
-            result.summary.get("heap_exhausted_s"),
-        )
+        return result
 
     return run
 

@@ -5,61 +5,19 @@ Nothing here knows what a scenario means; :mod:`flowcontrol.sweeping.checks` doe
 
 from __future__ import annotations
 
-import json
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from flowcontrol.errors import Problem, ScenarioError
-from flowcontrol.scenario import Scenario, parse_scenario
-from flowcontrol.scenario.overrides import apply_overrides
+from flowcontrol.experiments.base import Base
 from flowcontrol.scenario.problems import key_path
 from flowcontrol.sweeping.values import MAX_POINTS, plain_values, read_values
 from flowcontrol.sweeping.varied import Varied, label_of, name_columns, read_path, show_value
 
 Point = tuple[Any, ...]
-
-
-@dataclass(frozen=True)
-class Base:
-    """The scenario that is varied.
-
-    Attributes
-    ----------
-    mapping : mapping
-        Keys and values of its file. It need not be a whole scenario without the varied keys.
-    source : str
-        What a refusal calls it.
-    folder : str
-        Where relative paths of inputs start.
-    """
-
-    mapping: Mapping[str, Any]
-    source: str
-    folder: str
-
-    def scenario(self, changes: Sequence[tuple[Sequence[str], Any]]) -> Scenario:
-        """Return the scenario with some keys changed.
-
-        Parameters
-        ----------
-        changes : sequence of (path, value)
-            Plain JSON values.
-
-        Raises
-        ------
-        ScenarioError
-            With everything that is wrong with it.
-        """
-        overrides = [f"{key_path(list(path))}={json.dumps(value)}" for path, value in changes]
-        problems: list[Problem] = []
-        mapping = apply_overrides(dict(self.mapping), overrides, problems)
-        if problems:
-            raise ScenarioError(problems, self.source)
-        return parse_scenario(mapping, self.source, Path(self.folder))
 
 
 @dataclass(frozen=True)
