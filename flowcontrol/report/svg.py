@@ -40,11 +40,6 @@ def text(content: str) -> str:
     return escape(content)
 
 
-def points(line: list[tuple[float, float]]) -> str:
-    """Return points as the ``points`` attribute of a polyline."""
-    return " ".join(f"{coordinate(x)},{coordinate(y)}" for x, y in line)
-
-
 def coordinate(value: float) -> str:
     """Return a coordinate with at most two decimals."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
