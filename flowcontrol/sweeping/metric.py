@@ -74,6 +74,11 @@ class Metric:
         return f"{self.name} ({self.figure.column.unit})"
 
     @property
+    def meaning(self) -> str:
+        """What it is, with its unit, in sentences."""
+        return f"{self.figure.column.meaning} Unit: {self.figure.column.unit}."
+
+    @property
     def good_end(self) -> str:
         """Which end is the good one, for a legend whose good end is blue."""
         return "high is good (blue)" if self.is_higher_better else "low is good (blue)"
