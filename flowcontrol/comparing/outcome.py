@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from flowcontrol.comparing.figures import Figures, PiledUp
+from pydantic import TypeAdapter
+
+from flowcontrol.comparing.figures import Figures
 from flowcontrol.comparing.limits import LimitPhase
-from flowcontrol.comparing.metrics import Response
 from flowcontrol.comparing.plan import Comparison
 from flowcontrol.comparing.starving import Starved
 
@@ -79,21 +79,7 @@ class Outcome:
     @classmethod
     def from_json(cls, text: str) -> Outcome:
         """Return what :meth:`to_json` made text of."""
-        found = json.loads(text)
-        figures, lines = found.pop("figures"), found.pop("lines")
-        starved = tuple(Starved(**one) for one in found.pop("starved"))
-        return cls(
-            **found,
-            figures=None if figures is None else _figures(figures),
-            lines=None if lines is None else Lines(**lines),
-            starved=starved,
-        )
-
-
-def _figures(found: Mapping[str, Any]) -> Figures:
-    changes = tuple(Response(**change) for change in found["changes"])
-    piled = {int(index): PiledUp(**one) for index, one in found["piled_up"].items()}
-    return Figures(**{**found, "changes": changes, "piled_up": piled})
+        return TypeAdapter(cls).validate_json(text)
 
 
 @dataclass(frozen=True)
