@@ -93,28 +93,24 @@ def compare(
     Returns
     -------
     CompareResult
-        What was written. A system that the clock refuses with this scenario is in it with the
-        reason, and so is one that failed.
+        What was written. Systems that are refused, or that failed, are in it with the reason.
 
     Raises
     ------
     ScenarioError
-        If the scenario, the command or the folder is refused, or every system. Nothing was
-        written.
+        If the scenario, the command, the folder or every system is refused. Nothing was written.
     RunError
         If the workers died. What was done is kept, and the same call goes on.
 
     Examples
     --------
     >>> result = compare("conf/experiment.yaml", systems=["flink", "storm-1"])  # doctest: +SKIP
-    >>> result.outcomes[0].figures.of_limit  # doctest: +SKIP
-    1.0
+    >>> result.failed()  # doctest: +SKIP
     """
     comparison = plan_comparison(scenario, systems=systems, clock=clock, overrides=overrides)
     check_processes(processes, "command")
     jobs, refused = _check(comparison)
-    root = Path("out") / f"{comparison.name}-compare" if out is None else out
-    folder = _open(root, comparison, named=out is not None, overwrite=overwrite)
+    folder = _open(comparison, out, overwrite=overwrite)
     try:
         notes = _notes(folder)
         missing = {system: jobs[system] for system in jobs if system not in _done(notes)}
@@ -122,8 +118,7 @@ def compare(
             if clock == "live":
                 _run_live(comparison, missing, folder.root, live, bar)
             elif missing:
-                parts = reduce(or_, map(parts_of, missing.values()))
-                work = Work(comparison.base, notes, tuple(missing), runner, parts)
+                work = _work(comparison, missing, notes, runner)
                 _run_virtual(work, spread_over(spark, processes), bar, len(jobs), warn or ignore)
         found = {**refused, **read_outcomes(notes)}
         return _written(folder, comparison, found, job_limits(next(iter(jobs.values()))))
@@ -156,7 +151,7 @@ def _check(comparison: Comparison) -> tuple[dict[str, Job], dict[str, Outcome]]:
     return jobs, refused
 
 
-def _open(root: Path | str, comparison: Comparison, *, named: bool, overwrite: bool) -> OwnedFolder:
+def _open(comparison: Comparison, out: Path | str | None, *, overwrite: bool) -> OwnedFolder:
     described = {
         "comparison": comparison.identity,
         "scenario": comparison.name,
@@ -164,10 +159,10 @@ def _open(root: Path | str, comparison: Comparison, *, named: bool, overwrite: b
         "systems": list(comparison.systems),
     }
     return open_experiment(
-        root,
+        Path("out") / f"{comparison.name}-compare" if out is None else out,
         KIND,
         described,
-        named=named,
+        named=out is not None,
         overwrite=overwrite,
         keeps_finished=False,
         content=lambda found: (
@@ -196,6 +191,14 @@ def _run_live(
         runner = live(root / "runs" / system)
         write_outcome(notes, run_one(comparison.base, system, "live", runner))
         bar.update(len(read_outcomes(notes)))
+
+
+def _work(
+    comparison: Comparison, jobs: Mapping[str, Job], notes: Path, runner: Simulate | None
+) -> Work:
+    """Return the work of systems on the virtual clock; each is a chunk."""
+    parts = reduce(or_, map(parts_of, jobs.values()))
+    return Work(comparison.base, notes, tuple(jobs), runner, parts)
 
 
 def _run_virtual(

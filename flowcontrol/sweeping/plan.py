@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,7 +81,7 @@ class Plan:
 
 def make_plan(
     base: Base,
-    vary: Sequence[tuple[str, Any]],
+    vary: Mapping[str, Any] | Sequence[tuple[str, Any]],
     *,
     reserved: Sequence[str],
     replications: int = 1,
@@ -94,7 +94,7 @@ def make_plan(
     ----------
     base : Base
         The scenario.
-    vary : sequence of (str, values)
+    vary : mapping of str to values, or sequence of (str, values)
         Keys with their values: a text as on the command line, or an iterable.
     reserved : sequence of str
         Names of columns that a varied key must not take.
@@ -116,7 +116,8 @@ def make_plan(
         With everything that is wrong with these arguments.
     """
     problems: list[Problem] = []
-    found = [_read_one(key, values, base, problems) for key, values in vary]
+    pairs = list(vary.items() if isinstance(vary, Mapping) else vary)
+    found = [_read_one(key, values, base, problems) for key, values in pairs]
     read = [pair for pair in found if pair is not None]
     paths = [path for path, _ in read]
     problems += [
@@ -126,7 +127,7 @@ def make_plan(
     ]
     varied = _named(read, reserved)
     plan = Plan(base, varied, replications, sample, seed)
-    problems += _refusals(plan, is_whole=len(read) == len(vary))
+    problems += _refusals(plan, is_whole=len(read) == len(pairs))
     if problems:
         raise ScenarioError(problems, "sweep")
     return plan

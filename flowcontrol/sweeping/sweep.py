@@ -106,17 +106,14 @@ def sweep(
     scenario : str or Path, mapping, or Scenario
         The file of a scenario, what stands in one, or a scenario that was read.
     vary : mapping of str to values, or sequence of (str, values)
-        Varied key to its values: a list, or a text as on the command line
-        (``"1,2,4"``, ``"1000:10000:50"``). All combinations are run.
+        Values of each varied key: a list, or a text as on the command line (``"1,2,4"``,
+        ``"1000:10000:50"``). All combinations are run.
     out : Path or str, optional
-        Folder of the results; by default ``out/<scenario name>-sweep``. What of this sweep is in
-        it already is not run again.
+        Folder of the results; by default ``out/<scenario name>-sweep``. A sweep in it goes on.
     replications : int, default 1
         Runs of each combination, with the scenario's seed, the next one, and so on.
-    sample : int, optional
-        Draw so many combinations instead of running all of them.
-    seed : int, default 1
-        Of that draw.
+    sample, seed : int, optional
+        Draw so many combinations, with this seed (1), instead of running all of them.
     metrics : sequence of str, default ()
         What the report draws, ``STAGE.COLUMN`` each; by default throughput and latency of a sink.
         Points are ranked by the second half of the first one.
@@ -125,13 +122,11 @@ def sweep(
     overwrite : bool, default False
         Replace the sweep that stands in ``out``.
     spark : SparkSession or callable, optional
-        A session, or what returns one when something is to be run; by default the running one,
-        else a new one.
+        A session, or what returns one; by default the running one, else a new one.
     processes : int, optional
         Without Spark: so many processes of this machine.
     progress : callable, optional
-        Called with the number of variants and of those done before; returns a context manager
-        (:class:`~flowcontrol.sweeping.SweepProgress` is one).
+        Shows it: :class:`~flowcontrol.sweeping.SweepProgress`, or what is called like it.
     warn : callable, optional
         Called with each remark, such as that workers have no compiler.
     simulate : callable, optional
@@ -152,25 +147,15 @@ def sweep(
     Examples
     --------
     >>> vary = {"stages.consumer.service_rate": [300, 600, 1200]}
-    >>> result = sweep("conf/experiment.yaml", vary, replications=5)  # doctest: +SKIP
-    >>> result.table.to_pandas()  # doctest: +SKIP
+    >>> sweep("conf/experiment.yaml", vary).table.to_pandas()  # doctest: +SKIP
     """
     check_processes(processes, "sweep")
-    warn = warn or ignore
-    pairs = list(vary.items()) if isinstance(vary, Mapping) else list(vary)
+    base, warn = as_base(scenario, overrides), warn or ignore
     plan = make_plan(
-        as_base(scenario, overrides),
-        pairs,
-        reserved=FIXED,
-        replications=replications,
-        sample=sample,
-        seed=seed,
+        base, vary, reserved=FIXED, replications=replications, sample=sample, seed=seed
     )
-    variants = _checked(plan, warn)
-    first = plan.base.scenario(plan.changes(variants[0].point))
-    chosen = read_metrics(metrics, first)
-    root = Path("out") / f"{first.name}-sweep" if out is None else out
-    folder = open_folder(root, plan, variants, named=out is not None, overwrite=overwrite)
+    variants, chosen = _checked(plan, metrics, warn)
+    folder = _open(plan, variants, out, overwrite=overwrite)
     try:
         runner = _Runner(plan, variants, folder, simulate, warn)
         runner.run(lambda: spread_over(spark, processes), progress)
@@ -179,11 +164,26 @@ def sweep(
         folder.close()
 
 
-def _checked(plan: Plan, warn: Callable[[str], None]) -> list[Variant]:
-    """Return the variants of a plan; none of them is refused."""
+def _checked(
+    plan: Plan, metrics: Sequence[str], warn: Callable[[str], None]
+) -> tuple[list[Variant], tuple[Metric, ...]]:
+    """Return the variants of a plan, none of which is refused, and the metrics."""
     if plan.size >= _MANY:
         warn(f"checking {plan.size:,} points before the first one runs")
-    return check_variants(plan, estimated_cost)
+    variants = check_variants(plan, estimated_cost)
+    return variants, read_metrics(metrics, _first(plan, variants))
+
+
+def _first(plan: Plan, variants: Sequence[Variant]) -> Scenario:
+    """Return the first variant's scenario: its name and its stages stand for all."""
+    return plan.base.scenario(plan.changes(variants[0].point))
+
+
+def _open(
+    plan: Plan, variants: Sequence[Variant], out: Path | str | None, *, overwrite: bool
+) -> OwnedFolder:
+    root = Path("out") / f"{_first(plan, variants).name}-sweep" if out is None else out
+    return open_folder(root, plan, variants, named=out is not None, overwrite=overwrite)
 
 
 def _written(runner: _Runner, plan: Plan, metrics: tuple[Metric, ...]) -> SweepResult:
