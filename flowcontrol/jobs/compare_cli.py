@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from flowcontrol.comparing import CompareResult, compare, print_comparison
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.run import Simulate
-from flowcontrol.jobs.command import FAILED, ending, say
+from flowcontrol.jobs.command import FAILED, ending, say, session
 from flowcontrol.jobs.emulate import RunResult, emulate
 from flowcontrol.scenario import Scenario
 from flowcontrol.sweeping import SweepProgress
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 __all__ = ["main"]
 
@@ -64,7 +58,7 @@ def _compare(options: argparse.Namespace) -> CompareResult:
         out=options.out,
         overrides=options.set,
         overwrite=options.overwrite,
-        spark=_session,
+        spark=lambda: session("flowcontrol compare"),
         processes=_processes(options),
         progress=lambda total, done: SweepProgress(total, done, noun="systems"),
         warn=say,
@@ -88,15 +82,6 @@ def _processes(options: argparse.Namespace) -> int | None:
         return os.cpu_count() or 1
     given: int | None = options.processes
     return given
-
-
-def _session() -> SparkSession:
-    from flowcontrol.streaming.session import get_session
-
-    session = get_session("flowcontrol compare")
-    # Spark's own handler of Ctrl-C cancels all jobs; a comparison lets what is under way end.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    return session
 
 
 def _live(folder: Path) -> Simulate:
