@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from flowcontrol.scenario import Scenario
 
-__all__ = ["Facts", "Figures", "PiledUp", "figures_of", "limit_steps", "produced", "window_s"]
-
 _MEGABYTE: Final = 1e6
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from flowcontrol.scenario import SystemSpec
 
-__all__ = ["all_charts"]
-
 Trace = dict[str, Any]
 
 _PERCENT_AXIS = {"ticksuffix": " %"}

@@ -9,8 +9,6 @@ from flowcontrol.emulation.plan import Grant, ManagerPlan, MemoryPlan, Moment
 from flowcontrol.report.numbers import bytes_text, number
 from flowcontrol.scenario.options import memory_options
 
-__all__ = ["describe_plan"]
-
 _HEADS = ("SUBTASKS", "CHANNELS", "REQUIRED", "WANTED", "GRANTED", "EXCLUSIVE")
 _WIDTHS = (9, 8, 8, 7, 7, 9)
 _BETWEEN = 2

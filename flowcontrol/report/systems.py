@@ -10,8 +10,6 @@ from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS, Pa
 from flowcontrol.scenario.presets import PRESETS
 from flowcontrol.scenario.system import preset_system
 
-__all__ = ["describe_system", "list_systems"]
-
 _WIDTH: Final = 100
 """Letters of a line; a parameter that needs more goes on in the next, further in."""
 

@@ -10,8 +10,8 @@ import pytest
 
 from flowcontrol.capacity import find_capacity
 from flowcontrol.errors import ScenarioError
+from flowcontrol.experiments.base import as_base
 from flowcontrol.scenario import JobSpan, check_clock, parse_scenario
-from flowcontrol.sweeping.base import as_base
 
 TWO: dict[str, Any] = {
     "schema": 1,
