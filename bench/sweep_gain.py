@@ -21,13 +21,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+from flowcontrol.experiments.base import as_base
+from flowcontrol.experiments.spread import warm_up
 from flowcontrol.sweeping import sweep
 from flowcontrol.sweeping.balance import estimated_cost, into_chunks
-from flowcontrol.sweeping.base import as_base
 from flowcontrol.sweeping.checks import check_variants
 from flowcontrol.sweeping.columns import FIXED
 from flowcontrol.sweeping.plan import make_plan
-from flowcontrol.sweeping.warm import warm_up
 from flowcontrol.sweeping.worker import run_variant
 from flowcontrol.virtual.parts import EVERYTHING
 

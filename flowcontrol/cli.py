@@ -99,7 +99,7 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
 def _plan(options: argparse.Namespace) -> int:
     from flowcontrol.emulation.plan import plan_memory
     from flowcontrol.report.plan import describe_plan
-    from flowcontrol.scenario.files import load_with_options
+    from flowcontrol.scenario.resolve import load_with_options
 
     try:
         scenario, stated = load_with_options(options.scenario, overrides=options.set)

@@ -81,6 +81,11 @@ class OwnedFolder:
     is_resumed: bool
     _lock: IO[str]
 
+    @property
+    def identity(self) -> str:
+        """Identity of what it holds; the same while that is continued."""
+        return str(self.described[self.kind.identity])
+
     def mark(self, *, finished: bool) -> None:
         """Note whether all of it is there."""
         _describe(self.root, self.kind, {**self.described, "finished": finished})

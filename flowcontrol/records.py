@@ -292,7 +292,13 @@ CHANNELS = Table(
             "Level: credits as the sender sees them, less sent: what it may still send. 0 on a "
             "local channel, which has no credits.",
         ),
-        Column("backlog", "int64", "buffers", "Level: released - sent, waiting at the sender."),
+        Column(
+            "backlog",
+            "int64",
+            "buffers",
+            "Level: what the sender announces: released - sent, without a full last buffer that "
+            "nothing was added to and no flush has shown.",
+        ),
         Column(
             "exclusive_free",
             "int64",
@@ -421,7 +427,13 @@ LEDGER = Table(
             "buffers",
             "Sender; level: announced as the sender saw it, less sent.",
         ),
-        Column("backlog", "int64", "buffers", "Sender; level: released - sent."),
+        Column(
+            "backlog",
+            "int64",
+            "buffers",
+            "Sender; level: released - sent; in an emulation what Flink announces of that, which "
+            "leaves out a full last buffer that nothing was added to and no flush has shown.",
+        ),
         Column(
             "pool_used",
             "int64",

@@ -35,12 +35,14 @@ ALLOWED = {
     "link": CORE | {"ledger", "streaming", "diagnosis", "report"},
     "diagnosis": BASE,
     "report": BASE | {"files", "emulation", "diagnosis"},
-    "capacity": CORE | {"virtual", "diagnosis"},
-    "sweeping": CORE | {"files", "folders", "virtual", "ledger", "diagnosis", "report"},
-    "comparing": CORE | {"files", "folders", "virtual", "diagnosis", "report", "sweeping"},
+    "experiments": CORE | {"folders", "virtual"},
+    "capacity": CORE | {"diagnosis", "experiments"},
+    "sweeping": CORE
+    | {"files", "folders", "virtual", "ledger", "diagnosis", "report", "experiments"},
+    "comparing": CORE | {"files", "folders", "virtual", "diagnosis", "report", "experiments"},
     "jobs": CORE
     | {"files", "policies", "control", "virtual", "ledger", "streaming", "diagnosis", "report"}
-    | {"capacity", "sweeping", "comparing"},
+    | {"capacity", "sweeping", "comparing", "experiments"},
     "cli": {"errors", "emulation", "link", "report", "scenario"},
     "__main__": {"cli"},
 }

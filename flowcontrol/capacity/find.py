@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final
 
 from flowcontrol.capacity.probe import Probe, at_rate, examine
 from flowcontrol.capacity.search import HIGHEST, LOWEST, rounded, search
 from flowcontrol.diagnosis import Bottleneck, find_bottleneck
 from flowcontrol.diagnosis.frames import end_of, second_half_start
 from flowcontrol.errors import Problem, ScenarioError
-from flowcontrol.scenario import Scenario, Stage, check_clock
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-__all__ = ["OVERLOAD", "TOLERANCE", "Capacity", "ForceInUse", "Run", "find_capacity"]
+from flowcontrol.experiments.follow import ignore
+from flowcontrol.experiments.run import Run, Simulate, virtual_clock
+from flowcontrol.scenario import Scenario, Stage
 
 TOLERANCE: Final = 0.01
 """Relative error that is allowed by default."""
@@ -25,17 +22,6 @@ TOLERANCE: Final = 0.01
 OVERLOAD: Final = Fraction(3, 2)
 """The run that shows what limits has this many times the sustainable rate: just above it, what
 limits is blocked for too small a share of the time to be told from what does not."""
-
-
-class Run(Protocol):
-    """What is used of a run: its tables."""
-
-    @property
-    def tables(self) -> Mapping[str, pa.Table]:
-        """``stages``, ``channels`` and ``latency``."""
-
-
-Simulate = Callable[[Scenario], Run]
 
 
 @dataclass(frozen=True)
@@ -141,9 +127,8 @@ def find_capacity(
     if not 0.0001 <= tolerance <= 0.5:
         raise ValueError(f"tolerance is {tolerance:g}: needs at least 0.0001 and at most 0.5")
     stage = _checked_source(scenario, source)
-    if simulate is None:
-        simulate = _virtual_clock(scenario)
-    seeker = _Seeker(scenario, source, tolerance / 2, simulate, progress or _ignore)
+    simulate = simulate or virtual_clock()
+    seeker = _Seeker(scenario, source, tolerance / 2, simulate, progress or ignore)
     below, above = search(seeker.holds, _start(stage), tolerance / 2)
     limit, force = _limit(seeker, below, above)
     return Capacity(
@@ -203,16 +188,6 @@ def _checked_source(scenario: Scenario, source: str) -> Stage:
     raise ScenarioError([Problem("--stage", f"{source!r} {what}; use one of {names}")])
 
 
-def _virtual_clock(scenario: Scenario) -> Simulate:
-    """Return the virtual clock, if it takes the scenario."""
-    problems = check_clock(scenario, "virtual")
-    if problems:
-        raise ScenarioError(problems, scenario.name)
-    from flowcontrol.virtual import simulate
-
-    return simulate
-
-
 def _start(stage: Stage) -> Fraction:
     """Return where to begin: the highest rate that the scenario states, within what is tried."""
     rates = [phase.rate for schedule in stage.emit_rate or () for phase in schedule.phases]
@@ -245,7 +220,3 @@ def _force(stage: Stage, window: tuple[float, float]) -> ForceInUse | None:
         )
     ]
     return ForceInUse(min(rates), max(rates)) if rates else None
-
-
-def _ignore(_: Probe) -> None:
-    """Take notice of nothing."""

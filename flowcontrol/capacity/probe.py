@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["Growth", "Probe", "at_rate", "examine", "reached_edges"]
-
 _MS_PER_S = 1000.0
 _ENDED = 10
 """A source that emits this many allowances less than it was to, and is not blocked, has ended."""

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Final
 
-__all__ = ["HIGHEST", "Bracket", "rounded", "search"]
-
 HIGHEST: Final = Fraction(10**8)
 """Rate beyond which nothing is tried, records/s: a hundred million a subtask."""
 

@@ -11,8 +11,6 @@ from flowcontrol.capacity.probe import Probe
 from flowcontrol.capacity.search import HIGHEST
 from flowcontrol.diagnosis import Bottleneck
 
-__all__ = ["describe", "describe_probe"]
-
 _WIDTH = 13
 
 

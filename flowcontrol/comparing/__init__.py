@@ -10,7 +10,8 @@ to, :mod:`~flowcontrol.comparing.starving` who starves and why,
 
 from __future__ import annotations
 
-from flowcontrol.comparing.compare import CompareResult, LiveRunner, compare
+from flowcontrol.comparing.compare import LiveRunner, compare
+from flowcontrol.comparing.outcome import CompareResult
 from flowcontrol.comparing.table import print_comparison
 
 __all__ = ["CompareResult", "LiveRunner", "compare", "print_comparison"]

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from flowcontrol.comparing.limits import LimitPhase
     from flowcontrol.comparing.outcome import Outcome
 
-__all__ = ["system_chart", "top_rate"]
-
 _ROW_PX: Final = 132
 _BELOW_PX: Final = 46
 """For the time axis and its title."""

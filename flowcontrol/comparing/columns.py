@@ -7,8 +7,6 @@ from typing import Any, Final
 from flowcontrol.comparing.outcome import Outcome
 from flowcontrol.records import Column, Table
 
-__all__ = ["RATES", "RESULTS", "rate_rows", "result_row"]
-
 _SYSTEM = Column("system", "string", "", "Name of the system.")
 
 RESULTS: Final = Table(

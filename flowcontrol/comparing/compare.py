@@ -3,81 +3,45 @@
 from __future__ import annotations
 
 import shutil
-import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, wait
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from operator import or_
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from flowcontrol.comparing.columns import RATES, RESULTS, rate_rows, result_row
-from flowcontrol.comparing.limits import job_limits
-from flowcontrol.comparing.outcome import Outcome
+from flowcontrol.comparing.limits import LimitPhase, job_limits
+from flowcontrol.comparing.outcome import CompareResult, Outcome
 from flowcontrol.comparing.page import write_page
 from flowcontrol.comparing.plan import Clock, Comparison, plan_comparison
-from flowcontrol.comparing.run import Runner, check_one, refusal, run_one
+from flowcontrol.comparing.run import check_one, refusal, run_one
 from flowcontrol.comparing.work import Work, read_outcomes, stop_file, write_outcome
 from flowcontrol.emulation import Job
-from flowcontrol.errors import Problem, RunError, ScenarioError
-from flowcontrol.folders import Kind, OwnedFolder, open_owned
+from flowcontrol.errors import Problem, ScenarioError
+from flowcontrol.experiments.folder import open_experiment
+from flowcontrol.experiments.follow import (
+    Progress,
+    ShowProgress,
+    follow,
+    ignore,
+    shown,
+    unseen_results,
+)
+from flowcontrol.experiments.run import Simulate
+from flowcontrol.experiments.spread import Spread, check_processes, spread_over
+from flowcontrol.folders import Kind, OwnedFolder
 from flowcontrol.scenario import Scenario
-from flowcontrol.sweeping.spread import Spread, reason_of, spread_over
-from flowcontrol.sweeping.sweep import Progress, ShowProgress
 from flowcontrol.virtual.needs import parts_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from flowcontrol.comparing.limits import LimitPhase
-
-__all__ = ["CompareResult", "LiveRunner", "compare"]
-
-POLL_S: Final = 0.2
-"""Seconds between two looks at what the workers have left."""
-
-PATIENCE_S: Final = 30.0
-"""Seconds that the systems under way are given to end when a comparison is stopped."""
-
 KIND: Final = Kind(
     "comparison", "comparison.json", "comparison", frozenset({"scenario", "clock", "systems"})
 )
 
-LiveRunner = Callable[[Path], Runner]
+LiveRunner = Callable[[Path], Simulate]
 """Given the folder of one run, returns what runs a scenario on the live clock there."""
-
-
-@dataclass(frozen=True)
-class CompareResult:
-    """What a comparison left.
-
-    Attributes
-    ----------
-    path : Path
-        Its folder: Delta tables ``results`` and ``rates``, and ``report.html``.
-    comparison : Comparison
-        What was compared.
-    outcomes : tuple of Outcome
-        Of each system, in the order in which they were named.
-    limits : list of LimitPhase, or None
-        What the job can carry.
-    """
-
-    path: Path
-    comparison: Comparison
-    outcomes: tuple[Outcome, ...]
-    limits: list[LimitPhase] | None
-
-    @property
-    def page(self) -> Path:
-        """The page."""
-        return self.path / "report.html"
-
-    def failed(self) -> list[Outcome]:
-        """Return the systems that failed."""
-        return [outcome for outcome in self.outcomes if outcome.state == "failed"]
 
 
 def compare(
@@ -92,7 +56,7 @@ def compare(
     processes: int | None = None,
     progress: ShowProgress | None = None,
     warn: Callable[[str], None] | None = None,
-    runner: Runner | None = None,
+    runner: Simulate | None = None,
     live: LiveRunner | None = None,
 ) -> CompareResult:
     """Run several systems on one scenario.
@@ -129,56 +93,46 @@ def compare(
     Returns
     -------
     CompareResult
-        What was written. A system that the clock refuses with this scenario is in it with the
-        reason, and so is one that failed.
+        What was written. Systems that are refused, or that failed, are in it with the reason.
 
     Raises
     ------
     ScenarioError
-        If the scenario, the command or the folder is refused, or every system. Nothing was
-        written.
+        If the scenario, the command, the folder or every system is refused. Nothing was written.
     RunError
         If the workers died. What was done is kept, and the same call goes on.
 
     Examples
     --------
     >>> result = compare("conf/experiment.yaml", systems=["flink", "storm-1"])  # doctest: +SKIP
-    >>> result.outcomes[0].figures.of_limit  # doctest: +SKIP
-    1.0
+    >>> result.failed()  # doctest: +SKIP
     """
     comparison = plan_comparison(scenario, systems=systems, clock=clock, overrides=overrides)
-    if processes is not None and processes < 1:
-        raise ScenarioError([Problem("--processes", f"{processes}: state at least 1")], "command")
+    check_processes(processes, "command")
     jobs, refused = _check(comparison)
-    root = Path("out") / f"{comparison.name}-compare" if out is None else out
-    folder = _open(root, comparison, named=out is not None, overwrite=overwrite)
+    folder = _open(comparison, out, overwrite=overwrite)
     try:
-        notes = folder.root / ".notes"
-        notes.mkdir(exist_ok=True)
-        stop_file(notes).unlink(missing_ok=True)
-        missing = [s for s in jobs if s not in _done(notes)]
-        folder.mark(finished=False)
-        with _shown(progress, len(jobs), len(jobs) - len(missing)) as bar:
+        notes = _notes(folder)
+        missing = {system: jobs[system] for system in jobs if system not in _done(notes)}
+        with shown(progress, len(jobs), len(jobs) - len(missing)) as bar:
             if clock == "live":
                 _run_live(comparison, missing, folder.root, live, bar)
             elif missing:
-                parts = reduce(or_, (parts_of(jobs[system]) for system in missing))
-                work = Work(comparison.base, notes, tuple(missing), runner, parts)
-                spread = spread_over(spark, processes)
-                if runner is None:
-                    spread.warm_up(warn or _ignore, parts)
-                _follow(spread, work, bar, len(jobs))
+                work = _work(comparison, missing, notes, runner)
+                _run_virtual(work, spread_over(spark, processes), bar, len(jobs), warn or ignore)
         found = {**refused, **read_outcomes(notes)}
-        outcomes = tuple(found[system] for system in comparison.systems)
-        limits = job_limits(next(iter(jobs.values())))
-        result = CompareResult(folder.root, comparison, outcomes, limits)
-        _write(result)
-        if not result.failed():
-            shutil.rmtree(notes)
-            folder.mark(finished=True)
-        return result
+        return _written(folder, comparison, found, job_limits(next(iter(jobs.values()))))
     finally:
         folder.close()
+
+
+def _notes(folder: OwnedFolder) -> Path:
+    """Return the folder of the outcomes, ready for the systems that are still to run."""
+    notes = folder.root / ".notes"
+    notes.mkdir(exist_ok=True)
+    stop_file(notes).unlink(missing_ok=True)
+    folder.mark(finished=False)
+    return notes
 
 
 def _check(comparison: Comparison) -> tuple[dict[str, Job], dict[str, Outcome]]:
@@ -197,31 +151,23 @@ def _check(comparison: Comparison) -> tuple[dict[str, Job], dict[str, Outcome]]:
     return jobs, refused
 
 
-def _open(root: Path | str, comparison: Comparison, *, named: bool, overwrite: bool) -> OwnedFolder:
+def _open(comparison: Comparison, out: Path | str | None, *, overwrite: bool) -> OwnedFolder:
     described = {
         "comparison": comparison.identity,
         "scenario": comparison.name,
         "clock": comparison.clock,
         "systems": list(comparison.systems),
     }
-
-    def why_kept(found: Mapping[str, Any]) -> str | None:
-        if overwrite or (found["finished"] and not named):
-            return None
-        state = "a finished" if found["finished"] else "an unfinished"
-        return (
-            f"{root} holds {state} comparison ({found['scenario']}, {found['clock']} clock, "
-            f"{len(found['systems'])} systems): name another folder, or replace it with --overwrite"
-        )
-
-    return open_owned(
-        root,
+    return open_experiment(
+        Path("out") / f"{comparison.name}-compare" if out is None else out,
         KIND,
         described,
-        is_continued=lambda found: (
-            found["comparison"] == comparison.identity and not found["finished"] and not overwrite
+        named=out is not None,
+        overwrite=overwrite,
+        keeps_finished=False,
+        content=lambda found: (
+            f"({found['scenario']}, {found['clock']} clock, {len(found['systems'])} systems)"
         ),
-        why_kept=why_kept,
     )
 
 
@@ -230,19 +176,9 @@ def _done(notes: Path) -> set[str]:
     return {name for name, outcome in read_outcomes(notes).items() if outcome.state == "ran"}
 
 
-def _ignore(_: str) -> None:
-    """Do nothing."""
-
-
-def _shown(
-    progress: ShowProgress | None, total: int, done: int
-) -> AbstractContextManager[Progress]:
-    return progress(total, done) if progress else nullcontext(_Silent())
-
-
 def _run_live(
     comparison: Comparison,
-    systems: Sequence[str],
+    systems: Iterable[str],
     root: Path,
     live: LiveRunner | None,
     bar: Progress,
@@ -257,52 +193,52 @@ def _run_live(
         bar.update(len(read_outcomes(notes)))
 
 
-def _follow(spread: Spread, work: Work, bar: Progress, total: int) -> None:
-    """Start the work and wait until all is through, or somebody stops it."""
-    futures = spread.start(work)
-    try:
-        pending = set(futures)
-        while pending:
-            finished, pending = wait(pending, POLL_S, FIRST_EXCEPTION)
-            done = len(read_outcomes(work.notes))
-            bar.update(min(done, total))
-            for future in finished:
-                error = future.exception()
-                if error is not None:
-                    raise RunError(
-                        f"the workers failed, {reason_of(error)}; {done} of {total} systems are "
-                        "done, and the same command goes on"
-                    ) from error
-    except BaseException:
-        stop_file(work.notes).touch()
-        spread.stop()
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline and not all(future.done() for future in futures):
-            time.sleep(POLL_S)
-        spread.abandon()
-        raise
+def _work(
+    comparison: Comparison, jobs: Mapping[str, Job], notes: Path, runner: Simulate | None
+) -> Work:
+    """Return the work of systems on the virtual clock; each is a chunk."""
+    parts = reduce(or_, map(parts_of, jobs.values()))
+    return Work(comparison.base, notes, tuple(jobs), runner, parts)
+
+
+def _run_virtual(
+    work: Work, spread: Spread, bar: Progress, total: int, warn: Callable[[str], None]
+) -> None:
+    """Run systems side by side on the virtual clock."""
+    if work.runner is None:
+        spread.warm_up(warn, work.parts)
+
+    def poll() -> str:
+        done = len(read_outcomes(work.notes))
+        bar.update(min(done, total))
+        return f"{done} of {total} systems are done"
+
+    follow(spread, work, stop_file(work.notes), poll, warn, "systems")
     missing = set(work.chunks) - set(read_outcomes(work.notes))
     if missing:
-        raise RunError(
-            f"{', '.join(sorted(missing))}: run, but their results are not in {work.notes}: the "
-            "workers must see the same folder as the driver; name one that all machines share"
+        raise unseen_results(
+            f"{', '.join(sorted(missing))}: run, but their results are", work.notes
         )
 
 
-def _write(result: CompareResult) -> None:
-    """Write tables and page."""
+def _written(
+    folder: OwnedFolder,
+    comparison: Comparison,
+    found: Mapping[str, Outcome],
+    limits: list[LimitPhase] | None,
+) -> CompareResult:
+    """Write tables and page; mark the comparison as finished if no system failed."""
     import pyarrow as pa
     from deltalake import write_deltalake
 
-    rates = [row for outcome in result.outcomes for row in rate_rows(outcome)]
-    for table, rows in ((RESULTS, [result_row(o) for o in result.outcomes]), (RATES, rates)):
+    outcomes = tuple(found[system] for system in comparison.systems)
+    result = CompareResult(folder.root, comparison, outcomes, limits)
+    rates = [row for outcome in outcomes for row in rate_rows(outcome)]
+    for table, rows in ((RESULTS, [result_row(o) for o in outcomes]), (RATES, rates)):
         content = pa.Table.from_pylist(rows, schema=table.arrow_schema())
         write_deltalake(str(result.path / table.name), content, mode="overwrite")
-    write_page(result.page, result.comparison, result.outcomes, result.limits)
-
-
-class _Silent:
-    """Shows nothing."""
-
-    def update(self, done: int, failed: int = 0) -> None:
-        """Take notice of nothing."""
+    write_page(result.page, comparison, outcomes, limits)
+    if not result.failed():
+        shutil.rmtree(folder.root / ".notes")
+        folder.mark(finished=True)
+    return result

@@ -7,8 +7,6 @@ from typing import Final
 from flowcontrol.comparing.metrics import TOLERANCE, TRANSIENT, WINDOW_SAMPLES
 from flowcontrol.comparing.starving import LEAST_SHARE
 
-__all__ = ["DEFINITIONS"]
-
 _WITHIN = f"{TOLERANCE:.0%}".replace("%", " %")
 
 DEFINITIONS: Final = (

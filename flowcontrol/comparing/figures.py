@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from flowcontrol.scenario import Scenario
 
-__all__ = ["Facts", "Figures", "PiledUp", "figures_of", "limit_steps", "produced", "window_s"]
-
 _MEGABYTE: Final = 1e6
 
 
@@ -265,7 +263,8 @@ def _piled_up(channels: pd.DataFrame, at_s: float, until_s: float) -> PiledUp | 
         grown = {name: last[name] - first[name] for name in columns}
         records = int(grown["in_flight_records"])
         if records > (best.records if best else 0):
-            at_sender = grown["backlog"] > grown["queued"]
+            # What lies in a socket is in neither, while a queue may happen to be shorter.
+            at_sender = grown["backlog"] > max(0.0, grown["queued"])
             best = PiledUp(str(edge), records, int(grown["in_flight_bytes"]), bool(at_sender))
     return best
 

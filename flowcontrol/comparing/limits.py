@@ -26,8 +26,6 @@ from flowcontrol.emulation import Job
 from flowcontrol.emulation.job import POINTWISE, Link, StagePlan
 from flowcontrol.emulation.routing import weights_of
 
-__all__ = ["LimitPhase", "job_limits"]
-
 Floats = npt.NDArray[np.float64]
 
 _US_PER_S: Final = 1_000_000

@@ -14,19 +14,6 @@ from typing import Final, Literal
 
 import numpy as np
 
-__all__ = [
-    "TOLERANCE",
-    "TRANSIENT",
-    "WINDOW_SAMPLES",
-    "Counted",
-    "Response",
-    "Step",
-    "ahead",
-    "responses",
-    "steps_of",
-    "swing",
-]
-
 TOLERANCE: Final = 0.1
 """A rate is at its limit within this share of it; a limit that moves by less is the same one."""
 

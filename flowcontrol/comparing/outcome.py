@@ -1,17 +1,18 @@
-"""What one system came to, as workers hand it to the driver: plain numbers and texts."""
+"""What one system came to, as workers hand it to the driver, and what a comparison left."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from pathlib import Path
+from typing import Literal
 
-from flowcontrol.comparing.figures import Figures, PiledUp
-from flowcontrol.comparing.metrics import Response
+from pydantic import TypeAdapter
+
+from flowcontrol.comparing.figures import Figures
+from flowcontrol.comparing.limits import LimitPhase
+from flowcontrol.comparing.plan import Comparison
 from flowcontrol.comparing.starving import Starved
-
-__all__ = ["Lines", "Outcome"]
 
 
 @dataclass(frozen=True)
@@ -78,18 +79,35 @@ class Outcome:
     @classmethod
     def from_json(cls, text: str) -> Outcome:
         """Return what :meth:`to_json` made text of."""
-        found = json.loads(text)
-        figures, lines = found.pop("figures"), found.pop("lines")
-        starved = tuple(Starved(**one) for one in found.pop("starved"))
-        return cls(
-            **found,
-            figures=None if figures is None else _figures(figures),
-            lines=None if lines is None else Lines(**lines),
-            starved=starved,
-        )
+        return TypeAdapter(cls).validate_json(text)
 
 
-def _figures(found: Mapping[str, Any]) -> Figures:
-    changes = tuple(Response(**change) for change in found["changes"])
-    piled = {int(index): PiledUp(**one) for index, one in found["piled_up"].items()}
-    return Figures(**{**found, "changes": changes, "piled_up": piled})
+@dataclass(frozen=True)
+class CompareResult:
+    """What a comparison left.
+
+    Attributes
+    ----------
+    path : Path
+        Its folder: Delta tables ``results`` and ``rates``, and ``report.html``.
+    comparison : Comparison
+        What was compared.
+    outcomes : tuple of Outcome
+        Of each system, in the order in which they were named.
+    limits : list of LimitPhase, or None
+        What the job can carry.
+    """
+
+    path: Path
+    comparison: Comparison
+    outcomes: tuple[Outcome, ...]
+    limits: list[LimitPhase] | None
+
+    @property
+    def page(self) -> Path:
+        """The page."""
+        return self.path / "report.html"
+
+    def failed(self) -> list[Outcome]:
+        """Return the systems that failed."""
+        return [outcome for outcome in self.outcomes if outcome.state == "failed"]

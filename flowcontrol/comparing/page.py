@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from string import Template
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from flowcontrol.comparing.charts import system_chart, top_rate
 from flowcontrol.comparing.definitions import DEFINITIONS
@@ -15,19 +14,14 @@ from flowcontrol.comparing.table import COLUMNS, CompareColumn
 from flowcontrol.comparing.wording import headline, starving_sentences, system_sentence
 from flowcontrol.diagnosis.wording import seconds
 from flowcontrol.files import write_atomically
-from flowcontrol.report.pieces import asset, html_table, json_for_script, plotly_script
+from flowcontrol.report.keyfigures import CLOCKS
+from flowcontrol.report.pieces import html_table, page
 from flowcontrol.scenario.presets import PRESETS
 
 if TYPE_CHECKING:
     from flowcontrol.comparing.limits import LimitPhase
     from flowcontrol.comparing.outcome import Outcome
     from flowcontrol.comparing.plan import Comparison
-
-__all__ = ["compare_page", "write_page"]
-
-_PACKAGE: Final = "flowcontrol.comparing"
-_REPORT: Final = "flowcontrol.report"
-_CLOCKS: Final = {"live": "Structured Streaming, live", "virtual": "virtual clock"}
 
 
 def write_page(
@@ -65,23 +59,19 @@ def compare_page(
     top = top_rate(ran, limits)
     charts = [system_chart(o, limits, comparison.scenario.duration_s, top) for o in ran]
     pairs = zip(ran, charts, strict=True)
-    title = f"{comparison.name}: systems compared"
-    return Template(asset(_PACKAGE, "page.html")).substitute(
-        title=escape(title),
-        css=asset(_REPORT, "page.css"),
-        own_css=asset(_PACKAGE, "page.css"),
-        run=escape(_run_line(comparison, ran)),
-        sentence=escape(headline(outcomes)),
+    return page(
+        "flowcontrol.comparing",
+        charts,
+        title=f"{comparison.name}: systems compared",
+        run=_run_line(comparison, ran),
+        sentence=headline(outcomes),
+        noscript="The charts and the sorting need JavaScript; the table and the sentences do not.",
         table=_figure_table(ran),
         starving=_starving(outcomes),
         cards="".join(_card(o, c.id, c.figure["layout"]["height"]) for o, c in pairs),
         refused=_refused(outcomes),
         definitions=_definitions(),
         scenario=escape(comparison.scenario.to_yaml()),
-        figures=json_for_script({chart.id: chart.figure for chart in charts}),
-        plotly=plotly_script(),
-        script=asset(_REPORT, "page.js"),
-        own_script=asset(_PACKAGE, "page.js"),
     )
 
 
@@ -89,7 +79,7 @@ def _run_line(comparison: Comparison, ran: Sequence[Outcome]) -> str:
     length = seconds(comparison.scenario.duration_s)
     wall_s = sum(outcome.wall_s for outcome in ran)
     return (
-        f"{_CLOCKS[comparison.clock]} · {len(ran)} of {len(comparison.systems)} systems · "
+        f"{CLOCKS[comparison.clock]} · {len(ran)} of {len(comparison.systems)} systems · "
         f"{length} s emulated each, {seconds(wall_s)} s in all"
     )
 

@@ -11,13 +11,10 @@ from typing import Any, Literal
 
 from flowcontrol.emulation.rules_version import rules_version
 from flowcontrol.errors import Problem, ScenarioError
+from flowcontrol.experiments.base import Base, as_base
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.presets import ALIASES, PRESETS
 from flowcontrol.scenario.problems import known
-from flowcontrol.sweeping.base import as_base
-from flowcontrol.sweeping.plan import Base
-
-__all__ = ["Clock", "Comparison", "plan_comparison", "read_systems"]
 
 Clock = Literal["live", "virtual"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from flowcontrol.comparing.figures import Facts, figures_of
@@ -11,22 +11,17 @@ from flowcontrol.comparing.outcome import Lines, Outcome
 from flowcontrol.comparing.starving import find_starved
 from flowcontrol.emulation import Job, lay_out
 from flowcontrol.errors import ScenarioError
+from flowcontrol.experiments.base import Base
+from flowcontrol.experiments.run import Run, Simulate, virtual_clock
 from flowcontrol.report.rundata import RunData
 from flowcontrol.report.series import summed, thinned
 from flowcontrol.scenario import Scenario, check_clock
-from flowcontrol.sweeping.plan import Base
-from flowcontrol.sweeping.worker import Simulated
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
     from flowcontrol.comparing.plan import Clock
-
-__all__ = ["Runner", "check_one", "run_one", "scenario_of"]
-
-
-Runner = Callable[[Scenario], Simulated]
 
 
 def scenario_of(base: Base, system: str) -> Scenario:
@@ -59,7 +54,7 @@ def check_one(base: Base, system: str, clock: Clock) -> Job:
     return lay_out(scenario, round_us=choose_round_us(scenario))
 
 
-def run_one(base: Base, system: str, clock: Clock, runner: Runner | None = None) -> Outcome:
+def run_one(base: Base, system: str, clock: Clock, runner: Simulate | None = None) -> Outcome:
     """Run one system.
 
     Parameters
@@ -83,7 +78,7 @@ def run_one(base: Base, system: str, clock: Clock, runner: Runner | None = None)
     except ScenarioError as error:
         return Outcome(system, "refused", refusal(error))
     try:
-        return _outcome(system, job, (runner or _virtual_clock())(job.scenario))
+        return _outcome(system, job, (runner or virtual_clock())(job.scenario))
     except Exception as error:
         return Outcome(system, "failed", f"{type(error).__name__}: {error}")
 
@@ -93,13 +88,7 @@ def refusal(error: ScenarioError) -> str:
     return "; ".join(map(str, error.problems))
 
 
-def _virtual_clock() -> Runner:
-    from flowcontrol.virtual import simulate
-
-    return simulate
-
-
-def _outcome(system: str, job: Job, run: Simulated) -> Outcome:
+def _outcome(system: str, job: Job, run: Run) -> Outcome:
     from flowcontrol.virtual.compiled import is_compiled
 
     limits = job_limits(job)

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from flowcontrol.emulation import Job
     from flowcontrol.emulation.job import Link
 
-__all__ = ["Starved", "find_starved"]
-
 Cause = Literal["producer", "throttle", "road"]
 
 LEAST_SHARE: Final = 0.9

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
-from rich.measure import Measurement
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -20,16 +18,11 @@ from flowcontrol.comparing.wording import (
     headline,
     starving_sentences,
 )
+from flowcontrol.report.fitting import plain_table, print_widest
 from flowcontrol.report.numbers import bytes_text, number, percent
 
 if TYPE_CHECKING:
-    from flowcontrol.comparing.compare import CompareResult
-    from flowcontrol.comparing.outcome import Outcome
-
-__all__ = ["COLUMNS", "CompareColumn", "print_comparison"]
-
-_UNBOUNDED: Final = 10_000
-"""Letters a line of a console that leaves every table room."""
+    from flowcontrol.comparing.outcome import CompareResult, Outcome
 
 
 @dataclass(frozen=True)
@@ -138,10 +131,7 @@ def print_comparison(result: CompareResult, console: Console | None = None) -> N
     console = console or Console()
     ran = [outcome for outcome in result.outcomes if outcome.figures is not None]
     choices = [(count, gap) for count in range(len(COLUMNS), 0, -1) for gap in (2, 1)]
-    tables = [_table(ran, count, gap) for count, gap in choices]
-    wide = console.options.update(width=_UNBOUNDED)
-    fitting = [t for t in tables if Measurement.get(console, wide, t).maximum <= console.width]
-    console.print(Padding((fitting or tables[-1:])[0], (1, 0)))
+    print_widest(console, (_table(ran, count, gap) for count, gap in choices))
     console.print(Text(headline(result.outcomes)))
     for text in starving_sentences(result.outcomes):
         console.print(Text(text))
@@ -153,7 +143,7 @@ def print_comparison(result: CompareResult, console: Console | None = None) -> N
 def _table(ran: Sequence[Outcome], count: int, gap: int) -> Table:
     """Return the table with the most telling columns, so many blanks between two."""
     columns = [column for column in COLUMNS if column.rank <= count]
-    table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="bold")
+    table = plain_table(gap)
     table.add_column("\nsystem", no_wrap=True, vertical="bottom")
     for column in columns:
         table.add_column(column.head, justify="right", no_wrap=True, vertical="bottom")

@@ -12,15 +12,6 @@ from flowcontrol.comparing.starving import Starved
 from flowcontrol.diagnosis.wording import join_words, seconds
 from flowcontrol.report.numbers import bytes_text, number, percent
 
-__all__ = [
-    "NOTHING",
-    "bounded_cell",
-    "change_cell",
-    "headline",
-    "starving_sentences",
-    "system_sentence",
-]
-
 NOTHING: Final = "-"
 """Stands for a figure that there is not."""
 

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flowcontrol.comparing.outcome import Outcome
-from flowcontrol.comparing.run import Runner, run_one
+from flowcontrol.comparing.run import run_one
+from flowcontrol.experiments.base import Base
+from flowcontrol.experiments.run import Simulate
+from flowcontrol.experiments.spread import warm_up
 from flowcontrol.files import write_atomically
-from flowcontrol.sweeping.plan import Base
-from flowcontrol.sweeping.warm import warm_up
-
-__all__ = ["Work", "read_outcomes"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Work:
     base: Base
     notes: Path
     chunks: tuple[str, ...]
-    runner: Runner | None = None
+    runner: Simulate | None = None
     parts: int = 0
 
     def run(self, number: int) -> int:

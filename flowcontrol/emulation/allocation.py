@@ -112,7 +112,7 @@ class Allocation:
                 if bind is not None:
                     bind(held[-1])
                 if demand.unpooled:
-                    network.promise_unpooled(demand.unpooled)
+                    network.promise_unpooled(demand.exclusive, demand.remote)
                     held[-1].promised = demand.unpooled
             except InsufficientBuffersError as error:
                 self.end(job)

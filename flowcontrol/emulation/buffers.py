@@ -22,7 +22,6 @@ from flowcontrol.protocol.partition_kinds import (
 from flowcontrol.protocol.rules import UNLIMITED, gate_sizes, partition_sizes
 from flowcontrol.protocol.sizing import unreserved_sizes
 from flowcontrol.scenario import Scenario
-from flowcontrol.scenario.problems import key_path
 
 if TYPE_CHECKING:
     from flowcontrol.emulation.job import StagePlan
@@ -36,9 +35,6 @@ __all__ = [
     "largest_sizes",
     "size_buffers",
 ]
-
-EXCLUSIVE = "taskmanager.network.memory.buffers-per-channel"
-THRESHOLD = "taskmanager.network.memory.read-buffer.required-per-gate.max"
 
 
 @dataclass(frozen=True)
@@ -150,7 +146,7 @@ def size_buffers(scenario: Scenario, stages: Sequence[StagePlan]) -> Sizes:
             try:
                 made.append((demand, network.create_local_pool(demand.required, demand.maximum)))
                 if demand.unpooled:
-                    network.take_exclusive(demand.unpooled)
+                    network.take_unpooled(demand.exclusive, demand.remote)
             except InsufficientBuffersError as error:
                 problem = Problem(f"options ({demand.place})", str(error))
                 raise ScenarioError([problem]) from error
@@ -180,13 +176,7 @@ def _no_buffers(stages: Sequence[StagePlan]) -> Sizes:
 
 
 def largest_sizes(scenario: Scenario, stages: Sequence[StagePlan]) -> Sizes:
-    """Return the most that each pool can ever have, where pools share the network memory.
-
-    Raises
-    ------
-    ScenarioError
-        If a gate would have no exclusive buffer.
-    """
+    """Return the most that each pool can ever have, where pools share the network memory."""
     options, sizes = scenario.options, Sizes({}, {})
     for plan in stages:
         for demand in demands_of(scenario, plan):
@@ -202,13 +192,7 @@ def largest_sizes(scenario: Scenario, stages: Sequence[StagePlan]) -> Sizes:
 
 
 def demands_of(scenario: Scenario, plan: StagePlan) -> Iterator[Demand]:
-    """Yield what the tasks of a stage ask for, in the order in which they do.
-
-    Raises
-    ------
-    ScenarioError
-        If a gate would have no exclusive buffer.
-    """
+    """Yield what the tasks of a stage ask for, in the order in which they do."""
     options = scenario.options
     each, floating = options.exclusive_buffers, options.floating_buffers
     if scenario.system.transport == "tcp":
@@ -232,8 +216,6 @@ def demands_of(scenario: Scenario, plan: StagePlan) -> Iterator[Demand]:
             count = len(incoming)
             smallest, largest, own = gate_sizes(count, each, floating, limit)
             remote = sum(not channel.is_local for channel in incoming)
-            if remote > 0 and own == 0:
-                raise _no_exclusive(link.name, count, threshold)
             where = (plan.name, link.name, subtask, manager)
             yield Demand(True, *where, count, smallest, largest, own, remote)
 
@@ -248,19 +230,6 @@ def _unreserved_demands(scenario: Scenario, plan: StagePlan) -> Iterator[Demand]
             smallest, largest = unreserved_sizes(channels, each, extra)
             where = (plan.name, link.name, subtask, manager)
             yield Demand(is_gate, *where, channels, smallest, largest)
-
-
-def _no_exclusive(edge: str, channels: int, threshold: int | None) -> ScenarioError:
-    """Refuse remote channels that start without credit: nothing could ever be sent."""
-    option, value, least = EXCLUSIVE, 0, 1
-    if threshold is not None:
-        option, value, least = THRESHOLD, threshold, channels + 1
-    text = (
-        f"{value}: leaves the {channels} channels of {edge} into one subtask no exclusive "
-        "buffers; a backlog announced to a receiver without them is not emulated yet: state at "
-        f"least {least}"
-    )
-    return ScenarioError([Problem(key_path(["options", option]), text)])
 
 
 def _spare(pool: NetworkBufferPool, local: Sequence[LocalBufferPool]) -> int:

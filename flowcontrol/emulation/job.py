@@ -234,11 +234,6 @@ def demands_by_job(scenario: Scenario) -> dict[str, list[Demand]]:
     ----------
     scenario : Scenario
         Read and checked. Without ``jobs`` its one job is called "".
-
-    Raises
-    ------
-    ScenarioError
-        If a gate would have no exclusive buffer.
     """
     owners = {name: job.name for job in scenario.jobs for name in job.stages}
     found: dict[str, list[Demand]] = {}

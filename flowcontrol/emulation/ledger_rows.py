@@ -14,7 +14,8 @@ from dataclasses import asdict
 from typing import Any
 
 from flowcontrol.emulation.job import Job
-from flowcontrol.emulation.round_state import BufferKind, InputChannelState, TaskState
+from flowcontrol.emulation.round_state import InputChannelState, TaskState
+from flowcontrol.protocol.rows import TAKEN_FLOATING
 from flowcontrol.protocol.states import Task
 
 Rows = list[dict[str, Any]]
@@ -44,15 +45,13 @@ def receiver_rows(job: Job, task: TaskState, gate_number: int, latency: Any = No
     gate = task.gates[gate_number]
     rows = []
     for index, channel in enumerate(gate.channels):
-        kinds = [buffer.kind for buffer in channel.queue]
-        used = kinds.count(BufferKind.FLOATING)
+        used = sum(message.buffer == TAKEN_FLOATING for message in channel.queue)
         reading = _is_read(task.state, gate_number, index)
-        used += reading and task.state.buffer_kind == BufferKind.FLOATING
+        used += reading and task.state.buffer == TAKEN_FLOATING
         state = {
             "local": channel.is_local,
             "channel": asdict(channel.state),
-            "records": [buffer.records for buffer in channel.queue],
-            "kinds": kinds,
+            "queue": [asdict(message) for message in channel.queue],
         }
         if channel.grant is not None:
             state["grant"] = asdict(channel.grant)
@@ -93,10 +92,10 @@ def sender_rows(job: Job, task: TaskState, number: int) -> Rows:
         state = {
             "local": channel.is_local,
             "channel": asdict(own),
-            "records": channel.finished,
+            "queue": [asdict(message) for message in channel.finished],
             "held": channel.lent,
             "routed": channel.routed,
-            "messages": [(message.records, message.backlog) for message in channel.under_way],
+            "messages": [asdict(sent.message) for sent in channel.under_way],
         }
         rows.append(
             {
@@ -106,7 +105,7 @@ def sender_rows(job: Job, task: TaskState, number: int) -> Rows:
                 "released": written,
                 "sent": own.sent,
                 "credit": channel.credit,
-                "backlog": channel.ready,
+                "backlog": channel.backlog,
                 "pool_used": part.pool.in_use,
                 "pool_size": part.pool.size,
                 "rows": channel.emitted,

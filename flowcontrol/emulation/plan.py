@@ -148,7 +148,7 @@ def plan_memory(scenario: Scenario) -> MemoryPlan:
     Raises
     ------
     ScenarioError
-        If a gate would have no exclusive buffer, or the transport has no network buffers.
+        If the transport has no network buffers.
 
     Notes
     -----

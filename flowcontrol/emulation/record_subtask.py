@@ -10,7 +10,7 @@ from flowcontrol.emulation.subtask import Incoming, Outgoing, Subtask
 from flowcontrol.policies import record_transport as g
 from flowcontrol.policies.grants import after_period, after_taking, after_trip, first_grant, is_held
 from flowcontrol.policies.record_rounds import receive_records, send_records, write_records
-from flowcontrol.protocol.states import InputChannel
+from flowcontrol.protocol.states import InputChannel, Message
 
 __all__ = ["RecordSubtask", "new_subtask"]
 
@@ -43,10 +43,10 @@ class RecordSubtask(Subtask):
 
     @staticmethod
     def _messages_of(state: Incoming) -> int:
-        return sum(records for records, _ in state.messages)
+        return sum(message.records for message in state.messages)
 
-    def _store(self, number: int, channel: int, records: int, backlog: int) -> bool:
-        receive_records(self.task, self.gates[number], self.union, number, channel, records)
+    def _store(self, number: int, channel: int, message: Message) -> bool:
+        receive_records(self.task, self.gates[number], self.union, number, channel, message)
         return True
 
     def _hear(self, outgoing: Sequence[Sequence[Outgoing]]) -> None:
@@ -68,9 +68,11 @@ class RecordSubtask(Subtask):
 
     def _send(self) -> None:
         self.messages = []
-        for (_, own), part in zip(self.out_links, self.partitions, strict=True):
+        for (link, own), part in zip(self.out_links, self.partitions, strict=True):
             counts = [send_records(self._transport, part, index) for index in range(len(own))]
-            self.messages.append([[(count, 0)] if count > 0 else [] for count in counts])
+            size = link.record_bytes
+            sent = [[Message(records=n, nbytes=n * size)] if n > 0 else [] for n in counts]
+            self.messages.append(sent)
 
     def _announce(self, number: int) -> None:
         transport = self._transport

@@ -18,9 +18,18 @@ from flowcontrol.policies.record_transport import ChannelGrant
 from flowcontrol.policies.tcp_connection import TcpConnection
 from flowcontrol.policies.throttled_source import ThrottledSource
 from flowcontrol.protocol.partition_kinds import KEPT, ON_DISK, WRITING
-from flowcontrol.protocol.rounds import KIND_LOCAL, KIND_RECORDS
+from flowcontrol.protocol.queues import BACKLOG_ANNOUNCEMENT, DATA
 from flowcontrol.protocol.rules import TAKEN_EXCLUSIVE, TAKEN_FLOATING, credit_of
-from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool, Subpartition, Task
+from flowcontrol.protocol.sides import KIND_LOCAL, KIND_RECORDS
+from flowcontrol.protocol.states import (
+    GlobalPool,
+    InputChannel,
+    LocalPool,
+    Message,
+    ReceivedMessage,
+    Subpartition,
+    Task,
+)
 
 
 class BufferKind(IntEnum):
@@ -34,6 +43,15 @@ class BufferKind(IntEnum):
     """The producer's own buffer: both ends are on one task manager."""
     RECORDS = KIND_RECORDS
     """None: the transport counts records."""
+
+
+class MessageKind(IntEnum):
+    """What a message is."""
+
+    DATA = DATA
+    """A buffer of records."""
+    BACKLOG_ANNOUNCEMENT = BACKLOG_ANNOUNCEMENT
+    """A backlog, to a receiver without exclusive buffers."""
 
 
 class BufferPlace(IntEnum):
@@ -62,13 +80,11 @@ class ChannelId(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class BufferResponse:
-    """A data message under way to its receiver."""
+class MessageUnderWay:
+    """A message under way to its receiver."""
 
-    records: int
-    """Records that end in it."""
-    backlog: int
-    """Backlog that it announces, buffers."""
+    message: Message
+    """What it is: a buffer of records, or an event."""
     arrives: int
     """Round in which it arrives; -1: it still waits for room in the sender's socket."""
 
@@ -93,17 +109,7 @@ class NewBufferSize:
     """Round in which the sender hears of it."""
 
 
-MESSAGES = (BufferResponse, AddCredit, NewBufferSize)
-
-
-@dataclass(frozen=True, slots=True)
-class QueuedBuffer:
-    """A received message that waits for the task."""
-
-    records: int
-    """Records that end in it."""
-    kind: BufferKind
-    """Whose segment it occupies."""
+MESSAGES = (AddCredit, NewBufferSize)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +145,7 @@ class InputChannelState:
     """Whether both are on one task manager, and there is no credit."""
     state: InputChannel
     """What the rules work on: free buffers, credit, cursors."""
-    queue: tuple[QueuedBuffer, ...]
+    queue: tuple[ReceivedMessage, ...]
     """Messages that wait for the task, oldest first; the one being read is not among them."""
     taken: int
     """Records that the task took from it in the round."""
@@ -183,14 +189,16 @@ class SubpartitionState:
     """Whether both are on one task manager, and there is no credit."""
     state: Subpartition
     """What the rules work on: the open buffer, credit, cursors."""
-    finished: tuple[int, ...]
-    """Records that end in each finished buffer that waits to be sent, oldest first; with a
-    partition that spills, those that ``spilled`` does not hold yet."""
+    finished: tuple[Message, ...]
+    """Finished buffers that wait to be sent, oldest first; with a partition that spills, those that
+    ``spilled`` does not hold yet."""
     lent: tuple[int, ...]
     """Of a local channel: buffers (0 or 1) that each message frees which its consumer has not let
     go of, oldest first."""
     ready: int
     """Messages that could be sent now: finished buffers, and the open one if it is flushed."""
+    backlog: int
+    """Messages that it reports to wait; those that are ready where none are reported."""
     credit: int
     """Messages that it may still send, as far as its sender has heard; records, of a transport that
     counts those; 0 where there is no credit."""
@@ -198,7 +206,7 @@ class SubpartitionState:
     """Records ever routed to it."""
     emitted: int
     """Records routed to it in the round."""
-    under_way: tuple[BufferResponse, ...] = ()
+    under_way: tuple[MessageUnderWay, ...] = ()
     """Messages sent that have not arrived, oldest first."""
     spilled: tuple[FinishedBuffer, ...] = ()
     """Finished buffers of a partition that spills, as long as something keeps them, oldest
@@ -369,8 +377,9 @@ class RoundState:
     def to_dict(self) -> dict[str, Any]:
         """Return it as dicts, lists, strings and numbers, under the names of the fields.
 
-        Kinds and places of buffers go by their names, in lower case. A message has its ``name``
-        besides, ``BufferResponse`` or another; the whole has ``records_in_flight``.
+        Kinds of messages, and kinds and places of buffers, go by their names, in lower case. What
+        is told to a sender has its ``name`` besides, ``AddCredit`` or ``NewBufferSize``; the whole
+        has ``records_in_flight``.
         """
         return {**_plain(self), "records_in_flight": self.records_in_flight}
 
@@ -397,6 +406,10 @@ def _plain(value: Any) -> Any:
         return value._asdict()
     if is_dataclass(value):
         found = {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        if isinstance(value, Message):
+            found["kind"] = MessageKind(value.kind).name.lower()
+        if isinstance(value, ReceivedMessage):
+            found["buffer"] = BufferKind(value.buffer).name.lower()
         return {"name": type(value).__name__, **found} if isinstance(value, MESSAGES) else found
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]

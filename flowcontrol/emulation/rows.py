@@ -13,6 +13,7 @@ from flowcontrol.policies.record_rounds import QUEUE_MESSAGES
 from flowcontrol.policies.record_transport import ChannelGrant, RecordTransport
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.partition_kinds import has_quota, kind_of
+from flowcontrol.protocol.queues import new_queue
 from flowcontrol.protocol.rules import (
     FIFO_COUNT,
     FIFO_HEAD,
@@ -21,7 +22,14 @@ from flowcontrol.protocol.rules import (
     Row,
     fetch_segment,
 )
-from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool, Subpartition
+from flowcontrol.protocol.states import (
+    GlobalPool,
+    InputChannel,
+    LocalPool,
+    Message,
+    ReceivedMessage,
+    Subpartition,
+)
 
 __all__ = [
     "LOCAL",
@@ -80,8 +88,7 @@ def new_gate(job: Job, link: Link, receiver: int, channels: Sequence[Channel]) -
         segments=segments,
         waiting=fifo(len(channels)),
         order=fifo(len(channels)),
-        records=[fifo(depth) for depth in depths],
-        kinds=[fifo(depth) for depth in depths],
+        queues=[new_queue(depth, ReceivedMessage) for depth in depths],
         news=[0] * (len(channels) // WORD + 1),
     )
 
@@ -99,8 +106,7 @@ def _record_gate(job: Job, link: Link, channels: Sequence[Channel]) -> r.Gate:
         segments=segments,
         waiting=fifo(width),
         order=fifo(width),
-        records=[fifo(QUEUE_MESSAGES) for _ in channels],
-        kinds=[fifo(QUEUE_MESSAGES) for _ in channels],
+        queues=[new_queue(QUEUE_MESSAGES, ReceivedMessage) for _ in channels],
         news=[0] * (width // WORD + 1),
     )
 
@@ -117,12 +123,13 @@ def new_partition(job: Job, link: Link, sender: int, channels: Sequence[Channel]
             row.announced = first_grant(job.record_transport, ChannelGrant(), link.record_bytes)
     for row, channel in zip(rows, channels, strict=True) if job.record_transport is None else ():
         gate = job.sizes.gates[link.name, channel.receiver]
-        row.announced = 0 if channel.is_local else gate.exclusive
+        row.initial = LOCAL if channel.is_local else gate.exclusive
+        row.announced = max(0, row.initial)
     return r.Partition(
         pool=pool,
         segments=segments,
         channels=rows,
-        records=[fifo(depth) for _ in channels],
+        queues=[new_queue(depth, Message) for _ in channels],
         held=[fifo(depth) for _ in channels],
         counts=[0] * len(channels),
         is_broadcast=1 if link.edge.partitioner == "broadcast" and len(channels) > 1 else 0,

@@ -13,7 +13,9 @@ from flowcontrol.emulation.record_subtask import RecordSubtask
 from flowcontrol.emulation.rows import fifo_values, refill
 from flowcontrol.emulation.subtask import Incoming, Outgoing, Subtask
 from flowcontrol.protocol import rounds as r
+from flowcontrol.protocol.queues import in_order, refill_queue
 from flowcontrol.protocol.state import put_back
+from flowcontrol.protocol.states import Message, ReceivedMessage
 
 Row = Mapping[str, Any]
 
@@ -64,8 +66,7 @@ def _gate_state(
     (link, own), gate = subtask.in_links[number], subtask.gates[number]
     channels = []
     for index, channel in enumerate(own):
-        state, records = gate.channels[index], fifo_values(gate.records[index])
-        kinds = map(rs.BufferKind, fifo_values(gate.kinds[index]))
+        state = gate.channels[index]
         name = rs.ChannelId(link.name, channel.sender, channel.receiver)
         credit = rs.AddCredit(state.announced, round_number + 1)
         channels.append(
@@ -74,7 +75,7 @@ def _gate_state(
                 channel.receiver,
                 channel.is_local,
                 replace(state),
-                tuple(map(rs.QueuedBuffer, records, kinds)),
+                tuple(map(replace, in_order(gate.queues[index]))),
                 subtask.taken[number][index],
                 () if heard.get(name, state.announced) == state.announced else (credit,),
                 replace(subtask.grants[number][index])
@@ -95,15 +96,18 @@ def _partition_state(subtask: Subtask, number: int, round_number: int) -> rs.Par
             channel.receiver,
             channel.is_local,
             replace(part.channels[index]),
-            tuple(fifo_values(part.records[index])),
+            tuple(map(replace, in_order(part.queues[index]))),
             tuple(fifo_values(part.held[index])),
             r.ready_messages(part, index),
+            r.ready_messages(part, index)
+            if isinstance(subtask, RecordSubtask)
+            else r.channel_backlog(part.channels[index]),
             rs.credit_at_sender(subtask.job, channel.is_local, part.channels[index]),
             subtask.routers[number].counts[index],
             subtask.routed[number][index],
             tuple(
-                rs.BufferResponse(records, backlog, round_number + 1)
-                for records, backlog in subtask.messages[number][index]
+                rs.MessageUnderWay(replace(message), round_number + 1)
+                for message in subtask.messages[number][index]
             ),
         )
         for index, channel in enumerate(own)
@@ -131,8 +135,7 @@ def restore(
             task_state = task_state or _loads(row["task_state"])
             state = json.loads(row["channel_state"])
             put_back(gate.channels[index], state["channel"])
-            refill(gate.records[index], state["records"])
-            refill(gate.kinds[index], state["kinds"])
+            refill_queue(gate.queues[index], [ReceivedMessage(**kept) for kept in state["queue"]])
             if isinstance(subtask, RecordSubtask):
                 put_back(subtask.grants[number][index], state["grant"])
     for number, rows in enumerate(sent):
@@ -143,7 +146,7 @@ def restore(
             put_back(part.channels[index], state["channel"])
             if not isinstance(subtask, RecordSubtask):
                 part.counts[index] = state["channel"]["buffers"] + sum(state["held"])
-            refill(part.records[index], state["records"])
+            refill_queue(part.queues[index], [Message(**kept) for kept in state["queue"]])
             refill(part.held[index], state["held"])
             counts.append(state["routed"])
         subtask.routers[number].restore(counts)
@@ -174,7 +177,7 @@ def _restore_task(subtask: Subtask, state: Mapping[str, Any]) -> None:
 def incoming_of(row: Row) -> Incoming:
     """Read what a receiver needs off the sender's row of a round ago."""
     messages = json.loads(row["channel_state"])["messages"]
-    return Incoming(row["sent"], [(records, backlog) for records, backlog in messages])
+    return Incoming(row["sent"], [Message(**kept) for kept in messages])
 
 
 def outgoing_of(row: Row) -> Outgoing:

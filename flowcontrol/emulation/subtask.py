@@ -20,10 +20,11 @@ from flowcontrol.emulation.work import WorkClock, emission_cost_ns, flush_phase_
 from flowcontrol.errors import ProtocolError
 from flowcontrol.policies import throttled_source as s
 from flowcontrol.protocol import rounds as r
+from flowcontrol.protocol.queues import is_event
 from flowcontrol.protocol.ratios import fewest, times
 from flowcontrol.protocol.rules import FIFO_COUNT, FIFO_SLOTS
 from flowcontrol.protocol.service import NEVER, stands_still
-from flowcontrol.protocol.states import Task
+from flowcontrol.protocol.states import Message, Task
 from flowcontrol.protocol.times import (
     blocked_relay_us,
     blocked_source_us,
@@ -52,12 +53,12 @@ class Incoming:
     ----------
     sent : int
         Messages ever sent.
-    messages : sequence of (int, int)
-        Of each message of that round: records that end in it, backlog that came with it.
+    messages : sequence of Message
+        Those of that round, in order.
     """
 
     sent: int
-    messages: Sequence[tuple[int, int]]
+    messages: Sequence[Message]
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ class Subtask:
         self.task = Task()
         self.pending: list[list[int]] = [[] for _ in self.out_links]
         self.left_bytes = [0] * len(self.out_links)
-        self.messages: list[list[list[tuple[int, int]]]] = [[] for _ in self.out_links]
+        self.messages: list[list[list[Message]]] = [[] for _ in self.out_links]
         self.taken = [[0] * len(own) for _, own in self.in_links]
         self.routed = [[0] * len(own) for _, own in self.out_links]
         self.times_us = [0, 0, 0]
@@ -223,19 +224,18 @@ class Subtask:
                 arrived = gate.channels[channel].arrived
                 if arrived + self._messages_of(state) != state.sent:
                     raise ProtocolError(self._broken(number, channel, state))
-                for records, backlog in state.messages:
-                    if not self._store(number, channel, records, backlog):
+                for message in state.messages:
+                    if not self._store(number, channel, message):
                         raise ProtocolError(self._broken(number, channel, state))
 
     @staticmethod
     def _messages_of(state: Incoming) -> int:
         """By how much the messages of a round raise the cursor ``sent``."""
-        return len(state.messages)
+        return sum(not is_event(message) for message in state.messages)
 
-    def _store(self, number: int, channel: int, records: int, backlog: int) -> bool:
+    def _store(self, number: int, channel: int, message: Message) -> bool:
         """Store an arriving message; False if there is no buffer for it."""
-        gate = self.gates[number]
-        return r.receive(self.task, gate, self.union, number, channel, records, backlog) == 1
+        return r.receive(self.task, self.gates[number], self.union, number, channel, message) == 1
 
     def _broken(self, gate: int, channel: int, state: Incoming) -> str:
         link, own = self.in_links[gate]
@@ -367,6 +367,8 @@ class Subtask:
         for number, pending in enumerate(self.pending):
             size = self.out_links[number][0].record_bytes
             while pending:
+                if r.stays_blocked(self.partitions[number].pool, self.left_bytes[number]) == 1:
+                    return False
                 left = self._write(number, pending[0], self.left_bytes[number] or size)
                 self.left_bytes[number] = left
                 if left > 0:
@@ -431,17 +433,19 @@ class Subtask:
         """Send what credit allows; hand a local consumer what its queue may hold."""
         self.messages = []
         for (_, own), part in zip(self.out_links, self.partitions, strict=True):
-            sent: list[list[tuple[int, int]]] = [[] for _ in own]
+            sent: list[list[Message]] = [[] for _ in own]
             for index, channel in enumerate(own):
                 row, held = part.channels[index], part.held[index]
                 local = 1 if channel.is_local else 0
+                message = Message()
+                if r.announce_backlog(row, r.channel_backlog(row), message):
+                    sent[index].append(message)
+                    message = Message()
                 while (
                     held[FIFO_COUNT] < len(held) - FIFO_SLOTS if local else row.sent < row.announced
-                ):
-                    records = r.send_message(part, index, self._quota, local)
-                    if records < 0:
-                        break
-                    sent[index].append((records, r.backlog_after(part, index)))
+                ) and r.send_message(part, index, self._quota, local, message):
+                    sent[index].append(message)
+                    message = Message()
             self.messages.append(sent)
 
 

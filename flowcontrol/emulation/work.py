@@ -13,6 +13,7 @@ from flowcontrol.emulation.routing import mix
 from flowcontrol.protocol import service as s
 from flowcontrol.protocol.ratios import MOST, ratio_of, whole_rates
 from flowcontrol.protocol.states import Task
+from flowcontrol.protocol.times import FLUSH_DRIFTS
 from flowcontrol.scenario import Schedule
 from flowcontrol.scenario.schedule import MICROSECONDS, Phase
 
@@ -40,11 +41,21 @@ def uniform(seed: int, stream: int, number: int) -> float:
 
 
 def flush_phase_us(job: Job, link: Link, sender: int) -> int:
-    """Return when after a whole interval the flusher of an output runs, microseconds."""
+    """Return when the flusher of an output runs first, microseconds.
+
+    Its remainder by ``FLUSH_DRIFTS`` is that of the stage's depth: flushers that stand behind one
+    another have different periods.
+    """
     interval = job.scenario.options.flush_interval_us
-    if interval <= 0:
+    if interval < FLUSH_DRIFTS:
         return 0
-    return mix(job.scenario.seed, stream_of(f"flusher {link.name}/{sender}"), 0) % interval
+    depths: dict[str, int] = {}
+    for plan in job.stages:
+        before = [depths[job.stage(own.edge.sender).name] for own in plan.inputs]
+        depths[plan.name] = 1 + max(before, default=-1)
+    drawn = mix(job.scenario.seed, stream_of(f"flusher {link.name}/{sender}"), 0)
+    phase = drawn % (interval // FLUSH_DRIFTS) * FLUSH_DRIFTS
+    return phase + depths[job.stage(link.edge.sender).name] % FLUSH_DRIFTS
 
 
 def emission_cost_ns(job: Job, plan: StagePlan) -> int:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from flowcontrol.errors import FlowControlError, ScenarioError
 
-__all__ = ["FAILED", "INTERRUPTED", "REFUSED", "ending", "say"]
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["FAILED", "INTERRUPTED", "REFUSED", "ending", "say", "session"]
 
 REFUSED = 2
 FAILED = 1
@@ -51,3 +56,15 @@ def ending(command: Callable[[], int], noun: str, interrupted: str) -> int:
 def say(text: str) -> None:
     """Write a line to standard error."""
     sys.stderr.write(f"{text}\n")
+
+
+def session(name: str) -> SparkSession:
+    """Return a Spark session of this name for an experiment.
+
+    Spark's own handler of Ctrl-C cancels all jobs; an experiment lets the runs under way end.
+    """
+    from flowcontrol.streaming.session import get_session
+
+    found = get_session(name)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    return found

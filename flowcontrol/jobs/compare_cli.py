@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from flowcontrol.comparing import CompareResult, compare, print_comparison
 from flowcontrol.errors import Problem, ScenarioError
-from flowcontrol.jobs.command import FAILED, ending, say
-from flowcontrol.jobs.emulate import emulate
+from flowcontrol.experiments.run import Simulate
+from flowcontrol.jobs.command import FAILED, ending, say, session
+from flowcontrol.jobs.emulate import RunResult, emulate
 from flowcontrol.scenario import Scenario
 from flowcontrol.sweeping import SweepProgress
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import SparkSession
-
-    from flowcontrol.comparing.run import Runner
 
 __all__ = ["main"]
 
@@ -67,7 +58,7 @@ def _compare(options: argparse.Namespace) -> CompareResult:
         out=options.out,
         overrides=options.set,
         overwrite=options.overwrite,
-        spark=_session,
+        spark=lambda: session("flowcontrol compare"),
         processes=_processes(options),
         progress=lambda total, done: SweepProgress(total, done, noun="systems"),
         warn=say,
@@ -93,45 +84,14 @@ def _processes(options: argparse.Namespace) -> int | None:
     return given
 
 
-def _session() -> SparkSession:
-    from flowcontrol.streaming.session import get_session
-
-    session = get_session("flowcontrol compare")
-    # Spark's own handler of Ctrl-C cancels all jobs; a comparison lets what is under way end.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    return session
-
-
-@dataclass(frozen=True)
-class _LiveRun:
-    """What a run on the live clock leaves, as a comparison wants it."""
-
-    tables: dict[str, pa.Table]
-    rounds: int
-    round_us: int
-    wall_s: float
-    is_bounded: bool
-    heap_exhausted_s: float | None
-
-
-def _live(folder: Path) -> Runner:
+def _live(folder: Path) -> Simulate:
     """Return what runs a scenario on the live clock in a folder of its own."""
 
-    def run(scenario: Scenario) -> _LiveRun:
-        began = time.monotonic()
+    def run(scenario: Scenario) -> RunResult:
         result = emulate(scenario, out=folder, clock="live", overwrite=True)
         if not result.is_finished:
             raise KeyboardInterrupt
-        wall_s = time.monotonic() - began
-        rounds = int(result.summary["rounds"])
-        return _LiveRun(
-            result.tables,
-            rounds,
-            scenario.live_round_us,
-            wall_s,
-            scenario.system.is_bounded,
-            result.summary.get("heap_exhausted_s"),
-        )
+        return result
 
     return run
 

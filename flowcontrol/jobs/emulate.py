@@ -51,12 +51,40 @@ class RunResult:
         ``stages``, ``channels`` and ``latency``.
     is_finished : bool
         False if it was stopped before its last round; the same call resumes it.
+    job : Job
+        What was run.
     """
 
     path: Path
     summary: dict[str, Any]
     tables: dict[str, pa.Table]
     is_finished: bool
+    job: Job
+
+    @property
+    def rounds(self) -> int:
+        """Rounds that were run."""
+        return int(self.summary["rounds"])
+
+    @property
+    def round_us(self) -> int:
+        """Emulated time of a round, microseconds."""
+        return self.job.round_us
+
+    @property
+    def wall_s(self) -> float:
+        """Real time of the run, s."""
+        return float(self.summary["wall_s"])
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the system bounds what is held between the stages."""
+        return self.job.scenario.system.is_bounded
+
+    @property
+    def heap_exhausted_s(self) -> float | None:
+        """When a task manager's heap was full, s; None: never, or no heap is stated."""
+        return self.summary.get("heap_exhausted_s")
 
 
 @dataclass(frozen=True)
@@ -164,7 +192,7 @@ def _run(
         _write_results(folder.paths.root, run.tables, summary, job.scenario)
         if run.is_finished:
             folder.mark(finished=True)
-        return RunResult(folder.paths.root, summary, run.tables, run.is_finished)
+        return RunResult(folder.paths.root, summary, run.tables, run.is_finished, job)
     finally:
         folder.close()
 

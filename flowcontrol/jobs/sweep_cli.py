@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from flowcontrol.errors import Problem, ScenarioError
-from flowcontrol.jobs.command import ending, say
+from flowcontrol.jobs.command import ending, say, session
 from flowcontrol.sweeping import SweepProgress, SweepResult, print_sweep, sweep
 from flowcontrol.sweeping.values import split_assignment
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 __all__ = ["main"]
 
@@ -62,20 +57,11 @@ def _sweep(options: argparse.Namespace) -> SweepResult:
         metrics=options.metric,
         overrides=options.set,
         overwrite=options.overwrite,
-        spark=None if options.processes is not None else _session,
+        spark=None if options.processes is not None else lambda: session("flowcontrol sweep"),
         processes=options.processes,
         progress=SweepProgress,
         warn=say,
     )
-
-
-def _session() -> SparkSession:
-    from flowcontrol.streaming.session import get_session
-
-    session = get_session("flowcontrol sweep")
-    # Spark's own handler of Ctrl-C cancels all jobs; a sweep lets what is under way end.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    return session
 
 
 def _assignments(texts: Sequence[str]) -> list[tuple[str, str]]:

@@ -238,7 +238,7 @@ def _place(raw: Mapping[str, Any]) -> tuple[int, int, int]:
     return batch, sender, receiver
 
 
-_NOTHING_SENT = SenderRow(-1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, False, (0, 0, 0), 0, (), None)
+_NOTHING_SENT = SenderRow(-1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, False, (0, 0, 0), 0, 0, (), None)
 
 
 def _nothing_sent(row: SenderRow) -> SenderRow:

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from flowcontrol.protocol.queues import DATA
+
 __all__ = ["SIDES", "MalformedRowError", "ReceiverRow", "SenderRow", "read_row"]
 
 SIDES = ("sender", "receiver")
@@ -47,8 +49,12 @@ class SenderRow:
         routed, as the state has them.
     buffers : int
         Buffers of the pool that the channel uses: queued, and lent to a local receiver.
+    unseen : int
+        1: its last buffer is full, which shows when something is added or flushed. It is
+        released, but not in the backlog.
     messages : tuple of int
-        Records that end in each message sent in the batch.
+        Records that end in each message sent in the batch. Backlogs announced by themselves have
+        -1 there, and are left out.
     overdraft : int or None
         Buffers that the pool may hold above its size; None where the row carries no state of
         the task (only one row of each task needs to).
@@ -68,6 +74,7 @@ class SenderRow:
     is_local: bool
     state: tuple[int, int, int]
     buffers: int
+    unseen: int
     messages: tuple[int, ...]
     overdraft: int | None
 
@@ -169,12 +176,14 @@ def _figure(raw: Raw, name: str) -> int:
 def _sender_row(figures: dict[str, int], raw: Raw) -> SenderRow:
     state = json.loads(raw["channel_state"])
     channel = state["channel"]
+    has_full_tail = channel["buffers"] > 0 and not (channel["is_open"] or channel["is_flushed"])
     return SenderRow(
         **figures,
         is_local=bool(state["local"]),
         state=(int(channel["sent"]), int(channel["announced"]), int(state["routed"])),
         buffers=int(channel["buffers"]) + sum(state["held"]),
-        messages=tuple(int(records) for records, _ in state["messages"]),
+        unseen=int(has_full_tail and figures["pool_size"] > 0),
+        messages=tuple(int(one["records"]) for one in state["messages"] if one["kind"] == DATA),
         overdraft=_overdraft(raw["task_state"], figures["pool_size"]),
     )
 

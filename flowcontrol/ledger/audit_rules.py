@@ -157,8 +157,8 @@ SENDER_CLAIMS: tuple[Claim[SenderStep], ...] = (
     ),
     Claim(
         "backlog",
-        "sent + backlog == released",
-        lambda s: s.now.sent + s.now.backlog,
+        "sent + backlog + a full last buffer that nobody has seen == released",
+        lambda s: s.now.sent + s.now.backlog + s.now.unseen,
         lambda s: s.now.released,
     ),
     Claim(

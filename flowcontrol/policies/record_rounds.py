@@ -11,14 +11,16 @@ from flowcontrol.policies.record_transport import (
     HOP_HYSTERESIS,
     RecordTransport,
 )
+from flowcontrol.protocol.queues import is_full
 from flowcontrol.protocol.rounds import (
     KIND_RECORDS,
     Gate,
     Partition,
+    enqueue_message,
 )
-from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_HEAD, FIFO_SLOTS, Row, fifo_push
+from flowcontrol.protocol.rows import Row
 from flowcontrol.protocol.sender_rules import credit_of
-from flowcontrol.protocol.states import Task
+from flowcontrol.protocol.states import Message, Task
 
 __all__ = ["QUEUE_MESSAGES", "receive_records", "room", "send_records", "write_records"]
 
@@ -67,18 +69,15 @@ def send_records(transport: RecordTransport, partition: Partition, channel: int)
 
 
 def receive_records(
-    task: Task, gate: Gate, union: Row, number: int, channel: int, records: int
+    task: Task, gate: Gate, union: Row, number: int, channel: int, message: Message
 ) -> None:
     """Put arriving records into a channel's queue, and the gate into the task's."""
-    task.queued += records
-    gate.channels[channel].arrived += records
-    queue = gate.records[channel]
-    if fifo_push(queue, records) == 0:
-        capacity = len(queue) - FIFO_SLOTS
-        queue[FIFO_SLOTS + (queue[FIFO_HEAD] + queue[FIFO_COUNT] - 1) % capacity] += records
+    task.queued += message.records
+    gate.channels[channel].arrived += message.records
+    queue = gate.queues[channel]
+    if is_full(queue) == 0:
+        enqueue_message(gate, union, number, channel, message, KIND_RECORDS)
         return
-    fifo_push(gate.kinds[channel], KIND_RECORDS)
-    if queue[FIFO_COUNT] == 1:
-        fifo_push(gate.order, channel)
-        if gate.order[FIFO_COUNT] == 1:
-            fifo_push(union, number)
+    newest = queue.slots[(queue.ends.head + queue.ends.count - 1) % len(queue.slots)]
+    newest.records += message.records
+    newest.nbytes += message.nbytes

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from flowcontrol.protocol.queues import DATA, append, carry, drop, next_slot
 from flowcontrol.protocol.rounds import (
     Partition,
     let_go,
 )
-from flowcontrol.protocol.rows import fifo_pop, fifo_push
-from flowcontrol.protocol.states import Subpartition
+from flowcontrol.protocol.rows import fifo_push
+from flowcontrol.protocol.states import Message, Subpartition
 
-__all__ = ["close_buffer", "closed_buffers", "lacking_of", "poll_closed", "records_of"]
-
-_HALF = 32
-"""Bits of the lower half of a closed buffer's entry: its records; above stands what it lacks."""
+__all__ = ["close_buffer", "closed_buffers", "poll_closed"]
 
 
 def closed_buffers(row: Subpartition) -> int:
@@ -36,14 +34,20 @@ def close_buffer(partition: Partition, channel: int) -> int:
     row = partition.channels[channel]
     if row.is_open == 0:
         return 0
-    lacking = row.limit - row.filled
-    fifo_push(partition.records[channel], row.tail + (lacking << _HALF))
+    message = next_slot(partition.queues[channel])
+    message.kind = DATA
+    message.records = row.tail
+    message.nbytes = row.unread
+    append(partition.queues[channel])
     row.is_open = 0
     row.tail = 0
+    row.unread = 0
     return 1
 
 
-def poll_closed(partition: Partition, channel: int, quota: int, is_local: int) -> int:
+def poll_closed(
+    partition: Partition, channel: int, quota: int, is_local: int, message: Message
+) -> int:
     """Take a subpartition's oldest closed buffer.
 
     Parameters
@@ -56,11 +60,13 @@ def poll_closed(partition: Partition, channel: int, quota: int, is_local: int) -
         ``max-buffers-per-channel``; -1 for none, as 1.4 has.
     is_local : int
         1: the consumer reads the very buffer, and the pool gets it back later.
+    message : Message
+        Filled.
 
     Returns
     -------
     int
-        For :func:`records_of` and :func:`lacking_of`; -1 if there is none.
+        1, or 0 if there is none.
 
     Notes
     -----
@@ -68,23 +74,14 @@ def poll_closed(partition: Partition, channel: int, quota: int, is_local: int) -
     recycles its own at once, so a message that is pending takes no buffer of the pool.
     """
     row = partition.channels[channel]
-    entry = fifo_pop(partition.records[channel])
-    if entry < 0:
-        return -1
+    if partition.queues[channel].ends.count == 0:
+        return 0
+    carry(message, drop(partition.queues[channel]))
+    message.backlog = 0
     row.buffers -= 1
     row.sent += 1
     if is_local == 1:
         fifo_push(partition.held[channel], 1)
     else:
         let_go(partition, channel, quota)
-    return entry
-
-
-def records_of(entry: int) -> int:
-    """Return the records that end in a closed buffer."""
-    return entry & ((1 << _HALF) - 1)
-
-
-def lacking_of(entry: int) -> int:
-    """Return the bytes that a closed buffer lacks of a whole segment."""
-    return entry >> _HALF
+    return 1

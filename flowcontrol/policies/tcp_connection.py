@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flowcontrol.protocol.states import Message
+
 __all__ = ["HEADER_BYTES", "READ_BYTES", "TcpConnection", "TcpMessage", "ring_slots"]
 
 HEADER_BYTES = 34
@@ -55,14 +57,12 @@ class TcpConnection:
 
 
 @dataclass(slots=True)
-class TcpMessage:
+class TcpMessage(Message):
     """A message on a connection."""
 
     channel: int = 0
     """Channel of the job that it is of."""
-    records: int = 0
-    """Records that end in it."""
-    nbytes: int = 0
+    wire_bytes: int = 0
     """Bytes, its header included."""
     round: int = 0
     """In the kernel: round of its arrival; once read: of the sender knowing of its room."""

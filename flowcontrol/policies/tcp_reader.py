@@ -40,9 +40,9 @@ def read_socket(wire: TcpConnection, ring: Sequence[TcpMessage], now: int, heard
     count = nbytes = 0
     while wire.read < wire.entered:
         message = ring[wire.read % len(ring)]
-        if message.round > now or (count > 0 and nbytes + message.nbytes > READ_BYTES):
+        if message.round > now or (count > 0 and nbytes + message.wire_bytes > READ_BYTES):
             break
-        nbytes += message.nbytes
+        nbytes += message.wire_bytes
         message.round = heard
         wire.read += 1
         count += 1

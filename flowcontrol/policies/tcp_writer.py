@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flowcontrol.policies.tcp_connection import TcpConnection, TcpMessage
+from flowcontrol.policies.tcp_connection import HEADER_BYTES, TcpConnection, TcpMessage
 
 __all__ = [
     "enter_message",
@@ -14,6 +14,7 @@ __all__ = [
     "high_mark",
     "is_writable",
     "low_mark",
+    "next_message",
     "write_message",
 ]
 
@@ -46,17 +47,18 @@ def has_room(wire: TcpConnection, ring: Sequence[TcpMessage]) -> int:
     return 1 if wire.written - oldest < len(ring) else 0
 
 
-def write_message(
-    wire: TcpConnection, ring: Sequence[TcpMessage], channel: int, records: int, nbytes: int
-) -> None:
-    """Write a message to the connection, which is writable and :func:`has_room`."""
-    message = ring[wire.written % len(ring)]
+def next_message(wire: TcpConnection, ring: Sequence[TcpMessage]) -> TcpMessage:
+    """Return the message that is written next, to be filled."""
+    return ring[wire.written % len(ring)]
+
+
+def write_message(wire: TcpConnection, message: TcpMessage, channel: int) -> None:
+    """Write the next message to the connection, which is writable and :func:`has_room`."""
     message.channel = channel
-    message.records = records
-    message.nbytes = nbytes
+    message.wire_bytes = message.nbytes + HEADER_BYTES
     message.round = -1
     wire.written += 1
-    _pend(wire, nbytes)
+    _pend(wire, message.wire_bytes)
 
 
 def _pend(wire: TcpConnection, nbytes: int) -> None:
@@ -83,7 +85,7 @@ def enter_message(wire: TcpConnection, ring: Sequence[TcpMessage]) -> int:
     if wire.entered == wire.written:
         return -1
     slot = wire.entered % len(ring)
-    nbytes = ring[slot].nbytes
+    nbytes = ring[slot].wire_bytes
     if enters_kernel(wire.held, nbytes, wire.kernel_bytes) == 0:
         return -1
     wire.entered += 1
@@ -99,7 +101,7 @@ def hear_window(wire: TcpConnection, ring: Sequence[TcpMessage], now: int) -> in
         message = ring[wire.freed % len(ring)]
         if message.round > now:
             break
-        wire.held -= message.nbytes
+        wire.held -= message.wire_bytes
         wire.freed += 1
         count += 1
     return count

@@ -24,6 +24,7 @@ from flowcontrol.protocol.rules import (
     FIFO_SLOTS,
     TAKEN_FLOATING,
     TAKEN_NONE,
+    WORD,
     Row,
     available_buffers,
     credit_of,
@@ -146,10 +147,7 @@ class LinkGate:
         queue = [0] * (FIFO_SLOTS + count + 1)
         for channel in waiting:
             fifo_push(queue, channel)
-        return Gate(
-            self._channels, pool, GlobalPool(), queue, [], [], self._kinds,
-            [0] * (count // 32 + 1),
-        )  # fmt: skip
+        return Gate(self._channels, pool, GlobalPool(), queue, [], [], [0] * (count // WORD + 1))
 
     def add_channel(self) -> int:
         """Add a channel with its exclusive buffers announced; return its number."""

@@ -350,30 +350,40 @@ class NetworkBufferPool:
             segment.owner = None
         self.return_unpooled(len(segments))
 
-    def take_unpooled(self, buffers: int) -> bool:
-        """As :meth:`take_exclusive`, for a channel that counts its segments itself."""
-        self.promise_unpooled(buffers)
-        if self.free < buffers:
-            self.forget_unpooled(buffers)
+    def take_unpooled(self, buffers: int, channels: int = 1) -> bool:
+        """As :meth:`take_exclusive`, for channels that count their segments themselves."""
+        self.promise_unpooled(buffers, channels)
+        if self.free < buffers * channels:
+            self.forget_unpooled(buffers * channels)
             return False
-        self.state.free -= buffers
+        self.state.free -= buffers * channels
         return True
 
-    def promise_unpooled(self, buffers: int) -> None:
+    def promise_unpooled(self, buffers: int, channels: int = 1) -> None:
         """Promise exclusive segments on paper, so that the other pools shrink to make room.
+
+        Parameters
+        ----------
+        buffers : int
+            Segments of each channel.
+        channels : int, default 1
+            How many channels ask, one after the other.
 
         Raises
         ------
         InsufficientBuffersError
-            If more than is not yet promised.
+            If a channel asks for more than is not yet promised; no channel is promised any then.
 
         Notes
         -----
-        What ``requestUnpooledMemorySegments`` does before it waits for the segments;
-        :meth:`fetch_unpooled` takes those that have come back.
+        What ``requestUnpooledMemorySegments`` does before it waits for the segments, for each
+        channel of a gate (``SingleInputGate.setupChannels``); the figures of the error are those
+        of the request that failed (section 5.2). :meth:`fetch_unpooled` takes the segments that
+        have come back.
         """
-        self._check_unpromised(buffers)
-        self.state.unpooled += buffers
+        served = min(channels - 1, self.unpromised // max(1, buffers))
+        self._check_unpromised(buffers, served * buffers)
+        self.state.unpooled += buffers * channels
         self.redistribute()
 
     def fetch_unpooled(self, buffers: int) -> int:
@@ -417,8 +427,8 @@ class NetworkBufferPool:
         self.state.required -= pool.required
         self.redistribute()
 
-    def _check_unpromised(self, buffers: int) -> None:
-        if buffers > self.unpromised:
-            raise InsufficientBuffersError(
-                buffers, self.unpromised, self.total_buffers, self.buffer_bytes
-            )
+    def _check_unpromised(self, buffers: int, before: int = 0) -> None:
+        """Refuse a request for more than is left after those ``before`` it."""
+        left = self.unpromised - before
+        if buffers > left:
+            raise InsufficientBuffersError(buffers, left, self.total_buffers, self.buffer_bytes)

@@ -11,23 +11,33 @@ buffers, flush, release, send, announce. Gates, channels and partitions in decla
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from flowcontrol.protocol.debloating import usable_bytes
+from flowcontrol.protocol.queues import (
+    BACKLOG_ANNOUNCEMENT,
+    DATA,
+    append,
+    carry,
+    drop,
+    is_full,
+    next_slot,
+)
 from flowcontrol.protocol.rules import (
     FIFO_COUNT,
     TAKEN_EXCLUSIVE,
     TAKEN_NONE,
     Row,
-    Rows,
     add_all_members,
     add_member,
     announce,
+    credit_of,
     fifo_pop,
     fifo_push,
     finished_count,
     flush_pending_after,
     is_data_available,
+    is_reader_available,
+    needs_backlog_announcement,
     note_quota,
     on_backlog,
     pool_is_available,
@@ -38,15 +48,23 @@ from flowcontrol.protocol.rules import (
     request_segment,
     take_buffer,
 )
-from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool, Subpartition, Task
+from flowcontrol.protocol.sides import KIND_LOCAL, KIND_RECORDS, Gate, Partition
+from flowcontrol.protocol.states import (
+    LocalPool,
+    Message,
+    Subpartition,
+    Task,
+)
 
 __all__ = [
     "KIND_LOCAL",
     "KIND_RECORDS",
     "Gate",
     "Partition",
+    "announce_backlog",
     "announce_credit",
-    "backlog_after",
+    "channel_backlog",
+    "enqueue_message",
     "flush",
     "free_local",
     "let_go",
@@ -56,6 +74,7 @@ __all__ = [
     "receive",
     "recycle",
     "send_message",
+    "stays_blocked",
     "take_record",
     "write_broadcast",
     "write_bytes",
@@ -63,57 +82,8 @@ __all__ = [
 ]
 
 
-KIND_LOCAL = 3
-"""Beside TAKEN_EXCLUSIVE and TAKEN_FLOATING: a buffer that stays charged to the producer."""
-
-KIND_RECORDS = 4
-"""No buffer: a number of records, of a transport that counts those."""
-
-
-class Gate(NamedTuple):
-    """Rows of one input gate (all channels from one edge to one subtask)."""
-
-    channels: Sequence[InputChannel]
-    """Its channels."""
-    pool: LocalPool
-    """The floating pool."""
-    segments: GlobalPool
-    """The part of the global pool that is set aside for this gate's floating pool."""
-    waiting: Row
-    """Channels that wait for a floating buffer, first come first served."""
-    order: Row
-    """Channels with data, in the order in which they are polled."""
-    records: Rows
-    """Per channel, first in first out: records that end in each queued message."""
-    kinds: Rows
-    """Per channel, first in first out: kind of the buffer of each queued message."""
-    news: Row
-    """Set of the channels that may have something to tell their sender; who tells it clears it."""
-
-
-class Partition(NamedTuple):
-    """Rows of one result partition (all channels of one edge from one subtask)."""
-
-    pool: LocalPool
-    """The partition's pool."""
-    segments: GlobalPool
-    """The part of the global pool set aside for it, overdraft included."""
-    channels: Sequence[Subpartition]
-    """Its subpartitions."""
-    records: Rows
-    """Per subpartition, first in first out: records that end in each finished buffer."""
-    held: Rows
-    """Per local subpartition, first in first out: buffers that each handed-over message frees."""
-    counts: Row
-    """Buffers of the pool in use by each subpartition, for the quota."""
-    is_broadcast: int
-    """1: all subpartitions read the same buffers, which count for the first one's quota."""
-
-
-def receive(
-    task: Task, gate: Gate, union: Row, number: int, channel: int, records: int, backlog: int
-) -> int:
-    """Store an arriving data message and act on its backlog.
+def receive(task: Task, gate: Gate, union: Row, number: int, channel: int, message: Message) -> int:
+    """Store an arriving message and act on its backlog.
 
     Parameters
     ----------
@@ -125,10 +95,8 @@ def receive(
         Index of this gate in the subtask.
     channel : int
         Channel of the gate.
-    records : int
-        Records that end in the message.
-    backlog : int
-        Backlog at the sender when it left, buffers.
+    message : Message
+        What arrives; it is copied.
 
     Returns
     -------
@@ -140,35 +108,55 @@ def receive(
     ``RemoteInputChannel.onBuffer``: allocate, append, wake the gate, then the backlog
     (reference section 1.4). A local channel takes no buffer and knows no backlog (1.10).
     """
-    local = gate.channels[channel].initial < 0
-    kind = KIND_LOCAL if local else take_buffer(gate.channels[channel])
-    if kind == TAKEN_NONE:
+    if message.kind == BACKLOG_ANNOUNCEMENT:
+        _receive_backlog(gate, channel, message.backlog)
+        return 1
+    if is_full(gate.queues[channel]) == 1:
         return 0
-    task.queued += records
+    local = gate.channels[channel].initial < 0
+    buffer = KIND_LOCAL if local else take_buffer(gate.channels[channel])
+    if buffer == TAKEN_NONE:
+        return 0
+    task.queued += message.records
     gate.channels[channel].arrived += 1
-    fifo_push(gate.records[channel], records)
-    fifo_push(gate.kinds[channel], kind)
-    if gate.records[channel][FIFO_COUNT] == 1:
-        fifo_push(gate.order, channel)
-        if gate.order[FIFO_COUNT] == 1:
-            fifo_push(union, number)
+    enqueue_message(gate, union, number, channel, message, buffer)
     if not local:
-        add_member(gate.news, channel)
-        on_backlog(gate.channels[channel], channel, backlog, gate.pool, gate.segments, gate.waiting)
+        _receive_backlog(gate, channel, message.backlog)
     return 1
 
 
-def recycle(gate: Gate, channel: int, kind: int) -> None:
-    """Recycle the buffer of a consumed message (reference section 1.5)."""
+def enqueue_message(
+    gate: Gate, union: Row, number: int, channel: int, message: Message, buffer: int
+) -> None:
+    """Queue a message that has its buffer; wake the gate if the channel's queue was empty."""
+    queue = gate.queues[channel]
+    slot = next_slot(queue)
+    carry(slot, message)
+    slot.buffer = buffer
+    append(queue)
+    if queue.ends.count == 1:
+        fifo_push(gate.order, channel)
+        if gate.order[FIFO_COUNT] == 1:
+            fifo_push(union, number)
+
+
+def _receive_backlog(gate: Gate, channel: int, backlog: int) -> None:
+    """Act on a backlog, of a message or announced by itself (reference section 1.3)."""
     add_member(gate.news, channel)
-    if kind == KIND_RECORDS:
+    on_backlog(gate.channels[channel], channel, backlog, gate.pool, gate.segments, gate.waiting)
+
+
+def recycle(gate: Gate, channel: int, buffer: int) -> None:
+    """Recycle the buffer, of a kind, of a consumed message (reference section 1.5)."""
+    add_member(gate.news, channel)
+    if buffer == KIND_RECORDS:
         return
-    if kind == TAKEN_EXCLUSIVE:
+    if buffer == TAKEN_EXCLUSIVE:
         row, waiting = gate.channels[channel], gate.waiting[FIFO_COUNT]
         credit = recycle_exclusive(row, gate.pool, gate.segments, gate.channels, gate.waiting)
         if credit == 0 and waiting > 0:  # somebody who waited may have got a floating buffer
             add_all_members(gate.news)
-    elif kind != KIND_LOCAL:
+    elif buffer != KIND_LOCAL:
         accepted = recycle_floating(gate.channels, gate.pool, gate.segments, gate.waiting)
         if accepted >= 0:
             add_member(gate.news, accepted)
@@ -196,19 +184,19 @@ def next_input(task: Task, gates: Sequence[Gate], union: Row) -> int:
             return 0
         gate = gates[number]
         channel = fifo_pop(gate.order)
-        records = fifo_pop(gate.records[channel])
-        kind = fifo_pop(gate.kinds[channel])
-        if gate.records[channel][FIFO_COUNT] > 0:
+        queue = gate.queues[channel]
+        message = drop(queue)
+        if queue.ends.count > 0:
             fifo_push(gate.order, channel)
         if gate.order[FIFO_COUNT] > 0:
             fifo_push(union, number)
-        if records == 0:
-            recycle(gate, channel, kind)
+        if message.records == 0:
+            recycle(gate, channel, message.buffer)
         else:
             task.gate = number
             task.channel = channel
-            task.buffer_kind = kind
-            task.left = records
+            task.buffer = message.buffer
+            task.left = message.records
             task.read = 0
     return 1
 
@@ -225,16 +213,27 @@ def take_record(task: Task, gates: Sequence[Gate], count: int) -> None:
     task.read += count
     task.taken += count
     gate.channels[channel].processed += count
-    if task.buffer_kind == KIND_RECORDS:
+    if task.buffer == KIND_RECORDS:
         gate.channels[channel].consumed += count
         add_member(gate.news, channel)
     if task.left == 0:
-        recycle(gate, channel, task.buffer_kind)
+        recycle(gate, channel, task.buffer)
 
 
 def partition_is_available(partition: Partition) -> int:
     """Tell whether the task may start another record (reference section 4.4): 1 if so."""
     return pool_is_available(partition.pool)
+
+
+def stays_blocked(pool: LocalPool, left: int) -> int:
+    """Tell whether a task with ``left`` bytes of a record to write goes on waiting: 1 if so.
+
+    Notes
+    -----
+    ``LocalBufferPool.requestMemorySegmentBlocking`` (section 4.2): overdraft serves a request at
+    once or not at all. One that failed is made again when the pool is available.
+    """
+    return 1 if left > 0 and pool_is_available(pool) == 0 else 0
 
 
 def write_bytes(
@@ -251,7 +250,8 @@ def write_bytes(
     Notes
     -----
     ``BufferWritingResultPartition.emitRecord`` (section 2.6): the buffer is requested when
-    the first byte needs it and finished when it is full.
+    the first byte needs it and finished when it is full. A record of several buffers asks for
+    them one by one, and overdraft serves those that the pool does not (section 4.4).
     """
     own = partition.channels[channel]
     while nbytes > 0:
@@ -330,10 +330,15 @@ def _append(own: Subpartition, part: int, left: int) -> None:
 
 def _finish(partition: Partition, channel: int) -> None:
     """Close the open buffer: it is full."""
-    own = partition.channels[channel]
+    own, queue = partition.channels[channel], partition.queues[channel]
     own.is_open = 0
-    fifo_push(partition.records[channel], own.tail)
+    message = next_slot(queue)
+    message.kind = DATA
+    message.records = own.tail
+    message.nbytes = own.unread
+    append(queue)
     own.tail = 0
+    own.unread = 0
 
 
 def write_whole_records(partition: Partition, channel: int, record_bytes: int, most: int) -> int:
@@ -367,10 +372,28 @@ def ready_messages(partition: Partition, channel: int) -> int:
     return own.buffers - own.is_open + flushed
 
 
-def send_message(partition: Partition, channel: int, quota: int, is_local: int) -> int:
-    """Poll one message; return the records that end in it, or -1 if nothing may be read.
+def send_message(
+    partition: Partition, channel: int, quota: int, is_local: int, message: Message
+) -> int:
+    """Poll one message; the caller checks the credit before.
 
-    The caller checks the credit before and asks :func:`backlog_after` afterwards.
+    Parameters
+    ----------
+    partition : Partition
+        The sender's.
+    channel : int
+        Its subpartition.
+    quota : int
+        ``max-buffers-per-channel``.
+    is_local : int
+        1: the consumer reads the very buffer, and the pool gets it back later.
+    message : Message
+        Filled.
+
+    Returns
+    -------
+    int
+        1, or 0 if nothing may be read.
 
     Notes
     -----
@@ -381,9 +404,9 @@ def send_message(partition: Partition, channel: int, quota: int, is_local: int) 
     own = partition.channels[channel]
     finished = finished_count(own.buffers, 0)
     if is_data_available(0, own.is_flushed, finished) == 0:
-        return -1
-    records = fifo_pop(partition.records[channel])
-    if records >= 0:
+        return 0
+    if partition.queues[channel].ends.count > 0:
+        carry(message, drop(partition.queues[channel]))
         own.buffers -= 1
         if own.buffers == 0:
             own.is_flushed = 0
@@ -394,20 +417,58 @@ def send_message(partition: Partition, channel: int, quota: int, is_local: int) 
     else:
         own.is_flushed = 0
         if own.unread == 0:
-            return -1
-        records = own.tail
+            return 0
+        message.kind = DATA
+        message.records = own.tail
+        message.nbytes = own.unread
         own.tail = 0
         own.unread = 0
         if is_local == 1:
             fifo_push(partition.held[channel], 0)
     own.sent += 1
-    return records
+    own.told = channel_backlog(own)
+    message.backlog = own.told
+    return 1
 
 
-def backlog_after(partition: Partition, channel: int) -> int:
-    """Backlog that goes with the message just polled (reference section 2.5)."""
-    own = partition.channels[channel]
+def channel_backlog(own: Subpartition) -> int:
+    """Backlog of a subpartition as it announces it: as many messages as credit would let go."""
     return reported_backlog(own.buffers, own.is_flushed, 0, 0, 0)
+
+
+def announce_backlog(own: Subpartition, backlog: int, message: Message) -> int:
+    """Announce a backlog in a message of its own, before a round's messages, if there is need.
+
+    Parameters
+    ----------
+    own : Subpartition
+        Of the sender.
+    backlog : int
+        Of it now, buffers.
+    message : Message
+        Filled.
+
+    Returns
+    -------
+    int
+        1, or 0 if there is nothing to announce.
+
+    Notes
+    -----
+    ``PartitionRequestQueue.enqueueAvailableReader`` (section 2.2), which a subpartition calls when
+    data becomes available (2.5). It is available exactly while there is a backlog to report, and
+    what is left after a message goes with that: so data is new when the receiver knows of none.
+    """
+    credit = credit_of(own.announced, own.sent)
+    available = is_reader_available(credit, 1 if backlog > 0 else 0, 0)
+    if own.told > 0 or needs_backlog_announcement(own.initial, credit, backlog, available) == 0:
+        return 0
+    own.told = backlog
+    message.kind = BACKLOG_ANNOUNCEMENT
+    message.records = 0
+    message.nbytes = 0
+    message.backlog = backlog
+    return 1
 
 
 def free_local(partition: Partition, channel: int, consumed: int, quota: int) -> None:

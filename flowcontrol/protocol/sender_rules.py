@@ -24,18 +24,17 @@ __all__ = [
 def reported_backlog(
     data_buffers: int, flush_pending: int, is_finished: int, last_is_event: int, is_blocked: int
 ) -> int:
-    """Backlog that goes with a message, after its own buffer was removed.
+    """Buffers that a subpartition announces as its backlog; a message's own was removed before.
 
     Notes
     -----
-    ``PipelinedSubpartition.getBuffersInBacklogUnsafe``, section 2.5: the open tail counts only
-    while a flush is pending, after the end, or when an event stands behind it.
+    ``PipelinedSubpartition.getBuffersInBacklogUnsafe``, section 2.5: the last buffer counts only
+    while a flush is pending, after the end, or when an event stands behind it. A full one is no
+    exception, for that it is finished shows when something is added. Plain arithmetic, so that
+    arrays of channels are arguments as well.
     """
-    if is_blocked == 1 or data_buffers == 0:
-        return 0
-    if flush_pending == 1 or is_finished == 1 or last_is_event == 1:
-        return data_buffers
-    return data_buffers - 1
+    shows_tail = flush_pending | is_finished | last_is_event
+    return (1 - is_blocked) * (data_buffers - (1 - shows_tail) * (data_buffers > 0))
 
 
 def finished_count(size: int, tail_seen_finished: int) -> int:

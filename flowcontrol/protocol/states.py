@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["GlobalPool", "InputChannel", "LocalPool", "Subpartition", "Task"]
+__all__ = [
+    "GlobalPool",
+    "InputChannel",
+    "LocalPool",
+    "Message",
+    "ReceivedMessage",
+    "Ring",
+    "Subpartition",
+    "Task",
+]
 
 
 @dataclass(slots=True)
@@ -101,6 +110,42 @@ class Subpartition:
     """Size of buffer that the consumer wishes, bytes; 0: a whole segment."""
     passed: int = 0
     """Of a broadcast: shared buffers that this subpartition has let go of."""
+    initial: int = 0
+    """Initial credit of its receiver, constant; -1 of a local channel."""
+    told: int = 0
+    """Backlog that the receiver was told of last, buffers."""
+
+
+@dataclass(slots=True)
+class Message:
+    """What travels on a channel: a buffer of records, or an event."""
+
+    kind: int = 0
+    """What it is: DATA, BACKLOG_ANNOUNCEMENT (:mod:`flowcontrol.protocol.queues`)."""
+    records: int = 0
+    """Records that end in it."""
+    nbytes: int = 0
+    """Bytes of data in it."""
+    backlog: int = 0
+    """Backlog of its channel when it left, buffers."""
+
+
+@dataclass(slots=True)
+class ReceivedMessage(Message):
+    """A message that waits at its receiver."""
+
+    buffer: int = 0
+    """Kind of the buffer that it lies in: TAKEN_EXCLUSIVE, TAKEN_FLOATING, KIND_LOCAL ..."""
+
+
+@dataclass(slots=True)
+class Ring:
+    """Which states of a ring are in use."""
+
+    head: int = 0
+    """Place of the oldest."""
+    count: int = 0
+    """How many there are."""
 
 
 @dataclass(slots=True)
@@ -111,8 +156,8 @@ class Task:
     """Gate of the buffer being read."""
     channel: int = 0
     """Its channel."""
-    buffer_kind: int = 0
-    """Its kind."""
+    buffer: int = 0
+    """Its kind: TAKEN_EXCLUSIVE, TAKEN_FLOATING, KIND_LOCAL ..."""
     left: int = 0
     """Records of it not yet taken up; 0: no buffer in hand."""
     taken: int = 0

@@ -1,4 +1,4 @@
-"""What people look at: the report page, the table and progress on the terminal, the picture.
+"""What people look at: the report page, the table and progress on the terminal.
 
 Nothing is printed on import, and plotly is loaded only when a page is written.
 """
@@ -6,14 +6,12 @@ Nothing is printed on import, and plotly is loaded only when a page is written.
 from __future__ import annotations
 
 from flowcontrol.report.html import report_page, write_report
-from flowcontrol.report.picture import picture
 from flowcontrol.report.progress import RunProgress
 from flowcontrol.report.terminal import StageTable, print_summary, render_table
 
 __all__ = [
     "RunProgress",
     "StageTable",
-    "picture",
     "print_summary",
     "render_table",
     "report_page",

@@ -12,8 +12,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Column
 
-__all__ = ["ProgressBar"]
-
 _LINES: Final = 10
 """Plain lines over the whole work, the last one at its end."""
 

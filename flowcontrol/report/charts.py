@@ -19,9 +19,7 @@ from flowcontrol.report.series import (
 if TYPE_CHECKING:
     import pandas as pd
 
-    from flowcontrol.scenario.models import SystemSpec
-
-__all__ = ["all_charts"]
+    from flowcontrol.scenario import SystemSpec
 
 Trace = dict[str, Any]
 

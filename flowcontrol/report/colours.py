@@ -11,21 +11,6 @@ from typing import Final
 
 from flowcontrol.diagnosis.pressure import Pressure
 
-__all__ = [
-    "BLOCKED",
-    "BLUE",
-    "BUSY",
-    "GOOD_TO_BAD",
-    "GOOD_TO_BAD_FILLS",
-    "GREY",
-    "IDLE",
-    "LIMIT",
-    "PRESSURE_COLOURS",
-    "VERMILLION",
-    "LineStyle",
-    "line_style",
-]
-
 BLUE: Final = "#0072B2"
 VERMILLION: Final = "#D55E00"
 GREEN: Final = "#009E73"

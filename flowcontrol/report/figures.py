@@ -14,8 +14,6 @@ from typing import Any
 from flowcontrol.report.colours import GREY, LineStyle
 from flowcontrol.report.series import Series
 
-__all__ = ["Chart", "Figure", "area", "axis", "figure", "line", "phase_lines", "rows", "steps"]
-
 Figure = dict[str, Any]
 
 _MOST_MARKERS = 60
@@ -157,38 +155,22 @@ def figure(
         "legend": {"orientation": "h", "x": 0, "y": legend_y, "yanchor": "bottom"},
         "shapes": phase_lines(changes),
         "annotations": [],
+        "grid": {
+            "rows": len(axes),
+            "columns": 1,
+            "ygap": _CAPTION_PX / row_px if captions else _GAP,
+        },
         "xaxis": {
             "title": {"text": "emulated time (s)", "standoff": 8},
             "range": [0, until_s],
-            "anchor": "y" if len(axes) == 1 else f"y{len(axes)}",
+            "anchor": numbered("y", len(axes) - 1),
         },
     }
-    domains = rows(len(axes), _CAPTION_PX / row_px if captions else _GAP)
-    for row, (domain, value_axis) in enumerate(zip(domains, axes, strict=True)):
-        layout["yaxis" if row == 0 else f"yaxis{row + 1}"] = {**value_axis, "domain": list(domain)}
-    for caption, (_, top) in zip(captions, domains, strict=False):
-        layout["annotations"].append(_caption(caption, top))
+    for row, value_axis in enumerate(axes):
+        layout[numbered("yaxis", row)] = value_axis
+    for row, content in enumerate(captions):
+        layout["annotations"].append(caption(content, "x", numbered("y", row)))
     return {"data": traces, "layout": layout}
-
-
-def rows(count: int, gap: float) -> list[tuple[float, float]]:
-    """Return the share of the height for each of some plots above each other, top first.
-
-    Parameters
-    ----------
-    count : int
-        Plots, at least 1.
-    gap : float
-        Space *above* each plot but the first, as a share of a plot with its space.
-
-    Returns
-    -------
-    list of (float, float)
-        Lower and upper end, of a height that runs from 0 at the bottom to 1.
-    """
-    unit = 1 / (count - gap)
-    tops = [1 - row * unit for row in range(count)]
-    return [(max(0.0, top - (1 - gap) * unit), top) for top in tops]
 
 
 def phase_lines(changes: Sequence[float]) -> list[dict[str, Any]]:
@@ -208,19 +190,24 @@ def phase_lines(changes: Sequence[float]) -> list[dict[str, Any]]:
     ]
 
 
-def _caption(content: str, top: float) -> dict[str, Any]:
-    """Return a line of text above a plot whose upper end is at ``top``."""
+def caption(content: str, x: str, y: str) -> dict[str, Any]:
+    """Return a line of text above the plot of two axes (``"x2"``, ``"y2"``)."""
     return {
         "text": escape(content, quote=False),
-        "xref": "paper",
-        "yref": "paper",
+        "xref": f"{x} domain",
+        "yref": f"{y} domain",
         "x": 0,
-        "y": top,
+        "y": 1,
         "xanchor": "left",
         "yanchor": "bottom",
         "showarrow": False,
     }
 
 
+def numbered(axis: str, index: int) -> str:
+    """Return plotly's name of an axis, by its number from 0: ``x``, ``x2``, ``x3``."""
+    return f"{axis}{index + 1}" if index else axis
+
+
 def _axes(row: int) -> dict[str, str]:
-    return {"xaxis": "x", "yaxis": "y" if row == 0 else f"y{row + 1}"}
+    return {"xaxis": "x", "yaxis": numbered("y", row)}

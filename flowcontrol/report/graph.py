@@ -18,8 +18,6 @@ from flowcontrol.report.svg import coordinate, element, text
 if TYPE_CHECKING:
     from flowcontrol.scenario import Edge, Scenario, Stage
 
-__all__ = ["job_graph"]
-
 _HEADER = 26.0
 _PADDING = 11.0
 _LINE = 19.0

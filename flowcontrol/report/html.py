@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
-from string import Template
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from flowcontrol.diagnosis.pressure import Pressure
 from flowcontrol.files import write_atomically
@@ -21,14 +20,7 @@ from flowcontrol.report.jobs import job_sentences
 from flowcontrol.report.keyfigures import key_figures, run_line
 from flowcontrol.report.numbers import milliseconds, number, percent
 from flowcontrol.report.partitions import partition_section
-from flowcontrol.report.pieces import (
-    asset,
-    chart_section,
-    html_table,
-    json_for_script,
-    key_figure,
-    plotly_script,
-)
+from flowcontrol.report.pieces import chart_section, html_table, key_figure, page
 from flowcontrol.report.rundata import RunData
 
 if TYPE_CHECKING:
@@ -36,9 +28,6 @@ if TYPE_CHECKING:
 
     from flowcontrol.scenario import Scenario
 
-__all__ = ["report_page", "write_report"]
-
-_PACKAGE: Final = "flowcontrol.report"
 _NOTHING = ("", "", "")
 
 
@@ -74,16 +63,17 @@ def report_page(
 ) -> str:
     """Return the report page as text; parameters and errors as :func:`write_report`."""
     charts = all_charts(RunData.of(tables, scenario, summary["bottleneck"]))
-    drawn = {chart.id: chart.figure for chart in charts if chart.figure["data"]}
     detail = summary["bottleneck_detail"]
     is_limited = summary["bottleneck"] or detail["edge"] or "throttle" in detail
-    return Template(asset(_PACKAGE, "page.html")).substitute(
-        title=escape(scenario.name),
-        css=asset(_PACKAGE, "page.css"),
-        run=escape(run_line(summary, scenario)),
-        sentence=escape(summary["sentence"]),
-        jobs="".join(f'<p class="run">{escape(text)}</p>' for text in job_sentences(summary)),
+    return page(
+        "flowcontrol.report",
+        charts,
+        title=scenario.name,
+        run=run_line(summary, scenario),
+        sentence=summary["sentence"],
         headline_class=" limited" if is_limited else "",
+        below="".join(f'<p class="run">{escape(text)}</p>' for text in job_sentences(summary)),
+        noscript="The charts need JavaScript; the graph and the table above do not.",
         key_figures="".join(
             key_figure(one.label, one.value, one.note) for one in key_figures(summary, scenario)
         ),
@@ -91,9 +81,6 @@ def report_page(
         charts="".join(map(chart_section, charts)),
         table=_stage_table(summary, scenario) + partition_section(summary),
         scenario=_scenario_section(scenario),
-        figures=json_for_script(drawn),
-        plotly=plotly_script(),
-        script=asset(_PACKAGE, "page.js"),
     )
 
 

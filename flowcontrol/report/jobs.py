@@ -7,8 +7,6 @@ from typing import Any
 
 from flowcontrol.diagnosis.wording import seconds
 
-__all__ = ["job_sentences"]
-
 
 def job_sentences(summary: Mapping[str, Any]) -> list[str]:
     """Return a sentence for each job of a run; none if its scenario has no ``jobs``.

@@ -12,9 +12,7 @@ from flowcontrol.report.numbers import bytes_text, milliseconds, number, percent
 if TYPE_CHECKING:
     from flowcontrol.scenario import Scenario
 
-__all__ = ["KeyFigure", "key_figures", "run_line"]
-
-_CLOCKS = {"live": "Structured Streaming, live", "virtual": "virtual clock"}
+CLOCKS = {"live": "Structured Streaming, live", "virtual": "virtual clock"}
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,7 @@ def run_line(summary: Mapping[str, Any], scenario: Scenario) -> str:
     )  # fmt: skip
     return " · ".join(
         [
-            _CLOCKS.get(summary["clock"], summary["clock"]),
+            CLOCKS.get(summary["clock"], summary["clock"]),
             f"{length} in {seconds(summary['wall_s'])} s",
             f"{summary['rounds']:,} rounds of {milliseconds(summary['round_ms'])}"
             + (" (chosen)" if summary.get("round_is_chosen") else ""),

@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-__all__ = ["NODE_HEIGHT", "NODE_WIDTH", "Layout", "layered"]
-
 NODE_WIDTH = 196.0
 NODE_HEIGHT = 116.0
 _COLUMN_GAP = 104.0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["bytes_text", "milliseconds", "number", "percent", "rate"]
-
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 

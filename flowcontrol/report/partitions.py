@@ -8,8 +8,7 @@ from typing import Any
 
 from flowcontrol.diagnosis.wording import seconds
 from flowcontrol.report.numbers import bytes_text, number
-
-__all__ = ["partition_lines", "partition_section"]
+from flowcontrol.report.pieces import html_table
 
 _HEADS = (
     "Edge", "Partition", "Spilled", "Read back", "Regions", "Buffers at most", "of",
@@ -51,18 +50,12 @@ def partition_section(summary: Mapping[str, Any]) -> str:
     summary : mapping
         As in ``summary.json``.
     """
-    rows = [
-        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in _cells(name, figures))}</tr>"
-        for name, figures in _partitions(summary)
-    ]
+    rows = [list(map(escape, _cells(*found))) for found in _partitions(summary)]
     if not rows:
         return ""
     waits = [text for _, figures in _partitions(summary) for text in figures["waits"]]
-    head = "".join(f'<th scope="col">{title}</th>' for title in _HEADS)
-    return (
-        f'<h2 id="partitions">Result partitions</h2><table><thead><tr>{head}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table>"
-        + "".join(f"<p>{escape(text)}.</p>" for text in waits)
+    return f'<h2 id="partitions">Result partitions</h2>{html_table(_HEADS, rows)}' + "".join(
+        f"<p>{escape(text)}.</p>" for text in waits
     )
 
 

@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterable, Sequence
 from html import escape
 from importlib import resources
-from typing import Any
+from string import Template
+from typing import Any, Final
 
 from flowcontrol.errors import RunError
 from flowcontrol.report.figures import Chart
 
-__all__ = ["asset", "chart_section", "html_table", "json_for_script", "key_figure", "plotly_script"]
+_REPORT: Final = "flowcontrol.report"
 
 
 def key_figure(label: str, value: str, note: str) -> str:
@@ -80,3 +81,58 @@ def plotly_script() -> str:
 def asset(package: str, name: str) -> str:
     """Return a text file that lies beside the modules of a package."""
     return resources.files(package).joinpath(name).read_text("utf-8")
+
+
+def page(
+    package: str,
+    drawn: Iterable[Chart],
+    *,
+    title: str,
+    run: str,
+    sentence: str,
+    noscript: str,
+    headline_class: str = "",
+    below: str = "",
+    **parts: str,
+) -> str:
+    """Return a page that carries everything it needs and fetches nothing.
+
+    Parameters
+    ----------
+    package : str
+        Its ``page.html`` is the body; its ``page.css`` and ``page.js``, if there are any, come
+        after those of the report.
+    drawn : iterable of Chart
+        What the script draws; those without data are left out.
+    title, run, sentence : str
+        Plain text at the top: the name, what was run, what it comes to.
+    noscript : str
+        Plain text: what needs JavaScript, and what does not.
+    headline_class, below : str, optional
+        Class of the sentence, and markup under it.
+    **parts : str
+        Markup for the places of the body.
+
+    Raises
+    ------
+    RunError
+        If plotly, whose script the page carries, is not installed.
+    """
+    packages = dict.fromkeys([_REPORT, package])
+    return Template(asset(_REPORT, "shell.html")).substitute(
+        title=escape(title),
+        run=escape(run),
+        sentence=escape(sentence),
+        headline_class=headline_class,
+        below=below,
+        noscript=escape(noscript),
+        css="\n".join(_asset_if_any(name, "page.css") for name in packages),
+        body=Template(asset(package, "page.html")).substitute(parts),
+        figures=json_for_script({c.id: c.figure for c in drawn if c.figure["data"]}),
+        plotly=plotly_script(),
+        script="\n".join(_asset_if_any(name, "page.js") for name in packages),
+    )
+
+
+def _asset_if_any(package: str, name: str) -> str:
+    return asset(package, name) if resources.files(package).joinpath(name).is_file() else ""

@@ -7,9 +7,7 @@ from itertools import groupby
 
 from flowcontrol.emulation.plan import Grant, ManagerPlan, MemoryPlan, Moment
 from flowcontrol.report.numbers import bytes_text, number
-from flowcontrol.scenario.memory_advice import memory_options
-
-__all__ = ["describe_plan"]
+from flowcontrol.scenario.options import memory_options
 
 _HEADS = ("SUBTASKS", "CHANNELS", "REQUIRED", "WANTED", "GRANTED", "EXCLUSIVE")
 _WIDTHS = (9, 8, 8, 7, 7, 9)

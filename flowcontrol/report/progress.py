@@ -10,8 +10,6 @@ from rich.console import Console
 from flowcontrol.diagnosis.wording import seconds
 from flowcontrol.report.bar import ProgressBar
 
-__all__ = ["RunProgress"]
-
 
 class RunProgress(ProgressBar):
     """Shows how far a run is: rounds done, emulated time, rows, rows per second.

@@ -23,18 +23,6 @@ if TYPE_CHECKING:
 
     from flowcontrol.scenario import Edge, Scenario, Stage
 
-__all__ = [
-    "MOST_CHANNELS",
-    "MOST_STAGES",
-    "EdgeFlight",
-    "RunData",
-    "StageRate",
-    "edge_flights",
-    "left_out",
-    "shown_channels",
-    "stage_rates",
-]
-
 MOST_STAGES = 8
 """Stages, or edges, drawn in one chart; of a larger job those that tell most are picked."""
 

@@ -16,18 +16,6 @@ if TYPE_CHECKING:
     from flowcontrol.scenario import Edge, Scenario
     from flowcontrol.scenario.schedule import Schedule
 
-__all__ = [
-    "MAX_POINTS",
-    "Series",
-    "capability",
-    "edge_capacity",
-    "is_remote",
-    "over_interval",
-    "phase_changes",
-    "summed",
-    "thinned",
-]
-
 MAX_POINTS = 600
 """Samples drawn of one series; longer ones are averaged over groups of neighbours."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from html import escape
 
-__all__ = ["Value", "coordinate", "element", "points", "text"]
-
 Value = str | float | None
 
 
@@ -40,11 +38,6 @@ def element(tag: str, *children: str, **attributes: Value) -> str:
 def text(content: str) -> str:
     """Return plain text as markup."""
     return escape(content)
-
-
-def points(line: list[tuple[float, float]]) -> str:
-    """Return points as the ``points`` attribute of a polyline."""
-    return " ".join(f"{coordinate(x)},{coordinate(y)}" for x, y in line)
 
 
 def coordinate(value: float) -> str:

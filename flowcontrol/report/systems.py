@@ -9,9 +9,6 @@ from flowcontrol.report.numbers import number
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS, Parameter
 from flowcontrol.scenario.presets import PRESETS
 from flowcontrol.scenario.system import preset_system
-from flowcontrol.scenario.system_words import SYSTEM_WORDS
-
-__all__ = ["describe_system", "list_systems"]
 
 _WIDTH: Final = 100
 """Letters of a line; a parameter that needs more goes on in the next, further in."""
@@ -37,7 +34,7 @@ def describe_system(name: str) -> str:
     KeyError
         If there is no such preset.
     """
-    preset, words = PRESETS[name], SYSTEM_WORDS.get(name, {})
+    preset = PRESETS[name]
     is_bounded = preset_system(name).is_bounded
     memory = "bounded" if is_bounded else "not bounded by the system itself"
     lines = [f"{name}: {preset.version}", f"  {preset.meaning}", f"  memory: {memory}"]
@@ -47,7 +44,7 @@ def describe_system(name: str) -> str:
     ):
         lines.append(f"  {kind} {part}: {table[part].meaning}")
         for key, parameter in table[part].parameters.items():
-            meaning = words.get(key, parameter.meaning)
+            meaning = preset.words.get(key, parameter.meaning)
             lines.append(f"    {key} = {_value(parameter, values.get(key))}  {meaning}")
     lines += [f"  {key} = {value}" for key, value in preset.options.items()]
     if preset.source:

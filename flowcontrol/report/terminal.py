@@ -15,11 +15,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from flowcontrol.report.fitting import plain_table
 from flowcontrol.report.jobs import job_sentences
 from flowcontrol.report.numbers import milliseconds, number, percent
 from flowcontrol.report.partitions import partition_lines
-
-__all__ = ["StageTable", "print_summary", "render_table"]
 
 _STYLES = {"OK": "green", "LOW": "yellow", "HIGH": "bold red"}
 _LEAST_NAME = 12
@@ -100,7 +99,7 @@ class StageTable:
     def table(self, width: int) -> Table:
         """Return the table for a console of so many letters a line."""
         columns = self._fitting(width)
-        table = Table(box=None, padding=(0, _BETWEEN, 0, 0), pad_edge=False, header_style="bold")
+        table = plain_table(_BETWEEN)
         table.add_column("Stage", overflow="fold", min_width=self._name_width(_LEAST_NAME))
         for column in columns:
             justify: JustifyMethod = "left" if column.head == "Pressure" else "right"

@@ -1,8 +1,8 @@
 """What is described: stages, edges, workload, machines and Flink's own options.
 
 A scenario file is read in three steps. :mod:`~flowcontrol.scenario.yaml_file` reads strict
-YAML; :mod:`~flowcontrol.scenario.spec` says what may be written; and
-:mod:`~flowcontrol.scenario.resolve` works out what it means, a frozen
+YAML; :mod:`~flowcontrol.scenario.models` says, field by field, what may be written and how; and
+:mod:`~flowcontrol.scenario.resolve` works out what follows from it, a frozen
 :class:`~flowcontrol.scenario.models.Scenario`. All problems are reported at once.
 """
 
@@ -12,8 +12,7 @@ from flowcontrol.scenario.clocks import (
     channels_of,
     check_clock,
 )
-from flowcontrol.scenario.files import load_scenario
-from flowcontrol.scenario.inputs import open_csv
+from flowcontrol.scenario.inputs import open_csv, read_rows
 from flowcontrol.scenario.models import (
     LIVE_ROUND_MS,
     Cluster,
@@ -24,11 +23,11 @@ from flowcontrol.scenario.models import (
     Scenario,
     Stage,
     Stall,
-    SystemSpec,
 )
-from flowcontrol.scenario.options import NetworkOptions
-from flowcontrol.scenario.resolve import parse_scenario
+from flowcontrol.scenario.option_table import NetworkOptions
+from flowcontrol.scenario.resolve import load_scenario, parse_scenario
 from flowcontrol.scenario.schedule import Phase, Schedule
+from flowcontrol.scenario.system import SystemSpec
 
 __all__ = [
     "LIVE_ROUND_MS",
@@ -51,4 +50,5 @@ __all__ = [
     "load_scenario",
     "open_csv",
     "parse_scenario",
+    "read_rows",
 ]

@@ -6,6 +6,8 @@ A clock is a set of checks: those that every clock makes, and its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 from typing import Final, Literal
 
 from flowcontrol.errors import Problem
@@ -14,8 +16,6 @@ from flowcontrol.scenario.models import Edge, Input, Scenario
 from flowcontrol.scenario.option_table import OPTIONS
 from flowcontrol.scenario.partitions import SPILLING, partition_problems
 from flowcontrol.scenario.problems import key_path, show
-
-__all__ = ["MAX_LIVE_CHANNELS", "MAX_VIRTUAL_CHANNELS", "channels_of", "check_clock"]
 
 MAX_LIVE_CHANNELS: Final = 64
 """Channels of one edge on the live clock: a row of the ledger each, every round."""
@@ -97,27 +97,71 @@ LOG_THROTTLES: Final = ("pid_rate", "static_admission")
 """Throttles whose sources stand before a log: what falls due waits there."""
 
 
-def _live_system(scenario: Scenario) -> Iterator[Refusal]:
-    system = scenario.system
-    for key, value, known in (
+def _live_machines(scenario: Scenario) -> Iterator[Refusal]:
+    cluster, system = scenario.cluster, scenario.system
+    for key, value, run in (
         ("transport", system.transport, LIVE_TRANSPORTS),
         ("throttle", system.throttle, LIVE_THROTTLES),
     ):
-        if value not in known:
-            what = f"{value!r}: other {key}s than {', '.join(known)} are"
+        if value not in run:
+            what = f"{value!r}: other {key}s than {', '.join(run)} are"
             yield f"system.{key}", what, f"use one of these {key}s"
+    if cluster.bandwidth_bytes_per_s is not None:
+        what = f"{cluster.bandwidth_bytes_per_s:g}: a connection's bandwidth is"
+        yield "cluster.bandwidth_bytes_per_s", what, "leave it out"
+    if cluster.network_latency_us > scenario.live_round_us:
+        what = f"{cluster.network_latency_ms:g} ms: a latency of more than one round is"
+        round_ms = scenario.live_round_us / 1000
+        instead = f"state at most {round_ms:g} ms, the length of a round, or a longer round_ms"
+        yield "cluster.network_latency_ms", what, instead
+    if scenario.options.debloat_enabled:
+        what = "true: buffers that change their size are"
+        yield key_path(["options", _DEBLOAT]), what, "use false"
+    if scenario.shares_memory:
+        names = ", ".join(job.name for job in scenario.jobs)
+        what = f"{names}: jobs that start and stop during a run, and share network memory, are"
+        yield "jobs", what, "keep one of them, without start_at_s and stop_at_s"
 
 
-def _deep_throttled(scenario: Scenario) -> Iterator[Refusal]:
+def _live_stages(scenario: Scenario) -> Iterator[Refusal]:
+    for index, stage in enumerate(scenario.stages):
+        if stage.service_time != "constant":
+            what = f"{stage.service_time!r}: service times that vary are"
+            yield f"stages[{index}].service_time", what, "use constant"
     depths: dict[str, int] = {}
     for stage in scenario.topological():
         above = [depths[edge.sender] + 1 for edge in scenario.inputs(stage.name)]
         depths[stage.name] = max(above, default=0)
-    depth = max(depths.values(), default=0)
-    if scenario.system.throttle != "none" and depth > MAX_THROTTLED_DEPTH:
-        what = f"{scenario.system.throttle!r} over {depth} stages in a row, more than"
-        what += f" {MAX_THROTTLED_DEPTH}, is"
+    depth, throttle = max(depths.values(), default=0), scenario.system.throttle
+    if throttle != "none" and depth > MAX_THROTTLED_DEPTH:
+        what = f"{throttle!r} over {depth} stages in a row, more than {MAX_THROTTLED_DEPTH}, is"
         yield "system.throttle", what, "leave the throttle out"
+
+
+def _live_edges(scenario: Scenario) -> Iterator[Refusal]:
+    for index, edge in enumerate(scenario.edges):
+        if edge.partitioner == "broadcast" and scenario.stage(edge.receiver).parallelism > 1:
+            what = "'broadcast': one buffer that all receivers share is"
+            yield f"edges[{index}].partitioner", what, "use another partitioner"
+        if edge.chain:
+            yield f"edges[{index}].chain", "true: stages chained into one task are", "leave it out"
+
+
+def _many_channels(scenario: Scenario, limit: int) -> Iterator[Refusal]:
+    for index, edge in enumerate(scenario.edges):
+        channels = channels_of(edge, scenario)
+        if channels > limit:
+            what = f"{channels} channels: more than {limit} on an edge are"
+            yield f"edges[{index}]", what, "lower the parallelism of its stages"
+
+
+def _service_times_in_chains(scenario: Scenario) -> Iterator[Refusal]:
+    chained = {end for edge in scenario.edges if edge.chain for end in (edge.sender, edge.receiver)}
+    for index, stage in enumerate(scenario.stages):
+        if stage.name in chained and stage.service_time != "constant":
+            what = f"{stage.service_time!r}: service times that vary in a chain of stages are"
+            instead = "use constant, or take chain out of its edges"
+            yield f"stages[{index}].service_time", what, instead
 
 
 def _records_on_a_wire(scenario: Scenario) -> Iterator[Refusal]:
@@ -127,31 +171,18 @@ def _records_on_a_wire(scenario: Scenario) -> Iterator[Refusal]:
         yield "cluster.bandwidth_bytes_per_s", what, "leave it out"
 
 
-def _bandwidth(scenario: Scenario) -> Iterator[Refusal]:
-    bandwidth = scenario.cluster.bandwidth_bytes_per_s
-    if bandwidth is not None:
-        what = f"{bandwidth:g}: a connection's bandwidth is"
-        yield "cluster.bandwidth_bytes_per_s", what, "leave it out"
-
-
 def _debloating_without_credits(scenario: Scenario) -> Iterator[Refusal]:
     if scenario.options.debloat_enabled and scenario.system.transport != "credit":
         what = f"true with the transport {scenario.system.transport!r}: debloating is"
         yield key_path(["options", _DEBLOAT]), what, "use false, or credit"
 
 
-def _long_latency(scenario: Scenario) -> Iterator[Refusal]:
-    if scenario.cluster.network_latency_us > scenario.live_round_us:
-        round_ms = scenario.live_round_us / 1000
-        what = f"{scenario.cluster.network_latency_ms:g} ms: a latency of more than one round is"
-        instead = f"state at most {round_ms:g} ms, the length of a round, or a longer round_ms"
-        yield "cluster.network_latency_ms", what, instead
-
-
 def _no_exclusive_buffers(scenario: Scenario) -> Iterator[Refusal]:
-    if scenario.options.exclusive_buffers == 0:
-        what = "0: a backlog announced to a receiver without exclusive buffers is"
-        yield key_path(["options", _EXCLUSIVE]), what, "state at least 1"
+    transport = scenario.system.transport
+    if scenario.options.exclusive_buffers == 0 and transport not in {"credit", "local"}:
+        what = f"0: channels without exclusive buffers under transport {transport!r}, which has no "
+        what += "credit to announce a backlog for, are"
+        yield key_path(["options", _EXCLUSIVE]), what, "state at least 1, or use credit"
 
 
 def _options(scenario: Scenario) -> Iterator[Refusal]:
@@ -161,102 +192,42 @@ def _options(scenario: Scenario) -> Iterator[Refusal]:
         yield key_path(["options", key]), f"{show(value)}: {option.meaning}:", default
 
 
-def _debloating(scenario: Scenario) -> Iterator[Refusal]:
-    if scenario.options.debloat_enabled:
-        what = "true: buffers that change their size are"
-        yield key_path(["options", _DEBLOAT]), what, "use false"
-
-
-def _service_times(scenario: Scenario) -> Iterator[Refusal]:
-    for index, stage in enumerate(scenario.stages):
-        if stage.service_time != "constant":
-            what = f"{stage.service_time!r}: service times that vary are"
-            yield f"stages[{index}].service_time", what, "use constant"
-
-
-def _service_times_in_chains(scenario: Scenario) -> Iterator[Refusal]:
-    chained = {name for edge in scenario.edges if edge.chain for name in _ends(edge)}
-    for index, stage in enumerate(scenario.stages):
-        if stage.name in chained and stage.service_time != "constant":
-            what = f"{stage.service_time!r}: service times that vary in a chain of stages are"
-            instead = "use constant, or take chain out of its edges"
-            yield f"stages[{index}].service_time", what, instead
-
-
-def _ends(edge: Edge) -> tuple[str, str]:
-    return edge.sender, edge.receiver
-
-
-def _most_channels(limit: int) -> Check:
-    def check(scenario: Scenario) -> Iterator[Refusal]:
-        for index, edge in enumerate(scenario.edges):
-            channels = channels_of(edge, scenario)
-            if channels > limit:
-                what = f"{channels} channels: more than {limit} on an edge are"
-                yield f"edges[{index}]", what, "lower the parallelism of its stages"
-
-    return check
-
-
-def _shared_buffers(scenario: Scenario) -> Iterator[Refusal]:
-    for index, edge in enumerate(scenario.edges):
-        if edge.partitioner == "broadcast" and scenario.stage(edge.receiver).parallelism > 1:
-            what = "'broadcast': one buffer that all receivers share is"
-            yield f"edges[{index}].partitioner", what, "use another partitioner"
-
-
-def _chains(scenario: Scenario) -> Iterator[Refusal]:
-    for index, edge in enumerate(scenario.edges):
-        if edge.chain:
-            yield f"edges[{index}].chain", "true: stages chained into one task are", "leave it out"
-
-
-def _partition_types(scenario: Scenario) -> Iterator[Refusal]:
+def _partition_types(scenario: Scenario, when: str = "") -> Iterator[Refusal]:
     for index, edge in enumerate(scenario.edges):
         if edge.partition_type != _PIPELINED:
-            what = f"{edge.partition_type!r}: other kinds of result partition are"
+            what = f"{edge.partition_type!r}: other kinds of result partition{when} are"
             yield f"edges[{index}].partition_type", what, f"use {_PIPELINED}"
 
 
-def _partition_types_without_credits(scenario: Scenario) -> Iterator[Refusal]:
-    if scenario.system.transport not in {"credit", "local"}:
-        for place, what, instead in _partition_types(scenario):
-            what = what.replace(" are", " without credits are")
+def _partition_types_of_other_systems(scenario: Scenario) -> Iterator[Refusal]:
+    """Refuse what waits for its producers' end, or outlasts it, without credits or throttled."""
+    system = scenario.system
+    if system.transport not in {"credit", "local"}:
+        for place, what, instead in _partition_types(scenario, " without credits"):
             yield place, what, f"{instead}, or the transport credit"
-
-
-def _throttled_partitions(scenario: Scenario) -> Iterator[Refusal]:
-    """Refuse a throttle before partitions that wait for their producers' end, or last beyond it."""
-    if scenario.system.throttle == "none":
-        return
     for index, edge in enumerate(scenario.edges):
-        if edge.partition_type in SPILLING:
-            what = f"{edge.partition_type!r} with throttle {scenario.system.throttle!r}: sources"
-            yield (
-                f"edges[{index}].partition_type",
-                f"{what} that are slowed before a partition on disk are",
-                f"use {_PIPELINED}, or the throttle none",
-            )
+        if edge.partition_type in SPILLING and system.throttle != "none":
+            what = f"{edge.partition_type!r} with throttle {system.throttle!r}: sources"
+            what += " that are slowed before a partition on disk are"
+            instead = f"use {_PIPELINED}, or the throttle none"
+            yield f"edges[{index}].partition_type", what, instead
 
 
 def _chained_logs(scenario: Scenario) -> Iterator[Refusal]:
     """Refuse a source that reads what waits in its log as fast as it can, in a stage's time."""
-    if scenario.system.throttle not in LOG_THROTTLES:
-        return
+    throttle = scenario.system.throttle
     chained = {edge.receiver: edge.sender for edge in scenario.edges if edge.chain}
     for index, edge in enumerate(scenario.edges):
         head = edge.sender
         while head in chained:
             head = chained[head]
         has_rate = scenario.stage(edge.receiver).service_rate is not None
-        if edge.chain and has_rate and scenario.stage(head).is_source:
-            what = f"true with throttle {scenario.system.throttle!r}: a service_rate in the task"
-            yield (
-                f"edges[{index}].chain",
-                f"{what} of a source with a log is",
-                f"leave it out, take the service_rate of {edge.receiver!r} out, or use another "
-                "throttle",
-            )
+        is_of_source = edge.chain and scenario.stage(head).is_source
+        if throttle in LOG_THROTTLES and is_of_source and has_rate:
+            what = f"true with throttle {throttle!r}: a service_rate in the task"
+            instead = f"leave it out, take the service_rate of {edge.receiver!r} out, or use"
+            what, instead = f"{what} of a source with a log is", f"{instead} another throttle"
+            yield f"edges[{index}].chain", what, instead
 
 
 def _jobs_of_other_systems(scenario: Scenario) -> Iterator[Refusal]:
@@ -266,8 +237,7 @@ def _jobs_of_other_systems(scenario: Scenario) -> Iterator[Refusal]:
     if system.transport not in {"credit", "local"} or system.throttle != "none":
         what = f"{system.transport!r} with throttle {system.throttle!r}: jobs that start and stop"
         yield "system", f"{what} without credits are", "use flink, or give no job a time"
-    for place, what, instead in _partition_types(scenario):
-        yield place, what.replace(" are", " of jobs that start and stop are"), instead
+    yield from _partition_types(scenario, " of jobs that start and stop")
 
 
 def _keys_further_down(scenario: Scenario) -> Iterator[Refusal]:
@@ -276,13 +246,6 @@ def _keys_further_down(scenario: Scenario) -> Iterator[Refusal]:
             what = f"{edge.key!r}: hash by a column further down than the source that replays it is"
             instead = "use channel_weights, or hash on the edge that leaves the source"
             yield f"edges[{index}].key", what, instead
-
-
-def _jobs(scenario: Scenario) -> Iterator[Refusal]:
-    if scenario.shares_memory:
-        names = ", ".join(job.name for job in scenario.jobs)
-        what = f"{names}: jobs that start and stop during a run, and share network memory, are"
-        yield "jobs", what, "keep one of them, without start_at_s and stop_at_s"
 
 
 def _mixed_rows(scenario: Scenario) -> Iterator[Refusal]:
@@ -299,7 +262,7 @@ def _mixed_rows(scenario: Scenario) -> Iterator[Refusal]:
 
 
 def _columns(source: Input | None) -> tuple[str, ...] | None:
-    return None if source is None else read_columns(source.format, source.path)
+    return None if source is None else read_columns(source.format, Path(source.path))
 
 
 _ANY: Final[tuple[Check, ...]] = (
@@ -309,27 +272,20 @@ _ANY: Final[tuple[Check, ...]] = (
 )
 _CHECKS: Final[dict[str, tuple[Check, ...]]] = {
     "live": (
-        _live_system,
-        _deep_throttled,
-        _bandwidth,
-        _long_latency,
-        _debloating,
-        _service_times,
+        _live_machines,
+        _live_stages,
+        _live_edges,
         _mixed_rows,
         _partition_types,
-        _most_channels(MAX_LIVE_CHANNELS),
-        _shared_buffers,
-        _chains,
-        _jobs,
+        partial(_many_channels, limit=MAX_LIVE_CHANNELS),
     ),
     "virtual": (
         _records_on_a_wire,
         _debloating_without_credits,
-        _partition_types_without_credits,
-        _throttled_partitions,
+        _partition_types_of_other_systems,
         _chained_logs,
         _jobs_of_other_systems,
         _service_times_in_chains,
-        _most_channels(MAX_VIRTUAL_CHANNELS),
+        partial(_many_channels, limit=MAX_VIRTUAL_CHANNELS),
     ),
 }

@@ -1,40 +1,23 @@
 """The numbers and texts of a scenario file: what each may be, and the refusal if it is not.
 
 A number is read exactly: YAML's 0.1 becomes one tenth. Truth values, text, NaN and infinity
-are no numbers here, whatever Python thinks of them.
+are no numbers here, whatever Python thinks of them. Written down again, a number is the one that
+was read.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
-from pydantic import PlainValidator
-from pydantic_core import PydanticCustomError
+from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, ValidationInfo, WrapValidator
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from flowcontrol.scenario.problems import show
 from flowcontrol.scenario.units import read_memory
-
-__all__ = [
-    "Bytes",
-    "Count",
-    "Index",
-    "Milliseconds",
-    "Moment",
-    "Name",
-    "Parallelism",
-    "PerSecond",
-    "PositiveBytesPerSecond",
-    "PositiveMilliseconds",
-    "PositiveSeconds",
-    "Seed",
-    "StageName",
-    "Variation",
-    "Weight",
-    "exact",
-]
 
 MAX_SECONDS: Final = 10**9
 """Longest time that is read, seconds: some 30 years, and still exact in a double."""
@@ -47,10 +30,15 @@ MAX_BYTES: Final = 2**31 - 1
 MAX_VARIATION: Final = 1000
 """Highest coefficient of variation: one record in ten thousand takes half of all the time."""
 
+T = TypeVar("T")
 
-def refuse(message: str) -> PydanticCustomError:
-    """Return the error that carries a finished sentence through pydantic (braces and all)."""
-    return PydanticCustomError("scenario", "{message}", {"message": message})
+
+def refuse(message: str, *at: str | int) -> PydanticCustomError:
+    """Return the error that carries a finished sentence through pydantic (braces and all).
+
+    ``at`` is the place inside the value that is wrong, where it is not the whole of it.
+    """
+    return PydanticCustomError("scenario", "{message}", {"message": message, "at": at})
 
 
 def exact(value: object) -> Fraction | None:
@@ -64,9 +52,17 @@ def exact(value: object) -> Fraction | None:
     return None
 
 
+def write_number(value: Fraction | float) -> int | float:
+    """Return a number as a file has it: a whole one as int, another as the double it came from."""
+    if isinstance(value, int):
+        return value
+    number = float(value)
+    return int(number) if number.is_integer() else number
+
+
 @dataclass(frozen=True)
 class Number:
-    """What a number may be; calling it reads one.
+    """What a number may be: metadata of a field, whose type (int, float, Fraction) it is read as.
 
     Attributes
     ----------
@@ -90,12 +86,10 @@ class Number:
     def limits(self) -> str:
         """The range in words."""
         edge = "at least" if self.is_low_allowed else "more than"
-        steps = ""
-        if self.step is not None:
-            steps = "" if self.step == 1 else ", in whole microseconds"
+        steps = "" if self.step in {None, 1} else ", in whole microseconds"
         return f"{edge} {self.low} and at most {self.high}{steps}"
 
-    def __call__(self, value: object) -> Fraction:
+    def read(self, value: object) -> Fraction:
         """Return the number exactly.
 
         Raises
@@ -114,41 +108,36 @@ class Number:
             raise refuse(f"{show(value)} is out of range: needs {self.unit}, {self.limits}")
         return number
 
-
-@dataclass(frozen=True)
-class Whole(Number):
-    """A :class:`Number` that is read as an int."""
-
-    step: Fraction | None = Fraction(1)
-
-    def __call__(self, value: object) -> int:  # type: ignore[override]
-        """Return the number; errors as :class:`Number`."""
-        return int(super().__call__(value))
+    def __get_pydantic_core_schema__(self, kind: Any, _: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            lambda value: kind(self.read(value)),
+            serialization=core_schema.plain_serializer_function_ser_schema(write_number),
+        )
 
 
 @dataclass(frozen=True)
-class Size(Whole):
+class Size(Number):
     """Bytes: a whole number, or a text with a unit such as ``4 KiB``."""
 
-    def __call__(self, value: object) -> int:  # type: ignore[override]
+    def read(self, value: object) -> Fraction:
         """Return the bytes; errors as :class:`Number`."""
         if isinstance(value, str):
             try:
                 value = read_memory(value)
             except ValueError as error:
                 raise refuse(str(error)) from error
-        return super().__call__(value)
+        return super().read(value)
 
 
 @dataclass(frozen=True)
 class Word:
-    """A short text that becomes a name of folders and tables; calling it reads one."""
+    """A short text that becomes a name of folders and tables."""
 
     kind: str
     symbols: str = "_-"
     longest: int = 60
 
-    def __call__(self, value: object) -> str:
+    def read(self, value: object) -> str:
         """Return the text.
 
         Raises
@@ -167,36 +156,82 @@ class Word:
             raise refuse(f"{show(value)} is not allowed: {rule}")
         return value
 
-
-_MICRO = Fraction(1, 1_000_000)
-_MILLI = Fraction(1, 1_000)
-
-
-def _reads(reader: Any) -> Any:
-    return PlainValidator(reader)
+    def __get_pydantic_core_schema__(self, kind: Any, _: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self.read)
 
 
-PerSecond = Annotated[Fraction, _reads(Number("a rate in records/s", 0, MAX_RATE))]
-Moment = Annotated[Fraction, _reads(Number("a time in s", 0, MAX_SECONDS, step=_MICRO))]
-PositiveSeconds = Annotated[
-    Fraction, _reads(Number("a time in s", 0, MAX_SECONDS, is_low_allowed=False, step=_MICRO))
-]
+@dataclass(frozen=True)
+class ReadAs:
+    """Metadata of a field that is kept in another form than a file has it.
+
+    Attributes
+    ----------
+    written : type
+        What a file has.
+    keep : callable
+        Makes of it what is kept.
+    write : callable
+        Makes of what is kept what is written.
+    """
+
+    written: Any
+    keep: Callable[[Any, ValidationInfo], Any]
+    write: Callable[[Any], Any]
+
+    def __get_pydantic_core_schema__(self, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.with_info_after_validator_function(
+            self.keep,
+            handler.generate_schema(self.written),
+            serialization=core_schema.plain_serializer_function_ser_schema(self.write),
+        )
+
+
+_ONE: Final = Fraction(1)
+_MICRO: Final = Fraction(1, 1_000_000)
+_MILLI: Final = Fraction(1, 1_000)
+_TIME = Number("a time in s", 0, MAX_SECONDS, step=_MICRO)
+_LENGTH = Number("a time in s", 0, MAX_SECONDS, is_low_allowed=False, step=_MICRO)
+
+PerSecond = Annotated[Fraction, Number("a rate in records/s", 0, MAX_RATE)]
+Moment = Annotated[Fraction, _TIME]
+PositiveSeconds = Annotated[Fraction, _LENGTH]
+PositiveFloatSeconds = Annotated[float, _LENGTH]
 PositiveMilliseconds = Annotated[
-    Fraction, _reads(Number("a time in ms", 0, MAX_SECONDS, is_low_allowed=False, step=_MILLI))
+    float, Number("a time in ms", 0, MAX_SECONDS, is_low_allowed=False, step=_MILLI)
 ]
-Milliseconds = Annotated[Fraction, _reads(Number("a time in ms", 0, MAX_SECONDS, step=_MILLI))]
-PositiveBytesPerSecond = Annotated[
-    Fraction, _reads(Number("bytes/s", 0, 10**15, is_low_allowed=False))
+Milliseconds = Annotated[float, Number("a time in ms", 0, MAX_SECONDS, step=_MILLI)]
+PositiveBytesPerSecond = Annotated[float, Number("bytes/s", 0, 10**15, is_low_allowed=False)]
+Weight = Annotated[Fraction, Number("a share", 0, 10**12)]
+Selectivity = Annotated[
+    Fraction,
+    Number("records out per record in", 0, 10**6),
+    BeforeValidator(lambda value: 1 if value is None else value),
 ]
-Weight = Annotated[Fraction, _reads(Number("a share", 0, 10**12))]
-Selectivity = Annotated[Fraction, _reads(Number("records out per record in", 0, 10**6))]
 Variation = Annotated[
-    Fraction, _reads(Number("a coefficient of variation", 0, MAX_VARIATION, is_low_allowed=False))
+    float, Number("a coefficient of variation", 0, MAX_VARIATION, is_low_allowed=False)
 ]
-Parallelism = Annotated[int, _reads(Whole("a whole number of subtasks", 1, MAX_PARALLELISM))]
-Count = Annotated[int, _reads(Whole("a whole number", 1, MAX_PARALLELISM))]
-Index = Annotated[int, _reads(Whole("a whole number", 0, MAX_PARALLELISM))]
-Bytes = Annotated[int, _reads(Size("whole bytes", 1, MAX_BYTES))]
-Seed = Annotated[int, _reads(Whole("a whole number", 0, 2**63 - 1))]
-Name = Annotated[str, _reads(Word("a name", symbols="_-."))]
-StageName = Annotated[str, _reads(Word("the name of a stage"))]
+Parallelism = Annotated[int, Number("a whole number of subtasks", 1, MAX_PARALLELISM, step=_ONE)]
+Count = Annotated[int, Number("a whole number", 1, MAX_PARALLELISM, step=_ONE)]
+Index = Annotated[int, Number("a whole number", 0, MAX_PARALLELISM, step=_ONE)]
+Bytes = Annotated[int, Size("whole bytes", 1, MAX_BYTES, step=_ONE)]
+Seed = Annotated[int, Number("a whole number", 0, 2**63 - 1, step=_ONE)]
+Name = Annotated[str, Word("a name", symbols="_-.")]
+StageName = Annotated[str, Word("the name of a stage")]
+Text = Annotated[str, Field(strict=True, min_length=1)]
+
+WorkedOut = Annotated[T, WrapValidator(lambda value, read: None if value is None else read(value))]
+"""What a file may leave out (null) because it follows from other keys.
+
+Such a field is None until :mod:`flowcontrol.scenario.resolve` has
+filled it in, and never in a scenario that was read; hence its type is without None.
+"""
+
+
+def or_none(meaning: str) -> Any:
+    """Return a field that is None unless the file states it, with its description."""
+    return Field(default=None, description=meaning)
+
+
+def is_stated(model: object, key: str) -> bool:
+    """Tell whether the file states a :data:`WorkedOut` field."""
+    return getattr(model, key) is not None

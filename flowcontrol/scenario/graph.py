@@ -1,14 +1,22 @@
-"""The shape of a job: names, edges, cycles; who is a source, who is a sink."""
+"""What the stages and edges of a job say together: shape, roles, chains, sizes, placement."""
 
 from __future__ import annotations
 
 import graphlib
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from flowcontrol.errors import Problem
-from flowcontrol.scenario.problems import known
+from flowcontrol.scenario.fields import is_stated
+from flowcontrol.scenario.models import Cluster, Edge, Stage
+from flowcontrol.scenario.problems import known, show
 
-__all__ = ["check_edges", "check_stage_names", "find_cycle", "in_order"]
+DEFAULT_RECORD_BYTES: Final = 1024
+"""Bytes of a source's records if it does not say: 32 records in a default buffer."""
+
+Stages = Sequence[tuple[int, Stage]]
+"""Stages as read, with their positions in the file."""
 
 
 def check_stage_names(names: Sequence[tuple[int, str]], problems: list[Problem]) -> None:
@@ -115,3 +123,226 @@ def find_cycle(links: Iterable[tuple[str, str]]) -> list[str]:
 def in_order(links: Iterable[tuple[str, str]]) -> list[str]:
     """Return the stages of an acyclic job, senders before receivers."""
     return list(_sorter(links).static_order())
+
+
+def check_roles(stages: Stages, edges: Sequence[Edge], problems: list[Problem]) -> None:
+    """Refuse what a stage states beside its role, and a source that states no pace.
+
+    Parameters
+    ----------
+    stages : sequence of (int, Stage)
+        All stages, with their positions.
+    edges : sequence of Edge
+        All edges.
+    problems : list of Problem
+        Grows by everything that is wrong.
+    """
+    senders = {edge.sender for edge in edges}
+    receivers = {edge.receiver for edge in edges}
+    for index, stage in stages:
+        check = _inner_problems if stage.name in receivers else _source_problems
+        faults = [*check(stage), *(() if stage.name in senders else _sink_problems(stage))]
+        if stage.name in senders and stage.output is not None:
+            faults.append(
+                ("output", f"{stage.name!r} has edges out of it: only a sink writes a table")
+            )
+        problems.extend(Problem(f"stages[{index}].{key}", text) for key, text in faults)
+
+
+def _source_problems(stage: Stage) -> Iterable[tuple[str, str]]:
+    name = stage.name
+    if stage.emit_rate is None and stage.input is not None:
+        yield "emit_rate", f"is missing: {name!r} replays rows, at a pace in records/s: state it"
+    elif stage.emit_rate is None:
+        yield "emit_rate", f"is missing: no edge leads to {name!r}, so it is a source: state it"
+    if stage.service_rate is not None:
+        yield "service_rate", f"{name!r} is a source and processes nothing: emit_rate is its pace"
+    if stage.selectivity_exact != 1:
+        text = f"{stage.selectivity:g} is not 1: {name!r} is a source and takes no records"
+        yield "selectivity", text
+
+
+def _inner_problems(stage: Stage) -> Iterable[tuple[str, str]]:
+    if stage.emit_rate is not None:
+        text = f"edges lead to {stage.name!r}: only a source emits by itself; use service_rate"
+        yield "emit_rate", text
+    if stage.input is not None:
+        text = f"{show(stage.input.path)}: edges lead to {stage.name!r}: only a source replays rows"
+        yield "input", text
+
+
+def _sink_problems(stage: Stage) -> Iterable[tuple[str, str]]:
+    if stage.selectivity_exact != 1:
+        text = f"{stage.selectivity:g} is not 1: {stage.name!r} is a sink and sends nothing"
+        yield "selectivity", text
+
+
+def resolve_chains(
+    stages: Stages, edges: Sequence[tuple[int, Edge]], problems: list[Problem]
+) -> dict[str, str]:
+    """Return which stages run in the tasks of which others.
+
+    Parameters
+    ----------
+    stages : sequence of (int, Stage)
+        All stages of an acyclic job, with their positions.
+    edges : sequence of (int, Edge)
+        All edges, with theirs.
+    problems : list of Problem
+        Grows by every edge that is chained and must not be.
+
+    Returns
+    -------
+    dict of str to str
+        By chained stage, the stage that it is chained to; edges that are refused left out.
+
+    Notes
+    -----
+    ``StreamingJobGraphGenerator.isChainable``: one input, a forward partitioner, equal
+    parallelism, one slot-sharing group. Of the chaining strategies we know none: whoever
+    writes ``chain: true`` has chosen.
+    """
+    specs = {stage.name: stage for _, stage in stages}
+    onto = {}
+    for index, edge in edges:
+        if not edge.chain:
+            continue
+        senders = [other.sender for _, other in edges if other.receiver == edge.receiver]
+        faults = list(_chain_faults(edge, specs[edge.sender], specs[edge.receiver], senders))
+        problems.extend(Problem(f"edges[{index}].{key}", text) for key, text in faults)
+        if not faults and specs[edge.sender].parallelism == specs[edge.receiver].parallelism:
+            onto[edge.receiver] = edge.sender
+    return onto
+
+
+def _chain_faults(
+    edge: Edge, sender: Stage, receiver: Stage, senders: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """Say what forbids to chain two stages.
+
+    That forward, if stated, needs equal parallelism is said of every edge, not here.
+    """
+    if is_stated(edge, "partitioner") and edge.partitioner != "forward":
+        text = (
+            f"{edge.partitioner!r} sends records to other subtasks, but the edge is chained: use "
+            "forward or leave it out, or take chain out"
+        )
+        yield "partitioner", text
+    elif not is_stated(edge, "partitioner") and sender.parallelism != receiver.parallelism:
+        text = (
+            f"true: from {sender.parallelism} subtasks to {receiver.parallelism}: needs equal "
+            "parallelism on both sides; set it, or take chain out"
+        )
+        yield "chain", text
+    if len(senders) > 1:
+        text = (
+            f"true: {receiver.name!r} has {len(senders)} inputs ({', '.join(senders)}): a chained "
+            "stage has one; take chain out"
+        )
+        yield "chain", text
+
+
+def resolve_record_bytes(
+    stages: Stages, edges: Sequence[Edge], problems: list[Problem]
+) -> Mapping[str, int]:
+    """Return the record size of each stage of an acyclic job, in bytes.
+
+    A stage's own size counts; else that of what it reads; else, of a source, the default. A
+    sink sends nothing, so its inputs may differ; the largest of them stands for it.
+    """
+    senders = {edge.sender for edge in edges}
+    specs = {stage.name: (index, stage) for index, stage in stages}
+    sizes: dict[str, int] = {}
+    for name in in_order((edge.sender, edge.receiver) for edge in edges):
+        index, stage = specs[name]
+        inputs = {edge.sender: sizes[edge.sender] for edge in edges if edge.receiver == name}
+        found = set(inputs.values())
+        if not is_stated(stage, "record_bytes") and len(found) > 1 and name in senders:
+            listed = ", ".join(f"{size} from {sender!r}" for sender, size in inputs.items())
+            text = f"is missing, and its inputs differ ({listed} bytes): state the size it sends"
+            problems.append(Problem(f"stages[{index}].record_bytes", text))
+        sizes[name] = stage.record_bytes or max(found, default=DEFAULT_RECORD_BYTES)
+    return sizes
+
+
+def place_subtasks(
+    stages: Stages, cluster: Cluster, onto: Mapping[str, str], problems: list[Problem]
+) -> dict[str, tuple[int, ...]]:
+    """Return the task manager of each subtask, by stage.
+
+    Parameters
+    ----------
+    stages : sequence of (int, Stage)
+        All stages, with their positions.
+    cluster : Cluster
+        The machines.
+    onto : mapping of str to str
+        By chained stage, the stage that it is chained to.
+    problems : list of Problem
+        Grows by everything that is wrong.
+
+    Returns
+    -------
+    dict of str to tuple of int
+        Task manager of each subtask.
+
+    Notes
+    -----
+    Subtask k, counted over all stages in the order of the file, goes to task manager
+    k mod task_managers unless its stage has a placement. A chained subtask is no task of its
+    own: it runs where the one does that it is chained to, and is not counted.
+    """
+    specs = {stage.name: (index, stage) for index, stage in stages}
+    placed: dict[str, tuple[int, ...]] = {}
+    first = 0
+    for index, stage in stages:
+        if is_stated(stage, "placement"):
+            placed[stage.name] = stage.placement
+        elif stage.name not in onto:
+            numbers = range(first, first + stage.parallelism)
+            placed[stage.name] = tuple(k % cluster.task_managers for k in numbers)
+        if stage.name not in onto:
+            first += stage.parallelism
+        if stage.name in placed:
+            _check_placement(f"stages[{index}]", stage, placed[stage.name], cluster, problems)
+    for name, sender in onto.items():
+        index, stage = specs[name]
+        theirs = _follow(sender, onto, placed)
+        if not is_stated(stage, "placement"):
+            placed[name] = theirs
+        elif stage.placement != theirs and len(stage.placement) == len(theirs):
+            text = (
+                f"{list(stage.placement)} is not {list(theirs)}, where {sender!r} runs, to whose "
+                "tasks it is chained: leave it out"
+            )
+            problems.append(Problem(f"stages[{index}].placement", text))
+    return placed
+
+
+def _follow(
+    name: str, onto: Mapping[str, str], placed: Mapping[str, tuple[int, ...]]
+) -> tuple[int, ...]:
+    """Return the placement of the nearest stage up the chain that has one."""
+    while name not in placed:
+        name = onto[name]
+    return placed[name]
+
+
+def _check_placement(
+    place: str, stage: Stage, placement: tuple[int, ...], cluster: Cluster, problems: list[Problem]
+) -> None:
+    if len(placement) != stage.parallelism:
+        text = f"{len(placement)} for {stage.parallelism} subtasks: write a task manager for each"
+        problems.append(Problem(f"{place}.placement", text))
+        return
+    for k, manager in enumerate(placement):
+        if manager >= cluster.task_managers:
+            text = f"{manager} is no task manager: there are {cluster.task_managers}, from 0"
+            problems.append(Problem(f"{place}.placement[{k}]", text))
+    most = max(Counter(placement).values())
+    if cluster.slots is not None and most > cluster.slots:
+        text = (
+            f"{most} subtasks of {stage.name!r} on one task manager, which has {cluster.slots} "
+            "slots for one each: raise cluster.slots or cluster.task_managers"
+        )
+        problems.append(Problem(f"{place}.placement", text))

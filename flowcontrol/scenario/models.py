@@ -1,47 +1,52 @@
-"""What a scenario means: frozen models with every default filled in and every name resolved.
+"""A scenario, field by field: what a file may say, what it means, and how it is written down.
 
-A run depends on these and on nothing else of the file: two files with equal models are the
-same scenario, and :meth:`Scenario.canonical` is equal for both.
+Each field stands here once. Its type reads what the file has, and refuses it
+(:mod:`~flowcontrol.scenario.fields`); its description gives meaning, unit and default, with the
+option of Flink or Spark that it stands for, and is part of the refusals ("is missing: ...").
+What a file leaves out because it follows from other keys is filled in by
+:mod:`flowcontrol.scenario.resolve`.
+
+A run depends on a :class:`Scenario` and on nothing else of the file: two files with equal
+scenarios are the same scenario, and :meth:`Scenario.canonical` is equal for both.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
-from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Literal
 
-from pydantic import BaseModel, ConfigDict
+import yaml
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+)
 
-from flowcontrol.scenario.options import NetworkOptions
-from flowcontrol.scenario.schedule import MICROSECONDS, Schedule, Span, merged
-from flowcontrol.scenario.spec import Partitioner, PartitionType
-
-__all__ = [
-    "BUFFER_TRANSPORTS",
-    "LIVE_ROUND_MS",
-    "Cluster",
-    "Edge",
-    "Input",
-    "JobSpan",
-    "Output",
-    "Scenario",
-    "Stage",
-    "Stall",
-    "SystemSpec",
-]
+from flowcontrol.scenario import fields as f
+from flowcontrol.scenario.option_table import NetworkOptions
+from flowcontrol.scenario.schedule import MICROSECONDS, Rates, Schedule, Span, merged
+from flowcontrol.scenario.system import SystemSpec
 
 LIVE_ROUND_MS: Final = 500.0
 """Emulated milliseconds of a micro-batch on the live clock when a scenario does not say."""
 
-
-BUFFER_TRANSPORTS: Final = ("credit", "tcp", "local", "chained")
-"""Transports that move Flink's network buffers."""
-
-
-class _Model(BaseModel):
-    """What all models share: frozen, and nothing in them that was not declared."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+Partitioner = Literal[
+    "forward", "rebalance", "rescale", "shuffle", "hash", "broadcast", "global", "custom"
+]
+PartitionType = Literal[
+    "pipelined_bounded",
+    "pipelined",
+    "pipelined_approximate",
+    "blocking",
+    "sort_merge",
+    "hybrid_full",
+    "hybrid_selective",
+]
 
 
 def _us(number: float, unit_us: int) -> int:
@@ -49,70 +54,48 @@ def _us(number: float, unit_us: int) -> int:
     return int(Fraction(repr(number)) * unit_us)
 
 
-class SystemSpec(_Model):
-    """Whose flow control is emulated.
+class _Model(BaseModel):
+    """What all mappings of the file share: frozen, no key that nobody knows."""
 
-    Attributes
-    ----------
-    transport : str, default "credit"
-        How data and grants move between two stages.
-    transport_values : dict of str to float
-        Its parameters, all of them (:mod:`flowcontrol.scenario.parts_table`).
-    throttle : str, default "none"
-        What slows a source besides.
-    throttle_values : dict of str to float
-        Its parameters, all of them.
-    """
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
-    transport: str = "credit"
-    transport_values: dict[str, float] = {}
-    throttle: str = "none"
-    throttle_values: dict[str, float] = {}
+    quiet: ClassVar[frozenset[str]] = frozenset()
+    """Keys that are written down only where they are not at their default."""
 
-    @property
-    def counts_records(self) -> bool:
-        """Whether channels count records and have queues of them, rather than buffers of bytes."""
-        return self.transport not in BUFFER_TRANSPORTS
+    def is_written(self, key: str) -> bool:
+        """Tell whether a key is written down."""
+        return key not in self.quiet or getattr(self, key) != type(self).model_fields[key].default
 
-    @property
-    def is_bounded(self) -> bool:
-        """Whether what is held between the stages has a bound, by construction.
-
-        A switch is none, for what is under way when it is thrown still comes, nor is the speed of a
-        source; a batch of so many records is one.
-        """
-        if self.throttle == "static_admission" and self.throttle_values["max_records"] > 0:
-            return True
-        return self.transport not in {"unbounded", "hop_hysteresis"}
+    @model_serializer(mode="wrap")
+    def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {key: value for key, value in write(self).items() if self.is_written(key)}
 
 
 class Cluster(_Model):
-    """The machines.
+    """The machines; two subtasks on one task manager exchange locally, without credits."""
 
-    Attributes
-    ----------
-    task_managers : int, default 2
-        Processes; two subtasks on one of them exchange locally, without credits.
-    slots : int or None, default None
-        Slots of each (``taskmanager.numberOfTaskSlots``); None: as many as needed.
-    network_latency_ms : float, default 0
-        One way, ms; rounded up to whole rounds, at least one.
-    bandwidth_bytes_per_s : float or None, default None
-        Of one connection between two task managers, bytes/s; None: unlimited.
-    disk_bytes_per_s : float or None, default None
-        Of the disk of each task manager, reads and writes together, bytes/s; None: no edge
-        spills.
-    serialization_bytes_per_s : float, default 250,000,000
-        What the thread of a task serialises and copies into buffers, bytes/s. Counts as busy
-        time of a source; limits nothing.
-    """
+    quiet = frozenset({"disk_bytes_per_s", "serialization_bytes_per_s"})
 
-    task_managers: int = 2
-    slots: int | None = None
-    network_latency_ms: float = 0.0
-    bandwidth_bytes_per_s: float | None = None
-    disk_bytes_per_s: float | None = None
-    serialization_bytes_per_s: float = 250e6
+    task_managers: f.Count = Field(default=2, description="number of processes; default 2")
+    slots: f.Count | None = f.or_none(
+        "slots of a task manager (taskmanager.numberOfTaskSlots), each holding at "
+        "most one subtask of every stage; default: as many as the placement needs"
+    )
+    network_latency_ms: f.Milliseconds = Field(
+        default=0.0, description="one way, ms; rounded up to whole rounds"
+    )
+    bandwidth_bytes_per_s: f.PositiveBytesPerSecond | None = f.or_none(
+        "per connection, bytes/s; default: unlimited"
+    )
+    disk_bytes_per_s: f.PositiveBytesPerSecond | None = f.or_none(
+        "of the disk of each task manager, reads and writes together, bytes/s; "
+        "needed by edges whose partition_type spills"
+    )
+    serialization_bytes_per_s: f.PositiveBytesPerSecond = Field(
+        default=250e6,
+        description="what the thread of a task serialises and copies into buffers, bytes/s; "
+        "counts as busy time of a source, limits nothing; default 250000000",
+    )
 
     @property
     def network_latency_us(self) -> int:
@@ -121,103 +104,120 @@ class Cluster(_Model):
 
 
 class Input(_Model):
-    """Real rows that a source replays, in their order, each once; then the source is idle.
+    """Real rows that a source replays, in their order, each once; then the source is idle."""
 
-    Attributes
-    ----------
-    format : str
-        ``parquet``, ``csv`` (also gzipped, or one in a zip archive) or ``delta``.
-    path : Path
-        Absolute.
-    key : str or None
-        Column by which a hash edge partitions.
-    """
-
-    format: str
-    path: Path
-    key: str | None = None
+    format: Literal["parquet", "csv", "delta"] = Field(description="parquet, csv or delta")
+    path: f.Text = Field(
+        description="where the rows are, relative to the scenario file, or "
+        "package:NAME/FILE for a data file of an installed Python package"
+    )
+    """Absolute in a scenario that was read."""
+    key: f.Text | None = f.or_none("column whose value a hash edge partitions by; default: none")
 
 
 class Output(_Model):
-    """Table that a sink writes.
+    """Where a sink writes the rows it took; without one it counts and drops them."""
 
-    Attributes
-    ----------
-    format : str, default "delta"
-        Only Delta.
-    path : str
-        Folder relative to the run's folder; by default ``output/<stage>``.
-    """
-
-    format: str = "delta"
-    path: str
+    format: Literal["delta"] = Field(description="delta")
+    path: f.WorkedOut[f.Text] = f.or_none(
+        "folder of the table inside the run's folder; default: output/<stage>"
+    )
 
 
 class Stall(_Model):
-    """A time during which subtasks stand still.
+    """A time during which subtasks stand still: a garbage collection, a hung sink."""
 
-    Attributes
-    ----------
-    at_us, for_us : int
-        Start and length, microseconds.
-    subtasks : tuple of int
-        Which.
-    """
+    at_s: f.Moment = Field(description="start, s")
+    for_s: f.PositiveSeconds = Field(description="length, s")
+    subtasks: f.WorkedOut[tuple[f.Index, ...]] = f.or_none(
+        "which subtasks; default: all of the stage"
+    )
 
-    at_us: int
-    for_us: int
-    subtasks: tuple[int, ...]
+    @property
+    def span(self) -> Span:
+        """First microsecond, and the one after the last."""
+        return int(self.at_s * MICROSECONDS), int((self.at_s + self.for_s) * MICROSECONDS)
 
 
 class Stage(_Model):
-    """One operator of the job.
+    """One operator of the job."""
 
-    Attributes
-    ----------
-    name : str
-        Unlike every other stage's.
-    parallelism : int, default 1
-        Subtasks.
-    emit_rate : tuple of Schedule, or None
-        Of a source: records/s that each subtask may emit. None: not a source.
-    service_rate : tuple of Schedule, or None
-        Records/s that each subtask can process. None: never the bottleneck.
-    record_bytes : int
-        Serialised size of a record with its 4-byte length header, bytes.
-    selectivity_exact : Fraction, default 1
-        Records out, on each output edge, per record in.
-    placement : tuple of int
-        Task manager of each subtask.
-    input : Input or None
-        Real rows that a source replays instead of made ones.
-    output : Output or None
-        Table that a sink writes; None: it counts its rows and drops them.
-    stalls : tuple of Stall
-        Times of standing still.
-    service_time : str, default "constant"
-        Distribution of the time that a record takes, or of the time between two emissions of
-        a source: constant, exponential (a source's stream is Poisson) or lognormal. The rate
-        is 1 / its mean.
-    service_time_cv : float, default 1
-        Coefficient of variation of lognormal times: standard deviation / mean.
-    """
+    quiet = frozenset({"emit_rate", "service_rate", "input", "output", "stalls"})
 
-    name: str
-    parallelism: int = 1
-    emit_rate: tuple[Schedule, ...] | None = None
-    service_rate: tuple[Schedule, ...] | None = None
-    record_bytes: int
-    selectivity_exact: Fraction = Fraction(1)
-    placement: tuple[int, ...]
-    input: Input | None = None
-    output: Output | None = None
-    stalls: tuple[Stall, ...] = ()
-    service_time: str = "constant"
-    service_time_cv: float = 1.0
+    name: f.StageName = Field(description="its name, unlike every other stage's")
+    parallelism: f.Parallelism = Field(default=1, description="number of subtasks; default 1")
+    emit_rate: Rates | None = f.or_none(
+        "records/s per subtask that a source may emit: a number, a schedule "
+        "[{at_s, rate}], or a list with one of either per subtask"
+    )
+    service_rate: Rates | None = f.or_none(
+        "records/s per subtask that the stage can process: a number, a schedule "
+        "[{at_s, rate}], or a list with one of either per subtask; default: never the bottleneck"
+    )
+    record_bytes: f.WorkedOut[f.Bytes] = f.or_none(
+        "serialised size of a record with its 4-byte length, bytes; holds "
+        "downstream until a stage states its own; default of a source: 1024"
+    )
+    selectivity_exact: f.Selectivity = Field(
+        default=Fraction(1), alias="selectivity", description="records out per record in; default 1"
+    )
+    placement: f.WorkedOut[tuple[f.Index, ...]] = f.or_none(
+        "task manager of each subtask; default: one after the other over all "
+        "subtasks of the job, or of a chained stage: where its sender's are"
+    )
+    input: Input | None = f.or_none("real rows for a source to replay")
+    output: Output | None = f.or_none("table that a sink writes")
+    stalls: tuple[Stall, ...] = Field(default=(), description="times of standing still")
+    service_time: Literal["constant", "exponential", "lognormal"] = Field(
+        default="constant",
+        description="distribution of the time that a record takes, its mean being 1/service_rate; "
+        "of a source, of the time between two emissions (exponential: a Poisson stream); drawn "
+        "from the seed, without effect on a stage without a rate; default constant",
+    )
+    service_time_cv: f.WorkedOut[f.Variation] = f.or_none(
+        "lognormal: standard deviation of the time over its mean; default 1"
+    )
+
+    @field_validator("stalls")
+    @classmethod
+    def _whose_stalls(cls, stalls: tuple[Stall, ...], info: ValidationInfo) -> tuple[Stall, ...]:
+        every = {"subtasks": tuple(range(info.data.get("parallelism", 1)))}
+        return tuple(
+            stall if f.is_stated(stall, "subtasks") else stall.model_copy(update=every)
+            for stall in stalls
+        )
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        """Yield what two keys of the stage say against each other: the key, and the refusal."""
+        count = self.parallelism
+        for key in ("emit_rate", "service_rate"):
+            rates = getattr(self, key)
+            if rates == ():
+                yield key, "[] is empty: write a rate, or one for each subtask"
+            elif rates is not None and len(rates) != count:
+                text = f"{len(rates)} for {count} subtasks: write a rate for each, or one for all"
+                yield key, text
+        for k, stall in enumerate(self.stalls):
+            for subtask in stall.subtasks:
+                if subtask >= count:
+                    text = f"{subtask} is no subtask: there are {count}, from 0"
+                    yield f"stalls[{k}].subtasks", text
+        if f.is_stated(self, "service_time_cv") and self.service_time != "lognormal":
+            text = (
+                f"{self.service_time_cv:g}: {self.service_time} times take no coefficient of "
+                "variation: take it out, or write service_time: lognormal"
+            )
+            yield "service_time_cv", text
+
+    def is_written(self, key: str) -> bool:
+        """Tell whether a key is written down: a variation only where times vary so."""
+        if key == "service_time_cv":
+            return self.service_time == "lognormal"
+        return super().is_written(key)
 
     @property
     def selectivity(self) -> float:
-        """Records out per record in, as the nearest double."""
+        """Records out, on each output edge, per record in, as the nearest double."""
         return float(self.selectivity_exact)
 
     @property
@@ -247,11 +247,7 @@ class Stage(_Model):
         if not 0 <= subtask < self.parallelism:
             text = f"{subtask} is no subtask of {self.name!r}: there are {self.parallelism}, from 0"
             raise IndexError(text)
-        return merged(
-            (stall.at_us, stall.at_us + stall.for_us)
-            for stall in self.stalls
-            if subtask in stall.subtasks
-        )
+        return merged(stall.span for stall in self.stalls if subtask in stall.subtasks)
 
     def rates(self, subtask: int) -> Schedule | None:
         """Return the rate at which a subtask emits or serves, its stalls cut out.
@@ -278,34 +274,40 @@ class Stage(_Model):
 
 
 class Edge(_Model):
-    """All channels from one stage to another.
+    """All channels from one stage to another."""
 
-    Attributes
-    ----------
-    sender, receiver : str
-        Names of the stages (``from`` and ``to`` in the file).
-    partitioner : str
-        How a record chooses its channel: Flink's partitioner of that name.
-    key_weights : dict of str to Fraction, or None
-        Hash: share of each key; key groups route the keys.
-    channel_weights : tuple of Fraction, or None
-        Hash and custom: share of each receiving subtask.
-    key : str or None
-        Hash of replayed rows: the column.
-    chain : bool, default False
-        One task, no buffers between; forward, and both stages placed alike.
-    partition_type : str, default "pipelined_bounded"
-        Kind of result partition.
-    """
+    quiet = frozenset({"key_weights", "channel_weights", "key"})
 
-    sender: str
-    receiver: str
-    partitioner: Partitioner
-    key_weights: dict[str, Fraction] | None = None
-    channel_weights: tuple[Fraction, ...] | None = None
-    key: str | None = None
-    chain: bool = False
-    partition_type: PartitionType = "pipelined_bounded"
+    sender: str = Field(alias="from", strict=True, description="name of the sending stage")
+    receiver: str = Field(alias="to", strict=True, description="name of the receiving stage")
+    partitioner: f.WorkedOut[Partitioner] = f.or_none(
+        "how records choose a channel; default as Flink: forward between equal "
+        "parallelisms, else rebalance"
+    )
+    key_weights: dict[str, f.Weight] | None = f.or_none(
+        "hash: share of each key; key groups route the keys"
+    )
+    channel_weights: tuple[f.Weight, ...] | None = f.or_none(
+        "hash and custom: share of each receiving subtask"
+    )
+    key: f.Text | None = f.or_none(
+        "hash of replayed rows: the column; default: the key of the input"
+    )
+    chain: bool = Field(
+        default=False,
+        strict=True,
+        description="true: both stages are one task, no buffers between (Flink: "
+        "pipeline.operator-chaining); needs forward, equal parallelism, no other input of the "
+        "receiver and equal placement: without its own a chained stage takes its sender's, and "
+        "its subtasks do not count where those of the others are placed one after the other; "
+        "default false",
+    )
+    partition_type: PartitionType = Field(
+        default="pipelined_bounded",
+        description="kind of result partition (Flink's ResultPartitionType): pipelined_bounded, "
+        "pipelined, blocking (by hash), sort_merge, hybrid_full, hybrid_selective; all but the "
+        "first two need cluster.disk_bytes_per_s; default pipelined_bounded",
+    )
 
     @property
     def name(self) -> str:
@@ -318,67 +320,73 @@ class Edge(_Model):
         return f"{self.sender}-{self.receiver}"
 
 
-class JobSpan(_Model):
-    """One of several jobs: which stages are its own, and when it runs.
+class _Job(_Model):
+    quiet = frozenset({"stop_at_s"})
 
-    Attributes
-    ----------
-    name : str
-        Unlike every other job's.
-    start_us : int, default 0
-        When it is submitted, microseconds.
-    stop_us : int or None, default None
-        When it is cancelled, microseconds; None: it runs to the end.
-    stages : tuple of str
-        Names of its stages.
-    """
+    name: f.Name = Field(description="its name, unlike every other job's")
+    start_at_s: f.Moment = Field(
+        default=Fraction(0), description="when it is submitted, s; default 0"
+    )
+    stop_at_s: f.Moment | None = f.or_none("when it is cancelled, s; default: it runs to the end")
+
+
+class JobPart(_Job):
+    """One of several jobs of a file; its stages and edges are read one by one."""
+
+    stages: tuple[Any, ...] = Field(min_length=1, description="the operators of the job")
+    edges: tuple[Any, ...] = Field(min_length=1, description="who sends to whom")
+
+
+class JobSpan(_Job):
+    """One of several jobs: which stages are its own, and when it runs."""
 
     name: str
-    start_us: int = 0
-    stop_us: int | None = None
+    """Empty: the only job of a scenario."""
     stages: tuple[str, ...]
+    """Names of its stages."""
+
+    @property
+    def start_us(self) -> int:
+        """When it is submitted, microseconds."""
+        return int(self.start_at_s * MICROSECONDS)
+
+    @property
+    def stop_us(self) -> int | None:
+        """When it is cancelled, microseconds; None: it runs to the end."""
+        return None if self.stop_at_s is None else int(self.stop_at_s * MICROSECONDS)
 
 
-class Scenario(_Model):
-    """A job, its machines and its workload; or several jobs on the same machines.
+class ScenarioHead(_Model):
+    """The top of the file; system, options, jobs, stages and edges are read one by one."""
 
-    Attributes
-    ----------
-    name : str
-        Of the scenario and its folder of results.
-    duration_s : float
-        Emulated length of the run, s.
-    round_ms : float or None, default None
-        Emulated time of a round, ms; None: 500 on the live clock, the virtual one chooses.
-    sample_interval_s : float, default 1
-        A row of results each, s.
-    seed : int, default 1
-        Of everything that is drawn.
-    system : SystemSpec
-        Whose flow control.
-    cluster : Cluster
-        The machines.
-    options : NetworkOptions
-        Flink's options.
-    stages : tuple of Stage
-        In the order of the file.
-    edges : tuple of Edge
-        In the order of the file.
-    jobs : tuple of JobSpan, default ()
-        The jobs that share out the stages among them; empty: all stages are one job.
-    """
+    schema_version: Literal[1] = Field(alias="schema", description="version of this format: 1")
+    name: f.Name = Field(description="name of the scenario, and of its folder of results")
+    duration_s: f.PositiveFloatSeconds = Field(description="emulated length of the run, s")
+    round_ms: f.PositiveMilliseconds | None = f.or_none(
+        "emulated time of a round, ms (live clock: of a micro-batch); default: "
+        "500 on the live clock, chosen by the virtual one"
+    )
+    sample_interval_s: f.PositiveFloatSeconds = Field(
+        default=1.0, description="one row of results each, s; default 1"
+    )
+    seed: f.Seed = Field(default=1, description="of everything that is drawn; default 1")
+    system: Any = Field(default="flink", description="flow control; default flink")
+    cluster: Cluster = Field(default=Cluster(), description="the machines")
+    options: dict[Any, Any] = Field(default={}, description="Flink's own options")
+    jobs: Any = f.or_none("several jobs on the same machines, in place of stages and edges")
+    stages: tuple[Any, ...] = Field(min_length=1, description="the operators of the job")
+    edges: tuple[Any, ...] = Field(min_length=1, description="who sends to whom")
 
-    name: str
-    duration_s: float
-    round_ms: float | None = None
-    sample_interval_s: float = 1.0
-    seed: int = 1
-    system: SystemSpec = SystemSpec()
-    cluster: Cluster = Cluster()
-    options: NetworkOptions = NetworkOptions()
+
+class Scenario(ScenarioHead):
+    """A job, its machines and its workload; or several jobs on the same machines."""
+
+    system: SystemSpec
+    options: NetworkOptions  # type: ignore[assignment]
     stages: tuple[Stage, ...]
     edges: tuple[Edge, ...]
     jobs: tuple[JobSpan, ...] = ()
+    """The jobs that share out the stages among them; empty: all stages are one job."""
 
     @property
     def shares_memory(self) -> bool:
@@ -437,12 +445,17 @@ class Scenario(_Model):
             Equal for two scenarios if and only if they are equal; reading it again with
             :func:`~flowcontrol.scenario.parse_scenario` gives this scenario.
         """
-        from flowcontrol.scenario.canonical import canonical
-
-        return canonical(self)
+        written = self.model_dump(mode="json", by_alias=True)
+        jobs = written.pop("jobs")
+        if jobs:
+            stages, edges = written.pop("stages"), written.pop("edges")
+            for job in jobs:
+                names = set(job["stages"])
+                job["stages"] = [stage for stage in stages if stage["name"] in names]
+                job["edges"] = [edge for edge in edges if edge["from"] in names]
+            written["jobs"] = jobs
+        return written
 
     def to_yaml(self) -> str:
         """Return :meth:`canonical` as the text of a scenario file."""
-        import yaml
-
         return yaml.safe_dump(self.canonical(), sort_keys=False, allow_unicode=True)

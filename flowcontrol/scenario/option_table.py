@@ -1,8 +1,9 @@
 """Flink's options that a scenario may state: key, kind of value, default, limits, effect.
 
-The defaults are those of Flink 1.20 (``TaskManagerOptions``,
-``NettyShuffleEnvironmentOptions``, ``ExecutionOptions``). What the options mean together is
-worked out in :mod:`flowcontrol.scenario.options`.
+An option that flow control uses as it is stated is declared as a field of
+:class:`NetworkOptions`; the others stand in tables below it. The defaults are those of Flink 1.20
+(``TaskManagerOptions``, ``NettyShuffleEnvironmentOptions``, ``ExecutionOptions``). What the
+options mean together is worked out in :mod:`flowcontrol.scenario.options`.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, Literal
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_serializer
 
 from flowcontrol.scenario.fields import exact
 from flowcontrol.scenario.problems import show
 from flowcontrol.scenario.units import LONG_MAX, read_boolean, read_duration_us, read_memory
-
-__all__ = ["ALIASES", "OPTIONS", "Option", "Value"]
 
 Value = int | bool | Fraction | str | None
 Effect = Literal["emulated", "none", "refused"]
@@ -134,33 +135,120 @@ _CKPT = "execution.checkpointing."
 _MIB = 1024 * 1024
 _SHARE = Fraction(1, 10)
 
-_EMULATED: Final = (
-    (_TM + "segment-size", _segment, 32 * 1024, "size of a buffer"),
-    (_NETMEM + "buffers-per-channel", _whole(0), 2, "exclusive buffers of a channel"),
-    (
+OPTIONS: Final[dict[str, Option]] = {}
+"""Every option that is known, by its key."""
+
+_ALWAYS: Final = frozenset(
+    {
+        "segment_bytes",
+        "exclusive_buffers",
+        "floating_buffers",
+        "max_buffers_per_channel",
+        "max_overdraft_buffers",
+        "flush_interval_us",
+        "network_buffers",
+    }
+)
+"""Fields that are written down at their defaults too; most scenarios leave the others alone."""
+
+
+def _option(key: str, read: Callable[[object], Value], default: Value, meaning: str) -> Any:
+    """Enter an emulated option into the table, and return the field that it is."""
+    OPTIONS[key] = Option(key, read, default, "emulated", meaning)
+    return Field(default=default, serialization_alias=key, description=meaning)
+
+
+class NetworkOptions(BaseModel):
+    """Flink's options, as flow control uses them: each field with the option that it is.
+
+    Names end in the unit; what has none is a number of buffers, or of samples.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    segment_bytes: int = _option(_TM + "segment-size", _segment, 32 * 1024, "size of a buffer")
+    exclusive_buffers: int = _option(
+        _NETMEM + "buffers-per-channel", _whole(0), 2, "exclusive buffers of a channel"
+    )
+    floating_buffers: int = _option(
         _NETMEM + "floating-buffers-per-gate",
         _whole(1, why=" (a gate needs one floating buffer to make progress)"),
         8,
         "floating buffers of a gate",
-    ),
-    (_NETMEM + "max-buffers-per-channel", _whole(1), 10, "soft quota of a subpartition"),
-    (_NETMEM + "max-overdraft-buffers-per-gate", _whole(0), 5, "overdraft of a result partition"),
-    (_NETMEM + "read-buffer.required-per-gate.max", _whole(1), None, "most a gate may require"),
-    ("execution.buffer-timeout.interval", _duration(-1), 100_000, "period of the flusher"),
+    )
+    max_buffers_per_channel: int = _option(
+        _NETMEM + "max-buffers-per-channel", _whole(1), 10, "soft quota of a subpartition"
+    )
+    max_overdraft_buffers: int = _option(
+        _NETMEM + "max-overdraft-buffers-per-gate", _whole(0), 5, "overdraft of a result partition"
+    )
+    read_buffer_threshold: int | None = _option(
+        _NETMEM + "read-buffer.required-per-gate.max", _whole(1), None, "most a gate may require"
+    )
+    """None: no limit, as for streaming jobs."""
+    flush_interval_us: int = _option(
+        "execution.buffer-timeout.interval", _duration(-1), 100_000, "period of the flusher"
+    )
+    """0 flushes after every record, -1 never."""
+    network_buffers: int = Field(default=2_048, serialization_alias=_NET + "numberOfBuffers")
+    """Of a task manager: its network memory divided by the size of a buffer."""
+    buffers_request_timeout_us: int = _option(
+        _NETMEM + "buffers-request-timeout", _duration(), 30_000_000, "wait for exclusive buffers"
+    )
+    debloat_enabled: bool = _option(
+        _NETMEM + "buffer-debloat.enabled", read_boolean, False, "buffer debloating"
+    )
+    debloat_period_us: int = _option(
+        _NETMEM + "buffer-debloat.period", _duration(1000), 200_000, "period of debloating"
+    )
+    debloat_target_us: int = _option(
+        _NETMEM + "buffer-debloat.target",
+        _duration(1000),
+        1_000_000,
+        "time to consume (debloating)",
+    )
+    """How long a gate should take to consume all that is in flight to it."""
+    debloat_samples: int = _option(
+        _NETMEM + "buffer-debloat.samples", _whole(1), 20, "samples of debloating"
+    )
+    debloat_threshold_percent: int = _option(
+        _NETMEM + "buffer-debloat.threshold-percentages", _whole(0, 100), 25, "least change, %"
+    )
+    min_segment_bytes: int = _option(
+        _TM + "min-segment-size", _memory(1, MAX_SEGMENT_BYTES), 256, "smallest buffer (debloating)"
+    )
+    sort_min_buffers: int = _option(
+        _NET + "sort-shuffle.min-buffers", _whole(1), 512, "buffers of a sort-merge partition"
+    )
+    sort_min_parallelism: int = _option(
+        _NET + "sort-shuffle.min-parallelism", _whole(1), 1, "from when on partitions sort"
+    )
+    """Subpartitions from which on a sort-merge partition sorts; fewer are written by hash."""
+    read_memory_bytes: int = _option(
+        _TM + "framework.off-heap.batch-shuffle.size", _memory(), 64 * _MIB, "for batch reads"
+    )
+    unemulated: tuple[tuple[str, bool | int | str], ...] = ()
+    """Options whose mechanism no clock emulates, set to something that would change the run;
+    :func:`~flowcontrol.scenario.check_clock` refuses them."""
+
+    @model_serializer
+    def canonical(self) -> dict[str, bool | int | str]:
+        """Return the options as a scenario file states them, one way for equal options."""
+        written: dict[str, bool | int | str] = {}
+        for name, field in type(self).model_fields.items():
+            key, value = field.serialization_alias, getattr(self, name)
+            if key is None or (name not in _ALWAYS and value == field.default):
+                continue
+            in_ms = name.endswith("_us") and (value > 0 or name != "flush_interval_us")
+            written[key] = f"{value // 1000}ms" if in_ms else value
+        return written | dict(self.unemulated)
+
+
+_EMULATED: Final = (
     ("execution.buffer-timeout.enabled", read_boolean, True, "whether there is a flusher"),
-    (_NETMEM + "buffer-debloat.enabled", read_boolean, False, "buffer debloating"),
-    (_NETMEM + "buffer-debloat.target", _duration(1000), 1_000_000, "time to consume (debloating)"),
-    (_NETMEM + "buffer-debloat.period", _duration(1000), 200_000, "period of debloating"),
-    (_NETMEM + "buffer-debloat.samples", _whole(1), 20, "samples of debloating"),
-    (_NETMEM + "buffer-debloat.threshold-percentages", _whole(0, 100), 25, "least change, %"),
-    (_TM + "min-segment-size", _memory(1, MAX_SEGMENT_BYTES), 256, "smallest buffer (debloating)"),
-    (_NET + "sort-shuffle.min-buffers", _whole(1), 512, "buffers of a sort-merge partition"),
-    (_NET + "sort-shuffle.min-parallelism", _whole(1), 1, "from when on partitions sort"),
-    (_TM + "framework.off-heap.batch-shuffle.size", _memory(), 64 * _MIB, "for batch reads"),
     (_TM + "network.fraction", _fraction, _SHARE, "share of Flink's memory for the network"),
     (_TM + "network.min", _memory(), 64 * _MIB, "least memory for the network"),
     (_TM + "network.max", _memory(), LONG_MAX, "most memory for the network"),
-    (_NETMEM + "buffers-request-timeout", _duration(), 30_000_000, "wait for exclusive buffers"),
     (_NET + "numberOfBuffers", _whole(1), None, "network buffers of a task manager (legacy)"),
     (_TM + "flink.size", _memory(1), None, "Flink's memory of a task manager"),
     (_TM + "process.size", _memory(1), None, "all memory of a task manager"),
@@ -205,18 +293,13 @@ _REFUSED: Final = (
 )
 
 
-def _table() -> dict[str, Option]:
-    groups: tuple[tuple[Effect, tuple[tuple[str, Callable[[object], Value], Value, str], ...]], ...]
-    groups = (("emulated", _EMULATED), ("none", _WITHOUT_EFFECT), ("refused", _REFUSED))
-    return {
-        key: Option(key, read, default, effect, meaning)
-        for effect, rows in groups
-        for key, read, default, meaning in rows
-    }
-
-
-OPTIONS: Final[dict[str, Option]] = _table()
-"""Every option that is known, by its key."""
+_GROUPS: tuple[tuple[Effect, tuple[tuple[str, Callable[[object], Value], Value, str], ...]], ...]
+_GROUPS = (("emulated", _EMULATED), ("none", _WITHOUT_EFFECT), ("refused", _REFUSED))
+OPTIONS.update(
+    (key, Option(key, read, default, effect, meaning))
+    for effect, rows in _GROUPS
+    for key, read, default, meaning in rows
+)
 
 ALIASES: Final[dict[str, str]] = {
     "execution.buffer-timeout": "execution.buffer-timeout.interval",

@@ -13,8 +13,6 @@ from flowcontrol.errors import Problem
 from flowcontrol.scenario.problems import show
 from flowcontrol.scenario.yaml_file import read_yaml_value
 
-__all__ = ["apply_overrides", "split_key", "split_path"]
-
 _PART = re.compile(r'"([^"]*)"|\'([^\']*)\'|\[(\d+)\]|([^.\[\]"\'=]+)')
 
 

@@ -12,8 +12,6 @@ from typing import Final
 from flowcontrol.errors import Problem
 from flowcontrol.scenario.models import Edge, Scenario, Stage
 
-__all__ = ["BLOCKING", "PIPELINED", "SPILLING", "is_finite", "partition_problems", "regions_of"]
-
 PIPELINED: Final = frozenset({"pipelined_bounded", "pipelined_approximate", "pipelined"})
 """Types whose consumers run beside their producers, always."""
 

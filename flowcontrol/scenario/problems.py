@@ -6,8 +6,6 @@ import difflib
 import re
 from collections.abc import Iterable, Sequence
 
-__all__ = ["key_path", "known", "nearest", "show"]
-
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _SHOWN_CHARACTERS = 60
 

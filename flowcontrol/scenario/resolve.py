@@ -1,4 +1,4 @@
-"""From a mapping of keys to a scenario: read each part, then see what they mean together.
+"""From a file to a scenario: read each part, then see what they mean together.
 
 Nothing stops at the first problem. What is wrong by itself is left out of the checks that
 need it, so that one slip does not show as ten.
@@ -6,31 +6,80 @@ need it, so that one slip does not show as ten.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TypeVar
 
 from flowcontrol.errors import Problem, ScenarioError
-from flowcontrol.scenario.chains import resolve_chains
-from flowcontrol.scenario.graph import check_edges, check_stage_names, find_cycle
-from flowcontrol.scenario.jobs import read_jobs
-from flowcontrol.scenario.models import Cluster, Edge, Input, Scenario, Stage
-from flowcontrol.scenario.parts import Parts, read_parts
-from flowcontrol.scenario.placement import place_subtasks
-from flowcontrol.scenario.resolve_edges import resolve_edge
-from flowcontrol.scenario.resolve_stages import (
-    expand_stage_rates,
-    expand_stalls,
+from flowcontrol.scenario.fields import is_stated
+from flowcontrol.scenario.graph import (
+    check_edges,
+    check_roles,
+    check_stage_names,
+    find_cycle,
+    place_subtasks,
+    resolve_chains,
     resolve_record_bytes,
-    service_time_cv,
 )
-from flowcontrol.scenario.roles import check_roles
-from flowcontrol.scenario.rows import Replayed, carried, resolve_input, resolve_output
-from flowcontrol.scenario.spec import ClusterSpec
+from flowcontrol.scenario.inputs import Replayed, carried, resolve_input, resolve_output
+from flowcontrol.scenario.jobs import read_jobs
+from flowcontrol.scenario.models import Cluster, Edge, Partitioner, Scenario, ScenarioHead, Stage
+from flowcontrol.scenario.option_table import NetworkOptions
+from flowcontrol.scenario.options import read_options
+from flowcontrol.scenario.overrides import apply_overrides
+from flowcontrol.scenario.presets import PRESETS
+from flowcontrol.scenario.problems import known
+from flowcontrol.scenario.system import SystemSpec, read_system
+from flowcontrol.scenario.translate import read_part
+from flowcontrol.scenario.yaml_file import read_yaml
 
-__all__ = ["parse_scenario"]
+DEFAULT_VARIATION: Final = 1.0
+"""Standard deviation / mean of lognormal times: that of exponential ones, for comparison."""
+
+ItemT = TypeVar("ItemT", Stage, Edge)
+
+
+def load_scenario(path: str | Path, *, overrides: Sequence[str] = ()) -> Scenario:
+    """Read and check a scenario file.
+
+    Parameters
+    ----------
+    path : str or Path
+        The YAML file. Paths of inputs in it are relative to its folder.
+    overrides : sequence of str, optional
+        Changes, ``PATH=VALUE`` each: ``stages.sink.service_rate=3000``,
+        ``options."taskmanager.memory.segment-size"=4kb``.
+
+    Returns
+    -------
+    Scenario
+        Checked, with every default filled in.
+
+    Raises
+    ------
+    ScenarioError
+        With everything that is wrong, each with the path of its key.
+    """
+    return load_with_options(path, overrides=overrides)[0]
+
+
+def load_with_options(
+    path: str | Path, *, overrides: Sequence[str] = ()
+) -> tuple[Scenario, dict[Any, Any]]:
+    """Read and check a scenario file; return with it Flink's options as they are stated.
+
+    As :func:`load_scenario`. A scenario knows what its options mean, not which of several
+    options for the same thing were stated.
+    """
+    file = Path(path)
+    mapping = read_yaml(file)
+    problems: list[Problem] = []
+    changed = apply_overrides(mapping, overrides, problems)
+    if problems:
+        raise ScenarioError(problems, str(file))
+    scenario = parse_scenario(changed, str(file), file.resolve().parent)
+    return scenario, dict(changed.get("options", {}))
 
 
 def parse_scenario(
@@ -70,102 +119,263 @@ def parse_scenario(
     found: list[Problem] = []
     problems: list[Problem] = []
     jobs = read_jobs(mapping, problems)
-    parts = read_parts(jobs.mapping, found)
-    job = _resolve(parts, Path(base), found, jobs.groups)
-    problems += [jobs.moved(problem) for problem in found]
-    jobs.check(None if parts.head is None else parts.head.duration_s, problems)
-    if problems or parts.head is None or parts.options is None:
-        raise ScenarioError(problems, source)
+    parts = _read_parts(jobs.mapping, found)
+    stages, edges = _resolve(parts, Path(base), found, jobs.groups)
     head = parts.head
-    return Scenario(
-        name=head.name,
-        duration_s=float(head.duration_s),
-        round_ms=None if head.round_ms is None else float(head.round_ms),
-        sample_interval_s=float(head.sample_interval_s),
-        seed=head.seed,
-        system=parts.system,
-        cluster=_cluster(head.cluster),
-        options=parts.options,
-        stages=job.stages,
-        edges=job.edges,
-        jobs=jobs.spans(),
-    )
-
-
-def _cluster(spec: ClusterSpec) -> Cluster:
-    bandwidth, disk = spec.bandwidth_bytes_per_s, spec.disk_bytes_per_s
-    return Cluster(
-        task_managers=spec.task_managers,
-        slots=spec.slots,
-        network_latency_ms=float(spec.network_latency_ms),
-        bandwidth_bytes_per_s=None if bandwidth is None else float(bandwidth),
-        disk_bytes_per_s=None if disk is None else float(disk),
-        serialization_bytes_per_s=float(spec.serialization_bytes_per_s),
-    )
+    problems += [jobs.moved(problem) for problem in found]
+    jobs.check(None if head is None else head.duration_s, problems)
+    if problems or head is None:
+        raise ScenarioError(problems, source)
+    read = {
+        "system": parts.system,
+        "cluster": head.cluster,
+        "options": parts.options,
+        "stages": stages,
+        "edges": edges,
+        "jobs": jobs.spans(),
+    }
+    return Scenario.model_validate(head.model_dump(by_alias=True, exclude=set(read)) | read)
 
 
 @dataclass(frozen=True)
-class _Job:
-    """Stages and edges as meant."""
+class _Parts:
+    """What could be read of a file, each part by itself, so that one slip does not hide others.
 
-    stages: tuple[Stage, ...] = ()
-    edges: tuple[Edge, ...] = ()
+    Attributes
+    ----------
+    head : ScenarioHead or None
+        The top of the file.
+    cluster : Cluster or None
+        The machines.
+    options : NetworkOptions or None
+        Flink's options.
+    system : SystemSpec
+        Whose flow control.
+    stages : list of (int, Stage)
+        Those that could be read, with their positions in the file.
+    edges : list of (int, Edge)
+        Likewise.
+    names : list of str
+        Names of all stages, also of those that could not be read; empty for one without.
+    links : list of (int, str, str)
+        Position, sender and receiver of all edges that name both, likewise.
+    is_whole : bool
+        Every stage and every edge could be read.
+    are_links_whole : bool
+        Every edge is in ``links``.
+    """
+
+    head: ScenarioHead | None = None
+    cluster: Cluster | None = None
+    options: NetworkOptions | None = None
+    system: SystemSpec = field(default_factory=SystemSpec)
+    stages: list[tuple[int, Stage]] = field(default_factory=list)
+    edges: list[tuple[int, Edge]] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    links: list[tuple[int, str, str]] = field(default_factory=list)
+    is_whole: bool = False
+    are_links_whole: bool = False
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the edges make a job whose every stage can be looked at in order."""
+        names = [stage.name for _, stage in self.stages]
+        links = [(edge.sender, edge.receiver) for _, edge in self.edges]
+        linked = {name for link in links for name in link}
+        is_one_to_one = len(set(names)) == len(names) and linked == set(names)
+        return self.is_whole and is_one_to_one and not find_cycle(links)
 
 
-def _resolve(parts: Parts, base: Path, problems: list[Problem], groups: Sequence[range]) -> _Job:
-    """Check the parts against each other and return what they mean.
+def _read_parts(mapping: object, problems: list[Problem]) -> _Parts:
+    head = read_part(ScenarioHead, mapping, (), problems)
+    if not isinstance(mapping, Mapping):
+        return _Parts()
+    options = mapping.get("options", {})
+    preset = PRESETS.get(str(mapping.get("system")))
+    if preset is not None and isinstance(options, Mapping):
+        options = {**options, **preset.options}
+    raw_stages, raw_edges = _list(mapping, "stages"), _list(mapping, "edges")
+    system = read_system(mapping.get("system", "flink"), problems)
+    network = read_options(options, problems) if isinstance(options, Mapping) else None
+    stages = _read_each(Stage, raw_stages, "stages", problems)
+    edges = _read_each(Edge, raw_edges, "edges", problems)
+    if system.transport == "chained":
+        edges = [(i, edge.model_copy(update={"chain": True})) for i, edge in edges]
+    links = [link for i, raw in enumerate(raw_edges) for link in _links(i, raw)]
+    return _Parts(
+        head=head,
+        cluster=read_part(Cluster, mapping.get("cluster", {}), (), []),
+        options=network,
+        system=system,
+        stages=stages,
+        edges=edges,
+        names=[_name(raw) for raw in raw_stages],
+        links=links,
+        is_whole=len(stages) == len(raw_stages) and len(edges) == len(raw_edges),
+        are_links_whole=len(links) == len(raw_edges),
+    )
+
+
+def _list(mapping: Mapping[Any, Any], key: str) -> Sequence[Any]:
+    value = mapping.get(key)
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _name(raw: object) -> str:
+    """Return the name of a stage; empty if it has none that an edge could mean."""
+    name = raw.get("name") if isinstance(raw, Mapping) else None
+    return name if isinstance(name, str) else ""
+
+
+def _links(index: int, raw: object) -> Iterator[tuple[int, str, str]]:
+    """Yield position and stages of an edge if it names both."""
+    if isinstance(raw, Mapping):
+        sender, receiver = raw.get("from"), raw.get("to")
+        if isinstance(sender, str) and isinstance(receiver, str):
+            yield index, sender, receiver
+
+
+def _read_each(
+    model: type[ItemT], raw: Sequence[Any], key: str, problems: list[Problem]
+) -> list[tuple[int, ItemT]]:
+    read = [(i, read_part(model, item, (key, i), problems)) for i, item in enumerate(raw)]
+    return [(i, item) for i, item in read if item is not None]
+
+
+def _resolve(
+    parts: _Parts, base: Path, problems: list[Problem], groups: Sequence[range]
+) -> tuple[tuple[Stage, ...], tuple[Edge, ...]]:
+    """Check the parts against each other; return stages and edges with nothing left to work out.
 
     ``groups`` are the positions of each job's stages if the file has several jobs.
     """
     check_stage_names([(i, name) for i, name in enumerate(parts.names) if name], problems)
     check_edges(parts.links, parts.names, is_whole=parts.are_links_whole, problems=problems)
-    rates = {spec.name: expand_stage_rates(i, spec, problems) for i, spec in parts.stages}
-    replayed = {spec.name: resolve_input(i, spec, base, problems) for i, spec in parts.stages}
-    is_sound = parts.is_whole and _is_sound(parts)
+    for i, stage in parts.stages:
+        problems += [Problem(f"stages[{i}].{key}", text) for key, text in stage.contradictions()]
+    replayed = {stage.name: resolve_input(i, stage, base, problems) for i, stage in parts.stages}
+    is_sound = parts.is_sound
     onto = resolve_chains(parts.stages, parts.edges, problems) if is_sound else {}
     placed: dict[str, tuple[int, ...]] = {}
     if parts.is_whole and parts.cluster is not None:
         for group in groups or [range(len(parts.stages))]:
             stages = [parts.stages[index] for index in group]
-            names = {spec.name for _, spec in stages}
+            names = {stage.name for _, stage in stages}
             own = {name: to for name, to in onto.items() if {name, to} <= names}
             placed |= place_subtasks(stages, parts.cluster, own, problems)
     if not is_sound:
-        return _Job()
-    specs = [edge for _, edge in parts.edges]
-    check_roles(parts.stages, specs, problems)
-    sizes = resolve_record_bytes(parts.stages, specs, problems)
+        return (), ()
+    edges = [edge for _, edge in parts.edges]
+    check_roles(parts.stages, edges, problems)
+    sizes = resolve_record_bytes(parts.stages, edges, problems)
     taken: dict[str, str] = {}
-    meant = tuple(
-        Stage(
-            name=spec.name,
-            parallelism=spec.parallelism,
-            emit_rate=rates[spec.name].emit,
-            service_rate=rates[spec.name].service,
-            record_bytes=sizes[spec.name],
-            selectivity_exact=Fraction(1) if spec.selectivity is None else spec.selectivity,
-            placement=placed.get(spec.name, ()),
-            input=_input(replayed[spec.name]),
-            output=resolve_output(i, spec, taken, problems),
-            stalls=expand_stalls(i, spec, problems),
-            service_time=spec.service_time,
-            service_time_cv=service_time_cv(i, spec, problems),
-        )
-        for i, spec in parts.stages
+    whole = []
+    for i, stage in parts.stages:
+        rows = replayed[stage.name]
+        filled = {
+            "record_bytes": sizes[stage.name],
+            "placement": placed.get(stage.name, ()),
+            "input": None if rows is None else rows[0],
+            "output": resolve_output(i, stage, taken, problems),
+        }
+        if not is_stated(stage, "service_time_cv"):
+            filled["service_time_cv"] = DEFAULT_VARIATION
+        whole.append(stage.model_copy(update=filled))
+    by_name = {stage.name: stage for _, stage in parts.stages}
+    sent = carried(edges, replayed)
+    return tuple(whole), tuple(
+        _resolve_edge(i, edge, by_name, sent, problems) for i, edge in parts.edges
     )
-    by_name = {spec.name: spec for _, spec in parts.stages}
-    rows = carried(specs, replayed)
-    edges = tuple(resolve_edge(i, edge, by_name, rows, problems) for i, edge in parts.edges)
-    return _Job(meant, edges)
 
 
-def _input(replayed: Replayed | None) -> Input | None:
-    return None if replayed is None else replayed[0]
+def _resolve_edge(
+    index: int,
+    edge: Edge,
+    stages: Mapping[str, Stage],
+    rows: Mapping[str, Replayed | None],
+    problems: list[Problem],
+) -> Edge:
+    """Return an edge with its partitioner and its key.
+
+    ``rows`` has by stage the real rows that it sends on; None if it sends made ones.
+    """
+    place = f"edges[{index}]"
+    sender, receiver = stages[edge.sender], stages[edge.receiver]
+    is_equal = sender.parallelism == receiver.parallelism
+    partitioner: Partitioner = "forward" if is_equal else "rebalance"
+    if is_stated(edge, "partitioner"):
+        partitioner = edge.partitioner
+    if partitioner == "forward" and not is_equal:
+        text = (
+            f"forward from {sender.parallelism} subtasks to {receiver.parallelism}: needs equal "
+            "parallelism on both sides; set it, or use rebalance or rescale"
+        )
+        problems.append(Problem(f"{place}.partitioner", text))
+    _check_parameters(place, edge, partitioner, problems)
+    _check_weights(place, edge, receiver, problems)
+    key = _key(place, edge, partitioner, sender, rows, problems)
+    return edge.model_copy(update={"partitioner": partitioner, "key": key})
 
 
-def _is_sound(parts: Parts) -> bool:
-    """Whether the edges make a job whose every stage can be looked at in order."""
-    names = [spec.name for _, spec in parts.stages]
-    links = [(edge.sender, edge.receiver) for _, edge in parts.edges]
-    linked = {name for link in links for name in link}
-    return len(set(names)) == len(names) and linked == set(names) and not find_cycle(links)
+_PARAMETERS = {"hash": ("key_weights", "channel_weights", "key"), "custom": ("channel_weights",)}
+
+
+def _check_parameters(place: str, edge: Edge, partitioner: str, problems: list[Problem]) -> None:
+    """Refuse parameters that a partitioner does not take, and the lack of those it needs."""
+    takes = _PARAMETERS.get(partitioner, ())
+    given = [key for key in _PARAMETERS["hash"] if getattr(edge, key) is not None]
+    for key in given:
+        if key not in takes:
+            needed = ", ".join(name for name, keys in _PARAMETERS.items() if key in keys)
+            text = f"{partitioner} takes no {key}: take it out, or use the partitioner {needed}"
+            problems.append(Problem(f"{place}.{key}", text))
+    if partitioner == "custom" and not given:
+        text = "custom needs channel_weights, a list with the share of each receiving subtask"
+        problems.append(Problem(f"{place}.channel_weights", f"is missing: {text}"))
+    if partitioner == "hash" and len(given) > 1:
+        text = f"{' and '.join(given)} are given: hash needs exactly one of them"
+        problems.append(Problem(f"{place}.{given[1]}", text))
+
+
+def _check_weights(place: str, edge: Edge, receiver: Stage, problems: list[Problem]) -> None:
+    """Refuse shares that are not one a receiver, or add up to nothing."""
+    shares = edge.channel_weights
+    if shares is not None and len(shares) != receiver.parallelism:
+        text = f"{len(shares)} shares for {receiver.parallelism} subtasks of {receiver.name!r}"
+        problems.append(Problem(f"{place}.channel_weights", f"{text}: write one for each"))
+        shares = None
+    for key, values in (
+        ("channel_weights", shares),
+        ("key_weights", None if edge.key_weights is None else tuple(edge.key_weights.values())),
+    ):
+        if values is not None and sum(values) <= 0:
+            text = "their sum is 0: at least one share must be more than 0"
+            problems.append(Problem(f"{place}.{key}", text))
+
+
+def _key(
+    place: str,
+    edge: Edge,
+    partitioner: str,
+    sender: Stage,
+    rows: Mapping[str, Replayed | None],
+    problems: list[Problem],
+) -> str | None:
+    """Return the column that a hash edge reads; None if shares say where records go."""
+    if partitioner != "hash" or edge.key_weights is not None or edge.channel_weights is not None:
+        return None
+    replayed = rows.get(edge.sender)
+    if replayed is None and sender.input is not None:
+        return None  # the input itself was refused
+    if replayed is None:
+        text = "exactly one of key_weights and channel_weights (a key needs real rows to read)"
+        problems.append(Problem(f"{place}.key_weights", f"is missing: hash needs {text}"))
+        return None
+    source, columns = replayed
+    key = edge.key or source.key
+    if key is None:
+        text = "hash of replayed rows needs a column, here or as the key of the input"
+        problems.append(Problem(f"{place}.key", f"is missing: {text}"))
+    elif key not in columns:
+        problems.append(Problem(f"{place}.key", known(key, columns, "column")))
+    return key

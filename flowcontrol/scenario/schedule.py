@@ -9,15 +9,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import pairwise
-from typing import Final
+from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationInfo,
+    model_validator,
+)
 
-__all__ = ["MICROSECONDS", "Phase", "Schedule", "Span", "merged"]
+from flowcontrol.scenario.fields import Moment, PerSecond, ReadAs, refuse, write_number
 
 MICROSECONDS: Final = 1_000_000
 """Microseconds of a second."""
 
+_FROZEN: Final = ConfigDict(frozen=True, extra="forbid")
 
 Span = tuple[int, int]
 """A time in microseconds: its first, and the one after its last."""
@@ -56,7 +66,7 @@ class Phase(BaseModel):
         Records per emulated second, at least 0; 0 means that nothing happens.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = _FROZEN
 
     at_us: int
     rate: Fraction
@@ -83,7 +93,7 @@ class Schedule(BaseModel):
     123000
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = _FROZEN
 
     phases: tuple[Phase, ...]
 
@@ -201,3 +211,74 @@ class Schedule(BaseModel):
         """Return the moments after 0 at which the rate becomes another one, microseconds."""
         pairs = pairwise(self.phases)
         return tuple(later.at_us for earlier, later in pairs if later.rate != earlier.rate)
+
+
+class PhaseSpec(BaseModel):
+    """A phase as a file has it."""
+
+    model_config = _FROZEN
+
+    at_s: Moment = Field(description="start of the phase, s since the start of the run")
+    rate: PerSecond = Field(description="records/s per subtask from then on")
+
+
+def _in_order(phases: tuple[PhaseSpec, ...]) -> Schedule:
+    """Return a schedule; its first phase must start at 0, each of the others after another."""
+    if phases[0].at_s != 0:
+        text = f"{float(phases[0].at_s):g} is not 0: the first phase starts at_s: 0"
+        raise refuse(text, 0, "at_s")
+    for index, (before, phase) in enumerate(pairwise(phases), 1):
+        if phase.at_s <= before.at_s:
+            text = (
+                f"{float(phase.at_s):g} is not more than {float(before.at_s):g}, the phase before"
+            )
+            raise refuse(f"{text}: write the phases in the order of time", index, "at_s")
+    return Schedule(
+        phases=tuple(Phase(at_us=int(p.at_s * MICROSECONDS), rate=p.rate) for p in phases)
+    )
+
+
+TAG_MARK: Final = "rate="
+"""Begins the tags of :data:`Rates`, which pydantic puts into an error's place."""
+
+
+def _kind_of_rate(value: Any) -> str:
+    """Tell a number, a schedule (a list of mappings) and a list per subtask apart."""
+    if isinstance(value, dict):
+        return f"{TAG_MARK}schedule"
+    if not isinstance(value, list | tuple):
+        return f"{TAG_MARK}number"
+    is_schedule = bool(value) and all(isinstance(item, dict) for item in value)
+    return f"{TAG_MARK}schedule" if is_schedule else f"{TAG_MARK}subtasks"
+
+
+_Constant = Annotated[PerSecond, AfterValidator(Schedule.constant), Tag(f"{TAG_MARK}number")]
+_Phases = Annotated[tuple[PhaseSpec, ...], AfterValidator(_in_order), Tag(f"{TAG_MARK}schedule")]
+_One = Annotated[_Constant | _Phases, Discriminator(_kind_of_rate)]
+_PerSubtask = Annotated[tuple[_One, ...], Tag(f"{TAG_MARK}subtasks")]
+_Written = Annotated[_Constant | _Phases | _PerSubtask, Discriminator(_kind_of_rate)]
+
+
+def _one_a_subtask(
+    read: Schedule | tuple[Schedule, ...], info: ValidationInfo
+) -> tuple[Schedule, ...]:
+    """Return the schedules as listed; a single one once for each subtask."""
+    return (read,) * info.data.get("parallelism", 1) if isinstance(read, Schedule) else read
+
+
+def _write_rates(schedules: tuple[Schedule, ...]) -> list[list[dict[str, float]]]:
+    return [
+        [
+            {
+                "at_s": write_number(Fraction(phase.at_us, MICROSECONDS)),
+                "rate": write_number(phase.rate),
+            }
+            for phase in schedule.phases
+        ]
+        for schedule in schedules
+    ]
+
+
+Rates = Annotated[tuple[Schedule, ...], ReadAs(_Written, _one_a_subtask, _write_rates)]
+"""Rates of a stage, one schedule a subtask: written as a number, a schedule, or a list of either
+for each subtask. Whether the list is as long as it must be, the stage says."""

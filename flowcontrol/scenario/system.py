@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, model_serializer
 
 from flowcontrol.errors import Problem
-from flowcontrol.scenario.models import SystemSpec
+from flowcontrol.scenario.fields import write_number
 from flowcontrol.scenario.parts_table import (
     NOT_ABOVE,
     THROTTLE_PARTS,
@@ -19,15 +21,69 @@ from flowcontrol.scenario.presets import ALIASES, PRESETS
 from flowcontrol.scenario.problems import key_path, known, show
 from flowcontrol.scenario.units import read_memory
 
-__all__ = ["SYSTEMS", "THROTTLE_ALIASES", "preset_system", "read_system"]
-
 SYSTEMS: Final = (*PRESETS, *ALIASES)
 """Names that ``system`` may have; the first is what a scenario has that says nothing."""
 
 THROTTLE_ALIASES: Final = {"pid": "pid_rate"}
 """Shorter names of throttles."""
 
+BUFFER_TRANSPORTS: Final = ("credit", "tcp", "local", "chained")
+"""Transports that move Flink's network buffers."""
+
 Values = dict[str, float]
+
+
+class SystemSpec(BaseModel):
+    """Whose flow control is emulated.
+
+    Attributes
+    ----------
+    transport : str, default "credit"
+        How data and grants move between two stages.
+    transport_values : dict of str to float
+        Its parameters, all of them (:mod:`flowcontrol.scenario.parts_table`).
+    throttle : str, default "none"
+        What slows a source besides.
+    throttle_values : dict of str to float
+        Its parameters, all of them.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    transport: str = "credit"
+    transport_values: dict[str, float] = {}
+    throttle: str = "none"
+    throttle_values: dict[str, float] = {}
+
+    @property
+    def counts_records(self) -> bool:
+        """Whether channels count records and have queues of them, rather than buffers of bytes."""
+        return self.transport not in BUFFER_TRANSPORTS
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether what is held between the stages has a bound, by construction.
+
+        A switch is none, for what is under way when it is thrown still comes, nor is the speed of a
+        source; a batch of so many records is one.
+        """
+        if self.throttle == "static_admission" and self.throttle_values["max_records"] > 0:
+            return True
+        return self.transport not in {"unbounded", "hop_hysteresis"}
+
+    @model_serializer
+    def _write(self) -> dict[str, Any]:
+        """Return the system as a file has it: a part is a name, or a mapping with parameters."""
+        parts = {
+            "transport": (self.transport, self.transport_values),
+            "throttle": (self.throttle, self.throttle_values),
+        }
+        return {
+            kind: {"name": name, **{key: write_number(values[key]) for key in sorted(values)}}
+            if values
+            else name
+            for kind, (name, values) in parts.items()
+        }
 
 
 def preset_system(name: str) -> SystemSpec:

@@ -14,10 +14,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from flowcontrol.errors import Problem
+from flowcontrol.scenario.fields import ReadAs
 from flowcontrol.scenario.problems import key_path, known, show
-from flowcontrol.scenario.spec import TAG_MARK
-
-__all__ = ["read_part"]
+from flowcontrol.scenario.schedule import TAG_MARK
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 Part = str | int
@@ -61,7 +60,8 @@ def _problem(model: type[BaseModel], detail: ErrorDetails, at: tuple[Part, ...])
     if parts and parts[-1] == _KEY_MARK:
         return Problem(key_path([*at, *parts[:-2]]), _no_key(detail["input"]))
     owner, field = _find(model, parts)
-    return Problem(key_path([*at, *parts]), _message(detail, parts, owner, field))
+    inner = detail.get("ctx", {}).get("at", ())
+    return Problem(key_path([*at, *parts, *inner]), _message(detail, parts, owner, field))
 
 
 def _no_key(value: object) -> str:
@@ -86,9 +86,12 @@ def _by_key(model: type[BaseModel]) -> dict[str, FieldInfo]:
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
     """Return the model inside an annotation such as ``tuple[PhaseSpec, ...] | None``."""
+    if isinstance(annotation, ReadAs):
+        return _model_in(annotation.written)
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    found = (_model_in(argument) for argument in get_args(annotation))
+    # A field's metadata stand after its type: how it is written counts, not how it is kept.
+    found = (_model_in(argument) for argument in reversed(get_args(annotation)))
     return next((model for model in found if model is not None), None)
 
 

@@ -10,15 +10,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = [
-    "LONG_MAX",
-    "MEMORY_UNITS",
-    "TIME_UNITS_NS",
-    "read_boolean",
-    "read_duration_us",
-    "read_memory",
-]
-
 LONG_MAX: Final = 2**63 - 1
 """Largest value of a Java long; Flink refuses a size of memory beyond it."""
 

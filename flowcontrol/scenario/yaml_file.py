@@ -15,8 +15,6 @@ import yaml
 
 from flowcontrol.errors import Problem, ScenarioError
 
-__all__ = ["read_yaml", "read_yaml_value"]
-
 _NULL: Final = re.compile(r"~|null|Null|NULL|")
 _BOOL: Final = re.compile(r"true|True|TRUE|false|False|FALSE")
 _INT: Final = re.compile(r"[-+]?[0-9][0-9_]*")

@@ -20,7 +20,7 @@ from flowcontrol.emulation import Job, Link, StagePlan
 from flowcontrol.emulation.replay import routes_of_keys
 from flowcontrol.errors import RunError
 from flowcontrol.scenario import Input
-from flowcontrol.scenario.input_rows import read_rows
+from flowcontrol.scenario.inputs import read_rows
 from flowcontrol.streaming.causes import cause_of
 
 if TYPE_CHECKING:

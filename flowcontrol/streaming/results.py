@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.emulation import Job, Link, StagePlan
 from flowcontrol.emulation.samples import samples
+from flowcontrol.protocol.sender_rules import unsent
 from flowcontrol.records import RESULTS
 from flowcontrol.streaming.history import Channel, History, Row
 
@@ -186,9 +187,10 @@ def _input_levels(history: History, plan: StagePlan, subtask: int, number: int) 
         floating_used += rows[0]["pool_used"]
         for row in rows:
             state = _state(row)
-            queued += len(state["records"])
+            queued += len(state["queue"])
             if state["local"]:
-                queued += sent[row["sender"], row["receiver"]]["backlog"]
+                out = sent[row["sender"], row["receiver"]]
+                queued += unsent(out["released"], out["sent"])
             exclusive += row["exclusive"]
             exclusive_used += row["exclusive"] - max(0, state["channel"]["exclusive"])
     total = exclusive + floating
@@ -237,7 +239,7 @@ def _channel_rows(history: History, link: Link, t_s: float, number: int) -> Iter
             "backlog": out["backlog"],
             "exclusive_free": state["channel"]["exclusive"],
             "floating_held": into["floating_held"],
-            "queued": len(state["records"]),
+            "queued": len(state["queue"]),
             "in_flight_records": flying,
             "in_flight_bytes": flying * link.record_bytes,
         }

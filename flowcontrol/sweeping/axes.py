@@ -9,16 +9,6 @@ from typing import Any, Final
 from flowcontrol.report.numbers import number
 from flowcontrol.sweeping.varied import Varied, show_value
 
-__all__ = [
-    "cells_axis",
-    "chart_id",
-    "chart_layout",
-    "is_even",
-    "is_geometric",
-    "key_axis",
-    "value_text",
-]
-
 _MOST_TICKS: Final = 12
 """Values up to which each one gets a tick."""
 
@@ -74,21 +64,23 @@ def key_axis(varied: Varied) -> dict[str, Any]:
     return made
 
 
-def cells_axis(varied: Varied, ticks: int = _MOST_TICKS) -> tuple[list[Any], dict[str, Any]]:
-    """Return the places of the values on the axis of a heat map, and the axis.
+def cells_axis(varied: Varied, ticks: int = _MOST_TICKS) -> tuple[dict[Any, Any], dict[str, Any]]:
+    """Return the place of each value on the axis of a heat map, and the axis.
 
     Many evenly spaced numbers stand on an axis of numbers; else each value has a place of the
     same width, with the texts of at most ``ticks`` of them beside it.
     """
     made = _titled(varied) | {"tickangle": 0}
     if is_even(varied) and len(varied.values) > _MOST_TICKS:
-        return list(varied.values), made | {"type": "linear", "nticks": ticks}
-    places = list(range(len(varied.values)))
-    step = -(-len(places) // ticks)
-    named = places[::step]
+        return {varied.typed(v): v for v in varied.values}, made | {
+            "type": "linear",
+            "nticks": ticks,
+        }
+    places = {varied.typed(value): place for place, value in enumerate(varied.values)}
+    named = range(0, len(places), -(-len(places) // ticks))
     return places, made | {
         "type": "linear",
-        "tickvals": named,
+        "tickvals": list(named),
         "ticktext": [escape(value_text(varied.values[place]), quote=False) for place in named],
         "showgrid": False,
         "zeroline": False,

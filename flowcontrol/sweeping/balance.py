@@ -15,8 +15,6 @@ from typing import Final
 from flowcontrol.emulation import Job
 from flowcontrol.sweeping.checks import Variant
 
-__all__ = ["estimated_cost", "into_chunks"]
-
 _SHARES: Final = 4
 """A chunk is the work that is left, over so many times the workers."""
 

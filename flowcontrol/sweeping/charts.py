@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from flowcontrol.report.colours import GREY, line_style
+from flowcontrol.report.colours import GREY
 from flowcontrol.report.figures import Chart, Figure, axis
 from flowcontrol.sweeping.axes import chart_id, chart_layout, key_axis, value_text
 from flowcontrol.sweeping.heat import (
@@ -21,7 +21,8 @@ from flowcontrol.sweeping.heat import (
     heat_chart,
     scatter_chart,
 )
-from flowcontrol.sweeping.metric import NOTHING, Metric, points_frame
+from flowcontrol.sweeping.limits import limit_traces
+from flowcontrol.sweeping.metric import Metric, points_frame
 from flowcontrol.sweeping.parallel import effects_figure, parallel_figure
 from flowcontrol.sweeping.plan import Plan
 from flowcontrol.sweeping.varied import Varied
@@ -29,8 +30,6 @@ from flowcontrol.sweeping.varied import Varied
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
-
-__all__ = ["dimensions", "sweep_charts"]
 
 
 _ERRORS: Final = (
@@ -93,27 +92,9 @@ def _line_chart(frame: pd.DataFrame, varied: Varied, metric: Metric, plan: Plan)
         "showlegend": False,
         "hoverinfo": "skip",
     }
-    limits = [name or NOTHING for name in frame["bottleneck"]]
-    traces = [connecting] if varied.is_numeric else []
-    for index, name in enumerate(dict.fromkeys(limits)):
-        picked = [row for row, limit in enumerate(limits) if limit == name]
-        style = line_style(index)
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": f"{escape(name, quote=False)} limits",
-                "x": [x[row] for row in picked],
-                "y": [y[row] for row in picked],
-                "error_y": {
-                    "type": "data",
-                    "array": [float(frame["error"][row]) for row in picked],
-                    "visible": plan.replications > 1,
-                    "color": style.colour,
-                },
-                "marker": {"color": style.colour, "symbol": style.marker, "size": 9},
-            }
-        )
+    errors = frame["error"].tolist() if plan.replications > 1 else None
+    points = limit_traces(frame, x, y, size=9, errors=errors)
+    traces = [connecting, *points] if varied.is_numeric else points
     value_axis = axis(escape(metric.title, quote=False))
     layout = chart_layout(400, xaxis=key_axis(varied), yaxis=value_axis, showlegend=True)
     figure: Figure = {"data": traces, "layout": layout}
@@ -128,12 +109,12 @@ def _many_charts(frame: pd.DataFrame, dims: Sequence[Varied], metric: Metric) ->
     """Return a metric over any number of varied keys."""
     figure, left_out = parallel_figure(frame, dims, metric)
     explanation = (
-        f"{metric.figure.column.meaning} A line is one point of the sweep: it crosses each axis at "
-        f"its value of that key and ends at its {metric.name}; colours are bands of that figure, "
-        "from blue, good, to vermillion, bad."
+        f"{metric.figure.column.meaning} A ribbon is one point of the sweep, or several "
+        f"alike: it passes its value of each key and ends at its {metric.name}, which is its "
+        "colour, from blue, good, to vermillion, bad."
     )
     if left_out:
-        explanation += f" {left_out:,} lines are left out, evenly."
+        explanation += f" {left_out:,} points are left out, evenly."
     effects = (
         f"Mean of {metric.name} over all points with one value of a key; bars reach from the "
         "lowest to the highest of them. A flat line is a key that does not matter here."

@@ -16,8 +16,6 @@ from flowcontrol.sweeping.plan import Plan, Point
 from flowcontrol.virtual import choose_round_us
 from flowcontrol.virtual.needs import parts_of
 
-__all__ = ["Variant", "check_variants", "variant_id", "variant_scenario"]
-
 _MOST_SHOWN: Final = 20
 """Problems that a refusal lists; a thousand variants may have a thousand."""
 

@@ -12,8 +12,6 @@ from typing import Final, Literal
 
 from flowcontrol.records import STAGES, Column, Table
 
-__all__ = ["FIGURES", "FIXED", "SECOND_HALF", "Figure", "figure_named", "results_table"]
-
 SECOND_HALF: Final = "_second_half"
 """What is added to the name of a figure that covers the second half of the run only."""
 
@@ -132,18 +130,6 @@ _AFTER: Final = (
     Column("wall_s", "float64", "s", "Time that the simulation took."),
 )
 
-FIXED: Final = tuple(
-    column.name
-    for column in (
-        *_BEFORE,
-        *_MIDDLE,
-        *(figure.column for figure in FIGURES),
-        *(figure.second_half for figure in FIGURES),
-        *_AFTER,
-    )
-)
-"""Names that every sweep's table has, so that a varied key's column must have another."""
-
 
 def results_table(varied: Sequence[Column]) -> Table:
     """Return the declaration of a sweep's table.
@@ -161,6 +147,10 @@ def results_table(varied: Sequence[Column]) -> Table:
     figures = [figure.column for figure in FIGURES] + [figure.second_half for figure in FIGURES]
     columns = (*_BEFORE, *varied, *_MIDDLE, *figures, *_AFTER)
     return Table("results", "One stage of one variant.", columns)
+
+
+FIXED: Final = results_table(()).names
+"""Names that every sweep's table has, so that a varied key's column must have another."""
 
 
 def figure_named(name: str) -> Figure | None:

@@ -1,4 +1,4 @@
-"""The folder of a sweep: made, continued, replaced or refused, as that of a run is."""
+"""The folder of a sweep: what makes it the same sweep, and where things stand in it."""
 
 from __future__ import annotations
 
@@ -10,46 +10,44 @@ from pathlib import Path
 from typing import Any, Final
 
 from flowcontrol.emulation.rules_version import rules_version
-from flowcontrol.folders import Kind, OwnedFolder, open_owned
+from flowcontrol.experiments.folder import open_experiment
+from flowcontrol.folders import Kind, OwnedFolder
 from flowcontrol.sweeping.checks import Variant
-from flowcontrol.sweeping.paths import SweepPaths
 from flowcontrol.sweeping.plan import Plan
-
-__all__ = ["SweepFolder", "open_folder"]
 
 KIND: Final = Kind("sweep", "sweep.json", "sweep", frozenset({"version", "variants", "varied"}))
 
 
 @dataclass(frozen=True)
-class SweepFolder:
-    """A folder that this process may write a sweep to.
+class SweepPaths:
+    """Where things stand in the folder of a sweep.
 
     Attributes
     ----------
-    paths : SweepPaths
-        Where things stand.
+    root : Path
+        Absolute: workers have other current folders.
     """
 
-    paths: SweepPaths
-    _owned: OwnedFolder
+    root: Path
 
     @property
-    def is_resumed(self) -> bool:
-        """Whether the same sweep was begun, or finished, in it before."""
-        return self._owned.is_resumed
+    def results(self) -> Path:
+        """The Delta table."""
+        return self.root / "results"
 
     @property
-    def sweep_id(self) -> str:
-        """Identity of the sweep; the same when it is continued."""
-        return str(self._owned.described["sweep"])
+    def notes(self) -> Path:
+        """What workers tell the driver; gone when the sweep is finished."""
+        return self.root / ".notes"
 
-    def mark(self, *, finished: bool) -> None:
-        """Note whether every variant is there."""
-        self._owned.mark(finished=finished)
+    @property
+    def report(self) -> Path:
+        """The page."""
+        return self.root / "report.html"
 
-    def close(self) -> None:
-        """Let other processes use the folder."""
-        self._owned.close()
+    def stop_file(self, run_id: str) -> Path:
+        """There when the workers of a run are to stop."""
+        return self.notes / f"{run_id}.stop"
 
 
 def describe(plan: Plan, variants: Sequence[Variant]) -> dict[str, Any]:
@@ -73,51 +71,19 @@ def describe(plan: Plan, variants: Sequence[Variant]) -> dict[str, Any]:
 
 def open_folder(
     root: Path | str, plan: Plan, variants: Sequence[Variant], *, named: bool, overwrite: bool
-) -> SweepFolder:
-    """Make the folder of a sweep ready.
-
-    Parameters
-    ----------
-    root : Path or str
-        The folder.
-    plan : Plan
-        What is to be run.
-    variants : sequence of Variant
-        All of them.
-    named : bool
-        Whether the user named the folder: then another sweep's results in it are not replaced.
-    overwrite : bool
-        Replace whatever sweep stands there.
-
-    Returns
-    -------
-    SweepFolder
-        Locked for this process.
-
-    Raises
-    ------
-    ScenarioError
-        If the folder cannot be made, another process writes to it, or it holds something that
-        must not be replaced. Nothing was written.
-    """
-    described = describe(plan, variants)
-    owned = open_owned(
+) -> OwnedFolder:
+    """Make the folder of a sweep ready, as :func:`open_experiment` does."""
+    return open_experiment(
         root,
         KIND,
-        described,
-        is_continued=lambda found: found["sweep"] == described["sweep"] and not overwrite,
-        why_kept=lambda found: None if overwrite else _why_kept(root, found, named),
+        describe(plan, variants),
+        named=named,
+        overwrite=overwrite,
+        keeps_finished=True,
+        content=_content,
     )
-    return SweepFolder(SweepPaths(owned.root), owned)
 
 
-def _why_kept(root: Path | str, found: Mapping[str, Any], named: bool) -> str | None:
-    """Say why a sweep must not be replaced unless the user says so; None if it may be."""
-    if found["finished"] and not named:
-        return None
-    state = "a finished" if found["finished"] else "an unfinished"
+def _content(found: Mapping[str, Any]) -> str:
     what = f"{found['variants']:,} variants over {', '.join(found['varied'])}"
-    return (
-        f"{root} holds {state} sweep of another kind ({what}, by version {found['version']}): "
-        "name another folder, or replace it with --overwrite"
-    )
+    return f"of another kind ({what}, by version {found['version']})"

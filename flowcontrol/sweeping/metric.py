@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["NOTHING", "Metric", "points_frame", "read_metrics"]
-
 NOTHING: Final = "nothing"
 """How people are told of a bottleneck where there is none."""
 
@@ -74,6 +72,11 @@ class Metric:
     def title(self) -> str:
         """Name and unit, for an axis."""
         return f"{self.name} ({self.figure.column.unit})"
+
+    @property
+    def meaning(self) -> str:
+        """What it is, with its unit, in sentences."""
+        return f"{self.figure.column.meaning} Unit: {self.figure.column.unit}."
 
     @property
     def good_end(self) -> str:

@@ -17,8 +17,6 @@ from flowcontrol.sweeping.verdict import plain, verdict
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Overview", "PointRow", "overview"]
-
 
 @dataclass(frozen=True)
 class PointRow:
@@ -47,41 +45,44 @@ class Overview:
     ----------
     variants, points : int
         In the table.
-    metrics : tuple of Metric
-        What the rows show: first the one that puts them in order.
     sentence : str
         Best, worst, and what limits; or that the best differ by no more than noise.
     limits : dict of str to int
         Points by what limits them, the most frequent first.
     simulated_s : float, s
         Time that all simulations took together.
-    valued : int
-        Points with a value of the first metric, which puts them in order.
     """
 
     variants: int
     points: int
-    metrics: tuple[Metric, ...]
     sentence: str
     limits: dict[str, int]
     simulated_s: float
-    valued: int
     _ranking: Ranking
-    _plan: Plan
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """What the rows show: first the one that puts them in order."""
+        return self._ranking.metrics
+
+    @property
+    def valued(self) -> int:
+        """Points with a value of the first metric, which puts them in order."""
+        return len(self._ranking.order)
 
     def ends(self, count: int) -> list[PointRow | None]:
         """Return the best and the worst rows, best first; None stands for those between them."""
         if self.valued <= 2 * count:
-            return [self._row(rank) for rank in range(self.valued)]
-        best = [self._row(rank) for rank in range(count)]
-        worst = [self._row(rank) for rank in range(self.valued - count, self.valued)]
+            return [self._row(place) for place in range(self.valued)]
+        best = [self._row(place) for place in range(count)]
+        worst = [self._row(place) for place in range(self.valued - count, self.valued)]
         return [*best, None, *worst]
 
     def _row(self, place: int) -> PointRow:
         index, frames = self._ranking.order[place], self._ranking.frames
         first = frames[0]
         return PointRow(
-            tuple(value_text(plain(first[v.column][index])) for v in self._plan.varied),
+            tuple(value_text(plain(first[v.column][index])) for v in self._ranking.plan.varied),
             tuple(_with_error(frame["mean"][index], frame["error"][index]) for frame in frames),
             str(first["bottleneck"][index]) or NOTHING,
         )
@@ -111,13 +112,10 @@ def overview(table: pa.Table, plan: Plan, metrics: Sequence[Metric]) -> Overview
     return Overview(
         variants=len(runs),
         points=len(first),
-        metrics=ranking.metrics,
-        sentence=verdict(ranking, plan, limits),
+        sentence=verdict(ranking, limits),
         limits=dict(limits.most_common()),
         simulated_s=float(runs["wall_s"].sum()),
-        valued=len(ranking.order),
         _ranking=ranking,
-        _plan=plan,
     )
 
 

@@ -5,19 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
-from string import Template
 from typing import TYPE_CHECKING, Final
 
 from flowcontrol.files import write_atomically
 from flowcontrol.report.numbers import number
-from flowcontrol.report.pieces import (
-    asset,
-    chart_section,
-    html_table,
-    json_for_script,
-    key_figure,
-    plotly_script,
-)
+from flowcontrol.report.pieces import chart_section, html_table, key_figure, page
 from flowcontrol.sweeping.axes import value_text
 from flowcontrol.sweeping.charts import sweep_charts
 from flowcontrol.sweeping.metric import Metric
@@ -26,8 +18,6 @@ from flowcontrol.sweeping.plan import Plan
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-__all__ = ["sweep_page", "write_page"]
 
 _ENDS: Final = 10
 """Rows at each end of the table of points."""
@@ -63,19 +53,18 @@ def sweep_page(table: pa.Table, plan: Plan, metrics: Sequence[Metric]) -> str:
     charts = sweep_charts(table, plan, metrics)
     found = overview(table, plan, metrics)
     name = str(plan.base.mapping.get("name", "sweep"))
-    return Template(asset("flowcontrol.sweeping", "page.html")).substitute(
-        title=escape(f"{name}: sweep"),
-        css=asset("flowcontrol.report", "page.css"),
-        run=escape(_run_line(found, plan)),
-        sentence=escape(found.sentence),
+    return page(
+        "flowcontrol.sweeping",
+        charts,
+        title=f"{name}: sweep",
+        run=_run_line(found, plan),
+        sentence=found.sentence,
+        noscript="The charts need JavaScript; the tables do not.",
         key_figures="".join(_key_figures(found, plan)),
         charts="".join(map(chart_section, charts)),
         ends=_ends_table(found, plan),
         varied=_varied_table(plan),
         scenario=escape(_yaml(plan)),
-        figures=json_for_script({chart.id: chart.figure for chart in charts}),
-        plotly=plotly_script(),
-        script=asset("flowcontrol.report", "page.js"),
     )
 
 

@@ -5,63 +5,19 @@ Nothing here knows what a scenario means; :mod:`flowcontrol.sweeping.checks` doe
 
 from __future__ import annotations
 
-import json
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from flowcontrol.errors import Problem, ScenarioError
-from flowcontrol.scenario import Scenario, parse_scenario
-from flowcontrol.scenario.overrides import apply_overrides
+from flowcontrol.experiments.base import Base
 from flowcontrol.scenario.problems import key_path
 from flowcontrol.sweeping.values import MAX_POINTS, plain_values, read_values
 from flowcontrol.sweeping.varied import Varied, label_of, name_columns, read_path, show_value
 
-__all__ = ["Base", "Plan", "make_plan"]
-
 Point = tuple[Any, ...]
-
-
-@dataclass(frozen=True)
-class Base:
-    """The scenario that is varied.
-
-    Attributes
-    ----------
-    mapping : mapping
-        Keys and values of its file. It need not be a whole scenario without the varied keys.
-    source : str
-        What a refusal calls it.
-    folder : str
-        Where relative paths of inputs start.
-    """
-
-    mapping: Mapping[str, Any]
-    source: str
-    folder: str
-
-    def scenario(self, changes: Sequence[tuple[Sequence[str], Any]]) -> Scenario:
-        """Return the scenario with some keys changed.
-
-        Parameters
-        ----------
-        changes : sequence of (path, value)
-            Plain JSON values.
-
-        Raises
-        ------
-        ScenarioError
-            With everything that is wrong with it.
-        """
-        overrides = [f"{key_path(list(path))}={json.dumps(value)}" for path, value in changes]
-        problems: list[Problem] = []
-        mapping = apply_overrides(dict(self.mapping), overrides, problems)
-        if problems:
-            raise ScenarioError(problems, self.source)
-        return parse_scenario(mapping, self.source, Path(self.folder))
 
 
 @dataclass(frozen=True)
@@ -125,7 +81,7 @@ class Plan:
 
 def make_plan(
     base: Base,
-    vary: Sequence[tuple[str, Any]],
+    vary: Mapping[str, Any] | Sequence[tuple[str, Any]],
     *,
     reserved: Sequence[str],
     replications: int = 1,
@@ -138,7 +94,7 @@ def make_plan(
     ----------
     base : Base
         The scenario.
-    vary : sequence of (str, values)
+    vary : mapping of str to values, or sequence of (str, values)
         Keys with their values: a text as on the command line, or an iterable.
     reserved : sequence of str
         Names of columns that a varied key must not take.
@@ -160,7 +116,8 @@ def make_plan(
         With everything that is wrong with these arguments.
     """
     problems: list[Problem] = []
-    found = [_read_one(key, values, base, problems) for key, values in vary]
+    pairs = list(vary.items() if isinstance(vary, Mapping) else vary)
+    found = [_read_one(key, values, base, problems) for key, values in pairs]
     read = [pair for pair in found if pair is not None]
     paths = [path for path, _ in read]
     problems += [
@@ -170,7 +127,7 @@ def make_plan(
     ]
     varied = _named(read, reserved)
     plan = Plan(base, varied, replications, sample, seed)
-    problems += _refusals(plan, is_whole=len(read) == len(vary))
+    problems += _refusals(plan, is_whole=len(read) == len(pairs))
     if problems:
         raise ScenarioError(problems, "sweep")
     return plan

@@ -10,8 +10,6 @@ from rich.console import Console
 from flowcontrol.diagnosis.wording import seconds
 from flowcontrol.report.bar import ProgressBar
 
-__all__ = ["SweepProgress"]
-
 
 class SweepProgress(ProgressBar):
     """Shows how far a sweep is: variants done, variants per second, time left.

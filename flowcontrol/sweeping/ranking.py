@@ -3,24 +3,30 @@
 Points are ranked by the second half of the run: what fills buffers at the beginning flatters a rate
 over the whole run, the more, the larger the buffers are. Among those that differ from the best one
 by no more than noise, a second figure decides.
+
+Two means are the same within the largest of three tolerances: :data:`BAND` of the larger one, which
+is what buffers that are not yet full, or not yet empty, make of a run of ordinary length; the 95 %
+confidence interval of their difference, where there are replications; and the least step of the
+figure, a round for a latency and a record for what is counted.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from flowcontrol.sweeping.columns import SECOND_HALF, figure_named
 from flowcontrol.sweeping.metric import Metric, points_frame
-from flowcontrol.sweeping.noise import is_noise
 from flowcontrol.sweeping.plan import Plan
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["Ranking", "rank"]
+BAND: Final = 0.01
+"""Share of the larger of two means up to which they are the same."""
 
 _DECIDES = f"latency_p99_ms{SECOND_HALF}"
 """What decides between equal rates if no other metric was asked for."""
@@ -32,6 +38,8 @@ class Ranking:
 
     Attributes
     ----------
+    plan : Plan
+        What was varied.
     metrics : tuple of Metric
         What a table shows: the one that ranks first, then the one that decides between equals,
         then the others that were asked for.
@@ -45,6 +53,7 @@ class Ranking:
         Whether the second metric has put the leaders in order.
     """
 
+    plan: Plan
     metrics: tuple[Metric, ...]
     frames: tuple[pd.DataFrame, ...]
     order: tuple[int, ...]
@@ -82,7 +91,7 @@ def rank(table: pa.Table, plan: Plan, metrics: Sequence[Metric]) -> Ranking:
     if decider is not None and has_decider:
         leaders = [*_best_first(frames[1].loc[leaders], decider), *_without(frames[1], leaders)]
     rest = [row for row in order if row not in set(leaders)]
-    return Ranking(shown, frames, (*leaders, *rest), len(leaders), has_decider)
+    return Ranking(plan, shown, frames, (*leaders, *rest), len(leaders), has_decider)
 
 
 def _latency_of(metric: Metric) -> Metric | None:
@@ -100,3 +109,33 @@ def _best_first(frame: pd.DataFrame, metric: Metric) -> list[int]:
 def _without(frame: pd.DataFrame, rows: Sequence[int]) -> list[int]:
     """Return those of some rows that have no value."""
     return [row for row in rows if frame["mean"][row] != frame["mean"][row]]
+
+
+def is_noise(frame: pd.DataFrame, one: int, other: int) -> bool:
+    """Tell whether two points of a sweep are the same in a metric.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        Of :func:`~flowcontrol.sweeping.metric.points_frame`: ``mean``, ``error``, ``step``.
+    one, other : int
+        Rows of it, both with a mean.
+
+    Returns
+    -------
+    bool
+        True if they differ by no more than the tolerance.
+    """
+    means = [float(frame["mean"][row]) for row in (one, other)]
+    errors = [float(frame["error"][row]) for row in (one, other)]
+    steps = [float(frame["step"][row]) for row in (one, other)]
+    band = BAND * max(map(abs, means))
+    return abs(means[0] - means[1]) <= max(band, math.hypot(*errors), *steps)
+
+
+def noise_text(frame: pd.DataFrame) -> str:
+    """Return how much counts as noise, for a sentence: ``up to 1 %``."""
+    text = f"up to {100 * BAND:g} %"
+    if (frame["error"] > 0).any():
+        text += ", or as the replications scatter,"
+    return text

@@ -8,8 +8,6 @@ from typing import Any
 from flowcontrol.scenario import Scenario
 from flowcontrol.sweeping.columns import FIGURES, SECOND_HALF
 
-__all__ = ["variant_rows"]
-
 _LATENCY = "latency_"
 _IN_FLIGHT = ("in_flight_buffers", "in_flight_records", "in_flight_bytes", "max_in_flight_records")
 

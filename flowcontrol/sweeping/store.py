@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from flowcontrol.ledger.commit import NewFile, Writer, create_table
 from flowcontrol.sweeping.columns import results_table
-from flowcontrol.sweeping.paths import SweepPaths
+from flowcontrol.sweeping.folder import SweepPaths
 from flowcontrol.sweeping.plan import Plan
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-__all__ = ["Collector", "Failed", "read_results"]
 
 _DESCRIPTION = "A row per variant and stage; columns in flowcontrol/sweeping/columns.py"
 

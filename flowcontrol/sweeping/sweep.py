@@ -2,40 +2,42 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, wait
-from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
-from flowcontrol.errors import Problem, RunError, ScenarioError
+from flowcontrol.errors import RunError
+from flowcontrol.experiments.base import as_base
+from flowcontrol.experiments.follow import (
+    Progress,
+    ShowProgress,
+    follow,
+    ignore,
+    shown,
+    unseen_results,
+)
+from flowcontrol.experiments.run import Simulate
+from flowcontrol.experiments.spread import Spread, check_processes, spread_over
+from flowcontrol.folders import OwnedFolder
 from flowcontrol.scenario import Scenario
 from flowcontrol.sweeping.balance import estimated_cost, into_chunks
-from flowcontrol.sweeping.base import as_base
 from flowcontrol.sweeping.checks import Variant, check_variants
 from flowcontrol.sweeping.columns import FIXED
-from flowcontrol.sweeping.folder import SweepFolder, open_folder
+from flowcontrol.sweeping.folder import SweepPaths, open_folder
 from flowcontrol.sweeping.metric import Metric, read_metrics
 from flowcontrol.sweeping.overview import overview
 from flowcontrol.sweeping.page import write_page
 from flowcontrol.sweeping.plan import Plan, make_plan
-from flowcontrol.sweeping.spread import Spread, reason_of, spread_over
 from flowcontrol.sweeping.store import Collector, read_results
-from flowcontrol.sweeping.worker import Simulate, Work
+from flowcontrol.sweeping.worker import Work
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
-
-__all__ = ["SweepResult", "sweep"]
-
-POLL_S: Final = 0.25
-"""Seconds between two looks at what the workers have handed over; each find is one commit."""
 
 _MANY: Final = 5_000
 """Points from which the check takes so long, some milliseconds each, that one asks what it does."""
@@ -44,17 +46,6 @@ _SLOW: Final = (
     "the workers have no numba: the virtual clock is interpreted there, which is some hundred "
     "times slower; install numba in the Python of the executors"
 )
-
-
-class Progress(Protocol):
-    """Whatever wants to know how far a sweep is."""
-
-    def update(self, done: int, failed: int = 0) -> None:
-        """Take notice of the variants in the table, and of those that could not be run."""
-
-
-ShowProgress = Callable[[int, int], AbstractContextManager[Progress]]
-"""Called with the variants of the sweep and those in the table already."""
 
 
 @dataclass(frozen=True)
@@ -115,17 +106,14 @@ def sweep(
     scenario : str or Path, mapping, or Scenario
         The file of a scenario, what stands in one, or a scenario that was read.
     vary : mapping of str to values, or sequence of (str, values)
-        Varied key to its values: a list, or a text as on the command line
-        (``"1,2,4"``, ``"1000:10000:50"``). All combinations are run.
+        Values of each varied key: a list, or a text as on the command line (``"1,2,4"``,
+        ``"1000:10000:50"``). All combinations are run.
     out : Path or str, optional
-        Folder of the results; by default ``out/<scenario name>-sweep``. What of this sweep is in
-        it already is not run again.
+        Folder of the results; by default ``out/<scenario name>-sweep``. A sweep in it goes on.
     replications : int, default 1
         Runs of each combination, with the scenario's seed, the next one, and so on.
-    sample : int, optional
-        Draw so many combinations instead of running all of them.
-    seed : int, default 1
-        Of that draw.
+    sample, seed : int, optional
+        Draw so many combinations, with this seed (1), instead of running all of them.
     metrics : sequence of str, default ()
         What the report draws, ``STAGE.COLUMN`` each; by default throughput and latency of a sink.
         Points are ranked by the second half of the first one.
@@ -134,13 +122,11 @@ def sweep(
     overwrite : bool, default False
         Replace the sweep that stands in ``out``.
     spark : SparkSession or callable, optional
-        A session, or what returns one when something is to be run; by default the running one,
-        else a new one.
+        A session, or what returns one; by default the running one, else a new one.
     processes : int, optional
         Without Spark: so many processes of this machine.
     progress : callable, optional
-        Called with the number of variants and of those done before; returns a context manager
-        (:class:`~flowcontrol.sweeping.SweepProgress` is one).
+        Shows it: :class:`~flowcontrol.sweeping.SweepProgress`, or what is called like it.
     warn : callable, optional
         Called with each remark, such as that workers have no compiler.
     simulate : callable, optional
@@ -161,33 +147,53 @@ def sweep(
     Examples
     --------
     >>> vary = {"stages.consumer.service_rate": [300, 600, 1200]}
-    >>> result = sweep("conf/experiment.yaml", vary, replications=5)  # doctest: +SKIP
-    >>> result.table.to_pandas()  # doctest: +SKIP
+    >>> sweep("conf/experiment.yaml", vary).table.to_pandas()  # doctest: +SKIP
     """
-    if processes is not None and processes < 1:
-        raise ScenarioError([Problem("--processes", f"{processes}: state at least 1")], "sweep")
-    base = as_base(scenario, overrides)
-    pairs = list(vary.items()) if isinstance(vary, Mapping) else list(vary)
+    check_processes(processes, "sweep")
+    base, warn = as_base(scenario, overrides), warn or ignore
     plan = make_plan(
-        base, pairs, reserved=FIXED, replications=replications, sample=sample, seed=seed
+        base, vary, reserved=FIXED, replications=replications, sample=sample, seed=seed
     )
-    if warn is not None and plan.size >= _MANY:
-        warn(f"checking {plan.size:,} points before the first one runs")
-    variants = check_variants(plan, estimated_cost)
-    first = plan.base.scenario(plan.changes(variants[0].point))
-    chosen = read_metrics(metrics, first)
-    root = Path("out") / f"{first.name}-sweep" if out is None else out
-    folder = open_folder(root, plan, variants, named=out is not None, overwrite=overwrite)
+    variants, chosen = _checked(plan, metrics, warn)
+    folder = _open(plan, variants, out, overwrite=overwrite)
     try:
-        runner = _Runner(plan, variants, folder, simulate, warn or _ignore)
+        runner = _Runner(plan, variants, folder, simulate, warn)
         runner.run(lambda: spread_over(spark, processes), progress)
-        result = SweepResult(folder.paths.root, plan, chosen, read_results(folder.paths))
-        if result.table.num_rows:
-            write_page(folder.paths.report, result.table, plan, chosen)
-        runner.finish()
-        return result
+        return _written(runner, plan, chosen)
     finally:
         folder.close()
+
+
+def _checked(
+    plan: Plan, metrics: Sequence[str], warn: Callable[[str], None]
+) -> tuple[list[Variant], tuple[Metric, ...]]:
+    """Return the variants of a plan, none of which is refused, and the metrics."""
+    if plan.size >= _MANY:
+        warn(f"checking {plan.size:,} points before the first one runs")
+    variants = check_variants(plan, estimated_cost)
+    return variants, read_metrics(metrics, _first(plan, variants))
+
+
+def _first(plan: Plan, variants: Sequence[Variant]) -> Scenario:
+    """Return the first variant's scenario: its name and its stages stand for all."""
+    return plan.base.scenario(plan.changes(variants[0].point))
+
+
+def _open(
+    plan: Plan, variants: Sequence[Variant], out: Path | str | None, *, overwrite: bool
+) -> OwnedFolder:
+    root = Path("out") / f"{_first(plan, variants).name}-sweep" if out is None else out
+    return open_folder(root, plan, variants, named=out is not None, overwrite=overwrite)
+
+
+def _written(runner: _Runner, plan: Plan, metrics: tuple[Metric, ...]) -> SweepResult:
+    """Write the page of what was run, then mark the sweep as finished if all of it was."""
+    paths = runner.paths
+    result = SweepResult(paths.root, plan, metrics, read_results(paths))
+    if result.table.num_rows:
+        write_page(paths.report, result.table, plan, metrics)
+    runner.finish()
+    return result
 
 
 class _Runner:
@@ -197,14 +203,15 @@ class _Runner:
         self,
         plan: Plan,
         variants: Sequence[Variant],
-        folder: SweepFolder,
+        folder: OwnedFolder,
         simulate: Simulate | None,
         warn: Callable[[str], None],
     ) -> None:
+        self.paths = SweepPaths(folder.root)
         self._plan, self._variants, self._folder = plan, variants, folder
-        self._simulate, self._warn = simulate, warn
+        self._simulate, self._warn, self._has_warned = simulate, warn, False
         self._run_id = uuid.uuid4().hex[:12]
-        self._collector = Collector(folder.paths, plan, folder.sweep_id, self._run_id)
+        self._collector = Collector(self.paths, plan, folder.identity, self._run_id)
 
     def run(self, spread: Callable[[], Spread], progress: ShowProgress | None) -> None:
         """Run what is missing; Spark is asked for only if something is."""
@@ -217,48 +224,26 @@ class _Runner:
         if self._simulate is None:
             runner.warm_up(self._warn, parts)
         chunks = into_chunks(missing, runner.workers, self._plan.seed)
-        work = Work(self._plan, self._folder.paths, self._run_id, chunks, self._simulate, parts)
-        shown = progress(len(self._variants), len(done)) if progress else nullcontext(_Silent())
-        with shown as bar:
-            self._follow(runner, work, bar)
+        work = Work(self._plan, self.paths, self._run_id, chunks, self._simulate, parts)
+        stop_file = self.paths.stop_file(self._run_id)
+        with shown(progress, len(self._variants), len(done)) as bar:
+            try:
+                poll = partial(self._poll, bar)
+                follow(runner, work, stop_file, poll, self._warn, "variants")
+            except BaseException:
+                self._collector.look_again()  # it may have been interrupted itself
+                self._collector.collect()
+                raise
 
-    def _follow(self, runner: Spread, work: Work, bar: Progress) -> None:
-        """Start the work and commit what comes, until all is through or somebody stops it."""
-        futures: Sequence[Future[Any]] = ()
-        try:
-            futures = runner.start(work)
-            self._watch(futures, bar)
-        except BaseException:
-            self._folder.paths.stop_file(self._run_id).touch()
-            self._warn("stopping after the variants under way")
-            with suppress(Exception):  # a Spark that is gone cannot be told
-                runner.stop()
-                _await(futures)
-                runner.abandon()
-            self._collector.look_again()  # it may have been interrupted itself
-            self._collector.collect()
-            raise
-
-    def _watch(self, futures: Sequence[Future[Any]], bar: Progress) -> None:
-        pending: set[Future[Any]] = set(futures)
-        is_slow = False
-        while pending:
-            finished, pending = wait(pending, POLL_S, FIRST_EXCEPTION)
-            self._collector.collect()
-            bar.update(len(self._collector.done), len(self._collector.failed))
-            if not self._collector.is_compiled and not is_slow and self._simulate is None:
-                self._warn(_SLOW)
-                is_slow = True
-            for future in finished:
-                self._raise_from(future)
-
-    def _raise_from(self, future: Future[Any]) -> None:
-        error = future.exception()
-        if error is not None:
-            raise RunError(
-                f"the workers failed, {reason_of(error)}; {len(self._collector.done):,} of "
-                f"{len(self._variants):,} variants are in the table, and the same command goes on"
-            ) from error
+    def _poll(self, bar: Progress) -> str:
+        """Commit what the workers have handed over; return how far the sweep is."""
+        collector = self._collector
+        collector.collect()
+        bar.update(len(collector.done), len(collector.failed))
+        if self._simulate is None and not collector.is_compiled and not self._has_warned:
+            self._warn(_SLOW)
+            self._has_warned = True
+        return f"{len(collector.done):,} of {len(self._variants):,} variants are in the table"
 
     def finish(self) -> None:
         """Mark the sweep as finished; RunError if it is not."""
@@ -270,38 +255,10 @@ class _Runner:
         errors = {failed.variant: failed.error for failed in self._collector.failed}
         first = next((variant for variant in missing if variant.id in errors), None)
         if first is None:
-            raise RunError(
-                f"{len(missing):,} variants were run but their rows are not in "
-                f"{self._folder.paths.root}: the workers must see the same folder as the driver; "
-                "name one that all machines share"
-            )
+            what = f"{len(missing):,} variants were run but their rows are"
+            raise unseen_results(what, self.paths.root)
         raise RunError(
             f"{len(missing):,} of {len(self._variants):,} variants failed, first "
             f"({self._plan.text(first.point)}): {errors[first.id]}; the others are in the table, "
             "and the same command tries these again"
         )
-
-
-def _await(futures: Sequence[Future[Any]]) -> None:
-    """Wait until what was stopped has ended; those that never began count as done."""
-    deadline = time.monotonic() + _PATIENCE_S
-    while time.monotonic() < deadline and not all(future.done() for future in futures):
-        time.sleep(_GLANCE_S)
-
-
-_PATIENCE_S: Final = 30.0
-"""Seconds that the variants under way are given to end when a sweep is stopped."""
-
-_GLANCE_S: Final = 0.02
-"""Seconds between two looks whether they have."""
-
-
-class _Silent:
-    """Shows nothing."""
-
-    def update(self, done: int, failed: int = 0) -> None:
-        """Take notice of nothing."""
-
-
-def _ignore(*_: object) -> None:
-    """Take notice of nothing."""

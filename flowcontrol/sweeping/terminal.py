@@ -6,23 +6,17 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
-from rich.measure import Measurement
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from flowcontrol.report.fitting import plain_table, print_widest
 from flowcontrol.sweeping.overview import Overview, overview
 
 if TYPE_CHECKING:
     from flowcontrol.sweeping.sweep import SweepResult
 
-__all__ = ["print_sweep"]
-
 _HEAD: Final = 12
 """Letters that a line in the head of a column is filled up to."""
-
-_UNBOUNDED: Final = 10_000
-"""Letters a line of a console that leaves every table room."""
 
 _ENDS: Final = 5
 """Rows at each end of the table."""
@@ -40,16 +34,14 @@ def print_sweep(result: SweepResult, console: Console | None = None) -> None:
     """
     console = console or Console()
     found = overview(result.table, result.plan, result.metrics)
-    tables = [_table(result, found, count) for count in range(len(found.metrics), 0, -1)]
-    wide = console.options.update(width=_UNBOUNDED)
-    fitting = [t for t in tables if Measurement.get(console, wide, t).maximum <= console.width]
-    console.print(Padding((fitting or tables[-1:])[0], (1, 0)))
+    counts = range(len(found.metrics), 0, -1)
+    print_widest(console, (_table(result, found, count) for count in counts))
     console.print(Text(found.sentence))
 
 
 def _table(result: SweepResult, found: Overview, metrics: int) -> Table:
     """Return the table with so many of the metrics."""
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    table = plain_table()
     for varied in result.plan.varied:
         table.add_column(_head(varied.label), justify="right", no_wrap=True, vertical="bottom")
     for metric in found.metrics[:metrics]:

@@ -19,8 +19,6 @@ import yaml
 from flowcontrol.scenario.problems import show
 from flowcontrol.scenario.yaml_file import read_yaml_value
 
-__all__ = ["MAX_POINTS", "plain_values", "read_values", "split_assignment"]
-
 MAX_POINTS: Final = 1_000_000
 """Most values of one key, and most variants of a sweep: each is checked and kept in memory."""
 

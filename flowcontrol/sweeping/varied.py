@@ -12,8 +12,6 @@ from flowcontrol.records import Column, ColumnType
 from flowcontrol.scenario.overrides import split_key
 from flowcontrol.scenario.problems import key_path, show
 
-__all__ = ["Varied", "name_columns", "read_path"]
-
 _TM: Final = "taskmanager.network.memory."
 _UNITS: Final = {
     "emit_rate": "records/s per subtask",

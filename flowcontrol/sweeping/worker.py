@@ -14,47 +14,22 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import pyarrow as pa
 
+from flowcontrol.experiments.run import Simulate, virtual_clock
+from flowcontrol.experiments.spread import warm_up
 from flowcontrol.files import write_atomically
-from flowcontrol.scenario import Scenario
 from flowcontrol.sweeping.checks import Variant, variant_scenario
 from flowcontrol.sweeping.columns import results_table
-from flowcontrol.sweeping.paths import SweepPaths
+from flowcontrol.sweeping.folder import SweepPaths
 from flowcontrol.sweeping.plan import Plan
 from flowcontrol.sweeping.rows import variant_rows
-from flowcontrol.sweeping.warm import warm_up
 from flowcontrol.virtual.compiled import is_compiled
-
-__all__ = ["Simulate", "Simulated", "Work", "run_chunk", "run_variant"]
 
 PART_S: Final = 5.0
 """Seconds after which a worker hands over what it has: as much is lost by a kill."""
-
-
-class Simulated(Protocol):
-    """What the virtual clock returns (``flowcontrol.virtual.VirtualRun``), as far as is needed."""
-
-    @property
-    def tables(self) -> dict[str, pa.Table]:
-        """The result tables."""
-
-    @property
-    def rounds(self) -> int:
-        """Rounds that were run."""
-
-    @property
-    def round_us(self) -> int:
-        """Emulated time of a round, microseconds."""
-
-    @property
-    def wall_s(self) -> float:
-        """Time that it took, s."""
-
-
-Simulate = Callable[[Scenario], Simulated]
 
 
 @dataclass(frozen=True)
@@ -94,7 +69,7 @@ def run_variant(plan: Plan, variant: Variant, simulate: Simulate | None) -> list
     from flowcontrol.diagnosis import summarise
 
     scenario = variant_scenario(plan, variant.point, variant.seed)
-    run = (simulate or _virtual_clock())(scenario)
+    run = (simulate or virtual_clock())(scenario)
     summary = summarise(
         run.tables,
         scenario,
@@ -111,12 +86,6 @@ def run_variant(plan: Plan, variant: Variant, simulate: Simulate | None) -> list
         "seed": variant.seed,
     }
     return variant_rows(summary, scenario, given)
-
-
-def _virtual_clock() -> Simulate:
-    from flowcontrol.virtual import simulate
-
-    return simulate
 
 
 def run_chunk(work: Work, number: int, now: Callable[[], float] = time.monotonic) -> int:

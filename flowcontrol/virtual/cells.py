@@ -9,14 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple
-from typing import Any, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from flowcontrol.protocol.queues import Queue
 from flowcontrol.protocol.state import cell, members, per_class, width
+from flowcontrol.protocol.states import Ring
 
-__all__ = ["Cells", "cells_of", "dtype", "rows_in", "view", "views", "whole_view"]
+__all__ = [
+    "Cells",
+    "QueueRows",
+    "cells_of",
+    "dtype",
+    "queue_view",
+    "rows_in",
+    "view",
+    "views",
+    "whole_view",
+]
 
 S = TypeVar("S")
 Cells = npt.NDArray[np.int64]
@@ -96,6 +108,27 @@ def view(cls: type[S], cells: Any, at: int = 0) -> S:
 def views(cls: type[S], cells: Cells, at: int, count: int) -> Sequence[S]:
     """Return states of a class that stand one behind the other from a place on."""
     return cast("Sequence[S]", _Rows(cls, cells, at, count))
+
+
+def queue_view(cls: type[S], cells: Cells, at: int, most: int) -> Queue[S]:
+    """Return the queue that stands at a place: its ends, and as many states of a class."""
+    return Queue(view(Ring, cells, at), views(cls, cells, at + width(Ring), most))
+
+
+class QueueRows(Generic[S]):
+    """Queues in cells, one behind the other, interpreted."""
+
+    def __init__(self, cls: type[S], cells: Cells, at: int, count: int, most: int) -> None:
+        self._cls, self._cells, self._at, self._count, self._most = cls, cells, at, count, most
+
+    def __getitem__(self, index: int) -> Queue[S]:
+        if not 0 <= index < self._count:
+            raise IndexError(f"queue {index} of {self._count}")
+        cells = width(Ring) + width(self._cls) * self._most
+        return queue_view(self._cls, self._cells, self._at + index * cells, self._most)
+
+    def __len__(self) -> int:
+        return self._count
 
 
 def rows_in(block: Any, cls: type[S]) -> Sequence[S]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flowcontrol.policies.tcp_buffers import close_buffer, closed_buffers, poll_closed, records_of
+from flowcontrol.policies.tcp_buffers import close_buffer, closed_buffers, poll_closed
 from flowcontrol.protocol.rounds import Partition
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import part_of
@@ -19,10 +19,11 @@ def close(m: KernelMemory, partition: Partition, place: int) -> None:
 
 
 @part_of(TCP)
-def poll(m: KernelMemory, partition: Partition, place: int, is_local: int) -> int:
-    """Take the next closed buffer; return its records, or -1 if there is none."""
-    found = poll_closed(partition, place, m.quota, is_local)
-    return records_of(found) if found >= 0 else -1
+def poll(
+    m: KernelMemory, partition: Partition, place: int, is_local: int, message: f.KernelMessage
+) -> int:
+    """Take the next closed buffer: 1, or 0 if there is none."""
+    return poll_closed(partition, place, m.quota, is_local, message)
 
 
 @part_of(TCP)

@@ -43,6 +43,7 @@ _PARTS: dict[Callable[..., Any], int] = {}
 COPIED = {
     *(
         "rows",
+        "queues",
         "pool_rules",
         "channel_rules",
         "sender_rules",
@@ -125,6 +126,7 @@ def _rule_modules() -> list[ModuleType]:
         partition_kinds,
         partitioners,
         pool_rules,
+        queues,
         ratios,
         rounds,
         rows,
@@ -134,7 +136,7 @@ def _rule_modules() -> list[ModuleType]:
         times,
     )
 
-    rules = [rows, pool_rules, channel_rules, sender_rules, rounds, sizing]
+    rules = [rows, queues, pool_rules, channel_rules, sender_rules, rounds, sizing]
     policies = [batched_credit, bdp_window, blocking_queue, cumulative_credit, grants]
     policies += [half_return_credit, hop_hysteresis, rate_window, record_rounds, record_transport]
     policies += [tcp_buffers, tcp_connection, tcp_reader, tcp_writer, throttled_source]

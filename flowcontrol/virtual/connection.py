@@ -7,11 +7,11 @@ a round. Without a bandwidth there are none: a channel then sends all that its c
 from __future__ import annotations
 
 from flowcontrol.protocol.ratios import capped
-from flowcontrol.protocol.rounds import backlog_after, send_message
+from flowcontrol.protocol.rounds import send_message
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_pop, fifo_push
 from flowcontrol.virtual.compiled import part_of
 from flowcontrol.virtual.header import KernelMemory
-from flowcontrol.virtual.messages import put
+from flowcontrol.virtual.messages import next_message, put
 from flowcontrol.virtual.parts import WIRES
 from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.turns import is_sendable
@@ -38,15 +38,15 @@ def transmit(m: KernelMemory, number: int, now: int) -> None:
         out.is_queued = 0
         p = partition_row(m, out.partition)
         partition = partition_of(m, out.partition)
-        records = send_message(partition, out.place, m.quota, 0)
-        if records < 0:
+        message = next_message(m, out)
+        if send_message(partition, out.place, m.quota, 0, message) == 0:
             continue
-        nbytes = records * p.record_bytes + HEADER_BYTES
+        nbytes = message.records * p.record_bytes + HEADER_BYTES
         begun_ns = max(start_ns, connection.ready)
         done_ns = begun_ns + capped(nbytes, connection.cost_ns, connection.unit)
         connection.ready = done_ns
         there = (done_ns + m.latency_ns + round_ns - 1) // round_ns
-        put(m, out, records, backlog_after(partition, out.place), max(now + 1, there))
+        put(m, out, max(now + 1, there))
         wake(m, out.sender, now + 1)
         if is_sendable(out) == 1:
             out.is_queued = 1

@@ -22,10 +22,10 @@ def receive_counted(
     union: Row,
     number: int,
     channel: int,
-    records: int,
+    message: f.KernelMessage,
 ) -> None:
     """Store records that have arrived at a channel of a gate."""
-    receive_records(task, gate, union, number, channel, records)
+    receive_records(task, gate, union, number, channel, message)
 
 
 @part_of(RECORDS)

@@ -18,7 +18,7 @@ from flowcontrol.virtual.compiled import kernel, part_of
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.messages import tell, tell_late
 from flowcontrol.virtual.parts import DEBLOATING
-from flowcontrol.virtual.views import gate_row, in_row, out_row
+from flowcontrol.virtual.views import gate_row, in_row, out_row, received_queues
 from flowcontrol.virtual.wheel import wake
 
 __all__ = ["debloat_gates", "measure_gates"]
@@ -98,10 +98,10 @@ def _size(
 @kernel
 def _in_use(m: KernelMemory, g: f.KernelGate) -> int:
     """Buffers in use of a gate; a local channel counts what waits at its producer too."""
-    total = 0
+    total, queues = 0, received_queues(m, g.queues, g.channels, g.queue_most)
     for channel in range(g.channels):
         into = in_row(m, g.first_channel + channel)
-        queued = m[g.records + channel * g.queue_width + FIFO_COUNT]
+        queued = queues[channel].ends.count
         if into.initial < 0:
             total += queued + out_row(m, into.out).buffers
         else:

@@ -9,7 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool, Subpartition, Task
+from flowcontrol.protocol.states import (
+    GlobalPool,
+    InputChannel,
+    LocalPool,
+    Message,
+    Subpartition,
+    Task,
+)
 
 # ---- tasks
 
@@ -144,12 +151,10 @@ class KernelGate:
     """Where the queue of the channels that wait for a floating buffer is."""
     order: int = 0
     """Where the queue of the channels with data is."""
-    records: int = 0
-    """Where the queues of received messages are, one a channel: records that end in each."""
-    kinds: int = 0
-    """Where the same queues are with the kind of each message's buffer."""
-    queue_width: int = 0
-    """Cells of a channel's queue."""
+    queues: int = 0
+    """Where the queues of received messages are, one a channel."""
+    queue_most: int = 0
+    """Messages that each may hold."""
     arrivals: int = 0
     """Where the set of the channels with messages under way is, bits."""
     news: int = 0
@@ -193,10 +198,10 @@ class KernelPartition:
     """Its first channel."""
     channels: int = 0
     """How many."""
-    records: int = 0
-    """Where the queues of finished buffers are, one a channel: records that end in each."""
-    queue_width: int = 0
-    """Cells of such a queue."""
+    queues: int = 0
+    """Where the queues of finished buffers are, one a channel."""
+    queue_most: int = 0
+    """Messages that each may hold."""
     held: int = 0
     """Where the queues of messages handed to local consumers are: buffers that each frees."""
     held_width: int = 0
@@ -265,36 +270,22 @@ class KernelInputChannel(InputChannel):
     out: int = 0
     """The same channel at its sender."""
     transit: int = 0
-    """Where the ring of the messages under way is."""
+    """Where the queue of the messages under way is."""
     transit_most: int = 0
     """How many there may be."""
     credits: int = 0
-    """Where the ring of the credits under way is."""
+    """Where the queue of the credits under way is."""
     credits_most: int = 0
     """How many there may be."""
 
 
-# ---- what is under way: of each channel a ring of messages and one of credits
+# ---- what is under way: of each channel a queue of messages and one of credits
 
 
 @dataclass(slots=True)
-class Ring:
-    """The head of a ring of states, which stand behind it."""
-
-    head: int = 0
-    """Place of the oldest."""
-    count: int = 0
-    """How many there are."""
-
-
-@dataclass(slots=True)
-class KernelMessage:
+class KernelMessage(Message):
     """A message under way."""
 
-    records: int = 0
-    """Records that end in it."""
-    backlog: int = 0
-    """Backlog of its channel when it left, buffers."""
     round: int = 0
     """Round in which it arrives."""
 

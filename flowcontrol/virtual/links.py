@@ -14,6 +14,7 @@ from flowcontrol.emulation.work import byte_cost, flush_phase_us
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.partitioners import spread
 from flowcontrol.protocol.pool_rules import fetch_segment
+from flowcontrol.protocol.states import Message, ReceivedMessage
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import rows_in
 from flowcontrol.virtual.debloat import PARTS
@@ -101,8 +102,8 @@ def _fill_partition(
     if job.record_transport is not None:
         p.pool.free = 1  # what stops a writer is the grant
     p.first_channel, p.channels = places.outs[link.name][own[0]], count
-    p.queue_width = w.FIFO_SLOTS + depth
-    p.records = build.take(count * p.queue_width)
+    p.queue_most = depth
+    p.queues = int(build.queues(count, Message, depth)[0])
     has_local = any(link.channels[i].is_local for i in own)
     p.held_width = w.FIFO_SLOTS + (depth if has_local else 0)
     p.held = build.take(count * p.held_width)
@@ -183,9 +184,8 @@ def _fill_gate(
     g.first_channel, g.channels = places.ins[link.name][own[0]], count
     g.waiting = build.take(w.FIFO_SLOTS + count)
     g.order = build.take(w.FIFO_SLOTS + count)
-    g.queue_width = w.FIFO_SLOTS + max(1, *depths)
-    g.records = build.take(count * g.queue_width)
-    g.kinds = build.take(count * g.queue_width)
+    g.queue_most = max(1, *depths)
+    g.queues = int(build.queues(count, ReceivedMessage, g.queue_most)[0])
     # Sizes of buffers under way, if there are such messages: one each period.
     delay_us, period_us = latency * job.round_us, job.scenario.options.debloat_period_us
     sizes = delay_us // period_us + 2 if job.scenario.options.debloat_enabled else 0
@@ -200,7 +200,7 @@ def _fill_gate(
         rows = places.ins[link.name][own][remote]
         most = window + 2 + sizes
         blocks["inputs_at"]["credits_most"][rows] = most
-        blocks["inputs_at"]["credits"][rows] = build.rings(len(rows), f.KernelCredit, most)
+        blocks["inputs_at"]["credits"][rows] = build.queues(len(rows), f.KernelCredit, most)
 
 
 def _fill_channels(
@@ -219,14 +219,17 @@ def _fill_channels(
     into["exclusive"][numbers] = exclusive
     into["announced"][numbers] = exclusive
     out["announced"][into["out"][numbers]] = exclusive
+    out["initial"][into["out"][numbers]] = into["initial"][numbers]
     for is_local in (False, True):
         rows = numbers[local == is_local]
         if len(rows):
             most = max(
                 1, *(d for d, c in zip(depths, channels, strict=True) if c.is_local == is_local)
             )
+            if size.exclusive == 0 and not is_local:  # an announcement may go before each of them
+                most = 2 * most + 1
             into["transit_most"][rows] = most
-            into["transit"][rows] = build.rings(len(rows), f.KernelMessage, most)
+            into["transit"][rows] = build.queues(len(rows), f.KernelMessage, most)
 
 
 Pair = tuple[int, int, str]

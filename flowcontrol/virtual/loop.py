@@ -18,6 +18,7 @@ from flowcontrol.protocol.times import (
     emitting_us,
     flush_ticks,
     is_blocked,
+    next_flush_us,
 )
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.closed import close
@@ -255,8 +256,7 @@ def flush_all(m: KernelMemory, task: f.KernelTask, start_us: int, end_us: int) -
                         flush(partition, place)
                     set_bit(m, p.dirty, place)
         if interval > 0:
-            phase = p.flush_phase
-            p.flush_at = ((end_us - phase) // interval + 1) * interval + phase
+            p.flush_at = next_flush_us(end_us, interval, p.flush_phase)
 
 
 @kernel
@@ -352,8 +352,7 @@ def plan_flush(m: KernelMemory, number: int, task: f.KernelTask, end_us: int) ->
         p = partition_row(m, task.first_partition + i)
         if p.pool.in_use > 0:
             if p.flush_at <= end_us:
-                phase = p.flush_phase
-                p.flush_at = ((end_us - phase) // interval + 1) * interval + phase
+                p.flush_at = next_flush_us(end_us, interval, p.flush_phase)
             wake_at(m, number, p.flush_at)
 
 

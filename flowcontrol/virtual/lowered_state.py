@@ -19,6 +19,7 @@ from numba.core.typing.templates import (
 from numba.extending import models, register_model
 
 from flowcontrol.protocol.state import cell, members, per_class, width
+from flowcontrol.protocol.states import Ring
 from flowcontrol.virtual.header import KernelMemory
 
 CELL = ir.IntType(64)
@@ -47,6 +48,22 @@ class IntsType(types.Type):
         super().__init__(name="Ints")
 
 
+class QueueType(types.Type):
+    """A queue of states of a class."""
+
+    def __init__(self, cls: type[Any]) -> None:
+        self.cls = cls
+        super().__init__(name=f"Queue({cls.__module__}.{cls.__qualname__})")
+
+
+class QueuesType(types.Type):
+    """Queues of states of a class, one behind the other."""
+
+    def __init__(self, cls: type[Any]) -> None:
+        self.cls = cls
+        super().__init__(name=f"Queues({cls.__module__}.{cls.__qualname__})")
+
+
 class MemoryType(IntsType):
     """The whole memory, of a kernel that has some parts (:mod:`.parts`)."""
 
@@ -67,6 +84,18 @@ def rows_type(cls: type[Any]) -> RowsType:
     return RowsType(cls)
 
 
+@per_class
+def queue_type(cls: type[Any]) -> QueueType:
+    """Return the type of a queue of a state class."""
+    return QueueType(cls)
+
+
+@per_class
+def queues_type(cls: type[Any]) -> QueuesType:
+    """Return the type of queues of a state class."""
+    return QueuesType(cls)
+
+
 ints_type = IntsType()
 
 
@@ -77,12 +106,39 @@ class _StateModel(models.PrimitiveModel):
 
 
 @register_model(RowsType)
+@register_model(QueueType)
 @register_model(IntsType)
 @register_model(MemoryType)
 class _RowsModel(models.StructModel):
     def __init__(self, manager: Any, kind: Any) -> None:
         pointer = types.CPointer(types.int64)
         super().__init__(manager, kind, [("data", pointer), ("count", types.int64)])
+
+
+@register_model(QueuesType)
+class _QueuesModel(models.StructModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        members = [("data", types.CPointer(types.int64)), ("count", types.int64)]
+        super().__init__(manager, kind, [*members, ("most", types.int64)])
+
+
+@infer_getattr
+class _QueueAttributes(AttributeTemplate):
+    key = QueueType
+
+    def generic_resolve(self, kind: Any, name: str) -> Any:
+        return {"ends": state_type(Ring), "slots": rows_type(kind.cls)}.get(name)
+
+
+@lower_getattr_generic(QueueType)
+def _part_of_queue(context: Any, builder: Any, kind: Any, value: Any, name: str) -> Any:
+    queue = cgutils.create_struct_proxy(kind)(context, builder, value)
+    if name == "ends":
+        return queue.data
+    slots = cgutils.create_struct_proxy(rows_type(kind.cls))(context, builder)
+    slots.data = builder.gep(queue.data, [ir.Constant(CELL, width(Ring))], inbounds=True)
+    slots.count = queue.count
+    return slots._getvalue()
 
 
 @infer_getattr
@@ -187,6 +243,24 @@ def _state_of(typing: Any, rows: Any, index: Any) -> Any:
 
 
 @in_place(operator.getitem)
+def _queue_of(typing: Any, queues: Any, index: Any) -> Any:
+    if not isinstance(queues, QueuesType):
+        return None
+
+    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        given = cgutils.create_struct_proxy(signature.args[0])(context, builder, values[0])
+        index = as_int(context, builder, values[1], signature.args[1])
+        each = builder.mul(given.most, ir.Constant(CELL, width(queues.cls)))
+        each = builder.add(each, ir.Constant(CELL, width(Ring)))
+        made = cgutils.create_struct_proxy(signature.return_type)(context, builder)
+        made.data = builder.gep(given.data, [builder.mul(index, each)], inbounds=True)
+        made.count = given.most
+        return made._getvalue()
+
+    return queue_type(queues.cls)(queues, index), code
+
+
+@in_place(operator.getitem)
 def _int_of(typing: Any, row: Any, index: Any) -> Any:
     if not isinstance(row, IntsType):
         return None
@@ -225,30 +299,41 @@ def _count_of(typing: Any, rows: Any) -> Any:
     return types.int64(rows), code
 
 
-def rows_at(function: Any, cls: type[Any], *, behind: type[Any] | None = None) -> None:
-    """Have a function return rows of a class at a place of an array or a row.
+def rows_at(function: Any, cls: type[Any]) -> None:
+    """Have a function return rows of a class at a place of an array or a row."""
+    _counted_at(function, rows_type(cls))
 
-    Parameters
-    ----------
-    function : callable
-        Takes the memory, the place and how many rows there are.
-    cls : type
-        Their class.
-    behind : type, optional
-        What stands at the place, in front of them.
-    """
-    skipped = 0 if behind is None else width(behind)
 
+def queue_at(function: Any, cls: type[Any]) -> None:
+    """Have a function return a queue of a class at a place, of so many slots."""
+    _counted_at(function, queue_type(cls))
+
+
+def _counted_at(function: Any, kind: Any) -> None:
     @in_place(function)
     def found(typing: Any, memory: Any, at: Any, count: Any) -> Any:
         def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             made = cgutils.create_struct_proxy(signature.return_type)(context, builder)
-            base = _place(context, builder, signature.args, values)
-            made.data = builder.gep(base, [ir.Constant(CELL, skipped)], inbounds=True)
+            made.data = _place(context, builder, signature.args, values)
             made.count = as_int(context, builder, values[2], signature.args[2])
             return made._getvalue()
 
-        return rows_type(cls)(memory, at, count), code
+        return kind(memory, at, count), code
+
+
+def queues_at(function: Any, cls: type[Any]) -> None:
+    """Have a function return so many queues of a class at a place, of so many slots each."""
+
+    @in_place(function)
+    def found(typing: Any, memory: Any, at: Any, count: Any, most: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            made = cgutils.create_struct_proxy(signature.return_type)(context, builder)
+            made.data = _place(context, builder, signature.args, values)
+            made.count = as_int(context, builder, values[2], signature.args[2])
+            made.most = as_int(context, builder, values[3], signature.args[3])
+            return made._getvalue()
+
+        return queues_type(cls)(memory, at, count, most), code
 
 
 def state_at(function: Any, cls: type[Any]) -> None:

@@ -19,7 +19,7 @@ from flowcontrol.policies.record_transport import ChannelGrant, RecordTransport
 from flowcontrol.policies.tcp_connection import TcpConnection, TcpMessage
 from flowcontrol.policies.throttled_source import ThrottledSource
 from flowcontrol.protocol.state import cell
-from flowcontrol.protocol.states import GlobalPool, LocalPool
+from flowcontrol.protocol.states import GlobalPool, LocalPool, Message, ReceivedMessage
 from flowcontrol.virtual.fields import (
     Age,
     KernelCredit,
@@ -29,7 +29,6 @@ from flowcontrol.virtual.fields import (
     KernelPartition,
     KernelSubpartition,
     KernelTask,
-    Ring,
     Run,
 )
 from flowcontrol.virtual.header import FLAG_PARTS, KernelMemory
@@ -40,6 +39,8 @@ from flowcontrol.virtual.lowered_state import (
     data_of,
     in_place,
     ints_type,
+    queue_at,
+    queues_at,
     rows_at,
     state_at,
 )
@@ -61,22 +62,23 @@ from flowcontrol.virtual.tcp import tcp_connection, tcp_messages
 from flowcontrol.virtual.views import (
     age_rows,
     channel_grants,
-    credit_rows,
+    credit_queue,
+    finished_queues,
     gate_of,
     gate_rows,
     gates_of,
     global_pool,
     in_rows,
     local_pool,
-    message_rows,
     out_rows,
     partition_rows,
+    received_queues,
     record_transport,
-    ring,
     run_rows,
     task_rows,
     throttled_source,
     whole,
+    wire_queue,
 )
 
 # ---- rows
@@ -263,13 +265,14 @@ def _get(gates: Any, index: Any) -> Any:
 
 state_at(local_pool, LocalPool)
 state_at(global_pool, GlobalPool)
-state_at(ring, Ring)
 rows_at(gate_rows, KernelGate)
 rows_at(partition_rows, KernelPartition)
 rows_at(run_rows, Run)
 rows_at(age_rows, Age)
-rows_at(message_rows, KernelMessage, behind=Ring)
-rows_at(credit_rows, KernelCredit, behind=Ring)
+queue_at(wire_queue, KernelMessage)
+queue_at(credit_queue, KernelCredit)
+queues_at(finished_queues, Message)
+queues_at(received_queues, ReceivedMessage)
 rows_at(in_rows, KernelInputChannel)
 rows_at(out_rows, KernelSubpartition)
 rows_at(task_rows, KernelTask)

@@ -12,7 +12,7 @@ from flowcontrol.emulation.work import WorkClock, emission_cost_ns
 from flowcontrol.policies.throttled_source import ThrottledSource
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.state import assign, cell, columns, members, per_class, width
-from flowcontrol.protocol.states import GlobalPool
+from flowcontrol.protocol.states import GlobalPool, Ring
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import cells_of, dtype, whole_view
 from flowcontrol.virtual.header import KernelMemory
@@ -98,10 +98,10 @@ class Memory:
         """Return the state that stands at a place as an object of plain integers."""
         return _object(cls, self.table(at, 1, cls)[0].item())
 
-    def ring(self, at: int, most: int, cls: type[S]) -> list[S]:
-        """Return copies of the states in a ring of at most so many, oldest first."""
-        ends = self.copy(at, f.Ring)
-        block = self.table(at + width(f.Ring), most, cls)
+    def queue(self, at: int, place: int, most: int, cls: type[S]) -> list[S]:
+        """Return copies of what is in a queue, one of several of at most so many, oldest first."""
+        at += place * (width(Ring) + width(cls) * most)
+        ends, block = self.copy(at, Ring), self.table(at + width(Ring), most, cls)
         return self.copies(np.take(block, ends.head + np.arange(ends.count), mode="wrap"), cls)
 
     def values(self, offset: int, length: int) -> list[int]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from flowcontrol.protocol.partition_kinds import PIPELINED
+from flowcontrol.protocol.queues import DATA, Queue, append, drop, is_event, next_slot
 from flowcontrol.protocol.rounds import (
+    announce_backlog,
     announce_credit,
-    backlog_after,
+    channel_backlog,
     free_local,
     receive,
     send_message,
@@ -18,24 +20,31 @@ from flowcontrol.virtual.counted import receive_counted, send_counted
 from flowcontrol.virtual.header import FLAG_PROTOCOL, KernelMemory
 from flowcontrol.virtual.turns import enqueue, serve_now
 from flowcontrol.virtual.views import (
-    append,
-    credit_rows,
-    drop,
+    credit_queue,
     gate_of,
     gate_row,
     in_row,
-    message_rows,
     next_bit,
     out_row,
     partition_of,
     partition_row,
-    ring,
     set_bit,
     union_of,
+    wire_queue,
 )
 from flowcontrol.virtual.wheel import wake
 
-__all__ = ["announce_all", "hear", "put", "receive_all", "send", "tell", "tell_late"]
+__all__ = [
+    "announce_all",
+    "hear",
+    "next_message",
+    "put",
+    "receive_all",
+    "send",
+    "tell",
+    "tell_backlog",
+    "tell_late",
+]
 
 
 @kernel
@@ -52,20 +61,17 @@ def receive_all(m: KernelMemory, task: f.KernelTask, now: int) -> None:
         gate = gate_of(m, number)
         while channel >= 0:
             into = in_row(m, g.first_channel + channel)
-            transit = ring(m, into.transit)
-            messages = message_rows(m, into.transit, into.transit_most)
-            while transit.count > 0:
-                message = messages[transit.head]
-                if message.round > now:
-                    wake(m, g.task, message.round)
+            queue = wire_queue(m, into.transit, into.transit_most)
+            while queue.ends.count > 0:
+                if queue.slots[queue.ends.head].round > now:
+                    wake(m, g.task, queue.slots[queue.ends.head].round)
                     break
-                drop(transit, into.transit_most)
-                records = message.records
+                message = drop(queue)
                 if m.counts_records == 1:
-                    receive_counted(m, task, gate, union, i, channel, records)
-                elif receive(task, gate, union, i, channel, records, message.backlog) == 0:
+                    receive_counted(m, task, gate, union, i, channel, message)
+                elif receive(task, gate, union, i, channel, message) == 0:
                     m.flags |= FLAG_PROTOCOL
-            if transit.count == 0:
+            if queue.ends.count == 0:
                 m[bits + channel // WORD] &= ~(1 << (channel % WORD))
             channel = next_bit(m, bits, count, channel)
 
@@ -107,18 +113,16 @@ def _hear_late(
     m: KernelMemory, task: int, out: f.KernelSubpartition, into: f.KernelInputChannel, now: int
 ) -> int:
     """Take the credits that have arrived after some rounds; 1 if none is under way any more."""
-    under_way = ring(m, into.credits)
-    credits = credit_rows(m, into.credits, into.credits_most)
-    while under_way.count > 0:
-        credit = credits[under_way.head]
-        if credit.round > now:
-            wake(m, task, credit.round)
+    credits = credit_queue(m, into.credits, into.credits_most)
+    while credits.ends.count > 0:
+        if credits.slots[credits.ends.head].round > now:
+            wake(m, task, credits.slots[credits.ends.head].round)
             return 0
+        credit = drop(credits)
         if credit.announced < 0:
             out.wish = -credit.announced
         else:
             out.announced = credit.announced
-        drop(under_way, into.credits_most)
     return 1
 
 
@@ -141,42 +145,81 @@ def send(m: KernelMemory, task: f.KernelTask, now: int) -> None:
             if m.counts_records == 1:
                 records = send_counted(m, partition, place)
                 if records > 0:
-                    put(m, out, records, 0, now + (1 if local == 1 else m.latency))
+                    message = next_message(m, out)
+                    message.kind = DATA
+                    message.records = records
+                    message.nbytes = records * p.record_bytes
+                    message.backlog = 0
+                    put(m, out, now + (1 if local == 1 else m.latency))
                     task.has_sent = 1
                 place = next_bit(m, bits, count, place)
                 continue
+            if out.initial == 0 and m.is_tcp == 0:
+                tell_backlog(m, out, channel_backlog(out), now)
             if out.connection >= 0:
                 enqueue(m, p.first_channel + place)
                 place = next_bit(m, bits, count, place)
                 continue
-            held = partition.held[place]
+            held, queue = partition.held[place], wire_of(m, out)
+            at = now + (1 if local == 1 else m.latency)
+            before = queue.ends.count
             while (
                 held[FIFO_COUNT] < len(held) - FIFO_SLOTS
                 if local == 1
                 else out.sent < out.announced
             ):
                 if m.is_tcp == 1:
-                    records = poll(m, partition, place, local)
+                    found = poll(m, partition, place, local, next_slot(queue))
                 else:
-                    records = send_message(partition, place, m.quota, local)
-                if records < 0:
+                    found = send_message(partition, place, m.quota, local, next_slot(queue))
+                if found == 0:
                     break
-                at = now + (1 if local == 1 else m.latency)
-                put(m, out, records, backlog_after(partition, place), at)
+                depart(m, queue, at)
+            if queue.ends.count > before:
+                expect(m, out, at)
                 task.has_sent = 1
             place = next_bit(m, bits, count, place)
 
 
 @kernel
-def put(m: KernelMemory, out: f.KernelSubpartition, records: int, backlog: int, at: int) -> None:
-    """Put a message on its way; its receiver is looked at when it arrives."""
+def tell_backlog(m: KernelMemory, out: f.KernelSubpartition, backlog: int, now: int) -> None:
+    """Announce a backlog to a receiver without exclusive buffers, if there is need to."""
+    if announce_backlog(out, backlog, next_message(m, out)) == 1:
+        put(m, out, now + m.latency)
+
+
+@kernel
+def wire_of(m: KernelMemory, out: f.KernelSubpartition) -> Queue[f.KernelMessage]:
+    """Return the messages of a channel that are under way."""
     into = in_row(m, out.input)
-    most = into.transit_most
-    message = message_rows(m, into.transit, most)[append(ring(m, into.transit), most)]
-    message.records = records
-    message.backlog = backlog
+    return wire_queue(m, into.transit, into.transit_most)
+
+
+@kernel
+def next_message(m: KernelMemory, out: f.KernelSubpartition) -> f.KernelMessage:
+    """Return the message that a channel's sender puts on its way next, to be filled."""
+    return next_slot(wire_of(m, out))
+
+
+@kernel
+def put(m: KernelMemory, out: f.KernelSubpartition, at: int) -> None:
+    """Put the next message on its way; its receiver is looked at when it arrives."""
+    depart(m, wire_of(m, out), at)
+    expect(m, out, at)
+
+
+@kernel
+def depart(m: KernelMemory, queue: Queue[f.KernelMessage], at: int) -> None:
+    """Have the next message be under way, to arrive in a round."""
+    message = next_slot(queue)
     message.round = at
-    m.transfers += 1
+    append(queue)
+    m.transfers += 1 - is_event(message)
+
+
+@kernel
+def expect(m: KernelMemory, out: f.KernelSubpartition, at: int) -> None:
+    """Have a channel's receiver look at it in a round."""
     set_bit(m, gate_row(m, out.gate).arrivals, out.index)
     wake(m, out.receiver, at)
 
@@ -226,8 +269,9 @@ def tell_late(
     m: KernelMemory, out: f.KernelSubpartition, into: f.KernelInputChannel, value: int, now: int
 ) -> None:
     """Send credits, or a size of buffer below 0, that arrive after the network's latency."""
-    most = into.credits_most
-    credit = credit_rows(m, into.credits, most)[append(ring(m, into.credits), most)]
+    credits = credit_queue(m, into.credits, into.credits_most)
+    credit = next_slot(credits)
     credit.announced = value
     credit.round = now + m.latency
+    append(credits)
     tell(m, out, now + m.latency)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flowcontrol.protocol.state import width
-from flowcontrol.virtual.fields import Ring
+from flowcontrol.protocol.states import Ring
 from flowcontrol.virtual.header import KernelMemory
 
 __all__ = ["Builder", "Ints", "Places"]
@@ -61,6 +61,6 @@ class Builder:
         """Return where ``count`` pieces of so many cells begin."""
         return self.take(count * cells) + cells * np.arange(count)
 
-    def rings(self, count: int, cls: type[Any], most: int) -> Ints:
-        """Return where ``count`` empty rings begin, of at most so many states of a class."""
+    def queues(self, count: int, cls: type[Any], most: int) -> Ints:
+        """Return where ``count`` empty queues begin, of at most so many states of a class."""
         return self.each(count, width(Ring) + width(cls) * most)

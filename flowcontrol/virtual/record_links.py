@@ -14,6 +14,7 @@ from flowcontrol.policies.grants import (
 from flowcontrol.policies.record_rounds import QUEUE_MESSAGES
 from flowcontrol.policies.record_transport import ChannelGrant, RecordTransport
 from flowcontrol.protocol import rows as w
+from flowcontrol.protocol.states import ReceivedMessage
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import cells_of
 from flowcontrol.virtual.places import Builder, Ints
@@ -54,9 +55,8 @@ def fill_record_gate(
     g.first_channel, g.channels = numbers[0], count
     g.waiting = build.take(w.FIFO_SLOTS + count)
     g.order = build.take(w.FIFO_SLOTS + count)
-    g.queue_width = w.FIFO_SLOTS + QUEUE_MESSAGES
-    g.records = build.take(count * g.queue_width)
-    g.kinds = build.take(count * g.queue_width)
+    g.queue_most = QUEUE_MESSAGES
+    g.queues = int(build.queues(count, ReceivedMessage, g.queue_most)[0])
     g.arrivals, g.news = build.take(words), build.take(words)
     g.record_bytes, g.since = link.record_bytes, -1
     state = ChannelGrant()
@@ -67,8 +67,8 @@ def fill_record_gate(
     out["announced"][into["out"][numbers]] = granted
     most = latency + 2  # a message a round, and a grant
     into["transit_most"][numbers] = most
-    into["transit"][numbers] = build.rings(count, f.KernelMessage, most)
+    into["transit"][numbers] = build.queues(count, f.KernelMessage, most)
     remote = numbers[out["is_local"][into["out"][numbers]] == 0]
     if latency > 1 and len(remote):
         into["credits_most"][remote] = most
-        into["credits"][remote] = build.rings(len(remote), f.KernelCredit, most)
+        into["credits"][remote] = build.queues(len(remote), f.KernelCredit, most)

@@ -8,7 +8,7 @@ from flowcontrol.emulation import Job, StagePlan
 from flowcontrol.emulation.replay import Replayed, routes_of_keys
 from flowcontrol.errors import RunError
 from flowcontrol.scenario import Input
-from flowcontrol.scenario.input_rows import read_rows
+from flowcontrol.scenario.inputs import read_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -20,8 +20,9 @@ from flowcontrol.protocol.partition_kinds import (
     has_quota,
 )
 from flowcontrol.protocol.pool_rules import note_quota, recycle_segment
+from flowcontrol.protocol.queues import drop
 from flowcontrol.protocol.rounds import Partition
-from flowcontrol.protocol.rows import UNLIMITED, fifo_pop
+from flowcontrol.protocol.rows import UNLIMITED
 from flowcontrol.protocol.state import width
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s
@@ -106,10 +107,9 @@ def gather(
     m: KernelMemory, p: f.KernelPartition, partition: Partition, sp: s.SpillingPartition, place: int
 ) -> None:
     """Remember the buffers of a subpartition that have been filled."""
-    records = fifo_pop(partition.records[place])
-    while records >= 0:
-        _remember(m, p, sp, place, records, m.segment_bytes)
-        records = fifo_pop(partition.records[place])
+    queue = partition.queues[place]
+    while queue.ends.count > 0:
+        _remember(m, p, sp, place, drop(queue).records, m.segment_bytes)
 
 
 @kernel

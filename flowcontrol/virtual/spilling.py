@@ -20,6 +20,7 @@ from flowcontrol.protocol.partition_kinds import (
     memory_is_short,
 )
 from flowcontrol.protocol.pool_rules import pool_is_available
+from flowcontrol.protocol.queues import DATA
 from flowcontrol.protocol.rounds import Partition
 from flowcontrol.protocol.rows import WORD
 from flowcontrol.virtual import fields as f
@@ -27,7 +28,7 @@ from flowcontrol.virtual import spill_fields as s
 from flowcontrol.virtual.compiled import kernel, part_of
 from flowcontrol.virtual.disk import ask_disk
 from flowcontrol.virtual.header import KernelMemory
-from flowcontrol.virtual.messages import put
+from flowcontrol.virtual.messages import next_message, put, tell_backlog
 from flowcontrol.virtual.parts import SPILLS
 from flowcontrol.virtual.spilled import (
     buffer_at,
@@ -198,6 +199,8 @@ def _send_lane(
     out = out_row(m, p.first_channel + place)
     lane = lane_of(m, sp, place)
     local = out.is_local
+    if out.initial == 0:
+        tell_backlog(m, out, _lane_backlog(p, out, lane), now)
     while lane.next > 0:
         limit = out.consumed + sp.local if local == 1 else out.announced
         own = buffer_at(m, lane.next)
@@ -211,15 +214,27 @@ def _send_lane(
         lane.readable -= 1
         out.buffers -= 1
         out.sent += 1
-        unsent = out.buffers - out.is_open
         at = now + (1 if local == 1 else m.latency)
-        backlog = backlog_of(p.kind, unsent, lane.readable)
-        put(m, out, own.records, backlog, at)
+        out.told = _lane_backlog(p, out, lane)
+        message = next_message(m, out)
+        message.kind = DATA
+        message.records = own.records
+        message.nbytes = own.nbytes
+        message.backlog = out.told
+        put(m, out, at)
         task.has_sent = 1
         if sp.first < 0:
             sp.first = now
     if local == 0:
         consume(m, p, partition, sp, place, out.sent)
+
+
+@kernel
+def _lane_backlog(
+    p: f.KernelPartition, out: f.KernelSubpartition, lane: s.SpillingSubpartition
+) -> int:
+    """Backlog of a subpartition as it announces it."""
+    return backlog_of(p.kind, out.buffers - out.is_open, lane.readable)
 
 
 @kernel

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from flowcontrol.emulation import Job
-from flowcontrol.emulation.round_state import BufferResponse, ChannelId, ConnectionState
+from flowcontrol.emulation.round_state import ChannelId, ConnectionState, MessageUnderWay
 from flowcontrol.policies.tcp_connection import TcpConnection, TcpMessage
 from flowcontrol.protocol import rows as w
+from flowcontrol.protocol.queues import plain
 from flowcontrol.protocol.state import width
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.links import connections_of
@@ -31,16 +32,16 @@ def connection_states(job: Job, memory: Memory) -> tuple[ConnectionState, ...]:
     return tuple(found)
 
 
-def messages_on_wires(memory: Memory) -> dict[int, list[BufferResponse]]:
+def messages_on_wires(memory: Memory) -> dict[int, list[MessageUnderWay]]:
     """Return what connections without credits carry, by number of the channel at its sender."""
-    found: dict[int, list[BufferResponse]] = {}
+    found: dict[int, list[MessageUnderWay]] = {}
     for row in _connections(memory):
         wire = memory.copy(row.phases, TcpConnection)
         ring = memory.table(row.phases + width(TcpConnection), row.phase_count, TcpMessage)
         for number in range(wire.delivered, wire.written):
-            channel, records, _, arrives = ring[number % row.phase_count].item()
-            message = BufferResponse(records, 0, arrives if number < wire.entered else -1)
-            found.setdefault(channel, []).append(message)
+            [sent] = memory.copies(ring[[number % row.phase_count]], TcpMessage)
+            arrives = sent.round if number < wire.entered else -1
+            found.setdefault(sent.channel, []).append(MessageUnderWay(plain(sent), arrives))
     return found
 
 

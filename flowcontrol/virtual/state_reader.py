@@ -6,12 +6,20 @@ from flowcontrol.control import Controller
 from flowcontrol.emulation import Channel, Job, Link, StagePlan
 from flowcontrol.emulation import round_state as rs
 from flowcontrol.policies.record_transport import ChannelGrant
-from flowcontrol.policies.tcp_buffers import records_of
 from flowcontrol.policies.throttled_source import ThrottledSource
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import rows as w
+from flowcontrol.protocol.partition_kinds import PIPELINED
+from flowcontrol.protocol.queues import plain
 from flowcontrol.protocol.state import width
-from flowcontrol.protocol.states import GlobalPool, InputChannel, Subpartition, Task
+from flowcontrol.protocol.states import (
+    GlobalPool,
+    InputChannel,
+    Message,
+    ReceivedMessage,
+    Subpartition,
+    Task,
+)
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.state_connections import connection_states, messages_on_wires
@@ -148,19 +156,14 @@ class StateReader:
             grant,
         )
 
-    def _received(self, gate: f.KernelGate, place: int) -> tuple[rs.QueuedBuffer, ...]:
+    def _received(self, gate: f.KernelGate, place: int) -> tuple[ReceivedMessage, ...]:
         """Return the messages that wait in a channel of a gate."""
-        most, skip = gate.queue_width - w.FIFO_SLOTS, place * gate.queue_width
-        records, kinds = (
-            self._queue(gate.records + skip, most),
-            self._queue(gate.kinds + skip, most),
-        )
-        return tuple(map(rs.QueuedBuffer, records, map(rs.BufferKind, kinds)))
+        return tuple(self._memory.queue(gate.queues, place, gate.queue_most, ReceivedMessage))
 
     def _told(self, row: f.KernelInputChannel) -> list[rs.AddCredit | rs.NewBufferSize]:
         """Return what a channel's receiver has told its sender, and is under way."""
         if row.credits_most > 0:
-            under_way = self._memory.ring(row.credits, row.credits_most, f.KernelCredit)
+            under_way = self._memory.queue(row.credits, 0, row.credits_most, f.KernelCredit)
             return [
                 rs.AddCredit(credit.announced, credit.round)
                 if credit.announced >= 0
@@ -209,6 +212,7 @@ class StateReader:
             self._finished(row, place),
             self._queue(row.held + place * row.held_width, row.held_width - w.FIFO_SLOTS),
             r.ready_messages(part, place),
+            self._backlog(row, part, place),
             rs.credit_at_sender(self._job, channel.is_local, self._outs[own]),
             self._counts["routed"][own],
             self._growth["routed"][own],
@@ -216,16 +220,20 @@ class StateReader:
             finished_buffers(self._memory, row, place),
         )
 
-    def _finished(self, row: f.KernelPartition, place: int) -> tuple[int, ...]:
-        """Return the records in each finished buffer of a subpartition."""
-        most = row.queue_width - w.FIFO_SLOTS
-        entries = self._queue(row.records + place * row.queue_width, most)
-        return tuple(map(records_of, entries)) if self._is_tcp else entries
+    def _finished(self, row: f.KernelPartition, place: int) -> tuple[Message, ...]:
+        """Return the finished buffers of a subpartition."""
+        return tuple(self._memory.queue(row.queues, place, row.queue_most, Message))
 
-    def _sent(self, out: int) -> tuple[rs.BufferResponse, ...]:
+    def _backlog(self, row: f.KernelPartition, part: r.Partition, place: int) -> int:
+        """Return what a subpartition reports; where it reports nothing, what is ready."""
+        if self._counts_records or self._is_tcp or row.kind > PIPELINED:
+            return r.ready_messages(part, place)
+        return r.channel_backlog(part.channels[place])
+
+    def _sent(self, out: int) -> tuple[rs.MessageUnderWay, ...]:
         """Return the messages of a channel that are under way."""
         if self._is_tcp and not self._out_rows[out].is_local:
             return tuple(self._on_wires.get(out, ()))
         into = self._in_rows[self._out_rows[out].input]
-        under_way = self._memory.ring(into.transit, into.transit_most, f.KernelMessage)
-        return tuple(rs.BufferResponse(m.records, m.backlog, m.round) for m in under_way)
+        under_way = self._memory.queue(into.transit, 0, into.transit_most, f.KernelMessage)
+        return tuple(rs.MessageUnderWay(plain(sent), sent.round) for sent in under_way)

@@ -11,9 +11,11 @@ import numpy.typing as npt
 
 from flowcontrol.emulation import Job
 from flowcontrol.emulation.chains import Member
-from flowcontrol.protocol import rows as w
+from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.ratios import times
-from flowcontrol.protocol.sender_rules import credit_of
+from flowcontrol.protocol.sender_rules import credit_of, reported_backlog
+from flowcontrol.protocol.state import cell, width
+from flowcontrol.protocol.states import ReceivedMessage, Ring
 from flowcontrol.records import RESULTS
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import dtype
@@ -149,7 +151,9 @@ class Tables:
         outs, ins = places.outs[link.name], places.ins[link.name]
         gates, out = memory.gates, memory.outs[outs]
         gate = gates[out["gate"]]
-        queued = gate["records"] + out["index"] * gate["queue_width"]
+        queued = gate["queues"] + out["index"] * (
+            width(Ring) + width(ReceivedMessage) * gate["queue_most"]
+        )
         tasks = out["receiver"]
         return _Edge(
             link.name,
@@ -159,7 +163,7 @@ class Tables:
             link.ends("receiver"),
             outs,
             ins,
-            queued + w.FIFO_COUNT,
+            queued + cell(Ring, "count"),
             tasks,
             out["gate"].copy(),
             out["gate"] - memory.tasks["first_gate"][tasks],
@@ -274,6 +278,16 @@ class Tables:
         flushed = (is_open == 1) & (out["is_flushed"] == 1) & (out["unread"] > 0)
         return np.asarray(out["buffers"] - is_open + flushed, np.int64)
 
+    def _backlog(self, edge: _Edge) -> Ints:
+        """Messages that each channel's sender announces; where it announces none, those it has."""
+        memory = self._memory
+        out = memory.outs[edge.outs]
+        kinds = memory.partitions["kind"][out["partition"]]
+        if self._counts_records or memory.head.is_tcp == 1:
+            return self._ready(edge)
+        announced = reported_backlog(out["buffers"], out["is_flushed"], 0, 0, 0)
+        return np.where(kinds > PIPELINED, self._ready(edge), announced)
+
     def _queued(self, edge: _Edge) -> Ints:
         """Messages that wait at each channel's receiver; records, of a transport of those."""
         if not self._counts_records:
@@ -300,7 +314,7 @@ class Tables:
         levels = {
             # A limit that falls, as Jet's does, may be below what was sent before.
             "credit": np.where(uncredited, 0, np.maximum(0, credit_of(out["announced"], sent))),
-            "backlog": ready,
+            "backlog": self._backlog(edge),
             "exclusive_free": into["exclusive"].copy(),
             "floating_held": np.where(local, 0, floating),
             "queued": queued,

@@ -14,6 +14,7 @@ from flowcontrol.protocol.ratios import times
 from flowcontrol.protocol.rounds import (
     Gate,
     next_input,
+    stays_blocked,
     take_record,
     write_broadcast,
     write_bytes,
@@ -116,6 +117,8 @@ def write_pending(m: KernelMemory, task: f.KernelTask) -> int:
         p = partition_row(m, task.first_partition + i)
         pending = row(m, p.pending, p.pending_width)
         while pending[FIFO_COUNT] > 0:
+            if stays_blocked(p.pool, p.left_bytes) == 1:
+                return 0
             channel = pending[FIFO_SLOTS + pending[FIFO_HEAD]]
             nbytes = p.left_bytes if p.left_bytes > 0 else p.record_bytes
             left = write(m, task.first_partition + i, p, channel, nbytes)

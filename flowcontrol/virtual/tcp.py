@@ -11,12 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flowcontrol.policies.tcp_buffers import (
-    lacking_of,
-    poll_closed,
-    records_of,
-)
-from flowcontrol.policies.tcp_connection import HEADER_BYTES, TcpConnection, TcpMessage
+from flowcontrol.policies.tcp_buffers import poll_closed
+from flowcontrol.policies.tcp_connection import TcpConnection, TcpMessage
 from flowcontrol.policies.tcp_reader import (
     deliver_message,
     obtain_buffer,
@@ -28,6 +24,7 @@ from flowcontrol.policies.tcp_writer import (
     enter_message,
     has_room,
     hear_window,
+    next_message,
     write_message,
 )
 from flowcontrol.protocol.ratios import capped
@@ -71,7 +68,7 @@ def carry(m: KernelMemory, number: int, now: int) -> None:
     while True:
         slot = enter_message(wire, ring)
         while slot >= 0:
-            ring[slot].round = _arrival(m, connection, ring[slot].nbytes, now)
+            ring[slot].round = _arrival(m, connection, ring[slot].wire_bytes, now)
             slot = enter_message(wire, ring)
         if wire.is_writable == 0 or _write_next(m, connection, wire, ring, now) == 0:
             break
@@ -117,9 +114,9 @@ def _write_next(
     channel = fifo_pop(queue)
     out = out_row(m, channel)
     partition = partition_of(m, out.partition)
-    entry = poll_closed(partition, out.place, m.quota, 0)
-    nbytes = m.segment_bytes - lacking_of(entry) + HEADER_BYTES
-    write_message(wire, ring, channel, records_of(entry), nbytes)
+    message = next_message(wire, ring)
+    poll_closed(partition, out.place, m.quota, 0, message)
+    write_message(wire, message, channel)
     m.transfers += 1
     wake(m, out.sender, now + 1)
     out.is_queued = may_be_served(m, out)
@@ -144,7 +141,7 @@ def _deliver_staged(
             return
         task = task_row(m, out.receiver)
         index = out.gate - task.first_gate
-        if receive(task, gate, union_of(m, task), index, channel, message.records, 0) == 0:
+        if receive(task, gate, union_of(m, task), index, channel, message) == 0:
             m.flags |= FLAG_PROTOCOL
         deliver_message(wire)
         wake(m, out.receiver, now + 1)

@@ -7,12 +7,13 @@ from typing import Any
 
 from flowcontrol.policies.record_transport import ChannelGrant, RecordTransport
 from flowcontrol.policies.throttled_source import ThrottledSource
+from flowcontrol.protocol.queues import Queue
 from flowcontrol.protocol.rounds import Gate, Partition
 from flowcontrol.protocol.rows import FIFO_SLOTS, WORD
 from flowcontrol.protocol.state import width
-from flowcontrol.protocol.states import GlobalPool, LocalPool
+from flowcontrol.protocol.states import GlobalPool, LocalPool, Message, ReceivedMessage
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.cells import view, views, whole_view
+from flowcontrol.virtual.cells import QueueRows, queue_view, view, views, whole_view
 from flowcontrol.virtual.compiled import kernel
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.pointers import lowest_bit, row, rows
@@ -20,10 +21,9 @@ from flowcontrol.virtual.pointers import lowest_bit, row, rows
 __all__ = [
     "GateList",
     "age_rows",
-    "append",
     "channel_grants",
-    "credit_rows",
-    "drop",
+    "credit_queue",
+    "finished_queues",
     "gate_of",
     "gate_row",
     "gate_rows",
@@ -32,15 +32,14 @@ __all__ = [
     "in_row",
     "in_rows",
     "local_pool",
-    "message_rows",
     "next_bit",
     "out_row",
     "out_rows",
     "partition_of",
     "partition_row",
     "partition_rows",
+    "received_queues",
     "record_transport",
-    "ring",
     "run_rows",
     "set_bit",
     "task_row",
@@ -49,6 +48,7 @@ __all__ = [
     "transport_of",
     "union_of",
     "whole",
+    "wire_queue",
 ]
 
 
@@ -101,7 +101,6 @@ def transport_of(m: KernelMemory) -> RecordTransport:
 
 INPUT_CELLS = width(f.KernelInputChannel)
 OUTPUT_CELLS = width(f.KernelSubpartition)
-RING_CELLS = width(f.Ring)
 
 
 def in_rows(memory: Any, at: int, count: int) -> Sequence[f.KernelInputChannel]:
@@ -139,19 +138,24 @@ def age_rows(memory: Any, at: int, count: int) -> Sequence[f.Age]:
     return views(f.Age, memory, at, count)
 
 
-def ring(memory: Any, at: int) -> f.Ring:
-    """The head of a ring that stands at a place."""
-    return view(f.Ring, memory, at)
+def wire_queue(memory: Any, at: int, most: int) -> Queue[f.KernelMessage]:
+    """Messages under way, whose queue stands at a place."""
+    return queue_view(f.KernelMessage, memory, at, most)
 
 
-def message_rows(memory: Any, at: int, count: int) -> Sequence[f.KernelMessage]:
-    """Messages under way, whose ring stands at a place."""
-    return views(f.KernelMessage, memory, at + RING_CELLS, count)
+def credit_queue(memory: Any, at: int, most: int) -> Queue[f.KernelCredit]:
+    """Credits under way, whose queue stands at a place."""
+    return queue_view(f.KernelCredit, memory, at, most)
 
 
-def credit_rows(memory: Any, at: int, count: int) -> Sequence[f.KernelCredit]:
-    """Credits under way, whose ring stands at a place."""
-    return views(f.KernelCredit, memory, at + RING_CELLS, count)
+def finished_queues(memory: Any, at: int, count: int, most: int) -> Any:
+    """Finished buffers of a partition's channels, whose queues stand at a place."""
+    return QueueRows(Message, memory, at, count, most)
+
+
+def received_queues(memory: Any, at: int, count: int, most: int) -> Any:
+    """Received messages of a gate's channels, whose queues stand at a place."""
+    return QueueRows(ReceivedMessage, memory, at, count, most)
 
 
 def local_pool(memory: Any, at: int) -> LocalPool:
@@ -180,25 +184,10 @@ def throttled_source(memory: Any, at: int) -> ThrottledSource:
 
 
 @kernel
-def append(ends: f.Ring, most: int) -> int:
-    """Make room behind the newest of a ring; return its place."""
-    place = ends.head + ends.count
-    ends.count += 1
-    return place if place < most else place - most
-
-
-@kernel
-def drop(ends: f.Ring, most: int) -> None:
-    """Drop the oldest of a ring."""
-    ends.head = ends.head + 1 if ends.head + 1 < most else 0
-    ends.count -= 1
-
-
-@kernel
 def gate_of(m: KernelMemory, number: int) -> Gate:
     """A gate as the rules see it."""
     g = gate_row(m, number)
-    count, width = g.channels, g.queue_width
+    count = g.channels
     first = m.inputs_at + g.first_channel * INPUT_CELLS
     return Gate(
         in_rows(m, first, count),
@@ -206,8 +195,7 @@ def gate_of(m: KernelMemory, number: int) -> Gate:
         global_pool(m, g.global_at),
         row(m, g.waiting, FIFO_SLOTS + count),
         row(m, g.order, FIFO_SLOTS + count),
-        rows(m, g.records, count, width),
-        rows(m, g.kinds, count, width),
+        received_queues(m, g.queues, count, g.queue_most),
         row(m, g.news, count // WORD + 1),
     )
 
@@ -221,7 +209,7 @@ def partition_of(m: KernelMemory, number: int) -> Partition:
         p.pool,
         global_pool(m, p.global_at),
         out_rows(m, m.outputs_at + p.first_channel * OUTPUT_CELLS, count),
-        rows(m, p.records, count, p.queue_width),
+        finished_queues(m, p.queues, count, p.queue_most),
         rows(m, p.held, count, p.held_width),
         row(m, p.counts, count),
         p.is_broadcast,

@@ -15,10 +15,10 @@ import pytest
 
 from flowcontrol.comparing.limits import LimitPhase, job_limits
 from flowcontrol.emulation import Job, lay_out
+from flowcontrol.experiments.base import Base
 from flowcontrol.records import RESULTS
 from flowcontrol.scenario import Scenario, parse_scenario
 from flowcontrol.scenario.presets import PRESETS
-from flowcontrol.sweeping.plan import Base
 
 CHAIN: dict[str, Any] = {
     "schema": 1,

@@ -15,8 +15,8 @@ from flowcontrol.comparing.limits import job_limits
 from flowcontrol.comparing.metrics import Counted
 from flowcontrol.comparing.run import scenario_of
 from flowcontrol.emulation import lay_out
+from flowcontrol.experiments.base import as_base
 from flowcontrol.scenario import Scenario
-from flowcontrol.sweeping.base import as_base
 from flowcontrol.virtual import simulate
 
 CONF = Path(__file__).resolve().parents[2] / "conf"

@@ -11,8 +11,8 @@ from flowcontrol.comparing import compare, print_comparison
 from flowcontrol.comparing.columns import RATES, RESULTS
 from flowcontrol.comparing.plan import plan_comparison, read_systems
 from flowcontrol.errors import ScenarioError
+from flowcontrol.experiments.base import as_base
 from flowcontrol.scenario.presets import PRESETS
-from flowcontrol.sweeping.base import as_base
 
 NAMES = ["flink", "unbounded", "heron"]
 

@@ -11,7 +11,7 @@ import pytest
 
 from flowcontrol.comparing.run import run_one
 from flowcontrol.comparing.wording import starving_sentences
-from flowcontrol.sweeping.base import as_base
+from flowcontrol.experiments.base import as_base
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 

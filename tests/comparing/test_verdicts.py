@@ -316,9 +316,9 @@ def test_who_never_follows_keeps_everything(case: Case) -> None:
     assert flight == pytest.approx(at_end, abs=2 * phase.slack)
     if case.band.place == "queue":
         assert flight - queued <= phase.slack
-    else:  # the sockets: the receiver's pool is full but for what is read, the sender's is empty
+    else:  # the sockets: the receiver's pool is full or nearly, the sender's is empty
         held, buffer = pools(run)
-        assert held / 2 - 2 * buffer < queued * buffer < held / 2
+        assert held / 2 - 2 * buffer < queued * buffer <= held / 2
         assert run.at(run.backlog, phase.end_s) <= 1
         assert flight - held / 2 >= at_end - held / 2 - 2 * phase.slack > 0
 

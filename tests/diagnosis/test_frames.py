@@ -70,17 +70,17 @@ def test_the_second_half_starts_on_a_sample_at_or_before_the_middle(
 
 
 @pytest.mark.parametrize(
-    ("stop_us", "expected"),
-    [(None, [5, 5]), (5_000_000, [5, 0]), (4_999_999, [0, 0]), (10_000_000, [5, 5])],
+    ("stop_at_s", "expected"),
+    [(None, [5, 5]), (5, [5, 0]), (4.999999, [0, 0]), (10, [5, 5])],
 )
 def test_what_a_stopped_job_had_in_flight_is_gone(
-    builder: ModuleType, stop_us: int | None, expected: list[int]
+    builder: ModuleType, stop_at_s: float | None, expected: list[int]
 ) -> None:
     stages = {"a": {}, "b": {}, "c": {}, "d": {}}
     scenario = builder.scenario("two", stages, ["a->b", "c->d"])
     spans = (
         JobSpan(name="one", stages=("a", "b")),
-        JobSpan(name="two", stages=("c", "d"), stop_us=stop_us),
+        JobSpan(name="two", stages=("c", "d"), stop_at_s=stop_at_s),
     )
     scenario = scenario.model_copy(update={"jobs": spans})
     results = builder.Results([5.0, 10.0])

@@ -232,7 +232,7 @@ def options(draw: Any, shape: Shape, pace: Pace) -> dict[str, Any]:
     return {
         "taskmanager.memory.segment-size": "4kb",
         "execution.buffer-timeout.interval": interval,
-        NETMEM + "buffers-per-channel": draw(st.integers(1, 3)),
+        NETMEM + "buffers-per-channel": draw(st.sampled_from([1, 2, 0, 3, 0])),
         NETMEM + "floating-buffers-per-gate": draw(st.integers(1, 8)),
         NETMEM + "max-buffers-per-channel": draw(quota),
         NETMEM + "max-overdraft-buffers-per-gate": draw(overdraft),

@@ -77,30 +77,28 @@ def test_a_threshold_turns_exclusive_into_floating(
     assert made.sizes.gates[EDGE, 0] == GateSize(*gate)
 
 
-@pytest.mark.parametrize("threshold", [2, 1])
-def test_a_threshold_that_leaves_no_exclusive_buffer_is_refused(
-    jobs: ModuleType, threshold: int
+@pytest.mark.parametrize(("threshold", "floating"), [(2, 12), (1, 12)])
+def test_a_threshold_may_leave_no_exclusive_buffer(
+    jobs: ModuleType, threshold: int, floating: int
 ) -> None:
-    """Without them a sender would have to announce its backlog, which is not emulated."""
+    """What the threshold takes from two channels, the floating pool may hold: 2 x 2 + 8."""
     stages = [jobs.source(10, parallelism=2, placement=[0, 0]), jobs.sink(10, placement=[1])]
-    with pytest.raises(ScenarioError) as refused:
-        jobs.job(stages, [("source", "sink", "rebalance")], {jobs.THRESHOLD: threshold})
-    [problem] = refused.value.problems
-    assert problem.place == f'options."{jobs.THRESHOLD}"'
-    assert problem.message.startswith(f"{threshold}: leaves the 2 channels of source->sink")
-    assert "state at least 3" in problem.message
+    options = {jobs.THRESHOLD: threshold}
+    made = jobs.job(stages, [("source", "sink", "rebalance")], options)
+    assert made.sizes.gates[EDGE, 0] == GateSize(floating, 0)
 
 
-def test_no_exclusive_buffers_at_all_are_refused(jobs: ModuleType) -> None:
-    """The live clock refuses it earlier; no other clock could run it either."""
-    scenario = jobs.single().scenario
-    options = scenario.options.model_copy(update={"exclusive_buffers": 0})
-    with pytest.raises(ScenarioError) as refused:
-        lay_out(scenario.model_copy(update={"options": options}))
-    [problem] = refused.value.problems
-    assert problem.place == f'options."{jobs.EXCLUSIVE}"'
-    assert problem.message.startswith("0: leaves the 1 channels of source->sink")
-    assert problem.message.endswith("state at least 1")
+# One channel, no exclusive buffers: the partition takes 2 to max(2, floating), the gate 1 to
+# floating (sections 6.1 and 6.2).
+@pytest.mark.parametrize(
+    ("buffers", "floating", "partition", "gate"),
+    [(2048, 8, (8, 5), 8), (2048, 1, (2, 5), 1), (6, 8, (6, 0), 6), (2, 8, (2, 0), 2)],
+)
+def test_sizes_without_exclusive_buffers(
+    jobs: ModuleType, buffers: int, floating: int, partition: tuple[int, int], gate: int
+) -> None:
+    options = {jobs.EXCLUSIVE: 0, jobs.FLOATING: floating, jobs.BUFFERS: buffers}
+    assert sizes(jobs, options) == (PartitionSize(*partition), GateSize(gate, 0))
 
 
 def test_a_threshold_is_no_matter_to_local_channels(jobs: ModuleType) -> None:
@@ -154,6 +152,41 @@ def test_too_few_buffers_are_refused_in_flinks_words(
         "bytes each."
     )
     assert "taskmanager.memory.network.fraction" in problem.message
+
+
+# Three senders on task manager 0, a sink on 1, nothing else there. The gate's floating pool takes
+# 1, then the channels ask for their exclusive buffers, one after the other (section 5.2).
+CHANNEL_BY_CHANNEL = [
+    # buffers, exclusive; required and available of the request that fails
+    (6, 2, 2, 1),  # 1 + 2 + 2, then 1 is left
+    (5, 2, 2, 0),
+    (4, 2, 2, 1),  # 1 + 2, the second channel finds 1
+    (12, 5, 5, 1),
+    (10, 5, 5, 4),
+    (6, 7, 7, 5),  # the first channel
+    (3, 1, 1, 0),  # 1 + 1 + 1
+]
+
+
+@pytest.mark.parametrize(("buffers", "each", "required", "available"), CHANNEL_BY_CHANNEL)
+def test_each_channel_asks_for_its_own_exclusive_buffers(
+    jobs: ModuleType, buffers: int, each: int, required: int, available: int
+) -> None:
+    stages = [jobs.source(10, parallelism=3, placement=[0, 2, 3]), jobs.sink(10, placement=[1])]
+    options = {jobs.BUFFERS: buffers, jobs.EXCLUSIVE: each}
+    cluster = {"task_managers": 4}
+    with pytest.raises(ScenarioError) as refused:
+        jobs.job(stages, [("source", "sink", "rebalance")], options, cluster=cluster)
+    [problem] = refused.value.problems
+    assert problem.place == "options (sink subtask 0, task manager 1)"
+    assert problem.message.startswith(
+        f"Insufficient number of network buffers: required {required}, but only {available} "
+        f"available. The total number of network buffers is currently set to {buffers} of 4096 "
+        "bytes each. You can increase this number by setting the options"
+    )
+    enough = {**options, jobs.BUFFERS: 1 + 3 * each}
+    made = jobs.job(stages, [("source", "sink", "rebalance")], enough, cluster=cluster)
+    assert made.sizes.gates[EDGE, 0] == GateSize(1, each)
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_limits_of_what_fits(buffers: int, fits: bool, granted: int) -> None:
     else:
         [text] = found.failures
         assert text.startswith("sink subtask 2, task manager 0: Insufficient number of network")
-        assert "required 4, but only 3 available" in text
+        assert "required 2, but only 1 available" in text
         assert {g.granted for m in found.moments[0].managers for g in m.grants} == {None}
 
 

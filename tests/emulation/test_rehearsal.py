@@ -84,6 +84,62 @@ def test_a_channel_without_flusher_by_hand(jobs: ModuleType) -> None:
     assert cursors(rehearse(made)) == NEVER_FLUSHED
 
 
+# Without exclusive buffers a sender that has no credit announces its backlog when there is data
+# that its receiver does not know of (reference 2.2), in a message that needs no credit.
+NO_EXCLUSIVE = {
+    # A record is a buffer; five are due a round, the sink takes two, 3 floating buffers; the
+    # sender's pool has 3 too. A flush at the end of each round.
+    (50, 20, 3, "100ms"): [
+        (0, 3, 3, 0, 0, 0),  # writes 3: pool full; announces 3
+        (0, 3, 3, 3, 0, 3),  # the receiver is told / takes 3 floating
+        (3, 3, 0, 3, 0, 3),  # blocked; sends 3 (backlogs 2, 1, 0)
+        (3, 6, 3, 3, 2, 1),  # writes 3, announces 3 / reads 2, whose buffers go to the pool
+        (3, 6, 3, 6, 3, 3),  # blocked / takes 2 floating, waits; the one that it reads comes back
+        (6, 6, 0, 6, 3, 3),
+        (6, 9, 3, 6, 5, 1),
+        (6, 9, 3, 9, 6, 3),
+    ],
+    # The same without a flusher: the last of three is not in the backlog.
+    (50, 20, 3, -1): [
+        (0, 3, 3, 0, 0, 0),  # writes 3, announces 2
+        (0, 3, 3, 2, 0, 2),
+        (2, 3, 1, 2, 0, 2),  # sends 2 (backlogs 1, 0)
+        (2, 5, 3, 2, 2, 0),  # writes 2: so the one before is full; announces 2 / reads both
+        (2, 5, 3, 4, 2, 2),
+        (4, 5, 1, 4, 2, 2),
+        (4, 7, 3, 4, 4, 0),
+    ],
+    # One record a round on both sides: a backlog that grows is not announced again, nor one that
+    # a message told of.
+    (10, 10, 8, "100ms"): [
+        (0, 1, 1, 0, 0, 0),  # announces 1
+        (0, 2, 2, 1, 0, 1),  # says nothing / takes 1
+        (1, 3, 2, 1, 0, 1),  # sends 1 (backlog 2)
+        (1, 4, 3, 3, 1, 2),  # no credit, and says nothing / wants 2: takes 2
+        (3, 5, 2, 3, 1, 2),  # sends 2 (backlogs 3, 2)
+        (3, 6, 3, 5, 2, 3),  # takes 2 for the backlog of 3; reads 1
+        (5, 7, 2, 5, 3, 2),
+    ],
+}
+
+
+@pytest.mark.parametrize(("due", "taken", "floating", "flush"), NO_EXCLUSIVE)
+def test_a_channel_without_exclusive_buffers_by_hand(
+    jobs: ModuleType, due: int, taken: int, floating: int, flush: Any
+) -> None:
+    expected = NO_EXCLUSIVE[due, taken, floating, flush]
+    options = {jobs.EXCLUSIVE: 0, jobs.FLOATING: floating, jobs.OVERDRAFT: 0, jobs.FLUSH: flush}
+    made = jobs.job(
+        [jobs.source(due, record_bytes=4096), jobs.sink(taken)],
+        [("source", "sink", "forward")],
+        options,
+        duration_s=len(expected) / 10,
+    )
+    rounds = list(rehearse(made))
+    assert cursors(rounds) == expected
+    assert audit(jobs.table(jobs.ledger_rows(rounds))) is None
+
+
 # A local channel: no credit; a buffer is the producer's until the sink has consumed it. The
 # pool has 5; what the receiver has consumed is known, and free, a round later.
 LOCAL = [

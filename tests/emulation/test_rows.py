@@ -51,7 +51,7 @@ def test_a_fresh_gate(jobs: ModuleType) -> None:
     assert (gate.pool.size, gate.pool.free) == (8, 1)
     assert gate.pool.in_use == 0
     # As many as it may ever hold: exclusive and floating; the quota, and what a record adds.
-    assert [len(row) - rules.FIFO_SLOTS for row in gate.records] == [10, 13]
+    assert [len(queue.slots) for queue in gate.queues] == [10, 13]
 
 
 def test_a_fresh_partition(jobs: ModuleType) -> None:

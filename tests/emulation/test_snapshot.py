@@ -17,6 +17,8 @@ from flowcontrol.emulation.snapshot import (
     restore,
     task_state,
 )
+from flowcontrol.protocol.rows import TAKEN_FLOATING
+from flowcontrol.protocol.states import Message
 from flowcontrol.records import LEDGER
 
 SENDER = {
@@ -52,7 +54,9 @@ def task(jobs: ModuleType, stage: str = "map") -> Subtask:
     )
     found = Subtask(made, made.stage(stage), 0)
     if stage == "map":
-        seen = Incoming(3, [(3, 2), (3, 1), (3, 0)])
+        seen = Incoming(
+            3, [Message(records=3, backlog=2), Message(records=3, backlog=1), Message(records=3)]
+        )
         found.step(0, [[seen]], [[Outgoing(0, 0), Outgoing(2, 0)]])
     return found
 
@@ -74,7 +78,8 @@ def test_the_receivers_figures(jobs: ModuleType) -> None:
     assert (row["consumed"], row["exclusive"], row["floating_held"]) == (1, 2, 2)
     assert (row["announced"], row["pool_used"], row["pool_size"]) == (5, 2, 8)
     assert (row["rows"], row["bytes"]) == (4, 1600)
-    assert json.loads(row["channel_state"])["records"] == [3]
+    [waiting] = json.loads(row["channel_state"])["queue"]
+    assert (waiting["records"], waiting["buffer"]) == (3, TAKEN_FLOATING)
 
 
 def test_the_senders_figures(jobs: ModuleType) -> None:
@@ -91,7 +96,7 @@ def test_the_senders_figures(jobs: ModuleType) -> None:
 def test_a_local_channel_announces_what_it_was_handed(jobs: ModuleType) -> None:
     made = jobs.local()
     found = Subtask(made, made.stage("sink"), 0)
-    found.step(0, [[Incoming(2, [(30, 0), (30, 0)])]], [])
+    found.step(0, [[Incoming(2, [Message(records=30), Message(records=30)])]], [])
     [row] = receiving(found, 0)
     assert (row["announced"], row["consumed"]) == (2, 0)
     assert (row["exclusive"], row["floating_held"], row["pool_used"]) == (0, 0, 0)
@@ -113,7 +118,7 @@ def test_latencies_are_kept_where_they_are_given(jobs: ModuleType) -> None:
 def test_what_the_neighbours_read_off_a_row(jobs: ModuleType) -> None:
     found = task(jobs)
     _, remote = sending(found, 0)
-    assert incoming_of(remote) == Incoming(1, [(2, 0)])
+    assert incoming_of(remote) == Incoming(1, [Message(records=2, nbytes=800)])
     [row] = receiving(found, 0)
     assert outgoing_of(row) == Outgoing(5, 1)
 
@@ -138,7 +143,7 @@ def test_a_restored_subtask_is_in_the_same_state(jobs: ModuleType) -> None:
     for name in ("task", "pending", "left_bytes"):
         assert getattr(old, name) == getattr(new, name)
     assert [router.counts for router in new.routers] == [[2, 2]]
-    seen = [Incoming(4, [(7, 3)])]
+    seen = [Incoming(4, [Message(records=7, backlog=3)])]
     again = [Outgoing(0, 1), Outgoing(3, 1)]
     works = [found.step(1, [seen], [again]) for found in (old, new)]
     assert works[0].takes == works[1].takes == [(0, 0, 4)]
@@ -148,7 +153,11 @@ def test_a_restored_subtask_is_in_the_same_state(jobs: ModuleType) -> None:
 @pytest.mark.parametrize("stage", ["source", "sink"])
 def test_a_source_and_a_sink_are_restored_too(jobs: ModuleType, stage: str) -> None:
     old = task(jobs, stage)
-    old.step(0, [[Incoming(1, [(5, 0)])]][: len(old.gates)], [[PLENTY]][: len(old.partitions)])
+    old.step(
+        0,
+        [[Incoming(1, [Message(records=5)])]][: len(old.gates)],
+        [[PLENTY]][: len(old.partitions)],
+    )
     new = Subtask(old.job, old.plan, 0)
     restore(new, *rows_of(old))
     for found in (old, new):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from flowcontrol.emulation import Incoming, Outgoing, Subtask
 from flowcontrol.errors import ProtocolError
+from flowcontrol.protocol.states import Message
 
 PLENTY = Outgoing(1000, 1000)
 
@@ -30,7 +31,7 @@ def a_map(jobs: ModuleType, sources: int = 1, senders: int = 1, **stage: Any) ->
 
 
 def messages(*records: int, before: int = 0, backlog: int = 0) -> Incoming:
-    return Incoming(before + len(records), [(count, backlog) for count in records])
+    return Incoming(before + len(records), [Message(records=n, backlog=backlog) for n in records])
 
 
 # ---------------------------------------------------------------- order
@@ -161,7 +162,7 @@ def test_a_replaying_source_keeps_its_rate(jobs: ModuleType) -> None:
     [
         (messages(1, before=1), "1 messages came, sent is 2, arrived 0"),
         (Incoming(2, []), "0 messages came, sent is 2, arrived 0"),
-        (Incoming(0, [(1, 0)]), "1 messages came, sent is 0, arrived 0"),
+        (Incoming(0, [Message(records=1)]), "1 messages came, sent is 0, arrived 0"),
         (messages(*[1] * 11), "11 messages came, sent is 11, arrived 10, announced 2"),
     ],
     ids=["a gap", "lost", "from nowhere", "without credit"],

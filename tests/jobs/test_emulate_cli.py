@@ -144,7 +144,7 @@ def test_the_virtual_clock_writes_what_the_live_one_writes(write: Write, here: P
 def test_too_few_network_buffers_are_refused_in_flinks_words(
     write: Write, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """4 buffers on the sink's side hold 2 exclusive ones and 1 floating; 2 channels want 5."""
+    """4 buffers on the sink's side: 1 floating, 2 of the first channel, 1 of the second's 2."""
     path = write(
         stages__0__parallelism=2,
         stages__0__placement=[0, 0],
@@ -154,7 +154,7 @@ def test_too_few_network_buffers_are_refused_in_flinks_words(
     )
     assert main([str(path), "--out", "results"]) == 2
     said = capsys.readouterr().err
-    assert "Insufficient number of network buffers: required 4, but only 3 available." in said
+    assert "Insufficient number of network buffers: required 2, but only 1 available." in said
     assert "currently set to 4 of 32768 bytes each" in said
     assert "sink subtask 0, task manager 1" in said
     assert f"'{NETWORK}max'" in said

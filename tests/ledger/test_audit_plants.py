@@ -94,7 +94,7 @@ PLANTS: dict[str, Plant] = {
     ),
     "sent_rows_were_routed": (
         "single",
-        lambda x: x.state("sender", 15, lambda s: s["messages"][0].__setitem__(0, 109)),
+        lambda x: x.state("sender", 15, lambda s: s["messages"][0].update(records=109)),
         (15, 0, 0),
     ),
     "output_pool_limit": ("single", lambda x: x.set("sender", 16, pool_used=16), (16, 0, 0)),

@@ -14,8 +14,9 @@ from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.channel_rules import recycle_floating
 from flowcontrol.protocol.pool_rules import fetch_segment
+from flowcontrol.protocol.queues import new_queue
 from flowcontrol.protocol.sizing import UNLIMITED, unreserved_sizes
-from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool, Subpartition
+from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool, Message, Subpartition
 
 PAGE = 32_768
 
@@ -81,7 +82,7 @@ def partition(channels: int, size: int) -> r.Partition:
         pool,
         segments,
         [Subpartition() for _ in range(channels)],
-        [[0] * (w.FIFO_SLOTS + size) for _ in range(channels)],
+        [new_queue(size, Message) for _ in range(channels)],
         [[0] * (w.FIFO_SLOTS + size) for _ in range(channels)],
         [0] * channels,
         0,
@@ -91,34 +92,29 @@ def partition(channels: int, size: int) -> r.Partition:
 def test_a_buffer_is_sent_when_it_is_full_or_flushed() -> None:
     part = partition(1, 3)
     row = part.channels[0]
-    assert (tb.close_buffer(part, 0), tb.poll_closed(part, 0, UNLIMITED, 0)) == (0, -1)
+    message = Message()
+    assert (tb.close_buffer(part, 0), tb.poll_closed(part, 0, UNLIMITED, 0, message)) == (0, 0)
     for _ in range(3):  # 100 + 100 + 56 of 256, then 44 in the next
         assert r.write_bytes(part, 0, 100, UNLIMITED, 256) == 0
     assert (tb.closed_buffers(row), row.buffers, part.pool.in_use) == (1, 2, 2)
-    full = tb.poll_closed(part, 0, UNLIMITED, 0)
-    assert (tb.records_of(full), tb.lacking_of(full)) == (2, 0)
-    assert tb.poll_closed(part, 0, UNLIMITED, 0) == -1
+    assert tb.poll_closed(part, 0, UNLIMITED, 0, message) == 1
+    assert (message.records, message.nbytes) == (2, 256)
+    assert tb.poll_closed(part, 0, UNLIMITED, 0, message) == 0
     assert tb.close_buffer(part, 0) == 1
     assert tb.close_buffer(part, 0) == 0
-    flushed = tb.poll_closed(part, 0, UNLIMITED, 0)
-    assert (tb.records_of(flushed), tb.lacking_of(flushed)) == (1, 256 - 44)
+    assert tb.poll_closed(part, 0, UNLIMITED, 0, message) == 1
+    assert (message.records, message.nbytes) == (1, 44)
     assert (row.sent, row.buffers, part.pool.in_use) == (2, 0, 0)
 
 
 def test_a_local_consumer_keeps_the_buffer() -> None:
     part = partition(1, 2)
     assert r.write_bytes(part, 0, 256, UNLIMITED, 256) == 0
-    assert tb.records_of(tb.poll_closed(part, 0, UNLIMITED, 1)) == 1
+    message = Message()
+    assert tb.poll_closed(part, 0, UNLIMITED, 1, message) == message.records == 1
     assert part.pool.in_use == 1
     r.free_local(part, 0, 1, UNLIMITED)
     assert part.pool.in_use == 0
-
-
-@given(records=st.integers(0, (1 << 32) - 1), lacking=st.integers(0, (1 << 30) - 1))
-def test_both_halves_of_an_entry(records: int, lacking: int) -> None:
-    entry = records + (lacking << 32)
-    assert (tb.records_of(entry), tb.lacking_of(entry)) == (records, lacking)
-    assert entry < 1 << 63
 
 
 # ---------------------------------------------------------------- a connection
@@ -131,7 +127,9 @@ def connection(most: int, slots: int = 16) -> tuple[t.TcpConnection, list[t.TcpM
 
 def write(wire: t.TcpConnection, ring: list[t.TcpMessage], *sizes: int) -> None:
     for channel, nbytes in enumerate(sizes):
-        tw.write_message(wire, ring, channel, 1, nbytes)
+        message = tw.next_message(wire, ring)
+        message.records, message.nbytes = 1, nbytes - t.HEADER_BYTES
+        tw.write_message(wire, message, channel)
 
 
 @pytest.mark.holds("tcp", "rules", "messages through a connection by hand")

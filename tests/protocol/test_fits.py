@@ -35,13 +35,15 @@ from flowcontrol.protocol import (
     ratios,
     rounds,
     rows,
+    sender_rules,
     service,
     sizing,
     times,
 )
+from flowcontrol.protocol.queues import new_queue
 from flowcontrol.protocol.ratios import MOST, MOST_SHARES
 from flowcontrol.protocol.state import width
-from flowcontrol.protocol.states import GlobalPool, LocalPool, Subpartition
+from flowcontrol.protocol.states import GlobalPool, LocalPool, Message, Subpartition
 from flowcontrol.scenario.fields import MAX_BYTES, MAX_PARALLELISM, MAX_SECONDS
 from flowcontrol.scenario.option_table import MAX_SEGMENT_BYTES
 from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
@@ -111,11 +113,14 @@ CASES: dict[Rule, tuple[str, Callable[..., bool] | None]] = {
     times.blocked_relay_us: ("round_us records records flag", None),
     times.busy_us: ("round_us work work ready records flag flag", in_order),
     times.flush_ticks: ("us us us us", lambda a, b, c, d: a <= b and c > 0 and d < c),
+    times.next_flush_us: ("us us us", lambda a, b, c: b > 0 and c < b),
+    times.flush_period_us: ("us us", lambda a, b: a > 0 and b < a),
     debloating.throughput: ("bytes us speed", None),
     debloating.is_announced: ("segment_bytes segment_bytes percent segment_bytes bytes", None),
     partitioners.channel_of_group: ("channels channels channels", None),
     partition_kinds.memory_is_short: ("buffers buffers", None),
     partition_kinds.given_back: ("buffers", None),
+    sender_rules.reported_backlog: ("buffers flag flag flag flag", None),
     partition_kinds.full_spill_is_due: ("buffers buffers", None),
     partition_kinds.disk_ns: ("message_bytes number number", any_ratio),
     partition_kinds.read_ahead: ("channels channels channels bytes segment_bytes", None),
@@ -129,7 +134,6 @@ CASES: dict[Rule, tuple[str, Callable[..., bool] | None]] = {
     tcp_writer.low_mark: ("segments segment_bytes bytes", None),
     tcp_connection.ring_slots: ("parameter bytes segment_bytes record_bytes channels",
                           lambda *x: x[1] <= 1 << 50),
-    tcp_buffers.records_of: ("bytes", None),
 }  # fmt: skip
 
 BY_HAND = {
@@ -274,7 +278,7 @@ def test_sizes_of_buffers_fit(narrow: type[int]) -> None:
     assert sizing.redistribute(narrow(INT), narrow(0), *lists) <= INT
     row = Subpartition(*[narrow(0)] * width(Subpartition))
     row.is_open, row.limit = narrow(1), narrow(MAX_SEGMENT_BYTES)
-    part = rounds.Partition(LocalPool(), GlobalPool(), [row], [[0] * 8], [], [], 0)
+    part = rounds.Partition(LocalPool(), GlobalPool(), [row], [new_queue(8, Message)], [], [], 0)
     for size in ends("record_bytes"):
         row.filled = narrow(0)
         assert (

@@ -183,6 +183,24 @@ def test_too_few_exclusive_buffers_change_nothing(credits, required, available):
     assert (asdict(network.state), asdict(pool.state), pool.waiting) == before
 
 
+@pytest.mark.parametrize(
+    ("channels", "each", "left"), [(3, 2, None), (4, 2, 1), (5, 2, 1), (2, 5, 2), (1, 8, 7)]
+)
+def test_channels_ask_one_after_the_other_or_get_nothing(channels, each, left):
+    """7 of 8 segments are not promised; what the error names is left when one asks in vain."""
+    network = NetworkBufferPool(8, 32)
+    pool = network.create_local_pool(1, 8)
+    if left is None:
+        assert network.take_unpooled(each, channels)
+        assert (network.unpromised, pool.size) == (7 - each * channels, 8 - each * channels)
+        return
+    before = asdict(network.state), asdict(pool.state)
+    with pytest.raises(InsufficientBuffersError) as caught:
+        network.take_unpooled(each, channels)
+    assert (caught.value.required, caught.value.available) == (each, left)
+    assert (asdict(network.state), asdict(pool.state)) == before
+
+
 @pytest.mark.parametrize("credits", [[], [2], [1, 1]])
 def test_just_enough_exclusive_buffers(credits):
     network = NetworkBufferPool(3, 32)

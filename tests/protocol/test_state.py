@@ -82,7 +82,7 @@ def test_a_state_takes_the_integers_of_another() -> None:
 @pytest.mark.parametrize("name", states.__all__)
 def test_every_field_of_a_state_is_documented(name: str) -> None:
     cls = getattr(states, name)
-    source = inspect.getsource(cls)
+    source = "".join(inspect.getsource(one) for one in cls.__mro__[:-1])
     for column in columns(cls):
         _, _, behind = source.partition(f"\n    {column}: ")
         assert behind.split("\n")[1].strip().startswith('"""'), column

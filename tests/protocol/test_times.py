@@ -11,6 +11,8 @@ from flowcontrol.protocol.times import (
     blocked_source_us,
     busy_us,
     emitting_us,
+    flush_ticks,
+    next_flush_us,
 )
 
 
@@ -73,3 +75,45 @@ def test_a_rate_of_many_digits_in_a_long_round(narrow: type[int]) -> None:
     assert busy_us(
         narrow(200_000), narrow(0), narrow(rate * 200_000), narrow(208 * unit), 0, 0, 1
     ) == (175_724)
+
+
+def ticks(interval_us: int, phase_us: int, until_us: int) -> list[int]:
+    """Moments at which a flusher runs, looked for microsecond by microsecond."""
+    return [t for t in range(1, until_us) if flush_ticks(t - 1, t, interval_us, phase_us) > 0]
+
+
+@pytest.mark.parametrize(
+    ("interval_us", "phase_us", "period_us"),
+    [(1000, 0, 995), (1000, 1, 990), (1000, 5, 985), (1000, 9, 995), (90, 7, 90), (1, 0, 1)],
+)
+def test_a_flusher_by_hand(interval_us: int, phase_us: int, period_us: int) -> None:
+    """It runs first after its phase, then after a period that its phase shortens a little."""
+    first = phase_us or interval_us
+    found = ticks(interval_us, phase_us, first + 3 * period_us + 1)
+    assert found == [first + n * period_us for n in range(4)]
+
+
+@given(st.integers(1, 5_000), st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 10**6))
+def test_the_ticks_of_a_span_are_those_that_come_next_in_it(
+    interval_us: int, phase: int, start_us: int, length_us: int
+) -> None:
+    phase_us, end_us = phase % interval_us, start_us + length_us % (3 * interval_us)
+    count, at = 0, next_flush_us(start_us, interval_us, phase_us)
+    while at <= end_us:
+        assert at > start_us
+        count, at = count + 1, next_flush_us(at, interval_us, phase_us)
+    assert flush_ticks(start_us, end_us, interval_us, phase_us) == count
+    assert end_us - start_us < interval_us or count > 0 or start_us < interval_us
+
+
+@pytest.mark.parametrize("phase_us", [0, 1, 499_999, 500_000, 999_999])
+@pytest.mark.parametrize("beat", [1, 2, 3])
+def test_records_of_the_same_beat_wait_half_an_interval_whatever_the_phase(
+    phase_us: int, beat: int
+) -> None:
+    """Evenly spaced, one or some an interval: over 400 intervals of a second."""
+    interval_us = 1_000_000
+    records = range(interval_us, 400 * interval_us, interval_us // beat)
+    waits = [next_flush_us(at - 1, interval_us, phase_us) - at for at in records]
+    assert max(waits) <= interval_us
+    assert sum(waits) / len(waits) == pytest.approx(interval_us / 2, rel=0.03)

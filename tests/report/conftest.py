@@ -31,8 +31,17 @@ class Run:
 @pytest.fixture(scope="session")
 def synthetic() -> ModuleType:
     """Return the module ``synthetic.py`` beside this file."""
-    path = Path(__file__).with_name("synthetic.py")
-    spec = importlib.util.spec_from_file_location("synthetic_runs", path)
+    return _module("synthetic_runs", Path(__file__).with_name("synthetic.py"))
+
+
+@pytest.fixture(scope="session")
+def drawing() -> ModuleType:
+    """Return the script ``picture.py``."""
+    return _module("readme_picture", Path(__file__).parents[2] / "scripts" / "picture.py")
+
+
+def _module(name: str, path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

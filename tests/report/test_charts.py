@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import plotly.graph_objects as go
 import pytest
 
 from flowcontrol.report.charts import all_charts
-from flowcontrol.report.figures import Chart, rows
+from flowcontrol.report.figures import Chart, figure
 from flowcontrol.report.rundata import RunData
 
 IDS = ["rates", "channels", "in-flight", "pools", "shares", "latency"]
@@ -173,10 +172,10 @@ def test_a_run_without_samples_draws_no_measured_line(empty: Any) -> None:
             assert trace["name"] == "full" or trace["x"] == trace["y"] == []
 
 
-@pytest.mark.parametrize("count", [1, 2, 8])
-def test_plots_above_each_other_do_not_overlap(count: int) -> None:
-    domains = rows(count, 0.14)
-    assert domains[0][1] == 1.0
-    assert domains[-1][0] == pytest.approx(0.0, abs=1e-9)
-    for upper, lower in itertools.pairwise(domains):
-        assert lower[1] < upper[0]
+@pytest.mark.parametrize(("count", "last"), [(1, "y"), (2, "y2"), (8, "y8")])
+def test_plots_above_each_other_share_the_time_axis_below(count: int, last: str) -> None:
+    names = [str(row) for row in range(count)]
+    layout = figure([], [{} for _ in names], until_s=1, captions=names)["layout"]
+    assert (layout["grid"]["rows"], layout["grid"]["columns"]) == (count, 1)
+    assert layout["xaxis"]["anchor"] == last
+    assert layout["annotations"][-1]["yref"] == f"{last} domain"

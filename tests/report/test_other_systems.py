@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from flowcontrol.diagnosis import summarise
-from flowcontrol.report import picture, print_summary
+from flowcontrol.report import print_summary
 from flowcontrol.report.charts import all_charts
 from flowcontrol.report.html import report_page
 from flowcontrol.report.rundata import RunData
@@ -40,7 +40,7 @@ def words(tables: Any, scenario: Any) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("system", COUNTING)
-def test_no_chart_of_records_speaks_of_buffers(experiment: Any, system: str) -> None:
+def test_no_chart_of_records_speaks_of_buffers(experiment: Any, drawing: Any, system: str) -> None:
     tables, scenario, summary = as_system(experiment, system)
     found = words(tables, scenario)
     assert "pools" not in found
@@ -48,7 +48,7 @@ def test_no_chart_of_records_speaks_of_buffers(experiment: Any, system: str) -> 
     assert ("channels" in found) == (scenario.system.transport != "unbounded")
     assert "credit (records)" in found.get("channels", "credit (records)")
     assert summary["counts"] == "records"
-    assert "records in flight" in picture(tables, scenario)
+    assert "records in flight" in drawing.picture(tables, scenario)
     page = report_page(tables, summary, scenario)
     heads = page[page.index('<section id="stages">') : page.index('<section id="scenario">')]
     assert "In pool" not in heads
@@ -56,14 +56,14 @@ def test_no_chart_of_records_speaks_of_buffers(experiment: Any, system: str) -> 
 
 
 @pytest.mark.parametrize("system", OTHERS)
-def test_charts_of_buffers_do(experiment: Any, system: str) -> None:
+def test_charts_of_buffers_do(experiment: Any, drawing: Any, system: str) -> None:
     tables, scenario, summary = as_system(experiment, system)
     found = words(tables, scenario)
     assert "pools" in found
     assert "credit (buffers)" in found["channels"]
     assert ("tcp, has no credits" in found["channels"]) == (system == "flink-1.4")
     assert summary["counts"] == "buffers"
-    assert "buffers in flight" in picture(tables, scenario)
+    assert "buffers in flight" in drawing.picture(tables, scenario)
 
 
 @pytest.mark.parametrize("system", PRESETS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 from xml.etree import ElementTree
 
@@ -10,14 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.report import picture
-from flowcontrol.report.picture import ticks
-
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def parsed(run: Any) -> ElementTree.Element:
-    return ElementTree.fromstring(picture(run.tables, run.scenario))
+@pytest.fixture
+def parsed(drawing: Any) -> Callable[[Any], ElementTree.Element]:
+    """Return a function that draws a run and reads the drawing."""
+    return lambda run: ElementTree.fromstring(drawing.picture(run.tables, run.scenario))
 
 
 def texts(root: ElementTree.Element) -> list[str]:
@@ -29,7 +29,7 @@ def polyline(node: ElementTree.Element) -> list[tuple[float, float]]:
     return [(float(x), float(y)) for x, y in pairs]
 
 
-def test_it_names_its_lines_its_axes_and_their_units(experiment: Any) -> None:
+def test_it_names_its_lines_its_axes_and_their_units(parsed: Any, experiment: Any) -> None:
     shown = texts(parsed(experiment))
     for name in ("producer", "producer could", "consumer", "producer->consumer"):
         assert name in shown
@@ -37,13 +37,13 @@ def test_it_names_its_lines_its_axes_and_their_units(experiment: Any) -> None:
     assert {"1,000", "100", "producer->consumer can hold"} <= set(shown)
 
 
-def test_the_changes_of_phase_are_marked_in_both_plots(experiment: Any) -> None:
+def test_the_changes_of_phase_are_marked_in_both_plots(parsed: Any, experiment: Any) -> None:
     lines = [n for n in parsed(experiment).iter(f"{SVG}line") if n.get("x1") == n.get("x2")]
     assert len(lines) == 8
     assert len({node.get("x1") for node in lines}) == 4
 
 
-def test_rates_rise_where_the_interval_starts(experiment: Any) -> None:
+def test_rates_rise_where_the_interval_starts(parsed: Any, experiment: Any) -> None:
     lines = [polyline(node) for node in parsed(experiment).iter(f"{SVG}polyline")]
     assert len(lines) == 6
     for line in lines[:4]:
@@ -55,7 +55,7 @@ def pairs(line: list[Any]) -> list[tuple[Any, Any]]:
 
 
 @pytest.mark.parametrize("name", ["experiment", "fan", "large", "hostile"])
-def test_nothing_leaves_the_picture(name: str, request: pytest.FixtureRequest) -> None:
+def test_nothing_leaves_the_picture(parsed: Any, name: str, request: pytest.FixtureRequest) -> None:
     root = parsed(request.getfixturevalue(name))
     width, height = float(root.get("width", 0)), float(root.get("height", 0))
     for node in root.iter(f"{SVG}polyline"):
@@ -67,20 +67,22 @@ def test_nothing_leaves_the_picture(name: str, request: pytest.FixtureRequest) -
         assert 0 <= float(node.get("y", -1)) <= height
 
 
-def test_a_long_legend_takes_more_rows(fan: Any, large: Any) -> None:
+def test_a_long_legend_takes_more_rows(parsed: Any, fan: Any, large: Any) -> None:
     assert float(parsed(large).get("height", 0)) > float(parsed(fan).get("height", 0))
 
 
-def test_names_are_text_and_not_markup(hostile: Any) -> None:
+def test_names_are_text_and_not_markup(parsed: Any, drawing: Any, hostile: Any) -> None:
     assert "<b>x</b>" in texts(parsed(hostile))
-    assert "<b>" not in picture(hostile.tables, hostile.scenario)
+    assert "<b>" not in drawing.picture(hostile.tables, hostile.scenario)
 
 
-def test_the_same_run_gives_the_same_picture(experiment: Any, synthetic: Any) -> None:
-    assert picture(*synthetic.experiment()) == picture(experiment.tables, experiment.scenario)
+def test_the_same_run_gives_the_same_picture(drawing: Any, experiment: Any, synthetic: Any) -> None:
+    assert drawing.picture(*synthetic.experiment()) == drawing.picture(
+        experiment.tables, experiment.scenario
+    )
 
 
-def test_a_run_without_samples_is_an_empty_picture(empty: Any) -> None:
+def test_a_run_without_samples_is_an_empty_picture(parsed: Any, empty: Any) -> None:
     root = parsed(empty)
     measured = [node for node in root.iter(f"{SVG}polyline") if not node.get("stroke-dasharray")]
     assert measured == []
@@ -96,13 +98,13 @@ def test_a_run_without_samples_is_an_empty_picture(empty: Any) -> None:
         (0, 5, [0]),
     ],
 )
-def test_ticks(peak: float, at_most: int, expected: list[float]) -> None:
-    assert ticks(peak, at_most) == expected
+def test_ticks(drawing: Any, peak: float, at_most: int, expected: list[float]) -> None:
+    assert drawing.ticks(peak, at_most) == expected
 
 
 @given(st.floats(1e-6, 1e12), st.integers(1, 12))
-def test_ticks_are_few_even_and_within_the_axis(peak: float, at_most: int) -> None:
-    values = ticks(peak, at_most)
+def test_ticks_are_few_even_and_within_the_axis(drawing: Any, peak: float, at_most: int) -> None:
+    values = drawing.ticks(peak, at_most)
     assert values[0] == 0
     assert 1 <= len(values) <= at_most + 1
     assert values[-1] <= peak * (1 + 1e-6)

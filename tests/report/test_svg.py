@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.report.svg import coordinate, element, points, text
+from flowcontrol.report.svg import coordinate, element, text
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]))
 
@@ -33,4 +33,3 @@ def test_coordinates_are_short() -> None:
     assert [coordinate(value) for value in (0, 10, 1.5, 1.239, -0.5)] == [
         "0", "10", "1.5", "1.24", "-0.5"
     ]  # fmt: skip
-    assert points([(0, 1), (2.5, 3)]) == "0,1 2.5,3"

@@ -8,7 +8,6 @@ from flowcontrol.cli import main
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS
 from flowcontrol.scenario.presets import ALIASES, PRESETS
 from flowcontrol.scenario.system import SYSTEMS, preset_system
-from flowcontrol.scenario.system_words import SYSTEM_WORDS
 
 
 def test_every_name_that_a_scenario_may_use_has_its_parameters():
@@ -85,7 +84,7 @@ def test_every_parameter_of_a_system_has_its_words(name):
     transport = TRANSPORT_PARTS[preset.transport].parameters
     throttle = THROTTLE_PARTS[preset.throttle].parameters
     assert not set(transport) & set(throttle)
-    assert set(SYSTEM_WORDS.get(name, {})) == {*transport, *throttle}
+    assert set(PRESETS[name].words) == {*transport, *throttle}
 
 
 def test_kafka_streams_has_no_tick(capsys):

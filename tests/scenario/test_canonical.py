@@ -86,6 +86,72 @@ def test_canonical_names_everything(changed: Any) -> None:
     assert Path(written["stages"][0]["input"]["path"]).is_absolute()
 
 
+TEXT = """\
+{"schema": 1, "name": "rich", "duration_s": 12.5, "round_ms": 0.3, "sample_interval_s": 0.2, \
+"seed": 7, "system": {"transport": {"name": "tcp", "high_water_segments": 2, \
+"kernel_bytes": 4194304, "low_water_segments": 1}, "throttle": "none"}, \
+"cluster": {"task_managers": 3, "slots": null, "network_latency_ms": 0.1, \
+"bandwidth_bytes_per_s": 1000000, "serialization_bytes_per_s": 0.1}, \
+"options": {"taskmanager.memory.segment-size": 65536, \
+"taskmanager.network.memory.buffers-per-channel": 2, \
+"taskmanager.network.memory.floating-buffers-per-gate": 8, \
+"taskmanager.network.memory.max-buffers-per-channel": 10, \
+"taskmanager.network.memory.max-overdraft-buffers-per-gate": 5, \
+"execution.buffer-timeout.interval": -1, "taskmanager.network.numberOfBuffers": 1024, \
+"taskmanager.network.memory.buffer-debloat.enabled": true, \
+"taskmanager.network.memory.buffer-debloat.period": "50ms"}, \
+"jobs": [{"name": "one", "start_at_s": 0, "stages": [\
+{"name": "a", "parallelism": 2, "emit_rate": [[{"at_s": 0, "rate": 1}], \
+[{"at_s": 0, "rate": 0.1}, {"at_s": 1.5, "rate": 12}]], "record_bytes": 33, "selectivity": 1, \
+"placement": [0, 1], "service_time": "lognormal", "service_time_cv": 1}, \
+{"name": "b", "parallelism": 1, "record_bytes": 33, "selectivity": 1, "placement": [2], \
+"output": {"format": "delta", "path": "output/b"}, \
+"stalls": [{"at_s": 1, "for_s": 0.25, "subtasks": [0]}], "service_time": "constant"}], \
+"edges": [{"from": "a", "to": "b", "partitioner": "rebalance", "chain": false, \
+"partition_type": "pipelined_bounded"}]}, \
+{"name": "two", "start_at_s": 0.5, "stop_at_s": 3, "stages": [\
+{"name": "c", "parallelism": 1, "emit_rate": [[{"at_s": 0, "rate": 5}]], "record_bytes": 1024, \
+"selectivity": 1, "placement": [0], "service_time": "constant"}, \
+{"name": "d", "parallelism": 2, "service_rate": [[{"at_s": 0, "rate": 0.7}], \
+[{"at_s": 0, "rate": 0.7}]], "record_bytes": 1024, "selectivity": 1, "placement": [1, 2], \
+"service_time": "exponential"}], \
+"edges": [{"from": "c", "to": "d", "partitioner": "hash", "key_weights": {"x": 0.3, "y": 1}, \
+"chain": false, "partition_type": "blocking"}]}]}"""
+
+
+def test_the_text_stays_what_caches_and_runs_have_stored() -> None:
+    """Sweeps know a variant, and a run its scenario, by this text: not a byte of it may change."""
+    jobs = [
+        {
+            "name": "one",
+            "stages": [
+                {"name": "a", "parallelism": 2, "record_bytes": 33, "service_time": "lognormal",
+                 "emit_rate": [1, [{"at_s": 0, "rate": 0.1}, {"at_s": 1.5, "rate": 12.0}]]},
+                {"name": "b", "output": {"format": "delta"},
+                 "stalls": [{"at_s": 1, "for_s": 0.25}]},
+            ],
+            "edges": [{"from": "a", "to": "b"}],
+        },
+        {
+            "name": "two",
+            "start_at_s": 0.5,
+            "stop_at_s": 3,
+            "stages": [
+                {"name": "c", "emit_rate": 5},
+                {"name": "d", "parallelism": 2, "service_rate": 0.7,
+                 "service_time": "exponential"},
+            ],
+            "edges": [{"from": "c", "to": "d", "partitioner": "hash",
+                       "key_weights": {"x": 0.3, "y": 1}, "partition_type": "blocking"}],
+        },
+    ]  # fmt: skip
+    debloat = "taskmanager.network.memory.buffer-debloat."
+    head = {key: value for key, value in RICH.items() if key not in {"stages", "edges"}}
+    options = {**RICH["options"], f"{debloat}period": "50 ms"}
+    scenario = parse_scenario({**head, "system": "flink-1.4", "options": options, "jobs": jobs})
+    assert json.dumps(scenario.canonical()) == TEXT
+
+
 EQUAL = [
     ({"seed": 1}, {}),
     ({"system": "flink"}, {"system": {"transport": "credit", "throttle": "none"}}),

@@ -16,11 +16,6 @@ NETMEM = "taskmanager.network.memory."
 
 ANY = [
     (
-        (f"options/{NETMEM}buffers-per-channel", 0),
-        f'options."{NETMEM}buffers-per-channel"',
-        ["0", "backlog", "at least 1"],
-    ),
-    (
         ("options/taskmanager.network.max-num-tcp-connections", 3),
         'options."taskmanager.network.max-num-tcp-connections"',
         ["3", "use 1"],
@@ -102,6 +97,23 @@ def test_what_the_virtual_clock_does_not_emulate(
     assert problem.place == place
     for text in ["not emulated on the virtual clock yet", *texts]:
         assert text in problem.message
+
+
+@pytest.mark.parametrize("clock", ["live", "virtual"])
+@pytest.mark.parametrize("transport", ["credit", "local", "unbounded", "tcp", "cumulative_credit"])
+def test_no_exclusive_buffers_need_credits(changed: Any, clock: Any, transport: str) -> None:
+    """A backlog is announced so that credit comes; a local channel has neither."""
+    given = changed((f"options/{NETMEM}buffers-per-channel", 0))
+    scenario = parse_scenario({**given, "system": {"transport": transport}})
+    problems = [p for p in check_clock(scenario, clock) if "exclusive" in p.message]
+    assert (problems == []) == (transport in {"credit", "local"})
+    for problem in problems:
+        assert problem.place == f'options."{NETMEM}buffers-per-channel"'
+        assert problem.message == (
+            f"0: channels without exclusive buffers under transport {transport!r}, which has no "
+            "credit to announce a backlog for, are not emulated on any clock yet: state at least "
+            "1, or use credit"
+        )
 
 
 @pytest.mark.parametrize(
@@ -251,7 +263,7 @@ def test_paths_of_inputs_start_at_the_file(tmp_path: Path) -> None:
     scenario = parse_scenario(replay("rows.csv", "./rows.csv"), base=tmp_path)
     source = scenario.stage("one").input
     assert source is not None
-    assert source.path == tmp_path.resolve() / "rows.csv"
+    assert source.path == str(tmp_path.resolve() / "rows.csv")
     assert check_clock(scenario, "live") == []
 
 

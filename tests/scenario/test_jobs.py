@@ -10,8 +10,8 @@ import pytest
 
 from flowcontrol.capacity import find_capacity
 from flowcontrol.errors import ScenarioError
+from flowcontrol.experiments.base import as_base
 from flowcontrol.scenario import JobSpan, check_clock, parse_scenario
-from flowcontrol.sweeping.base import as_base
 
 TWO: dict[str, Any] = {
     "schema": 1,
@@ -54,8 +54,8 @@ def test_stages_of_all_jobs_are_one_list_and_jobs_say_whose_they_are() -> None:
     assert [stage.name for stage in scenario.stages] == ["a", "b", "c", "d"]
     assert [edge.name for edge in scenario.edges] == ["a->b", "c->d"]
     assert scenario.jobs == (
-        JobSpan(name="first", start_us=0, stop_us=None, stages=("a", "b")),
-        JobSpan(name="second", start_us=2_500_000, stop_us=7_000_000, stages=("c", "d")),
+        JobSpan(name="first", stages=("a", "b")),
+        JobSpan(name="second", start_at_s=2.5, stop_at_s=7, stages=("c", "d")),
     )
     assert scenario.shares_memory
 

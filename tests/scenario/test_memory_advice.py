@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.scenario.memory_advice import memory_options
-from flowcontrol.scenario.options import read_options
+from flowcontrol.scenario.options import memory_options, read_options
 
 MIN, MAX = "taskmanager.memory.network.min", "taskmanager.memory.network.max"
 LEGACY = "taskmanager.network.numberOfBuffers"

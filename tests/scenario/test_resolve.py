@@ -36,6 +36,27 @@ def test_defaults(changed: Any) -> None:
     assert (edge.chain, edge.partition_type) == (False, "pipelined_bounded")
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        *(f"cluster/{key}" for key in ("slots", "bandwidth_bytes_per_s", "disk_bytes_per_s")),
+        *(f"stages/1/{key}" for key in ("service_rate", "selectivity", "placement", "output")),
+        *(f"stages/0/{key}" for key in ("input", "service_time_cv")),
+        *(f"edges/0/{key}" for key in ("key", "key_weights", "channel_weights")),
+        "round_ms",
+    ],
+)
+def test_null_is_the_default(changed: Any, key: str) -> None:
+    bare = changed((key, "<take it out>")) if key == "stages/1/service_rate" else changed()
+    assert parse_scenario(changed((key, None))) == parse_scenario(bare)
+
+
+def test_null_is_what_follows_from_other_keys(changed: Any) -> None:
+    bare = changed(("edges/0/partitioner", "<take it out>"), ("stages/0/record_bytes", 1024))
+    nulls = [("edges/0/partitioner", None), ("stages/0/record_bytes", None)]
+    assert parse_scenario(changed(*nulls)) == parse_scenario(bare)
+
+
 def test_times_are_exact_microseconds(changed: Any) -> None:
     scenario = parse_scenario(
         changed(
@@ -177,8 +198,8 @@ def test_stalls_are_read(changed: Any) -> None:
     stalls = [{"at_s": 1.5, "for_s": 2}, {"at_s": 3, "for_s": 1, "subtasks": [1]}]
     scenario = parse_scenario(changed(("stages/1/stalls", stalls)))
     assert scenario.stage("sink").stalls == (
-        Stall(at_us=1_500_000, for_us=2_000_000, subtasks=(0, 1, 2)),
-        Stall(at_us=3_000_000, for_us=1_000_000, subtasks=(1,)),
+        Stall(at_s=1.5, for_s=2, subtasks=(0, 1, 2)),
+        Stall(at_s=3, for_s=1, subtasks=(1,)),
     )
 
 

@@ -33,15 +33,10 @@ def schedules(draw: st.DrawFn) -> Schedule:
 def stage(schedule: Schedule | None, spans: list[tuple[int, int]], *, source: bool) -> Stage:
     """Return a stage of two subtasks of which the second stands still."""
     rates = None if schedule is None else (schedule, schedule)
-    return Stage(
-        name="s",
-        parallelism=2,
-        emit_rate=rates if source else None,
-        service_rate=None if source else rates,
-        record_bytes=1,
-        placement=(0, 0),
-        stalls=tuple(Stall(at_us=a, for_us=b - a, subtasks=(1,)) for a, b in spans),
-    )
+    micro = Fraction(1, 1_000_000)
+    stalls = (Stall(at_s=a * micro, for_s=(b - a) * micro, subtasks=(1,)) for a, b in spans)
+    whole = Stage(name="s", parallelism=2, stalls=tuple(stalls))
+    return whole.model_copy(update={"emit_rate" if source else "service_rate": rates})
 
 
 @pytest.mark.parametrize(

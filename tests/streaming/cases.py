@@ -121,7 +121,9 @@ FAN_OUT = scenario(
     [source(), sink(name="quick", rate=1500), sink(name="slow", rate=200, parallelism=2)],
     [edge("source", "quick"), edge("source", "slow", "custom", channel_weights=[3, 1])],
     task_managers=4,
+    exclusive=0,
 )
+"""Without exclusive buffers: backlogs are announced."""
 
 KILLED = scenario(
     "killed",

@@ -168,7 +168,8 @@ def test_cursors_keep_their_order_in_every_sample(
     assert (channels.consumed <= channels.sent).all()
     assert (channels.sent <= channels.released).all()
     assert (channels.released <= channels.written).all()
-    assert (channels.backlog == channels.released - channels.sent).all()
+    unseen = channels.released - channels.sent - channels.backlog
+    assert unseen.isin([0, 1]).all()  # 1: a full last buffer
     size = {link.name: link.record_bytes for link in job.links}
     expected = channels.in_flight_records * channels.edge.map(size)
     assert channels.in_flight_bytes.tolist() == expected.tolist()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.sweeping.base import as_base
+from flowcontrol.experiments.base import as_base
 from flowcontrol.sweeping.columns import FIXED
 from flowcontrol.sweeping.plan import Plan, make_plan
 

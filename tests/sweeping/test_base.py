@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from flowcontrol.errors import ScenarioError
+from flowcontrol.experiments.base import as_base
 from flowcontrol.scenario import parse_scenario
-from flowcontrol.sweeping.base import as_base
 
 
 def test_a_mapping_is_taken_as_it_is_and_not_changed(chain):

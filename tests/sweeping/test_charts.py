@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 
+import plotly.graph_objects as go
 import pytest
 
 from flowcontrol.report.colours import BLUE, VERMILLION
@@ -41,14 +42,13 @@ def test_one_key_is_a_line_with_error_bars(charts):
     assert (dots["x"], dots["y"]) == ([10, 30, 20], [11.5, 31.5, 21.5])
     # 0, 1, 2 and 3 deviate by 1.291; t for three degrees of freedom is 3.182.
     assert dots["error_y"]["array"] == pytest.approx([3.182 * 1.29099 / 2] * 3, rel=1e-4)
-    assert dots["error_y"]["visible"]
     assert "4 replications" in chart.explanation
     assert "95 % confidence interval" in chart.explanation
 
 
 def test_one_replication_has_no_error(charts):
     (chart,) = charts({SINK: [10, 20]})
-    assert not chart.figure["data"][1]["error_y"]["visible"]
+    assert "error_y" not in chart.figure["data"][1]
     assert "confidence" not in chart.explanation
 
 
@@ -122,12 +122,13 @@ def test_colours_run_from_the_good_end_to_the_bad_one(
     ("text", "best", "words"),
     [("sink.latency_p99_ms", 0, "low is good"), ("sink.rate_in", -1, "high is good")],
 )
-def test_bands_run_from_the_good_end_to_the_bad_one(charts, text, best, words):
+def test_ribbons_run_from_the_good_end_to_the_bad_one(charts, text, best, words):
     vary = {SINK: [10, 20], MAP: [1, 2, 3], SOURCE: [5, 6], SIZE: "4kb,8kb"}
-    lines, _ = charts(vary, lambda x, *_: x, texts=(text,))
-    bands = [band["line"]["color"] for band in lines.figure["data"]]
-    assert (bands[best], bands[-1 - best]) == (BLUE, VERMILLION)
-    assert words in lines.figure["layout"]["legend"]["title"]["text"]
+    ribbons, _ = charts(vary, lambda x, *_: x, texts=(text,))
+    colours = ribbons.figure["layout"]["coloraxis"]
+    scale = [colour for _, colour in colours["colorscale"]]
+    assert (scale[best], scale[-1 - best]) == (BLUE, VERMILLION)
+    assert words in colours["colorbar"]["title"]["text"]
 
 
 def test_a_cell_without_a_value_is_empty(charts):
@@ -172,25 +173,48 @@ def test_too_many_facets_become_lines(charts, count, kind):
     assert drawn[0].id.startswith(kind)
 
 
-def test_four_keys_are_lines_across_an_axis_each(charts):
+def test_four_keys_are_ribbons_across_a_column_each(charts):
     vary = {SINK: [10, 20], MAP: [1, 2, 3], SOURCE: [5, 6], SIZE: "4kb,8kb"}
-    lines, effects = charts(vary, lambda x, *_: x)
-    drawn = [y for band in lines.figure["data"] for y in band["y"]]
-    assert drawn.count(None) == 24
-    assert {y for y in drawn if y is not None} == {0, 0.5, 1}
-    names = [band["name"] for band in lines.figure["data"]]
-    assert names == ["10 to 12", "18 to 20"]
+    chart, effects = charts(vary, lambda x, *_: x)
+    (ribbons,) = chart.figure["data"]
+    columns = ribbons["dimensions"]
+    assert [len(column["values"]) for column in columns] == [24] * 5
+    # From the top, the first value at the bottom, as on an axis.
+    assert [column["ticktext"] for column in columns[1:4]] == [
+        ["3", "2", "1"], ["6", "5"], ["8kb", "4kb"]
+    ]  # fmt: skip
+    assert columns[1]["categoryarray"] == [2, 1, 0]
+    assert columns[4]["ticktext"][::4] == ["18 to 20", "10 to 12"]
+    assert set(zip(columns[0]["values"], columns[4]["values"], strict=True)) == {(0, 0), (1, 4)}
+    assert sorted(set(ribbons["line"]["color"])) == [10, 20]
+    titles = [note["text"] for note in chart.figure["layout"]["annotations"]]
+    assert titles[0] == "sink service_rate<br>(records/s per subtask)"
+    assert titles[-1] == "sink.rate_in<br>(records/s)"
     assert len(effects.figure["data"]) == 4
     assert effects.figure["data"][0]["y"] == [10, 20]
     assert effects.figure["data"][1]["y"] == [15, 15, 15]
     assert effects.figure["data"][1]["error_y"]["array"] == [5, 5, 5]
 
 
-def test_a_smear_of_lines_is_thinned_and_said_so(charts):
-    lines, _ = charts({SINK: "1:50:50", MAP: "1:50:50", SOURCE: "1:50:50"}, sample=4001)
-    drawn = sum(band["y"].count(None) for band in lines.figure["data"])
-    assert drawn == 1334
-    assert "2,667 lines are left out" in lines.explanation
+def test_many_values_of_a_key_share_places_in_its_column(charts):
+    chart, _ = charts({SINK: "1:50:50", MAP: [1, 2], SOURCE: [1, 2], SIZE: "4kb,8kb"})
+    column = chart.figure["data"][0]["dimensions"][0]
+    assert column["ticktext"][-1] == "1 to 5"
+    assert set(column["values"]) == set(range(10))
+
+
+def test_a_smear_of_ribbons_is_thinned_and_said_so(charts):
+    chart, _ = charts({SINK: "1:50:50", MAP: "1:50:50", SOURCE: "1:50:50"}, sample=4001)
+    assert len(chart.figure["data"][0]["line"]["color"]) == 1334
+    assert "2,667 points are left out" in chart.explanation
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+@pytest.mark.parametrize("sample", [None, 3])
+def test_plotly_takes_every_figure(charts, count, sample):
+    vary = {SINK: [10, 20, 40, 80], MAP: [1, 2], SOURCE: [5, 6], SIZE: "4kb,8kb"}
+    for chart in charts(dict(list(vary.items())[:count]), sample=sample):
+        go.Figure(chart.figure)
 
 
 def test_points_that_were_drawn_are_dots(charts):

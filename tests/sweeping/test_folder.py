@@ -45,7 +45,7 @@ def test_the_same_sweep_goes_on(open_it, finished, named):
     first = open_it(ONE, finished=finished)
     again = open_it(ONE, named=named)
     assert again.is_resumed
-    assert again.sweep_id == first.sweep_id
+    assert again.identity == first.identity
 
 
 def test_the_order_of_values_does_not_make_another_sweep(open_it):

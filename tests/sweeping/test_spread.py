@@ -12,8 +12,9 @@ import pandas as pd
 import pytest
 
 from flowcontrol.errors import RunError
-from flowcontrol.sweeping import spread, sweep
-from flowcontrol.sweeping.spread import OnSpark, Processes, reason_of, spread_over
+from flowcontrol.experiments import spread
+from flowcontrol.experiments.spread import OnSpark, Processes, reason_of, spread_over
+from flowcontrol.sweeping import sweep
 
 RATE = "stages.sink.service_rate"
 

@@ -9,7 +9,7 @@ import pytest
 
 from flowcontrol.sweeping.balance import estimated_cost
 from flowcontrol.sweeping.checks import check_variants
-from flowcontrol.sweeping.paths import SweepPaths
+from flowcontrol.sweeping.folder import SweepPaths
 from flowcontrol.sweeping.store import Collector, Failed, read_results
 from flowcontrol.sweeping.worker import Work, run_chunk
 

@@ -94,10 +94,10 @@ def test_numbers_have_a_unit(path, values, title):
 
 
 def test_every_unit_belongs_to_a_key_that_scenarios_have():
+    from flowcontrol.scenario import Cluster, Stage
     from flowcontrol.scenario.option_table import OPTIONS
-    from flowcontrol.scenario.spec import ClusterSpec, StageSpec
     from flowcontrol.sweeping.varied import _UNITS
 
-    known = {*OPTIONS, *ClusterSpec.model_fields, *StageSpec.model_fields}
+    known = {*OPTIONS, *Cluster.model_fields, *Stage.model_fields, "selectivity"}
     known |= {"duration_s", "sample_interval_s", "round_ms"}
     assert set(_UNITS) <= known

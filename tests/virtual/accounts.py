@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from flowcontrol.emulation import Job, Link, StagePlan
+from flowcontrol.protocol.queues import DATA
 
 Row = dict[str, Any]
 State = dict[str, dict[str, list[Row]]]
@@ -51,13 +52,13 @@ def task_of(state: State, plan: StagePlan, index: int) -> Row:
 def in_flight(job: Job, link: Link, state: State, sent: Row, received: Row) -> int:
     """Records of a channel on their way, wherever they are, the one being processed left out."""
     out, into = sent["channel_state"], received["channel_state"]
-    at_sender = sum(out["records"]) + out["channel"]["tail"]
-    on_the_wire = sum(records for records, _ in out["messages"])
+    at_sender = sum(one["records"] for one in out["queue"]) + out["channel"]["tail"]
+    on_the_wire = sum(one["records"] for one in out["messages"])
     return (
         _pending(job, link, state, sent)
         + at_sender
         + on_the_wire
-        + sum(into["records"])
+        + sum(one["records"] for one in into["queue"])
         + _in_hand(job, link, state, received)
     )
 
@@ -95,7 +96,7 @@ def _cursors(sent: Row, received: Row, is_local: bool) -> Iterator[str]:
     cursors = [received["consumed"], sent["sent"], sent["released"], sent["written"]]
     if cursors != sorted(cursors):
         yield f"consumed, sent, released, written are {cursors}: one falls behind the one before"
-    under_way = len(sent["channel_state"]["messages"])
+    under_way = sum(one["kind"] == DATA for one in sent["channel_state"]["messages"])
     arrived = received["channel_state"]["channel"]["arrived"]
     if sent["sent"] != arrived + under_way:
         yield f"sent {sent['sent']} is not arrived {arrived} + under way {under_way}"

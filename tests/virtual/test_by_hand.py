@@ -10,6 +10,7 @@ import pytest
 
 from flowcontrol.emulation import Job, lay_out
 from flowcontrol.emulation.routing import weights_of
+from flowcontrol.protocol.queues import BACKLOG_ANNOUNCEMENT
 from flowcontrol.scenario import parse_scenario
 
 NETMEM = "taskmanager.network.memory."
@@ -74,9 +75,9 @@ def test_services_that_end_with_a_round(clocks: ModuleType, rate: float, emits: 
 
 
 @pytest.mark.parametrize("partitioner", ["rebalance", "shuffle", "hash", "broadcast"])
-@pytest.mark.parametrize("flush", ["50ms", 0])
+@pytest.mark.parametrize(("flush", "exclusive"), [("50ms", 1), (0, 1), ("50ms", 0), (-1, 0)])
 def test_more_channels_than_a_word_has_bits(
-    clocks: ModuleType, partitioner: str, flush: Any
+    clocks: ModuleType, partitioner: str, flush: Any, exclusive: int
 ) -> None:
     """Which channels have news is a set of bits, 32 in each integer."""
     shares = {"channel_weights": [i % 5 for i in range(70)]} if partitioner == "hash" else {}
@@ -87,7 +88,7 @@ def test_more_channels_than_a_word_has_bits(
          "placement": [i % 3 for i in range(70)]},
     ]  # fmt: skip
     options = {
-        NETMEM + "buffers-per-channel": 1,
+        NETMEM + "buffers-per-channel": exclusive,
         NETMEM + "floating-buffers-per-gate": 2,
         "execution.buffer-timeout.interval": flush,
     }
@@ -95,6 +96,35 @@ def test_more_channels_than_a_word_has_bits(
     edges = [("source", "sink", partitioner, shares)]
     made = job(stages, edges, round_us=50_000, rounds=12, options=options, cluster=cluster)
     clocks.compare(made, every=(1, 5))
+
+
+@pytest.mark.parametrize("flush", ["30ms", 0, -1])
+@pytest.mark.parametrize("floating", [1, 3])
+@pytest.mark.parametrize("rates", [(40, 20), (40, 200), (400, 90)])
+def test_channels_without_exclusive_buffers(
+    clocks: ModuleType, flush: Any, floating: int, rates: tuple[int, int]
+) -> None:
+    """Each sender announces its backlog, three compete, and the first one's channel is local."""
+    stages = [
+        {"name": "source", "parallelism": 3, "emit_rate": rates[0], "record_bytes": 1500},
+        {"name": "sink", "service_rate": rates[1], "placement": [0]},
+    ]
+    options = {
+        NETMEM + "buffers-per-channel": 0,
+        NETMEM + "floating-buffers-per-gate": floating,
+        "execution.buffer-timeout.interval": flush,
+    }
+    edges, cluster = [("source", "sink", "rebalance")], {"task_managers": 3}
+    made = job(stages, edges, round_us=10_000, rounds=150, options=options, cluster=cluster)
+    announced: list[int] = []
+
+    def count(state: Any) -> None:
+        for row in state["source->sink"]["sender"]:
+            kinds = [message["kind"] for message in row["channel_state"]["messages"]]
+            announced.extend([row["sender"]] * kinds.count(BACKLOG_ANNOUNCEMENT))
+
+    clocks.compare(made, every=(1, 4), watch=count)
+    assert set(announced) == {1, 2}
 
 
 def test_fan_in_of_more_channels_than_a_word_has_bits(clocks: ModuleType) -> None:

@@ -79,6 +79,7 @@ def shortened(name: str, duration_s: float) -> dict[str, Any]:
 def scenarios() -> Mapping[str, dict[str, Any]]:
     fine = copy.deepcopy(RANDOM)
     fine.update(name="fine", round_ms=0.05, duration_s=0.1, sample_interval_s=0.013)
+    fine["options"][NETMEM + "buffers-per-channel"] = 0
     old = copy.deepcopy(RANDOM)
     old.update(name="old", system={"transport": {"name": "tcp", "kernel_bytes": 20_000}})
     old["options"] = {k: v for k, v in old["options"].items() if "debloat" not in k}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import Any
 
@@ -70,6 +71,24 @@ def test_a_message_takes_whole_rounds(latency_ms: float, rounds: int) -> None:
     ages = found.tables["latency"].to_pandas()
     assert ages["count"].sum() == 19  # the last of 20 falls due in the last round
     assert set(ages.max_ms) == {rounds * ROUND_MS}
+
+
+@pytest.mark.parametrize("bandwidth", [None, 1e9])
+@pytest.mark.parametrize(
+    ("latency_ms", "rounds"), [(0, 1), (0.4, 1), (1, 1), (1.001, 2), (3, 3), (7.5, 8)]
+)
+def test_without_exclusive_buffers_a_message_waits_for_an_announcement_and_a_credit(
+    latency_ms: float, rounds: int, bandwidth: float | None
+) -> None:
+    """A lone record's backlog goes there, a credit comes back, and then the record goes."""
+    options = {NETMEM + "buffers-per-channel": 0}
+    made = cluster(latency_ms, bandwidth)
+    found = run(PAIR, ONE_EDGE, rounds=1000, cluster=made, options=options)
+    ages = found.tables["latency"].to_pandas()
+    assert ages["count"].sum() == 19
+    on_the_wire = latency_ms + 1e-6 if bandwidth else 0  # a moment more than the latency
+    arrives = max(rounds, math.ceil(on_the_wire))
+    assert set(ages.max_ms) == {(2 * rounds + arrives) * ROUND_MS}
 
 
 @pytest.mark.parametrize("latency_ms", [1, 2, 5])

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from flowcontrol.emulation import Job, lay_out
 from flowcontrol.protocol.partition_kinds import ON_DISK, PIPELINED, WRITING
+from flowcontrol.protocol.queues import in_order
 from flowcontrol.scenario import check_clock, parse_scenario
 from flowcontrol.virtual import run_job
 from flowcontrol.virtual.header import FLAG_SPILLS
@@ -18,12 +19,13 @@ from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory, fill
 from flowcontrol.virtual.spill_fields import SpilledBuffer, SpillingPartition
 from flowcontrol.virtual.spilled import buffer_at, lane_of, spill_row
-from flowcontrol.virtual.views import message_rows, partition_row, ring
+from flowcontrol.virtual.views import gate_of, partition_of, partition_row, wire_queue
 
 SEGMENT = 4096
 DISK = 204_800
 """Bytes a second: 20 ms, two rounds, for a buffer."""
 
+EXCLUSIVE = "taskmanager.network.memory.buffers-per-channel"
 KINDS = ["pipelined", "blocking", "sort_merge", "hybrid_full", "hybrid_selective"]
 
 
@@ -313,17 +315,17 @@ def check_channel(memory: Memory, channel: int) -> None:
     """Records written = taken up + at the receiver + under way + in memory or on disk."""
     out = memory.outs[channel]
     into = memory.ins[out["input"]]
-    p, g = memory.partitions[out["partition"]], memory.gates[out["gate"]]
-    width = int(p["queue_width"])
-    filled = memory.values(int(p["records"]) + int(out["place"]) * width, width)
-    width = int(g["queue_width"])
-    queued = memory.values(int(g["records"]) + int(out["index"]) * width, width)
+    p = memory.partitions[out["partition"]]
+    partition, gate = (
+        partition_of(memory.head, int(out["partition"])),
+        gate_of(memory.head, int(out["gate"])),
+    )
+    filled = [one.records for one in in_order(partition.queues[int(out["place"])])]
+    queued = [one.records for one in in_order(gate.queues[int(out["index"])])]
     task = memory.tasks[out["receiver"]]
     in_hand = task["left"] if task["channel"] == out["index"] else 0
-    most, first = int(into["transit_most"]), int(into["transit"])
-    ends, messages = ring(memory.head, first), message_rows(memory.head, first, most)
-    places = [(ends.head + i) % most for i in range(ends.count)]
-    under_way = sum(messages[place].records for place in places)
+    wire = wire_queue(memory.head, int(into["transit"]), int(into["transit_most"]))
+    under_way = sum(message.records for message in in_order(wire))
     waiting = [*filled, int(out["tail"])]
     if p["kind"] > PIPELINED:
         unsent = buffers_of(memory, channel)
@@ -354,7 +356,7 @@ def check_partition(memory: Memory, number: int) -> None:
             assert entry.is_held == 1 or entry.spill != WRITING
             pointer = entry.next
         assert lane.readable == readable
-        held += len(memory.values(p.records + place * p.queue_width, p.queue_width))
+        held += partition_of(memory.head, number).queues[place].ends.count
         held += int(channel["is_open"])
     assert in_use == held
     assert own.peak <= size
@@ -385,11 +387,13 @@ def check_disks(one: Job, memory: Memory, rounds: int) -> None:
     sort_buffers=st.integers(8, 20),
     record_bytes=st.sampled_from([10, 999, 4096, 9000]),
     widths=st.sampled_from([(1, 1), (2, 1), (1, 3), (3, 2)]),
+    exclusive=st.sampled_from([2, 0]),
 )
 def test_nothing_is_lost_and_nothing_is_exceeded(
-    kind: str, rate: int, disk: int, widths: tuple[int, int], **more: Any
+    kind: str, rate: int, disk: int, widths: tuple[int, int], exclusive: int, **more: Any
 ) -> None:
-    one = job(kind, rate=rate, disk=disk, widths=widths, rounds=400, **more)
+    options = {EXCLUSIVE: exclusive}
+    one = job(kind, rate=rate, disk=disk, widths=widths, rounds=400, options=options, **more)
     memory = fill(one, runs=16, ages=16, track=False, spills=20_000)
     for rounds in [*range(1, 60), *range(60, 401, 20)]:
         assert advance(memory.cells, rounds) == 0
@@ -402,8 +406,12 @@ def test_nothing_is_lost_and_nothing_is_exceeded(
 
 @pytest.mark.parametrize("kind", KINDS[1:])
 @pytest.mark.parametrize("widths", [(1, 1), (2, 2), (3, 2)])
-def test_all_arrives_in_the_end_and_all_memory_is_free(kind: str, widths: tuple[int, int]) -> None:
-    one = job(kind, widths=widths, service=150, rounds=3000)
+@pytest.mark.parametrize("exclusive", [2, 0])
+def test_all_arrives_in_the_end_and_all_memory_is_free(
+    kind: str, widths: tuple[int, int], exclusive: int
+) -> None:
+    """Also without exclusive buffers, when each backlog has to be announced."""
+    one = job(kind, widths=widths, service=150, rounds=3000, options={EXCLUSIVE: exclusive})
     memory, flags = run(one)
     assert flags == 0
     written = memory.outs["written"].sum()

@@ -18,6 +18,7 @@ EVENTS = {
     "local",
     "remote",
     "no credit",
+    "backlog announced",
     "floating",
     "waiting",
     "competition",

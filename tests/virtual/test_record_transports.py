@@ -14,11 +14,12 @@ from flowcontrol.emulation import Job
 from flowcontrol.emulation.record_queues import KINDS
 from flowcontrol.policies.rate_window import ITEM_OVERHEAD
 from flowcontrol.policies.record_transport import FREE, ChannelGrant
+from flowcontrol.protocol.queues import in_order
 from flowcontrol.protocol.state import width
 from flowcontrol.scenario.models import SystemSpec
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory, fill
-from flowcontrol.virtual.views import message_rows, ring
+from flowcontrol.virtual.views import wire_queue
 
 EXAMPLES = settings.default.max_examples // 4
 
@@ -140,10 +141,7 @@ class Rules:
         }
 
     def _transit(self, first: int, most: int) -> list[int]:
-        head = self.memory.head
-        under_way, messages = ring(head, first), message_rows(head, first, most)
-        places = [(under_way.head + i) % most for i in range(under_way.count)]
-        return [messages[place].records for place in places]
+        return [one.records for one in in_order(wire_queue(self.memory.head, first, most))]
 
     def check(self) -> None:
         c = self._columns()

@@ -25,14 +25,15 @@ from flowcontrol.emulation import Job, lay_out
 from flowcontrol.emulation.round_state import (
     AddCredit,
     BufferKind,
-    BufferResponse,
     InputChannelState,
+    MessageUnderWay,
     NewBufferSize,
-    QueuedBuffer,
     SubpartitionState,
     TaskState,
 )
 from flowcontrol.emulation.samples import samples
+from flowcontrol.protocol.queues import BACKLOG_ANNOUNCEMENT, DATA
+from flowcontrol.protocol.states import Message
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import running, simulate
 from flowcontrol.virtual.log_sizes import LogSizes
@@ -83,8 +84,9 @@ def test_credit_backlog_and_buffers_of_the_first_rounds(jobs: ModuleType) -> Non
     sources, sinks = zip(*(state.tasks for state in states), strict=True)
     # Round 0: 5 records fill the pool, and the initial credit is 2.
     assert [task.taken for task in sources] == [5, 2, 0, 5]
-    assert outs[0].finished == (1, 1, 1)
-    assert outs[0].under_way == (BufferResponse(1, 4, 1), BufferResponse(1, 3, 1))
+    assert [message.records for message in outs[0].finished] == [1, 1, 1]
+    sent = [(m.message.records, m.message.backlog, m.arrives) for m in outs[0].under_way]
+    assert sent == [(1, 4, 1), (1, 3, 1)]
     # Round 1: both arrive and are taken up; a backlog of 3 gets the 3 floating buffers.
     assert [task.taken for task in sinks] == [0, 2, 0, 2]
     assert (ins[1].state.arrived, ins[1].queue) == (2, ())
@@ -92,12 +94,13 @@ def test_credit_backlog_and_buffers_of_the_first_rounds(jobs: ModuleType) -> Non
     assert ins[1].under_way == (AddCredit(7, 2),)
     assert (outs[1].state.sent, outs[1].state.announced, outs[1].ready) == (2, 2, 5)
     # Round 2: the sender hears of 5 more credits, and sends all it has.
-    assert [message.backlog for message in outs[2].under_way] == [4, 3, 2, 1, 0]
+    assert [sent.message.backlog for sent in outs[2].under_way] == [4, 3, 2, 1, 0]
     assert (outs[2].state.announced, outs[2].ready, ins[2].under_way) == (7, 0, ())
     # Round 3: 5 arrive, exclusive buffers first, and 2 are taken up.
     kinds = [BufferKind.FLOATING, BufferKind.EXCLUSIVE, BufferKind.EXCLUSIVE]
-    assert [buffer.kind for buffer in ins[3].queue] != kinds[::-1]
-    assert ins[3].queue == tuple(QueuedBuffer(1, kind) for kind in kinds)
+    assert [(message.records, message.buffer) for message in ins[3].queue] == [
+        (1, kind) for kind in kinds
+    ]
     assert [part.pool.in_use for task in sources for part in task.partitions] == [3, 5, 0, 5]
     assert [gate.pool.in_use for task in sinks for gate in task.gates] == [0, 3, 3, 3]
     assert [state.records_in_flight for state in states] == [5, 5, 5, 8]
@@ -127,6 +130,18 @@ def test_messages_and_credits_take_the_networks_latency(jobs: ModuleType) -> Non
     assert [[m.arrives for m in out.under_way] for out, _ in found[:4]] == [[3, 3]] * 3 + [[]]
     assert [list(into.under_way) for _, into in found[3:]] == [[AddCredit(7, 6)]] * 3 + [[]]
     assert [out.state.announced for out, _ in found] == [2] * 6 + [7]
+
+
+def test_a_backlog_is_announced_to_a_gate_without_exclusive_buffers(jobs: ModuleType) -> None:
+    stages = [jobs.source(50, record_bytes=4096), jobs.sink(20)]
+    options = {jobs.EXCLUSIVE: 0, jobs.FLOATING: 3}
+    made = jobs.job(stages, [("source", "sink", "forward")], options)
+    state = next(steps(made.scenario))
+    first = state.channel("source->sink")[0]
+    announced = Message(kind=BACKLOG_ANNOUNCEMENT, backlog=first.backlog)
+    assert first.under_way == (MessageUnderWay(announced, 1),)
+    assert first.ready == first.backlog > 0
+    assert '"kind":"backlog_announcement"' in state.to_json()
 
 
 def test_a_buffer_size_is_under_way_for_a_round(jobs: ModuleType) -> None:
@@ -200,7 +215,7 @@ def channels_of(job: Job, states: list[RoundState]) -> dict[tuple[Any, ...], lis
         for name, out, into in states[last].channels():
             is_running = states[last].task(job.stage(name.edge.split("->")[0]).name, 0).is_running
             flying = out.state.written - into.state.processed
-            levels = [out.ready, out.credit, len(into.queue), flying]
+            levels = [out.backlog, out.credit, len(into.queue), flying]
             written = out.state.sent + out.ready
             cursors = [written, out.state.sent, into.state.consumed]
             found[t_s, *name] = cursors + (levels if is_running else [0] * 4)
@@ -285,7 +300,8 @@ def check_conservation(scenario: Scenario, *, counts: bool) -> None:
             where = places(state, out, into, name, counts)
             moved.update({place: int(count > 0) for place, count in where.items()})
             assert sum(where.values()) == out.routed, (state.number, name, where)
-            carried = sum(m.records for m in out.under_way) if counts else len(out.under_way)
+            data = [sent.message for sent in out.under_way if sent.message.kind == DATA]
+            carried = sum(message.records for message in data) if counts else len(data)
             assert out.state.sent == into.state.arrived + carried, (state.number, name)
     assert min(moved[place] for place in ("taken", "queued", "under way", "pending")) > 0, moved
 
@@ -308,10 +324,10 @@ def places(
         "taken": into.state.processed,
         "in hand": receiver.state.left if reading else 0,
         "queued": sum(buffer.records for buffer in into.queue),
-        "under way": sum(message.records for message in out.under_way),
+        "under way": sum(sent.message.records for sent in out.under_way),
         "waiting": out.state.buffers
         if counts
-        else sum(out.finished) + out.state.tail + sum(unsent),
+        else sum(message.records for message in out.finished) + out.state.tail + sum(unsent),
         "pending": len(part.pending) if is_broadcast else part.pending.count(place),
     }
 
@@ -364,11 +380,16 @@ def test_messages_and_kinds_go_by_their_names(jobs: ModuleType) -> None:
     [channel] = found[1]["tasks"][1]["gates"][0]["channels"]
     assert channel["under_way"] == [{"name": "AddCredit", "announced": 7, "arrives": 2}]
     [channel] = found[3]["tasks"][1]["gates"][0]["channels"]
-    assert [buffer["kind"] for buffer in channel["queue"]] == ["floating", "exclusive", "exclusive"]
+    assert [message["buffer"] for message in channel["queue"]] == [
+        "floating",
+        "exclusive",
+        "exclusive",
+    ]
     [subpartition] = found[0]["tasks"][0]["partitions"][0]["subpartitions"]
     assert subpartition["under_way"][0] == {
-        "name": "BufferResponse", "records": 1, "backlog": 4, "arrives": 1,
-    }  # fmt: skip
+        "message": {"kind": "data", "records": 1, "nbytes": 4096, "backlog": 4},
+        "arrives": 1,
+    }
 
 
 def test_a_round_is_run_when_it_is_asked_for(

@@ -88,6 +88,24 @@ def test_the_tables_are_the_live_clocks(
     assert len(tables["latency"]) > 0
 
 
+def test_a_full_last_buffer_is_released_but_not_in_the_backlog(
+    jobs: ModuleType, rehearsed: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record is a buffer, nothing flushes: the last one shows when another is added."""
+    job = jobs.job(
+        [jobs.source(10, record_bytes=4096), jobs.sink(0)],
+        [("source", "sink", "forward")],
+        {jobs.EXCLUSIVE: 1, jobs.FLOATING: 1, jobs.OVERDRAFT: 0, jobs.FLUSH: -1},
+        duration_s=0.5,
+        sample_interval_s=0.1,
+    )
+    tables = run_job(job).tables
+    assert_same(tables, rehearsed.rehearsed_tables(job, monkeypatch))
+    rows = tables["channels"].select(["released", "sent", "backlog"]).to_pylist()
+    expected = [(1, 0, 0), (2, 1, 0), (3, 1, 1), (3, 2, 0), (4, 2, 1)]
+    assert [tuple(row.values()) for row in rows] == expected
+
+
 def test_those_of_random_jobs_too(
     random_jobs: ModuleType,
     rehearsed: ModuleType,

@@ -8,12 +8,14 @@ from typing import Any
 from flowcontrol.emulation import Job
 from flowcontrol.emulation.ledger_rows import round_rows
 from flowcontrol.policies import tcp_connection as t
+from flowcontrol.protocol.queues import in_order
 from flowcontrol.protocol.state import width
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory, fill
 from flowcontrol.virtual.state_reader import StateReader
 from flowcontrol.virtual.tcp import tcp_connection, tcp_messages
+from flowcontrol.virtual.views import gate_of
 
 ABOUT_CREDITS = ("more than announced", "promised")
 
@@ -109,10 +111,10 @@ class Wires:
             ("pending", "entered", "written"),
             ("held", "freed", "entered"),
         ):
-            found = sum(m.nbytes for m in self.messages(number, first, end))
+            found = sum(m.wire_bytes for m in self.messages(number, first, end))
             if found != getattr(wire, column):
                 yield f"{column} is {getattr(wire, column)}, its messages have {found} bytes"
-        sizes = [m.nbytes for m in self.messages(number, "delivered", "written")]
+        sizes = [m.wire_bytes for m in self.messages(number, "delivered", "written")]
         if sizes and not t.HEADER_BYTES < min(sizes) <= max(sizes) <= message:
             yield f"messages of {min(sizes)} to {max(sizes)} bytes"
         if wire.pending > wire.high_mark + message:
@@ -151,10 +153,10 @@ class Wires:
         for number, out in enumerate(self.memory.outs):
             if out["is_local"] == 1:
                 continue
-            gate, into = self.memory.gates[out["gate"]], self.memory.ins[out["input"]]
-            width = int(gate["queue_width"])
-            at = int(gate["records"]) + int(out["index"]) * width
-            queued, arrived = self.memory.values(at, width), int(into["arrived"])
+            into = self.memory.ins[out["input"]]
+            gate = gate_of(self.memory.head, int(out["gate"]))
+            queued = [one.records for one in in_order(gate.queues[int(out["index"])])]
+            arrived = int(into["arrived"])
             if queued != self.written[number][arrived - len(queued) : arrived]:
                 yield f"channel {number} has {queued}, which is not what was sent"
             if into["unannounced"] != 0 or into["floating"] != 0:

@@ -7,6 +7,7 @@ from typing import Any
 
 from flowcontrol.emulation import Job, Link, StagePlan
 from flowcontrol.emulation.routing import weights_of
+from flowcontrol.protocol.queues import BACKLOG_ANNOUNCEMENT
 from flowcontrol.virtual.links import LONGEST_TABLE
 
 Row = dict[str, Any]
@@ -70,6 +71,8 @@ class Witness:
 def _sent(job: Job, link: Link, row: Row) -> Iterator[str]:
     if row["pool_used"] > row["pool_size"]:
         yield "overdraft"
+    if any(one["kind"] == BACKLOG_ANNOUNCEMENT for one in row["channel_state"]["messages"]):
+        yield "backlog announced"
     if row["sent"] == 0:
         return
     yield "local" if row["channel_state"]["local"] else "remote"

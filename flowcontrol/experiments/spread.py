@@ -1,7 +1,7 @@
 """Where chunks run: in Spark's Python workers, in processes of this machine, or right here.
 
 Each way starts the chunks in their order, as many at a time as it has workers, and says when all
-are through. What a chunk yields goes to files (:mod:`flowcontrol.sweeping.worker`).
+are through. What a chunk yields goes to files.
 """
 
 from __future__ import annotations
@@ -15,14 +15,12 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from flowcontrol.errors import RunError
-from flowcontrol.sweeping.warm import COMPILING, lacks_kernel, warm_up
+from flowcontrol.errors import Problem, RunError, ScenarioError
+from flowcontrol.virtual.compiled import is_compiled, is_kept
 
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import SparkSession
-
-__all__ = ["Chunked", "OnSpark", "Processes", "Spread", "reason_of", "spread_over"]
 
 _ERROR_LINE: Final = re.compile(r"[A-Za-z][\w.]*(Error|Exception|Exit): ")
 
@@ -31,6 +29,10 @@ _LOCAL: Final = re.compile(r"local($|\[)")
 
 _PER_CORE: Final = 2
 """Workers counted for a core when Spark does not say how many it has."""
+
+
+COMPILING: Final = "compiling the virtual clock{place}, 15 to 40 s, once"
+"""What a user is told before it takes that long."""
 
 
 class Chunked(Protocol):
@@ -61,7 +63,7 @@ class Spread(Protocol):
         """Start all chunks of some work; the futures are done when the chunks are."""
 
     def stop(self) -> None:
-        """Start no more chunks; those under way end by themselves (the sweep's stop file)."""
+        """Start no more chunks; those under way end by themselves (the stop file)."""
 
     def abandon(self) -> None:
         """Wait no longer for what is under way."""
@@ -121,6 +123,25 @@ def _warm_up_here(say: Callable[[str], None], parts: int) -> None:
     if lacks_kernel(parts):
         say(COMPILING.format(place=""))
     warm_up(parts)
+
+
+def lacks_kernel(parts: int) -> bool:
+    """Tell whether the first run on this machine compiles, and the next ones need not.
+
+    Parameters
+    ----------
+    parts : int
+        Parts of the kernel that all runs together need.
+    """
+    return is_compiled() and not is_kept(parts)
+
+
+def warm_up(parts: int) -> None:
+    """Compile the kernel that has these parts, or load it; nothing without a compiler."""
+    if is_compiled():
+        from flowcontrol.virtual.loop import prepare
+
+        prepare(parts)
 
 
 def _follow_parent() -> None:
@@ -233,6 +254,12 @@ def _is_local(spark: SparkSession) -> bool:
         return bool(_LOCAL.match(str(spark.sparkContext.master)))
     except Exception:  # Spark Connect: its server may be anywhere
         return False
+
+
+def check_processes(count: int | None, place: str) -> None:
+    """Raise ScenarioError if processes are asked for, but fewer than one."""
+    if count is not None and count < 1:
+        raise ScenarioError([Problem("--processes", f"{count}: state at least 1")], place)
 
 
 def spread_over(

@@ -1,18 +1,57 @@
-"""The scenario that a sweep varies, from whatever it was given as."""
+"""The scenario that an experiment varies, from whatever it was given as."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.scenario import Scenario, parse_scenario
 from flowcontrol.scenario.overrides import apply_overrides
+from flowcontrol.scenario.problems import key_path
 from flowcontrol.scenario.yaml_file import read_yaml
-from flowcontrol.sweeping.plan import Base
 
-__all__ = ["as_base"]
+
+@dataclass(frozen=True)
+class Base:
+    """The scenario that is varied.
+
+    Attributes
+    ----------
+    mapping : mapping
+        Keys and values of its file. It need not be a whole scenario without the varied keys.
+    source : str
+        What a refusal calls it.
+    folder : str
+        Where relative paths of inputs start.
+    """
+
+    mapping: Mapping[str, Any]
+    source: str
+    folder: str
+
+    def scenario(self, changes: Sequence[tuple[Sequence[str], Any]]) -> Scenario:
+        """Return the scenario with some keys changed.
+
+        Parameters
+        ----------
+        changes : sequence of (path, value)
+            Plain JSON values.
+
+        Raises
+        ------
+        ScenarioError
+            With everything that is wrong with it.
+        """
+        overrides = [f"{key_path(list(path))}={json.dumps(value)}" for path, value in changes]
+        problems: list[Problem] = []
+        mapping = apply_overrides(dict(self.mapping), overrides, problems)
+        if problems:
+            raise ScenarioError(problems, self.source)
+        return parse_scenario(mapping, self.source, Path(self.folder))
 
 
 def as_base(

@@ -1,0 +1,119 @@
+"""Queues of messages: at the sender, on the wire, at the receiver.
+
+A queue is a ring of as many messages as it may ever hold, which are written in place. Its capacity
+follows from pools and credits, so that nothing checks it here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Generic, TypeVar
+
+from flowcontrol.protocol.state import assign
+from flowcontrol.protocol.states import Message, Ring
+
+__all__ = [
+    "BACKLOG_ANNOUNCEMENT",
+    "DATA",
+    "Queue",
+    "append",
+    "carry",
+    "drop",
+    "in_order",
+    "is_event",
+    "is_full",
+    "new_queue",
+    "next_slot",
+    "plain",
+    "refill_queue",
+]
+
+DATA = 0
+"""A buffer of records."""
+
+BACKLOG_ANNOUNCEMENT = 1
+"""Nothing but a backlog (``NettyMessage.BacklogAnnouncement``); needs no credit and no buffer."""
+
+S = TypeVar("S")
+
+
+class Queue(Generic[S]):
+    """States, first in first out; most often messages.
+
+    Attributes
+    ----------
+    ends : Ring
+        Where the oldest one is, and how many there are.
+    slots : sequence of state
+        As many as there may be.
+    """
+
+    __slots__ = ("ends", "slots")
+
+    def __init__(self, ends: Ring, slots: Sequence[S]) -> None:
+        self.ends, self.slots = ends, slots
+
+
+def is_full(queue: Queue[S]) -> int:
+    """Tell whether a queue has no slot left: 1 if so."""
+    return 1 if queue.ends.count == len(queue.slots) else 0
+
+
+def next_slot(queue: Queue[S]) -> S:
+    """Return the slot behind the newest, to be filled; :func:`append` makes it the newest."""
+    place = queue.ends.head + queue.ends.count
+    if place >= len(queue.slots):  # cheaper than a division, on a kernel's hottest path
+        place -= len(queue.slots)
+    return queue.slots[place]
+
+
+def append(queue: Queue[S]) -> None:
+    """Make what is in the next slot the newest of a queue."""
+    queue.ends.count += 1
+
+
+def drop(queue: Queue[S]) -> S:
+    """Drop the oldest and return it; it keeps its fields until its slot is used again."""
+    place = queue.ends.head
+    queue.ends.head = place + 1 if place + 1 < len(queue.slots) else 0
+    queue.ends.count -= 1
+    return queue.slots[place]
+
+
+def carry(message: Message, other: Message) -> None:
+    """Give a message what another one carries."""
+    message.kind = other.kind
+    message.records = other.records
+    message.nbytes = other.nbytes
+    message.backlog = other.backlog
+
+
+def plain(message: Message) -> Message:
+    """Return what a message carries, without what its place adds."""
+    found = Message()
+    carry(found, message)
+    return found
+
+
+def is_event(message: Message) -> int:
+    """Tell whether a message is an event, which takes neither credit nor buffer: 1 if so."""
+    return 1 if message.kind != DATA else 0
+
+
+def new_queue(capacity: int, cls: type[S]) -> Queue[S]:
+    """Return an empty queue of states of a class, of at least one slot."""
+    return Queue(Ring(), [cls() for _ in range(max(1, capacity))])
+
+
+def in_order(queue: Queue[S]) -> list[S]:
+    """Return what is in a queue, oldest first."""
+    ends, most = queue.ends, len(queue.slots)
+    return [queue.slots[(ends.head + i) % most] for i in range(ends.count)]
+
+
+def refill_queue(queue: Queue[S], messages: Iterable[S]) -> None:
+    """Make a queue hold the like of these, oldest first."""
+    queue.ends.head = queue.ends.count = 0
+    for message in messages:
+        assign(next_slot(queue), message)
+        append(queue)

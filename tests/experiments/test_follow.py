@@ -1,0 +1,86 @@
+"""Following chunks that run elsewhere: the end, a failure, an interruption."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowcontrol.errors import RunError
+from flowcontrol.experiments.follow import follow, shown, unseen_results
+
+
+class Planned:
+    """A spread whose futures are what a test says."""
+
+    workers = 1
+
+    def __init__(self, *futures: Future[Any]) -> None:
+        self.futures = list(futures)
+        self.calls: list[str] = []
+
+    def warm_up(self, say: Any, parts: int) -> None:
+        self.calls.append("warm_up")
+
+    def start(self, work: Any) -> list[Future[Any]]:
+        self.calls.append("start")
+        return self.futures
+
+    def stop(self) -> None:
+        self.calls.append("stop")
+
+    def abandon(self) -> None:
+        self.calls.append("abandon")
+
+
+def ended(error: BaseException | None = None) -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_exception(error) if error else future.set_result(1)
+    return future
+
+
+class Work:
+    chunks = ()
+
+    def run(self, number: int) -> int:
+        return number
+
+
+def test_what_has_ended_is_polled_once_more(tmp_path: Path) -> None:
+    spread, polled, said = Planned(ended(), ended()), [], []
+    follow(spread, Work(), tmp_path / "stop", lambda: polled.append(1) or "", said.append, "runs")
+    assert (spread.calls, polled, said) == (["start"], [1], [])
+    assert not (tmp_path / "stop").exists()
+
+
+def test_a_failure_says_how_far_it_is_and_stops_the_others(tmp_path: Path) -> None:
+    spread, said = Planned(ended(OSError("the disk is full"))), []
+    with pytest.raises(RunError, match=r"OSError: the disk is full; 2 of 3, and the same command"):
+        follow(spread, Work(), tmp_path / "stop", lambda: "2 of 3", said.append, "runs")
+    assert spread.calls == ["start", "stop", "abandon"]
+    assert said == ["stopping after the runs under way"]
+    assert (tmp_path / "stop").exists()
+
+
+def test_ctrl_c_reaches_the_caller_even_if_the_workers_cannot_be_stopped(tmp_path: Path) -> None:
+    spread = Planned(ended())
+    spread.stop = lambda: 1 / 0  # type: ignore[method-assign]
+
+    def interrupted() -> str:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        follow(spread, Work(), tmp_path / "stop", interrupted, lambda _: None, "runs")
+    assert (tmp_path / "stop").exists()
+
+
+def test_without_progress_nothing_is_shown() -> None:
+    with shown(None, 3, 1) as bar:
+        bar.update(2, 1)
+
+
+def test_results_that_the_driver_cannot_see_name_the_folder(tmp_path: Path) -> None:
+    text = str(unseen_results("3 variants were run but their rows are", tmp_path))
+    assert text.startswith(f"3 variants were run but their rows are not in {tmp_path}: the workers")
