@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from flowcontrol.protocol.queues import DATA, append, carry, drop, next_slot
+from flowcontrol.protocol.queues import carry, drop
 from flowcontrol.protocol.rounds import (
     Partition,
+    finish_buffer,
     let_go,
 )
 from flowcontrol.protocol.rows import fifo_push
@@ -31,17 +32,9 @@ def close_buffer(partition: Partition, channel: int) -> int:
     -----
     ``RecordWriter.flush`` of 1.4: the buffer goes as it is, and the next record needs another.
     """
-    row = partition.channels[channel]
-    if row.is_open == 0:
+    if partition.channels[channel].is_open == 0:
         return 0
-    message = next_slot(partition.queues[channel])
-    message.kind = DATA
-    message.records = row.tail
-    message.nbytes = row.unread
-    append(partition.queues[channel])
-    row.is_open = 0
-    row.tail = 0
-    row.unread = 0
+    finish_buffer(partition, channel)
     return 1
 
 

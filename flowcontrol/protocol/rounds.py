@@ -65,6 +65,7 @@ __all__ = [
     "announce_credit",
     "channel_backlog",
     "enqueue_message",
+    "finish_buffer",
     "flush",
     "free_local",
     "let_go",
@@ -264,7 +265,7 @@ def write_bytes(
         nbytes -= part
         _append(own, part, nbytes)
         if own.filled == own.limit:
-            _finish(partition, channel)
+            finish_buffer(partition, channel)
     return 0
 
 
@@ -297,7 +298,7 @@ def write_broadcast(partition: Partition, nbytes: int, quota: int, buffer_bytes:
             own.limit = first.limit
             _append(own, part, nbytes)
             if own.filled == own.limit:
-                _finish(partition, channel)
+                finish_buffer(partition, channel)
     return 0
 
 
@@ -328,8 +329,8 @@ def _append(own: Subpartition, part: int, left: int) -> None:
         own.written += 1
 
 
-def _finish(partition: Partition, channel: int) -> None:
-    """Close the open buffer: it is full."""
+def finish_buffer(partition: Partition, channel: int) -> None:
+    """Close the open buffer, and queue what no slice has carried of it."""
     own, queue = partition.channels[channel], partition.queues[channel]
     own.is_open = 0
     message = next_slot(queue)

@@ -25,20 +25,20 @@ from flowcontrol.virtual.header import KernelMemory
 CELL = ir.IntType(64)
 
 
-class StateType(types.Type):
+class _ClassType(types.Type):
+    """A type that goes with a state class."""
+
+    def __init__(self, cls: type[Any]) -> None:
+        self.cls = cls
+        super().__init__(name=f"{type(self).__name__}({cls.__module__}.{cls.__qualname__})")
+
+
+class StateType(_ClassType):
     """A state of a class."""
 
-    def __init__(self, cls: type[Any]) -> None:
-        self.cls = cls
-        super().__init__(name=f"State({cls.__module__}.{cls.__qualname__})")
 
-
-class RowsType(types.Type):
+class RowsType(_ClassType):
     """Rows of a class."""
-
-    def __init__(self, cls: type[Any]) -> None:
-        self.cls = cls
-        super().__init__(name=f"Rows({cls.__module__}.{cls.__qualname__})")
 
 
 class IntsType(types.Type):
@@ -48,20 +48,12 @@ class IntsType(types.Type):
         super().__init__(name="Ints")
 
 
-class QueueType(types.Type):
+class QueueType(_ClassType):
     """A queue of states of a class."""
 
-    def __init__(self, cls: type[Any]) -> None:
-        self.cls = cls
-        super().__init__(name=f"Queue({cls.__module__}.{cls.__qualname__})")
 
-
-class QueuesType(types.Type):
+class QueuesType(_ClassType):
     """Queues of states of a class, one behind the other."""
-
-    def __init__(self, cls: type[Any]) -> None:
-        self.cls = cls
-        super().__init__(name=f"Queues({cls.__module__}.{cls.__qualname__})")
 
 
 class MemoryType(IntsType):
