@@ -20,7 +20,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from flowcontrol.streaming.take import settle
+from flowcontrol.live.take import settle
 
 WAIT_S = 0.0005
 

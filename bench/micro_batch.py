@@ -29,12 +29,12 @@ from handover import hand_over  # noqa: E402
 from plain_chain import plain_chain  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
 
-from flowcontrol.emulation import lay_out  # noqa: E402
-from flowcontrol.jobs import emulate  # noqa: E402
+from flowcontrol.job import lay_out  # noqa: E402
 from flowcontrol.ledger.ledger import read_history  # noqa: E402
+from flowcontrol.live.paths import RunPaths  # noqa: E402
+from flowcontrol.live.session import get_session  # noqa: E402
+from flowcontrol.run import emulate  # noqa: E402
 from flowcontrol.scenario import Scenario, parse_scenario  # noqa: E402
-from flowcontrol.streaming.paths import RunPaths  # noqa: E402
-from flowcontrol.streaming.session import get_session  # noqa: E402
 
 WARM_UP = 20
 ROWS_PER_ROUND = 400

@@ -23,12 +23,12 @@ from typing import Any
 
 from flowcontrol.experiments.base import as_base
 from flowcontrol.experiments.spread import warm_up
-from flowcontrol.sweeping import sweep
-from flowcontrol.sweeping.balance import estimated_cost, into_chunks
-from flowcontrol.sweeping.checks import check_variants
-from flowcontrol.sweeping.columns import FIXED
-from flowcontrol.sweeping.plan import make_plan
-from flowcontrol.sweeping.worker import run_variant
+from flowcontrol.experiments.sweep import sweep
+from flowcontrol.experiments.sweep.balance import estimated_cost, into_chunks
+from flowcontrol.experiments.sweep.checks import check_variants
+from flowcontrol.experiments.sweep.columns import FIXED
+from flowcontrol.experiments.sweep.plan import make_plan
+from flowcontrol.experiments.sweep.worker import run_variant
 from flowcontrol.virtual.parts import EVERYTHING
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -29,7 +29,7 @@ import ciw_chain
 import simpy_chain
 from virtual_jobs import CHAIN, chain, idle, square, wide
 
-from flowcontrol.emulation import lay_out
+from flowcontrol.job import lay_out
 from flowcontrol.scenario import Scenario
 from flowcontrol.virtual import run_job, simulate
 

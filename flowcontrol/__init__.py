@@ -17,12 +17,12 @@ from flowcontrol.errors import (
 )
 
 if TYPE_CHECKING:
-    from flowcontrol.emulation.round_state import RoundState
-    from flowcontrol.jobs import RunResult
-    from flowcontrol.jobs.emulate import emulate
-    from flowcontrol.jobs.rounds import rounds
+    from flowcontrol.job.round_state import RoundState
     from flowcontrol.ledger.audit import Violation, audit
     from flowcontrol.link.link import Link
+    from flowcontrol.run import RunResult
+    from flowcontrol.run.emulate import emulate
+    from flowcontrol.run.rounds import rounds
     from flowcontrol.scenario import Scenario, load_scenario
 
 __version__ = "0.1.0"
@@ -47,14 +47,14 @@ __all__ = [
 
 _LAZY = {
     "Link": "flowcontrol.link.link",
-    "RoundState": "flowcontrol.emulation.round_state",
-    "RunResult": "flowcontrol.jobs",
+    "RoundState": "flowcontrol.job.round_state",
+    "RunResult": "flowcontrol.run",
     "Scenario": "flowcontrol.scenario",
     "Violation": "flowcontrol.ledger.audit",
     "audit": "flowcontrol.ledger.audit",
-    "emulate": "flowcontrol.jobs",
+    "emulate": "flowcontrol.run",
     "load_scenario": "flowcontrol.scenario",
-    "rounds": "flowcontrol.jobs",
+    "rounds": "flowcontrol.run",
 }
 
 

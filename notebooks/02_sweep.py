@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from flowcontrol.sweeping import sweep
+from flowcontrol.experiments.sweep import sweep
 
 try:
     dbutils  # noqa: B018

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 
-from flowcontrol.jobs.capacity_cli import main
+from flowcontrol.cli.capacity import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from flowcontrol.jobs.compare_cli import main
+from flowcontrol.cli.compare import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -34,7 +34,7 @@ def hook(event: str, _arguments: Any) -> None:
 
 
 def open_run(root: Path, overwrite: bool) -> Any:
-    from flowcontrol.streaming.folder import open_folder
+    from flowcontrol.live.folder import open_folder
 
     return open_folder(root, SCENARIO, named=True, overwrite=overwrite)
 

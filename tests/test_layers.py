@@ -17,7 +17,9 @@ PACKAGE = ROOT / "flowcontrol"
 
 # Each layer, and the layers that it may import besides itself. Imports go one way.
 BASE = {"errors", "records", "scenario"}
-CORE = BASE | {"protocol", "emulation"}
+CORE = BASE | {"protocol", "job"}
+SYSTEMS = {"systems", "systems/control"}
+KIT = CORE | {"files", "folders", "virtual", "analysis", "report", "experiments"}
 ALLOWED = {
     "errors": set(),
     "files": {"errors"},
@@ -26,31 +28,30 @@ ALLOWED = {
     "scenario": {"errors", "records"},
     "protocol": {"errors"},
     "testing": {"errors", "protocol"},
-    "emulation": BASE | {"protocol", "policies", "control"},
-    "policies": {"errors", "protocol"},
-    "control": {"errors", "scenario", "protocol", "policies"},
-    "virtual": CORE | {"files", "policies", "control"},
+    "systems": {"errors", "protocol"},
+    "systems/control": {"errors", "scenario", "protocol", "systems"},
+    "job": BASE | {"protocol"} | SYSTEMS,
+    "virtual": CORE | {"files"} | SYSTEMS,
     "ledger": BASE | {"protocol"},
-    "streaming": CORE | {"folders", "policies", "control", "ledger"},
-    "link": CORE | {"ledger", "streaming", "diagnosis", "report"},
-    "diagnosis": BASE,
-    "report": BASE | {"files", "emulation", "diagnosis"},
+    "live": CORE | {"folders", "ledger"} | SYSTEMS,
+    "link": CORE | {"ledger", "live", "analysis", "report"},
+    "analysis": BASE,
+    "report": BASE | {"files", "job", "analysis"},
     "experiments": CORE | {"folders", "virtual"},
-    "capacity": CORE | {"diagnosis", "experiments"},
-    "sweeping": CORE
-    | {"files", "folders", "virtual", "ledger", "diagnosis", "report", "experiments"},
-    "comparing": CORE | {"files", "folders", "virtual", "diagnosis", "report", "experiments"},
-    "jobs": CORE
-    | {"files", "policies", "control", "virtual", "ledger", "streaming", "diagnosis", "report"}
-    | {"capacity", "sweeping", "comparing", "experiments"},
-    "cli": {"errors", "emulation", "link", "report", "scenario"},
+    "experiments/capacity": CORE | {"analysis", "experiments"},
+    "experiments/sweep": KIT | {"ledger"},
+    "experiments/compare": KIT,
+    "run": CORE | {"files", "folders", "virtual", "ledger", "live", "analysis", "report"} | SYSTEMS,
+    "cli": KIT
+    | {"link", "live", "run"}
+    | {f"experiments/{name}" for name in ("capacity", "sweep", "compare")},
     "__main__": {"cli"},
 }
 
 # What `import flowcontrol` must not load: engines, compilers, plots.
 HEAVY = {"pyspark", "delta", "py4j", "numba", "plotly", "matplotlib"}
 # Layers that may name an engine at the top of a module.
-ON_SPARK = {"streaming", "link", "virtual"}
+ON_SPARK = {"live", "link", "virtual"}
 
 FILE_LINES = 500
 FUNCTION_LINES = 80
@@ -58,6 +59,11 @@ LONG_FUNCTION_LINES = 45
 LONG_FUNCTION_SHARE = 1 / 20
 PIPELINE_LINES = 100
 PUBLIC_NAMES = 25
+
+
+def layer(parts: tuple[str, ...]) -> str:
+    """Return the layer of a module by the parts of its name below the package."""
+    return inner if (inner := "/".join(parts[:2])) in ALLOWED else parts[0]
 
 
 class Module(NamedTuple):
@@ -72,8 +78,9 @@ class Module(NamedTuple):
 
     @property
     def layer(self) -> str:
-        """The first part below the package; empty for its own ``__init__``."""
-        return self.path.relative_to(PACKAGE).parts[0].removesuffix(".py").replace("__init__", "")
+        """The package that it is in; empty for the ``__init__`` of the whole."""
+        parts = self.path.relative_to(PACKAGE).with_suffix("").parts
+        return layer(parts).replace("__init__", "")
 
 
 @cache
@@ -100,7 +107,7 @@ def imports(node: ast.AST, path: Path) -> Iterator[str]:
 
 def layer_of(imported: str) -> str | None:
     parts = imported.split(".")
-    return parts[1] if parts[0] == "flowcontrol" and len(parts) > 1 else None
+    return layer(tuple(parts[1:])) if parts[0] == "flowcontrol" and len(parts) > 1 else None
 
 
 def top_level(module: Module) -> ast.Module:
@@ -144,14 +151,14 @@ def test_the_layers_have_no_cycle():
 
 
 def test_the_two_clocks_do_not_know_each_other():
-    assert "streaming" not in ALLOWED["virtual"]
-    assert "virtual" not in ALLOWED["streaming"]
+    assert "live" not in ALLOWED["virtual"]
+    assert "virtual" not in ALLOWED["live"]
 
 
 @pytest.mark.parametrize(
     ("source", "wrong"),
     [
-        ("from flowcontrol.streaming import x", ["streaming"]),
+        ("from flowcontrol.live import x", ["live"]),
         ("from flowcontrol import ledger", ["ledger"]),
         ("import flowcontrol.report.page", ["report"]),
         ("from ..scenario import Scenario", ["scenario"]),
@@ -167,8 +174,7 @@ def test_a_wrong_import_is_seen(source, wrong):
 # Layers without clock, chance, files and other packages, and what of ours they may import.
 PURE = {
     "protocol": ("protocol", "errors"),
-    "policies": ("policies", "protocol"),
-    "control": ("control", "policies", "scenario.parts_table"),
+    "systems": ("systems", "protocol", "scenario.parts_table"),
 }
 
 

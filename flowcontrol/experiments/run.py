@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Run(Protocol):
-    """A finished run: ``flowcontrol.virtual.VirtualRun``, or ``flowcontrol.jobs.RunResult``."""
+    """A finished run: ``flowcontrol.virtual.VirtualRun``, or ``flowcontrol.run.RunResult``."""
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:

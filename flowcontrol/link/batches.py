@@ -14,7 +14,7 @@ from flowcontrol.link.packing import CHANNEL, RESULT, PackRows, packed_rows
 from flowcontrol.link.source_batch import Checkpoint, checkpoint_of
 from flowcontrol.link.stopping import is_stopped
 from flowcontrol.link.tables import EXCHANGE, make_tables
-from flowcontrol.streaming import faults
+from flowcontrol.live import faults
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

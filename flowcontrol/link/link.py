@@ -201,7 +201,7 @@ class Link:
             If the name is not one, or no sender has brought the columns in time.
         """
         from flowcontrol.link.source import LinkSource
-        from flowcontrol.streaming.register import register_source
+        from flowcontrol.live.register import register_source
 
         check_name("receiver", name)
         register_source(spark, LinkSource)

@@ -21,7 +21,7 @@ from flowcontrol.ledger.link_index import PackedRows
 from flowcontrol.ledger.writing import writing
 from flowcontrol.link.columns import CHANNEL
 from flowcontrol.link.sealed_files import SealedWriter
-from flowcontrol.streaming.take import settle
+from flowcontrol.live.take import settle
 
 if TYPE_CHECKING:
     from flowcontrol.ledger.storage import Storage

@@ -40,9 +40,9 @@ from flowcontrol.link.reading import take_rows, unread_bytes
 from flowcontrol.link.receiver_rows import cursors_of, label, receiver_row
 from flowcontrol.link.schema import check_known
 from flowcontrol.link.settings import LinkSettings
+from flowcontrol.live import faults
 from flowcontrol.protocol.free_running import LinkGate
 from flowcontrol.protocol.rules import unsent
-from flowcontrol.streaming import faults
 
 __all__ = ["Cursors", "LinkReceiver"]
 

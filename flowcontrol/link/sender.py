@@ -27,9 +27,9 @@ from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.members import Receiver, receivers_of, senders_of
 from flowcontrol.link.schema import columns_of
 from flowcontrol.link.settings import LinkSettings, altered
+from flowcontrol.live import faults
 from flowcontrol.protocol.free_running import OutputPool
 from flowcontrol.protocol.rules import credit_of, unsent
-from flowcontrol.streaming import faults
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

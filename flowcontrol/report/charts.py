@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from flowcontrol.diagnosis.latencies import combine_latencies
+from flowcontrol.analysis.latencies import combine_latencies
 from flowcontrol.report.colours import BLOCKED, BUSY, GREY, IDLE, LIMIT, LineStyle, line_style
 from flowcontrol.report.figures import Chart, area, axis, figure, line, steps
 from flowcontrol.report.rundata import RunData, edge_flights, left_out, shown_channels, stage_rates

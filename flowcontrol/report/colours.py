@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from flowcontrol.diagnosis.pressure import Pressure
+from flowcontrol.analysis.pressure import Pressure
 
 BLUE: Final = "#0072B2"
 VERMILLION: Final = "#D55E00"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from flowcontrol.diagnosis.pressure import Pressure
+from flowcontrol.analysis.pressure import Pressure
 from flowcontrol.report.colours import PRESSURE_COLOURS
 from flowcontrol.report.layout import NODE_HEIGHT, NODE_WIDTH, layered
 from flowcontrol.report.numbers import percent, rate
@@ -34,7 +34,7 @@ def job_graph(summary: Mapping[str, Any], scenario: Scenario) -> str:
     Parameters
     ----------
     summary : mapping
-        From :func:`flowcontrol.diagnosis.summarise`.
+        From :func:`flowcontrol.analysis.summarise`.
     scenario : Scenario
         Its stages and edges are drawn, from left to right by depth.
 

@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flowcontrol.diagnosis.pressure import Pressure
+from flowcontrol.analysis.pressure import Pressure
 from flowcontrol.files import write_atomically
 from flowcontrol.report.charts import all_charts
 from flowcontrol.report.colours import PRESSURE_COLOURS
@@ -46,7 +46,7 @@ def write_report(
     tables : mapping of str to pyarrow.Table
         The result tables by name.
     summary : mapping
-        From :func:`flowcontrol.diagnosis.summarise`.
+        From :func:`flowcontrol.analysis.summarise`.
     scenario : Scenario
         What was run.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flowcontrol.diagnosis.wording import seconds
+from flowcontrol.analysis.wording import seconds
 
 
 def job_sentences(summary: Mapping[str, Any]) -> list[str]:

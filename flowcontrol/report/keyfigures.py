@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flowcontrol.diagnosis.wording import seconds
+from flowcontrol.analysis.wording import seconds
 from flowcontrol.report.numbers import bytes_text, milliseconds, number, percent, rate
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def key_figures(summary: Mapping[str, Any], scenario: Scenario) -> list[KeyFigur
     Parameters
     ----------
     summary : mapping
-        From :func:`flowcontrol.diagnosis.summarise`.
+        From :func:`flowcontrol.analysis.summarise`.
     scenario : Scenario
         What was run.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
 
-from flowcontrol.diagnosis.wording import seconds
+from flowcontrol.analysis.wording import seconds
 from flowcontrol.report.numbers import bytes_text, number
 from flowcontrol.report.pieces import html_table
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from flowcontrol.emulation.plan import Grant, ManagerPlan, MemoryPlan, Moment
+from flowcontrol.job.plan import Grant, ManagerPlan, MemoryPlan, Moment
 from flowcontrol.report.numbers import bytes_text, number
 from flowcontrol.scenario.options import memory_options
 
@@ -23,7 +23,7 @@ def describe_plan(plan: MemoryPlan, options: Mapping[object, object]) -> str:
     Parameters
     ----------
     plan : MemoryPlan
-        From :func:`flowcontrol.emulation.plan.plan_memory`.
+        From :func:`flowcontrol.job.plan.plan_memory`.
     options : mapping
         Flink's options as the scenario states them: which of them is to be changed depends on
         which are there.

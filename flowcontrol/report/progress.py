@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from rich.console import Console
 
-from flowcontrol.diagnosis.wording import seconds
+from flowcontrol.analysis.wording import seconds
 from flowcontrol.report.bar import ProgressBar
 
 

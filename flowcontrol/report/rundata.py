@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flowcontrol.diagnosis.frames import end_of, in_flight_buffers, mean_over_time, result_frame
+from flowcontrol.analysis.frames import end_of, in_flight_buffers, mean_over_time, result_frame
 from flowcontrol.report.series import (
     Series,
     capability,

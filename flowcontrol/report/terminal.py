@@ -85,7 +85,7 @@ class StageTable:
     Parameters
     ----------
     summary : mapping
-        From :func:`flowcontrol.diagnosis.summarise`.
+        From :func:`flowcontrol.analysis.summarise`.
     """
 
     def __init__(self, summary: Mapping[str, Any]) -> None:
@@ -143,7 +143,7 @@ def render_table(summary: Mapping[str, Any]) -> StageTable:
     Parameters
     ----------
     summary : mapping
-        From :func:`flowcontrol.diagnosis.summarise`.
+        From :func:`flowcontrol.analysis.summarise`.
 
     Returns
     -------
@@ -160,7 +160,7 @@ def print_summary(summary: Mapping[str, Any], console: Console | None = None) ->
     Parameters
     ----------
     summary : mapping
-        From :func:`flowcontrol.diagnosis.summarise`.
+        From :func:`flowcontrol.analysis.summarise`.
     console : rich.console.Console, optional
         Where to; by default standard output.
     """

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from flowcontrol.emulation.job import Job, Link, lay_out
-from flowcontrol.policies.grants import first_grant
-from flowcontrol.policies.record_transport import ChannelGrant
+from flowcontrol.job.job import Job, Link, lay_out
 from flowcontrol.scenario import Scenario, Schedule
+from flowcontrol.systems.grants import first_grant
+from flowcontrol.systems.record_transport import ChannelGrant
 
 __all__ = ["Discretisation", "choose_round_us", "discretisation"]
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flowcontrol.emulation import Job, lay_out
-from flowcontrol.emulation.heap import heap_exhausted_s
 from flowcontrol.errors import ScenarioError
+from flowcontrol.job import Job, lay_out
+from flowcontrol.job.heap import heap_exhausted_s
 from flowcontrol.scenario import Scenario, check_clock
 from flowcontrol.virtual.kinds import partition_figures
 from flowcontrol.virtual.log_sizes import LogSizes

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flowcontrol.policies.tcp_buffers import close_buffer, closed_buffers, poll_closed
 from flowcontrol.protocol.rounds import Partition
+from flowcontrol.systems.tcp_buffers import close_buffer, closed_buffers, poll_closed
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import part_of
 from flowcontrol.virtual.header import KernelMemory

@@ -103,7 +103,22 @@ def _settings() -> Any:
 
 def _rule_modules() -> list[ModuleType]:
     """Modules whose functions the kernel calls."""
-    from flowcontrol.policies import (
+    from flowcontrol.protocol import (
+        channel_rules,
+        debloating,
+        partition_kinds,
+        partitioners,
+        pool_rules,
+        queues,
+        ratios,
+        rounds,
+        rows,
+        sender_rules,
+        service,
+        sizing,
+        times,
+    )
+    from flowcontrol.systems import (
         batched_credit,
         bdp_window,
         blocking_queue,
@@ -119,21 +134,6 @@ def _rule_modules() -> list[ModuleType]:
         tcp_reader,
         tcp_writer,
         throttled_source,
-    )
-    from flowcontrol.protocol import (
-        channel_rules,
-        debloating,
-        partition_kinds,
-        partitioners,
-        pool_rules,
-        queues,
-        ratios,
-        rounds,
-        rows,
-        sender_rules,
-        service,
-        sizing,
-        times,
     )
 
     rules = [rows, queues, pool_rules, channel_rules, sender_rules, rounds, sizing]

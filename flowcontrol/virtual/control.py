@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from flowcontrol.control import Command, Controller, Seen, SourceSeen, TaskSeen
-from flowcontrol.emulation.job import Job, StagePlan
-from flowcontrol.policies.throttled_source import ThrottledSource
+from flowcontrol.job.job import Job, StagePlan
+from flowcontrol.systems.control import Command, Controller, Seen, SourceSeen, TaskSeen
+from flowcontrol.systems.throttled_source import ThrottledSource
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.views import throttled_source
 

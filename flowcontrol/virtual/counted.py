@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from flowcontrol.policies.record_rounds import receive_records, send_records, write_records
 from flowcontrol.protocol.rounds import Gate, Partition
 from flowcontrol.protocol.rows import Row
+from flowcontrol.systems.record_rounds import receive_records, send_records, write_records
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import part_of
 from flowcontrol.virtual.header import KernelMemory

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from flowcontrol.emulation import Job, demands_by_job
-from flowcontrol.emulation.allocation import Allocation, Holding
-from flowcontrol.emulation.rows import refill
+from flowcontrol.job import Job, demands_by_job
+from flowcontrol.job.allocation import Allocation, Holding
+from flowcontrol.job.rows import refill
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.state import assign, width
 from flowcontrol.protocol.states import GlobalPool

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from flowcontrol.emulation.buffers import GateSize
-from flowcontrol.emulation.job import Channel, Job, Link
-from flowcontrol.emulation.routing import stream_of_edge, weights_of
-from flowcontrol.emulation.rows import LOCAL, most_outputs, queue_depth
-from flowcontrol.emulation.work import byte_cost, flush_phase_us
+from flowcontrol.job.buffers import GateSize
+from flowcontrol.job.job import Channel, Job, Link
+from flowcontrol.job.routing import stream_of_edge, weights_of
+from flowcontrol.job.rows import LOCAL, most_outputs, queue_depth
+from flowcontrol.job.work import byte_cost, flush_phase_us
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.partitioners import spread
 from flowcontrol.protocol.pool_rules import fetch_segment

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from flowcontrol.emulation import Job
 from flowcontrol.errors import RunError
+from flowcontrol.job import Job
 from flowcontrol.protocol.state import width
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.header import FLAG_AGES, FLAG_RUNS, FLAG_SPILLS

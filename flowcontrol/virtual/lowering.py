@@ -15,11 +15,11 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_jitable, register_model
 
-from flowcontrol.policies.record_transport import ChannelGrant, RecordTransport
-from flowcontrol.policies.tcp_connection import TcpConnection, TcpMessage
-from flowcontrol.policies.throttled_source import ThrottledSource
 from flowcontrol.protocol.state import cell
 from flowcontrol.protocol.states import GlobalPool, LocalPool, Message, ReceivedMessage
+from flowcontrol.systems.record_transport import ChannelGrant, RecordTransport
+from flowcontrol.systems.tcp_connection import TcpConnection, TcpMessage
+from flowcontrol.systems.throttled_source import ThrottledSource
 from flowcontrol.virtual.fields import (
     Age,
     KernelCredit,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flowcontrol.emulation.job import Job
+from flowcontrol.job.job import Job
 from flowcontrol.virtual import parts as k
 from flowcontrol.virtual.spill_memory import kinds_of
 

@@ -5,8 +5,8 @@ Interpreted, the memory's integers have 64 bits and Python's know no end, so the
 
 from __future__ import annotations
 
-from flowcontrol.emulation import work
-from flowcontrol.emulation.routing import mix
+from flowcontrol.job import work
+from flowcontrol.job.routing import mix
 
 __all__ = ["mix_modulo", "uniform"]
 

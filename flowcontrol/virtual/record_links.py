@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from flowcontrol.emulation.job import Job, Link
-from flowcontrol.emulation.rows import LOCAL
-from flowcontrol.policies.grants import (
-    first_grant,
-)
-from flowcontrol.policies.record_rounds import QUEUE_MESSAGES
-from flowcontrol.policies.record_transport import ChannelGrant, RecordTransport
+from flowcontrol.job.job import Job, Link
+from flowcontrol.job.rows import LOCAL
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.states import ReceivedMessage
+from flowcontrol.systems.grants import (
+    first_grant,
+)
+from flowcontrol.systems.record_rounds import QUEUE_MESSAGES
+from flowcontrol.systems.record_transport import ChannelGrant, RecordTransport
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import cells_of
 from flowcontrol.virtual.places import Builder, Ints

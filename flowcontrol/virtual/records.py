@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from flowcontrol.policies.grants import (
+from flowcontrol.protocol.rows import WORD
+from flowcontrol.systems.grants import (
     after_period,
     after_taking,
     after_trip,
     is_held,
 )
-from flowcontrol.policies.record_transport import (
+from flowcontrol.systems.record_transport import (
     BDP_WINDOW,
     FREE,
     HOP_HYSTERESIS,
     RATE_WINDOW,
     UNBOUNDED,
 )
-from flowcontrol.protocol.rows import WORD
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.compiled import kernel, part_of
 from flowcontrol.virtual.header import KernelMemory

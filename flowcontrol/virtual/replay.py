@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flowcontrol.emulation import Job, StagePlan
-from flowcontrol.emulation.replay import Replayed, routes_of_keys
 from flowcontrol.errors import RunError
+from flowcontrol.job import Job, StagePlan
+from flowcontrol.job.replay import Replayed, routes_of_keys
 from flowcontrol.scenario import Input
 from flowcontrol.scenario.inputs import read_rows
 

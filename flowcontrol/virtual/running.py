@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from flowcontrol.emulation import Job
-from flowcontrol.emulation.replay import Replayed
-from flowcontrol.emulation.samples import samples
-from flowcontrol.emulation.throttling import controller_of
 from flowcontrol.errors import RunError
+from flowcontrol.job import Job
+from flowcontrol.job.replay import Replayed
+from flowcontrol.job.samples import samples
+from flowcontrol.job.throttling import controller_of
 from flowcontrol.virtual.control import Control
 from flowcontrol.virtual.header import FLAG_DRAIN, FLAG_EMPTY, FLAG_PARTS, FLAG_PROTOCOL
 from flowcontrol.virtual.jobs import JobRun, Timeline

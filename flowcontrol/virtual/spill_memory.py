@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from flowcontrol.emulation.job import Job, Link
-from flowcontrol.emulation.regions import ending_stages, region_of_links
-from flowcontrol.emulation.work import byte_cost
+from flowcontrol.job.job import Job, Link
+from flowcontrol.job.regions import ending_stages, region_of_links
+from flowcontrol.job.work import byte_cost
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.partition_kinds import (
     BOUNDED,

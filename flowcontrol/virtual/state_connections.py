@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from flowcontrol.emulation import Job
-from flowcontrol.emulation.round_state import ChannelId, ConnectionState, MessageUnderWay
-from flowcontrol.policies.tcp_connection import TcpConnection, TcpMessage
+from flowcontrol.job import Job
+from flowcontrol.job.round_state import ChannelId, ConnectionState, MessageUnderWay
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.queues import plain
 from flowcontrol.protocol.state import width
+from flowcontrol.systems.tcp_connection import TcpConnection, TcpMessage
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.links import connections_of
 from flowcontrol.virtual.memory import Memory

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from flowcontrol.control import Controller
-from flowcontrol.emulation import Channel, Job, Link, StagePlan
-from flowcontrol.emulation import round_state as rs
-from flowcontrol.policies.record_transport import ChannelGrant
-from flowcontrol.policies.throttled_source import ThrottledSource
+from flowcontrol.job import Channel, Job, Link, StagePlan
+from flowcontrol.job import round_state as rs
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.partition_kinds import PIPELINED
@@ -20,6 +17,9 @@ from flowcontrol.protocol.states import (
     Subpartition,
     Task,
 )
+from flowcontrol.systems.control import Controller
+from flowcontrol.systems.record_transport import ChannelGrant
+from flowcontrol.systems.throttled_source import ThrottledSource
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.state_connections import connection_states, messages_on_wires

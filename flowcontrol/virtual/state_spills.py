@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flowcontrol.emulation.round_state import BufferPlace, FinishedBuffer, SpillState
+from flowcontrol.job.round_state import BufferPlace, FinishedBuffer, SpillState
 from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.memory import Memory

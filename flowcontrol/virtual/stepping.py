@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flowcontrol.emulation import Job
-from flowcontrol.emulation.replay import Replayed
-from flowcontrol.emulation.round_state import RoundState
+from flowcontrol.job import Job
+from flowcontrol.job.replay import Replayed
+from flowcontrol.job.round_state import RoundState
 from flowcontrol.virtual.log_sizes import LogSizes
 from flowcontrol.virtual.replay import read_replayed
 from flowcontrol.virtual.running import Running

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from flowcontrol.emulation import Job
-from flowcontrol.emulation.chains import Member
+from flowcontrol.job import Job
+from flowcontrol.job.chains import Member
 from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.ratios import times
 from flowcontrol.protocol.sender_rules import credit_of, reported_backlog

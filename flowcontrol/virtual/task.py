@@ -1,6 +1,6 @@
 """A task's part of a round: hear its neighbours, work, flush, send, announce.
 
-The composition of the rules that the live clock makes in :mod:`flowcontrol.emulation.subtask`,
+The composition of the rules that the live clock makes in :mod:`flowcontrol.job.subtask`,
 for the kernel's memory. It looks only at what has changed, so that a channel without traffic
 costs nothing. A test holds the states of both equal after every round.
 """

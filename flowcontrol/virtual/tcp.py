@@ -1,4 +1,4 @@
-"""Connections without credits: what ``flowcontrol.policies.tcp_*`` says, on the kernel's memory.
+"""Connections without credits: what ``flowcontrol.systems.tcp_*`` says, on the kernel's memory.
 
 A connection works after the tasks of a round, its two ends together: it writes what senders have
 closed, lets the kernel take it, and reads at the receiver what arrives by the next round. The
@@ -11,26 +11,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flowcontrol.policies.tcp_buffers import poll_closed
-from flowcontrol.policies.tcp_connection import TcpConnection, TcpMessage
-from flowcontrol.policies.tcp_reader import (
+from flowcontrol.protocol.ratios import capped
+from flowcontrol.protocol.rounds import receive
+from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_pop, fifo_push
+from flowcontrol.protocol.state import width
+from flowcontrol.systems.tcp_buffers import poll_closed
+from flowcontrol.systems.tcp_connection import TcpConnection, TcpMessage
+from flowcontrol.systems.tcp_reader import (
     deliver_message,
     obtain_buffer,
     read_socket,
     stage_message,
     staged_slot,
 )
-from flowcontrol.policies.tcp_writer import (
+from flowcontrol.systems.tcp_writer import (
     enter_message,
     has_room,
     hear_window,
     next_message,
     write_message,
 )
-from flowcontrol.protocol.ratios import capped
-from flowcontrol.protocol.rounds import receive
-from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_pop, fifo_push
-from flowcontrol.protocol.state import width
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import view, views
 from flowcontrol.virtual.compiled import kernel, part_of

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from flowcontrol.policies.throttled_source import (
+from flowcontrol.protocol.service import work_by
+from flowcontrol.systems.throttled_source import (
     after_emitting,
     may_emit,
     offer,
 )
-from flowcontrol.protocol.service import work_by
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.ages import log_age, peek_run, push_run, run_length, take_run
 from flowcontrol.virtual.compiled import kernel, part_of

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flowcontrol.policies.record_transport import ChannelGrant, RecordTransport
-from flowcontrol.policies.throttled_source import ThrottledSource
 from flowcontrol.protocol.queues import Queue
 from flowcontrol.protocol.rounds import Gate, Partition
 from flowcontrol.protocol.rows import FIFO_SLOTS, WORD
 from flowcontrol.protocol.state import width
 from flowcontrol.protocol.states import GlobalPool, LocalPool, Message, ReceivedMessage
+from flowcontrol.systems.record_transport import ChannelGrant, RecordTransport
+from flowcontrol.systems.throttled_source import ThrottledSource
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import QueueRows, queue_view, view, views, whole_view
 from flowcontrol.virtual.compiled import kernel

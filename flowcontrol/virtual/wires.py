@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowcontrol.emulation.job import Job
-from flowcontrol.policies import tcp_writer
-from flowcontrol.policies.tcp_connection import TcpConnection, TcpMessage, ring_slots
+from flowcontrol.job.job import Job
 from flowcontrol.protocol.state import width
+from flowcontrol.systems import tcp_writer
+from flowcontrol.systems.tcp_connection import TcpConnection, TcpMessage, ring_slots
 from flowcontrol.virtual.cells import cells_of
 from flowcontrol.virtual.places import Builder
 

@@ -12,13 +12,13 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from flowcontrol.diagnosis import summarise
-from flowcontrol.emulation import Job, lay_out
-from flowcontrol.emulation.rehearsal import rehearse
-from flowcontrol.emulation.window import window_warnings
+from flowcontrol.analysis import summarise
+from flowcontrol.job import Job, lay_out
+from flowcontrol.job.rehearsal import rehearse
+from flowcontrol.job.window import window_warnings
+from flowcontrol.live.results import History, result_tables
 from flowcontrol.records import LEDGER
 from flowcontrol.scenario import check_clock, load_scenario
-from flowcontrol.streaming.results import History, result_tables
 from flowcontrol.virtual import simulate
 from flowcontrol.virtual.choose import choose_round_us
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from flowcontrol.experiments.run import Run, virtual_clock
-from flowcontrol.jobs import emulate
+from flowcontrol.run import emulate
 from flowcontrol.scenario import load_scenario
 
 ROOT = Path(__file__).resolve().parents[2]

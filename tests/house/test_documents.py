@@ -55,7 +55,7 @@ def test_files_that_are_named_exist(name):
 
 def test_the_figures_of_a_comparison_are_defined_once():
     """The page's definitions stand in the document, word for word."""
-    from flowcontrol.comparing.definitions import DEFINITIONS
+    from flowcontrol.experiments.compare.definitions import DEFINITIONS
 
     text = " ".join((ROOT / "docs" / "compare.md").read_text().split())
     for term, meaning in DEFINITIONS:

@@ -31,7 +31,7 @@ from flowcontrol.link.sender import LinkSender
 from flowcontrol.link.settings import LinkSettings, schema_of
 from flowcontrol.link.source import LinkReader
 from flowcontrol.link.tables import EXCHANGE, make_tables
-from flowcontrol.streaming import faults
+from flowcontrol.live import faults
 
 SCHEMA = pa.schema(
     [

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from flowcontrol.cli import main
+from flowcontrol.cli.main import main
 from flowcontrol.link.link import Link
 from flowcontrol.link.settings import read_settings
 

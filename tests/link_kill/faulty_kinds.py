@@ -14,7 +14,7 @@ from deltalake.exceptions import DeltaError
 from faulty_disk import FULL, READ_ONLY
 from faulty_pipeline import Pipeline, copy_of
 
-from flowcontrol.streaming import faults
+from flowcontrol.live import faults
 
 POINTS = {
     "sender": [

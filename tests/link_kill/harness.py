@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 from processes import StageProcess
 from watch import LedgerWatch
 
-from flowcontrol.streaming import faults
+from flowcontrol.live import faults
 
 SENDER = [
     faults.AFTER_CLAIM,

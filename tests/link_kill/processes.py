@@ -28,7 +28,7 @@ class StageProcess:
     start : int
         How often it was started before; names the log.
     kill_at : str, optional
-        Named point at which it dies (``flowcontrol.streaming.faults``).
+        Named point at which it dies (``flowcontrol.live.faults``).
     """
 
     def __init__(

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from flowcontrol import Link
-from flowcontrol.streaming import faults
+from flowcontrol.live import faults
 
 SETTINGS: dict[str, Any] = {
     "key": "key",

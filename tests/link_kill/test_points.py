@@ -10,7 +10,7 @@ import sys
 import pytest
 
 CODE = """
-from flowcontrol.streaming import faults
+from flowcontrol.live import faults
 for number in range(3):
     faults.reach("other", number, "here")
     faults.reach("stage", number, "there")

@@ -18,7 +18,7 @@ import urllib.request
 
 import pytest
 
-from flowcontrol.cli import main
+from flowcontrol.cli.main import main
 from flowcontrol.link.monitoring.watch import labels, open_monitors
 
 COMMAND = [sys.executable, "-m", "flowcontrol", "watch"]
@@ -136,7 +136,7 @@ def test_no_engine_is_loaded(path):
     """A fresh interpreter: this one has them loaded long since."""
     heavy = {"pyspark", "py4j", "delta", "deltalake", "pandas", "numba", "plotly", "matplotlib"}
     code = (
-        "import sys; from flowcontrol.cli import main; "
+        "import sys; from flowcontrol.cli.main import main; "
         f"status = main(['watch', {path!r}, '--once']); "
         f"sys.exit(str(sorted({heavy!r} & set(sys.modules))) if not status else status)"
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flowcontrol.cli import main
+from flowcontrol.cli.main import main
 from flowcontrol.link.monitoring.figures import ChannelLook
 from flowcontrol.link.monitoring.progress import QUERY_PROGRESS
 from flowcontrol.link.monitoring.prometheus import METRICS

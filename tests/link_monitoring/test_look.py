@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from flowcontrol.diagnosis.pressure import Pressure
+from flowcontrol.analysis.pressure import Pressure
 from flowcontrol.errors import LinkError
 from flowcontrol.link.monitoring.look import LinkMonitor
 

@@ -16,18 +16,7 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.emulation.limits import MOST_BYTES, MOST_RECORDS
-from flowcontrol.policies import (
-    bdp_window,
-    grants,
-    hop_hysteresis,
-    rate_window,
-    record_transport,
-    tcp_buffers,
-    tcp_connection,
-    tcp_writer,
-    throttled_source,
-)
+from flowcontrol.job.limits import MOST_BYTES, MOST_RECORDS
 from flowcontrol.protocol import (
     debloating,
     partition_kinds,
@@ -47,6 +36,17 @@ from flowcontrol.protocol.states import GlobalPool, LocalPool, Message, Subparti
 from flowcontrol.scenario.fields import MAX_BYTES, MAX_PARALLELISM, MAX_SECONDS
 from flowcontrol.scenario.option_table import MAX_SEGMENT_BYTES
 from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
+from flowcontrol.systems import (
+    bdp_window,
+    grants,
+    hop_hysteresis,
+    rate_window,
+    record_transport,
+    tcp_buffers,
+    tcp_connection,
+    tcp_writer,
+    throttled_source,
+)
 from flowcontrol.virtual.compiled import _rule_modules
 
 ROUND_US = MAX_SECONDS * 1000

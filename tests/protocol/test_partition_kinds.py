@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.emulation.work import byte_cost
+from flowcontrol.job.work import byte_cost
 from flowcontrol.protocol import partition_kinds as k
 from flowcontrol.protocol.rows import UNLIMITED
 from flowcontrol.protocol.sizing import partition_sizes

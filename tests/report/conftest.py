@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flowcontrol.diagnosis import summarise
+from flowcontrol.analysis import summarise
 from flowcontrol.scenario import Scenario
 
 JOB = [("left", "clean"), ("right", "clean"), ("clean", "store"), ("right", "sink")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flowcontrol.diagnosis import Pressure
+from flowcontrol.analysis import Pressure
 from flowcontrol.report.colours import (
     DASHES,
     GOOD_TO_BAD,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from flowcontrol.diagnosis import summarise
+from flowcontrol.analysis import summarise
 from flowcontrol.report import print_summary
 from flowcontrol.report.charts import all_charts
 from flowcontrol.report.html import report_page

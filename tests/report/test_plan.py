@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flowcontrol.cli import main
+from flowcontrol.cli.main import main
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 BUFFERS = "taskmanager.network.numberOfBuffers"

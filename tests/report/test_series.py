@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.diagnosis.frames import result_frame
+from flowcontrol.analysis.frames import result_frame
 from flowcontrol.report.series import (
     MAX_POINTS,
     capability,

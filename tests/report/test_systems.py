@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flowcontrol.cli import main
+from flowcontrol.cli.main import main
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS
 from flowcontrol.scenario.presets import ALIASES, PRESETS
 from flowcontrol.scenario.system import SYSTEMS, preset_system

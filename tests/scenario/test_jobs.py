@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.capacity import find_capacity
 from flowcontrol.errors import ScenarioError
 from flowcontrol.experiments.base import as_base
+from flowcontrol.experiments.capacity import find_capacity
 from flowcontrol.scenario import JobSpan, check_clock, parse_scenario
 
 TWO: dict[str, Any] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from flowcontrol.emulation import Job, Link, StagePlan
+from flowcontrol.job import Job, Link, StagePlan
 from flowcontrol.protocol.queues import DATA
 
 Row = dict[str, Any]

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from flowcontrol.emulation import Job
-from flowcontrol.emulation.ledger_rows import round_rows
-from flowcontrol.emulation.rehearsal import RoundRows, rehearse
+from flowcontrol.job import Job
+from flowcontrol.job.ledger_rows import round_rows
+from flowcontrol.job.rehearsal import RoundRows, rehearse
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import fill
 from flowcontrol.virtual.replay import read_replayed

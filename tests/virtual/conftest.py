@@ -56,7 +56,7 @@ def rehearsed() -> ModuleType:
 @pytest.fixture(scope="session")
 def random_jobs() -> ModuleType:
     """Return ``random_jobs.py`` of the emulation's tests: what draws jobs."""
-    return load(HERE.parent / "emulation" / "random_jobs.py")
+    return load(HERE.parent / "job" / "random_jobs.py")
 
 
 @pytest.fixture(scope="session")
@@ -68,4 +68,4 @@ def awkward_jobs() -> ModuleType:
 @pytest.fixture(scope="session")
 def jobs() -> ModuleType:
     """Return ``small_jobs.py`` of the emulation's tests: jobs made by hand."""
-    return load(HERE.parent / "emulation" / "small_jobs.py")
+    return load(HERE.parent / "job" / "small_jobs.py")

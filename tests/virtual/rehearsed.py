@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flowcontrol.emulation import Job, Subtask, Work
-from flowcontrol.emulation.rehearsal import rehearse
+from flowcontrol.job import Job, Subtask, Work
+from flowcontrol.job.rehearsal import rehearse
+from flowcontrol.live.results import History, result_tables
 from flowcontrol.records import LEDGER
-from flowcontrol.streaming.results import History, result_tables
 from flowcontrol.virtual.replay import read_replayed
 
 Row = dict[str, Any]

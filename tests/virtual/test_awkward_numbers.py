@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from flowcontrol.emulation import Job, lay_out
-from flowcontrol.emulation.routing import weights_of
-from flowcontrol.emulation.work import WorkClock
+from flowcontrol.job import Job, lay_out
+from flowcontrol.job.routing import weights_of
+from flowcontrol.job.work import WorkClock
 from flowcontrol.protocol.partitioners import integer_weights
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.scenario.schedule import MICROSECONDS

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.emulation import Job, lay_out
-from flowcontrol.emulation.routing import weights_of
+from flowcontrol.job import Job, lay_out
+from flowcontrol.job.routing import weights_of
 from flowcontrol.protocol.queues import BACKLOG_ANNOUNCEMENT
 from flowcontrol.scenario import parse_scenario
 

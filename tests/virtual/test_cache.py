@@ -249,12 +249,12 @@ def test_every_module_that_is_compiled_names_the_folder(
     python: Callable[..., Any], package: Path
 ) -> None:
     modules = compiled_modules()
-    places = ("flowcontrol.protocol.", "flowcontrol.policies.")
+    places = ("flowcontrol.protocol.", "flowcontrol.systems.")
     rules = {name for name in modules if name.startswith(places)}
     assert {"flowcontrol.protocol.channel_rules", "flowcontrol.protocol.pool_rules"} <= rules
     # What draws random numbers has a compiled form of its own, in flowcontrol.virtual.
     own = {name for name in modules if name.startswith("flowcontrol.virtual.")}
-    assert modules - rules - own <= {"flowcontrol.emulation.work", "flowcontrol.emulation.routing"}
+    assert modules - rules - own <= {"flowcontrol.job.work", "flowcontrol.job.routing"}
     names = sorted(rules | own | {"flowcontrol.virtual.lowering", "flowcontrol.protocol.rows"})
     code = f"""
 import json, pathlib

@@ -12,8 +12,8 @@ import pyarrow as pa
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
-from flowcontrol.emulation import Job, Link, StagePlan
-from flowcontrol.emulation.rows import most_outputs
+from flowcontrol.job import Job, Link, StagePlan
+from flowcontrol.job.rows import most_outputs
 from flowcontrol.scenario import Scenario, Stage
 from flowcontrol.virtual import VirtualRun, simulate
 

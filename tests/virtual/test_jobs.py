@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.emulation import lay_out
 from flowcontrol.errors import RunError
+from flowcontrol.job import lay_out
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import VirtualRun, simulate
 from flowcontrol.virtual.jobs import Timeline
@@ -115,7 +115,7 @@ def test_a_single_job_is_the_scenario_without_jobs() -> None:
 
 # ---------------------------------------------------------------- sizes by hand
 
-# As in tests/emulation/test_allocation.py; the second job runs from 2 to 4 s.
+# As in tests/job/test_allocation.py; the second job runs from 2 to 4 s.
 BY_HAND = [
     (1, 21, (10, 8), (6, 4), (6, 5)),
     (1, 36, (10, 8), (10, 8), (10, 8)),

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.emulation import lay_out
 from flowcontrol.errors import RunError
+from flowcontrol.job import lay_out
 from flowcontrol.protocol.state import width
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import fields as f

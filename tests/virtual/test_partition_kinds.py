@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowcontrol.emulation import Job, lay_out
+from flowcontrol.job import Job, lay_out
 from flowcontrol.protocol.partition_kinds import ON_DISK, PIPELINED, WRITING
 from flowcontrol.protocol.queues import in_order
 from flowcontrol.scenario import check_clock, parse_scenario

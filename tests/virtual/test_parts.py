@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flowcontrol.emulation import Job, lay_out
 from flowcontrol.errors import RunError
+from flowcontrol.job import Job, lay_out
 from flowcontrol.scenario import load_scenario
 from flowcontrol.virtual import choose_round_us, compiled, loop, run_job, running
 from flowcontrol.virtual import parts as k

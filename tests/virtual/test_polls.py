@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.diagnosis import summarise
+from flowcontrol.analysis import summarise
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import choose_round_us, simulate
 

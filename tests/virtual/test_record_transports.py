@@ -10,13 +10,13 @@ import pytest
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
-from flowcontrol.emulation import Job
-from flowcontrol.emulation.record_queues import KINDS
-from flowcontrol.policies.rate_window import ITEM_OVERHEAD
-from flowcontrol.policies.record_transport import FREE, ChannelGrant
+from flowcontrol.job import Job
+from flowcontrol.job.record_queues import KINDS
 from flowcontrol.protocol.queues import in_order
 from flowcontrol.protocol.state import width
 from flowcontrol.scenario.models import SystemSpec
+from flowcontrol.systems.rate_window import ITEM_OVERHEAD
+from flowcontrol.systems.record_transport import FREE, ChannelGrant
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory, fill
 from flowcontrol.virtual.views import wire_queue

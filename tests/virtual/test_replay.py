@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
-from flowcontrol.emulation import Job, lay_out
 from flowcontrol.errors import RunError
+from flowcontrol.job import Job, lay_out
+from flowcontrol.live.replay import stage_replay
 from flowcontrol.protocol.partitioners import channel_of_key
 from flowcontrol.scenario import parse_scenario
-from flowcontrol.streaming.replay import stage_replay
 from flowcontrol.virtual import replay as replay_module
 from flowcontrol.virtual import simulate
 from flowcontrol.virtual.replay import read_replayed

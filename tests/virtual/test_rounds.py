@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 import flowcontrol
 from flowcontrol import RoundState, RunError, Scenario, ScenarioError, load_scenario
-from flowcontrol.emulation import Job, lay_out
-from flowcontrol.emulation.round_state import (
+from flowcontrol.job import Job, lay_out
+from flowcontrol.job.round_state import (
     AddCredit,
     BufferKind,
     InputChannelState,
@@ -31,7 +31,7 @@ from flowcontrol.emulation.round_state import (
     SubpartitionState,
     TaskState,
 )
-from flowcontrol.emulation.samples import samples
+from flowcontrol.job.samples import samples
 from flowcontrol.protocol.queues import BACKLOG_ANNOUNCEMENT, DATA
 from flowcontrol.protocol.states import Message
 from flowcontrol.scenario import parse_scenario

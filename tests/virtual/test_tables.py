@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from flowcontrol.emulation import Job, lay_out
+from flowcontrol.job import Job, lay_out
 from flowcontrol.records import RESULTS
 from flowcontrol.scenario import Scenario, load_scenario
 from flowcontrol.virtual import simulate

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
-from flowcontrol.emulation import lay_out
-from flowcontrol.emulation.rehearsal import RoundRows
 from flowcontrol.errors import ScenarioError
-from flowcontrol.policies import tcp_connection as t
+from flowcontrol.job import lay_out
+from flowcontrol.job.rehearsal import RoundRows
 from flowcontrol.scenario import (
     Scenario,
     SystemSpec,
@@ -22,6 +21,7 @@ from flowcontrol.scenario import (
     load_scenario,
     parse_scenario,
 )
+from flowcontrol.systems import tcp_connection as t
 from flowcontrol.virtual import VirtualRun, simulate
 
 CONF = Path(__file__).resolve().parents[2] / "conf"

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
-from flowcontrol.emulation import Job
-from flowcontrol.emulation.rehearsal import rehearse
-from flowcontrol.emulation.throttling import controller_of
-from flowcontrol.policies.throttled_source import ThrottledSource
+from flowcontrol.job import Job
+from flowcontrol.job.rehearsal import rehearse
+from flowcontrol.job.throttling import controller_of
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.scenario.models import SystemSpec
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS
+from flowcontrol.systems.throttled_source import ThrottledSource
 from flowcontrol.virtual import simulate
 from flowcontrol.virtual.control import Control
 from flowcontrol.virtual.loop import advance

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from flowcontrol.emulation import Job
-from flowcontrol.emulation.ledger_rows import round_rows
-from flowcontrol.policies import tcp_connection as t
+from flowcontrol.job import Job
+from flowcontrol.job.ledger_rows import round_rows
 from flowcontrol.protocol.queues import in_order
 from flowcontrol.protocol.state import width
+from flowcontrol.systems import tcp_connection as t
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory, fill

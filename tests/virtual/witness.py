@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from flowcontrol.emulation import Job, Link, StagePlan
-from flowcontrol.emulation.routing import weights_of
+from flowcontrol.job import Job, Link, StagePlan
+from flowcontrol.job.routing import weights_of
 from flowcontrol.protocol.queues import BACKLOG_ANNOUNCEMENT
 from flowcontrol.virtual.links import LONGEST_TABLE
 

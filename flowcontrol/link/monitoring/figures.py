@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flowcontrol.diagnosis.pressure import Pressure, pressure_of
+from flowcontrol.analysis.pressure import Pressure, pressure_of
 
 __all__ = ["ChannelLook", "LinkLook", "ReceiverLook", "SenderLook"]
 

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from flowcontrol.diagnosis.pressure import Pressure
+from flowcontrol.analysis.pressure import Pressure
 from flowcontrol.link.members import ranges
 from flowcontrol.link.monitoring.figures import ChannelLook, LinkLook, ReceiverLook, SenderLook
 from flowcontrol.link.monitoring.verdict import describe_bottleneck

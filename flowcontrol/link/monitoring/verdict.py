@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flowcontrol.diagnosis.pressure import Pressure
+from flowcontrol.analysis.pressure import Pressure
 from flowcontrol.link.members import ranges
 from flowcontrol.link.monitoring.figures import ChannelLook, LinkLook, ReceiverLook, SenderLook
 from flowcontrol.link.monitoring.words import duration, percent

@@ -11,7 +11,7 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from flowcontrol.diagnosis.pressure import HIGH_ABOVE, LOW_ABOVE
+from flowcontrol.analysis.pressure import HIGH_ABOVE, LOW_ABOVE
 from flowcontrol.errors import LinkError
 from flowcontrol.ledger.link_ledger import create_ledger
 from flowcontrol.ledger.storage import Storage

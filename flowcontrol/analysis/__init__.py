@@ -1,0 +1,22 @@
+"""Where the bottleneck is: pressure statuses, figures per stage, and one plain sentence.
+
+Reads result tables only (:mod:`flowcontrol.records`), so that a live run, a virtual one and a
+run made elsewhere are judged alike.
+"""
+
+from __future__ import annotations
+
+from flowcontrol.analysis.bottleneck import Bottleneck, find_bottleneck
+from flowcontrol.analysis.latencies import combine_latencies
+from flowcontrol.analysis.pressure import Pressure, pressure_of, worst_pressure
+from flowcontrol.analysis.summary import summarise
+
+__all__ = [
+    "Bottleneck",
+    "Pressure",
+    "combine_latencies",
+    "find_bottleneck",
+    "pressure_of",
+    "summarise",
+    "worst_pressure",
+]

@@ -1,0 +1,270 @@
+"""Which stage limits a job, interval by interval, and over the run.
+
+The rule is Flink's: the bottleneck is the first stage downstream that is busy and not blocked
+while something upstream of it is blocked. Here it is judged for each sample interval apart, for
+a job's bottleneck may come and go with the phases of its schedule; the run's bottleneck is what
+limited it for the longest time. Six cases beyond the rule:
+
+- Nothing is blocked: no bottleneck, the sources run at their own rate.
+- A stage is blocked although what follows it has nothing to do: then no stage limits but the
+  exchange between them, its buffers being too few for the round trip (Flink's reading of pool
+  usages: out full and in empty = the limit is the network).
+- A stage is blocked whose result partition is written to disk: then the disk limits.
+- A source is held back that has a throttle: then the busiest stage anywhere after it limits, for
+  a throttle reaches over the stages in between; if none of them is saturated, the throttle does.
+- Nothing is blocked, but the records before a saturated stage grow more, in queues of records:
+  then it limits, and what comes before it does not know yet, or never will.
+- Some subtasks of several limit: they are named, not only the stage (:mod:`.subtasks`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from flowcontrol.analysis.frames import end_of, result_frame
+from flowcontrol.analysis.pressure import LOW_ABOVE
+from flowcontrol.analysis.subtasks import NEVER_IDLE, Limiting, limiting_subtasks
+from flowcontrol.analysis.wording import Evidence, describe, downstream, throttle_name
+from flowcontrol.scenario.partitions import SPILLING
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+    from flowcontrol.scenario import Edge, Scenario
+
+__all__ = ["Bottleneck", "find_bottleneck"]
+
+SATURATED = 0.9
+"""Busy share from which a stage limits, beyond doubt, what it blocks."""
+
+NOTICEABLE = 0.02
+"""Blocked share above which a stage counts as blocked: less is rounding to whole rounds."""
+
+LASTING = 0.05
+"""Share of the run that a limit must hold for to be called the run's bottleneck."""
+
+_S_PER_MS = 1 / 1000.0
+
+
+@dataclass(frozen=True)
+class Bottleneck:
+    """What limited a run.
+
+    Attributes
+    ----------
+    stage : str or None
+        The stage that limited for the longest time; None when nothing did for long, or when an
+        exchange did.
+    edge : str or None
+        The edge whose exchange limited, when no stage did.
+    subtasks : tuple of int
+        The subtasks of the stage that limit; empty when it limits as a whole.
+    limited_s : float, s
+        Emulated time for which it limited.
+    total_s : float, s
+        Emulated time of the run.
+    sentence : str
+        One plain sentence that names it and says why.
+    throttle : str or None
+        The throttle that limited, when neither a stage nor an exchange did.
+    """
+
+    stage: str | None
+    edge: str | None
+    subtasks: tuple[int, ...]
+    limited_s: float
+    total_s: float
+    sentence: str
+    throttle: str | None = None
+
+    def detail(self) -> dict[str, Any]:
+        """Return everything but the stage and the sentence as plain JSON."""
+        return {
+            "edge": self.edge,
+            "subtasks": list(self.subtasks),
+            "limited_s": self.limited_s,
+            "share_of_run": self.limited_s / self.total_s if self.total_s > 0 else 0.0,
+            **({} if self.throttle is None else {"throttle": self.throttle}),
+        }
+
+
+@dataclass(frozen=True)
+class _Interval:
+    """One sample interval, figures by stage as ratios."""
+
+    t_s: float
+    length_s: float
+    blocked: Mapping[str, float]
+    busy: Mapping[str, float]
+    hungry: frozenset[str]
+    """Edges with a channel whose sender has a backlog while its receiver has nothing queued."""
+    growing: frozenset[str]
+    """Edges with more records in flight than at the sample before."""
+
+
+def find_bottleneck(tables: Mapping[str, pa.Table], scenario: Scenario) -> Bottleneck:
+    """Find what limited a run.
+
+    Parameters
+    ----------
+    tables : mapping of str to pyarrow.Table
+        ``stages`` and ``channels`` of the run.
+    scenario : Scenario
+        The stages and edges that were run.
+
+    Returns
+    -------
+    Bottleneck
+        The limit that held for the longest time, if it held for at least 5 % of the run, and a
+        sentence that says so with figures.
+
+    Notes
+    -----
+    The rule is the reading of Flink's task metrics: a blocked sink shows as busy, what feeds it
+    as back-pressured; the first busy stage that is not itself blocked is the cause.
+    """
+    samples = result_frame(tables, "stages")
+    order = {stage.name: rank for rank, stage in enumerate(scenario.topological())}
+    intervals = _intervals(samples, _hungry_edges(tables), _growing_edges(tables))
+    limits: dict[str, list[_Interval]] = defaultdict(list)
+    for interval in intervals:
+        limit = _limit(interval, scenario, order)
+        if limit is not None:
+            limits[limit].append(interval)
+    return _verdict(limits, tables, scenario)
+
+
+def _intervals(
+    samples: pd.DataFrame,
+    hungry: Mapping[float, frozenset[str]],
+    growing: Mapping[float, frozenset[str]],
+) -> list[_Interval]:
+    """Return the intervals of a run; of a stage the worst subtask counts, as in Flink."""
+    shares = samples.groupby(["t_s", "stage"], as_index=False)[
+        ["backpressured_ms_per_s", "busy_ms_per_s", "interval_s"]
+    ].max()
+    intervals = []
+    for t_s, rows in shares.groupby("t_s"):
+        at = float(str(t_s))
+        blocked = (rows["backpressured_ms_per_s"] * _S_PER_MS).tolist()
+        busy = (rows["busy_ms_per_s"] * _S_PER_MS).tolist()
+        stages = rows["stage"].tolist()
+        intervals.append(
+            _Interval(
+                t_s=at,
+                length_s=float(rows["interval_s"].iloc[0]),
+                blocked=dict(zip(stages, blocked, strict=True)),
+                busy=dict(zip(stages, busy, strict=True)),
+                hungry=hungry.get(at, frozenset()),
+                growing=growing.get(at, frozenset()),
+            )
+        )
+    return intervals
+
+
+def _hungry_edges(tables: Mapping[str, pa.Table]) -> dict[float, frozenset[str]]:
+    """Return by sample the edges on which a sender waits for a receiver that has nothing."""
+    channels = result_frame(tables, "channels")
+    waiting = channels[(channels["backlog"] > 0) & (channels["queued"] == 0)]
+    return {float(str(t_s)): frozenset(part["edge"]) for t_s, part in waiting.groupby("t_s")}
+
+
+def _growing_edges(tables: Mapping[str, pa.Table]) -> dict[float, frozenset[str]]:
+    """Return by sample the edges on which more records are in flight than at the one before."""
+    channels = result_frame(tables, "channels")
+    totals = channels.groupby(["edge", "t_s"], as_index=False)["in_flight_records"].sum()
+    grown = totals[totals.groupby("edge")["in_flight_records"].diff() > 0]
+    return {float(str(t_s)): frozenset(part["edge"]) for t_s, part in grown.groupby("t_s")}
+
+
+def _limit(interval: _Interval, scenario: Scenario, order: Mapping[str, int]) -> str | None:
+    """Return what limited in an interval: the name of a stage or of an edge, or None.
+
+    Of several stages that are not blocked below one that is, the busiest limits; of equally
+    busy ones the last, since what comes before it only passes the pressure on.
+    """
+    candidates = [
+        edge
+        for edge in scenario.edges
+        if interval.blocked.get(edge.sender, 0.0) > NOTICEABLE
+        and (
+            interval.blocked.get(edge.receiver, 0.0) <= LOW_ABOVE or edge.partition_type in SPILLING
+        )
+    ]
+
+    def busy_then_late(edge: Edge) -> tuple[float, int]:
+        return interval.busy.get(edge.receiver, 0.0), order[edge.receiver]
+
+    if not candidates:
+        overrun = _overrun(interval, scenario)
+        return max(overrun, key=busy_then_late).receiver if overrun else None
+    edge = max(candidates, key=busy_then_late)
+    if scenario.system.throttle != "none" and not scenario.inputs(edge.sender):
+        return _behind_throttle(interval, scenario, edge.sender, order)
+    blocked = interval.blocked[edge.sender]
+    busy = interval.busy.get(edge.receiver, 0.0)
+    if edge.partition_type in SPILLING:  # what blocks there is the disk, whoever reads
+        return edge.name if blocked > LOW_ABOVE else None
+    if busy >= SATURATED:
+        return edge.receiver
+    if blocked <= LOW_ABOVE:
+        return None  # the tail of a phase that has ended: too little to blame anyone for
+    was_blocked_in_vain = busy < blocked  # for part of the time the receiver had nothing to do
+    return edge.name if was_blocked_in_vain or edge.name in interval.hungry else edge.receiver
+
+
+def _overrun(interval: _Interval, scenario: Scenario) -> list[Edge]:
+    """Return the edges whose queues of records grow before a receiver that is never idle."""
+    if not scenario.system.counts_records:
+        return []
+    return [
+        edge
+        for edge in scenario.edges
+        if edge.name in interval.growing and interval.busy.get(edge.receiver, 0.0) >= NEVER_IDLE
+    ]
+
+
+def _behind_throttle(
+    interval: _Interval, scenario: Scenario, source: str, order: Mapping[str, int]
+) -> str | None:
+    """Return what a throttle held a source back for: a stage, or nothing but the throttle."""
+    after = downstream(scenario, source)
+    name = max(after, key=lambda stage: (interval.busy.get(stage, 0.0), order[stage]))
+    if interval.busy.get(name, 0.0) >= SATURATED:
+        return name
+    if interval.blocked[source] <= LOW_ABOVE:
+        return None
+    return throttle_name(scenario)
+
+
+def _verdict(
+    limits: Mapping[str, list[_Interval]], tables: Mapping[str, pa.Table], scenario: Scenario
+) -> Bottleneck:
+    """Weigh the limits of the intervals and put the longest into words."""
+    total_s = end_of(tables)
+    lengths = {
+        name: sum(interval.length_s for interval in intervals) for name, intervals in limits.items()
+    }
+    name = max(lengths, key=lambda limit: lengths[limit], default=None)
+    evidence = Evidence(result_frame(tables, "stages"), scenario, lengths, total_s)
+    if name is None or lengths[name] < LASTING * total_s:
+        sentence = describe(evidence, None, frozenset(), Limiting())
+        return Bottleneck(None, None, (), lengths.get(name or "", 0.0), total_s, sentence)
+    times = frozenset(interval.t_s for interval in limits[name])
+    is_edge = name in {edge.name for edge in scenario.edges}
+    is_throttle = name == throttle_name(scenario)
+    is_stage = not is_edge and not is_throttle
+    limiting = limiting_subtasks(tables, scenario, name, times) if is_stage else Limiting()
+    return Bottleneck(
+        stage=name if is_stage else None,
+        edge=name if is_edge else None,
+        subtasks=limiting.subtasks,
+        limited_s=lengths[name],
+        total_s=total_s,
+        sentence=describe(evidence, name, times, limiting),
+        throttle=scenario.system.throttle if is_throttle else None,
+    )

@@ -1,0 +1,255 @@
+"""The figures of a run per stage and per edge: what stands in summary.json.
+
+Each figure is given over the whole run and over its second half, where a run that starts empty
+has settled. How figures combine, over the subtasks of a stage and over time:
+
+====================  ==========================  =============================================
+figure                over subtasks or channels   over time
+====================  ==========================  =============================================
+records, messages     sum                         growth within the window
+rates                 sum                         that growth over the window's length
+shares of time        mean                        mean weighted by the length of the intervals
+pool usages           mean                        the same, of the levels at the samples
+queues, pools         sum                         the same; ``max`` is that of the sums
+latencies             see ``latencies.py``        see ``latencies.py``
+====================  ==========================  =============================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from flowcontrol.analysis.bottleneck import find_bottleneck
+from flowcontrol.analysis.frames import (
+    end_of,
+    in_flight_buffers,
+    mean_over_time,
+    result_frame,
+    second_half_start,
+)
+from flowcontrol.analysis.latencies import combine_latencies
+from flowcontrol.analysis.pressure import worst_pressure
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+    from flowcontrol.scenario import Scenario, Stage
+
+__all__ = ["summarise"]
+
+_SHARES = ("busy_ms_per_s", "idle_ms_per_s", "backpressured_ms_per_s")
+_USAGES = (
+    "in_pool_usage",
+    "out_pool_usage",
+    "floating_buffers_usage",
+    "exclusive_buffers_usage",
+)
+_LEVELS = (
+    "input_queue_buffers",
+    "output_queue_buffers",
+    "output_pool_size",
+    "output_pool_used",
+)
+_EDGE_MEANS = ("credit", "backlog", "floating_held", "queued")
+_EDGE_PEAKS = ("in_flight_buffers", "in_flight_records", "in_flight_bytes")
+_DIGITS = 6
+"""Decimals kept in summary.json: far below what is measured, and free of binary tails."""
+
+Window = tuple[float, float]
+
+
+def summarise(
+    tables: Mapping[str, pa.Table],
+    scenario: Scenario,
+    *,
+    clock: str,
+    rounds: int,
+    wall_s: float,
+    round_ms: float,
+) -> dict[str, Any]:
+    """Summarise a run from its result tables.
+
+    Parameters
+    ----------
+    tables : mapping of str to pyarrow.Table
+        ``stages``, ``channels`` and ``latency`` as :mod:`flowcontrol.records` declares them. A
+        run that was interrupted has fewer samples, or none.
+    scenario : Scenario
+        What was run: its stages and edges give the order and the names.
+    clock : {"live", "virtual"}
+        The clock that drove the rounds.
+    rounds : int
+        Rounds that were run.
+    wall_s : float, s
+        Time that the run took.
+    round_ms : float, ms
+        Emulated time of a round.
+
+    Returns
+    -------
+    dict
+        Plain JSON: ``name``, ``clock``, ``rounds``, ``round_ms``, ``counts`` (``buffers`` or
+        ``records``: what messages, queues and credits are), ``wall_s``, ``emulated_s``,
+        ``windows`` (from, until in s), ``bottleneck`` (name of a stage or null), ``sentence``,
+        ``bottleneck_detail``, ``stages`` and ``edges``. A stage has ``parallelism``,
+        ``pressure``, ``whole`` and ``second_half``, an edge ``channels``, ``whole`` and
+        ``second_half``; the figures are named as the columns they come from.
+
+    Raises
+    ------
+    ValueError
+        If a table lacks a column.
+    """
+    end = end_of(tables)
+    windows = {"whole": (0.0, end), "second_half": (second_half_start(tables), end)}
+    found = find_bottleneck(tables, scenario)
+    summary = {
+        "name": scenario.name,
+        "clock": clock,
+        "rounds": rounds,
+        "round_ms": round_ms,
+        "counts": "records" if scenario.system.counts_records else "buffers",
+        "wall_s": wall_s,
+        "emulated_s": end,
+        "windows": {name: {"from_s": a, "until_s": b} for name, (a, b) in windows.items()},
+        "bottleneck": found.stage,
+        "sentence": found.sentence,
+        "bottleneck_detail": found.detail(),
+        "stages": _stages(tables, scenario, windows),
+        "edges": _edges(tables, scenario, windows),
+    }
+    rounded: dict[str, Any] = _rounded(summary)
+    return rounded
+
+
+def _stages(
+    tables: Mapping[str, pa.Table], scenario: Scenario, windows: Mapping[str, Window]
+) -> dict[str, Any]:
+    """Return the figures of every stage, in the order of the scenario."""
+    samples = result_frame(tables, "stages")
+    latencies = result_frame(tables, "latency")
+    return {
+        stage.name: _stage(
+            stage,
+            samples[samples["stage"] == stage.name],
+            latencies[latencies["stage"] == stage.name],
+            windows,
+        )
+        for stage in scenario.stages
+    }
+
+
+def _stage(
+    stage: Stage, samples: pd.DataFrame, latencies: pd.DataFrame, windows: Mapping[str, Window]
+) -> dict[str, Any]:
+    """Return the figures of one stage."""
+    figures = {
+        name: _stage_window(samples, window)
+        | {"latency": combine_latencies(_in(latencies, window))}
+        for name, window in windows.items()
+    }
+    return {
+        "parallelism": stage.parallelism,
+        "pressure": figures["whole"]["pressure"],
+        **figures,
+    }
+
+
+def _stage_window(samples: pd.DataFrame, window: Window) -> dict[str, Any]:
+    """Return the figures of one stage in one window, but for the latencies."""
+    rows = _in(samples, window)
+    length = window[1] - window[0]
+    records_in = _growth(samples, ["subtask"], "records_in", window)
+    records_out = _growth(samples, ["subtask"], "records_out", window)
+    blocked = _per_subtask(rows, "backpressured_ms_per_s")
+    busy = _per_subtask(rows, "busy_ms_per_s")
+    return {
+        "records_in": records_in,
+        "records_out": records_out,
+        "rate_in": records_in / length if length > 0 else 0.0,
+        "rate_out": records_out / length if length > 0 else 0.0,
+        **{name: mean_over_time(rows, name) for name in _SHARES},
+        "worst_backpressured_ms_per_s": max(blocked.values(), default=0.0),
+        "busiest_busy_ms_per_s": max(busy.values(), default=0.0),
+        "busiest_subtask": max(busy, key=lambda subtask: busy[subtask], default=None),
+        "pressure": worst_pressure(blocked.values()).value,
+        **{name: mean_over_time(rows, name) for name in _USAGES},
+        **{name: mean_over_time(_sums(rows, [name]), name) for name in _LEVELS},
+    }
+
+
+def _edges(
+    tables: Mapping[str, pa.Table], scenario: Scenario, windows: Mapping[str, Window]
+) -> dict[str, Any]:
+    """Return the figures of every edge, its channels taken together."""
+    samples = result_frame(tables, "channels")
+    samples["in_flight_buffers"] = in_flight_buffers(samples, scenario)
+    samples["waits_for_credit"] = ((samples["credit"] == 0) & (samples["backlog"] > 0)).astype(
+        "float64"
+    )
+    edges: dict[str, Any] = {}
+    for edge in scenario.edges:
+        rows = samples[samples["edge"] == edge.name]
+        edges[edge.name] = {
+            "channels": int(rows[["sender", "receiver"]].drop_duplicates().shape[0]),
+            **{name: _edge_window(rows, window) for name, window in windows.items()},
+        }
+    return edges
+
+
+def _edge_window(samples: pd.DataFrame, window: Window) -> dict[str, Any]:
+    """Return the figures of one edge in one window.
+
+    ``waiting_for_credit`` is the share of channels and samples in which a backlog stood without
+    any credit; ``messages`` counts what was sent.
+    """
+    rows = _in(samples, window)
+    sums = _sums(rows, [*_EDGE_MEANS, *_EDGE_PEAKS])
+    figures: dict[str, Any] = {
+        "messages": _growth(samples, ["sender", "receiver"], "sent", window),
+        "waiting_for_credit": mean_over_time(rows, "waits_for_credit"),
+    }
+    figures |= {name: mean_over_time(sums, name) for name in (*_EDGE_MEANS, *_EDGE_PEAKS)}
+    for name in _EDGE_PEAKS:
+        figures[f"max_{name}"] = int(sums[name].max()) if len(sums) else 0
+    return figures
+
+
+def _in(samples: pd.DataFrame, window: Window) -> pd.DataFrame:
+    """Return the samples whose interval lies in the window."""
+    return samples[(samples["t_s"] > window[0]) & (samples["t_s"] <= window[1])]
+
+
+def _growth(samples: pd.DataFrame, owner: list[str], column: str, window: Window) -> int:
+    """Return by how much a cumulative column grew in the window, summed over its owners."""
+    totals = [
+        int(samples[samples["t_s"] <= at].groupby(owner)[column].last().sum())
+        for at in (window[0], window[1])
+    ]
+    return totals[1] - totals[0]
+
+
+def _sums(rows: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+    """Return a row per sample: the sum of each column, and the length of the interval."""
+    grouped = rows.groupby("t_s")
+    sums = grouped[columns].sum()
+    sums["interval_s"] = grouped["interval_s"].first()
+    return sums
+
+
+def _per_subtask(rows: pd.DataFrame, column: str) -> dict[int, float]:
+    """Return the mean over time of a column for each subtask."""
+    return {
+        int(str(subtask)): mean_over_time(part, column) for subtask, part in rows.groupby("subtask")
+    }
+
+
+def _rounded(value: Any) -> Any:
+    """Return plain JSON with floats cut to the decimals that mean something."""
+    if isinstance(value, dict):
+        return {key: _rounded(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_rounded(part) for part in value]
+    return round(value, _DIGITS) if isinstance(value, float) else value

@@ -1,0 +1,344 @@
+"""The sentence on the bottleneck: what limited, why that is known, and what to do about it.
+
+Written for somebody who has never read about back pressure: stages by name, shares in per cent,
+times in seconds, one piece of advice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flowcontrol.analysis.frames import mean_over_time
+from flowcontrol.analysis.subtasks import Limiting
+from flowcontrol.scenario.partitions import SPILLING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from flowcontrol.scenario import Edge, Scenario
+
+__all__ = ["Evidence", "describe", "downstream", "join_words", "seconds", "throttle_name"]
+
+_ALWAYS = 0.99
+"""Share of the run from which a limit held "all the time"."""
+
+_MORE_LOAD = 1.5
+"""A hot subtask with this many times the records of the others is overloaded, else slow."""
+
+NAMED = 0.005
+"""Blocked share from which a stage is named as blocked."""
+
+_MOST_NAMED = 3
+"""Stages named in a list before the rest is only counted."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the sentence is made from.
+
+    Attributes
+    ----------
+    samples : pandas.DataFrame
+        The stages table with ``interval_s``.
+    scenario : Scenario
+        What was run.
+    limited_s : mapping of str to float, s
+        Time for which each stage or edge limited.
+    total_s : float, s
+        Emulated time of the run.
+    """
+
+    samples: pd.DataFrame
+    scenario: Scenario
+    limited_s: Mapping[str, float]
+    total_s: float
+
+    def share(
+        self, stage: str, column: str, times: frozenset[float], subtasks: Sequence[int] = ()
+    ) -> float:
+        """Return the mean of a time share, as a ratio, over the given samples and subtasks."""
+        rows = self._rows(stage, times, subtasks)
+        return mean_over_time(rows, column) / 1000.0
+
+    def rate(self, stage: str, column: str, subtasks: Sequence[int] = ()) -> float:
+        """Return the mean rate of a subtask in records/s over the whole run."""
+        return mean_over_time(self._rows(stage, frozenset(), subtasks), column)
+
+    def _rows(self, stage: str, times: frozenset[float], subtasks: Sequence[int]) -> pd.DataFrame:
+        """Return the rows of a stage; an empty set of times or subtasks stands for all."""
+        rows = self.samples[self.samples["stage"] == stage]
+        if times:
+            rows = rows[rows["t_s"].isin(times)]
+        return rows[rows["subtask"].isin(subtasks)] if subtasks else rows
+
+
+def describe(
+    evidence: Evidence, name: str | None, times: frozenset[float], limiting: Limiting
+) -> str:
+    """Return one sentence on what limited a run.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        Figures of the run.
+    name : str or None
+        The stage or edge that limited; None when nothing did for long.
+    times : frozenset of float, s
+        The samples in whose intervals it did.
+    limiting : Limiting
+        Its subtasks that limit; none of them stands for the stage as a whole.
+
+    Returns
+    -------
+    str
+        A sentence that ends with a full stop.
+    """
+    if evidence.samples.empty:
+        return "No bottleneck can be named: the run ended before its first sample."
+    if name is None:
+        return _nothing_limits(evidence)
+    edges = {edge.name: edge for edge in evidence.scenario.edges}
+    if name == throttle_name(evidence.scenario):
+        return _throttle_limits(evidence, times)
+    if name in edges:
+        return _edge_limits(evidence, edges[name], times)
+    return _stage_limits(evidence, name, times, limiting)
+
+
+def _stage_limits(
+    evidence: Evidence, stage: str, times: frozenset[float], limiting: Limiting
+) -> str:
+    """Return the sentence for a stage, or for some of its subtasks."""
+    subtasks = limiting.subtasks
+    subject = f"{_subtasks(subtasks)} of {stage}" if subtasks else stage
+    pronoun = "they were" if len(subtasks) > 1 else "it was"
+    busy = _percent(evidence.share(stage, "busy_ms_per_s", times, subtasks))
+    others = _others(evidence, stage, times, subtasks)
+    waiting = _in_front(stage, limiting)
+    if evidence.scenario.system.counts_records and not _named_blocked(evidence, stage, times):
+        behind = _not_held(evidence, stage, times)
+    else:
+        behind = _blocked(evidence, stage, times)
+    advice = _advice(evidence, stage, subtasks)
+    return (
+        f"Bottleneck: {subject} — {pronoun} busy {busy} of the time{others}"
+        f"{waiting} {_when(evidence, stage)}, while {behind}; "
+        f"{advice}{_also(evidence, stage)}."
+    )
+
+
+def _edge_limits(evidence: Evidence, edge: Edge, times: frozenset[float]) -> str:
+    """Return the sentence for an exchange whose buffers cannot carry the rate."""
+    blocked = _percent(evidence.share(edge.sender, "backpressured_ms_per_s", times))
+    busy = _percent(evidence.share(edge.receiver, "busy_ms_per_s", times))
+    if edge.partition_type in SPILLING:
+        return (
+            f"Bottleneck: the disk behind {edge.name} — {edge.sender} was blocked {blocked} of "
+            f"the time {_when(evidence, edge.name)}, because its result partition "
+            f"({edge.partition_type}) is written to disk more slowly than it is filled: "
+            f"raise cluster.disk_bytes_per_s, spread {edge.sender} over more task managers, or "
+            f"give it more network buffers{_also(evidence, edge.name)}."
+        )
+    return (
+        f"Bottleneck: the exchange {edge.name} — {edge.sender} was blocked {blocked} of the time "
+        f"{_when(evidence, edge.name)}, although {edge.receiver} was busy only {busy}; "
+        f"{_more_room(evidence.scenario)}, or a shorter round or latency"
+        f"{_also(evidence, edge.name)}."
+    )
+
+
+def _more_room(scenario: Scenario) -> str:
+    """Return why an exchange limits, and what it needs."""
+    if scenario.system.counts_records:
+        return (
+            f"its transport, {scenario.system.transport}, lets too few records go in one round "
+            "trip: give system.transport larger limits"
+        )
+    return (
+        "its buffers are too few for one round trip: give it more buffers per channel or floating "
+        "buffers"
+    )
+
+
+def throttle_name(scenario: Scenario) -> str:
+    """Return how a sentence calls a scenario's throttle, which no stage or edge is called."""
+    return f"the throttle {scenario.system.throttle}"
+
+
+def _throttle_limits(evidence: Evidence, times: frozenset[float]) -> str:
+    """Return the sentence for sources that a throttle held back, while all others had time."""
+    scenario, name = evidence.scenario, throttle_name(evidence.scenario)
+    sources = [stage.name for stage in scenario.stages if not scenario.inputs(stage.name)]
+    shares = {source: evidence.share(source, "backpressured_ms_per_s", times) for source in sources}
+    held = max(shares, key=lambda source: shares[source])
+    busy = {
+        stage: evidence.share(stage, "busy_ms_per_s", times) for stage in downstream(scenario, held)
+    }
+    top = max(busy, key=lambda stage: busy[stage])
+    return (
+        f"Bottleneck: {name} — it held {held} back {_percent(shares[held])} of the time "
+        f"{_when(evidence, name)}, although {top}, the busiest stage after it, was busy only "
+        f"{_percent(busy[top])}; give system.throttle larger limits or a quicker reaction"
+        f"{_also(evidence, name)}."
+    )
+
+
+def downstream(scenario: Scenario, stage: str) -> list[str]:
+    """Return the stages that can be reached from one, each once."""
+    found: list[str] = []
+    waiting = [stage]
+    while waiting:
+        for edge in scenario.outputs(waiting.pop()):
+            if edge.receiver not in found:
+                found.append(edge.receiver)
+                waiting.append(edge.receiver)
+    return found
+
+
+def _nothing_limits(evidence: Evidence) -> str:
+    """Return the sentence for a run in which the sources set the pace."""
+    scenario = evidence.scenario
+    sources = [stage for stage in scenario.stages if not scenario.inputs(stage.name)]
+    total = sum(evidence.rate(stage.name, "rate_out") * stage.parallelism for stage in sources)
+    names = join_words([stage.name for stage in sources])
+    pace = "its own rate" if len(sources) == 1 else "their own rates"
+    whole: frozenset[float] = frozenset()
+    later = [stage.name for stage in scenario.stages if scenario.inputs(stage.name)]
+    busy = {name: evidence.share(name, "busy_ms_per_s", whole) for name in later}
+    text = f"No bottleneck: {names} set the pace at {pace}, {total:,.0f} records/s on average"
+    if busy:
+        top = max(busy, key=lambda name: busy[name])
+        text += f"; {top}, the busiest stage after it, was busy {_percent(busy[top])} of the time"
+    limits = [
+        f"{name} limited for {seconds(length)} of {seconds(evidence.total_s)} s"
+        for name, length in evidence.limited_s.items()
+    ]
+    return text + (f"; {join_words(limits)}." if limits else ", and nothing was blocked for long.")
+
+
+def _blocked(evidence: Evidence, stage: str, times: frozenset[float]) -> str:
+    """Return which stages upstream were blocked, and for what share of that time."""
+    shares = {
+        name: evidence.share(name, "backpressured_ms_per_s", times)
+        for name in _upstream(evidence.scenario, stage)
+    }
+    named = [name for name, share in shares.items() if share > NAMED] or list(shares)
+    if len(named) > _MOST_NAMED:
+        worst = max(named, key=lambda name: shares[name])
+        figure = _percent(shares[worst])
+        return f"{len(named)} stages before it were blocked, {worst} the most, {figure}"
+    figures = join_words([_percent(shares[name]) for name in named])
+    verb = "was" if len(named) == 1 else "were"
+    return f"{join_words(named)} {verb} blocked {figures}"
+
+
+def _named_blocked(evidence: Evidence, stage: str, times: frozenset[float]) -> bool:
+    """Tell whether anything that leads to a stage was blocked."""
+    return any(
+        evidence.share(name, "backpressured_ms_per_s", times) > NAMED
+        for name in _upstream(evidence.scenario, stage)
+    )
+
+
+def _not_held(evidence: Evidence, stage: str, times: frozenset[float]) -> str:
+    """Return how much waited before a stage whose senders nothing held back."""
+    rows = evidence.samples[
+        (evidence.samples["stage"] == stage) & evidence.samples["t_s"].isin(times)
+    ]
+    most = rows.groupby("t_s")["input_queue_buffers"].sum().max()
+    return f"nothing before it was held back, and up to {most:,.0f} records waited in its queues"
+
+
+def _upstream(scenario: Scenario, stage: str) -> list[str]:
+    """Return the stages that lead to one, those of the scenario's first line first."""
+    found: set[str] = set()
+    waiting = [stage]
+    while waiting:
+        for edge in scenario.inputs(waiting.pop()):
+            if edge.sender not in found:
+                found.add(edge.sender)
+                waiting.append(edge.sender)
+    return [other.name for other in scenario.topological() if other.name in found]
+
+
+def _others(
+    evidence: Evidence, stage: str, times: frozenset[float], subtasks: Sequence[int]
+) -> str:
+    """Return how busy the other subtasks were, in brackets; nothing when all are alike."""
+    if not subtasks:
+        return ""
+    count = evidence.scenario.stage(stage).parallelism
+    rest = [index for index in range(count) if index not in subtasks]
+    busy = _percent(evidence.share(stage, "busy_ms_per_s", times, rest))
+    return f" (the other {len(rest)}: {busy})" if len(rest) > 1 else f" (the other: {busy})"
+
+
+def _in_front(stage: str, limiting: Limiting) -> str:
+    """Return how much of what waited for a stage waited for the subtasks that limit."""
+    if not limiting.subtasks:
+        return ""
+    whom = "it" if len(limiting.subtasks) == 1 else "them"
+    share = _percent(limiting.waiting)
+    return f", with {share} of the records in flight to {stage} waiting for {whom},"
+
+
+def _advice(evidence: Evidence, stage: str, subtasks: Sequence[int]) -> str:
+    """Return what to do about a stage that limits."""
+    if not subtasks:
+        return f"give {stage} more parallelism or speed"
+    count = evidence.scenario.stage(stage).parallelism
+    rest = [index for index in range(count) if index not in subtasks]
+    hot = evidence.rate(stage, "rate_in", subtasks)
+    subject, target = ("it", "it") if len(subtasks) == 1 else ("they", "them")
+    if hot > _MORE_LOAD * evidence.rate(stage, "rate_in", rest):
+        share = hot * len(subtasks) / (evidence.rate(stage, "rate_in") * count)
+        return f"{subject} got {_percent(share)} of the records: spread the keys more evenly"
+    return f"{subject} got no more records than the others: speed {target} up or send {target} less"
+
+
+def _also(evidence: Evidence, name: str) -> str:
+    """Return what else limited, at other times."""
+    others = {other: length for other, length in evidence.limited_s.items() if other != name}
+    lasting = [
+        f"{other} limited for another {seconds(length)} s"
+        for other, length in sorted(others.items(), key=lambda item: -item[1])
+        if length >= 0.01 * evidence.total_s
+    ]
+    return f" ({join_words(lasting)})" if lasting else ""
+
+
+def _when(evidence: Evidence, name: str) -> str:
+    """Return for how much of the run something limited."""
+    limited = evidence.limited_s[name]
+    if limited >= _ALWAYS * evidence.total_s:
+        return f"in all {seconds(evidence.total_s)} s"
+    return f"in {seconds(limited)} of {seconds(evidence.total_s)} s"
+
+
+def _subtasks(subtasks: Sequence[int]) -> str:
+    """Return ``subtask 2`` or ``subtasks 2 and 5``."""
+    noun = "subtask" if len(subtasks) == 1 else "subtasks"
+    return f"{noun} {join_words([str(subtask) for subtask in subtasks])}"
+
+
+def _percent(ratio: float) -> str:
+    """Return a ratio in whole per cent."""
+    return f"{100 * ratio:.0f} %"
+
+
+def seconds(length_s: float) -> str:
+    """Return seconds with as many decimals as matter: ``40``, ``2.5``, ``0.04``."""
+    decimals = 0 if length_s >= 10 else 1 if length_s >= 1 else 3
+    text = f"{length_s:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def join_words(words: Sequence[str]) -> str:
+    """Return ``a``, ``a and b`` or ``a, b and c``; a long list ends in a count."""
+    if len(words) > _MOST_NAMED:
+        words = [*words[:_MOST_NAMED], f"{len(words) - _MOST_NAMED} more"]
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"

@@ -1,0 +1,235 @@
+"""The command ``flowcontrol``; also ``python -m flowcontrol``. No command needs a JVM."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+
+from flowcontrol import __version__
+from flowcontrol.errors import FlowControlError
+
+__all__ = ["main"]
+
+REFUSED = 2
+FAILED = 1
+
+SHORTEST_S, LONGEST_S = 0.1, 3600.0
+"""Seconds between two looks; a look costs some milliseconds."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return the exit status.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        By default those of the process.
+
+    Returns
+    -------
+    int
+        0, also when Ctrl-C ended it; 2 for a command that is refused, such as a path that is no
+        link; 1 if reading failed later on.
+    """
+    options = _parser().parse_args(arguments)
+    run: Callable[[argparse.Namespace], int] = options.run
+    try:
+        return run(options)
+    except KeyboardInterrupt:
+        return 0
+    except BrokenPipeError:  # head has seen enough
+        return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="flowcontrol",
+        description="Credit-based flow control between streaming queries.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"flowcontrol {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_watch(commands.add_parser("watch", help="show links live", allow_abbrev=False))
+    _add_link(commands.add_parser("link", help="show or change a link", allow_abbrev=False))
+    _add_systems(
+        commands.add_parser("systems", help="list the systems that are known", allow_abbrev=False)
+    )
+    _add_plan(
+        commands.add_parser(
+            "plan", help="show the network buffers of a scenario", allow_abbrev=False
+        )
+    )
+    return parser
+
+
+def _add_link(parser: argparse.ArgumentParser) -> None:
+    from flowcontrol.link.command import add_commands
+
+    add_commands(parser)
+    parser.set_defaults(run=_link)
+
+
+def _link(options: argparse.Namespace) -> int:
+    try:
+        text = options.act(options)
+    except FlowControlError as error:
+        return _refuse(str(error))
+    sys.stdout.write(text + "\n")
+    return 0
+
+
+def _add_plan(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Print the network buffers that a scenario requires and gets, per task manager, gate and "
+        "result partition, beside the classic rule, and the option to change. The exit status is "
+        "2 if they are too few."
+    )
+    parser.add_argument("scenario", metavar="SCENARIO", help="scenario file")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change one key of the scenario; may be repeated",
+    )
+    parser.set_defaults(run=_plan)
+
+
+def _plan(options: argparse.Namespace) -> int:
+    from flowcontrol.job.plan import plan_memory
+    from flowcontrol.report.plan import describe_plan
+    from flowcontrol.scenario.resolve import load_with_options
+
+    try:
+        scenario, stated = load_with_options(options.scenario, overrides=options.set)
+        plan = plan_memory(scenario)
+    except FlowControlError as error:
+        return _refuse(str(error))
+    sys.stdout.write(describe_plan(plan, stated) + "\n")
+    if plan.failures:
+        sys.stdout.flush()
+        return _refuse("\n".join(plan.failures))
+    return 0
+
+
+def _add_systems(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "List the systems whose flow control a scenario can ask for, with `system: NAME`, with "
+        "their parameters, defaults and sources."
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="of systems; default: all")
+    parser.set_defaults(run=_systems)
+
+
+def _systems(options: argparse.Namespace) -> int:
+    from flowcontrol.report.systems import describe_system, list_systems
+    from flowcontrol.scenario.presets import ALIASES, PRESETS
+    from flowcontrol.scenario.problems import known
+
+    names = [ALIASES.get(name, name) for name in options.names]
+    for name in names:
+        if name not in PRESETS:
+            return _refuse(known(name, [*PRESETS, *ALIASES], "system"))
+    texts = [] if names else [list_systems()]
+    texts += [describe_system(name) for name in names or PRESETS]
+    sys.stdout.write("\n\n".join(texts) + "\n")
+    return 0
+
+
+def _add_watch(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Show backlog, credit, batch times and back pressure of links, and which stage is the "
+        "bottleneck. Several links of a chain are named in the order in which rows pass."
+    )
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="folder of a link")
+    parser.add_argument(
+        "--every",
+        type=_seconds(SHORTEST_S, LONGEST_S),
+        default=2.0,
+        metavar="S",
+        help="seconds between two looks; default 2",
+    )
+    parser.add_argument(
+        "--window",
+        type=_seconds(1.0, LONGEST_S),
+        default=10.0,
+        metavar="S",
+        help="seconds that rates and shares cover; default 10",
+    )
+    parser.add_argument("--once", action="store_true", help="print one table and end")
+    parser.add_argument(
+        "--port",
+        type=_port,
+        help="serve the figures to Prometheus at this port; where standard output is no terminal, "
+        "instead of tables",
+    )
+    parser.add_argument(
+        "--address",
+        default="127.0.0.1",
+        help="where to serve; default 127.0.0.1, which only this machine reaches",
+    )
+    parser.set_defaults(run=_watch)
+
+
+def _seconds(least: float, most: float) -> Callable[[str], float]:
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = float("nan")
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is out of range: needs seconds, at least {least:g} and at most {most:g}"
+            )
+        return value
+
+    return read
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is out of range: needs a port, 1 to 65535")
+    return int(text)
+
+
+def _watch(options: argparse.Namespace) -> int:
+    from flowcontrol.link.monitoring.watch import WatchConsole, open_monitors, watch
+
+    if options.once and options.port is not None:
+        return _refuse("--once and --port exclude each other: nobody could read the port in time")
+    try:
+        monitors = open_monitors(options.paths, options.window)
+    except FlowControlError as error:
+        return _refuse(str(error))
+    console = WatchConsole(highlight=False)
+    on_look, stop = None, None
+    try:
+        if options.port is not None:
+            from flowcontrol.link.monitoring.prometheus import LinkCollector, serve
+
+            collector = LinkCollector()
+            try:
+                stop = serve(collector, options.port, options.address)
+            except FlowControlError as error:
+                return _refuse(str(error))
+            on_look = collector.note
+            _say(f"serving http://{options.address}:{options.port}/metrics")
+            console.quiet = not console.is_terminal
+        watch(monitors, console, options.every, once=options.once, on_look=on_look)
+    except FlowControlError as error:
+        _say(str(error))
+        return FAILED
+    finally:
+        if stop is not None:
+            stop()
+    return 0
+
+
+def _refuse(text: str) -> int:
+    _say(text)
+    return REFUSED
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"flowcontrol: {text}\n")

@@ -1,0 +1,222 @@
+"""Find the sustainable rate of a source: runs on the virtual clock, one a rate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from flowcontrol.analysis import Bottleneck, find_bottleneck
+from flowcontrol.analysis.frames import end_of, second_half_start
+from flowcontrol.errors import Problem, ScenarioError
+from flowcontrol.experiments.capacity.probe import Probe, at_rate, examine
+from flowcontrol.experiments.capacity.search import HIGHEST, LOWEST, rounded, search
+from flowcontrol.experiments.follow import ignore
+from flowcontrol.experiments.run import Run, Simulate, virtual_clock
+from flowcontrol.scenario import Scenario, Stage
+
+TOLERANCE: Final = 0.01
+"""Relative error that is allowed by default."""
+
+OVERLOAD: Final = Fraction(3, 2)
+"""The run that shows what limits has this many times the sustainable rate: just above it, what
+limits is blocked for too small a share of the time to be told from what does not."""
+
+
+@dataclass(frozen=True)
+class ForceInUse:
+    """The rate in force at the stage that limits, over the second half of a run.
+
+    Attributes
+    ----------
+    lowest, highest : Fraction, records/s
+        Of one subtask, over all subtasks and phases.
+    """
+
+    lowest: Fraction
+    highest: Fraction
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """The sustainable rate of a source.
+
+    Attributes
+    ----------
+    source : str
+        Which.
+    parallelism : int
+        Its subtasks.
+    tolerance : float
+        Relative error that was allowed.
+    window : tuple of float, s
+        The part of each run that was judged.
+    below : Probe or None
+        The run at the highest sustained rate; None if no rate was.
+    above : Probe or None
+        The run at the lowest rate that was not; None if all were.
+    limit : Bottleneck or None
+        What limits, from a run at OVERLOAD times the rate; None if nothing does.
+    force : ForceInUse or None
+        Service rate of the stage that limits; None for an edge or a stage without one.
+    probes : tuple of Probe
+        All runs that were judged, in order.
+    """
+
+    source: str
+    parallelism: int
+    tolerance: float
+    window: tuple[float, float]
+    below: Probe | None
+    above: Probe | None
+    limit: Bottleneck | None
+    force: ForceInUse | None
+    probes: tuple[Probe, ...]
+
+    @property
+    def rate(self) -> Fraction:
+        """The highest sustained rate of one subtask, records/s; 0 if none is."""
+        return self.below.rate if self.below is not None else Fraction(0)
+
+    @property
+    def total(self) -> Fraction:
+        """The same of all subtasks together, records/s."""
+        return self.rate * self.parallelism
+
+
+def find_capacity(
+    scenario: Scenario,
+    source: str,
+    *,
+    tolerance: float = TOLERANCE,
+    simulate: Simulate | None = None,
+    progress: Callable[[Probe], None] | None = None,
+) -> Capacity:
+    """Find the highest rate that a source can keep up.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        The job. The schedule of the source is replaced by a constant, the same for each of its
+        subtasks; everything else stands.
+    source : str
+        Name of the source.
+    tolerance : float, default 0.01
+        Relative error allowed, at least 0.0001 and at most 0.5. Half of it is the allowance of
+        :mod:`flowcontrol.experiments.capacity.probe`, half the distance at which the search ends.
+    simulate : callable, optional
+        Runs a scenario; by default the virtual clock.
+    progress : callable, optional
+        Called with each probe when it is known.
+
+    Returns
+    -------
+    Capacity
+        The rate, what limits it, and the runs just below and just above.
+
+    Raises
+    ------
+    ScenarioError
+        If the stage is no source of the scenario, or the virtual clock refuses the scenario.
+    RunError
+        If a source's input ends before a run does.
+    ValueError
+        If the tolerance is out of range.
+    """
+    if not 0.0001 <= tolerance <= 0.5:
+        raise ValueError(f"tolerance is {tolerance:g}: needs at least 0.0001 and at most 0.5")
+    stage = _checked_source(scenario, source)
+    simulate = simulate or virtual_clock()
+    seeker = _Seeker(scenario, source, tolerance / 2, simulate, progress or ignore)
+    below, above = search(seeker.holds, _start(stage), tolerance / 2)
+    limit, force = _limit(seeker, below, above)
+    return Capacity(
+        source=source,
+        parallelism=stage.parallelism,
+        tolerance=tolerance,
+        window=seeker.window,
+        below=None if below is None else seeker.probes[below],
+        above=None if above is None else seeker.probes[above],
+        limit=limit,
+        force=force,
+        probes=tuple(seeker.probes.values()),
+    )
+
+
+class _Seeker:
+    """Runs a rate, judges it, remembers it."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        source: str,
+        allowance: float,
+        simulate: Simulate,
+        progress: Callable[[Probe], None],
+    ) -> None:
+        self.scenario, self.source, self.allowance = scenario, source, allowance
+        self.simulate, self.progress = simulate, progress
+        self.probes: dict[Fraction, Probe] = {}
+        self.window = (0.0, 0.0)
+
+    def run(self, rate: Fraction) -> Run:
+        """Run the scenario at a rate."""
+        return self.simulate(at_rate(self.scenario, self.source, rate))
+
+    def holds(self, rate: Fraction) -> bool:
+        """Tell whether a rate is sustained."""
+        tables = self.run(rate).tables
+        self.window = (second_half_start(tables), end_of(tables))
+        probe = examine(self.scenario, self.source, rate, tables, self.allowance)
+        self.probes[rate] = probe
+        self.progress(probe)
+        return probe.is_sustained
+
+
+def _checked_source(scenario: Scenario, source: str) -> Stage:
+    if scenario.shares_memory:
+        text = "no capacity is sought where jobs start and stop: keep one job, without times"
+        raise ScenarioError([Problem("jobs", text)], scenario.name)
+    sources = [stage for stage in scenario.stages if stage.is_source]
+    for stage in sources:
+        if stage.name == source:
+            return stage
+    names = ", ".join(stage.name for stage in sources)
+    known = any(stage.name == source for stage in scenario.stages)
+    what = "is no source: edges lead to it" if known else "is no stage of the scenario"
+    raise ScenarioError([Problem("--stage", f"{source!r} {what}; use one of {names}")])
+
+
+def _start(stage: Stage) -> Fraction:
+    """Return where to begin: the highest rate that the scenario states, within what is tried."""
+    rates = [phase.rate for schedule in stage.emit_rate or () for phase in schedule.phases]
+    return min(max([*rates, 4 * LOWEST]), HIGHEST) if any(rates) else Fraction(1)
+
+
+def _limit(
+    seeker: _Seeker, below: Fraction | None, above: Fraction | None
+) -> tuple[Bottleneck | None, ForceInUse | None]:
+    """Return what limits, and the rate in force there."""
+    if above is None:
+        return None, None
+    rate = above if below is None else rounded(below * OVERLOAD, seeker.allowance)
+    found = find_bottleneck(seeker.run(rate).tables, seeker.scenario)
+    if found.stage is None:
+        is_named = found.edge is not None or found.throttle is not None
+        return (found if is_named else None), None
+    return found, _force(seeker.scenario.stage(found.stage), seeker.window)
+
+
+def _force(stage: Stage, window: tuple[float, float]) -> ForceInUse | None:
+    """Return the service rates of a stage that were in force in a window."""
+    start, end = (int(moment * 1_000_000) for moment in window)
+    rates = [
+        rate
+        for schedule in stage.service_rate or ()
+        for rate in (
+            schedule.rate_at(start),
+            *(phase.rate for phase in schedule.phases if start < phase.at_us < end),
+        )
+    ]
+    return ForceInUse(min(rates), max(rates)) if rates else None

@@ -1,0 +1,253 @@
+"""What a run at one constant rate shows, and whether that rate is sustained.
+
+A run is judged over its second half, when a job that starts empty has settled. With e the
+allowance, half of the tolerance that was asked for, back pressure is *sustained* if
+
+- a subtask of the source was blocked for more than the share e of that time, and, where its pace
+  is not random, emitted less than 1 - e of what it was to emit (what a random one emits differs
+  from its mean anyway; what it lost is the share of time for which it was blocked); or
+- a queue behind it grows for ever: on an edge that its records reach, the records in flight, mean
+  over the last quarter of the run against the quarter before, grew by more than the share e of
+  the records that the edge carries in a quarter, and never fell back to the mean of that quarter;
+  and they grew by more than a buffer a channel, since an open buffer that fills and empties is no
+  growing queue.
+
+The first is back pressure that has arrived, the second is back pressure on its way: full buffers
+delay it, and with them it grows as Karimov's latency does. Schedules of all other stages stand as
+they are, so that a phase in which a stage is slow counts for as long as it lasts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from flowcontrol.analysis.frames import (
+    end_of,
+    mean_over_time,
+    result_frame,
+    second_half_start,
+)
+from flowcontrol.errors import RunError
+from flowcontrol.scenario import Edge, Scenario, Schedule, channels_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+_MS_PER_S = 1000.0
+_ENDED = 10
+"""A source that emits this many allowances less than it was to, and is not blocked, has ended."""
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How a queue grew towards the end of a run.
+
+    Attributes
+    ----------
+    edge : str
+        Name of the edge.
+    records : float, records
+        In flight on all its channels: mean over the last quarter less mean over the one before;
+        0 if they fell back to the latter meanwhile.
+    carried : float, records
+        What its senders emitted in a quarter of the run.
+    least : float, records
+        A buffer a channel: less than that is not called growth.
+    """
+
+    edge: str
+    records: float
+    carried: float
+    least: float
+
+    @property
+    def share(self) -> float:
+        """Growth over the records carried; 0 if none were."""
+        return self.records / self.carried if self.carried > 0 else 0.0
+
+    @property
+    def blind(self) -> float:
+        """Growth that is not noticed, as such a share; infinite if nothing was carried."""
+        return self.least / self.carried if self.carried > 0 else float("inf")
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A run at one rate, over its second half.
+
+    Attributes
+    ----------
+    rate : Fraction, records/s
+        What each subtask of the source was to emit.
+    emitted : float, records/s
+        What a subtask emitted, mean over all of them.
+    blocked : float
+        Share of the time for which the source was blocked, of the subtask that was so the most.
+    growth : Growth
+        Of the edge on which records in flight grew by the largest share.
+    latency_ms : float or None, ms
+        Mean latency at the sinks; None where nothing arrived.
+    is_sustained : bool
+        Whether the job can go on like this.
+    """
+
+    rate: Fraction
+    emitted: float
+    blocked: float
+    growth: Growth
+    latency_ms: float | None
+    is_sustained: bool
+
+
+def at_rate(scenario: Scenario, source: str, rate: Fraction) -> Scenario:
+    """Return a scenario with the schedule of a source replaced by a constant rate.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        Left as it is.
+    source : str
+        Name of a source.
+    rate : Fraction, records/s
+        Of each of its subtasks.
+    """
+    stages = [
+        stage.model_copy(update={"emit_rate": (Schedule.constant(rate),) * stage.parallelism})
+        if stage.name == source
+        else stage
+        for stage in scenario.stages
+    ]
+    return scenario.model_copy(update={"stages": tuple(stages)})
+
+
+def reached_edges(scenario: Scenario, source: str) -> tuple[Edge, ...]:
+    """Return the edges that records of a source come to, in the order of the file."""
+    reached = {source}
+    for stage in scenario.topological():
+        if any(edge.sender in reached for edge in scenario.inputs(stage.name)):
+            reached.add(stage.name)
+    return tuple(edge for edge in scenario.edges if edge.sender in reached)
+
+
+def examine(
+    scenario: Scenario,
+    source: str,
+    rate: Fraction,
+    tables: Mapping[str, pa.Table],
+    allowance: float,
+) -> Probe:
+    """Judge a run.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        What was run, but for the rate.
+    source : str
+        The source in question.
+    rate : Fraction, records/s
+        What each of its subtasks was to emit.
+    tables : mapping of str to pyarrow.Table
+        ``stages``, ``channels`` and ``latency`` of the run.
+    allowance : float
+        The share e of the rule above, more than 0.
+
+    Returns
+    -------
+    Probe
+        Figures and verdict.
+
+    Raises
+    ------
+    RunError
+        If the source fell short without being blocked: its input ended before the run did.
+    """
+    start = second_half_start(tables)
+    stages = result_frame(tables, "stages")
+    rows = stages[(stages["stage"] == source) & (stages["t_s"] > start)]
+    emitted = mean_over_time(rows, "rate_out")
+    shares = [mean_over_time(part, "backpressured_ms_per_s") for _, part in rows.groupby("subtask")]
+    blocked = max(shares, default=0.0) / _MS_PER_S
+    growth = _largest_growth(scenario, source, tables)
+    latencies = result_frame(tables, "latency")
+    probe = Probe(
+        rate=rate,
+        emitted=emitted,
+        blocked=blocked,
+        growth=growth,
+        latency_ms=_mean_latency(latencies[latencies["t_s"] > start]),
+        is_sustained=not (
+            _is_throttled(scenario, source, rate, emitted, blocked, allowance)
+            or (growth.share > allowance and growth.records > growth.least)
+        ),
+    )
+    _check_input(scenario, source, probe, allowance)
+    return probe
+
+
+def _is_throttled(
+    scenario: Scenario, source: str, rate: Fraction, emitted: float, blocked: float, share: float
+) -> bool:
+    """Tell whether the source was held back."""
+    is_random = scenario.stage(source).service_time != "constant"
+    return blocked > share and (is_random or emitted < (1 - share) * float(rate))
+
+
+def _check_input(scenario: Scenario, source: str, probe: Probe, allowance: float) -> None:
+    """Refuse to judge a source whose rows ran out: it was not held back, it was done."""
+    if scenario.stage(source).input is None or probe.blocked > allowance:
+        return
+    if probe.emitted < (1 - _ENDED * allowance) * float(probe.rate):
+        raise RunError(
+            f"source {source} was to emit {float(probe.rate):g} records/s and emitted "
+            f"{probe.emitted:g} in the second half of the run without being blocked: its input "
+            f"ended; state a shorter duration_s than {scenario.duration_s:g}"
+        )
+
+
+def _mean_latency(rows: pd.DataFrame) -> float | None:
+    count = int(rows["count"].sum())
+    return float((rows["mean_ms"] * rows["count"]).sum()) / count if count else None
+
+
+def _largest_growth(scenario: Scenario, source: str, tables: Mapping[str, pa.Table]) -> Growth:
+    """Return the growth of the edge on which it is the largest share of what the edge carries."""
+    channels = result_frame(tables, "channels")
+    stages = result_frame(tables, "stages")
+    end = end_of(tables)
+    growths = [
+        _growth(
+            scenario,
+            edge,
+            channels[channels["edge"] == edge.name],
+            stages[stages["stage"] == edge.sender],
+            end,
+        )
+        for edge in reached_edges(scenario, source)
+    ]
+    return max(growths, key=lambda growth: growth.share)
+
+
+def _growth(
+    scenario: Scenario, edge: Edge, channels: pd.DataFrame, sender: pd.DataFrame, end: float
+) -> Growth:
+    levels = channels.groupby("t_s", as_index=False)["in_flight_records"].sum()
+    last = levels[levels["t_s"] > 0.75 * end]["in_flight_records"]
+    before = levels[(levels["t_s"] > 0.5 * end) & (levels["t_s"] <= 0.75 * end)]
+    records = 0.0
+    if len(last) and len(before):
+        mean = float(before["in_flight_records"].mean())
+        records = float(last.mean()) - mean if float(last.min()) > mean else 0.0
+    late = sender[sender["t_s"] > 0.5 * end]
+    per_s = sum(mean_over_time(part, "rate_out") for _, part in late.groupby("subtask"))
+    record_bytes = scenario.stage(edge.sender).record_bytes
+    a_buffer = max(1.0, scenario.options.segment_bytes / record_bytes)
+    return Growth(
+        edge.name,
+        records,
+        per_s * end / 4,
+        channels_of(edge, scenario) * a_buffer,
+    )

@@ -1,0 +1,134 @@
+"""A sustainable rate in words and figures: the rate, what limits it, the evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from math import ceil
+
+from flowcontrol.analysis import Bottleneck
+from flowcontrol.experiments.capacity.find import OVERLOAD, Capacity, ForceInUse
+from flowcontrol.experiments.capacity.probe import Probe
+from flowcontrol.experiments.capacity.search import HIGHEST
+
+_WIDTH = 13
+
+
+def describe(capacity: Capacity) -> str:
+    """Return several lines: the rate, what limits, and the runs just below and just above.
+
+    Parameters
+    ----------
+    capacity : Capacity
+        What was found.
+
+    Returns
+    -------
+    str
+        Lines without a final line break.
+    """
+    lines = [_rate(capacity), _limit(capacity), "", *_evidence(capacity), *_remark(capacity)]
+    return "\n".join(lines)
+
+
+def describe_probe(probe: Probe) -> str:
+    """Return one line on a run: its rate, the verdict and why."""
+    if probe.is_sustained:
+        return f"{_number(probe.rate)} records/s: sustained"
+    growth = probe.growth
+    why = (
+        f"blocked {probe.blocked:.1%} of the time, emits {_number(probe.emitted)} records/s"
+        if probe.emitted < float(probe.rate) and probe.blocked > 0
+        else f"{growth.edge} holds {_number(growth.records)} records more a quarter later"
+    )
+    return f"{_number(probe.rate)} records/s: not sustained ({why})"
+
+
+def _rate(capacity: Capacity) -> str:
+    name = capacity.source
+    if capacity.below is None:
+        least = _number(capacity.above.rate) if capacity.above is not None else "0"
+        return f"{name} can sustain no rate: not even {least} records/s per subtask."
+    if capacity.above is None:
+        most = _number(HIGHEST)
+        return f"{name} can sustain every rate that was tried, up to {most} records/s per subtask."
+    return (
+        f"{name} can sustain {_number(capacity.rate)} records/s per subtask, "
+        f"{_number(capacity.total)} records/s in total "
+        f"({capacity.parallelism} subtask{'s' if capacity.parallelism > 1 else ''}), "
+        f"within {capacity.tolerance:.2g} of it."
+    )
+
+
+def _limit(capacity: Capacity) -> str:
+    limit = capacity.limit
+    if limit is None:
+        return "Nothing else limits it." if capacity.above is None else "No single stage limits it."
+    if limit.stage is None:
+        name = f"exchange {limit.edge}" if limit.throttle is None else f"throttle {limit.throttle}"
+        return f"It is limited by the {name}.\n{_sentence(capacity, limit)}"
+    which = ", ".join(str(subtask) for subtask in limit.subtasks)
+    hot = f", subtask {which}" if which else ""
+    line = f"It is limited by {limit.stage}{hot}{_in_force(capacity.force)}."
+    return f"{line}\n{_sentence(capacity, limit)}"
+
+
+def _sentence(capacity: Capacity, limit: Bottleneck) -> str:
+    """Return what is known of the run that shows the limit."""
+    rate = "that rate" if capacity.below is None else f"{float(OVERLOAD):g} times that rate"
+    return f"At {rate}: {limit.sentence}"
+
+
+def _in_force(force: ForceInUse | None) -> str:
+    if force is None:
+        return ""
+    if force.lowest == force.highest:
+        return f", whose rate in force is {_number(force.lowest)} records/s per subtask"
+    return (
+        f", whose rates in force are {_number(force.lowest)} to {_number(force.highest)} "
+        "records/s per subtask"
+    )
+
+
+def _evidence(capacity: Capacity) -> Iterator[str]:
+    start, end = capacity.window
+    yield f"Per subtask, from {start:g} to {end:g} s of each run:"
+    heads = ("offered", "emitted", "blocked", "queue growth", "latency")
+    yield "".join(["          ", *(head.rjust(_WIDTH) for head in heads)]).rstrip()
+    for word, probe in (("below", capacity.below), ("above", capacity.above)):
+        if probe is not None:
+            yield _row(word, probe)
+
+
+def _remark(capacity: Capacity) -> Iterator[str]:
+    """Say so if the runs are too short for the tolerance."""
+    probe, allowance = capacity.below, capacity.tolerance / 2
+    if probe is not None and allowance < probe.growth.blind < float("inf"):
+        blind = probe.growth.blind
+        end = capacity.window[1]
+        yield (
+            f"Runs of {end:g} s do not show a queue that grows by less than {blind:.2%} of what "
+            f"{probe.growth.edge} carries: state a duration_s of "
+            f"{ceil(end * blind / allowance)} or more."
+        )
+
+
+def _row(word: str, probe: Probe) -> str:
+    latency = "-" if probe.latency_ms is None else f"{_number(probe.latency_ms)} ms"
+    cells = (
+        f"{_number(probe.rate)}/s",
+        f"{_number(probe.emitted)}/s",
+        f"{probe.blocked:.2%}",
+        f"{probe.growth.share:+.2%}",
+        latency,
+    )
+    verdict = "sustained" if probe.is_sustained else "not sustained"
+    return f"{word:<10}" + "".join(cell.rjust(_WIDTH) for cell in cells) + f"  {verdict}"
+
+
+def _number(value: float | Fraction) -> str:
+    """Return a number with five digits that matter, thousands separated."""
+    size = abs(float(value))
+    decimals = 0 if size >= 10_000 else 1 if size >= 1000 else 2 if size >= 100 else 3
+    text = f"{float(value):,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

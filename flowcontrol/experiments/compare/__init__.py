@@ -1,0 +1,14 @@
+"""Several systems on one scenario: run side by side, measured against what the job can carry.
+
+:mod:`.limits` says what a job can carry, :mod:`.metrics` and :mod:`.figures` what a run comes to,
+:mod:`.starving` who starves and why, :mod:`.run` runs one system, :mod:`.compare` all of them, and
+:mod:`.page` draws them.
+"""
+
+from __future__ import annotations
+
+from flowcontrol.experiments.compare.compare import LiveRunner, compare
+from flowcontrol.experiments.compare.outcome import CompareResult
+from flowcontrol.experiments.compare.table import print_comparison
+
+__all__ = ["CompareResult", "LiveRunner", "compare", "print_comparison"]

@@ -1,0 +1,244 @@
+"""Compare systems: check them, run those that can be run, write tables and page."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
+from operator import or_
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from flowcontrol.errors import Problem, ScenarioError
+from flowcontrol.experiments.compare.columns import RATES, RESULTS, rate_rows, result_row
+from flowcontrol.experiments.compare.limits import LimitPhase, job_limits
+from flowcontrol.experiments.compare.outcome import CompareResult, Outcome
+from flowcontrol.experiments.compare.page import write_page
+from flowcontrol.experiments.compare.plan import Clock, Comparison, plan_comparison
+from flowcontrol.experiments.compare.run import check_one, refusal, run_one
+from flowcontrol.experiments.compare.work import Work, read_outcomes, stop_file, write_outcome
+from flowcontrol.experiments.folder import open_experiment
+from flowcontrol.experiments.follow import (
+    Progress,
+    ShowProgress,
+    follow,
+    ignore,
+    shown,
+    unseen_results,
+)
+from flowcontrol.experiments.run import Simulate
+from flowcontrol.experiments.spread import Spread, check_processes, spread_over
+from flowcontrol.folders import Kind, OwnedFolder
+from flowcontrol.job import Job
+from flowcontrol.scenario import Scenario
+from flowcontrol.virtual.needs import parts_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+KIND: Final = Kind(
+    "comparison", "comparison.json", "comparison", frozenset({"scenario", "clock", "systems"})
+)
+
+LiveRunner = Callable[[Path], Simulate]
+"""Given the folder of one run, returns what runs a scenario on the live clock there."""
+
+
+def compare(
+    scenario: Scenario | str | Path,
+    *,
+    systems: Sequence[str] | None = None,
+    clock: Clock = "virtual",
+    out: Path | str | None = None,
+    overrides: Sequence[str] = (),
+    overwrite: bool = False,
+    spark: SparkSession | Callable[[], SparkSession] | None = None,
+    processes: int | None = None,
+    progress: ShowProgress | None = None,
+    warn: Callable[[str], None] | None = None,
+    runner: Simulate | None = None,
+    live: LiveRunner | None = None,
+) -> CompareResult:
+    """Run several systems on one scenario.
+
+    Parameters
+    ----------
+    scenario : Scenario, or str or Path
+        A scenario, or the file of one. Only its ``system`` is replaced.
+    systems : sequence of str, optional
+        Names of presets; by default all of them.
+    clock : {"virtual", "live"}, default "virtual"
+        On the virtual clock the systems are spread over Spark, on the live clock they run one
+        after the other: each of them is a set of Spark's queries.
+    out : Path or str, optional
+        Folder of the results; by default ``out/<scenario name>-compare``. What an unfinished
+        comparison of the same kind has in it is not run again.
+    overrides : sequence of str, default ()
+        Changes of the scenario for all systems, ``KEY=VALUE`` each.
+    overwrite : bool, default False
+        Replace the comparison that stands in ``out``.
+    spark : SparkSession or callable, optional
+        A session, or what returns one; by default the running one, else a new one.
+    processes : int, optional
+        Without Spark: so many processes of this machine. Virtual clock only.
+    progress : callable, optional
+        Called with the number of systems and of those done; returns a context manager.
+    warn : callable, optional
+        Called with each remark, such as that the virtual clock is being compiled.
+    runner : callable, optional
+        Runs one scenario on the virtual clock; by default :func:`flowcontrol.virtual.simulate`.
+    live : callable, optional
+        Runs one on the live clock; needed there.
+
+    Returns
+    -------
+    CompareResult
+        What was written. Systems that are refused, or that failed, are in it with the reason.
+
+    Raises
+    ------
+    ScenarioError
+        If the scenario, the command, the folder or every system is refused. Nothing was written.
+    RunError
+        If the workers died. What was done is kept, and the same call goes on.
+
+    Examples
+    --------
+    >>> result = compare("conf/experiment.yaml", systems=["flink", "storm-1"])  # doctest: +SKIP
+    >>> result.failed()  # doctest: +SKIP
+    """
+    comparison = plan_comparison(scenario, systems=systems, clock=clock, overrides=overrides)
+    check_processes(processes, "command")
+    jobs, refused = _check(comparison)
+    folder = _open(comparison, out, overwrite=overwrite)
+    try:
+        notes = _notes(folder)
+        missing = {system: jobs[system] for system in jobs if system not in _done(notes)}
+        with shown(progress, len(jobs), len(jobs) - len(missing)) as bar:
+            if clock == "live":
+                _run_live(comparison, missing, folder.root, live, bar)
+            elif missing:
+                work = _work(comparison, missing, notes, runner)
+                _run_virtual(work, spread_over(spark, processes), bar, len(jobs), warn or ignore)
+        found = {**refused, **read_outcomes(notes)}
+        return _written(folder, comparison, found, job_limits(next(iter(jobs.values()))))
+    finally:
+        folder.close()
+
+
+def _notes(folder: OwnedFolder) -> Path:
+    """Return the folder of the outcomes, ready for the systems that are still to run."""
+    notes = folder.root / ".notes"
+    notes.mkdir(exist_ok=True)
+    stop_file(notes).unlink(missing_ok=True)
+    folder.mark(finished=False)
+    return notes
+
+
+def _check(comparison: Comparison) -> tuple[dict[str, Job], dict[str, Outcome]]:
+    """Return the jobs of the systems that can be run, and why the others cannot."""
+    jobs: dict[str, Job] = {}
+    refused: dict[str, Outcome] = {}
+    problems: list[Problem] = []
+    for system in comparison.systems:
+        try:
+            jobs[system] = check_one(comparison.base, system, comparison.clock)
+        except ScenarioError as error:
+            refused[system] = Outcome(system, "refused", refusal(error))
+            problems += [Problem(f"{system}: {p.place}", p.message) for p in error.problems]
+    if not jobs:
+        raise ScenarioError(problems, comparison.base.source)
+    return jobs, refused
+
+
+def _open(comparison: Comparison, out: Path | str | None, *, overwrite: bool) -> OwnedFolder:
+    described = {
+        "comparison": comparison.identity,
+        "scenario": comparison.name,
+        "clock": comparison.clock,
+        "systems": list(comparison.systems),
+    }
+    return open_experiment(
+        Path("out") / f"{comparison.name}-compare" if out is None else out,
+        KIND,
+        described,
+        named=out is not None,
+        overwrite=overwrite,
+        keeps_finished=False,
+        content=lambda found: (
+            f"({found['scenario']}, {found['clock']} clock, {len(found['systems'])} systems)"
+        ),
+    )
+
+
+def _done(notes: Path) -> set[str]:
+    """Return the systems that need not be run again."""
+    return {name for name, outcome in read_outcomes(notes).items() if outcome.state == "ran"}
+
+
+def _run_live(
+    comparison: Comparison,
+    systems: Iterable[str],
+    root: Path,
+    live: LiveRunner | None,
+    bar: Progress,
+) -> None:
+    """Run systems one after the other on the live clock."""
+    if live is None:
+        raise ValueError("the live clock needs what runs a scenario on it (live=...)")
+    notes = root / ".notes"
+    for system in systems:
+        runner = live(root / "runs" / system)
+        write_outcome(notes, run_one(comparison.base, system, "live", runner))
+        bar.update(len(read_outcomes(notes)))
+
+
+def _work(
+    comparison: Comparison, jobs: Mapping[str, Job], notes: Path, runner: Simulate | None
+) -> Work:
+    """Return the work of systems on the virtual clock; each is a chunk."""
+    parts = reduce(or_, map(parts_of, jobs.values()))
+    return Work(comparison.base, notes, tuple(jobs), runner, parts)
+
+
+def _run_virtual(
+    work: Work, spread: Spread, bar: Progress, total: int, warn: Callable[[str], None]
+) -> None:
+    """Run systems side by side on the virtual clock."""
+    if work.runner is None:
+        spread.warm_up(warn, work.parts)
+
+    def poll() -> str:
+        done = len(read_outcomes(work.notes))
+        bar.update(min(done, total))
+        return f"{done} of {total} systems are done"
+
+    follow(spread, work, stop_file(work.notes), poll, warn, "systems")
+    missing = set(work.chunks) - set(read_outcomes(work.notes))
+    if missing:
+        raise unseen_results(
+            f"{', '.join(sorted(missing))}: run, but their results are", work.notes
+        )
+
+
+def _written(
+    folder: OwnedFolder,
+    comparison: Comparison,
+    found: Mapping[str, Outcome],
+    limits: list[LimitPhase] | None,
+) -> CompareResult:
+    """Write tables and page; mark the comparison as finished if no system failed."""
+    import pyarrow as pa
+    from deltalake import write_deltalake
+
+    outcomes = tuple(found[system] for system in comparison.systems)
+    result = CompareResult(folder.root, comparison, outcomes, limits)
+    rates = [row for outcome in outcomes for row in rate_rows(outcome)]
+    for table, rows in ((RESULTS, [result_row(o) for o in outcomes]), (RATES, rates)):
+        content = pa.Table.from_pylist(rows, schema=table.arrow_schema())
+        write_deltalake(str(result.path / table.name), content, mode="overwrite")
+    write_page(result.page, comparison, outcomes, limits)
+    if not result.failed():
+        shutil.rmtree(folder.root / ".notes")
+        folder.mark(finished=True)
+    return result

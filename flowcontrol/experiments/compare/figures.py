@@ -1,0 +1,275 @@
+"""From the tables of one run to its figures in a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from flowcontrol.analysis.frames import result_frame
+from flowcontrol.analysis.latencies import combine_latencies
+from flowcontrol.experiments.compare.limits import LimitPhase
+from flowcontrol.experiments.compare.metrics import (
+    WINDOW_SAMPLES,
+    Counted,
+    Response,
+    Step,
+    ahead,
+    responses,
+    steps_of,
+    swing,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+    from flowcontrol.scenario import Scenario
+
+_MEGABYTE: Final = 1e6
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a run knows of itself besides its tables; None: it does not say.
+
+    Attributes
+    ----------
+    control_messages : int or None
+        Messages that carry no records: credits, permits, windows, flags, votes.
+    is_bounded : bool or None
+        Whether memory between the stages stayed within its bounds.
+    heap_exhausted_s : float or None, s
+        When a task manager's heap was full.
+    """
+
+    control_messages: int | None = None
+    is_bounded: bool | None = None
+    heap_exhausted_s: float | None = None
+
+    @classmethod
+    def of(cls, run: object) -> Facts:
+        """Return what a run says of itself."""
+        return cls(*(getattr(run, name, None) for name in cls.__dataclass_fields__))
+
+
+@dataclass(frozen=True)
+class PiledUp:
+    """Where most piled up between two moments.
+
+    Attributes
+    ----------
+    edge : str
+        Its name.
+    records, nbytes : int
+        By how much what was in flight on it grew.
+    at_sender : bool
+        More of the waiting buffers were added at the sender than at the receiver.
+    """
+
+    edge: str
+    records: int
+    nbytes: int
+    at_sender: bool
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What one run comes to. None: the scenario or the run has no such figure.
+
+    Attributes
+    ----------
+    produced, consumed : int
+        Records that the sources emitted and the sinks took up.
+    of_limit : float or None
+        Records that the sinks took up, over what they can at the limit.
+    latency_p50_ms, latency_p99_ms : float or None, ms
+        Of all records, all sinks together.
+    peak_records, peak_bytes : int
+        Most in flight at a sample, all channels together.
+    swing : float or None
+        Coefficient of variation of the producers' rate after transients.
+    ahead : float or None
+        By how much the producers' mean rate in a phase was above its limit at most.
+    control_per_mb : float or None
+        Control messages over megabytes (1,000,000 bytes) moved, all edges together.
+    is_bounded : bool or None
+        Whether memory stayed within its bounds.
+    heap_exhausted_s : float or None, s
+        When it did not.
+    changes : tuple of Response
+        What the producers did after each change of the limit.
+    piled_up : dict of int to PiledUp
+        For each change that was not followed, by its position: where most piled up.
+    """
+
+    produced: int
+    consumed: int
+    of_limit: float | None
+    latency_p50_ms: float | None
+    latency_p99_ms: float | None
+    peak_records: int
+    peak_bytes: int
+    swing: float | None
+    ahead: float | None
+    control_per_mb: float | None
+    is_bounded: bool | None
+    heap_exhausted_s: float | None
+    changes: tuple[Response, ...] = ()
+    piled_up: Mapping[int, PiledUp] = field(default_factory=dict)
+
+    def after(self, *, slowdown: bool) -> tuple[int, float | None]:
+        """Return how many slowdowns (or releases) were missed, and the longest time of the others.
+
+        Returns
+        -------
+        tuple of (int, float or None)
+            Missed, and seconds; None if none was followed.
+        """
+        own = [change for change in self.changes if change.is_slowdown == slowdown]
+        times = [change.after_s for change in own if change.after_s is not None]
+        return len(own) - len(times), max(times, default=None)
+
+    def missed(self, *, slowdown: bool) -> str:
+        """Return how slowdowns (or releases) were missed: empty, above, below, or swings.
+
+        If they differ, the first of above, swings and below that occurs.
+        """
+        found = {change.missed for change in self.changes if change.is_slowdown == slowdown}
+        return next((how for how in ("above", "swings", "below") if how in found), "")
+
+    def count(self, *, slowdown: bool) -> int:
+        """Return the slowdowns (or the releases) that count."""
+        return sum(change.is_slowdown == slowdown for change in self.changes)
+
+
+def window_s(scenario: Scenario) -> float:
+    """Return the time over which rates are averaged to compare them with the limit, s."""
+    return WINDOW_SAMPLES * scenario.sample_interval_s
+
+
+def limit_steps(limits: Sequence[LimitPhase] | None) -> list[Step]:
+    """Return the limit of all sources together over time; empty where it is not known."""
+    return steps_of([Step(p.start_s, p.end_s, p.produced) for p in limits or ()])
+
+
+def produced(tables: Mapping[str, pa.Table], scenario: Scenario) -> Counted:
+    """Return what all sources together emitted."""
+    return _counted(tables, _ends(scenario, is_source=True), "records_out")
+
+
+def _consumed(tables: Mapping[str, pa.Table], scenario: Scenario) -> Counted:
+    return _counted(tables, _ends(scenario, is_source=False), "records_in")
+
+
+def _ends(scenario: Scenario, *, is_source: bool) -> list[str]:
+    near = scenario.inputs if is_source else scenario.outputs
+    return [stage.name for stage in scenario.stages if not near(stage.name)]
+
+
+def _counted(tables: Mapping[str, pa.Table], stages: Sequence[str], column: str) -> Counted:
+    frame = result_frame(tables, "stages")
+    sums = frame[frame["stage"].isin(stages)].groupby("t_s")[column].sum()
+    return Counted([float(t) for t in sums.index], [float(count) for count in sums])
+
+
+def figures_of(
+    tables: Mapping[str, pa.Table],
+    scenario: Scenario,
+    limits: Sequence[LimitPhase] | None,
+    facts: Facts,
+) -> Figures:
+    """Return the figures of a run.
+
+    Parameters
+    ----------
+    tables : mapping of str to pyarrow.Table
+        Its results.
+    scenario : Scenario
+        What was run.
+    limits : sequence of LimitPhase, or None
+        What the job can carry; None: not known.
+    facts : Facts
+        What the run says of itself.
+
+    Returns
+    -------
+    Figures
+        As ``docs/compare.md`` defines them.
+    """
+    emitted, taken = produced(tables, scenario), _consumed(tables, scenario)
+    steps = limit_steps(limits)
+    able = sum(p.consumed * (p.end_s - p.start_s) for p in limits or ())
+    channels = result_frame(tables, "channels")
+    flights = channels.groupby("t_s")[["in_flight_records", "in_flight_bytes"]].sum()
+    latency = combine_latencies(result_frame(tables, "latency")) or {}
+    changes = tuple(responses(emitted, steps, window_s(scenario)))
+    moved = _moved_bytes(tables, scenario, channels)
+    piled = {
+        index: _piled_up(channels, change.at_s, change.until_s)
+        for index, change in enumerate(changes)
+        if change.missed == "above" and change.is_slowdown
+    }
+    control = facts.control_messages
+    return Figures(
+        produced=int(emitted.records[-1]) if emitted.records else 0,
+        consumed=int(taken.records[-1]) if taken.records else 0,
+        of_limit=taken.records[-1] / able if able > 0 and taken.records else None,
+        latency_p50_ms=latency.get("p50_ms"),
+        latency_p99_ms=latency.get("p99_ms"),
+        peak_records=_most(flights["in_flight_records"]),
+        peak_bytes=_most(flights["in_flight_bytes"]),
+        swing=swing(emitted, steps),
+        ahead=ahead(emitted, steps, window_s(scenario)) if emitted.times else None,
+        control_per_mb=None if control is None or not moved else control * _MEGABYTE / moved,
+        is_bounded=facts.is_bounded,
+        heap_exhausted_s=facts.heap_exhausted_s,
+        changes=changes,
+        piled_up={index: found for index, found in piled.items() if found is not None},
+    )
+
+
+def _most(levels: pd.Series[Any]) -> int:
+    return int(levels.max()) if len(levels) else 0
+
+
+def _moved_bytes(
+    tables: Mapping[str, pa.Table], scenario: Scenario, channels: pd.DataFrame
+) -> float:
+    """Return the bytes of records that receivers took up, on all edges between tasks.
+
+    What a stage emitted on an edge, less what is in flight there at the end.
+    """
+    stages = result_frame(tables, "stages")
+    moved = 0.0
+    for edge in scenario.edges:
+        if edge.chain:
+            continue
+        copies = scenario.stage(edge.receiver).parallelism if edge.partitioner == "broadcast" else 1
+        emitted = stages[stages["stage"] == edge.sender].groupby("subtask")["records_out"].last()
+        own = channels[channels["edge"] == edge.name].groupby(["sender", "receiver"])
+        left = own["in_flight_records"].last().sum()
+        moved += (emitted.sum() * copies - left) * scenario.stage(edge.sender).record_bytes
+    return float(moved)
+
+
+def _piled_up(channels: pd.DataFrame, at_s: float, until_s: float) -> PiledUp | None:
+    """Return the edge on which most was added between two moments; None if none grew."""
+    columns = ["in_flight_records", "in_flight_bytes", "backlog", "queued"]
+    sums = channels.groupby(["edge", "t_s"])[columns].sum().reset_index()
+    best: PiledUp | None = None
+    for edge, rows in sums.groupby("edge"):
+        first, last = (_level(rows, moment, columns) for moment in (at_s, until_s))
+        grown = {name: last[name] - first[name] for name in columns}
+        records = int(grown["in_flight_records"])
+        if records > (best.records if best else 0):
+            # What lies in a socket is in neither, while a queue may happen to be shorter.
+            at_sender = grown["backlog"] > max(0.0, grown["queued"])
+            best = PiledUp(str(edge), records, int(grown["in_flight_bytes"]), bool(at_sender))
+    return best
+
+
+def _level(rows: pd.DataFrame, at_s: float, columns: Sequence[str]) -> dict[str, float]:
+    """Return the levels at the last sample up to a moment; 0 before the first."""
+    until = rows[rows["t_s"] <= at_s + 1e-9]
+    return {name: float(until[name].iloc[-1]) if len(until) else 0.0 for name in columns}

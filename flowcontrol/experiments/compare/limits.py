@@ -1,0 +1,264 @@
+"""What a job can carry at each moment: the limit that every system is measured against.
+
+A job is a network of rates. A record of a source subtask causes a fixed number of records at
+every other subtask: selectivities say how many, partitioners share them out. So what a subtask, a
+chain of stages or a connection has to do is a linear function of the sources' rates, and none may
+have more to do than it can.
+
+The limit is the largest set of source rates that keeps to this, max-min fair: all source subtasks
+rise together until each has what it offers, or feeds something that is full. What is full holds up
+all that feeds it, since a task that cannot hand a record on does not take the next one. Buffers
+are no part of it: they put a limit off, and do not lift it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from flowcontrol.job import Job
+from flowcontrol.job.job import POINTWISE, Link, StagePlan
+from flowcontrol.job.routing import weights_of
+
+Floats = npt.NDArray[np.float64]
+
+_US_PER_S: Final = 1_000_000
+_EPSILON: Final = 1e-9
+
+
+@dataclass(frozen=True)
+class LimitPhase:
+    """A time in which no rate of the job changes.
+
+    Attributes
+    ----------
+    start_s, end_s : float, s
+        From when to when.
+    produced : float, records/s
+        What all sources together can emit.
+    consumed : float, records/s
+        What all sinks together then take up.
+    into : dict of str to ndarray of float, shape (subtasks,), records/s
+        What each subtask of a stage takes up at the limit (of a source: emits).
+    alone : dict of str to ndarray of float, shape (subtasks,), records/s
+        What it would take up if only itself and the stages before it set limits.
+    full : dict of str to ndarray of bool, shape (subtasks,)
+        Whether it takes up all that it can.
+    """
+
+    start_s: float
+    end_s: float
+    produced: float
+    consumed: float
+    into: Mapping[str, Floats]
+    alone: Mapping[str, Floats]
+    full: Mapping[str, npt.NDArray[np.bool_]]
+
+
+def job_limits(job: Job) -> list[LimitPhase] | None:
+    """Return what a job can carry over time.
+
+    Parameters
+    ----------
+    job : Job
+        Laid out; which system moves its records does not matter.
+
+    Returns
+    -------
+    list of LimitPhase, or None
+        One after the other over the whole run. None where the rows of a source decide their
+        channels, or when it ends: that is not in the scenario.
+    """
+    if any(member.stage.input is not None for plan in job.stages for member in plan.members):
+        return None
+    network = _Network(job)
+    times = [*_breaks(job), job.scenario.duration_us]
+    found: dict[tuple[float, ...], dict[str, Any]] = {}
+    phases = []
+    for start, end in itertools.pairwise(times):
+        rates = network.rates_at(start)
+        key = tuple(rate for own in rates.values() for rate in own)
+        if key not in found:
+            found[key] = network.solve(rates)
+        phases.append(LimitPhase(start / _US_PER_S, end / _US_PER_S, **found[key]))
+    return phases
+
+
+def _breaks(job: Job) -> list[int]:
+    """Return the moments at which a rate changes, from 0 on, microseconds."""
+    breaks = {0}
+    for plan in job.stages:
+        for subtask in range(plan.stage.parallelism):
+            rates = plan.rates(subtask)
+            breaks.update(rates.changes() if rates is not None else ())
+            breaks.update(moment for span in plan.stalled(subtask) for moment in span)
+    return sorted(moment for moment in breaks if moment < job.scenario.duration_us)
+
+
+class _Network:
+    """The records that one record of each source subtask causes everywhere."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._sources = [plan for plan in job.stages if plan.is_source]
+        width = sum(plan.stage.parallelism for plan in self._sources)
+        first = 0
+        self._flow: dict[str, Floats] = {}
+        self._before: dict[str, set[str]] = {}
+        self._wires: dict[tuple[int, int], Floats] = {}
+        for plan in job.stages:
+            flow = np.zeros((plan.stage.parallelism, width))
+            if plan.is_source:
+                rows = np.arange(plan.stage.parallelism)
+                flow[rows, first + rows] = 1.0
+                first += plan.stage.parallelism
+            before: set[str] = set()
+            for link in plan.inputs:
+                flow += self._arriving(link)
+                sender = job.stage(link.edge.sender).name
+                before |= {sender} | self._before[sender]
+            self._flow[plan.name], self._before[plan.name] = flow, before
+
+    def _arriving(self, link: Link) -> Floats:
+        """Return what a link brings to each receiver, and note what it puts on the wire."""
+        sender = self._job.stage(link.edge.sender)
+        flow = self._flow[sender.name] * float(prod(sender.path(link)))
+        receivers = self._job.scenario.stage(link.edge.receiver).parallelism
+        arriving = np.zeros((receivers, flow.shape[1]))
+        is_measured = self._job.scenario.cluster.bandwidth_bytes_per_s is not None
+        if link.edge.partitioner in POINTWISE:
+            for channel in link.channels:
+                width = len(link.outgoing(channel.sender))
+                arriving[channel.receiver] += flow[channel.sender] / width
+        else:
+            arriving = np.outer(_shares(link, receivers), flow.sum(axis=0))
+        if is_measured:
+            self._note_wires(link, flow, receivers)
+        return arriving
+
+    def _note_wires(self, link: Link, flow: Floats, receivers: int) -> None:
+        """Add the bytes that a link puts on the connection of each pair of task managers."""
+        stages = self._job.scenario
+        here = stages.stage(link.edge.sender).placement
+        there = stages.stage(link.edge.receiver).placement
+        is_pointwise = link.edge.partitioner in POINTWISE
+        shares = np.ones(receivers) if is_pointwise else _shares(link, receivers)
+        for channel in link.channels:
+            if channel.is_local:
+                continue
+            share = shares[channel.receiver]
+            if is_pointwise:
+                share /= len(link.outgoing(channel.sender))
+            pair = here[channel.sender], there[channel.receiver]
+            load = flow[channel.sender] * share * link.record_bytes
+            self._wires[pair] = self._wires.get(pair, np.zeros(flow.shape[1])) + load
+
+    def rates_at(self, at_us: int) -> dict[str, tuple[float, ...]]:
+        """Return what each task can emit or take at a moment, records/s; inf without a rate."""
+        return {plan.name: tuple(_rates(plan, at_us)) for plan in self._job.stages}
+
+    def solve(self, rates: Mapping[str, Sequence[float]]) -> dict[str, Any]:
+        """Return the fields of a phase but for its times."""
+        offered = np.array([rate for plan in self._sources for rate in rates[plan.name]])
+        loads, names = self._loads(rates)
+        emitted = _fill(offered, loads)
+        into = {name: flow @ emitted for name, flow in self._flow.items()}
+        alone = {}
+        for plan in self._job.stages:
+            before = [name in self._before[plan.name] for name in names]
+            upstream = self._flow[plan.name] @ _fill(offered, loads[np.array(before, bool)])
+            alone[plan.name] = np.minimum(upstream, np.array(rates[plan.name]))
+        sinks = [m.stage.name for p in self._job.stages for m in p.members if m.is_sink]
+        return {
+            "produced": float(emitted.sum()),
+            "consumed": float(sum(self._taken(name, into) for name in sinks)),
+            "into": into,
+            "alone": alone,
+            "full": {
+                name: into[name] >= np.array(rates[name]) * (1 - _EPSILON) for name in self._flow
+            },
+        }
+
+    def _taken(self, sink: str, into: Mapping[str, Floats]) -> float:
+        """Return what a sink takes up, also one at the end of a chain."""
+        plan = self._job.stage(sink)
+        member = next(m for m in plan.members if m.stage.name == sink)
+        return float(into[plan.name].sum()) * float(prod(member.path))
+
+    def _loads(self, rates: Mapping[str, Sequence[float]]) -> tuple[Floats, list[str]]:
+        """Return the share of each resource that a record/s of each source takes, and its stage."""
+        rows: list[Floats] = []
+        names: list[str] = []
+        for plan in self._job.stages:
+            if plan.is_source:
+                continue
+            flow = self._flow[plan.name]
+            for subtask, rate in enumerate(rates[plan.name]):
+                if rate < np.inf:
+                    own = flow[subtask]
+                    rows.append(own / rate if rate > 0 else np.where(own > 0, np.inf, 0.0))
+                    names.append(plan.name)
+        bandwidth = self._job.scenario.cluster.bandwidth_bytes_per_s
+        if bandwidth is not None:
+            rows += [load / bandwidth for load in self._wires.values()]
+            names += [""] * len(self._wires)
+        width = sum(plan.stage.parallelism for plan in self._sources)
+        return np.array(rows).reshape(len(rows), width), names
+
+
+def _shares(link: Link, receivers: int) -> Floats:
+    """Return the share of a sender's records that each receiver gets, all to all."""
+    weights = weights_of(link, receivers)
+    if weights is not None:
+        return np.array([weight / sum(weights) for weight in weights])
+    if link.edge.partitioner == "broadcast":
+        return np.ones(receivers)
+    if link.edge.partitioner == "global":
+        return np.array([1.0, *[0.0] * (receivers - 1)])
+    return np.full(receivers, 1 / receivers)
+
+
+def _rates(plan: StagePlan, at_us: int) -> Iterator[float]:
+    for subtask in range(plan.stage.parallelism):
+        schedule = plan.rates(subtask)
+        is_still = any(begin <= at_us < end for begin, end in plan.stalled(subtask))
+        if is_still:
+            yield 0.0
+        else:
+            yield float("inf") if schedule is None else float(schedule.rate_at(at_us))
+
+
+def _fill(offered: Floats, loads: Floats) -> Floats:
+    """Raise all rates together until each is stopped, by its own offer or by what it feeds.
+
+    Parameters
+    ----------
+    offered : ndarray, shape (sources,), records/s
+        The most that each emits.
+    loads : ndarray, shape (resources, sources)
+        Share of a resource that one record/s takes; inf where nothing gets through.
+
+    Returns
+    -------
+    ndarray, shape (sources,), records/s
+        No resource is used more than wholly.
+    """
+    rates = np.zeros(len(offered))
+    rising = (offered > 0) & ~np.isinf(loads).any(axis=0)
+    loads = np.where(np.isinf(loads), 0.0, loads)
+    while rising.any():
+        slopes = loads[:, rising].sum(axis=1)
+        left = 1 - loads @ rates
+        steps = left[slopes > 0] / slopes[slopes > 0]
+        step = min([*steps.tolist(), float((offered - rates)[rising].min())])
+        rates[rising] += max(0.0, step)
+        full = (loads @ rates >= 1 - _EPSILON) & (slopes > 0)
+        held = (loads[full] > 0).any(axis=0)
+        rising &= ~held & (rates < offered * (1 - _EPSILON))
+    return rates

@@ -1,0 +1,141 @@
+"""What is compared: a scenario, a clock and the names of systems."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from flowcontrol.errors import Problem, ScenarioError
+from flowcontrol.experiments.base import Base, as_base
+from flowcontrol.job.rules_version import rules_version
+from flowcontrol.scenario import Scenario
+from flowcontrol.scenario.presets import ALIASES, PRESETS
+from flowcontrol.scenario.problems import known
+
+Clock = Literal["live", "virtual"]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is compared.
+
+    Attributes
+    ----------
+    base : Base
+        The scenario, its own system not counting.
+    clock : {"live", "virtual"}
+        Which clock runs it.
+    systems : tuple of str
+        Names of presets, each once.
+    scenario : Scenario
+        The scenario as it reads under the first system that is emulated.
+    """
+
+    base: Base
+    clock: Clock
+    systems: tuple[str, ...]
+    scenario: Scenario
+
+    @property
+    def name(self) -> str:
+        """Name of the scenario."""
+        return self.scenario.name
+
+    @property
+    def identity(self) -> str:
+        """Hash of all that decides the results."""
+        canonical: dict[str, Any] = {**self.scenario.canonical(), "system": None}
+        text = json.dumps([rules_version("virtual"), self.clock, sorted(self.systems), canonical])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def read_systems(names: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the systems that are named; all presets if none are.
+
+    Parameters
+    ----------
+    names : sequence of str, optional
+        Names of presets, or other names of theirs.
+
+    Returns
+    -------
+    tuple of str
+        Each once, in the order given.
+
+    Raises
+    ------
+    ScenarioError
+        If one is not known, or stands there twice.
+    """
+    if names is None:
+        return tuple(PRESETS)
+    problems = []
+    found: list[str] = []
+    for name in names:
+        system = ALIASES.get(name, name)
+        if system not in PRESETS:
+            problems.append(Problem("--systems", known(name, [*PRESETS, *ALIASES], "system")))
+        elif system in found:
+            problems.append(Problem("--systems", f"{name!r} stands there twice: name it once"))
+        else:
+            found.append(system)
+    if not names:
+        problems.append(Problem("--systems", "names no system: leave it out for all of them"))
+    if problems:
+        raise ScenarioError(problems, "command")
+    return tuple(found)
+
+
+def plan_comparison(
+    scenario: Scenario | str | Path,
+    *,
+    systems: Sequence[str] | None = None,
+    clock: Clock = "virtual",
+    overrides: Sequence[str] = (),
+) -> Comparison:
+    """Read what is to be compared.
+
+    Parameters
+    ----------
+    scenario : Scenario, or str or Path
+        A scenario, or the file of one.
+    systems : sequence of str, optional
+        Names of presets; by default all of them.
+    clock : {"live", "virtual"}, default "virtual"
+        Which clock.
+    overrides : sequence of str, default ()
+        Changes of the scenario for all systems, ``KEY=VALUE`` each.
+
+    Returns
+    -------
+    Comparison
+        Of a scenario that reads under some system; what a clock refuses is found out later.
+
+    Notes
+    -----
+    On the virtual clock each system runs in rounds of the length that suits it, unless a change
+    states ``round_ms``: the scenario's own is made for Flink's buffers, and a small window would be
+    slow because of it alone.
+
+    Raises
+    ------
+    ScenarioError
+        If the scenario does not read under any system, or the command is wrong.
+    """
+    names = read_systems(systems)
+    if clock == "virtual" and not any(text.startswith("round_ms=") for text in overrides):
+        overrides = [*overrides, "round_ms=null"]
+    base = as_base(scenario, overrides)
+    first: ScenarioError | None = None
+    for system in dict.fromkeys(("flink", *names)):
+        try:
+            found = base.scenario([(("system",), system)])
+        except ScenarioError as error:
+            first = first or error
+        else:
+            return Comparison(base, clock, names, found)
+    raise first or ScenarioError([Problem("--systems", "names no system")], "command")

@@ -1,0 +1,105 @@
+"""Axes for varied keys: numbers where they are spaced like numbers, else one place a value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any, Final
+
+from flowcontrol.experiments.sweep.varied import Varied, show_value
+from flowcontrol.report.numbers import number
+
+_MOST_TICKS: Final = 12
+"""Values up to which each one gets a tick."""
+
+_TOLERANCE: Final = 1.05
+"""Ratio of the widest to the narrowest step up to which steps count as equal."""
+
+
+def value_text(value: Any) -> str:
+    """Return a value of a varied key as text."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return show_value(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return number(value) if abs(value) >= 0.1 else f"{value:.3g}"
+
+
+def _equal_steps(steps: Sequence[float]) -> bool:
+    return bool(steps) and min(steps) > 0 and max(steps) <= _TOLERANCE * min(steps)
+
+
+def is_even(varied: Varied) -> bool:
+    """Whether the values are numbers in rising, equal steps."""
+    if not varied.is_numeric:
+        return False
+    pairs = zip(varied.values, varied.values[1:], strict=False)
+    return _equal_steps([b - a for a, b in pairs])
+
+
+def is_geometric(varied: Varied) -> bool:
+    """Whether the values are positive numbers, three or more, each a multiple of the one before."""
+    if not varied.is_numeric or len(varied.values) < 3 or min(varied.values) <= 0:
+        return False
+    pairs = zip(varied.values, varied.values[1:], strict=False)
+    ratios = [b / a for a, b in pairs]
+    return _equal_steps(ratios) and min(ratios) > _TOLERANCE
+
+
+def _titled(varied: Varied) -> dict[str, Any]:
+    title = {"text": escape(varied.title, quote=False), "standoff": 8}
+    return {"title": title, "automargin": True}
+
+
+def key_axis(varied: Varied) -> dict[str, Any]:
+    """Return the axis of a line plot."""
+    made = _titled(varied)
+    if not varied.is_numeric:
+        names = [value_text(value) for value in varied.values]
+        return made | {"type": "category", "categoryorder": "array", "categoryarray": names}
+    made["type"] = "log" if is_geometric(varied) else "linear"
+    if len(varied.values) <= _MOST_TICKS:
+        made["tickvals"] = list(varied.values)
+        made["ticktext"] = [value_text(value) for value in varied.values]
+    return made
+
+
+def cells_axis(varied: Varied, ticks: int = _MOST_TICKS) -> tuple[dict[Any, Any], dict[str, Any]]:
+    """Return the place of each value on the axis of a heat map, and the axis.
+
+    Many evenly spaced numbers stand on an axis of numbers; else each value has a place of the
+    same width, with the texts of at most ``ticks`` of them beside it.
+    """
+    made = _titled(varied) | {"tickangle": 0}
+    if is_even(varied) and len(varied.values) > _MOST_TICKS:
+        return {varied.typed(v): v for v in varied.values}, made | {
+            "type": "linear",
+            "nticks": ticks,
+        }
+    places = {varied.typed(value): place for place, value in enumerate(varied.values)}
+    named = range(0, len(places), -(-len(places) // ticks))
+    return places, made | {
+        "type": "linear",
+        "tickvals": list(named),
+        "ticktext": [escape(value_text(varied.values[place]), quote=False) for place in named],
+        "showgrid": False,
+        "zeroline": False,
+        "range": [-0.5, len(places) - 0.5],
+    }
+
+
+def chart_id(kind: str, name: str) -> str:
+    """Return the id of a chart's element: letters, digits and hyphens."""
+    letters = (letter if letter.isalnum() else "-" for letter in name)
+    return f"{kind}-{''.join(letters)}"
+
+
+def chart_layout(height: int, **more: Any) -> dict[str, Any]:
+    """Return the layout that all charts share, with further keys; they win."""
+    return {
+        "height": height,
+        "margin": {"l": 70, "r": 20, "t": 34, "b": 60},
+        "hovermode": "closest",
+        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        **more,
+    }

@@ -1,0 +1,194 @@
+"""What a sweep is judged by: a figure of a stage, its mean and its spread over replications."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from flowcontrol.errors import Problem, ScenarioError
+from flowcontrol.experiments.sweep.columns import FIGURES, SECOND_HALF, Figure, figure_named
+from flowcontrol.experiments.sweep.plan import Plan
+from flowcontrol.scenario import Scenario
+from flowcontrol.scenario.problems import known
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+NOTHING: Final = "nothing"
+"""How people are told of a bottleneck where there is none."""
+
+_T_975: Final = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+    2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
+    2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+)  # fmt: skip
+"""97.5 % quantiles of Student's t for 1 to 30 degrees of freedom."""
+
+_NORMAL_975: Final = 1.96
+
+_DEFAULT: Final = ("rate_in", "latency_p99_ms")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A figure of a stage.
+
+    Attributes
+    ----------
+    stage : str
+        Which.
+    figure : Figure
+        Which column of the table.
+    """
+
+    stage: str
+    figure: Figure
+
+    @property
+    def name(self) -> str:
+        """As the command line has it: ``sink.rate_in``."""
+        return f"{self.stage}.{self.figure.column.name}"
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether it covers the second half of the run only."""
+        return self.figure.column.name.endswith(SECOND_HALF)
+
+    @property
+    def short_name(self) -> str:
+        """The name without the half of the run, for a sentence that says it."""
+        return self.name.removesuffix(SECOND_HALF)
+
+    @property
+    def steady(self) -> Metric:
+        """The same over the second half of the run, where it has settled; of a peak, itself."""
+        if self.is_steady or self.figure.is_peak:
+            return self
+        return replace(self, figure=replace(self.figure, column=self.figure.second_half))
+
+    @property
+    def title(self) -> str:
+        """Name and unit, for an axis."""
+        return f"{self.name} ({self.figure.column.unit})"
+
+    @property
+    def meaning(self) -> str:
+        """What it is, with its unit, in sentences."""
+        return f"{self.figure.column.meaning} Unit: {self.figure.column.unit}."
+
+    @property
+    def good_end(self) -> str:
+        """Which end is the good one, for a legend whose good end is blue."""
+        return "high is good (blue)" if self.is_higher_better else "low is good (blue)"
+
+    @property
+    def is_higher_better(self) -> bool:
+        """Whether the highest value is the best one."""
+        return self.figure.better == "higher"
+
+
+def read_metrics(texts: Sequence[str], scenario: Scenario) -> tuple[Metric, ...]:
+    """Return the metrics that were asked for.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        ``STAGE.COLUMN`` each; none for throughput and latency of the first sink over the second
+        half of the run.
+    scenario : Scenario
+        One of the variants: it names the stages.
+
+    Returns
+    -------
+    tuple of Metric
+        At least one, each once.
+
+    Raises
+    ------
+    ScenarioError
+        If there is no such stage or column, with the nearest one.
+    """
+    sinks = [stage.name for stage in scenario.stages if not scenario.outputs(stage.name)]
+    wanted = texts or [f"{sinks[0]}.{name}{SECOND_HALF}" for name in _DEFAULT]
+    stages = [stage.name for stage in scenario.stages]
+    columns = [figure.column.name for figure in FIGURES]
+    problems: list[Problem] = []
+    found: list[Metric] = []
+    for text in dict.fromkeys(wanted):
+        stage, _, name = text.rpartition(".")
+        figure = figure_named(name)
+        if figure is None:
+            reason = f"{known(name, columns, 'column')}, each also with {SECOND_HALF} behind it"
+            problems.append(Problem(f"--metric {text}", reason))
+        elif stage not in stages:
+            problems.append(Problem(f"--metric {text}", known(stage, stages, "stage")))
+        else:
+            found.append(Metric(stage, figure))
+    if problems:
+        raise ScenarioError(problems, "sweep")
+    return tuple(found)
+
+
+def points_frame(table: pa.Table, plan: Plan, metric: Metric) -> pd.DataFrame:
+    """Return a row per point: the metric over its replications.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        Of the sweep.
+    plan : Plan
+        Its varied keys.
+    metric : Metric
+        What to look at.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The varied columns, ``mean``, ``error`` (half the width of the 95 % confidence interval of
+        the mean; 0 with one replication), ``step`` (the least by which the figure can differ: a
+        round, a record), ``count`` (replications with a value) and ``bottleneck`` (the most
+        frequent one), in the order of the plan. ``mean`` is not a number where no replication has a
+        value.
+    """
+    columns = [varied.column for varied in plan.varied]
+    name = metric.figure.column.name
+    names = dict.fromkeys([*columns, "stage", name, "bottleneck", "rounds", "round_ms"])
+    frame = table.select(list(names)).to_pandas()
+    rows = frame[frame["stage"] == metric.stage]
+    points = rows.groupby(columns)[name].agg(mean="mean", deviation="std", count="count")
+    points["error"] = _half_width(points["deviation"], points["count"])
+    points["step"] = _step(rows, metric).groupby([rows[column] for column in columns]).max()
+    points["bottleneck"] = _most_frequent(rows, columns)
+    heads = ["mean", "error", "step", "count", "bottleneck"]
+    return _in_order(points[heads].reset_index(), plan)
+
+
+def _step(rows: pd.DataFrame, metric: Metric) -> pd.Series[float]:
+    """Return the least by which the figure of each run can differ from another one's."""
+    half_s = rows["rounds"] * rows["round_ms"] / 2000
+    steps = {"ms": rows["round_ms"], "records/s": 1 / half_s, "records": half_s * 0 + 1}
+    return steps.get(metric.figure.column.unit, half_s * 0)
+
+
+def _half_width(deviation: pd.Series[float], count: pd.Series[int]) -> pd.Series[float]:
+    """Return half of the 95 % confidence interval of each mean; 0 for fewer than two values."""
+    quantiles = dict(enumerate(_T_975, start=2))
+    quantile = count.map(lambda values: quantiles.get(values, _NORMAL_975))
+    return (quantile * deviation / count.pow(0.5)).where(count > 1, 0.0)
+
+
+def _most_frequent(rows: pd.DataFrame, columns: Sequence[str]) -> pd.Series[str]:
+    """Return the bottleneck of most replications, by point; of equally many the first by name."""
+    counts = rows.groupby([*columns, "bottleneck"]).size().reset_index(name="replications")
+    ordered = counts.sort_values("replications", ascending=False, kind="stable")
+    return ordered.drop_duplicates(list(columns)).set_index(list(columns))["bottleneck"]
+
+
+def _in_order(frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+    """Sort points by where their values stand in the plan."""
+    for varied in reversed(plan.varied):
+        order = {varied.typed(value): index for index, value in enumerate(varied.values)}
+        frame = frame.sort_values(varied.column, key=lambda c: c.map(order), kind="stable")
+    return frame.reset_index(drop=True)

@@ -1,0 +1,186 @@
+"""The plan of a sweep: which points of the product of all values are run, and how often.
+
+Nothing here knows what a scenario means; :mod:`flowcontrol.experiments.sweep.checks` does.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flowcontrol.errors import Problem, ScenarioError
+from flowcontrol.experiments.base import Base
+from flowcontrol.experiments.sweep.values import MAX_POINTS, plain_values, read_values
+from flowcontrol.experiments.sweep.varied import (
+    Varied,
+    label_of,
+    name_columns,
+    read_path,
+    show_value,
+)
+from flowcontrol.scenario.problems import key_path
+
+Point = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a sweep runs.
+
+    Attributes
+    ----------
+    base : Base
+        The scenario.
+    varied : tuple of Varied
+        The varied keys; at least one.
+    replications : int
+        Runs of each point, with seeds one after the other.
+    sample : int or None
+        Points drawn from the product; None: all of them.
+    seed : int
+        Of that draw, and of the order in which work is handed out.
+    """
+
+    base: Base
+    varied: tuple[Varied, ...]
+    replications: int = 1
+    sample: int | None = None
+    seed: int = 1
+
+    @property
+    def product(self) -> int:
+        """Points of the product of all values."""
+        return math.prod(len(varied.values) for varied in self.varied)
+
+    @property
+    def size(self) -> int:
+        """Points that are run."""
+        return self.product if self.sample is None else self.sample
+
+    def points(self) -> Iterator[Point]:
+        """Yield the points, a value of each varied key, the last key changing fastest."""
+        numbers: Sequence[int] = range(self.product)
+        if self.sample is not None:
+            numbers = sorted(random.Random(self.seed).sample(numbers, self.sample))
+        for number in numbers:
+            yield self._point(number)
+
+    def _point(self, number: int) -> Point:
+        values = []
+        for varied in reversed(self.varied):
+            number, index = divmod(number, len(varied.values))
+            values.append(varied.values[index])
+        return tuple(reversed(values))
+
+    def changes(self, point: Point) -> list[tuple[tuple[str, ...], Any]]:
+        """Return a point as changes of the base."""
+        return [(varied.path, value) for varied, value in zip(self.varied, point, strict=True)]
+
+    def text(self, point: Point) -> str:
+        """Return a point in words: ``buffers-per-channel=2, sink service_rate=1000``."""
+        pairs = zip(self.varied, point, strict=True)
+        return ", ".join(f"{varied.label}={show_value(value)}" for varied, value in pairs)
+
+
+def make_plan(
+    base: Base,
+    vary: Mapping[str, Any] | Sequence[tuple[str, Any]],
+    *,
+    reserved: Sequence[str],
+    replications: int = 1,
+    sample: int | None = None,
+    seed: int = 1,
+) -> Plan:
+    """Read what is to be varied.
+
+    Parameters
+    ----------
+    base : Base
+        The scenario.
+    vary : mapping of str to values, or sequence of (str, values)
+        Keys with their values: a text as on the command line, or an iterable.
+    reserved : sequence of str
+        Names of columns that a varied key must not take.
+    replications : int, default 1
+        Runs of each point.
+    sample : int, optional
+        Points drawn from the product.
+    seed : int, default 1
+        Of that draw.
+
+    Returns
+    -------
+    Plan
+        Not checked against what scenarios may say.
+
+    Raises
+    ------
+    ScenarioError
+        With everything that is wrong with these arguments.
+    """
+    problems: list[Problem] = []
+    pairs = list(vary.items() if isinstance(vary, Mapping) else vary)
+    found = [_read_one(key, values, base, problems) for key, values in pairs]
+    read = [pair for pair in found if pair is not None]
+    paths = [path for path, _ in read]
+    problems += [
+        Problem(f"--vary {key_path(path)}", "is varied twice: state all of its values once")
+        for path in dict.fromkeys(paths)
+        if paths.count(path) > 1
+    ]
+    varied = _named(read, reserved)
+    plan = Plan(base, varied, replications, sample, seed)
+    problems += _refusals(plan, is_whole=len(read) == len(pairs))
+    if problems:
+        raise ScenarioError(problems, "sweep")
+    return plan
+
+
+def _read_one(
+    key: str, values: Any, base: Base, problems: list[Problem]
+) -> tuple[tuple[str, ...], tuple[Any, ...]] | None:
+    try:
+        path = read_path(key, base.mapping)
+        read = read_values(values) if isinstance(values, str) else plain_values(values)
+    except (ValueError, TypeError) as error:
+        problems.append(Problem(f"--vary {key}", str(error)))
+        return None
+    return path, read
+
+
+def _named(
+    read: Sequence[tuple[tuple[str, ...], tuple[Any, ...]]], reserved: Sequence[str]
+) -> tuple[Varied, ...]:
+    """Give each varied key a column and a label of its own."""
+    paths = [path for path, _ in read]
+    labels = [label_of(path) for path in paths]
+    columns = name_columns(paths, reserved)
+    return tuple(
+        Varied(path, values, column, label if labels.count(label) == 1 else key_path(path))
+        for (path, values), column, label in zip(read, columns, labels, strict=True)
+    )
+
+
+def _refusals(plan: Plan, *, is_whole: bool) -> Iterator[Problem]:
+    """Yield what is wrong with the numbers of a plan; with its size only if all keys were read."""
+    if not plan.varied and is_whole:
+        yield Problem("--vary", "nothing is varied: name at least one key, --vary KEY=VALUES")
+    if plan.replications < 1:
+        yield Problem("--replications", f"{plan.replications}: state at least 1")
+    if plan.sample is not None and plan.sample < 1:
+        yield Problem("--sample", f"{plan.sample}: state at least 1")
+    if plan.replications > 1 and any(varied.path == ("seed",) for varied in plan.varied):
+        text = f"{plan.replications} runs with seeds of their own, and seed is varied: state one"
+        yield Problem("--replications", text)
+    if not is_whole or not plan.varied:
+        return
+    if plan.sample is not None and plan.sample > plan.product:
+        text = f"{plan.sample:,}: there are only {plan.product:,} points: leave it out"
+        yield Problem("--sample", text)
+    variants = plan.size * max(1, plan.replications)
+    if variants > MAX_POINTS:
+        text = f"{variants:,} variants are more than {MAX_POINTS:,}: state fewer values"
+        yield Problem("--vary", f"{text}, or draw some of them with --sample")

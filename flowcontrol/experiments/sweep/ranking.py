@@ -1,0 +1,141 @@
+"""The order of a sweep's points, best first.
+
+Points are ranked by the second half of the run: what fills buffers at the beginning flatters a rate
+over the whole run, the more, the larger the buffers are. Among those that differ from the best one
+by no more than noise, a second figure decides.
+
+Two means are the same within the largest of three tolerances: :data:`BAND` of the larger one, which
+is what buffers that are not yet full, or not yet empty, make of a run of ordinary length; the 95 %
+confidence interval of their difference, where there are replications; and the least step of the
+figure, a round for a latency and a record for what is counted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from flowcontrol.experiments.sweep.columns import SECOND_HALF, figure_named
+from flowcontrol.experiments.sweep.metric import Metric, points_frame
+from flowcontrol.experiments.sweep.plan import Plan
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+BAND: Final = 0.01
+"""Share of the larger of two means up to which they are the same."""
+
+_DECIDES = f"latency_p99_ms{SECOND_HALF}"
+"""What decides between equal rates if no other metric was asked for."""
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The points of a sweep in order.
+
+    Attributes
+    ----------
+    plan : Plan
+        What was varied.
+    metrics : tuple of Metric
+        What a table shows: the one that ranks first, then the one that decides between equals,
+        then the others that were asked for.
+    frames : tuple of pandas.DataFrame
+        The points, for each of these metrics.
+    order : tuple of int
+        Rows of the frames, best first; points without a value are left out.
+    leaders : int
+        So many of them, from the first on, are the same within noise.
+    has_decider : bool
+        Whether the second metric has put the leaders in order.
+    """
+
+    plan: Plan
+    metrics: tuple[Metric, ...]
+    frames: tuple[pd.DataFrame, ...]
+    order: tuple[int, ...]
+    leaders: int
+    has_decider: bool
+
+
+def rank(table: pa.Table, plan: Plan, metrics: Sequence[Metric]) -> Ranking:
+    """Return the points of a sweep in order.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        Of the sweep; at least one row.
+    plan : Plan
+        What was varied.
+    metrics : sequence of Metric
+        What was asked for. The first one ranks, by its second half (a peak by the whole run); the
+        next one that is another figure decides between equals.
+
+    Returns
+    -------
+    Ranking
+        Points with equal figures stay in the order of the plan.
+    """
+    first = metrics[0].steady
+    decider = next((m.steady for m in metrics[1:] if m.steady != first), _latency_of(first))
+    shown = tuple(dict.fromkeys([first, *([decider] if decider else []), *metrics]))
+    frames = tuple(points_frame(table, plan, metric) for metric in shown)
+    order = _best_first(frames[0], first)
+    leaders = [row for row in order if is_noise(frames[0], order[0], row)]
+    has_decider = decider is not None and bool(frames[1]["mean"][leaders].notna().any())
+    if decider is not None and not has_decider and decider not in metrics:
+        shown, frames = (shown[0], *shown[2:]), (frames[0], *frames[2:])
+    if decider is not None and has_decider:
+        leaders = [*_best_first(frames[1].loc[leaders], decider), *_without(frames[1], leaders)]
+    rest = [row for row in order if row not in set(leaders)]
+    return Ranking(plan, shown, frames, (*leaders, *rest), len(leaders), has_decider)
+
+
+def _latency_of(metric: Metric) -> Metric | None:
+    """Return the latency that decides between equal rates of a stage; None for other figures."""
+    figure = figure_named(_DECIDES)
+    return Metric(metric.stage, figure) if figure and metric.is_higher_better else None
+
+
+def _best_first(frame: pd.DataFrame, metric: Metric) -> list[int]:
+    valued = frame["mean"].dropna()
+    ordered = valued.sort_values(ascending=not metric.is_higher_better, kind="stable")
+    return [int(index) for index in ordered.index]
+
+
+def _without(frame: pd.DataFrame, rows: Sequence[int]) -> list[int]:
+    """Return those of some rows that have no value."""
+    return [row for row in rows if frame["mean"][row] != frame["mean"][row]]
+
+
+def is_noise(frame: pd.DataFrame, one: int, other: int) -> bool:
+    """Tell whether two points of a sweep are the same in a metric.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        Of :func:`~.metric.points_frame`: ``mean``, ``error``, ``step``.
+    one, other : int
+        Rows of it, both with a mean.
+
+    Returns
+    -------
+    bool
+        True if they differ by no more than the tolerance.
+    """
+    means = [float(frame["mean"][row]) for row in (one, other)]
+    errors = [float(frame["error"][row]) for row in (one, other)]
+    steps = [float(frame["step"][row]) for row in (one, other)]
+    band = BAND * max(map(abs, means))
+    return abs(means[0] - means[1]) <= max(band, math.hypot(*errors), *steps)
+
+
+def noise_text(frame: pd.DataFrame) -> str:
+    """Return how much counts as noise, for a sentence: ``up to 1 %``."""
+    text = f"up to {100 * BAND:g} %"
+    if (frame["error"] > 0).any():
+        text += ", or as the replications scatter,"
+    return text

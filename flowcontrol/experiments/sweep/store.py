@@ -1,0 +1,169 @@
+"""The table of a sweep: what is in it, and how the files of the workers get into it.
+
+Only the driver commits, and only one process drives a folder, so a variant gets into the table
+once: what a task that was repeated hands over a second time is left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from flowcontrol.experiments.sweep.columns import results_table
+from flowcontrol.experiments.sweep.folder import SweepPaths
+from flowcontrol.experiments.sweep.plan import Plan
+from flowcontrol.ledger.commit import NewFile, Writer, create_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_DESCRIPTION = "A row per variant and stage; columns in flowcontrol/experiments/sweep/columns.py"
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A variant that could not be run.
+
+    Attributes
+    ----------
+    variant : str
+        Its id.
+    error : str
+        Class and text of what was raised.
+    """
+
+    variant: str
+    error: str
+
+
+def read_results(paths: SweepPaths) -> pa.Table:
+    """Return the whole table of a sweep."""
+    from deltalake import DeltaTable
+
+    return DeltaTable(str(paths.results)).to_pyarrow_table()
+
+
+def _make_table(paths: SweepPaths, plan: Plan) -> None:
+    columns = [varied.result_column() for varied in plan.varied]
+    schema = results_table(columns).arrow_schema()
+    create_table(paths.results, schema, _DESCRIPTION, for_users=True)
+
+
+@dataclass
+class Collector:
+    """Commits what the workers hand over.
+
+    Parameters
+    ----------
+    paths : SweepPaths
+        The folder; its table is made if need be, and files that no commit names are removed.
+    plan : Plan
+        Of the sweep.
+    sweep_id : str
+        Application id of the commits.
+    run_id : str
+        Of this start of the sweep.
+
+    Attributes
+    ----------
+    done : set of str
+        Variants in the table.
+    failed : list of Failed
+        Variants that could not be run since this start.
+    is_compiled : bool
+        False once a worker ran a variant without a compiler.
+    """
+
+    paths: SweepPaths
+    plan: Plan
+    sweep_id: str
+    run_id: str
+    done: set[str] = field(init=False)
+    failed: list[Failed] = field(init=False, default_factory=list)
+    is_compiled: bool = field(init=False, default=True)
+    _writer: Writer = field(init=False)
+    _seen: set[str] = field(init=False, default_factory=set)
+
+    def __post_init__(self) -> None:
+        """Read what is there, and clear away what an earlier start left over."""
+        _make_table(self.paths, self.plan)
+        self.paths.notes.mkdir(exist_ok=True)
+        self.look_again()
+        self._remove_leftovers()
+
+    def look_again(self) -> None:
+        """Forget what is known, and see what is in the table.
+
+        Whoever is interrupted inside :meth:`collect` cannot know whether it has committed; all
+        notes are read once more then, and what is in the table is left out.
+        """
+        self._writer = Writer(self.paths.results, self.sweep_id, for_users=True)
+        self.done = self._committed()
+        self.failed, self._seen = [], set()
+
+    def collect(self) -> int:
+        """Commit what was handed over since the last call; return the variants it adds."""
+        files: list[NewFile] = []
+        added: set[str] = set()
+        for note in self._new_notes():
+            self.failed += [Failed(one["variant"], one["error"]) for one in note["failed"]]
+            self.is_compiled &= note["is_compiled"]
+            wanted = set(note["variants"]) - self.done - added
+            if wanted:
+                files.append(self._file(note, wanted))
+            added |= wanted
+        if files:
+            self._writer.commit(self._writer.last_batch() + 1, files)
+            self.done |= added
+        return len(added)
+
+    def clear(self) -> None:
+        """Remove the notes: everything is in the table."""
+        for path in self.paths.notes.iterdir():
+            path.unlink()
+        self.paths.notes.rmdir()
+
+    def _committed(self) -> set[str]:
+        from deltalake import DeltaTable
+
+        table = DeltaTable(str(self.paths.results)).to_pyarrow_table(columns=["variant"])
+        return set(table["variant"].to_pylist())
+
+    def _remove_leftovers(self) -> None:
+        """Remove notes and files of earlier starts; what is in the table stays."""
+        from deltalake import DeltaTable
+
+        named = {uri.rpartition("/")[2] for uri in DeltaTable(str(self.paths.results)).file_uris()}
+        for file in self.paths.results.glob("*.parquet"):
+            if file.name not in named:
+                file.unlink()
+        for path in self.paths.notes.iterdir():
+            path.unlink()
+
+    def _new_notes(self) -> list[dict[str, Any]]:
+        """Return the notes of this start's workers that were not read yet."""
+        found = sorted(self.paths.notes.glob(f"{self.run_id}-*.json"))
+        new = [path for path in found if path.name not in self._seen]
+        self._seen |= {path.name for path in new}
+        return [json.loads(path.read_text()) for path in new]
+
+    def _file(self, note: dict[str, Any], wanted: Collection[str]) -> NewFile:
+        """Return the file of a note, written anew if some of its variants are there already."""
+        name, nbytes, rows = note["file"], note["nbytes"], note["rows"]
+        if len(wanted) < len(note["variants"]):
+            name, nbytes, rows = _filtered(self.paths, name, wanted)
+        return NewFile(name, nbytes, rows)
+
+
+def _filtered(paths: SweepPaths, name: str, wanted: Collection[str]) -> tuple[str, int, int]:
+    """Write a file with the rows of some variants of another; return its name, bytes and rows."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(paths.results / name)
+    kept = table.filter(pc.field("variant").isin(list(wanted)))
+    file = paths.results / f"some-{name}"
+    pq.write_table(kept, file)
+    return file.name, file.stat().st_size, kept.num_rows

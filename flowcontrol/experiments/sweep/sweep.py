@@ -1,0 +1,264 @@
+"""Run a sweep: check all variants, run what is missing, write table and report."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from operator import or_
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from flowcontrol.errors import RunError
+from flowcontrol.experiments.base import as_base
+from flowcontrol.experiments.follow import (
+    Progress,
+    ShowProgress,
+    follow,
+    ignore,
+    shown,
+    unseen_results,
+)
+from flowcontrol.experiments.run import Simulate
+from flowcontrol.experiments.spread import Spread, check_processes, spread_over
+from flowcontrol.experiments.sweep.balance import estimated_cost, into_chunks
+from flowcontrol.experiments.sweep.checks import Variant, check_variants
+from flowcontrol.experiments.sweep.columns import FIXED
+from flowcontrol.experiments.sweep.folder import SweepPaths, open_folder
+from flowcontrol.experiments.sweep.metric import Metric, read_metrics
+from flowcontrol.experiments.sweep.overview import overview
+from flowcontrol.experiments.sweep.page import write_page
+from flowcontrol.experiments.sweep.plan import Plan, make_plan
+from flowcontrol.experiments.sweep.store import Collector, read_results
+from flowcontrol.experiments.sweep.worker import Work
+from flowcontrol.folders import OwnedFolder
+from flowcontrol.scenario import Scenario
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+_MANY: Final = 5_000
+"""Points from which the check takes so long, some milliseconds each, that one asks what it does."""
+
+_SLOW: Final = (
+    "the workers have no numba: the virtual clock is interpreted there, which is some hundred "
+    "times slower; install numba in the Python of the executors"
+)
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """What a sweep left.
+
+    Attributes
+    ----------
+    path : Path
+        Its folder.
+    plan : Plan
+        What was run.
+    metrics : tuple of Metric
+        What the report draws; the first decides what is best.
+    table : pyarrow.Table
+        A row per variant and stage; ``to_pandas()`` makes a frame of it.
+    """
+
+    path: Path
+    plan: Plan
+    metrics: tuple[Metric, ...]
+    table: pa.Table
+
+    @property
+    def sentence(self) -> str:
+        """What it comes to, as terminal and page say it; empty if nothing was run."""
+        if not self.table.num_rows:
+            return ""
+        return overview(self.table, self.plan, self.metrics).sentence
+
+    @property
+    def results(self) -> Path:
+        """The Delta table that ``table`` was read from."""
+        return self.path / "results"
+
+
+def sweep(
+    scenario: Scenario | Mapping[str, Any] | str | Path,
+    vary: Mapping[str, Iterable[Any] | str] | Sequence[tuple[str, Iterable[Any] | str]],
+    *,
+    out: Path | str | None = None,
+    replications: int = 1,
+    sample: int | None = None,
+    seed: int = 1,
+    metrics: Sequence[str] = (),
+    overrides: Sequence[str] = (),
+    overwrite: bool = False,
+    spark: SparkSession | Callable[[], SparkSession] | None = None,
+    processes: int | None = None,
+    progress: ShowProgress | None = None,
+    warn: Callable[[str], None] | None = None,
+    simulate: Simulate | None = None,
+) -> SweepResult:
+    """Run many variants of a scenario on the virtual clock, spread over Spark.
+
+    Parameters
+    ----------
+    scenario : str or Path, mapping, or Scenario
+        The file of a scenario, what stands in one, or a scenario that was read.
+    vary : mapping of str to values, or sequence of (str, values)
+        Values of each varied key: a list, or a text as on the command line (``"1,2,4"``,
+        ``"1000:10000:50"``). All combinations are run.
+    out : Path or str, optional
+        Folder of the results; by default ``out/<scenario name>-sweep``. A sweep in it goes on.
+    replications : int, default 1
+        Runs of each combination, with the scenario's seed, the next one, and so on.
+    sample, seed : int, optional
+        Draw so many combinations, with this seed (1), instead of running all of them.
+    metrics : sequence of str, default ()
+        What the report draws, ``STAGE.COLUMN`` each; by default throughput and latency of a sink.
+        Points are ranked by the second half of the first one.
+    overrides : sequence of str, default ()
+        Changes of the scenario that hold for all variants, ``KEY=VALUE`` each.
+    overwrite : bool, default False
+        Replace the sweep that stands in ``out``.
+    spark : SparkSession or callable, optional
+        A session, or what returns one; by default the running one, else a new one.
+    processes : int, optional
+        Without Spark: so many processes of this machine.
+    progress : callable, optional
+        Shows it: :class:`~flowcontrol.experiments.sweep.SweepProgress`, or what is called like it.
+    warn : callable, optional
+        Called with each remark, such as that workers have no compiler.
+    simulate : callable, optional
+        Runs one scenario; by default :func:`flowcontrol.virtual.simulate`.
+
+    Returns
+    -------
+    SweepResult
+        What was written.
+
+    Raises
+    ------
+    ScenarioError
+        If a variant, an argument or the folder is refused. Nothing was run or written.
+    RunError
+        If some variants failed; the others are in the table, and the same call tries again.
+
+    Examples
+    --------
+    >>> vary = {"stages.consumer.service_rate": [300, 600, 1200]}
+    >>> sweep("conf/experiment.yaml", vary).table.to_pandas()  # doctest: +SKIP
+    """
+    check_processes(processes, "sweep")
+    base, warn = as_base(scenario, overrides), warn or ignore
+    plan = make_plan(
+        base, vary, reserved=FIXED, replications=replications, sample=sample, seed=seed
+    )
+    variants, chosen = _checked(plan, metrics, warn)
+    folder = _open(plan, variants, out, overwrite=overwrite)
+    try:
+        runner = _Runner(plan, variants, folder, simulate, warn)
+        runner.run(lambda: spread_over(spark, processes), progress)
+        return _written(runner, plan, chosen)
+    finally:
+        folder.close()
+
+
+def _checked(
+    plan: Plan, metrics: Sequence[str], warn: Callable[[str], None]
+) -> tuple[list[Variant], tuple[Metric, ...]]:
+    """Return the variants of a plan, none of which is refused, and the metrics."""
+    if plan.size >= _MANY:
+        warn(f"checking {plan.size:,} points before the first one runs")
+    variants = check_variants(plan, estimated_cost)
+    return variants, read_metrics(metrics, _first(plan, variants))
+
+
+def _first(plan: Plan, variants: Sequence[Variant]) -> Scenario:
+    """Return the first variant's scenario: its name and its stages stand for all."""
+    return plan.base.scenario(plan.changes(variants[0].point))
+
+
+def _open(
+    plan: Plan, variants: Sequence[Variant], out: Path | str | None, *, overwrite: bool
+) -> OwnedFolder:
+    root = Path("out") / f"{_first(plan, variants).name}-sweep" if out is None else out
+    return open_folder(root, plan, variants, named=out is not None, overwrite=overwrite)
+
+
+def _written(runner: _Runner, plan: Plan, metrics: tuple[Metric, ...]) -> SweepResult:
+    """Write the page of what was run, then mark the sweep as finished if all of it was."""
+    paths = runner.paths
+    result = SweepResult(paths.root, plan, metrics, read_results(paths))
+    if result.table.num_rows:
+        write_page(paths.report, result.table, plan, metrics)
+    runner.finish()
+    return result
+
+
+class _Runner:
+    """Runs what is missing of a sweep and collects it."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        variants: Sequence[Variant],
+        folder: OwnedFolder,
+        simulate: Simulate | None,
+        warn: Callable[[str], None],
+    ) -> None:
+        self.paths = SweepPaths(folder.root)
+        self._plan, self._variants, self._folder = plan, variants, folder
+        self._simulate, self._warn, self._has_warned = simulate, warn, False
+        self._run_id = uuid.uuid4().hex[:12]
+        self._collector = Collector(self.paths, plan, folder.identity, self._run_id)
+
+    def run(self, spread: Callable[[], Spread], progress: ShowProgress | None) -> None:
+        """Run what is missing; Spark is asked for only if something is."""
+        done = self._collector.done
+        missing = [variant for variant in self._variants if variant.id not in done]
+        if not missing:
+            return
+        self._folder.mark(finished=False)
+        runner, parts = spread(), reduce(or_, (variant.parts for variant in missing))
+        if self._simulate is None:
+            runner.warm_up(self._warn, parts)
+        chunks = into_chunks(missing, runner.workers, self._plan.seed)
+        work = Work(self._plan, self.paths, self._run_id, chunks, self._simulate, parts)
+        stop_file = self.paths.stop_file(self._run_id)
+        with shown(progress, len(self._variants), len(done)) as bar:
+            try:
+                poll = partial(self._poll, bar)
+                follow(runner, work, stop_file, poll, self._warn, "variants")
+            except BaseException:
+                self._collector.look_again()  # it may have been interrupted itself
+                self._collector.collect()
+                raise
+
+    def _poll(self, bar: Progress) -> str:
+        """Commit what the workers have handed over; return how far the sweep is."""
+        collector = self._collector
+        collector.collect()
+        bar.update(len(collector.done), len(collector.failed))
+        if self._simulate is None and not collector.is_compiled and not self._has_warned:
+            self._warn(_SLOW)
+            self._has_warned = True
+        return f"{len(collector.done):,} of {len(self._variants):,} variants are in the table"
+
+    def finish(self) -> None:
+        """Mark the sweep as finished; RunError if it is not."""
+        missing = [v for v in self._variants if v.id not in self._collector.done]
+        if not missing:
+            self._collector.clear()
+            self._folder.mark(finished=True)
+            return
+        errors = {failed.variant: failed.error for failed in self._collector.failed}
+        first = next((variant for variant in missing if variant.id in errors), None)
+        if first is None:
+            what = f"{len(missing):,} variants were run but their rows are"
+            raise unseen_results(what, self.paths.root)
+        raise RunError(
+            f"{len(missing):,} of {len(self._variants):,} variants failed, first "
+            f"({self._plan.text(first.point)}): {errors[first.id]}; the others are in the table, "
+            "and the same command tries these again"
+        )

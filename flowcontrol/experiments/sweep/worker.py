@@ -1,0 +1,182 @@
+"""What a worker does: run a chunk of variants and leave their rows in files.
+
+A worker may be a Python worker of a Spark executor, a process of this machine, or the driver
+itself. It writes Parquet files into the folder of the table, where they count for nothing until
+the driver has committed them, and beside them a note on each, which the driver finds.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from flowcontrol.experiments.run import Simulate, virtual_clock
+from flowcontrol.experiments.spread import warm_up
+from flowcontrol.experiments.sweep.checks import Variant, variant_scenario
+from flowcontrol.experiments.sweep.columns import results_table
+from flowcontrol.experiments.sweep.folder import SweepPaths
+from flowcontrol.experiments.sweep.plan import Plan
+from flowcontrol.experiments.sweep.rows import variant_rows
+from flowcontrol.files import write_atomically
+from flowcontrol.virtual.compiled import is_compiled
+
+PART_S: Final = 5.0
+"""Seconds after which a worker hands over what it has: as much is lost by a kill."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What every worker of a sweep knows.
+
+    Attributes
+    ----------
+    plan : Plan
+        Base scenario and varied keys.
+    paths : SweepPaths
+        Where files go; workers and driver see the same folder.
+    run_id : str
+        Of this start of the sweep: notes of an earlier one are not taken for its own.
+    chunks : sequence of sequence of Variant
+        The work, cut.
+    simulate : callable, optional
+        Runs a scenario; by default the virtual clock.
+    parts : int, default 0
+        Parts of the kernel that all variants together need.
+    """
+
+    plan: Plan
+    paths: SweepPaths
+    run_id: str
+    chunks: Sequence[Sequence[Variant]]
+    simulate: Simulate | None = None
+    parts: int = 0
+
+    def run(self, number: int) -> int:
+        """Run a chunk; return the variants that were run."""
+        return run_chunk(self, number)
+
+
+def run_variant(plan: Plan, variant: Variant, simulate: Simulate | None) -> list[dict[str, Any]]:
+    """Run one variant; return its rows of the table."""
+    from flowcontrol.analysis import summarise
+
+    scenario = variant_scenario(plan, variant.point, variant.seed)
+    run = (simulate or virtual_clock())(scenario)
+    summary = summarise(
+        run.tables,
+        scenario,
+        clock="virtual",
+        rounds=run.rounds,
+        wall_s=run.wall_s,
+        round_ms=run.round_us / 1000,
+    )
+    pairs = zip(plan.varied, variant.point, strict=True)
+    given = {
+        "variant": variant.id,
+        **{varied.column: varied.typed(value) for varied, value in pairs},
+        "replication": variant.replication,
+        "seed": variant.seed,
+    }
+    return variant_rows(summary, scenario, given)
+
+
+def run_chunk(work: Work, number: int, now: Callable[[], float] = time.monotonic) -> int:
+    """Run a chunk and hand over its rows, in parts.
+
+    Parameters
+    ----------
+    work : Work
+        Of the sweep.
+    number : int
+        Which chunk.
+    now : callable returning float, s
+        A monotonic clock.
+
+    Returns
+    -------
+    int
+        Variants that were run. One that fails is noted and does not stop the others; a sweep that
+        is to be stopped ends after the variant under way.
+    """
+    if work.simulate is None:
+        warm_up(work.parts)
+    _settle()
+    part = _Part(work, number)
+    done, began = 0, now()
+    for variant in work.chunks[number]:
+        if work.paths.stop_file(work.run_id).exists():
+            break
+        part.add(variant)
+        done += 1
+        if now() - began >= PART_S:
+            part.hand_over()
+            part, began = _Part(work, number), now()
+    part.hand_over()
+    return done
+
+
+class _Part:
+    """Rows of some variants of a chunk that go into one file."""
+
+    def __init__(self, work: Work, chunk: int) -> None:
+        self._work, self._chunk = work, chunk
+        self._rows: list[dict[str, Any]] = []
+        self._done: list[str] = []
+        self._failed: list[dict[str, str]] = []
+
+    def add(self, variant: Variant) -> None:
+        """Run a variant and keep its rows, or the reason why there are none."""
+        try:
+            self._rows += run_variant(self._work.plan, variant, self._work.simulate)
+            self._done.append(variant.id)
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+            self._failed.append({"variant": variant.id, "error": text})
+
+    def hand_over(self) -> None:
+        """Write the file, and then the note that tells of it."""
+        if not self._done and not self._failed:
+            return
+        paths = self._work.paths
+        name = f"{self._work.run_id}-{self._chunk:05d}-{uuid.uuid4().hex[:8]}"
+        note: dict[str, Any] = {
+            "variants": self._done,
+            "failed": self._failed,
+            "is_compiled": is_compiled(),
+        }
+        if self._rows:
+            file = paths.results / f"{name}.parquet"
+            note |= {"file": file.name, "rows": len(self._rows), "nbytes": self._write(file)}
+        write_atomically(paths.notes / f"{name}.json", json.dumps(note))
+
+    def _write(self, file: Path) -> int:
+        """Write the rows; return the bytes of the file."""
+        import pyarrow.parquet as pq
+
+        columns = [varied.result_column() for varied in self._work.plan.varied]
+        schema = results_table(columns).arrow_schema()
+        pq.write_table(pa.Table.from_pylist(self._rows, schema=schema), file)
+        return file.stat().st_size
+
+
+_tasks_run = 0
+
+
+def _settle() -> None:
+    """Take what a worker has loaded out of the garbage collector's sight.
+
+    Spark's Python worker collects all garbage after every task, which takes 20 ms and more with
+    the modules of pandas and a compiler loaded. After three tasks nothing new is loaded.
+    """
+    global _tasks_run
+    if _tasks_run < 3:
+        _tasks_run += 1
+        gc.freeze()

@@ -1,0 +1,237 @@
+"""Buffers of every gate and partition, from one global pool a task manager.
+
+Tasks are set up in topological order: result partitions first, then gates, each gate's
+exclusive buffers before its floating pool is shared out (Flink: ``Task``, ``SingleInputGate``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flowcontrol.errors import InsufficientBuffersError, Problem, ScenarioError
+from flowcontrol.protocol import LocalBufferPool, NetworkBufferPool
+from flowcontrol.protocol.partition_kinds import (
+    BLOCKING_GATE_THRESHOLD,
+    has_overdraft,
+    kind_of,
+    sizing_class,
+    waits_for_producers,
+)
+from flowcontrol.protocol.rules import UNLIMITED, gate_sizes, partition_sizes
+from flowcontrol.protocol.sizing import unreserved_sizes
+from flowcontrol.scenario import Scenario
+
+if TYPE_CHECKING:
+    from flowcontrol.job.job import StagePlan
+
+__all__ = [
+    "Demand",
+    "GateSize",
+    "PartitionSize",
+    "Sizes",
+    "demands_of",
+    "largest_sizes",
+    "size_buffers",
+]
+
+
+@dataclass(frozen=True)
+class GateSize:
+    """Buffers of one gate: of its floating pool, and exclusive ones of each remote channel."""
+
+    floating: int
+    exclusive: int
+
+
+@dataclass(frozen=True)
+class PartitionSize:
+    """Buffers of one result partition: size of its pool, and overdraft that it may count on."""
+
+    size: int
+    overdraft: int
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What one gate or one result partition asks of its task manager.
+
+    Attributes
+    ----------
+    is_gate : bool
+        A gate, else a result partition.
+    stage : str
+        Whose task it belongs to.
+    edge : str
+        Name of its edge.
+    subtask, manager : int
+        The task's subtask and task manager.
+    channels : int
+        Channels of the gate, or subpartitions.
+    required : int
+        Minimum of its local pool, buffers.
+    maximum : int or None
+        Maximum of its local pool, buffers; None: no maximum.
+    exclusive : int
+        Exclusive buffers of each channel of a gate that is remote.
+    remote : int
+        Channels of a gate that are remote.
+    """
+
+    is_gate: bool
+    stage: str
+    edge: str
+    subtask: int
+    manager: int
+    channels: int
+    required: int
+    maximum: int | None
+    exclusive: int = 0
+    remote: int = 0
+    kind: int = 0
+
+    @property
+    def unpooled(self) -> int:
+        """Exclusive buffers of all channels, which are taken beside the pool."""
+        return self.remote * self.exclusive
+
+    @property
+    def place(self) -> str:
+        """Who asks, in words."""
+        return f"{self.stage} subtask {self.subtask}, task manager {self.manager}"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes by (edge name, subtask).
+
+    Attributes
+    ----------
+    gates : dict of (str, int) to GateSize
+        By edge and receiver subtask.
+    partitions : dict of (str, int) to PartitionSize
+        By edge and sender subtask.
+    """
+
+    gates: dict[tuple[str, int], GateSize]
+    partitions: dict[tuple[str, int], PartitionSize]
+
+
+def size_buffers(scenario: Scenario, stages: Sequence[StagePlan]) -> Sizes:
+    """Create every pool of the job and read off what each one gets.
+
+    Raises
+    ------
+    ScenarioError
+        If a task manager cannot promise what its subtasks require.
+
+    Notes
+    -----
+    Overdraft needs a free segment of the global pool at the moment of the request. Subtasks
+    of different stages do not see each other within a round, so the segments that are left
+    over are set aside for overdraft beforehand, in order of creation.
+    """
+    if scenario.system.counts_records:
+        return _no_buffers(stages)
+    options = scenario.options
+    pools = [
+        NetworkBufferPool(options.network_buffers, options.segment_bytes)
+        for _ in range(scenario.cluster.task_managers)
+    ]
+    made: list[tuple[Demand, LocalBufferPool]] = []
+    for plan in stages:
+        for demand in demands_of(scenario, plan):
+            network = pools[demand.manager]
+            try:
+                made.append((demand, network.create_local_pool(demand.required, demand.maximum)))
+                if demand.unpooled:
+                    network.take_unpooled(demand.exclusive, demand.remote)
+            except InsufficientBuffersError as error:
+                problem = Problem(f"options ({demand.place})", str(error))
+                raise ScenarioError([problem]) from error
+    spare = [
+        _spare(network, [pool for demand, pool in made if demand.manager == manager])
+        for manager, network in enumerate(pools)
+    ]
+    sizes = Sizes({}, {})
+    for demand, pool in made:
+        if demand.is_gate:
+            sizes.gates[demand.edge, demand.subtask] = GateSize(pool.size, demand.exclusive)
+        else:
+            most = 0 if scenario.system.transport == "tcp" else options.max_overdraft_buffers
+            overdraft = max(0, min(most, spare[demand.manager])) * has_overdraft(demand.kind)
+            spare[demand.manager] -= overdraft
+            sizes.partitions[demand.edge, demand.subtask] = PartitionSize(pool.size, overdraft)
+    return sizes
+
+
+def _no_buffers(stages: Sequence[StagePlan]) -> Sizes:
+    """Return sizes of nothing: a transport that counts records has no network buffers."""
+    each = [(plan, index) for plan in stages for index in range(plan.stage.parallelism)]
+    return Sizes(
+        {(link.name, i): GateSize(0, 0) for plan, i in each for link in plan.inputs},
+        {(link.name, i): PartitionSize(0, 0) for plan, i in each for link in plan.outputs},
+    )
+
+
+def largest_sizes(scenario: Scenario, stages: Sequence[StagePlan]) -> Sizes:
+    """Return the most that each pool can ever have, where pools share the network memory."""
+    options, sizes = scenario.options, Sizes({}, {})
+    for plan in stages:
+        for demand in demands_of(scenario, plan):
+            most = options.network_buffers
+            if demand.maximum is not None:
+                most = min(most, demand.maximum)
+            if demand.is_gate:
+                sizes.gates[demand.edge, demand.subtask] = GateSize(most, demand.exclusive)
+            else:
+                size = PartitionSize(most, options.max_overdraft_buffers)
+                sizes.partitions[demand.edge, demand.subtask] = size
+    return sizes
+
+
+def demands_of(scenario: Scenario, plan: StagePlan) -> Iterator[Demand]:
+    """Yield what the tasks of a stage ask for, in the order in which they do."""
+    options = scenario.options
+    each, floating = options.exclusive_buffers, options.floating_buffers
+    if scenario.system.transport == "tcp":
+        yield from _unreserved_demands(scenario, plan)
+        return
+    for subtask, manager in enumerate(plan.stage.placement):
+        for link in plan.outputs:
+            width = len(link.outgoing(subtask))
+            kind = kind_of(link.edge.partition_type, width, options.sort_min_parallelism)
+            sort = options.sort_min_buffers
+            smallest, largest = partition_sizes(width, sizing_class(kind), each, floating, sort)
+            most = None if largest == UNLIMITED else largest
+            where = (plan.name, link.name, subtask, manager)
+            yield Demand(False, *where, width, smallest, most, kind=kind)
+        for link in plan.inputs:
+            incoming = link.incoming(subtask)
+            threshold = options.read_buffer_threshold
+            limit = UNLIMITED if threshold is None else threshold
+            if threshold is None and waits_for_producers(kind_of(link.edge.partition_type, 1, 1)):
+                limit = BLOCKING_GATE_THRESHOLD
+            count = len(incoming)
+            smallest, largest, own = gate_sizes(count, each, floating, limit)
+            remote = sum(not channel.is_local for channel in incoming)
+            where = (plan.name, link.name, subtask, manager)
+            yield Demand(True, *where, count, smallest, largest, own, remote)
+
+
+def _unreserved_demands(scenario: Scenario, plan: StagePlan) -> Iterator[Demand]:
+    """Yield what the tasks of a stage ask for in Flink 1.4: no channel has buffers of its own."""
+    each, extra = scenario.options.exclusive_buffers, scenario.options.floating_buffers
+    for subtask, manager in enumerate(plan.stage.placement):
+        sides = [(False, link, len(link.outgoing(subtask))) for link in plan.outputs]
+        sides += [(True, link, len(link.incoming(subtask))) for link in plan.inputs]
+        for is_gate, link, channels in sides:
+            smallest, largest = unreserved_sizes(channels, each, extra)
+            where = (plan.name, link.name, subtask, manager)
+            yield Demand(is_gate, *where, channels, smallest, largest)
+
+
+def _spare(pool: NetworkBufferPool, local: Sequence[LocalBufferPool]) -> int:
+    """Segments that nobody has been promised: free ones, less what the pools may still take."""
+    return pool.free - sum(one.size - one.free for one in local)

@@ -1,0 +1,173 @@
+"""A subtask's complete state as ledger rows, whichever clock it ran on.
+
+Cursors are what is audited; the complete state is what a run resumes from. A side's row of a
+channel holds both: the columns that the contract names, ``channel_state`` (the rest of that
+channel) and, on the first row of each subtask and link, ``task_state`` (the rest of the
+subtask). All of it is integers and lists, so equal states are equal text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+from flowcontrol.job.job import Job
+from flowcontrol.job.round_state import InputChannelState, TaskState
+from flowcontrol.protocol.rows import TAKEN_FLOATING
+from flowcontrol.protocol.states import Task
+
+Rows = list[dict[str, Any]]
+"""Ledger rows of one side of an edge."""
+
+
+def receiver_rows(job: Job, task: TaskState, gate_number: int, latency: Any = None) -> Rows:
+    """Return a subtask's rows of one of its gates: what the receiver's side owns.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    task : TaskState
+        The subtask after its round.
+    gate_number : int
+        Which gate.
+    latency : object, optional
+        Of a sink: pairs of rounds since emission and records, kept with the task's state.
+
+    Returns
+    -------
+    list of dict
+        A row per channel, in gate order.
+    """
+    record_bytes = job.stage(task.stage).inputs[gate_number].record_bytes
+    gate = task.gates[gate_number]
+    rows = []
+    for index, channel in enumerate(gate.channels):
+        used = sum(message.buffer == TAKEN_FLOATING for message in channel.queue)
+        reading = _is_read(task.state, gate_number, index)
+        used += reading and task.state.buffer == TAKEN_FLOATING
+        state = {
+            "local": channel.is_local,
+            "channel": asdict(channel.state),
+            "queue": [asdict(message) for message in channel.queue],
+        }
+        if channel.grant is not None:
+            state["grant"] = asdict(channel.grant)
+        rows.append(
+            {
+                "sender": channel.sender,
+                "receiver": channel.receiver,
+                "announced": _announced(job, channel),
+                "consumed": channel.state.consumed,
+                "exclusive": max(0, channel.state.initial),
+                "floating_held": channel.state.floating + used,
+                "pool_used": gate.pool.in_use,
+                "pool_size": gate.pool.size,
+                "rows": channel.taken,
+                "bytes": channel.taken * record_bytes,
+                "channel_state": _text(state),
+                "task_state": _text(_task_document(job, task, latency)) if index == 0 else None,
+            }
+        )
+    return rows
+
+
+def _announced(job: Job, channel: InputChannelState) -> int:
+    """Return the grant as its sender is to see it; where there is none, what has arrived."""
+    no_credit = channel.is_local and job.record_transport is None
+    if job.scenario.system.transport == "unbounded" or no_credit:
+        return channel.state.arrived
+    return channel.state.announced
+
+
+def sender_rows(job: Job, task: TaskState, number: int) -> Rows:
+    """Return a subtask's rows of one of its partitions: what the sender's side owns."""
+    record_bytes = job.stage(task.stage).outputs[number].record_bytes
+    part = task.partitions[number]
+    rows = []
+    for index, channel in enumerate(part.subpartitions):
+        own, written = channel.state, channel.state.sent + channel.ready
+        state = {
+            "local": channel.is_local,
+            "channel": asdict(own),
+            "queue": [asdict(message) for message in channel.finished],
+            "held": channel.lent,
+            "routed": channel.routed,
+            "messages": [asdict(sent.message) for sent in channel.under_way],
+        }
+        rows.append(
+            {
+                "sender": channel.sender,
+                "receiver": channel.receiver,
+                "written": written,
+                "released": written,
+                "sent": own.sent,
+                "credit": channel.credit,
+                "backlog": channel.backlog,
+                "pool_used": part.pool.in_use,
+                "pool_size": part.pool.size,
+                "rows": channel.emitted,
+                "bytes": channel.emitted * record_bytes,
+                "channel_state": _text(state),
+                "task_state": _text(_task_document(job, task)) if index == 0 else None,
+            }
+        )
+    return rows
+
+
+def round_rows(job: Job, tasks: Iterable[TaskState]) -> dict[str, dict[str, Rows]]:
+    """Return the ledger rows of a round, by edge name, then side ("sender" or "receiver")."""
+    found: dict[str, dict[str, Rows]] = {
+        link.name: {"sender": [], "receiver": []} for link in job.links
+    }
+    for task in tasks:
+        for number, gate in enumerate(task.gates):
+            found[gate.edge]["receiver"] += receiver_rows(job, task, number)
+        for number, part in enumerate(task.partitions):
+            found[part.edge]["sender"] += sender_rows(job, task, number)
+    return found
+
+
+def _is_read(task: Task, gate: int, channel: int) -> bool:
+    return task.left > 0 and task.gate == gate and task.channel == channel
+
+
+def _task_document(job: Job, task: TaskState, latency: Any = None) -> dict[str, Any]:
+    """Return what a subtask's first row of a link holds of the subtask."""
+    state: dict[str, Any] = {
+        "task": asdict(task.state),
+        "union": task.union,
+        "times_us": [task.busy_us, task.idle_us, task.backpressured_us],
+        "gates": [
+            {
+                "pool": asdict(gate.pool),
+                "segments": asdict(gate.segments),
+                "waiting": gate.waiting,
+                "order": gate.order,
+            }
+            for gate in task.gates
+        ],
+        "partitions": [
+            {
+                "pool": asdict(part.pool),
+                "segments": asdict(part.segments),
+                "pending": part.pending,
+                "left_bytes": part.left_bytes,
+            }
+            for part in task.partitions
+        ],
+    }
+    if job.record_transport is not None:
+        state["held"] = int(task.holds_senders)
+    if task.source is not None:
+        state["source"] = asdict(task.source)
+        state["controller"] = task.controller
+    if latency is not None:
+        state["latency"] = latency
+    return state
+
+
+def _text(state: Any) -> str:
+    return json.dumps(state, separators=(",", ":"))

@@ -1,0 +1,96 @@
+"""What a run may count to, so that nothing leaves 64 bits: one table, checked before it begins.
+
+The ranges of single numbers stand in :mod:`flowcontrol.scenario.fields`; here is what they make
+together. The rules rely on it (:mod:`flowcontrol.protocol.ratios`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from math import ceil, prod
+from typing import TYPE_CHECKING, Final
+
+from flowcontrol.errors import Problem, ScenarioError
+from flowcontrol.protocol.ratios import MOST
+from flowcontrol.systems.rate_window import ITEM_OVERHEAD
+
+if TYPE_CHECKING:
+    from flowcontrol.job.job import Job, Link, StagePlan
+
+__all__ = ["MOST_BYTES", "MOST_OUTPUTS", "MOST_RECORDS", "check_limits"]
+
+MOST_RECORDS: Final = 1 << 55
+"""Records that the tasks of a stage emit or take up in a run, at the most: 1,000,000 a second for
+a thousand years. Each has 64 units of work, or more."""
+
+MOST_BYTES: Final = MOST
+"""Bytes that an edge carries in a run, at the most, with what an item weighs besides."""
+
+MOST_OUTPUTS: Final = 10**6
+"""Records that one becomes in a task, at the most: as in one stage."""
+
+
+def check_limits(job: Job) -> None:
+    """Refuse a job that could count to more than 64 bits hold.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+
+    Raises
+    ------
+    ScenarioError
+        With every limit that it could pass. What could be counted follows from rates, selectivities
+        and the length of the run, whether or not a stage ever gets so much to do.
+    """
+    problems = list(_problems(job))
+    if problems:
+        raise ScenarioError(problems, job.scenario.name)
+
+
+def _problems(job: Job) -> Iterator[Problem]:
+    taken: dict[str, Fraction] = {}
+    for plan in job.stages:  # senders before receivers
+        records = Fraction(0)
+        for link in plan.inputs:
+            records += _carried(taken, job.stage(link.edge.sender), link)
+        own = _capacity(job, plan)
+        if own is not None:
+            records = own if plan.is_source else min(records, own)
+        taken[plan.name] = records
+        if records > MOST_RECORDS:
+            text = "records to emit or to process by the end: lower the rate or shorten the run"
+            yield _above(f"stages.{plan.name}", records, MOST_RECORDS, text)
+        for link in plan.outputs:
+            place = f"edges.{link.name}"
+            outputs = prod(max(1, ceil(part)) for part in plan.path(link))
+            if outputs > MOST_OUTPUTS:
+                text = "records out of one record into the task: lower the selectivities"
+                yield _above(place, outputs, MOST_OUTPUTS, text)
+            nbytes = _carried(taken, plan, link) * (link.record_bytes + ITEM_OVERHEAD)
+            if nbytes > MOST_BYTES:
+                text = "bytes by the end: lower the rate or record_bytes, or shorten the run"
+                yield _above(place, nbytes, MOST_BYTES, text)
+
+
+def _carried(taken: dict[str, Fraction], sender: StagePlan, link: Link) -> Fraction:
+    """Records that an edge could carry, copies of a broadcast counted."""
+    copies = len(link.outgoing(0)) if link.edge.partitioner == "broadcast" else 1
+    return taken[sender.name] * prod(sender.path(link)) * copies
+
+
+def _capacity(job: Job, plan: StagePlan) -> Fraction | None:
+    """Records that the tasks of a stage could emit or process together; None: any number."""
+    until_us, total = (job.rounds + 2) * job.round_us, Fraction(0)
+    for index in range(plan.stage.parallelism):
+        schedule = plan.rates(index)
+        if schedule is None:
+            return None
+        total += schedule.records_until(until_us) + 1
+    return total
+
+
+def _above(place: str, value: Fraction | int, limit: int, text: str) -> Problem:
+    return Problem(place, f"{float(value):.3g} is more than {float(limit):.3g} {text}")

@@ -1,0 +1,418 @@
+"""The whole state of a job after a round, as typed values; both clocks have it in this form.
+
+What the rules work on is of the classes of :mod:`flowcontrol.protocol.states`, copied; around it
+stand the queues, what is under way, and what the round did. Rounds are counted from 0, sizes of
+pools and queues are buffers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from flowcontrol.job.job import Job
+from flowcontrol.protocol.partition_kinds import KEPT, ON_DISK, WRITING
+from flowcontrol.protocol.queues import BACKLOG_ANNOUNCEMENT, DATA
+from flowcontrol.protocol.rules import TAKEN_EXCLUSIVE, TAKEN_FLOATING, credit_of
+from flowcontrol.protocol.sides import KIND_LOCAL, KIND_RECORDS
+from flowcontrol.protocol.states import (
+    GlobalPool,
+    InputChannel,
+    LocalPool,
+    Message,
+    ReceivedMessage,
+    Subpartition,
+    Task,
+)
+from flowcontrol.systems.record_transport import ChannelGrant
+from flowcontrol.systems.tcp_connection import TcpConnection
+from flowcontrol.systems.throttled_source import ThrottledSource
+
+
+class BufferKind(IntEnum):
+    """Whose segment a message occupies at its receiver."""
+
+    EXCLUSIVE = TAKEN_EXCLUSIVE
+    """An exclusive buffer of its channel."""
+    FLOATING = TAKEN_FLOATING
+    """A floating buffer of its gate."""
+    LOCAL = KIND_LOCAL
+    """The producer's own buffer: both ends are on one task manager."""
+    RECORDS = KIND_RECORDS
+    """None: the transport counts records."""
+
+
+class MessageKind(IntEnum):
+    """What a message is."""
+
+    DATA = DATA
+    """A buffer of records."""
+    BACKLOG_ANNOUNCEMENT = BACKLOG_ANNOUNCEMENT
+    """A backlog, to a receiver without exclusive buffers."""
+
+
+class BufferPlace(IntEnum):
+    """Where a finished buffer of a spilling partition is."""
+
+    MEMORY = KEPT
+    """In memory only."""
+    WRITING = WRITING
+    """In memory, and waiting for the disk or being written."""
+    DISK = ON_DISK
+    """On disk."""
+
+
+class ChannelId(NamedTuple):
+    """Which channel: an edge, and the subtask at each end."""
+
+    edge: str
+    """Name of the edge, ``source->sink``."""
+    sender: int
+    """Subtask that sends."""
+    receiver: int
+    """Subtask that receives."""
+
+
+# ---- messages
+
+
+@dataclass(frozen=True, slots=True)
+class MessageUnderWay:
+    """A message under way to its receiver."""
+
+    message: Message
+    """What it is: a buffer of records, or an event."""
+    arrives: int
+    """Round in which it arrives; -1: it still waits for room in the sender's socket."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddCredit:
+    """Credit, or another system's grant, under way to the sender of a channel."""
+
+    announced: int
+    """Credits ever granted, this message's included; records, of a transport that counts those."""
+    arrives: int
+    """Round in which the sender hears of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewBufferSize:
+    """A buffer size that a debloating gate wishes, under way to the sender of a channel."""
+
+    nbytes: int
+    """The size, bytes."""
+    arrives: int
+    """Round in which the sender hears of it."""
+
+
+MESSAGES = (AddCredit, NewBufferSize)
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedBuffer:
+    """A buffer of a spilling partition, from its end to its consumption."""
+
+    index: int
+    """Its number in its subpartition, from 0; from ``Subpartition.sent`` on it waits to be sent."""
+    records: int
+    """Records that end in it."""
+    nbytes: int
+    """Bytes in it."""
+    place: BufferPlace
+    """Where its data are."""
+    holds_segment: bool
+    """Whether it occupies a segment of the partition's pool."""
+    is_loaded: bool
+    """Whether it was read back from disk, into a read buffer."""
+
+
+# ---- the receiver's side
+
+
+@dataclass(frozen=True, slots=True)
+class InputChannelState:
+    """A channel at its receiver."""
+
+    sender: int
+    """Subtask that sends."""
+    receiver: int
+    """Subtask that receives."""
+    is_local: bool
+    """Whether both are on one task manager, and there is no credit."""
+    state: InputChannel
+    """What the rules work on: free buffers, credit, cursors."""
+    queue: tuple[ReceivedMessage, ...]
+    """Messages that wait for the task, oldest first; the one being read is not among them."""
+    taken: int
+    """Records that the task took from it in the round."""
+    under_way: tuple[AddCredit | NewBufferSize, ...] = ()
+    """What it has told its sender and the sender has not heard, oldest first."""
+    grant: ChannelGrant | None = None
+    """What it remembers to decide on a grant, with a transport that counts records."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateState:
+    """An input gate: all channels of one edge to one subtask."""
+
+    edge: str
+    """Name of the edge."""
+    pool: LocalPool
+    """The floating buffers."""
+    segments: GlobalPool
+    """Where they come from: the gate's share of the task manager's memory, or all of it if jobs
+    share it."""
+    waiting: tuple[int, ...]
+    """Channels that wait for a floating buffer, first come first served: places in the gate."""
+    order: tuple[int, ...]
+    """Channels with data, in the order in which they are polled: places in the gate."""
+    channels: tuple[InputChannelState, ...]
+    """Its channels, by sender."""
+
+
+# ---- the sender's side
+
+
+@dataclass(frozen=True, slots=True)
+class SubpartitionState:
+    """A channel at its sender."""
+
+    sender: int
+    """Subtask that sends."""
+    receiver: int
+    """Subtask that receives."""
+    is_local: bool
+    """Whether both are on one task manager, and there is no credit."""
+    state: Subpartition
+    """What the rules work on: the open buffer, credit, cursors."""
+    finished: tuple[Message, ...]
+    """Finished buffers that wait to be sent, oldest first; with a partition that spills, those that
+    ``spilled`` does not hold yet."""
+    lent: tuple[int, ...]
+    """Of a local channel: buffers (0 or 1) that each message frees which its consumer has not let
+    go of, oldest first."""
+    ready: int
+    """Messages that could be sent now: finished buffers, and the open one if it is flushed."""
+    backlog: int
+    """Messages that it reports to wait; those that are ready where none are reported."""
+    credit: int
+    """Messages that it may still send, as far as its sender has heard; records, of a transport that
+    counts those; 0 where there is no credit."""
+    routed: int
+    """Records ever routed to it."""
+    emitted: int
+    """Records routed to it in the round."""
+    under_way: tuple[MessageUnderWay, ...] = ()
+    """Messages sent that have not arrived, oldest first."""
+    spilled: tuple[FinishedBuffer, ...] = ()
+    """Finished buffers of a partition that spills, as long as something keeps them, oldest
+    first."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpillState:
+    """What a result partition has that may spill."""
+
+    kept: int
+    """Finished buffers that have not been spilled."""
+    writing: int
+    """Buffers that wait for the disk or are being written."""
+    unread: int
+    """Buffers that must be read from disk before they can be sent."""
+    read_buffers: int
+    """Read buffers in use."""
+    bytes_written: int
+    """Bytes ever written to disk."""
+    bytes_read: int
+    """Bytes ever read from disk."""
+    regions: int
+    """Regions that a sort-merge partition has written."""
+    is_stopped: bool
+    """Whether it takes nothing until its region is written."""
+    is_finished: bool
+    """Whether its task has finished and all is written that has to be."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """A result partition: all channels of one edge from one subtask."""
+
+    edge: str
+    """Name of the edge."""
+    pool: LocalPool
+    """Its buffers."""
+    segments: GlobalPool
+    """Where they come from, as of a gate."""
+    pending: tuple[int, ...]
+    """Records produced and not yet written, oldest first: place of the subpartition of each."""
+    left_bytes: int
+    """Bytes left of the record in which the task is blocked."""
+    subpartitions: tuple[SubpartitionState, ...]
+    """Its subpartitions, by receiver."""
+    spill: SpillState | None = None
+    """What it has besides if it may spill."""
+
+
+# ---- tasks, connections, the round
+
+
+@dataclass(frozen=True, slots=True)
+class TaskState:
+    """A subtask, with its gates and its result partitions."""
+
+    stage: str
+    """Its stage; of a chain the first one."""
+    subtask: int
+    """Its index."""
+    task_manager: int
+    """Where it runs."""
+    is_running: bool
+    """False: its job has not started, or has ended; what it last held stands and counts for
+    nothing."""
+    state: Task
+    """What the rules work on: the buffer that it reads, and how far it is."""
+    taken: int
+    """Records that it took up in the round; a source: that it emitted."""
+    busy_us: int
+    """Busy time of the round, microseconds."""
+    idle_us: int
+    """Idle time of the round, microseconds."""
+    backpressured_us: int
+    """Back-pressured time of the round, microseconds."""
+    union: tuple[int, ...]
+    """Gates with data, in the order in which they are polled: places in ``gates``."""
+    gates: tuple[GateState, ...]
+    """Its gates, in declared order."""
+    partitions: tuple[PartitionState, ...]
+    """Its result partitions, in declared order."""
+    holds_senders: bool = False
+    """Whether it has its senders stopped, as ``hop_hysteresis`` does."""
+    source: ThrottledSource | None = None
+    """Of a throttled source: the command in force, and what waits at it."""
+    controller: Mapping[str, Any] | None = None
+    """Of a throttled source: what the job's controller remembers; numbers, strings and lists by
+    name, as its throttle has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionState:
+    """A connection between two task managers that is a bottleneck: limited, or without credits."""
+
+    sender_manager: int
+    """Task manager that sends."""
+    receiver_manager: int
+    """Task manager that receives."""
+    edge: str
+    """Edge that it is of; "": all of them share it."""
+    free_ns: int
+    """When its wire is free again, nanoseconds since the start of the run."""
+    waiting: tuple[ChannelId, ...]
+    """Channels that wait for their turn to send a message, first come first served."""
+    tcp: TcpConnection | None = None
+    """Its sockets and water marks, with the transport ``tcp``."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundState:
+    """A job after a round.
+
+    Everything in it is a copy: a later round changes nothing here.
+    """
+
+    number: int
+    """The round that was run last, from 0."""
+    start_us: int
+    """When it began, microseconds of emulated time."""
+    end_us: int
+    """When it ended: the moment of this state, microseconds of emulated time."""
+    tasks: tuple[TaskState, ...]
+    """All subtasks, senders before receivers."""
+    connections: tuple[ConnectionState, ...] = ()
+    """Connections that are a bottleneck; none if only credit limits what is sent."""
+
+    @property
+    def records_in_flight(self) -> int:
+        """Records written to the channels of running tasks that their receivers have not taken."""
+        running = [task for task in self.tasks if task.is_running]
+        outs = [out for task in running for part in task.partitions for out in part.subpartitions]
+        ins = [into for task in running for gate in task.gates for into in gate.channels]
+        written = sum(out.state.written for out in outs)
+        return written - sum(into.state.processed for into in ins)
+
+    def task(self, stage: str, subtask: int = 0) -> TaskState:
+        """Return a subtask; a chain goes by its first stage. ``KeyError`` if there is none."""
+        for task in self.tasks:
+            if (task.stage, task.subtask) == (stage, subtask):
+                return task
+        raise KeyError((stage, subtask))
+
+    def channels(self) -> Iterator[tuple[ChannelId, SubpartitionState, InputChannelState]]:
+        """Yield each channel at its sender and at its receiver."""
+        ins = {
+            ChannelId(gate.edge, into.sender, into.receiver): into
+            for task in self.tasks
+            for gate in task.gates
+            for into in gate.channels
+        }
+        for task in self.tasks:
+            for part in task.partitions:
+                for out in part.subpartitions:
+                    name = ChannelId(part.edge, out.sender, out.receiver)
+                    yield name, out, ins[name]
+
+    def channel(
+        self, edge: str, sender: int = 0, receiver: int = 0
+    ) -> tuple[SubpartitionState, InputChannelState]:
+        """Return a channel at its sender and at its receiver; ``KeyError`` if there is none."""
+        name = ChannelId(edge, sender, receiver)
+        for other, out, into in self.channels():
+            if other == name:
+                return out, into
+        raise KeyError(name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as dicts, lists, strings and numbers, under the names of the fields.
+
+        Kinds of messages, and kinds and places of buffers, go by their names, in lower case. What
+        is told to a sender has its ``name`` besides, ``AddCredit`` or ``NewBufferSize``; the whole
+        has ``records_in_flight``.
+        """
+        return {**_plain(self), "records_in_flight": self.records_in_flight}
+
+    def to_json(self) -> str:
+        """Return :meth:`to_dict` as one line of JSON."""
+        return json.dumps(self.to_dict(), separators=(",", ":"))
+
+
+def credit_at_sender(job: Job, is_local: bool, channel: Subpartition) -> int:
+    """Return the credit of a channel as its sender knows it; 0 where there is none."""
+    has_credit = job.has_grants if job.record_transport is not None else not is_local
+    if not has_credit or job.scenario.system.transport == "tcp":
+        return 0
+    return max(
+        0, credit_of(channel.announced, channel.sent)
+    )  # a limit may fall below what was sent
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it."""
+    if isinstance(value, IntEnum):
+        return value.name.lower()
+    if isinstance(value, ChannelId):
+        return value._asdict()
+    if is_dataclass(value):
+        found = {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        if isinstance(value, Message):
+            found["kind"] = MessageKind(value.kind).name.lower()
+        if isinstance(value, ReceivedMessage):
+            found["buffer"] = BufferKind(value.buffer).name.lower()
+        return {"name": type(value).__name__, **found} if isinstance(value, MESSAGES) else found
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    return value

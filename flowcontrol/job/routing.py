@@ -1,0 +1,133 @@
+"""Which channel a record goes to: the partitioner of one edge, for one sender subtask.
+
+Shares are spread evenly over time, so a job needs no random numbers but for ``shuffle``,
+whose numbers are a function of the seed, the edge, the subtask and the record's number.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from flowcontrol.job.job import Link
+from flowcontrol.protocol.partitioners import (
+    channel_of_key,
+    count_share,
+    default_max_parallelism,
+    integer_weights,
+    next_by_share,
+)
+from flowcontrol.protocol.ratios import whole_shares
+
+__all__ = ["Router", "mix", "stream_of_edge", "weights_of"]
+
+_MASK = (1 << 64) - 1
+
+
+def mix(seed: int, stream: int, number: int) -> int:
+    """Return 64 well-mixed bits, a pure function of three integers (SplitMix64).
+
+    Notes
+    -----
+    Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (2014).
+    """
+    z = (seed * 0x9E3779B97F4A7C15 + stream * 0xBF58476D1CE4E5B9 + number + 1) & _MASK
+    z = (z * 0x9E3779B97F4A7C15) & _MASK
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
+    return z ^ (z >> 31)
+
+
+def stream_of_edge(edge: str, sender: int) -> int:
+    """Return the number of the random stream that a sender routes an edge's records by."""
+    return zlib.crc32(f"{edge}/{sender}".encode())
+
+
+class Router:
+    """Routes the records of one sender subtask over one edge, in order.
+
+    Parameters
+    ----------
+    link : Link
+        The edge, laid out.
+    sender : int
+        Subtask that sends.
+    seed : int
+        Of the scenario; used by ``shuffle`` only.
+    table : ndarray of int, shape (records,), optional
+        Receiver of each record, for replayed rows routed by their key.
+
+    Notes
+    -----
+    ``org.apache.flink.streaming.runtime.partitioner`` (reference section 12). Flink starts
+    ``rebalance`` at a random channel; here sender *i* starts at channel *i* modulo their
+    number, which spreads the senders as well and needs no random number.
+    """
+
+    def __init__(self, link: Link, sender: int, seed: int, table: np.ndarray | None = None) -> None:
+        channels = link.outgoing(sender)
+        self.width = len(channels)
+        self.kind = link.edge.partitioner
+        self.counts = [0] * self.width
+        self.emitted = 0
+        self._sender = sender
+        self._seed = seed
+        self._stream = stream_of_edge(link.name, sender)
+        self._table = table
+        self._weights = weights_of(link, self.width) or []
+        self._total, self._behind = sum(self._weights), [0] * len(self._weights)
+
+    def restore(self, counts: Sequence[int]) -> None:
+        """Go on where a router with these counts per channel stood."""
+        self.counts = list(counts)
+        self.emitted = counts[0] if self.kind == "broadcast" else sum(counts)
+        self._behind = [
+            weight * self.emitted - count * self._total
+            for weight, count in zip(self._weights, counts, strict=False)
+        ]
+
+    def peek(self) -> int:
+        """Return the channel of the next record, without moving on."""
+        number = self.emitted
+        if self._table is not None:
+            return int(self._table[number])
+        if self._weights:
+            return next_by_share(self._behind, self._weights)
+        if self.kind == "shuffle":
+            return mix(self._seed, self._stream, number) % self.width
+        if self.kind == "rebalance":
+            return (self._sender + number) % self.width
+        if self.kind == "rescale":
+            return number % self.width
+        return 0
+
+    def advance(self, channel: int, records: int = 1) -> None:
+        """Count records as routed to the channel that :meth:`peek` named; a broadcast: to all."""
+        for each in range(self.width) if self.kind == "broadcast" else (channel,):
+            self.counts[each] += records
+        for _ in range(records if self._weights and self.width > 1 else 0):
+            count_share(self._behind, self._weights, self._total, channel)
+        self.emitted += records
+
+
+def weights_of(link: Link, width: int) -> list[int] | None:
+    """Integer weights per channel of a partitioner that has shares; None for the others.
+
+    Notes
+    -----
+    Weights of many digits, such as 1/7 or 1/13, are rounded
+    (:func:`flowcontrol.protocol.ratios.whole_shares`).
+    """
+    edge = link.edge
+    if edge.channel_weights is not None:
+        return whole_shares(integer_weights(edge.channel_weights))
+    if edge.key_weights is None:
+        return None
+    shares = [0] * width
+    for key, weight in zip(
+        edge.key_weights, integer_weights(edge.key_weights.values()), strict=True
+    ):
+        shares[channel_of_key(key, width, default_max_parallelism(width))] += weight
+    return whole_shares(shares)

@@ -1,0 +1,172 @@
+"""The rows of a fresh gate and a fresh partition, and first-in-first-out rows as plain lists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from flowcontrol.job.job import Channel, Job, Link
+from flowcontrol.protocol import rounds as r
+from flowcontrol.protocol.partition_kinds import has_quota, kind_of
+from flowcontrol.protocol.queues import new_queue
+from flowcontrol.protocol.rules import (
+    FIFO_COUNT,
+    FIFO_HEAD,
+    FIFO_SLOTS,
+    WORD,
+    Row,
+    fetch_segment,
+)
+from flowcontrol.protocol.states import (
+    GlobalPool,
+    InputChannel,
+    LocalPool,
+    Message,
+    ReceivedMessage,
+    Subpartition,
+)
+from flowcontrol.systems.grants import (
+    first_grant,
+)
+from flowcontrol.systems.record_rounds import QUEUE_MESSAGES
+from flowcontrol.systems.record_transport import ChannelGrant, RecordTransport
+
+__all__ = [
+    "LOCAL",
+    "fifo",
+    "fifo_values",
+    "most_outputs",
+    "new_gate",
+    "new_partition",
+    "queue_depth",
+    "refill",
+]
+
+LOCAL = -1
+"""Initial credit that marks a local channel, which knows no credit."""
+
+
+def fifo(capacity: int) -> list[int]:
+    """Return an empty first-in-first-out row."""
+    return [0] * (FIFO_SLOTS + max(1, capacity))
+
+
+def fifo_values(row: Sequence[int]) -> list[int]:
+    """Return the values of a first-in-first-out row, oldest first."""
+    capacity = len(row) - FIFO_SLOTS
+    return [row[FIFO_SLOTS + (row[FIFO_HEAD] + i) % capacity] for i in range(row[FIFO_COUNT])]
+
+
+def refill(row: Row, values: Sequence[int]) -> None:
+    """Make a first-in-first-out row hold exactly these values, oldest first."""
+    row[FIFO_HEAD] = 0
+    row[FIFO_COUNT] = len(values)
+    for i, value in enumerate(values):
+        row[FIFO_SLOTS + i] = value
+
+
+def new_gate(job: Job, link: Link, receiver: int, channels: Sequence[Channel]) -> r.Gate:
+    """Return the rows of a gate at the start of a run.
+
+    Initial credit is carried by the partition request, so it counts as announced from the
+    first round on (reference section 1.2).
+    """
+    if job.record_transport is not None:
+        return _record_gate(job, link, channels)
+    size = job.sizes.gates[link.name, receiver]
+    rows, depths = [], []
+    for channel in channels:
+        own = 0 if channel.is_local else size.exclusive
+        initial = LOCAL if channel.is_local else own
+        rows.append(InputChannel(initial=initial, exclusive=own, announced=own))
+        remote = size.exclusive + size.floating
+        depths.append(queue_depth(job, link, channel.sender) if channel.is_local else remote)
+    pool, segments = _pool(size.floating, 0)
+    return r.Gate(
+        channels=rows,
+        pool=pool,
+        segments=segments,
+        waiting=fifo(len(channels)),
+        order=fifo(len(channels)),
+        queues=[new_queue(depth, ReceivedMessage) for depth in depths],
+        news=[0] * (len(channels) // WORD + 1),
+    )
+
+
+def _record_gate(job: Job, link: Link, channels: Sequence[Channel]) -> r.Gate:
+    """Return the rows of a gate of queues of records."""
+    transport, width = job.record_transport or RecordTransport(), len(channels)
+    initial = 0 if job.has_grants else LOCAL
+    granted = first_grant(transport, ChannelGrant(), link.record_bytes)
+    rows = [InputChannel(initial=initial, announced=granted) for _ in channels]
+    pool, segments = _pool(0, 0)
+    return r.Gate(
+        channels=rows,
+        pool=pool,
+        segments=segments,
+        waiting=fifo(width),
+        order=fifo(width),
+        queues=[new_queue(QUEUE_MESSAGES, ReceivedMessage) for _ in channels],
+        news=[0] * (width // WORD + 1),
+    )
+
+
+def new_partition(job: Job, link: Link, sender: int, channels: Sequence[Channel]) -> r.Partition:
+    """Return the rows of a result partition at the start of a run."""
+    size = job.sizes.partitions[link.name, sender]
+    depth = 0 if job.record_transport is not None else queue_depth(job, link, sender)
+    pool, segments = _pool(size.size, size.overdraft)
+    rows = [Subpartition() for _ in channels]
+    if job.record_transport is not None:
+        pool.free = 1  # what stops a writer is the grant
+        for row in rows:
+            row.announced = first_grant(job.record_transport, ChannelGrant(), link.record_bytes)
+    for row, channel in zip(rows, channels, strict=True) if job.record_transport is None else ():
+        gate = job.sizes.gates[link.name, channel.receiver]
+        row.initial = LOCAL if channel.is_local else gate.exclusive
+        row.announced = max(0, row.initial)
+    return r.Partition(
+        pool=pool,
+        segments=segments,
+        channels=rows,
+        queues=[new_queue(depth, Message) for _ in channels],
+        held=[fifo(depth) for _ in channels],
+        counts=[0] * len(channels),
+        is_broadcast=1 if link.edge.partitioner == "broadcast" and len(channels) > 1 else 0,
+    )
+
+
+def queue_depth(job: Job, link: Link, sender: int) -> int:
+    """Most buffers of a partition that stand in the queue of one of its channels.
+
+    A channel at its quota stops the task before the next record, so beyond the quota go only
+    the buffers that the outputs of one more record need. Some kinds of partition have none.
+    """
+    size, options = job.sizes.partitions[link.name, sender], job.scenario.options
+    if job.scenario.system.transport == "tcp":  # knows no quota
+        return size.size
+    width = len(link.outgoing(sender))
+    kind = kind_of(link.edge.partition_type, width, options.sort_min_parallelism)
+    if has_quota(kind) == 0:
+        return size.size + size.overdraft
+    each = link.record_bytes // options.segment_bytes + 2
+    most = most_outputs(job.stage(link.edge.sender).path(link))
+    return min(size.size + size.overdraft, options.max_buffers_per_channel + 1 + most * each)
+
+
+def most_outputs(path: Sequence[Fraction]) -> int:
+    """Most records that one record of a task's input yields, at least 1."""
+    most = 1
+    for part in path:
+        most *= max(1, -(-part.numerator // part.denominator))
+    return most
+
+
+def _pool(size: int, overdraft: int) -> tuple[LocalPool, GlobalPool]:
+    """Return a pool's row with its eagerly fetched segment, and its share of the global pool."""
+    pool, segments = LocalPool(), GlobalPool()
+    pool.size = pool.maximum = pool.required = size
+    pool.max_overdraft = overdraft
+    segments.total = segments.free = size + overdraft
+    fetch_segment(pool, segments)
+    return pool, segments

@@ -1,0 +1,189 @@
+"""A subtask's complete state as a typed value, and back from the ledger rows that hold it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+from flowcontrol.job import round_state as rs
+from flowcontrol.job.record_subtask import RecordSubtask
+from flowcontrol.job.rows import fifo_values, refill
+from flowcontrol.job.subtask import Incoming, Outgoing, Subtask
+from flowcontrol.protocol import rounds as r
+from flowcontrol.protocol.queues import in_order, refill_queue
+from flowcontrol.protocol.state import put_back
+from flowcontrol.protocol.states import Message, ReceivedMessage
+
+Row = Mapping[str, Any]
+
+
+def task_state(
+    subtask: Subtask, number: int, taken: int = 0, heard: Mapping[rs.ChannelId, int] | None = None
+) -> rs.TaskState:
+    """Return a copy of a subtask's state after a round.
+
+    Parameters
+    ----------
+    subtask : Subtask
+        After its round.
+    number : int
+        The round.
+    taken : int, default 0
+        Records that it took up in it; a source: that it emitted. No ledger holds that.
+    heard : mapping of rs.ChannelId to int, optional
+        Credits that the senders of its channels know of; by default all that it has announced.
+    """
+    gates = range(len(subtask.gates))
+    busy_us, idle_us, backpressured_us = subtask.times_us
+    source = subtask.source
+    return rs.TaskState(
+        stage=subtask.plan.name,
+        subtask=subtask.index,
+        task_manager=subtask.plan.stage.placement[subtask.index],
+        is_running=True,
+        state=replace(subtask.task),
+        taken=taken,
+        busy_us=busy_us,
+        idle_us=idle_us,
+        backpressured_us=backpressured_us,
+        union=tuple(fifo_values(subtask.union)),
+        gates=tuple(_gate_state(subtask, i, number, heard or {}) for i in gates),
+        partitions=tuple(
+            _partition_state(subtask, i, number) for i in range(len(subtask.partitions))
+        ),
+        holds_senders=isinstance(subtask, RecordSubtask) and subtask.held == 1,
+        source=None if source is None else replace(source),
+        controller=None if source is None else deepcopy(subtask.controller_state),
+    )
+
+
+def _gate_state(
+    subtask: Subtask, number: int, round_number: int, heard: Mapping[rs.ChannelId, int]
+) -> rs.GateState:
+    (link, own), gate = subtask.in_links[number], subtask.gates[number]
+    channels = []
+    for index, channel in enumerate(own):
+        state = gate.channels[index]
+        name = rs.ChannelId(link.name, channel.sender, channel.receiver)
+        credit = rs.AddCredit(state.announced, round_number + 1)
+        channels.append(
+            rs.InputChannelState(
+                channel.sender,
+                channel.receiver,
+                channel.is_local,
+                replace(state),
+                tuple(map(replace, in_order(gate.queues[index]))),
+                subtask.taken[number][index],
+                () if heard.get(name, state.announced) == state.announced else (credit,),
+                replace(subtask.grants[number][index])
+                if isinstance(subtask, RecordSubtask)
+                else None,
+            )
+        )
+    waiting, order = tuple(fifo_values(gate.waiting)), tuple(fifo_values(gate.order))
+    pools = replace(gate.pool), replace(gate.segments)
+    return rs.GateState(link.name, *pools, waiting, order, tuple(channels))
+
+
+def _partition_state(subtask: Subtask, number: int, round_number: int) -> rs.PartitionState:
+    (link, own), part = subtask.out_links[number], subtask.partitions[number]
+    subpartitions = tuple(
+        rs.SubpartitionState(
+            channel.sender,
+            channel.receiver,
+            channel.is_local,
+            replace(part.channels[index]),
+            tuple(map(replace, in_order(part.queues[index]))),
+            tuple(fifo_values(part.held[index])),
+            r.ready_messages(part, index),
+            r.ready_messages(part, index)
+            if isinstance(subtask, RecordSubtask)
+            else r.channel_backlog(part.channels[index]),
+            rs.credit_at_sender(subtask.job, channel.is_local, part.channels[index]),
+            subtask.routers[number].counts[index],
+            subtask.routed[number][index],
+            tuple(
+                rs.MessageUnderWay(replace(message), round_number + 1)
+                for message in subtask.messages[number][index]
+            ),
+        )
+        for index, channel in enumerate(own)
+    )
+    pending = tuple(subtask.pending[number])
+    pools = replace(part.pool), replace(part.segments)
+    return rs.PartitionState(link.name, *pools, pending, subtask.left_bytes[number], subpartitions)
+
+
+def restore(
+    subtask: Subtask, received: Iterable[Iterable[Row]], sent: Iterable[Iterable[Row]]
+) -> None:
+    """Put a fresh subtask into the state that its ledger rows of one batch hold.
+
+    Parameters
+    ----------
+    subtask : Subtask
+        Fresh; changed in place.
+    received, sent : iterable of iterable of mapping
+        Its rows per gate and per partition, in the order in which they were made.
+    """
+    task_state: dict[str, Any] | None = None
+    for number, (gate, rows) in enumerate(zip(subtask.gates, received, strict=True)):
+        for index, row in enumerate(rows):
+            task_state = task_state or _loads(row["task_state"])
+            state = json.loads(row["channel_state"])
+            put_back(gate.channels[index], state["channel"])
+            refill_queue(gate.queues[index], [ReceivedMessage(**kept) for kept in state["queue"]])
+            if isinstance(subtask, RecordSubtask):
+                put_back(subtask.grants[number][index], state["grant"])
+    for number, rows in enumerate(sent):
+        part, counts = subtask.partitions[number], []
+        for index, row in enumerate(rows):
+            task_state = task_state or _loads(row["task_state"])
+            state = json.loads(row["channel_state"])
+            put_back(part.channels[index], state["channel"])
+            if not isinstance(subtask, RecordSubtask):
+                part.counts[index] = state["channel"]["buffers"] + sum(state["held"])
+            refill_queue(part.queues[index], [Message(**kept) for kept in state["queue"]])
+            refill(part.held[index], state["held"])
+            counts.append(state["routed"])
+        subtask.routers[number].restore(counts)
+    _restore_task(subtask, task_state or {})
+
+
+def _restore_task(subtask: Subtask, state: Mapping[str, Any]) -> None:
+    put_back(subtask.task, state["task"])
+    refill(subtask.union, state["union"])
+    if isinstance(subtask, RecordSubtask):
+        subtask.held = state["held"]
+    if subtask.source is not None:
+        put_back(subtask.source, state["source"])
+        subtask.controller_state = state["controller"]
+    for gate, values in zip(subtask.gates, state["gates"], strict=True):
+        put_back(gate.pool, values["pool"])
+        put_back(gate.segments, values["segments"])
+        refill(gate.waiting, values["waiting"])
+        refill(gate.order, values["order"])
+    for number, values in enumerate(state["partitions"]):
+        part = subtask.partitions[number]
+        put_back(part.pool, values["pool"])
+        put_back(part.segments, values["segments"])
+        subtask.pending[number] = list(values["pending"])
+        subtask.left_bytes[number] = values["left_bytes"]
+
+
+def incoming_of(row: Row) -> Incoming:
+    """Read what a receiver needs off the sender's row of a round ago."""
+    messages = json.loads(row["channel_state"])["messages"]
+    return Incoming(row["sent"], [Message(**kept) for kept in messages])
+
+
+def outgoing_of(row: Row) -> Outgoing:
+    """Read what a sender needs off the receiver's row of a round ago."""
+    return Outgoing(row["announced"], row["consumed"])
+
+
+def _loads(text: str | None) -> dict[str, Any] | None:
+    return None if text is None else json.loads(text)

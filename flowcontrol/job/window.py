@@ -1,0 +1,99 @@
+"""Tell whether a scenario's rates fit into the windows of its channels.
+
+A credit that is announced in round r is used in r + 1, its message arrives in r + 2: a channel
+carries at most exclusive + floating buffers in two rounds, and a gate's channels share its
+floating buffers. More is honestly slow; here it is said beforehand, with the figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from flowcontrol.job.job import Job, Link
+from flowcontrol.scenario import Schedule
+from flowcontrol.systems.grants import first_grant
+from flowcontrol.systems.record_transport import ChannelGrant, RecordTransport
+
+__all__ = ["window_warnings"]
+
+ROUND_TRIP = 2
+"""Rounds from announcing a credit to receiving the message that uses it."""
+
+
+def window_warnings(job: Job) -> list[str]:
+    """Return a sentence for each edge whose rate is beyond its windows.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    """
+    if job.record_transport is None and job.scenario.system.transport != "credit":
+        return []
+    rates = _stage_rates(job)
+    of_link = _link_warnings if job.record_transport is None else _grant_warnings
+    return [text for link in job.links for text in of_link(job, link, rates)]
+
+
+def _stage_rates(job: Job) -> dict[str, Fraction]:
+    """Most records/s that each stage can emit, from the sources' and services' rates."""
+    rates: dict[str, Fraction] = {}
+    for plan in job.stages:
+        stage = plan.stage
+        if stage.emit_rate is not None:
+            rates[plan.name] = sum((_highest(s) for s in stage.emit_rate), Fraction(0))
+            continue
+        offered = sum((rates[link.edge.sender] for link in plan.inputs), Fraction(0))
+        if stage.service_rate is not None:
+            able = sum((_highest(s) for s in stage.service_rate), Fraction(0))
+            offered = min(offered, able)
+        rates[plan.name] = offered * stage.selectivity_exact
+    return rates
+
+
+def _highest(schedule: Schedule) -> Fraction:
+    return max(phase.rate for phase in schedule.phases)
+
+
+def _link_warnings(job: Job, link: Link, rates: dict[str, Fraction]) -> Iterator[str]:
+    """Compare the even share of each receiver with its gate's window."""
+    receivers = sorted({channel.receiver for channel in link.channels})
+    options = job.scenario.options
+    share = rates[link.edge.sender] / len(receivers)
+    for receiver in receivers:
+        remote = [c for c in link.incoming(receiver) if not c.is_local]
+        if not remote:
+            continue
+        size = job.sizes.gates[link.name, receiver]
+        window = len(remote) * size.exclusive + size.floating
+        part = Fraction(len(remote), len(link.incoming(receiver)))
+        per_round = share * part * link.record_bytes * job.round_us / 1_000_000
+        needed = per_round / options.segment_bytes * ROUND_TRIP
+        if needed > window:
+            most = Fraction(window, ROUND_TRIP) * options.segment_bytes / link.record_bytes
+            able = most * 1_000_000 / job.round_us
+            yield (
+                f"{link.name}, receiver {receiver}: {float(share * part):,.0f} records/s need "
+                f"{float(needed):,.1f} buffers in flight per round trip of {ROUND_TRIP} rounds, "
+                f"its channels have {window} (exclusive and floating): at most "
+                f"{float(able):,.0f} records/s. Shorten round_ms or raise the buffers."
+            )
+            return
+
+
+def _grant_warnings(job: Job, link: Link, rates: dict[str, Fraction]) -> Iterator[str]:
+    """Compare the even share of each channel with what its receiver grants at first."""
+    window = first_grant(
+        job.record_transport or RecordTransport(), ChannelGrant(), link.record_bytes
+    )
+    adapts = job.scenario.system.transport in {"rate_window", "bdp_window"}
+    share = rates[link.edge.sender] / len(link.channels)
+    needed = share * job.round_us / 1_000_000 * ROUND_TRIP
+    if needed > window and not adapts:
+        able = Fraction(window, ROUND_TRIP) * 1_000_000 / job.round_us
+        yield (
+            f"{link.name}: {float(share):,.0f} records/s of a channel need {float(needed):,.0f} "
+            f"records in flight per round trip of {ROUND_TRIP} rounds, its receiver grants "
+            f"{window:,}: at most {float(able):,.0f} records/s. Shorten round_ms or grant more."
+        )

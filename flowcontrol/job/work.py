@@ -1,0 +1,197 @@
+"""What a subtask's rate allows, in the integers of :mod:`flowcontrol.protocol.service`."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from fractions import Fraction
+from math import prod
+
+from flowcontrol.job.job import Job, Link, StagePlan
+from flowcontrol.job.limits import MOST_RECORDS
+from flowcontrol.job.routing import mix
+from flowcontrol.protocol import service as s
+from flowcontrol.protocol.ratios import MOST, ratio_of, whole_rates
+from flowcontrol.protocol.states import Task
+from flowcontrol.protocol.times import FLUSH_DRIFTS
+from flowcontrol.scenario import Schedule
+from flowcontrol.scenario.schedule import MICROSECONDS, Phase
+
+__all__ = [
+    "KINDS",
+    "WorkClock",
+    "byte_cost",
+    "emission_cost_ns",
+    "flush_phase_us",
+    "stream_of",
+    "uniform",
+]
+
+KINDS = {"constant": s.CONSTANT, "exponential": s.EXPONENTIAL, "lognormal": s.LOGNORMAL}
+
+
+def stream_of(text: str) -> int:
+    """Return the number of the random stream that something named so draws from."""
+    return zlib.crc32(text.encode())
+
+
+def uniform(seed: int, stream: int, number: int) -> float:
+    """Return a number uniform in [0, 1), a pure function of three integers."""
+    return float(mix(seed, stream, number) >> 11) * 2.0**-53
+
+
+def flush_phase_us(job: Job, link: Link, sender: int) -> int:
+    """Return when the flusher of an output runs first, microseconds.
+
+    Its remainder by ``FLUSH_DRIFTS`` is that of the stage's depth: flushers that stand behind one
+    another have different periods.
+    """
+    interval = job.scenario.options.flush_interval_us
+    if interval < FLUSH_DRIFTS:
+        return 0
+    depths: dict[str, int] = {}
+    for plan in job.stages:
+        before = [depths[job.stage(own.edge.sender).name] for own in plan.inputs]
+        depths[plan.name] = 1 + max(before, default=-1)
+    drawn = mix(job.scenario.seed, stream_of(f"flusher {link.name}/{sender}"), 0)
+    phase = drawn % (interval // FLUSH_DRIFTS) * FLUSH_DRIFTS
+    return phase + depths[job.stage(link.edge.sender).name] % FLUSH_DRIFTS
+
+
+def emission_cost_ns(job: Job, plan: StagePlan) -> int:
+    """Return what an emission of a source takes its thread, nanoseconds; 0 for other stages.
+
+    Notes
+    -----
+    ``RecordWriter.emit`` runs in the task's thread: on each output edge a record is serialised
+    and copied into a buffer, a broadcast one once. More than a whole round is as good as that.
+    """
+    if not plan.is_source:
+        return 0
+    nbytes = sum(link.record_bytes * prod(plan.path(link)) for link in plan.outputs)
+    rate = Fraction(repr(job.scenario.cluster.serialization_bytes_per_s))
+    return min(int(nbytes * 10**9 / rate), 1000 * job.round_us)
+
+
+def byte_cost(bytes_per_s: float) -> tuple[int, int]:
+    """Return what bytes take at a speed: so many nanoseconds for so many bytes."""
+    cost = ratio_of(10**9 / Fraction(repr(bytes_per_s)))
+    return cost.numerator, cost.denominator
+
+
+@dataclass(frozen=True)
+class WorkClock:
+    """A subtask's rate as work over time.
+
+    Attributes
+    ----------
+    phases : list of list of int, shape (phases, PHASE_WIDTH)
+        Rows as :func:`flowcontrol.protocol.service.work_by` takes them.
+    unit : int
+        Work of a record of mean size, units.
+    kind : int
+        Distribution of the service times, or of the times between two emissions.
+    cv : float
+        Coefficient of variation of a lognormal one.
+    seed, stream : int
+        Of its random numbers.
+    """
+
+    phases: list[list[int]]
+    unit: int
+    kind: int
+    cv: float
+    seed: int
+    stream: int
+
+    @classmethod
+    def of(cls, job: Job, plan: StagePlan, index: int) -> WorkClock | None:
+        """Return the clock of a subtask; None for a stage without a rate."""
+        schedule, stage = plan.rates(index), plan.stage
+        if schedule is None:
+            return None
+        until_us = (job.rounds + 2) * job.round_us
+        if not plan.is_source:
+            schedule = _at_most(schedule, Fraction(MOST_RECORDS * MICROSECONDS, until_us))
+        records = schedule.records_until(until_us)
+        phases, unit = _phases(schedule, until_us, MOST // (records + 1))
+        return cls(
+            phases,
+            unit,
+            KINDS[stage.service_time],
+            round(stage.service_time_cv, 6),  # the kernel holds it as whole millionths
+            job.scenario.seed,
+            stream_of(f"service {stage.name}/{index}"),
+        )
+
+    def work_by(self, us: int) -> int:
+        """Work allowed by a moment, units."""
+        return s.work_by(self.phases, us)
+
+    def draw(self, number: int) -> int:
+        """Work that record ``number`` takes, units, at least 1."""
+        if self.kind == s.CONSTANT:
+            return self.unit
+        first = uniform(self.seed, self.stream, 2 * number)
+        second = uniform(self.seed, self.stream, 2 * number + 1)
+        return s.service_work(self.kind, self.cv, first, second, self.unit)
+
+    def spend(self, task: Task, count: int) -> None:
+        """Let ``count`` records begin, one after the other."""
+        for _ in range(count if self.kind != s.CONSTANT else 0):
+            task.ready += self.draw(task.draws)
+            task.draws += 1
+        if self.kind == s.CONSTANT:
+            task.ready += count * self.unit
+
+    def startable(self, task: Task, end: int) -> int:
+        """Records that a server may take up at once before ``end``; one, unless all are alike."""
+        if self.kind != s.CONSTANT:
+            return 1
+        waits: int = end - task.ready
+        return -(-waits // self.unit)
+
+    def due(self, task: Task, end: int) -> int:
+        """Emissions that fall due by ``end``; at most one, unless all are alike."""
+        if end < task.ready:
+            return 0
+        if self.kind != s.CONSTANT:
+            return 1
+        passed: int = end - task.ready
+        return passed // self.unit + 1
+
+    def skip_to(self, task: Task, work: int) -> int:
+        """Drop the emissions that fell due by then; return how many there were."""
+        dropped = 0
+        if task.ready == 0:  # before the first one
+            self.spend(task, 1)
+        while (count := self.due(task, work)) > 0:
+            self.spend(task, count)
+            dropped += count
+        return dropped
+
+
+def _at_most(schedule: Schedule, rate: Fraction) -> Schedule:
+    """Return a schedule whose rates are at most a rate: no run has more to process."""
+    if all(phase.rate <= rate for phase in schedule.phases):
+        return schedule
+    phases = (Phase(at_us=phase.at_us, rate=min(phase.rate, rate)) for phase in schedule.phases)
+    return Schedule(phases=tuple(phases))
+
+
+def _phases(schedule: Schedule, until_us: int, most: int) -> tuple[list[list[int]], int]:
+    """Rows of a schedule up to a moment, and the units of a record, at most ``most``.
+
+    Of what comes later only whether the last rate is 0 is kept: then a source ends.
+    """
+    kept = [phase for phase in schedule.phases if phase.at_us < until_us]
+    rates, unit = whole_rates([phase.rate / MICROSECONDS for phase in kept], most, MICROSECONDS)
+    if len(kept) < len(schedule.phases):
+        last = schedule.phases[-1].rate
+        kept.append(Phase(at_us=until_us, rate=last))
+        rates.append(1 if last > 0 else 0)
+    rows: list[list[int]] = []
+    for phase, rate in zip(kept, rates, strict=True):
+        base = s.work_by(rows, phase.at_us) if rows else 0
+        rows.append([phase.at_us, base, rate])
+    return rows, unit

@@ -1,8 +1,0 @@
-"""What a spark-submit job or a notebook calls: from a scenario to a folder of results."""
-
-from __future__ import annotations
-
-from flowcontrol.jobs.emulate import RunResult, emulate
-from flowcontrol.jobs.rounds import rounds
-
-__all__ = ["RunResult", "emulate", "rounds"]

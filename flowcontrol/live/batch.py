@@ -1,0 +1,225 @@
+"""What foreachBatch does with a round: pack on executors, commit, and only then recycle.
+
+Steps of a micro-batch, and what a crash right after each one leaves:
+
+1. The rules run on the ledger's rows of the round before: nothing is written.
+2. Executors write files: orphans, which no commit names; the batch runs again.
+3. The exchange logs (a sink: its table) are committed, a transaction each: the batch runs
+   again, finds them there, moves no row and goes on with step 4.
+4. The ledgers' rows are committed, a transaction each. That recycles the round's buffers.
+   Neighbours go on with those that are there; the batch runs again and adds the others.
+5. Spark notes the end of the batch: if not, it is run again and does nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pyspark.sql.types import StructType
+
+from flowcontrol.job import Job, Link, Work
+from flowcontrol.job.ledger_rows import receiver_rows, sender_rows
+from flowcontrol.job.snapshot import task_state
+from flowcontrol.ledger.exchange import Exchange, PackedFile
+from flowcontrol.ledger.ledger import Ledger, LedgerView, create_ledger
+from flowcontrol.ledger.output import OutputTable
+from flowcontrol.live import faults
+from flowcontrol.live.pack import (
+    GROUP_BYTES,
+    RESULT,
+    EdgeOrder,
+    SubtaskOrder,
+    SubtaskWork,
+)
+from flowcontrol.live.paths import RunPaths
+from flowcontrol.live.rowschema import exchange_schema
+from flowcontrol.live.runtime import StageRuntime, links_seen
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+__all__ = ["StageBatch"]
+
+Reports = dict[int, dict[str, Any]]
+
+
+class StageBatch:
+    """The foreachBatch function of one stage.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    stage : str
+        Which stage.
+    paths : RunPaths
+        The run's folder.
+    schema : pyarrow.Schema
+        Columns of the rows, without the hidden ones.
+    run_id : str
+        Makes application ids unique to this run.
+
+    Attributes
+    ----------
+    rounds : int
+        Rounds done, those of an earlier start included.
+    records : int
+        Records taken up, for the progress bar only.
+    """
+
+    def __init__(
+        self, job: Job, stage: str, paths: RunPaths, schema: pa.Schema, run_id: str
+    ) -> None:
+        self.plan = plan = job.stage(stage)
+        ledgers: dict[str, Ledger] = {}
+        for link in plan.inputs:
+            ledgers[link.name] = Ledger(paths.ledger(link), "receiver", run_id)
+        for link in plan.outputs:
+            ledgers[link.name] = Ledger(paths.ledger(link), "sender", run_id)
+        hidden = exchange_schema(schema)
+        self._exchanges = {
+            link.name: Exchange(paths.exchange(link), hidden, run_id) for link in plan.outputs
+        }
+        self._output: OutputTable | None = None
+        if plan.stage.output is not None:
+            folder = paths.output(plan.stage.output.path)
+            self._output = OutputTable(folder, schema, f"{run_id}/{plan.name}")
+        self._ledgers = ledgers
+        others = [link for link in links_seen(job, plan) if link.name not in ledgers]
+        views = {link.name: LedgerView(create_ledger(paths.ledger(link))) for link in others}
+        self._runtime = StageRuntime(job, plan.name, paths, {**views, **ledgers})
+        self._runtime.refresh()
+        self._result = StructType().add(RESULT, "string")
+        self.rounds = self._runtime.last_committed() + 1
+        self.records = 0
+
+    def __call__(self, rows: DataFrame, batch_id: int) -> None:
+        """Run round ``batch_id`` on the rows that the reader planned for it."""
+        runtime = self._runtime
+        runtime.refresh()
+        if not runtime.is_committed(batch_id):
+            works = runtime.advance(batch_id)
+            reports = self._move_rows(rows, batch_id, works)
+            faults.reach(self.plan.name, batch_id, faults.BEFORE_LEDGER)
+            self._commit_ledgers(batch_id, reports)
+            faults.reach(self.plan.name, batch_id, faults.AFTER_LEDGER)
+            self.records = sum(subtask.task.taken for subtask in runtime.subtasks)
+        self.rounds = batch_id + 1
+
+    # ------------------------------------------------------------------ rows
+
+    def _move_rows(self, rows: DataFrame, number: int, works: list[Work]) -> Reports:
+        """Run the executors' part and commit its files; return what they report."""
+        moved = [i for i, work in enumerate(works) if work.records]
+        if not moved or (self.plan.outputs and self._all_exchanged(number, works)):
+            return {}
+        orders = {i: self._order(number, i, works[i]) for i in moved}
+        found = rows.mapInArrow(SubtaskWork(orders), self._result).collect()
+        reports: Reports = {}
+        for row in found:
+            report = json.loads(row[RESULT])
+            reports[report["subtask"]] = report
+        faults.reach(self.plan.name, number, faults.BEFORE_EXCHANGE)
+        for place, link in enumerate(self.plan.outputs):
+            self._commit_exchange(number, place, link, reports)
+        if self._output is not None:
+            files = [_packed(i, rep["files"][0]) for i, rep in sorted(reports.items())]
+            self._output.commit(number, files)
+        return reports
+
+    def _all_exchanged(self, number: int, works: list[Work]) -> bool:
+        """Whether every edge that carries rows in this round has them committed."""
+        for place, link in enumerate(self.plan.outputs):
+            carries = any(len(work.routes[place]) for work in works)
+            if carries and not self._exchanges[link.name].is_committed(number):
+                return False
+        return True
+
+    def _order(self, number: int, index: int, work: Work) -> SubtaskOrder:
+        if self.plan.is_sink:
+            table = [] if self._output is None else [self._whole(index, work)]
+            return SubtaskOrder(work.records, tuple(table), True)
+        edges = tuple(
+            self._edge_order(number, index, place, link, work)
+            for place, link in enumerate(self.plan.outputs)
+        )
+        return SubtaskOrder(work.records, edges, False)
+
+    def _edge_order(self, number: int, index: int, place: int, link: Link, work: Work) -> EdgeOrder:
+        subtask = self._runtime.subtasks[index]
+        counts, routed = subtask.routers[place].counts, subtask.routed[place]
+        return EdgeOrder(
+            root=str(self._exchanges[link.name].path),
+            folder=f"batch_id={number}/sender={index}",
+            receivers=tuple(channel.receiver for channel in link.outgoing(index)),
+            first=tuple(now - new for now, new in zip(counts, routed, strict=True)),
+            routes=work.routes[place],
+            parents=work.parents[place],
+            group_rows=max(1, GROUP_BYTES // link.record_bytes),
+        )
+
+    def _whole(self, index: int, work: Work) -> EdgeOrder:
+        """Order a sink's rows into one file of its table."""
+        root = "" if self._output is None else str(self._output.path)
+        every = np.arange(work.records, dtype=np.int64)
+        return EdgeOrder(root, "", (index,), (work.first,), every * 0, every, 1 << 20)
+
+    def _commit_exchange(self, number: int, place: int, link: Link, reports: Reports) -> None:
+        files = [
+            _packed(index, report["files"][place])
+            for index, report in sorted(reports.items())
+            if report["files"][place] is not None
+        ]
+        if files:
+            self._exchanges[link.name].commit(number, files, lambda: self._taken(number, link))
+
+    def _taken(self, number: int, link: Link) -> Mapping[tuple[int, int], int]:
+        """Records of each channel that the receiver has taken up for good.
+
+        As of two rounds ago: a receiver that died between the ledgers of two inputs runs its
+        last round, whose rows are in one of them, once more.
+        """
+        if number < 2:
+            return {}
+        rows = self._ledgers[link.name].rows("receiver", number - 2)
+        return {
+            (row["sender"], row["receiver"]): json.loads(row["channel_state"])["channel"][
+                "processed"
+            ]
+            for row in rows
+        }
+
+    # ------------------------------------------------------------------ ledgers
+
+    def _commit_ledgers(self, number: int, reports: Reports) -> None:
+        subtasks = self._runtime.subtasks
+        rows: dict[str, list[dict[str, Any]]] = {link: [] for link in self._ledgers}
+        for subtask in subtasks:
+            latency = self._latency(number, reports.get(subtask.index))
+            state, job = task_state(subtask, number), subtask.job
+            for place, link in enumerate(self.plan.inputs):
+                rows[link.name] += receiver_rows(job, state, place, latency)
+            for place, link in enumerate(self.plan.outputs):
+                rows[link.name] += sender_rows(job, state, place)
+        for done, (name, ledger) in enumerate(self._ledgers.items()):
+            if done == 1:
+                faults.reach(self.plan.name, number, faults.BETWEEN_LEDGERS)
+            ledger.commit(number, rows[name])
+
+    def _latency(self, number: int, report: dict[str, Any] | None) -> list[list[int]] | None:
+        """Rounds from emission to processing and how many records took them, of a sink."""
+        if not self.plan.is_sink:
+            return None
+        if report is None:
+            return []
+        emitted, counts = report["emitted"]
+        return [[number - e, c] for e, c in zip(emitted, counts, strict=True)][::-1]
+
+
+def _packed(sender: int, file: Mapping[str, Any]) -> PackedFile:
+    index = tuple((a, b, c, d) for a, b, c, d in file["index"])
+    return PackedFile(file["path"], sender, file["bytes"], file["rows"], index)

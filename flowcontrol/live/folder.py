@@ -1,0 +1,129 @@
+"""The folder of a run: made, resumed, replaced or refused (design section 4)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from flowcontrol.folders import Kind, OwnedFolder, open_owned
+from flowcontrol.job.rules_version import rules_version
+from flowcontrol.live.paths import RunPaths
+from flowcontrol.scenario import Scenario
+
+__all__ = ["RunFolder", "open_folder"]
+
+KIND: Final = Kind("run", "run.json", "run_id", frozenset({"scenario"}))
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A folder that this process may write a run to.
+
+    Attributes
+    ----------
+    paths : RunPaths
+        Where things stand.
+    """
+
+    paths: RunPaths
+    _owned: OwnedFolder
+
+    @property
+    def run_id(self) -> str:
+        """Identity of the run; the same when it is resumed."""
+        return str(self._owned.described["run_id"])
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether an unfinished run goes on."""
+        return self._owned.is_resumed
+
+    def mark(self, *, finished: bool) -> None:
+        """Note whether the run is finished."""
+        self._owned.mark(finished=finished)
+
+    def close(self) -> None:
+        """Let other processes use the folder."""
+        self._owned.close()
+
+
+def open_folder(root: Path | str, scenario: Scenario, *, named: bool, overwrite: bool) -> RunFolder:
+    """Make a run's folder ready.
+
+    Parameters
+    ----------
+    root : Path or str
+        The folder.
+    scenario : Scenario
+        What is to be run in it.
+    named : bool
+        Whether the user named the folder: then a finished run in it is not replaced.
+    overwrite : bool
+        Replace whatever run is in it; an unfinished one of this scenario goes on all the same.
+
+    Returns
+    -------
+    RunFolder
+        Locked for this process.
+
+    Raises
+    ------
+    ScenarioError
+        If the folder cannot be made, another process runs in it, or it holds something that must
+        not be replaced. Nothing was written.
+
+    Notes
+    -----
+    An unfinished run goes on under the rules that it was begun with: each of its rounds starts
+    from the state that the one before left, and other rules would read it in another way.
+    """
+    described = {
+        "run_id": uuid.uuid4().hex[:12],
+        "scenario": scenario.canonical(),
+        "rules": rules_version(),
+    }
+    owned = open_owned(
+        root,
+        KIND,
+        described,
+        is_continued=lambda found: (
+            _is_same(found, described) and found.get("rules") == described["rules"]
+        ),
+        why_kept=lambda found: None if overwrite else _why_kept(root, found, described, named),
+    )
+    paths = RunPaths(owned.root)
+    paths.stop_file.unlink(missing_ok=True)
+    return RunFolder(paths, owned)
+
+
+def _is_same(found: Mapping[str, Any], described: Mapping[str, Any]) -> bool:
+    """Whether a folder holds an unfinished run of a scenario."""
+    return not found["finished"] and found["scenario"] == described["scenario"]
+
+
+def _why_kept(
+    root: Path | str, found: Mapping[str, Any], described: Mapping[str, Any], named: bool
+) -> str | None:
+    """Say why a run must not be replaced unless the user says so; None if it may be."""
+    if _is_same(found, described):
+        return (
+            f"{root} holds an unfinished run of this scenario that was begun under other rules "
+            f"(version {found.get('rules', 'unknown')}; these are {described['rules']}) and cannot "
+            "go on: name another folder, or begin anew with --overwrite"
+        )
+    if not found["finished"]:
+        return (
+            f"{root} holds an unfinished run of another scenario, {_name(found)!r}; "
+            "name another folder, or replace it with --overwrite"
+        )
+    if named:
+        return f"{root} holds a finished run; name another folder or add --overwrite"
+    return None
+
+
+def _name(found: Mapping[str, Any]) -> str:
+    scenario = found["scenario"]
+    return str(scenario.get("name", "")) if isinstance(scenario, dict) else ""

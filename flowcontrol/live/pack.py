@@ -1,0 +1,137 @@
+"""What an executor does with the rows of one subtask in a round: pack them, or count them.
+
+Rows arrive in the order in which the task takes them up. For each output edge they are laid
+out by receiver, each channel's rows in that order, and written as one Parquet file with row
+groups cut by bytes. What comes back to the driver is names, sizes and counts, never rows.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from flowcontrol.errors import RunError
+from flowcontrol.live.rowschema import HIDDEN, ROUND, SUBTASK
+from flowcontrol.live.take import settle
+
+__all__ = ["RESULT", "EdgeOrder", "SubtaskOrder", "SubtaskWork"]
+
+RESULT = "result"
+"""The one column of what comes back: a JSON text a subtask."""
+
+GROUP_BYTES = 1 << 20
+"""Bytes of a row group, counted as the scenario counts them: a channel of many buffers is read
+a part at a time."""
+
+
+@dataclass(frozen=True)
+class EdgeOrder:
+    """How the rows of a subtask go out over one edge in a round.
+
+    Attributes
+    ----------
+    root : str
+        The exchange log; for a sink's output, its table.
+    folder : str
+        Folder of the file below the root; empty for the root itself.
+    receivers : tuple of int
+        Receiver of each subpartition.
+    first : tuple of int
+        Number of the first record on each channel.
+    routes, parents : ndarray of int64
+        Per output record: its subpartition, and the row taken up that it is made of.
+    group_rows : int
+        Most rows of a row group.
+    """
+
+    root: str
+    folder: str
+    receivers: tuple[int, ...]
+    first: tuple[int, ...]
+    routes: np.ndarray[Any, np.dtype[np.int64]]
+    parents: np.ndarray[Any, np.dtype[np.int64]]
+    group_rows: int
+
+
+@dataclass(frozen=True)
+class SubtaskOrder:
+    """What a subtask has to do: how many rows must come, where they go, whether they end here.
+
+    Attributes
+    ----------
+    rows : int
+        Rows that it takes up.
+    edges : tuple of EdgeOrder
+        Per output edge; of a sink that writes a table, that table.
+    is_sink : bool
+        Hidden columns are dropped, and the rounds of emission counted.
+    """
+
+    rows: int
+    edges: tuple[EdgeOrder, ...]
+    is_sink: bool
+
+
+class SubtaskWork:
+    """The function that ``mapInArrow`` runs over each partition, one subtask each.
+
+    Parameters
+    ----------
+    orders : dict of int to SubtaskOrder
+        By subtask.
+    """
+
+    def __init__(self, orders: dict[int, SubtaskOrder]) -> None:
+        self.orders = orders
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Do the work of the subtask whose rows these are."""
+        held = [batch for batch in batches if batch.num_rows]
+        if not held:
+            return
+        table = pa.Table.from_batches(held)
+        subtask = table.column(SUBTASK)[0].as_py()
+        order = self.orders[subtask]
+        if len(table) != order.rows:
+            raise RunError(
+                f"subtask {subtask} takes {order.rows} rows up, but {len(table)} came: the "
+                "exchange log and the ledger disagree"
+            )
+        report: dict[str, Any] = {"subtask": subtask, "rows": len(table)}
+        if order.is_sink:
+            emitted, count = np.unique(table.column(ROUND).to_numpy(), return_counts=True)
+            report["emitted"] = [emitted.tolist(), count.tolist()]
+            table = table.drop_columns(list(HIDDEN))
+        else:
+            table = table.drop_columns([SUBTASK])
+        report["files"] = [_write(table, edge) for edge in order.edges]
+        yield pa.RecordBatch.from_pydict({RESULT: [json.dumps(report)]})
+        settle()
+
+
+def _write(table: pa.Table, edge: EdgeOrder) -> dict[str, Any] | None:
+    """Write one edge's file; return what the driver commits, or None for no rows."""
+    if len(edge.routes) == 0:
+        return None
+    by_channel = np.argsort(edge.routes, kind="stable")
+    laid = table.take(pa.array(edge.parents[by_channel]))
+    counts = np.bincount(edge.routes, minlength=len(edge.receivers))
+    name = str(Path(edge.folder) / f"{uuid.uuid4().hex}.parquet")
+    path = Path(edge.root) / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    index, row = [], 0
+    with pq.ParquetWriter(path, table.schema, compression="lz4") as writer:
+        for channel, count in enumerate(counts.tolist()):
+            if count:
+                writer.write_table(laid.slice(row, count), row_group_size=edge.group_rows)
+                index.append((edge.receivers[channel], edge.first[channel], row, count))
+                row += count
+    return {"path": name, "bytes": path.stat().st_size, "rows": row, "index": index}

@@ -1,0 +1,126 @@
+"""What the reader of a stage does on the driver: wait for a round, and say which rows it takes."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+
+from flowcontrol.job import Subtask, Work, lay_out
+from flowcontrol.ledger.exchange import ExchangeView, Span
+from flowcontrol.ledger.ledger import LedgerView
+from flowcontrol.live.paths import RunPaths
+from flowcontrol.live.runtime import StageRuntime, links_seen
+from flowcontrol.live.take import TakePartition
+from flowcontrol.scenario import parse_scenario
+
+__all__ = ["RoundPlanner"]
+
+SHORTEST_WAIT_S = 0.0005
+LONGEST_WAIT_S = 0.002
+"""A neighbour's commit is looked for after waits that double from the one to the other: a look
+costs the existence of one file per link."""
+
+LONG_WAIT_S = 5.0
+"""After so long the log is looked at more closely: a commit may have been cleaned away."""
+
+Cursors = dict[str, list[list[list[int]]]]
+
+
+class RoundPlanner:
+    """Plans the rounds of one stage.
+
+    Parameters
+    ----------
+    options : mapping of str to str
+        Of the data source: ``scenario``, ``folder``, ``stage``.
+    """
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        job = lay_out(parse_scenario(json.loads(options["scenario"])))
+        paths, plan = RunPaths(options["folder"]), job.stage(options["stage"])
+        views = {link.name: LedgerView(paths.ledger(link)) for link in links_seen(job, plan)}
+        self._exchanges = {link.name: ExchangeView(paths.exchange(link)) for link in plan.inputs}
+        self._runtime = StageRuntime(job, plan.name, paths, views)
+        self._parent = os.getppid()
+
+    def cursors_after(self, number: int) -> Cursors | None:
+        """Wait until a round may start, run its rules, return where it ends; None at the end."""
+        runtime = self._runtime
+        if number >= runtime.job.rounds or not self._wait(number):
+            return None
+        runtime.advance(number)
+        return {
+            link.name: [
+                [
+                    [row.consumed, _read_of_next(subtask, gate, channel)]
+                    for channel, row in enumerate(subtask.gates[gate].channels)
+                ]
+                for subtask in runtime.subtasks
+            ]
+            for gate, link in enumerate(runtime.plan.inputs)
+        }
+
+    def _wait(self, number: int) -> bool:
+        """Wait until a round may start; False if the run is to stop, or the driver is gone."""
+        wait, stop = SHORTEST_WAIT_S, self._runtime.paths.stop_file
+        checked = time.monotonic()
+        while True:
+            self._runtime.refresh()
+            if self._runtime.is_ready(number):
+                return not stop.exists()
+            if stop.exists() or os.getppid() != self._parent:
+                return False
+            if time.monotonic() - checked > LONG_WAIT_S:
+                checked = time.monotonic()
+                self._runtime.check_reachable()
+            time.sleep(wait)
+            wait = min(2 * wait, LONGEST_WAIT_S)
+
+    def partitions(self, number: int) -> Sequence[TakePartition]:
+        """Return a partition per subtask that takes rows up in a round.
+
+        A round whose ledger rows are committed is over: it is run again only because Spark
+        had not noted its end, and its rows may have been trimmed.
+        """
+        runtime = self._runtime
+        runtime.refresh()
+        if runtime.is_committed(number):
+            return []
+        works = runtime.advance(number)
+        for exchange in self._exchanges.values():
+            exchange.refresh()
+        return [
+            self._partition(number, index, work) for index, work in enumerate(works) if work.records
+        ]
+
+    def _partition(self, number: int, index: int, work: Work) -> TakePartition:
+        runtime = self._runtime
+        plan, subtask = runtime.plan, runtime.subtasks[index]
+        if plan.is_source:
+            made = (plan.name, work.first, work.records, number)
+            if plan.stage.input is None:
+                return TakePartition(index, [], made)
+            file = runtime.paths.replay(plan.name) / f"subtask-{index}.parquet"
+            return TakePartition(index, [Span(str(file), work.first, work.records)], made)
+        spans: list[Span] = []
+        next_record = {
+            (g, c): gate.channels[c].processed - subtask.taken[g][c]
+            for g, gate in enumerate(subtask.gates)
+            for c in range(len(gate.channels))
+        }
+        for gate, channel, count in work.takes:
+            link, own = subtask.in_links[gate]
+            first, sender = next_record[gate, channel], own[channel].sender
+            spans += self._exchanges[link.name].locate(sender, index, first, count)
+            next_record[gate, channel] += count
+        return TakePartition(index, spans)
+
+
+def _read_of_next(subtask: Subtask, gate: int, channel: int) -> int:
+    """Records already read of the buffer in hand, if it is of this channel."""
+    task = subtask.task
+    if task.left and task.gate == gate and task.channel == channel:
+        return task.read
+    return 0

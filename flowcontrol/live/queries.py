@@ -1,0 +1,225 @@
+"""A streaming query per stage: started together, watched, ended between batches."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flowcontrol.errors import RunError
+from flowcontrol.job import Job
+from flowcontrol.ledger.exchange import sweep
+from flowcontrol.live.batch import StageBatch
+from flowcontrol.live.causes import cause_of
+from flowcontrol.live.interrupts import asking_on_interrupt
+from flowcontrol.live.paths import RunPaths
+from flowcontrol.live.register import register_source
+from flowcontrol.live.rowschema import ROUND, SUBTASK
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["StageQueries"]
+
+LOOK_EVERY_S = 0.1
+
+NOT_STARTED = "Python worker failed to connect back"
+"""What Spark says if a reader's process has not called back within 10 s, which no setting
+changes (``PythonWorkerFactory``). On a busy machine that is no reason to give a run up: the query
+goes on from its checkpoint."""
+
+MOST_RESTARTS = 10
+"""Times in a row, without a round in between, that a stage's query is started again for it."""
+
+PATIENCE_S = 30.0
+"""Seconds that queries are given to end between batches when a run fails; then they are stopped."""
+
+
+class StageQueries:
+    """The queries of a run.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        Where they run.
+    job : Job
+        The scenario, laid out.
+    paths : RunPaths
+        The run's folder.
+    schemas : dict of str to pyarrow.Schema
+        Columns of each stage's rows, without the hidden ones.
+    run_id : str
+        Identity of the run.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        job: Job,
+        paths: RunPaths,
+        schemas: dict[str, pa.Schema],
+        run_id: str,
+    ) -> None:
+        self._spark, self._job, self._paths = spark, job, paths
+        self._schemas = schemas
+        self.batches = {
+            plan.name: StageBatch(job, plan.name, paths, schemas[plan.name], run_id)
+            for plan in job.stages
+        }
+        for link in job.links:
+            sweep(paths.exchange(link))
+            sweep(paths.ledger(link))
+        self._queries: dict[str, StreamingQuery] = {}
+        self._restarts = Counter[tuple[str, int]]()
+        """By stage and the rounds that it had done."""
+
+    def run(self, watch: Callable[[int, int], None]) -> bool:
+        """Run all stages to the last round.
+
+        Parameters
+        ----------
+        watch : callable
+            Called now and then with the rounds that all stages have done, and with the
+            records that the sinks have taken up.
+
+        Returns
+        -------
+        bool
+            False if the run was stopped before its last round.
+
+        Raises
+        ------
+        RunError
+            If a query failed; the others were ended between batches.
+
+        Notes
+        -----
+        Whatever is raised, no query is active afterwards: the folder is given to others then.
+        """
+        from flowcontrol.live.source import StageSource
+
+        register_source(self._spark, StageSource)
+        try:
+            with asking_on_interrupt(self.stop):
+                for plan in self._job.stages:
+                    self._queries[plan.name] = self._start(plan.name)
+                while any(query.isActive for query in self._queries.values()):
+                    try:
+                        self._look(watch)
+                    except KeyboardInterrupt:
+                        self.stop()
+        except BaseException:
+            self._end()
+            raise
+        watch(*self._progress())
+        self._raise_failure()
+        return self._progress()[0] == self._job.rounds
+
+    def _look(self, watch: Callable[[int, int], None]) -> None:
+        watch(*self._progress())
+        for stage, query in self._queries.items():
+            error = query.exception()
+            if error is None:
+                continue
+            here = stage, self.batches[stage].rounds
+            if NOT_STARTED in str(error) and self._restarts[here] < MOST_RESTARTS:
+                self._restarts[here] += 1
+                self._queries[stage] = self._start(stage)
+            else:
+                self.stop()
+        time.sleep(LOOK_EVERY_S)
+
+    def stop(self) -> None:
+        """Ask every stage to end after its current batch."""
+        self._paths.stop_file.touch()
+
+    def _end(self) -> None:
+        """End every query: between batches where it hears of it in time."""
+        deadline = time.monotonic() + PATIENCE_S
+        try:
+            with suppress(OSError):
+                self.stop()
+                for query in self._queries.values():
+                    with suppress(Exception):  # how a query ended is no matter any more
+                        query.awaitTermination(max(1, round(deadline - time.monotonic())))
+        finally:
+            for query in self._queries.values():
+                with suppress(Exception):
+                    if query.isActive:
+                        query.stop()
+
+    def _start(self, stage: str) -> StreamingQuery:
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        rows = from_arrow_schema(self._schemas[stage]).add(ROUND, "long").add(SUBTASK, "long")
+        ddl = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in rows.fields)
+        reader = (
+            self._spark.readStream.format("flowcontrol_stage")
+            .option("scenario", json.dumps(self._job.scenario.canonical()))
+            .option("folder", str(self._paths.root))
+            .option("stage", stage)
+            .option("schema", ddl)
+        )
+        own = {
+            "spark.scheduler.pool": f"flowcontrol-{stage}",
+            "spark.job.description": f"flowcontrol stage {stage}",
+        }
+        sweep_checkpoint(self._paths.checkpoint(stage))
+        with _thread_properties(self._spark, own):  # the query's thread inherits them
+            return (
+                reader.load()
+                .writeStream.foreachBatch(self.batches[stage])
+                .queryName(f"{self._job.scenario.name}-{stage}")
+                .option("checkpointLocation", str(self._paths.checkpoint(stage)))
+                .trigger(availableNow=True)
+                .start()
+            )
+
+    def _progress(self) -> tuple[int, int]:
+        done = min(batch.rounds for batch in self.batches.values())
+        sinks = [plan.name for plan in self._job.stages if plan.is_sink]
+        return done, sum(self.batches[name].records for name in sinks)
+
+    def _raise_failure(self) -> None:
+        """Raise the first failure; all that Spark says of it stands in a file."""
+        for stage, query in self._queries.items():
+            error = query.exception()
+            if error is not None:
+                self._paths.failure_file.write_text(str(error))
+                raise RunError(
+                    f"stage {stage}: {cause_of(str(error))} (all of it: {self._paths.failure_file})"
+                ) from error
+
+
+def sweep_checkpoint(folder: Path) -> None:
+    """Remove the temporary files that a killed query left in its checkpoint.
+
+    Notes
+    -----
+    Spark writes ``offsets/0`` as ``offsets/.0.<uuid>.tmp`` and renames it. After a kill in between,
+    Spark 4.2 refuses the checkpoint: ``offsets should be empty on batch 0``
+    (``STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY``). The run's folder is ours while it is locked.
+    """
+    for log in ("offsets", "commits"):
+        for file in (folder / log).glob(".*.tmp*"):
+            file.unlink()
+
+
+@contextmanager
+def _thread_properties(spark: SparkSession, own: Mapping[str, str]) -> Iterator[None]:
+    """Set properties of this thread's jobs for a block; the user's own are back after it."""
+    context = spark.sparkContext
+    before = {key: context.getLocalProperty(key) for key in own}
+    try:
+        for key, value in own.items():
+            context.setLocalProperty(key, value)
+        yield
+    finally:
+        for key, was in before.items():
+            context.setLocalProperty(key, was)  # type: ignore[arg-type]  # None removes it

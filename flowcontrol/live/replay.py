@@ -1,0 +1,143 @@
+"""Real rows for a replaying source: read once, on executors, and split by subtask.
+
+Row *i* of the input is record *i // n* of subtask *i mod n* (*n* subtasks). Beside the rows
+stands, per edge that a key column routes, the subpartition of every row. That much metadata
+the rules must know beforehand: which channel a record goes to decides when a task blocks.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from flowcontrol.errors import RunError
+from flowcontrol.job import Job, Link, StagePlan
+from flowcontrol.job.replay import routes_of_keys
+from flowcontrol.live.causes import cause_of
+from flowcontrol.scenario import Input
+from flowcontrol.scenario.inputs import read_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Replay", "stage_replay"]
+
+ROW_GROUP_ROWS = 4096
+"""Rows of a row group of the split input; a round reads a few of them."""
+
+
+class Replay:
+    """The split input of a replaying source, as staged below the run's folder.
+
+    Parameters
+    ----------
+    folder : Path
+        Where :func:`stage_replay` put it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        described = json.loads((folder / "rows.json").read_text())
+        self.counts: list[int] = described["counts"]
+
+    def file(self, subtask: int) -> Path:
+        """Return the rows of a subtask."""
+        return self.folder / f"subtask-{subtask}.parquet"
+
+    def schema(self) -> pa.Schema:
+        """Return the columns of the rows."""
+        return pq.read_schema(self.file(0)).remove_metadata()
+
+    def table(self, link: Link, subtask: int) -> np.ndarray[Any, np.dtype[np.int64]] | None:
+        """Return the subpartition of each row over a link that a key routes, else None."""
+        if link.edge.key is None:
+            return None
+        routes = np.load(self.folder / f"routes-{link.folder}-{subtask}.npy")
+        return np.asarray(routes, dtype=np.int64)
+
+
+def stage_replay(spark: SparkSession, job: Job, plan: StagePlan, folder: Path) -> Replay:
+    """Read a source's input on an executor and split it by subtask, unless that is done.
+
+    Raises
+    ------
+    RunError
+        If the input cannot be read.
+    """
+    if not (folder / "rows.json").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        task = _Split(plan, folder)
+        try:
+            counts = spark.sparkContext.parallelize([0], 1).map(task).collect()[0]
+        except Exception as error:
+            raise RunError(
+                f"stage {plan.name}: its input {_input(plan).path} cannot be read: "
+                f"{cause_of(str(error))}"
+            ) from error
+        if sum(counts) == 0:
+            raise RunError(f"the input of stage {plan.name} holds no rows: {_input(plan).path}")
+        (folder / "rows.json").write_text(json.dumps({"counts": counts}))
+    return Replay(folder)
+
+
+def _input(plan: StagePlan) -> Input:
+    if plan.stage.input is None:
+        raise RunError(f"stage {plan.name} replays nothing")
+    return plan.stage.input
+
+
+class _Split:
+    """The task that reads the input and writes a file a subtask; it runs on an executor."""
+
+    def __init__(self, plan: StagePlan, folder: Path) -> None:
+        self.plan, self.folder = plan, folder
+
+    def __call__(self, _: int) -> list[int]:
+        """Split the input; return the rows of each subtask."""
+        width = self.plan.stage.parallelism
+        writers: list[pq.ParquetWriter | None] = [None] * width
+        routes: dict[tuple[str, int], list[np.ndarray[Any, Any]]] = {}
+        counts, position = [0] * width, 0
+        for batch in read_rows(_input(self.plan)):
+            table = pa.Table.from_batches([_spark_types(batch)])
+            for subtask in range(width):
+                part = table.take(np.arange((subtask - position) % width, len(table), width))
+                writer = writers[subtask] or pq.ParquetWriter(
+                    self.folder / f"subtask-{subtask}.parquet", part.schema, compression="lz4"
+                )
+                writers[subtask] = writer
+                writer.write_table(part, row_group_size=ROW_GROUP_ROWS)
+                counts[subtask] += len(part)
+                self._route(part, subtask, routes)
+            position += len(table)
+        for open_writer in writers:
+            if open_writer is not None:
+                open_writer.close()
+        for (link, subtask), parts in routes.items():
+            np.save(self.folder / f"routes-{link}-{subtask}.npy", np.concatenate(parts))
+        return counts
+
+    def _route(
+        self, part: pa.Table, subtask: int, routes: dict[tuple[str, int], list[Any]]
+    ) -> None:
+        for link in self.plan.outputs:
+            if link.edge.key is None:
+                continue
+            found = routes_of_keys(part.column(link.edge.key), len(link.outgoing(subtask)))
+            routes.setdefault((link.folder, subtask), []).append(found.astype(np.int16))
+
+
+def _spark_types(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Cast to the types that Spark gives the columns, or the reader fails inside the JVM."""
+    from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+    target = to_arrow_schema(from_arrow_schema(batch.schema.remove_metadata()), timezone="UTC")
+    target = pa.schema([pa.field(field.name, field.type) for field in target])
+    return batch.cast(target)

@@ -1,0 +1,279 @@
+"""The result tables, made from the ledgers: the history of a run is its metrics."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from flowcontrol.job import Job, Link, StagePlan
+from flowcontrol.job.samples import samples
+from flowcontrol.live.history import Channel, History, Row
+from flowcontrol.protocol.sender_rules import unsent
+from flowcontrol.records import RESULTS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["History", "result_tables"]
+
+CHUNK_ROWS: Final = 4096
+"""Rows of a result table that are Python objects at a time."""
+
+
+class _Growing:
+    """A result table that grows by rows, kept as columns."""
+
+    def __init__(self, name: str) -> None:
+        self._schema = RESULTS[name].arrow_schema()
+        self._rows: list[Row] = []
+        self._batches: list[pa.RecordBatch] = []
+
+    def add(self, rows: Iterator[Row]) -> None:
+        """Append rows."""
+        self._rows += rows
+        if len(self._rows) >= CHUNK_ROWS:
+            self._pack()
+
+    def _pack(self) -> None:
+        import pyarrow as pa
+
+        self._batches.append(pa.RecordBatch.from_pylist(self._rows, schema=self._schema))
+        self._rows = []
+
+    def finish(self) -> pa.Table:
+        """Return the whole table."""
+        import pyarrow as pa
+
+        self._pack()
+        return pa.Table.from_batches(self._batches, schema=self._schema).combine_chunks()
+
+
+@dataclass
+class _Did:
+    """What a task did in the rounds of a sample.
+
+    Attributes
+    ----------
+    times_us : list of int
+        Busy, idle, back-pressured, microseconds.
+    latency : Counter of int
+        Records taken up, by rounds since their emission.
+    taken : int
+        Records in by the last round, cumulative.
+    """
+
+    times_us: list[int] = field(default_factory=lambda: [0, 0, 0])
+    latency: Counter[int] = field(default_factory=Counter)
+    taken: int = 0
+
+
+Doings = dict[tuple[str, int], _Did]
+
+
+def result_tables(job: Job, history: History) -> dict[str, pa.Table]:
+    """Return the tables ``stages``, ``channels`` and ``latency`` of a run.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    history : History
+        Its ledgers. An interrupted run has fewer rounds.
+
+    Returns
+    -------
+    dict of str to pyarrow.Table
+        With the columns of :data:`flowcontrol.records.RESULTS`.
+
+    Notes
+    -----
+    A sample that falls inside a round shows the round before; it covers the rounds since the
+    sample before, and where there are none it repeats that sample's rates.
+    """
+    tables = {name: _Growing(name) for name in ("stages", "channels", "latency")}
+    for t_s, first, last in samples(job, history.rounds):
+        did = _doings(job, history, first, last)
+        tables["stages"].add(_stage_rows(job, history, did, (t_s, first, last)))
+        tables["latency"].add(_latency_rows(job, did, t_s))
+        for link in job.links:
+            tables["channels"].add(_channel_rows(history, link, t_s, last))
+    return {name: table.finish() for name, table in tables.items()}
+
+
+def _doings(job: Job, history: History, first: int, last: int) -> Doings:
+    """Add up what every task did in some rounds."""
+    found: Doings = {
+        (plan.name, subtask): _Did()
+        for plan in job.stages
+        for subtask in range(plan.stage.parallelism)
+    }
+    for number in range(first, last + 1):
+        for plan in job.stages:
+            for subtask, state in history.tasks(plan, number).items():
+                did = found[plan.name, subtask]
+                did.times_us = [a + b for a, b in zip(did.times_us, state["times_us"], strict=True)]
+                for age, count in state.get("latency", []):
+                    did.latency[age] += count
+                did.taken = 0 if plan.is_source else state["task"]["taken"]
+    return found
+
+
+def _of(rows: Mapping[Channel, Row], *, sender: int = -1, receiver: int = -1) -> list[Row]:
+    """Rows of one subtask's channels."""
+    return [row for (s, c), row in rows.items() if sender in (-1, s) and receiver in (-1, c)]
+
+
+def _state(row: Row) -> dict[str, Any]:
+    """A row's channel state; parsed once."""
+    if "parsed" not in row:
+        row["parsed"] = json.loads(row["channel_state"])
+    parsed: dict[str, Any] = row["parsed"]
+    return parsed
+
+
+def _stage_rows(
+    job: Job, history: History, did: Doings, sample: tuple[float, int, int]
+) -> Iterator[Row]:
+    t_s, first, last = sample
+    seconds = (last - first + 1) * job.round_us / 1e6
+    for plan in job.stages:
+        before = _taken(history, plan, first - 1)
+        for subtask in range(plan.stage.parallelism):
+            own = did[plan.name, subtask]
+            taken, sent = own.taken, _sent(history, plan, subtask, last)
+            sent_before = _sent(history, plan, subtask, first - 1)
+            busy, idle, blocked = (time_us / seconds / 1000 for time_us in own.times_us)
+            yield {
+                "t_s": t_s,
+                "stage": plan.name,
+                "subtask": subtask,
+                "records_in": taken,
+                "records_out": sent,
+                "rate_in": (taken - before.get(subtask, 0)) / seconds,
+                "rate_out": (sent - sent_before) / seconds,
+                "busy_ms_per_s": busy,
+                "idle_ms_per_s": idle,
+                "backpressured_ms_per_s": blocked,
+                **_input_levels(history, plan, subtask, last),
+                **_output_levels(history, plan, subtask, last),
+            }
+
+
+def _taken(history: History, plan: StagePlan, number: int) -> dict[int, int]:
+    """Records in by the end of a round, cumulative, by subtask."""
+    if plan.is_source or number < 0:
+        return {}
+    return {i: state["task"]["taken"] for i, state in history.tasks(plan, number).items()}
+
+
+def _sent(history: History, plan: StagePlan, subtask: int, number: int) -> int:
+    """Records out by the end of a round, cumulative."""
+    if plan.is_sink or number < 0:
+        return 0
+    rows = _of(history.sides[plan.outputs[0].name]["sender"][number], sender=subtask)
+    return sum(_state(row)["channel"]["written"] for row in rows)
+
+
+def _input_levels(history: History, plan: StagePlan, subtask: int, number: int) -> Row:
+    """Usages and queues of a subtask's gates (reference section 10)."""
+    queued = exclusive = exclusive_used = floating = floating_used = 0
+    for link in plan.inputs:
+        rows = _of(history.sides[link.name]["receiver"][number], receiver=subtask)
+        sent = history.sides[link.name]["sender"][number]
+        floating += rows[0]["pool_size"]
+        floating_used += rows[0]["pool_used"]
+        for row in rows:
+            state = _state(row)
+            queued += len(state["queue"])
+            if state["local"]:
+                out = sent[row["sender"], row["receiver"]]
+                queued += unsent(out["released"], out["sent"])
+            exclusive += row["exclusive"]
+            exclusive_used += row["exclusive"] - max(0, state["channel"]["exclusive"])
+    total = exclusive + floating
+    return {
+        "in_pool_usage": (exclusive_used + floating_used) / total if total else 0.0,
+        "floating_buffers_usage": floating_used / floating if floating else 0.0,
+        "exclusive_buffers_usage": exclusive_used / exclusive if exclusive else 0.0,
+        "input_queue_buffers": queued,
+    }
+
+
+def _output_levels(history: History, plan: StagePlan, subtask: int, number: int) -> Row:
+    """Usages and queues of a subtask's result partitions."""
+    size = used = queued = 0
+    for link in plan.outputs:
+        rows = _of(history.sides[link.name]["sender"][number], sender=subtask)
+        size += rows[0]["pool_size"]
+        used += rows[0]["pool_used"]
+        queued += sum(_state(row)["channel"]["buffers"] for row in rows)
+    return {
+        "out_pool_usage": used / size if size else 0.0,
+        "output_queue_buffers": queued,
+        "output_pool_size": size,
+        "output_pool_used": used,
+    }
+
+
+def _channel_rows(history: History, link: Link, t_s: float, number: int) -> Iterator[Row]:
+    sent, received = (history.sides[link.name][side][number] for side in ("sender", "receiver"))
+    for channel in link.channels:
+        out = sent[channel.sender, channel.receiver]
+        into = received[channel.sender, channel.receiver]
+        state = _state(into)
+        flying = _state(out)["channel"]["written"] - state["channel"]["processed"]
+        yield {
+            "t_s": t_s,
+            "edge": link.name,
+            "sender": channel.sender,
+            "receiver": channel.receiver,
+            "written": out["written"],
+            "released": out["released"],
+            "announced": out["released"] if channel.is_local else into["announced"],
+            "sent": out["sent"],
+            "consumed": into["consumed"],
+            "credit": out["credit"],
+            "backlog": out["backlog"],
+            "exclusive_free": state["channel"]["exclusive"],
+            "floating_held": into["floating_held"],
+            "queued": len(state["queue"]),
+            "in_flight_records": flying,
+            "in_flight_bytes": flying * link.record_bytes,
+        }
+
+
+def _latency_rows(job: Job, did: Doings, t_s: float) -> Iterator[Row]:
+    sinks = [plan for plan in job.stages if plan.is_sink]
+    for plan in sinks:
+        for subtask in range(plan.stage.parallelism):
+            counts = did[plan.name, subtask].latency
+            total = sum(counts.values())
+            if total:
+                yield {
+                    "t_s": t_s,
+                    "stage": plan.name,
+                    "subtask": subtask,
+                    "count": total,
+                    **_latencies(job, counts, total),
+                }
+
+
+def _latencies(job: Job, counts: Counter[int], total: int) -> Row:
+    """Return mean and percentiles of ages, ms."""
+    ages = sorted(counts.items())
+    figures = {"mean_ms": sum(age * count for age, count in ages) / total}
+    for name, share in (("p50_ms", 50), ("p90_ms", 90), ("p99_ms", 99), ("max_ms", 100)):
+        figures[name] = float(_rank(ages, -(-total * share // 100)))
+    return {name: value * job.round_us / 1000 for name, value in figures.items()}
+
+
+def _rank(ages: list[tuple[int, int]], rank: int) -> int:
+    """Value of the given rank (nearest-rank percentile)."""
+    for age, count in ages:
+        rank -= count
+        if rank <= 0:
+            return age
+    return ages[-1][0]

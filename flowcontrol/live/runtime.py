@@ -1,0 +1,185 @@
+"""A stage's state in one process: restored from the ledger, moved on a round at a time.
+
+The reader (which plans a batch) and the foreachBatch function (which runs it) live in two
+processes. Both hold a :class:`StageRuntime`; a round is a pure function of the ledger's rows
+of the round before, so both come to the same result and nothing but the ledger is shared.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowcontrol.job import Incoming, Job, Link, Outgoing, StagePlan, Subtask, Work
+from flowcontrol.job.record_subtask import new_subtask
+from flowcontrol.job.rehearsal import first_incoming, first_outgoing
+from flowcontrol.job.snapshot import incoming_of, outgoing_of, restore
+from flowcontrol.job.throttling import SourceControl
+from flowcontrol.ledger.ledger import LedgerView
+from flowcontrol.live.paths import RunPaths
+from flowcontrol.live.replay import Replay
+
+__all__ = ["StageRuntime", "links_seen"]
+
+SIDES = ("sender", "receiver")
+
+
+def links_seen(job: Job, plan: StagePlan) -> tuple[Link, ...]:
+    """Return the links at whose ledgers a stage looks: its own, and all if it is throttled."""
+    if plan.is_source and job.scenario.system.throttle != "none":
+        return job.links
+    return (*plan.inputs, *plan.outputs)
+
+
+class StageRuntime:
+    """One stage's subtasks and what its ledgers say.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    stage : str
+        Which stage.
+    paths : RunPaths
+        The run's folder.
+    views : dict of str to LedgerView
+        The ledger of each link that the stage looks at, by edge name (:func:`links_seen`).
+    """
+
+    def __init__(self, job: Job, stage: str, paths: RunPaths, views: dict[str, LedgerView]) -> None:
+        self.job, self.paths, self.views = job, paths, views
+        self.plan: StagePlan = job.stage(stage)
+        self.round = -1
+        self.subtasks: list[Subtask] = []
+        self.works: list[Work] = []
+        self._replay: Replay | None = None
+        self._control: SourceControl | None = None
+        self._is_throttled = job.scenario.system.throttle != "none" and self.plan.is_source
+
+    def refresh(self) -> None:
+        """Take notice of what has been committed."""
+        for view in self.views.values():
+            view.refresh()
+
+    def check_reachable(self) -> None:
+        """Make sure that the neighbours' next commits can still be seen."""
+        for view in self.views.values():
+            view.check_reachable()
+
+    def is_ready(self, number: int) -> bool:
+        """Whether the rows of the round before are there: the neighbours', or everybody's."""
+        before = number - 1
+        if self._is_throttled:
+            views = self.views.values()
+            return all(v.last_batch(side) >= before for v in views for side in SIDES)
+        return all(
+            self.views[link.name].last_batch("sender") >= before for link in self.plan.inputs
+        ) and all(
+            self.views[link.name].last_batch("receiver") >= before for link in self.plan.outputs
+        )
+
+    def last_committed(self) -> int:
+        """Return the last round whose own rows are in all of the ledgers; -1 before the first."""
+        received = [self.views[link.name].last_batch("receiver") for link in self.plan.inputs]
+        return min(
+            received + [self.views[link.name].last_batch("sender") for link in self.plan.outputs]
+        )
+
+    def is_committed(self, number: int) -> bool:
+        """Whether this stage's own rows of a round are in all of its ledgers."""
+        return self.last_committed() >= number
+
+    def advance(self, number: int) -> list[Work]:
+        """Run a round; return each subtask's work. The same round again gives the same.
+
+        Parameters
+        ----------
+        number : int
+            The round: the one after the last, or any other, for which the state is then
+            restored from the ledger.
+
+        Raises
+        ------
+        LedgerError
+            If the rows of the round before are not there.
+        ProtocolError
+            If a neighbour broke the protocol.
+        """
+        if number == self.round:
+            return self.works
+        if number != self.round + 1 or not self.subtasks:
+            self._restore(number - 1)
+        incoming = self._incoming(number - 1)
+        outgoing = self._outgoing(number - 1)
+        if self._control is not None:
+            self._control.before_round(number, self._everything(number - 1))
+        self.round = -2  # half done: a failure in between must not pass for either round
+        self.works = [
+            subtask.step(number, incoming[subtask.index], outgoing[subtask.index])
+            for subtask in self.subtasks
+        ]
+        self.round = number
+        return self.works
+
+    def _restore(self, before: int) -> None:
+        plan = self.plan
+        if plan.stage.input is not None and self._replay is None:
+            self._replay = Replay(self.paths.replay(plan.name))
+        self.subtasks = [self._fresh(index) for index in range(plan.stage.parallelism)]
+        if self._is_throttled:
+            self._control = SourceControl(self.job, self.subtasks)
+        if before < 0:
+            if self._control is not None:
+                self._control.start()
+            return
+        received = [self.views[link.name].rows("receiver", before) for link in plan.inputs]
+        sent = [self.views[link.name].rows("sender", before) for link in plan.outputs]
+        for subtask in self.subtasks:
+            i = subtask.index
+            restore(
+                subtask,
+                [[row for row in rows if row["receiver"] == i] for rows in received],
+                [[row for row in rows if row["sender"] == i] for rows in sent],
+            )
+        if self._control is not None:
+            self._control.resume()
+
+    def _everything(self, before: int) -> dict[str, dict[str, list[dict[str, Any]]]]:
+        """Return the rows of a round of every link, by edge and side; nothing before the first."""
+        if before < 0:
+            return {}
+        return {
+            name: {side: view.rows(side, before) for side in SIDES}
+            for name, view in self.views.items()
+        }
+
+    def _fresh(self, index: int) -> Subtask:
+        if self._replay is None:
+            return new_subtask(self.job, self.plan, index)
+        tables = [self._replay.table(link, index) for link in self.plan.outputs]
+        records = self._replay.counts[index]
+        return new_subtask(self.job, self.plan, index, tables=tables, input_records=records)
+
+    def _incoming(self, before: int) -> list[list[list[Incoming]]]:
+        """Return what each subtask's gates see, by subtask, gate and channel."""
+        seen: list[list[list[Incoming]]] = [[] for _ in self.subtasks]
+        for link in self.plan.inputs:
+            rows = [] if before < 0 else self.views[link.name].rows("sender", before)
+            for i, gates in enumerate(seen):
+                if before < 0:
+                    gates.append([first_incoming() for _ in link.incoming(i)])
+                else:
+                    gates.append([incoming_of(row) for row in rows if row["receiver"] == i])
+        return seen
+
+    def _outgoing(self, before: int) -> list[list[list[Outgoing]]]:
+        """Return what each subtask's partitions see, by subtask, partition and subpartition."""
+        seen: list[list[list[Outgoing]]] = [[] for _ in self.subtasks]
+        for link in self.plan.outputs:
+            rows = [] if before < 0 else self.views[link.name].rows("receiver", before)
+            rows = sorted(rows, key=lambda row: row["receiver"])
+            for i, partitions in enumerate(seen):
+                if before < 0:
+                    partitions.append(first_outgoing(self.job, link, i))
+                else:
+                    partitions.append([outgoing_of(row) for row in rows if row["sender"] == i])
+        return seen

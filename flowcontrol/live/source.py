@@ -1,0 +1,117 @@
+"""The reader of a stage: a Python data source whose offset is the round and its cursors.
+
+One source serves all inputs of a stage (two sources in one query drift apart). A batch is a
+round: it starts when the neighbours' rows of the round before are in their ledgers, and reads
+exactly what the rules let the stage take up. Nothing waits inside foreachBatch; the waiting is
+done here, where Spark asks for the next offset.
+
+Executors import this module as well, so it imports little; planning is in :mod:`.planner`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    SupportsTriggerAvailableNow,
+)
+
+from flowcontrol.live.take import TakePartition, rows_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from flowcontrol.live.planner import RoundPlanner
+
+__all__ = ["StageReader", "StageSource"]
+
+
+class StageSource(DataSource):
+    """The data source ``flowcontrol_stage``.
+
+    Notes
+    -----
+    Options: ``scenario`` (JSON of a scenario), ``folder`` (of the run), ``stage``, ``schema``
+    (DDL of the rows with the hidden columns).
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name by which a reader asks for it."""
+        return "flowcontrol_stage"
+
+    def schema(self) -> str:
+        """Return the columns of the rows, hidden ones included."""
+        return self.options["schema"]
+
+    def streamReader(self, schema: StructType) -> StageReader:
+        """Return the reader."""
+        return StageReader(dict(self.options), schema)
+
+
+class StageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans a stage's rounds on the driver and reads their rows on executors.
+
+    Parameters
+    ----------
+    options : dict of str to str
+        As given to the source.
+    schema : StructType
+        Of the rows.
+    """
+
+    def __init__(self, options: dict[str, str], schema: StructType) -> None:
+        self.options, self._columns = options, list(schema.names)
+        self._made: RoundPlanner | None = None
+
+    def _planner(self) -> RoundPlanner:
+        if self._made is None:
+            from flowcontrol.live.planner import RoundPlanner
+
+            self._made = RoundPlanner(self.options)
+        return self._made
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Nothing to prepare: what is available ends with the last round."""
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Return no limit of Spark's: credit is the limit."""
+        return ReadAllAvailable()
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Return the offset before the first round."""
+        return {"round": -1, "cursors": {}}
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Wait for the neighbours, run the next round's rules, return where it ends.
+
+        Returns
+        -------
+        dict
+            ``round`` and, per input edge, subtask and channel, messages consumed and records
+            read of the next buffer; ``start`` itself when there is no further round.
+        """
+        number = int(start["round"]) + 1
+        cursors = self._planner().cursors_after(number)
+        return start if cursors is None else {"round": number, "cursors": cursors}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Return a partition per subtask that takes rows up in the round that ends at ``end``."""
+        return self._planner().partitions(int(end["round"]))
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing to do: buffers are recycled at the end of foreachBatch, senders trim."""
+
+    def stop(self) -> None:
+        """Nothing is held open."""
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a partition in the order in which they are taken up."""
+        if not isinstance(partition, TakePartition):
+            raise TypeError(f"{type(partition).__name__} is not a partition of this source")
+        yield from rows_of(partition, self._columns)

@@ -1,0 +1,283 @@
+"""Emulate a scenario: check it, run it, write tables, summary and report."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from flowcontrol.analysis import summarise
+from flowcontrol.errors import ScenarioError
+from flowcontrol.files import write_atomically
+from flowcontrol.job import Job, lay_out
+from flowcontrol.job.heap import heap_exhausted_s
+from flowcontrol.job.window import window_warnings
+from flowcontrol.report import write_report
+from flowcontrol.scenario import Scenario, check_clock, load_scenario
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from flowcontrol.live.folder import RunFolder
+
+__all__ = ["Clock", "RunResult", "emulate", "job_for"]
+
+Clock = Literal["live", "virtual"]
+
+
+class Progress(Protocol):
+    """Whatever wants to know how far a run is."""
+
+    def update(self, rounds_done: int, rows: int) -> None:
+        """Take notice of the rounds done and of the records that reached the sinks."""
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run left.
+
+    Attributes
+    ----------
+    path : Path
+        Its folder.
+    summary : dict
+        As in ``summary.json``.
+    tables : dict of str to pyarrow.Table
+        ``stages``, ``channels`` and ``latency``.
+    is_finished : bool
+        False if it was stopped before its last round; the same call resumes it.
+    job : Job
+        What was run.
+    """
+
+    path: Path
+    summary: dict[str, Any]
+    tables: dict[str, pa.Table]
+    is_finished: bool
+    job: Job
+
+    @property
+    def rounds(self) -> int:
+        """Rounds that were run."""
+        return int(self.summary["rounds"])
+
+    @property
+    def round_us(self) -> int:
+        """Emulated time of a round, microseconds."""
+        return self.job.round_us
+
+    @property
+    def wall_s(self) -> float:
+        """Real time of the run, s."""
+        return float(self.summary["wall_s"])
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the system bounds what is held between the stages."""
+        return self.job.scenario.system.is_bounded
+
+    @property
+    def heap_exhausted_s(self) -> float | None:
+        """When a task manager's heap was full, s; None: never, or no heap is stated."""
+        return self.summary.get("heap_exhausted_s")
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What a clock hands back."""
+
+    tables: dict[str, pa.Table]
+    rounds: int
+    is_finished: bool
+    partitions: dict[str, dict[str, Any]]
+    jobs: tuple[dict[str, Any], ...] = ()
+
+
+def emulate(
+    scenario: Scenario | str | Path,
+    *,
+    out: Path | str | None = None,
+    clock: Clock = "live",
+    overwrite: bool = False,
+    spark: SparkSession | None = None,
+    progress: Callable[[Job], AbstractContextManager[Progress]] | None = None,
+    warn: Callable[[str], None] | None = None,
+) -> RunResult:
+    """Run a scenario and write its results.
+
+    Parameters
+    ----------
+    scenario : Scenario, or str or Path
+        A scenario, or the file of one.
+    out : Path or str, optional
+        Folder of the results; by default ``out/<scenario name>-<clock>``. An unfinished run
+        of the same scenario in it is resumed.
+    clock : {"live", "virtual"}, default "live"
+        Which clock drives the rounds.
+    overwrite : bool, default False
+        Replace a run that stands in a folder that was named.
+    spark : SparkSession, optional
+        By default the running one, else a new one.
+    progress : callable, optional
+        Called with the job when it starts; returns a context manager whose value is told now
+        and then the rounds done and the records that reached the sinks
+        (:class:`flowcontrol.report.RunProgress` is one).
+    warn : callable, optional
+        Called with each remark, such as a rate that is beyond a channel's window.
+
+    Returns
+    -------
+    RunResult
+        What was written.
+
+    Raises
+    ------
+    ScenarioError
+        If the scenario or the folder is refused. Nothing was written.
+    RunError
+        If the run failed after it had started.
+
+    Examples
+    --------
+    >>> result = emulate("conf/experiment.yaml", out="out/try")  # doctest: +SKIP
+    >>> result.summary["bottleneck"]  # doctest: +SKIP
+    'sink'
+    """
+    job = job_for(scenario, clock)
+    for remark in window_warnings(job):
+        (warn or _ignore)(remark)
+    root = Path("out") / f"{job.scenario.name}-{clock}" if out is None else out
+    return _run(job, root, spark, clock, out is not None, overwrite, progress)
+
+
+def _run(
+    job: Job,
+    root: Path | str,
+    spark: SparkSession | None,
+    clock: Clock,
+    named: bool,
+    overwrite: bool,
+    progress: Callable[[Job], AbstractContextManager[Progress]] | None,
+) -> RunResult:
+    from flowcontrol.live.folder import open_folder
+
+    folder = open_folder(root, job.scenario, named=named, overwrite=overwrite)
+    try:
+        began = time.monotonic()
+        with progress(job) if progress is not None else nullcontext(_Silent()) as shown:
+            run = _CLOCKS[clock](job, folder, spark, shown.update)
+        wall_s = time.monotonic() - began
+        summary = summarise(
+            run.tables,
+            job.scenario,
+            clock=clock,
+            rounds=run.rounds,
+            wall_s=wall_s,
+            round_ms=job.round_us / 1000,
+        )
+        if clock == "virtual":
+            summary.update(_round_error(job))
+        for edge, figures in run.partitions.items():
+            summary["edges"][edge]["partition"] = figures
+        full_s = heap_exhausted_s(run.tables["channels"], job.scenario)
+        if full_s is not None:
+            summary["heap_exhausted_s"] = full_s
+        if run.jobs:
+            summary["jobs"] = list(run.jobs)
+        _write_results(folder.paths.root, run.tables, summary, job.scenario)
+        if run.is_finished:
+            folder.mark(finished=True)
+        return RunResult(folder.paths.root, summary, run.tables, run.is_finished, job)
+    finally:
+        folder.close()
+
+
+def _live(
+    job: Job, folder: RunFolder, spark: SparkSession | None, watch: Callable[[int, int], None]
+) -> _Outcome:
+    from flowcontrol.live.live import run_live
+    from flowcontrol.live.session import get_session
+
+    session = spark or get_session(f"flowcontrol {job.scenario.name}")
+    run = run_live(session, job, folder, watch)
+    return _Outcome(run.tables, run.rounds, run.is_finished, {})
+
+
+def _virtual(
+    job: Job, folder: RunFolder, spark: SparkSession | None, watch: Callable[[int, int], None]
+) -> _Outcome:
+    from flowcontrol.virtual import run_job
+
+    run = run_job(job, progress=watch)
+    return _Outcome(run.tables, run.rounds, True, run.partitions, run.jobs)
+
+
+_CLOCKS = {"live": _live, "virtual": _virtual}
+
+
+def job_for(scenario: Scenario | str | Path, clock: Clock, round_us: int | None = None) -> Job:
+    """Read a scenario unless it is read, check it for a clock and lay it out.
+
+    Parameters
+    ----------
+    scenario : Scenario, or str or Path
+        A scenario, or the file of one.
+    clock : {"live", "virtual"}
+        Which clock is to run it.
+    round_us : int, optional
+        Emulated time of a round, microseconds; by default what the clock takes or chooses.
+
+    Raises
+    ------
+    ScenarioError
+        If the clock refuses it.
+    """
+    if not isinstance(scenario, Scenario):
+        scenario = load_scenario(scenario)
+    problems = check_clock(scenario, clock)
+    if problems:
+        raise ScenarioError(problems, scenario.name)
+    if round_us is None and clock == "virtual":
+        from flowcontrol.virtual import choose_round_us
+
+        round_us = choose_round_us(scenario)
+    return lay_out(scenario, round_us=round_us)
+
+
+def _round_error(job: Job) -> dict[str, Any]:
+    """What the length of the rounds does to the figures, for the summary."""
+    from flowcontrol.virtual.choose import discretisation
+
+    error = discretisation(job)
+    return {
+        "round_is_chosen": error.is_chosen,
+        "round_error_ms": error.latency_ms,
+        "round_error_share": error.throughput,
+    }
+
+
+def _write_results(
+    root: Path, tables: dict[str, pa.Table], summary: dict[str, Any], scenario: Scenario
+) -> None:
+    from deltalake import write_deltalake
+
+    for name, table in tables.items():
+        write_deltalake(str(root / name), table, mode="overwrite")
+    write_atomically(root / "summary.json", json.dumps(summary, indent=2) + "\n")
+    write_report(root / "report.html", tables, summary, scenario)
+
+
+class _Silent:
+    """Shows nothing."""
+
+    def update(self, rounds_done: int, rows: int) -> None:
+        """Take notice of nothing."""
+
+
+def _ignore(*_: object) -> None:
+    """Take notice of nothing."""

@@ -1,0 +1,60 @@
+"""A scenario, stepped: the whole state of its job after each round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from flowcontrol.job.rehearsal import rehearse
+from flowcontrol.job.round_state import RoundState
+from flowcontrol.run.emulate import Clock, job_for
+from flowcontrol.scenario import Scenario
+
+__all__ = ["rounds"]
+
+
+def rounds(
+    scenario: Scenario | str | Path, *, round_us: int | None = None, clock: Clock = "virtual"
+) -> Iterator[RoundState]:
+    """Run a scenario round by round; yield the state of the whole job after each.
+
+    Parameters
+    ----------
+    scenario : Scenario, or str or Path
+        A scenario, or the file of one.
+    round_us : int, optional
+        Emulated time of a round, microseconds; by default what :func:`flowcontrol.emulate` takes
+        on this clock.
+    clock : {"virtual", "live"}, default "virtual"
+        Whose code runs the rounds. ``live`` runs the live clock's subtasks in this process,
+        without Spark and without rows: slower, plain Python, and it takes only what the live
+        clock does. Where both take a scenario, their states are equal, but for what a throttle
+        commands: the live clock looks at a round when it begins the next one.
+
+    Returns
+    -------
+    iterator of RoundState
+        Runs one round each time it is asked for a state. Nothing is written anywhere.
+
+    Raises
+    ------
+    ScenarioError
+        At once, if the clock refuses the scenario.
+    RunError
+        At once, if the rows that a source is to replay cannot be read; from the iterator, if the
+        run holds more than its logs may, or at its end if none of its jobs could run.
+
+    Examples
+    --------
+    >>> state = next(rounds("conf/experiment.yaml"))  # doctest: +SKIP
+    >>> state.task("producer").taken  # doctest: +SKIP
+    120
+    """
+    from flowcontrol.virtual.replay import read_replayed
+
+    job = job_for(scenario, clock, round_us)
+    if clock == "live":
+        return (batch.state for batch in rehearse(job, replayed=read_replayed(job)))
+    from flowcontrol.virtual.stepping import step
+
+    return step(job)

@@ -1,0 +1,114 @@
+"""The classic experiment, run once under each preset that a test asks for."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from flowcontrol.experiments.base import as_base
+from flowcontrol.experiments.compare.figures import Facts, Figures, figures_of, produced
+from flowcontrol.experiments.compare.limits import job_limits
+from flowcontrol.experiments.compare.metrics import Counted
+from flowcontrol.experiments.compare.run import scenario_of
+from flowcontrol.job import lay_out
+from flowcontrol.scenario import Scenario
+from flowcontrol.virtual import simulate
+
+CONF = Path(__file__).resolve().parents[3] / "conf"
+
+ROUND_S: Final = 0.01
+"""Not the file's 200 ms, which are as long as some windows last: 16 records in two such rounds are
+40/s, so the round would limit the producer rather than the system."""
+
+TRIP_S: Final = 2 * ROUND_S
+"""From a record that is sent until what its receiver says of it is heard: a round each way."""
+
+SAMPLE_S: Final = 1.0
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A time in which the consumer is slow."""
+
+    start_s: float
+    end_s: float
+    offered: float
+    served: float
+
+    @property
+    def excess(self) -> float:
+        """What is offered and not served, records/s."""
+        return self.offered - self.served
+
+    @property
+    def slack(self) -> float:
+        """Records that are under way, or of a round that is not over, at the two ends of a way."""
+        return self.offered * (TRIP_S + ROUND_S)
+
+
+class Run:
+    """A run of the experiment under one preset."""
+
+    def __init__(self, system: str) -> None:
+        base = as_base(CONF / "experiment.yaml", [f"round_ms={ROUND_S * 1000:g}"])
+        self.scenario: Scenario = scenario_of(base, system)
+        job = lay_out(self.scenario, round_us=round(ROUND_S * 1e6))
+        tables = simulate(self.scenario).tables
+        self.figures: Figures = figures_of(tables, self.scenario, job_limits(job), Facts())
+        self.emitted: Counted = produced(tables, self.scenario)
+        stages, channels = tables["stages"].to_pandas(), tables["channels"].to_pandas()
+        self.t_s = np.array([0.0, *self.emitted.times])
+        self.out = np.array([0.0, *self.emitted.records])
+        taken = stages[stages["stage"] == "consumer"]["records_in"]
+        self.taken = np.array([0.0, *taken])
+        self.flight = np.array([0.0, *channels["in_flight_records"]])
+        self.queued = np.array([0.0, *channels["queued"]])
+        self.backlog = np.array([0.0, *channels["backlog"]])
+        assert np.allclose(self.out - self.taken, self.flight)
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The parameters of its transport and its throttle."""
+        system = self.scenario.system
+        return {**system.transport_values, **system.throttle_values}
+
+    @property
+    def record_bytes(self) -> int:
+        """Size of a record."""
+        return self.scenario.stage("producer").record_bytes
+
+    def rate(self, stage: str, at_s: float) -> float:
+        """Return what a stage's file says of its rate at a moment."""
+        spec = self.scenario.stage(stage)
+        (schedule,) = (spec.emit_rate if stage == "producer" else spec.service_rate) or ()
+        return float(schedule.rate_at(round(at_s * 1e6)))
+
+    def offered(self) -> Any:
+        """Return the records that fell due until each sample."""
+        per_s = [self.rate("producer", t) for t in self.t_s[:-1]]
+        return np.concatenate([[0.0], np.cumsum(np.array(per_s) * np.diff(self.t_s))])
+
+    def phases(self) -> list[Phase]:
+        """Return the times in which less is served than is offered."""
+        ends = (0.0, 20.0, 40.0, 60.0, 80.0, 100.0)
+        found = [
+            Phase(a, b, self.rate("producer", a), self.rate("consumer", a))
+            for a, b in itertools.pairwise(ends)
+        ]
+        return [phase for phase in found if phase.excess > 0]
+
+    def at(self, series: Any, t_s: float) -> float:
+        """Return the value of a series at a sample."""
+        return float(series[round(t_s / SAMPLE_S)])
+
+    def within(self, series: Any, start_s: float, end_s: float) -> Any:
+        """Return the values at the samples after a moment, until another."""
+        return series[(self.t_s > start_s + 1e-9) & (self.t_s < end_s + 1e-9)]
+
+
+ran = cache(Run)

@@ -1,0 +1,251 @@
+"""Charts: which one for how many keys, and that each shows its numbers with units."""
+
+from __future__ import annotations
+
+import importlib
+import json
+
+import plotly.graph_objects as go
+import pytest
+
+from flowcontrol.experiments.sweep.charts import dimensions, sweep_charts
+from flowcontrol.experiments.sweep.metric import read_metrics
+from flowcontrol.report.colours import BLUE, VERMILLION
+from flowcontrol.scenario import parse_scenario
+
+SINK = "stages.sink.service_rate"
+MAP = "stages.map.service_rate"
+SOURCE = "stages.source.emit_rate"
+SIZE = "options.taskmanager.memory.segment-size"
+SAFE = {"#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9"}
+
+
+@pytest.fixture
+def charts(plan, chain, fakes):
+    """A function that draws a sweep whose rate is a function of its point."""
+    made_table = importlib.import_module("results").made_table
+
+    def draw(vary, rate=lambda *point: point[0], *, texts=("sink.rate_in",), table=None, **more):
+        made = plan(vary, **more)
+        metrics = read_metrics(texts, parse_scenario(chain))
+        drawn = sweep_charts(made_table(made, rate, **(table or {})), made, metrics)
+        json.dumps([chart.figure for chart in drawn], allow_nan=False)  # or a browser fails
+        return drawn
+
+    return draw
+
+
+def test_one_key_is_a_line_with_error_bars(charts):
+    (chart,) = charts({SINK: [10, 30, 20]}, replications=4)
+    line, dots = chart.figure["data"]
+    assert (line["mode"], dots["mode"]) == ("lines", "markers")
+    assert (dots["x"], dots["y"]) == ([10, 30, 20], [11.5, 31.5, 21.5])
+    # 0, 1, 2 and 3 deviate by 1.291; t for three degrees of freedom is 3.182.
+    assert dots["error_y"]["array"] == pytest.approx([3.182 * 1.29099 / 2] * 3, rel=1e-4)
+    assert "4 replications" in chart.explanation
+    assert "95 % confidence interval" in chart.explanation
+
+
+def test_one_replication_has_no_error(charts):
+    (chart,) = charts({SINK: [10, 20]})
+    assert "error_y" not in chart.figure["data"][1]
+    assert "confidence" not in chart.explanation
+
+
+def test_axes_carry_units(charts):
+    (chart,) = charts({SINK: [10, 20]})
+    layout = chart.figure["layout"]
+    assert layout["xaxis"]["title"]["text"] == "sink service_rate (records/s per subtask)"
+    assert layout["yaxis"]["title"]["text"] == "sink.rate_in (records/s)"
+    chart, _ = charts({SINK: [10, 20], MAP: [1, 2]})
+    bar = chart.figure["layout"]["coloraxis"]["colorbar"]
+    assert bar["title"]["text"] == "records/s, high is good (blue)"
+
+
+def test_a_point_is_marked_by_what_limits_there(charts):
+    limits = {10: "map", 20: "sink", 30: "map", 40: ""}
+    (chart,) = charts({SINK: list(limits)}, table={"limit": limits.get})
+    marked = {dots["name"]: dots["x"] for dots in chart.figure["data"][1:]}
+    assert marked == {"map limits": [10, 30], "sink limits": [20], "nothing limits": [40]}
+    styles = {(d["marker"]["color"], d["marker"]["symbol"]) for d in chart.figure["data"][1:]}
+    assert len(styles) == 3
+    assert {colour for colour, _ in styles} <= SAFE
+
+
+def test_texts_stand_in_their_order_and_are_not_joined(charts):
+    (chart,) = charts({SIZE: "32kb,4kb"}, lambda _: 1.0)
+    assert [trace["mode"] for trace in chart.figure["data"]] == ["markers"]
+    assert chart.figure["layout"]["xaxis"]["categoryarray"] == ["32kb", "4kb"]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [([1, 2, 4, 8], "log"), ([1, 2, 3], "linear"), ([0, 1, 10], "linear"), ([1, 100], "linear")],
+)
+def test_multiples_are_drawn_on_a_logarithmic_axis(charts, values, kind):
+    (chart,) = charts({SINK: values})
+    assert chart.figure["layout"]["xaxis"]["type"] == kind
+
+
+def test_two_keys_are_a_heat_map(charts):
+    chart, limits = charts({SINK: [10, 20], MAP: [1, 2, 3]}, lambda x, y: x + y)
+    (heat,) = chart.figure["data"]
+    assert heat["type"] == "heatmap"
+    # The key with more values goes across.
+    assert heat["z"] == [[11, 12, 13], [21, 22, 23]]
+    assert chart.figure["layout"]["coloraxis"]["colorscale"][-1] == [1, BLUE]
+    assert chart.figure["layout"]["xaxis"]["ticktext"] == ["1", "2", "3"]
+    assert heat["text"] == [["11", "12", "13"], ["21", "22", "23"]]
+    assert limits.title == "What limits"
+    assert sum(len(dots["x"]) for dots in limits.figure["data"]) == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "low", "high", "words"),
+    [
+        ("sink.latency_p99_ms", BLUE, VERMILLION, "ms, low is good (blue)"),
+        ("sink.rate_in_second_half", VERMILLION, BLUE, "records/s, high is good (blue)"),
+    ],
+)
+@pytest.mark.parametrize(("sizes", "sample"), [("4kb", None), ("4kb", 3), ("4kb,8kb", None)])
+def test_colours_run_from_the_good_end_to_the_bad_one(
+    charts, text, low, high, words, sizes, sample
+):
+    """In a heat map, in dots that were drawn, in heat maps side by side."""
+    vary = {SINK: [10, 20], MAP: [1, 2, 3], SIZE: sizes}
+    colours = charts(vary, texts=(text,), sample=sample)[0].figure["layout"]["coloraxis"]
+    assert (colours["colorscale"][0], colours["colorscale"][-1]) == ([0, low], [1, high])
+    assert colours["colorbar"]["title"]["text"] == words
+
+
+@pytest.mark.parametrize(
+    ("text", "best", "words"),
+    [("sink.latency_p99_ms", 0, "low is good"), ("sink.rate_in", -1, "high is good")],
+)
+def test_ribbons_run_from_the_good_end_to_the_bad_one(charts, text, best, words):
+    vary = {SINK: [10, 20], MAP: [1, 2, 3], SOURCE: [5, 6], SIZE: "4kb,8kb"}
+    ribbons, _ = charts(vary, lambda x, *_: x, texts=(text,))
+    colours = ribbons.figure["layout"]["coloraxis"]
+    scale = [colour for _, colour in colours["colorscale"]]
+    assert (scale[best], scale[-1 - best]) == (BLUE, VERMILLION)
+    assert words in colours["colorbar"]["title"]["text"]
+
+
+def test_a_cell_without_a_value_is_empty(charts):
+    chart, limits = charts(
+        {SINK: [10, 20], MAP: [1, 2, 3]},
+        lambda x, y: None if y == 1 else x + y,
+        table={"left_out": lambda x, y: (x, y) == (20, 3)},
+    )
+    assert chart.figure["data"][0]["z"] == [[None, 12, 13], [None, 22, None]]
+    assert sum(len(dots["x"]) for dots in limits.figure["data"]) == 5
+
+
+@pytest.mark.parametrize(("width", "has_texts"), [(60, True), (61, False)])
+def test_small_heat_maps_carry_their_numbers(charts, width, has_texts):
+    chart, _ = charts({SINK: f"1:{width}:{width}", MAP: "1,2"})
+    assert ("text" in chart.figure["data"][0]) == has_texts
+
+
+def test_many_even_numbers_stand_on_an_axis_of_numbers(charts):
+    chart, _ = charts({SINK: "1000:10000:50", MAP: [1, 2]})
+    assert chart.figure["data"][0]["x"][:2] == [1000, 1183.67]
+    assert chart.figure["layout"]["xaxis"]["type"] == "linear"
+    assert "tickvals" not in chart.figure["layout"]["xaxis"]
+
+
+def test_three_keys_are_a_heat_map_for_each_value_of_the_shortest(charts):
+    (chart,) = charts({SINK: [1, 2, 3], MAP: [10, 20, 30, 40], SIZE: "4kb,8kb"},
+                      lambda x, y, size: x + y + (size == "8kb"))  # fmt: skip
+    left, right = chart.figure["data"]
+    assert left["z"] == [[11, 21, 31, 41], [12, 22, 32, 42], [13, 23, 33, 43]]
+    assert right["z"][0] == [12, 22, 32, 42]
+    captions = [note["text"] for note in chart.figure["layout"]["annotations"]]
+    assert captions == ["segment-size = 4kb", "segment-size = 8kb"]
+    assert (left["coloraxis"], right["coloraxis"]) == ("coloraxis", "coloraxis")
+    assert (left["xaxis"], right["xaxis"]) == ("x", "x2")
+
+
+@pytest.mark.parametrize(("count", "kind"), [(9, "facets"), (10, "lines")])
+def test_too_many_facets_become_lines(charts, count, kind):
+    values = f"1:{count}:{count}"
+    drawn = charts({SINK: values, MAP: values, SOURCE: values})
+    assert drawn[0].id.startswith(kind)
+
+
+def test_four_keys_are_ribbons_across_a_column_each(charts):
+    vary = {SINK: [10, 20], MAP: [1, 2, 3], SOURCE: [5, 6], SIZE: "4kb,8kb"}
+    chart, effects = charts(vary, lambda x, *_: x)
+    (ribbons,) = chart.figure["data"]
+    columns = ribbons["dimensions"]
+    assert [len(column["values"]) for column in columns] == [24] * 5
+    # From the top, the first value at the bottom, as on an axis.
+    assert [column["ticktext"] for column in columns[1:4]] == [
+        ["3", "2", "1"], ["6", "5"], ["8kb", "4kb"]
+    ]  # fmt: skip
+    assert columns[1]["categoryarray"] == [2, 1, 0]
+    assert columns[4]["ticktext"][::4] == ["18 to 20", "10 to 12"]
+    assert set(zip(columns[0]["values"], columns[4]["values"], strict=True)) == {(0, 0), (1, 4)}
+    assert sorted(set(ribbons["line"]["color"])) == [10, 20]
+    titles = [note["text"] for note in chart.figure["layout"]["annotations"]]
+    assert titles[0] == "sink service_rate<br>(records/s per subtask)"
+    assert titles[-1] == "sink.rate_in<br>(records/s)"
+    assert len(effects.figure["data"]) == 4
+    assert effects.figure["data"][0]["y"] == [10, 20]
+    assert effects.figure["data"][1]["y"] == [15, 15, 15]
+    assert effects.figure["data"][1]["error_y"]["array"] == [5, 5, 5]
+
+
+def test_many_values_of_a_key_share_places_in_its_column(charts):
+    chart, _ = charts({SINK: "1:50:50", MAP: [1, 2], SOURCE: [1, 2], SIZE: "4kb,8kb"})
+    column = chart.figure["data"][0]["dimensions"][0]
+    assert column["ticktext"][-1] == "1 to 5"
+    assert set(column["values"]) == set(range(10))
+
+
+def test_a_smear_of_ribbons_is_thinned_and_said_so(charts):
+    chart, _ = charts({SINK: "1:50:50", MAP: "1:50:50", SOURCE: "1:50:50"}, sample=4001)
+    assert len(chart.figure["data"][0]["line"]["color"]) == 1334
+    assert "2,667 points are left out" in chart.explanation
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+@pytest.mark.parametrize("sample", [None, 3])
+def test_plotly_takes_every_figure(charts, count, sample):
+    vary = {SINK: [10, 20, 40, 80], MAP: [1, 2], SOURCE: [5, 6], SIZE: "4kb,8kb"}
+    for chart in charts(dict(list(vary.items())[:count]), sample=sample):
+        go.Figure(chart.figure)
+
+
+def test_points_that_were_drawn_are_dots(charts):
+    chart, limits = charts({SINK: "1:50:50", MAP: "1:50:50"}, sample=20)
+    (dots,) = chart.figure["data"]
+    assert dots["mode"] == "markers"
+    assert len(dots["x"]) == 20
+    assert dots["marker"]["color"] == dots["y"] or dots["marker"]["color"] == dots["x"]
+    assert limits.id == "bottleneck"
+
+
+def test_a_key_with_one_value_is_no_dimension(plan, charts):
+    made = plan({SINK: [1], MAP: [1, 2]})
+    assert [varied.label for varied in dimensions(made)] == ["map service_rate"]
+    assert charts({SINK: [1], MAP: [1, 2]})[0].id.startswith("line")
+    assert charts({SINK: [1]})[0].id.startswith("line")
+
+
+def test_every_metric_is_drawn_and_every_id_is_an_own_one(charts):
+    drawn = charts({SINK: [1, 2], MAP: [1, 2]}, texts=("sink.rate_in", "sink.latency_p99_ms"))
+    ids = [chart.id for chart in drawn]
+    assert ids == ["heat-sink-rate-in", "heat-sink-latency-p99-ms", "bottleneck"]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_a_metric_without_any_value_is_drawn_empty(charts, count):
+    keys = [SINK, MAP, SOURCE, SIZE][:count]
+    vary = {key: ("4kb,8kb" if key == SIZE else [1, 2]) for key in keys}
+    assert charts(vary, lambda *_: None)
+
+
+def test_markup_in_a_name_is_no_markup(charts):
+    (chart,) = charts({SINK: [1, 2]}, table={"limit": lambda _: "<b>"})
+    assert chart.figure["data"][1]["name"] == "&lt;b&gt; limits"

@@ -1,0 +1,102 @@
+"""The table: its columns, and the rows that one run gives."""
+
+from __future__ import annotations
+
+import pytest
+
+from flowcontrol.analysis import summarise
+from flowcontrol.experiments.sweep.columns import (
+    FIGURES,
+    FIXED,
+    SECOND_HALF,
+    figure_named,
+    results_table,
+)
+from flowcontrol.experiments.sweep.rows import variant_rows
+from flowcontrol.records import Column
+from flowcontrol.scenario import parse_scenario
+
+GIVEN = {"variant": "abc", "rate": 5, "replication": 0, "seed": 7}
+VARIED = [Column("rate", "int64", "records/s", "Varied.")]
+
+
+@pytest.fixture
+def summary(chain, fakes):
+    scenario = parse_scenario(chain)
+    run = fakes.simulate(scenario)
+    made = summarise(
+        run.tables, scenario, clock="virtual", rounds=100, wall_s=0.25, round_ms=100.0
+    )  # fmt: skip
+    return made, scenario
+
+
+def test_every_column_is_declared_once_and_said_what_it_means():
+    table = results_table(VARIED)
+    assert len(set(table.names)) == len(table.names)
+    assert all(column.meaning for column in table.columns)
+    assert set(FIXED) == set(table.names) - {"rate"}
+    assert len(FIXED) == len(set(FIXED))
+
+
+def test_varied_columns_stand_behind_the_variant():
+    assert results_table(VARIED).names[:3] == ("variant", "rate", "replication")
+
+
+def test_every_figure_stands_twice():
+    names = results_table([]).names
+    for figure in FIGURES:
+        assert figure.column.name in names
+        assert figure.column.name + SECOND_HALF in names
+        assert figure.column.unit
+
+
+@pytest.mark.parametrize("name", ["rate_in", "rate_in_second_half"])
+def test_a_figure_is_found_by_its_column(name):
+    figure = figure_named(name)
+    assert figure is not None
+    assert (figure.column.name, figure.better) == (name, "higher")
+
+
+@pytest.mark.parametrize("name", ["", "wall_s", "rate", "rate_in_second"])
+def test_other_columns_are_no_figures(name):
+    assert figure_named(name) is None
+
+
+def test_a_run_gives_a_row_a_stage_with_every_column(summary):
+    import pyarrow as pa
+
+    rows = variant_rows(*summary, GIVEN)
+    assert [row["stage"] for row in rows] == ["source", "map", "sink"]
+    table = results_table(VARIED)
+    for row in rows:
+        assert set(row) == set(table.names)
+    assert pa.Table.from_pylist(rows, schema=table.arrow_schema()).num_rows == 3
+
+
+def test_figures_are_those_of_the_summary(summary):
+    rows = {row["stage"]: row for row in variant_rows(*summary, GIVEN)}
+    stages = summary[0]["stages"]
+    assert rows["sink"]["rate_in"] == stages["sink"]["whole"]["rate_in"] == 507
+    assert rows["sink"]["rate_in_second_half"] == stages["sink"]["second_half"]["rate_in"]
+    assert rows["sink"]["latency_p99_ms"] == stages["sink"]["whole"]["latency"]["p99_ms"]
+    assert rows["source"]["backpressured_ms_per_s"] == 800
+    assert rows["source"]["latency_p50_ms"] is None
+    assert rows["map"]["bottleneck"] == "sink"
+    assert (rows["map"]["rounds"], rows["map"]["round_ms"], rows["map"]["wall_s"]) == (
+        100, 100.0, 0.25,
+    )  # fmt: skip
+
+
+def test_what_is_in_flight_belongs_to_the_stage_it_waits_for(summary):
+    rows = {row["stage"]: row for row in variant_rows(*summary, GIVEN)}
+    assert rows["source"]["in_flight_records"] == 0
+    assert rows["map"]["in_flight_records"] == rows["sink"]["in_flight_records"] == 300
+    assert rows["sink"]["in_flight_buffers"] == 30
+
+
+def test_an_edge_that_limits_is_the_bottleneck(summary):
+    made, scenario = summary
+    made = {**made, "bottleneck": None, "bottleneck_detail": {"edge": "source->map"}}
+    assert variant_rows(made, scenario, GIVEN)[0]["bottleneck"] == "source->map"
+    made = {**made, "bottleneck_detail": {"edge": None}}
+    assert variant_rows(made, scenario, GIVEN)[0]["bottleneck"] == ""

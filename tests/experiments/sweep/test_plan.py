@@ -1,0 +1,95 @@
+"""The plan: products, samples, and what is refused of it."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from flowcontrol.errors import ScenarioError
+from flowcontrol.experiments.sweep.values import MAX_POINTS
+
+
+def test_the_product_changes_its_last_key_fastest(plan):
+    made = plan({"stages.sink.service_rate": [1, 2], "stages.map.service_rate": "5,6,7"})
+    assert made.size == made.product == 6
+    assert list(made.points()) == list(itertools.product([1, 2], [5, 6, 7]))
+
+
+def test_a_sample_draws_points_without_repetition(plan):
+    vary = {"stages.sink.service_rate": "1:100:100", "stages.map.service_rate": "1:100:100"}
+    drawn = list(plan(vary, sample=300).points())
+    assert len(drawn) == len(set(drawn)) == 300
+    assert set(drawn) <= set(plan(vary).points())
+    assert drawn == list(plan(vary, sample=300).points())
+    assert drawn != list(plan(vary, sample=300, seed=2).points())
+    # Spread over the whole of it: a first or last quarter of the rows alone would be 0 in 4^300.
+    assert {(x - 1) // 25 for x, _ in drawn} == {0, 1, 2, 3}
+
+
+def test_a_sample_of_a_huge_product_is_drawn_without_making_it(plan):
+    keys = ("sink.service_rate", "map.service_rate", "source.emit_rate")
+    vary = {f"stages.{key}": "1:50000:50000" for key in keys}
+    assert len(list(plan(vary, sample=5).points())) == 5
+
+
+def test_a_sample_of_everything_is_everything(plan):
+    vary = {"stages.sink.service_rate": "1:10:10"}
+    assert list(plan(vary, sample=10).points()) == list(plan(vary).points())
+
+
+def test_labels_are_unlike(plan):
+    made = plan({"edges[0].partitioner": ["hash"], "edges[1].partitioner": ["hash"]})
+    assert len({varied.label for varied in made.varied}) == 2
+
+
+def test_a_point_in_words(plan):
+    made = plan({"stages.sink.service_rate": [1], "options.taskmanager.memory.segment-size": "4kb"})
+    assert made.text((1, "4kb")) == "sink service_rate=1, segment-size=4kb"
+
+
+@pytest.mark.parametrize(
+    ("vary", "more", "words"),
+    [
+        ({}, {}, ["--vary", "nothing is varied"]),
+        ({"stages.sink.service_rate": "1,1"}, {}, ["--vary stages.sink.service_rate", "twice"]),
+        ({"a.": "1"}, {}, ["--vary a.", "no path"]),
+        ({"duration_s": 5}, {}, ["--vary duration_s", "no list"]),
+        ({"stages.sink.service_rate": "1", "stages[2].service_rate": "2"}, {}, ["varied twice"]),
+        ({"duration_s": "1"}, {"replications": 0}, ["--replications", "0", "at least 1"]),
+        ({"duration_s": "1"}, {"sample": 0}, ["--sample", "0", "at least 1"]),
+        ({"duration_s": "1,2"}, {"sample": 3}, ["--sample", "3", "only 2 points"]),
+        ({"seed": "1,2"}, {"replications": 2}, ["--replications", "seed is varied"]),
+        (
+            {"duration_s": "1:1000:1000", "stages.sink.service_rate": "1:1001:1001"},
+            {},
+            ["1,001,000 variants", f"{MAX_POINTS:,}", "--sample"],
+        ),
+        (
+            {"duration_s": "1:1000:1000", "stages.sink.service_rate": "1:1000:1000"},
+            {"replications": 2},
+            ["2,000,000 variants"],
+        ),
+    ],
+)
+def test_a_plan_that_is_refused(plan, vary, more, words):
+    with pytest.raises(ScenarioError) as caught:
+        plan(vary, **more)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_as_many_variants_as_may_be(plan):
+    assert plan({"duration_s": "1:1000:1000", "stages.sink.service_rate": "1:1000:1000"}).size == (
+        MAX_POINTS
+    )
+
+
+def test_all_problems_are_named_at_once(plan):
+    with pytest.raises(ScenarioError) as caught:
+        plan({"a.": "1", "duration_s": "1,1"}, replications=0, sample=0)
+    assert len(caught.value.problems) == 4
+
+
+def test_replications_may_stand_beside_one_seed(plan):
+    assert plan({"seed": "1,2"}, replications=1).size == 2

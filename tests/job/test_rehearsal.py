@@ -1,0 +1,312 @@
+"""Whole jobs in memory: by hand, resumed at any round, and with credits ignored."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from flowcontrol.errors import ProtocolError
+from flowcontrol.job import Outgoing
+from flowcontrol.job import subtask as subtask_module
+from flowcontrol.job.rehearsal import first_incoming, first_outgoing, rehearse
+from flowcontrol.ledger.audit import audit
+
+EDGE = "source->sink"
+
+
+def cursors(rounds: Any, edge: str = EDGE) -> list[tuple[int, ...]]:
+    """Sent, released, pool used; announced, consumed, floating held: of a single channel."""
+    found = []
+    for batch in rounds:
+        [sent], [received] = batch.rows[edge]["sender"], batch.rows[edge]["receiver"]
+        found.append(
+            (
+                *(sent[name] for name in ("sent", "released", "pool_used")),
+                *(received[name] for name in ("announced", "consumed", "floating_held")),
+            )
+        )
+    return found
+
+
+# ---------------------------------------------------------------- by hand
+
+# A record is one buffer. Five are due a round, the sink takes two. The gate has 2 exclusive and
+# 3 floating buffers, the sender's pool 5 and no overdraft; the flusher runs at the end of each
+# round. Worked out with pencil and paper from reference sections 1.3 to 1.6 and 2.5.
+BY_HAND = [
+    # sender:                  receiver:
+    # sent, released, in pool; announced, consumed, floating held
+    (2, 5, 3, 2, 0, 0),  # writes 5, sends 2 on its initial credit (backlogs 4, 3)
+    (2, 7, 5, 7, 2, 3),  # writes 2: pool full / backlog 4: takes 3 floating, waits; reads both
+    (7, 7, 0, 7, 2, 3),  # blocked; hears of 7: sends 5 (backlogs 4 to 0) / starves
+    (7, 12, 5, 9, 4, 3),  # writes 5, no credit / gets 5; both floating that return are taken
+    (9, 12, 3, 9, 6, 1),  # blocked; sends 2 / wants only 2: a floating one stays in the pool, and
+    #                       an exclusive one that returns pushes one out: no credit for either
+    (9, 14, 5, 13, 8, 3),  # writes 2, no credit / backlog 4: takes 2 floating, waits
+    (13, 14, 1, 14, 9, 3),  # blocked; sends 4 / reads the last one
+    (14, 18, 4, 16, 11, 3),  # writes 4, sends 1 / gets 4
+    (16, 19, 3, 18, 13, 3),  # writes 1, sends 2 / gets 1
+    (18, 21, 3, 20, 15, 3),  # writes 2, sends 2 / gets 2: at the sink's pace from here on
+    (20, 23, 3, 22, 17, 3),
+    (22, 25, 3, 24, 19, 3),
+]
+
+
+def test_a_single_channel_by_hand(jobs: ModuleType) -> None:
+    made = jobs.job(
+        [jobs.source(50, record_bytes=4096), jobs.sink(20)],
+        [("source", "sink", "forward")],
+        {jobs.FLOATING: 3, jobs.OVERDRAFT: 0},
+        duration_s=1.2,
+    )
+    assert cursors(rehearse(made)) == BY_HAND
+
+
+# Without a flusher the last full buffer stays unseen until the next one is begun, and does not
+# count in the backlog (reference 2.5). Two records a round on both sides.
+NEVER_FLUSHED = [
+    (1, 2, 1, 2, 0, 0),  # writes 2, the second unseen: sends 1 (backlog 0)
+    (2, 4, 2, 3, 1, 0),  # one credit left (backlog 1) / takes 1 floating, returns it at once
+    (3, 6, 3, 5, 2, 1),  # sends 1 (backlog 2) / takes 2 floating, returns one
+    (5, 8, 3, 7, 3, 2),  # sends 2
+]
+
+
+def test_a_channel_without_flusher_by_hand(jobs: ModuleType) -> None:
+    made = jobs.job(
+        [jobs.source(20, record_bytes=4096), jobs.sink(20)],
+        [("source", "sink", "forward")],
+        {jobs.FLOATING: 3, jobs.OVERDRAFT: 0, jobs.FLUSH: -1},
+        duration_s=0.4,
+    )
+    assert cursors(rehearse(made)) == NEVER_FLUSHED
+
+
+# Without exclusive buffers a sender that has no credit announces its backlog when there is data
+# that its receiver does not know of (reference 2.2), in a message that needs no credit.
+NO_EXCLUSIVE = {
+    # A record is a buffer; five are due a round, the sink takes two, 3 floating buffers; the
+    # sender's pool has 3 too. A flush at the end of each round.
+    (50, 20, 3, "100ms"): [
+        (0, 3, 3, 0, 0, 0),  # writes 3: pool full; announces 3
+        (0, 3, 3, 3, 0, 3),  # the receiver is told / takes 3 floating
+        (3, 3, 0, 3, 0, 3),  # blocked; sends 3 (backlogs 2, 1, 0)
+        (3, 6, 3, 3, 2, 1),  # writes 3, announces 3 / reads 2, whose buffers go to the pool
+        (3, 6, 3, 6, 3, 3),  # blocked / takes 2 floating, waits; the one that it reads comes back
+        (6, 6, 0, 6, 3, 3),
+        (6, 9, 3, 6, 5, 1),
+        (6, 9, 3, 9, 6, 3),
+    ],
+    # The same without a flusher: the last of three is not in the backlog.
+    (50, 20, 3, -1): [
+        (0, 3, 3, 0, 0, 0),  # writes 3, announces 2
+        (0, 3, 3, 2, 0, 2),
+        (2, 3, 1, 2, 0, 2),  # sends 2 (backlogs 1, 0)
+        (2, 5, 3, 2, 2, 0),  # writes 2: so the one before is full; announces 2 / reads both
+        (2, 5, 3, 4, 2, 2),
+        (4, 5, 1, 4, 2, 2),
+        (4, 7, 3, 4, 4, 0),
+    ],
+    # One record a round on both sides: a backlog that grows is not announced again, nor one that
+    # a message told of.
+    (10, 10, 8, "100ms"): [
+        (0, 1, 1, 0, 0, 0),  # announces 1
+        (0, 2, 2, 1, 0, 1),  # says nothing / takes 1
+        (1, 3, 2, 1, 0, 1),  # sends 1 (backlog 2)
+        (1, 4, 3, 3, 1, 2),  # no credit, and says nothing / wants 2: takes 2
+        (3, 5, 2, 3, 1, 2),  # sends 2 (backlogs 3, 2)
+        (3, 6, 3, 5, 2, 3),  # takes 2 for the backlog of 3; reads 1
+        (5, 7, 2, 5, 3, 2),
+    ],
+}
+
+
+@pytest.mark.parametrize(("due", "taken", "floating", "flush"), NO_EXCLUSIVE)
+def test_a_channel_without_exclusive_buffers_by_hand(
+    jobs: ModuleType, due: int, taken: int, floating: int, flush: Any
+) -> None:
+    expected = NO_EXCLUSIVE[due, taken, floating, flush]
+    options = {jobs.EXCLUSIVE: 0, jobs.FLOATING: floating, jobs.OVERDRAFT: 0, jobs.FLUSH: flush}
+    made = jobs.job(
+        [jobs.source(due, record_bytes=4096), jobs.sink(taken)],
+        [("source", "sink", "forward")],
+        options,
+        duration_s=len(expected) / 10,
+    )
+    rounds = list(rehearse(made))
+    assert cursors(rounds) == expected
+    assert audit(jobs.table(jobs.ledger_rows(rounds))) is None
+
+
+# A local channel: no credit; a buffer is the producer's until the sink has consumed it. The
+# pool has 5; what the receiver has consumed is known, and free, a round later.
+LOCAL = [
+    (5, 5, 5, 0, 0, 0),  # hands 5 over
+    (5, 5, 5, 5, 2, 0),  # blocked / gets 5, reads 2
+    (7, 7, 5, 5, 4, 0),  # writes 2
+    (9, 9, 5, 7, 6, 0),
+    (11, 11, 5, 9, 8, 0),
+    (13, 13, 5, 11, 10, 0),
+]
+
+
+def test_a_local_channel_by_hand(jobs: ModuleType) -> None:
+    made = jobs.job(
+        [jobs.source(50, record_bytes=4096, placement=[0]), jobs.sink(20, placement=[0])],
+        [("source", "sink", "forward")],
+        {jobs.FLOATING: 3, jobs.OVERDRAFT: 0},
+        duration_s=0.6,
+    )
+    assert cursors(rehearse(made)) == LOCAL
+
+
+# ---------------------------------------------------------------- resumed, repeated
+
+
+@pytest.mark.parametrize("name", ["single", "fan_in", "two_by_two", "local", "slow_sink", "mixed"])
+def test_a_run_resumed_at_any_round_goes_on_as_if_it_had_not_stopped(
+    jobs: ModuleType, name: str
+) -> None:
+    made = jobs.GOOD[name]()
+    whole = jobs.run(made)
+    assert len(whole) == 40
+    for stop in range(0, 40, 3):
+        assert list(rehearse(made, after=whole[stop])) == whole[stop + 1 :]
+
+
+def test_a_finished_run_has_nothing_to_resume(jobs: ModuleType) -> None:
+    made = jobs.single()
+    assert list(rehearse(made, after=jobs.run(made)[-1])) == []
+
+
+def shuffled(jobs: ModuleType, seed: int) -> Any:
+    stages = [jobs.source(200), jobs.sink(60, parallelism=3)]
+    return jobs.job(stages, [("source", "sink", "shuffle")], seed=seed)
+
+
+def test_the_seed_decides_everything(jobs: ModuleType) -> None:
+    first, again, other = (jobs.run(shuffled(jobs, seed)) for seed in (7, 7, 8))
+    assert first == again
+    assert first != other
+
+
+def test_only_shuffle_draws_from_the_seed(jobs: ModuleType) -> None:
+    stages = [jobs.source(200), jobs.sink(60, parallelism=3)]
+    runs = [
+        jobs.run(jobs.job(stages, [("source", "sink", "rebalance")], seed=seed)) for seed in (7, 8)
+    ]
+    assert runs[0] == runs[1]
+
+
+def test_what_is_seen_before_the_first_round(jobs: ModuleType) -> None:
+    made = jobs.mixed()
+    link = made.links[0]
+    assert first_incoming().sent == 0
+    assert list(first_incoming().messages) == []
+    assert first_outgoing(made, link, 0) == [Outgoing(0, 0), Outgoing(2, 0)]
+
+
+@pytest.mark.parametrize("record_bytes", [1, 400, 512, 1365, 4095, 4096, 4097])
+def test_emitting_at_once_is_emitting_one_by_one(
+    jobs: ModuleType, monkeypatch: pytest.MonkeyPatch, record_bytes: int
+) -> None:
+    """A source with one channel writes what fits into its open buffer in one go."""
+    stages = [jobs.source(300, record_bytes=record_bytes), jobs.sink(100)]
+    made = jobs.job(stages, [("source", "sink", "forward")], {jobs.FLUSH: "200ms"}, duration_s=2)
+    quick = jobs.run(made)
+    calls: list[int] = []
+
+    def never(*_: object) -> int:
+        calls.append(1)
+        return 0
+
+    monkeypatch.setattr(subtask_module.r, "write_whole_records", never)
+    assert jobs.run(made) == quick
+    assert calls
+
+
+# ---------------------------------------------------------------- credits ignored
+
+
+def ignoring(extra: int, start: int, last: int = 1000) -> Any:
+    """What the senders see as announced, in some rounds, is more than it is."""
+
+    def tamper(number: int, subtask: Any, outgoing: list[list[Outgoing]]) -> None:
+        if start <= number <= last:
+            for states in outgoing:
+                states[:] = [Outgoing(s.announced + extra, s.consumed) for s in states]
+
+    return tamper
+
+
+def run_until_refused(made: Any, tamper: Any) -> tuple[list[Any], ProtocolError | None]:
+    rounds = []
+    try:
+        for batch in rehearse(made, tamper=tamper):
+            rounds.append(batch)
+    except ProtocolError as error:
+        return rounds, error
+    return rounds, None
+
+
+def test_a_sender_that_ignores_credit_is_stopped_by_the_receiver(jobs: ModuleType) -> None:
+    """It sends all it has in round 12; in round 13 the receiver has no buffer for a message."""
+    made = jobs.single()
+    rounds, error = run_until_refused(made, ignoring(100, start=12))
+    assert error is not None
+    assert "source->sink 0->0" in str(error)
+    assert "a message has no buffer" in str(error)
+    assert len(rounds) == 13
+    found = audit(jobs.table(jobs.ledger_rows(rounds)))
+    assert found is not None
+    assert (found.invariant, found.batch_id) == ("sent_within_announced", 12)
+    assert "sent <= announced as the sender saw it, but 37 > 32" in found.message
+
+
+@pytest.mark.parametrize(("rate", "invariant"), [(300, "sent_within_announced"), (20, "credit")])
+def test_one_credit_too_many_is_seen_by_the_audit_only(
+    jobs: ModuleType, rate: int, invariant: str
+) -> None:
+    """The receiver happens to have a buffer for it, or the sender has nothing to send for it."""
+    stages = [jobs.source(rate), jobs.sink(500)]
+    made = jobs.job(stages, [("source", "sink", "forward")], {jobs.FLUSH: "200ms"})
+    rounds, error = run_until_refused(made, ignoring(1, start=5, last=5))
+    assert error is None
+    assert len(rounds) == 40
+    found = audit(jobs.table(jobs.ledger_rows(rounds)))
+    assert found is not None
+    assert (found.invariant, found.batch_id) == (invariant, 5)
+
+
+def test_a_producer_that_ignores_its_local_consumer_is_named(jobs: ModuleType) -> None:
+    """It takes every buffer back as soon as it was handed over."""
+
+    def tamper(number: int, subtask: Any, outgoing: list[list[Outgoing]]) -> None:
+        for states, part in zip(outgoing, subtask.partitions, strict=True):
+            states[:] = [
+                Outgoing(s.announced, row.sent)
+                for s, row in zip(states, part.channels, strict=True)
+            ]
+
+    rounds, _ = run_until_refused(jobs.local(), tamper)
+    found = audit(jobs.table(jobs.ledger_rows(rounds)))
+    assert found is not None
+    assert found.invariant == "local_handed_over"
+
+
+@pytest.mark.parametrize(
+    ("name", "start", "invariant"),
+    [("single", 12, "sent_within_announced"), ("fan_in", 8, "sent_within_announced")],
+)
+def test_every_round_of_an_honest_run_passes_and_of_the_other_does_not(
+    jobs: ModuleType, name: str, start: int, invariant: str
+) -> None:
+    made = jobs.GOOD[name]()
+    assert audit(jobs.table(jobs.ledger_rows(jobs.run(made)))) is None
+    rounds, _ = run_until_refused(made, ignoring(100, start))
+    found = audit(jobs.table(jobs.ledger_rows(rounds)))
+    assert found is not None
+    assert found.invariant == invariant
+    assert found.batch_id >= start

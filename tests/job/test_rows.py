@@ -1,0 +1,68 @@
+"""Fresh gates and partitions, and first-in-first-out rows as lists."""
+
+from __future__ import annotations
+
+from collections import deque
+from types import ModuleType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flowcontrol.job.rows import fifo, fifo_values, new_gate, new_partition, refill
+from flowcontrol.protocol import rules
+
+
+@given(
+    capacity=st.integers(1, 5),
+    steps=st.lists(st.none() | st.integers(0, 9), max_size=40),
+)
+def test_a_row_is_a_queue(capacity: int, steps: list[int | None]) -> None:
+    row, queue = fifo(capacity), deque[int]()
+    for value in steps:
+        if value is None:
+            assert rules.fifo_pop(row) == (queue.popleft() if queue else -1)
+        else:
+            assert rules.fifo_push(row, value) == (len(queue) < capacity)
+            queue += [value] if len(queue) < capacity else []
+        assert fifo_values(row) == list(queue)
+    refilled = fifo(capacity)
+    refill(refilled, fifo_values(row))
+    assert fifo_values(refilled) == list(queue)
+
+
+@pytest.mark.parametrize(("asked", "capacity"), [(0, 1), (1, 1), (7, 7)])
+def test_a_row_has_room_for_one_at_least(asked: int, capacity: int) -> None:
+    row = fifo(asked)
+    assert [rules.fifo_push(row, 5) for _ in range(capacity + 1)] == [1] * capacity + [0]
+
+
+def test_a_fresh_gate(jobs: ModuleType) -> None:
+    """One channel local, one remote: initial credit counts as announced."""
+    made = jobs.job(
+        [jobs.source(1, parallelism=2, placement=[0, 1]), jobs.sink(1, placement=[1])],
+        [("source", "sink", "rebalance")],
+    )
+    link = made.links[0]
+    gate = new_gate(made, link, 0, link.incoming(0))
+    assert [row.initial for row in gate.channels] == [2, -1]
+    assert [row.exclusive for row in gate.channels] == [2, 0]
+    assert [row.announced for row in gate.channels] == [2, 0]
+    assert (gate.pool.size, gate.pool.free) == (8, 1)
+    assert gate.pool.in_use == 0
+    # As many as it may ever hold: exclusive and floating; the quota, and what a record adds.
+    assert [len(queue.slots) for queue in gate.queues] == [10, 13]
+
+
+def test_a_fresh_partition(jobs: ModuleType) -> None:
+    made = jobs.job(
+        [jobs.source(1, placement=[0]), jobs.sink(1, parallelism=2, placement=[0, 1])],
+        [("source", "sink", "rebalance")],
+    )
+    link = made.links[0]
+    part = new_partition(made, link, 0, link.outgoing(0))
+    assert [row.announced for row in part.channels] == [0, 2]
+    assert (part.pool.size, part.pool.max_overdraft) == (12, 5)
+    assert (part.pool.free, part.pool.in_use) == (1, 0)
+    assert (part.segments.total, part.segments.free) == (17, 16)
+    assert part.counts == [0, 0]

@@ -1,0 +1,166 @@
+"""A stand-in for Spark: it plans, runs and notes batches as Structured Streaming does.
+
+What it keeps over a crash is what a checkpoint keeps: per query the last offset that is done
+and the one that is planned. Everything else is made anew, as in a new process. Partitions and
+functions go through pickle, as on their way to an executor.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyspark import cloudpickle
+from pyspark.sql.types import StructType
+
+from flowcontrol.job import Job
+from flowcontrol.ledger.commit import Writer
+from flowcontrol.live.batch import StageBatch
+from flowcontrol.live.paths import RunPaths
+from flowcontrol.live.rowschema import ROUND, SUBTASK, row_schemas
+from flowcontrol.live.source import StageReader
+
+Offset = dict[str, Any]
+
+
+class Crash(BaseException):
+    """The driver dies here."""
+
+
+class Crashes:
+    """Dies once at every place that is passed: before and after each commit, after each batch."""
+
+    def __init__(self) -> None:
+        self.places: list[tuple[object, ...]] = []
+        self._met: set[tuple[object, ...]] = set()
+
+    def reach(self, *place: object) -> None:
+        if place not in self._met:
+            self._met.add(place)
+            self.places.append(place)
+            raise Crash(str(place))
+
+
+class Rows:
+    """The data frame of a batch."""
+
+    def __init__(self, reader: StageReader, partitions: list[Any]) -> None:
+        self._reader, self._partitions = reader, partitions
+        self._work: Callable[..., Any] | None = None
+
+    def mapInArrow(self, work: Any, schema: Any) -> Rows:
+        assert [field.name for field in schema] == ["result"]
+        self._work = cloudpickle.loads(cloudpickle.dumps(work))
+        return self
+
+    def collect(self) -> list[dict[str, Any]]:
+        assert self._work is not None
+        found: list[dict[str, Any]] = []
+        for partition in cloudpickle.loads(cloudpickle.dumps(self._partitions)):
+            for batch in self._work(iter(self._reader.read(partition))):
+                found += batch.to_pylist()
+        return found
+
+
+class Query:
+    """One stage: its reader and its function are new, its offsets were in the checkpoint."""
+
+    def __init__(self, driver: Driver, stage: str) -> None:
+        self.stage, self._offsets, self._crashes = stage, driver.offsets[stage], driver.crashes
+        schema = StructType()
+        for name in driver.schemas[stage].names:
+            schema.add(name, "string")  # only the names count
+        options = {
+            "scenario": json.dumps(driver.job.scenario.canonical()),
+            "folder": str(driver.paths.root),
+            "stage": stage,
+        }
+        self._reader = StageReader(options, schema.add(ROUND, "long").add(SUBTASK, "long"))
+        self.batch = StageBatch(driver.job, stage, driver.paths, driver.schemas[stage], "run")
+
+    def step(self) -> None:
+        """Plan a batch unless one is planned, run it, note its end."""
+        done, planned = self._offsets["done"], self._offsets["planned"]
+        if planned is None:
+            start = done or self._reader.initialOffset()
+            end = self._reader.latestOffset(start, self._reader.getDefaultReadLimit())
+            assert end["round"] == start["round"] + 1
+            planned = self._offsets["planned"] = json.loads(json.dumps(end))
+        start = done or self._reader.initialOffset()
+        partitions = list(self._reader.partitions(start, planned))
+        self.batch(Rows(self._reader, partitions), planned["round"])  # type: ignore[arg-type]
+        if self._crashes is not None:
+            self._crashes.reach("noted", self.stage, planned["round"])
+        self._offsets.update(done=planned, planned=None)
+        self._reader.commit(planned)
+
+    @property
+    def done(self) -> int:
+        """Rounds of which the end is noted."""
+        offset = self._offsets["done"]
+        return 0 if offset is None else int(offset["round"]) + 1
+
+
+class Driver:
+    """Runs a job in a folder, and starts again after every crash.
+
+    Parameters
+    ----------
+    job : Job
+        Laid out.
+    root : Path
+        Folder of the run.
+    crashes : Crashes, optional
+        Where to die.
+    replayed : dict, optional
+        Columns of replayed rows, by source.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        root: Path,
+        crashes: Crashes | None = None,
+        replayed: dict[str, Any] | None = None,
+    ) -> None:
+        self.job, self.paths, self.crashes = job, RunPaths(root), crashes
+        self.schemas = row_schemas(job, replayed or {})
+        self.offsets: dict[str, dict[str, Offset | None]] = {
+            plan.name: {"done": None, "planned": None} for plan in job.stages
+        }
+        self.starts = 0
+
+    def run(self) -> None:
+        """Run all rounds; the stages take turns, so that nothing ever waits."""
+        real = Writer.commit
+        crashes = self.crashes
+
+        def commit(writer: Writer, batch_id: int, *files: Any) -> bool:
+            if crashes is not None:
+                crashes.reach("before", writer.path, writer.app_id, batch_id)
+            done = real(writer, batch_id, *files)
+            if crashes is not None:
+                crashes.reach("after", writer.path, writer.app_id, batch_id)
+            return done
+
+        Writer.commit = commit  # type: ignore[method-assign]
+        try:
+            while not self._go_on():
+                pass
+        finally:
+            Writer.commit = real  # type: ignore[method-assign]
+
+    def _go_on(self) -> bool:
+        """Start all queries and run them until all is done, or until a crash: then False."""
+        self.starts += 1
+        queries = [Query(self, plan.name) for plan in self.job.stages]
+        try:
+            while any(query.done < self.job.rounds for query in queries):
+                first = min(queries, key=lambda query: query.done)
+                first.step()
+        except Crash:
+            return False
+        assert all(query.batch.rounds == self.job.rounds for query in queries)
+        return True

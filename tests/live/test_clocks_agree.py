@@ -1,0 +1,187 @@
+"""Live runs against rehearsals: every row of every ledger, and every row that was moved."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from functools import reduce
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from chispa import assert_df_equality
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame
+
+from flowcontrol.run import RunResult
+
+pytestmark = pytest.mark.spark
+
+EVERYTHING = {"floating", "waiting", "no credit", "blocked"}
+EVERY = ["single", "hash", "fan_in", "compete", "local", "stages", "shuffle", "large", "fan_out"]
+IS_LONG = "FLOWCONTROL_LONG" in os.environ
+DROPPED = {"single", "hash", "fan_in", "shuffle"}
+NAMES = EVERY if IS_LONG else [name for name in EVERY if name not in DROPPED]
+"""The quick form leaves out what another case has as well."""
+FROM_SOURCES = [name for name in NAMES if name != "stages"]
+
+Numbers = list[tuple[str, int, int]]
+Run = Any
+"""What ``run_of`` returns: a live run with what a rehearsal of its job says."""
+
+
+def test_every_case_is_run(cases: ModuleType) -> None:
+    assert [case["name"].replace("-", "_") for case in cases.EVERY] == EVERY
+
+
+@pytest.mark.holds("credit", "live", "the rehearsal: every ledger row")
+@pytest.mark.parametrize("name", NAMES)
+def test_the_live_ledger_is_the_rehearsed_one(
+    name: str, run_of: Callable[[str], Run], runs: ModuleType
+) -> None:
+    run = run_of(name)
+    assert 14 <= run.job.rounds == run.result.summary["rounds"] <= 18
+    # Each run is one that counts; a local channel knows neither credit nor floating buffers.
+    assert runs.saw(run.ledgers) == ({"blocked"} if name == "local" else EVERYTHING)
+
+
+def test_channels_competed_for_floating_buffers(run_of: Callable[[str], Run]) -> None:
+    rows = [row for row in run_of("compete").ledgers["source->sink"] if row["side"] == "receiver"]
+    gates: dict[tuple[int, int], list[dict[str, Any]]] = {}
+    for row in rows:
+        gates.setdefault((row["batch_id"], row["receiver"]), []).append(row)
+    held = [[row["floating_held"] for row in gate] for gate in gates.values()]
+    assert max(sum(one) for one in held) == 3
+    assert any(sum(count > 0 for count in one) >= 2 for one in held)
+    waiting = [row["task_state"]["gates"][0]["waiting"] for row in rows if row["task_state"]]
+    assert max(len(channels) for channels in waiting) >= 2
+
+
+def test_large_records_came_in_buffers_without_an_end(run_of: Callable[[str], Run]) -> None:
+    last = [row for row in run_of("large").ledgers["source->sink"] if row["batch_id"] == 17]
+    [consumed] = [row["consumed"] for row in last if row["side"] == "receiver"]
+    rows = DeltaTable(str(run_of("large").result.path / "output" / "sink")).to_pyarrow_table()
+    assert consumed > 2 * len(rows) > 20
+
+
+# ---------------------------------------------------------------------- rows
+
+
+def expected_rows(runs: ModuleType, run: Run, sink: str) -> Numbers:
+    """Rows that a sink must have written: those whose last hop the ledger says they have made."""
+    if run.job.scenario.name == "stages":
+        # Two thirds of a source's row make one of map's: its output j is made of row 2j/3.
+        [count] = runs.taken(run.ledgers, "map->sink").values()
+        return [("source", 0, -(-(j + 1) * 2 // 3) - 1) for j in range(count)]
+    return [
+        (edge.split("->")[0], sender, number)
+        for (edge, sender, _), numbers in runs.delivered(run.job, run.ledgers).items()
+        for number in numbers
+        if edge.endswith(f"->{sink}")
+    ]
+
+
+@pytest.mark.holds("credit", "live", "the sources' rows: each arrives once")
+def test_the_sinks_rows_are_the_sources_rows(
+    run_of: Callable[[str], Run], runs: ModuleType, spark: Any
+) -> None:
+    """Of all cases together: a comparison costs more than a run of one."""
+    tables, rows = [], list[tuple[Any, ...]]()
+    for name in NAMES:
+        run = run_of(name)
+        for sink in (plan.name for plan in run.job.stages if plan.is_sink):
+            due = expected_rows(runs, run, sink)
+            assert len(due) > 10
+            rows += [(name, sink, *row) for row in due]
+            table = spark.read.format("delta").load(str(run.result.path / "output" / sink))
+            tables.append(table.selectExpr(f"'{name}' AS case", f"'{sink}' AS sink", "*"))
+    assert_df_equality(
+        reduce(DataFrame.unionAll, tables),
+        spark.createDataFrame(
+            rows, "case string, sink string, source string, source_subtask long, number long"
+        ),
+        ignore_row_order=True,
+        ignore_nullable=True,
+    )
+
+
+def test_a_record_that_yields_one_and_a_half_comes_once_or_twice(
+    run_of: Callable[[str], Run], runs: ModuleType
+) -> None:
+    rows = runs.rows_in_order(run_of("stages").result.path / "output" / "sink")
+    assert rows == expected_rows(runs, run_of("stages"), "sink")
+    assert set(Counter(rows[:-1]).values()) == {1, 2}
+
+
+@pytest.mark.parametrize("name", FROM_SOURCES)
+def test_a_channel_keeps_its_order(
+    name: str, run_of: Callable[[str], Run], runs: ModuleType
+) -> None:
+    run = run_of(name)
+    for (edge, sender, _), numbers in runs.delivered(run.job, run.ledgers).items():
+        source, sink = edge.split("->")
+        came = runs.rows_in_order(run.result.path / "output" / sink)
+        own = set(numbers)
+        assert [n for s, i, n in came if (s, i) == (source, sender) and n in own] == numbers
+
+
+@pytest.mark.parametrize("name", FROM_SOURCES)
+def test_latency_is_counted_from_the_rows_themselves(
+    name: str, run_of: Callable[[str], Run], runs: ModuleType
+) -> None:
+    """The rows carry their round; both sides' cursors say the same without any row."""
+    run = run_of(name)
+    live = runs.comparable(runs.live_tables(run.job, run.result.path), latency=True)
+    by_sink: dict[str, dict[tuple[int, int], Counter[int]]] = {}
+    for link in run.job.links:
+        found = by_sink.setdefault(link.edge.receiver, {})
+        for key, ages in runs.latencies(run.job, live, link.name).items():
+            found[key] = found.get(key, Counter()) + ages
+    for link in run.job.links:  # the first row of each of a task's links holds its state
+        assert runs.noted_latencies(live, link.name) == by_sink[link.edge.receiver]
+
+
+def test_nothing_else_moved(run_of: Callable[[str], Run]) -> None:
+    """The exchange log of a link holds what its sender routed, none of it twice."""
+    run = run_of("stages")
+    for link in run.job.links:
+        rows = [row for row in run.ledgers[link.name] if row["side"] == "sender"]
+        log = DeltaTable(str(run.result.path / "links" / link.folder / "exchange"))
+        table = log.to_pyarrow_table()
+        assert len(table) == sum(row["rows"] for row in rows)
+        assert set(table.column("batch_id").to_pylist()) == {
+            row["batch_id"] for row in rows if row["rows"]
+        }
+
+
+# ---------------------------------------------------------------------- seeds
+
+
+@pytest.mark.long  # both are what one rehearsal says, as the tests above have it
+def test_the_same_seed_gives_the_same_run(
+    run_of: Callable[[str], Run],
+    run_live: Callable[..., RunResult],
+    runs: ModuleType,
+    tmp_path: Path,
+) -> None:
+    first = run_of("shuffle")
+    again = run_live(first.job.scenario, tmp_path / "again")
+    one, two = (
+        runs.comparable(runs.live_tables(first.job, path), latency=True)
+        for path in (first.result.path, again.path)
+    )
+    assert runs.first_difference(one, two) is None
+    assert runs.rows_in_order(again.path / "output" / "sink") == runs.rows_in_order(
+        first.result.path / "output" / "sink"
+    )
+    assert again.tables == first.result.tables
+
+
+def test_another_seed_gives_another_run(runs: ModuleType, cases: ModuleType) -> None:
+    one, two = (
+        runs.comparable(runs.rehearsed_tables(runs.job_of({**cases.SHUFFLE, "seed": seed})))
+        for seed in (7, 8)
+    )
+    assert runs.first_difference(one, two) is not None

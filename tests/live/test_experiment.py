@@ -1,0 +1,105 @@
+"""The classic experiment: the consumer throttles the producer, and a run without credits fails."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from chispa import assert_df_equality
+from deltalake import DeltaTable
+
+from flowcontrol.errors import ProtocolError
+from flowcontrol.job import Job, Outgoing, Subtask, lay_out
+from flowcontrol.scenario import load_scenario
+
+CONF = Path(__file__).resolve().parents[2] / "conf" / "experiment.yaml"
+NETWORK = "taskmanager.network.memory"
+ENDLESS = 1 << 40
+"""Credit that no run uses up."""
+
+
+def experiment(*overrides: str) -> Job:
+    return lay_out(load_scenario(CONF, overrides=overrides))
+
+
+def ignore_credit(_round: int, _subtask: Subtask, outgoing: list[list[Outgoing]]) -> None:
+    """Let a sender believe that its receivers have announced all the credit in the world."""
+    for partition in outgoing:
+        partition[:] = [Outgoing(ENDLESS, seen.consumed) for seen in partition]
+
+
+def test_a_rehearsal_passes(runs: ModuleType, checks: ModuleType) -> None:
+    job = experiment()
+    assert job.rounds == 500
+    assert checks.violations(runs.rehearsed_results(job)) == []
+
+
+def test_the_check_fails_where_credits_are_ignored(runs: ModuleType, checks: ModuleType) -> None:
+    """A receiver with room for everything, and a sender that asks nobody: it is not throttled."""
+    job = experiment(f'options."{NETWORK}.buffers-per-channel"=3000')
+    found = checks.violations(runs.rehearsed_results(job, ignore_credit))
+    assert "producer ran at 600/s from 25 s, not at 30% of 1000/s" in found
+    assert "producer ran at 1000/s from 65 s, not at 30% of 1000/s" in found
+    assert "at 30 s the producer is not blocked" in found
+    assert any(text.startswith("at 40 s") and "messages in flight" not in text for text in found)
+
+
+def test_a_receiver_refuses_what_no_credit_covers(runs: ModuleType) -> None:
+    with pytest.raises(ProtocolError, match=r"channel producer->consumer 0->0: .* has no buffer"):
+        runs.rehearsed_results(experiment(), ignore_credit)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (f'options."{NETWORK}.floating-buffers-per-gate"=4', "floating buffers are held"),
+        (f'options."{NETWORK}.buffers-per-channel"=12', "buffers are promised, not all"),
+        (f'options."{NETWORK}.max-buffers-per-channel"=8', "producer ran at"),
+        ("stages.consumer.service_rate=300", "producer ran at 299/s from 5 s"),
+        ("stages.consumer.service_rate=1200", "producer ran at 600/s from 25 s"),
+        ("stages.producer.emit_rate=580", "producer ran at 580/s"),
+        ("round_ms=400", "producer ran at"),
+    ],
+)
+def test_the_check_fails_where_anything_else_is_off(
+    change: str, text: str, runs: ModuleType, checks: ModuleType
+) -> None:
+    found = checks.violations(runs.rehearsed_results(experiment(change)))
+    assert any(text in violation for violation in found), found[:5]
+
+
+@pytest.mark.holds("credit", "live", "the classic experiment's rates and buffers")
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_experiment_live(
+    runs: ModuleType, checks: ModuleType, run_live: Callable[..., Any], spark: Any, tmp_path: Path
+) -> None:
+    """In the quick form until the slow consumer has filled all buffers and stopped the producer."""
+    is_long = "FLOWCONTROL_LONG" in os.environ
+    job, said = experiment(*([] if is_long else ["duration_s=24"])), list[str]()
+    result = run_live(job.scenario, tmp_path / "run", warn=said.append)
+    assert said == []  # the window carries the rates
+    tables = {
+        name: DeltaTable(str(result.path / name)).to_pyarrow_table() for name in result.tables
+    }
+    if is_long:
+        assert checks.violations(tables) == []
+        assert result.summary["bottleneck"] == "consumer"
+    ledgers = runs.assert_is_rehearsed(job, result.path)
+    assert runs.saw(ledgers) == {"floating", "waiting", "no credit", "blocked"}
+    assert result.summary["rounds"] == (500 if is_long else 120)
+    rehearsed = runs.rehearsed_results(job)
+    for name in ("stages", "channels"):
+        assert_df_equality(
+            spark.read.format("delta").load(str(result.path / name)),
+            spark.createDataFrame(rehearsed[name].to_pandas()),
+            ignore_row_order=True,
+            ignore_nullable=True,
+            ignore_metadata=True,  # units and meanings of the columns
+        )
+    assert len(tables["latency"]) == (100 if is_long else 24)
+    assert (result.path / "report.html").stat().st_size > 10_000

@@ -1,0 +1,182 @@
+"""kill -9 of the driver, again and again, in one run: it ends as if nothing had happened."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import yaml
+from deltalake import DeltaTable
+
+from flowcontrol.live import faults
+from flowcontrol.live.paths import RunPaths
+from flowcontrol.run import RunResult
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+KILLS = [
+    ("source", 1, faults.BEFORE_EXCHANGE),
+    ("source", 2, faults.BEFORE_LEDGER),
+    ("source", 3, faults.AFTER_LEDGER),
+    ("map", 5, faults.BEFORE_EXCHANGE),
+    ("map", 6, faults.BEFORE_LEDGER),
+    ("map", 7, faults.BETWEEN_LEDGERS),
+    ("map", 8, faults.AFTER_LEDGER),
+    ("sink", 10, faults.BEFORE_EXCHANGE),
+    ("sink", 11, faults.BEFORE_LEDGER),
+    ("sink", 12, faults.AFTER_LEDGER),
+]
+"""A stage may be ahead of one that is killed by a round for every edge between the two: hence
+the gaps where another stage is next."""
+
+
+STAGES = ("source", "map", "sink")
+
+SEED = int(os.environ.get("FLOWCONTROL_SEED", random.randrange(1 << 32)))
+
+
+def some_kills() -> list[tuple[str, int, str]]:
+    """Return all of them in the long form; in the quick one one of the stage with two ledgers."""
+    if "FLOWCONTROL_LONG" in os.environ:
+        return KILLS
+    return [random.Random(SEED).choice([kill for kill in KILLS if kill[0] == "map"])]
+
+
+def three_stages(cases: ModuleType) -> dict[str, Any]:
+    return {**cases.STAGES, "name": "killed", "duration_s": 1.5}
+
+
+def test_every_point_is_reached_in_every_kind_of_stage(cases: ModuleType, runs: ModuleType) -> None:
+    """A kill that no process reaches would test nothing: rows must move in that round."""
+    job = runs.job_of(three_stages(cases))
+    ledgers = runs.comparable(runs.rehearsed_tables(job))
+    assert runs.saw(ledgers) == {"floating", "waiting", "no credit", "blocked"}
+    for stage, number, _ in KILLS:
+        side = "receiver" if job.stage(stage).is_sink else "sender"
+        [edge] = [link.name for link in job.stage(stage).outputs or job.stage(stage).inputs]
+        own = [row for row in ledgers[edge] if (row["side"], row["batch_id"]) == (side, number)]
+        assert sum(row["rows"] for row in own) > 0, (stage, number)
+    points = {(stage, point) for stage, _, point in KILLS}
+    for point in (faults.BEFORE_EXCHANGE, faults.BEFORE_LEDGER, faults.AFTER_LEDGER):
+        assert {(stage, point) for stage in STAGES} <= points
+
+
+def test_a_run_that_is_killed_again_and_again(
+    cases: ModuleType, runs: ModuleType, start: Callable[..., Any], tmp_path: Path
+) -> None:
+    job = runs.job_of(three_stages(cases))
+    scenario, out = tmp_path / "killed.yaml", tmp_path / "killed"
+    scenario.write_text(yaml.safe_dump(three_stages(cases)))
+    kills, planned = 0, some_kills()
+    print(f"FLOWCONTROL_SEED={SEED}: {planned}")
+    for stage, number, point in planned:
+        killed = start(scenario, "--out", str(out), kill_at=f"{stage}:{number}:{point}")
+        assert killed.wait() == -signal.SIGKILL, killed.said()
+        assert not json.loads((out / "run.json").read_text())["finished"]
+        killed.assert_nothing_left()
+        kills += 1
+    assert kills == len(planned) >= 1
+    last = start(scenario, "--out", str(out))
+    assert last.wait() == 0, last.said()
+    last.assert_nothing_left()
+    assert json.loads((out / "summary.json").read_text())["rounds"] == job.rounds
+    runs.assert_is_rehearsed(job, out)
+    rehearsed = runs.rehearsed_results(job)
+    for name in ("stages", "channels"):
+        assert in_order(DeltaTable(str(out / name)).to_pyarrow_table()) == in_order(rehearsed[name])
+    rows = Counter(runs.rows_in_order(out / "output" / "sink"))
+    numbers = len(rows)
+    assert numbers > 100
+    # Three records for every two: number n leaves the map between 1.5 n and 1.5 (n + 1).
+    assert [rows["source", 0, n] for n in range(numbers)] == [
+        3 * (n + 1) // 2 - 3 * n // 2 for n in range(numbers)
+    ]
+    if "FLOWCONTROL_LONG" in os.environ:
+        compare_with_undisturbed(runs, job, out, start, scenario)
+
+
+def compare_with_undisturbed(
+    runs: ModuleType, job: Any, out: Path, start: Callable[..., Any], scenario: Path
+) -> None:
+    """Compare all tables of a run with those of the same scenario that nobody kills."""
+    whole = out.with_name("whole")
+    undisturbed = start(scenario, "--out", str(whole))
+    assert undisturbed.wait() == 0, undisturbed.said()
+    runs.assert_is_rehearsed(job, whole)
+    one, other = (
+        runs.comparable(runs.live_tables(job, path), latency=True) for path in (out, whole)
+    )
+    assert runs.first_difference(one, other) is None
+    assert runs.rows_in_order(out / "output" / "sink") == runs.rows_in_order(
+        whole / "output" / "sink"
+    )
+    for name in ("stages", "channels", "latency"):
+        one, other = (DeltaTable(str(path / name)).to_pyarrow_table() for path in (out, whole))
+        assert in_order(one) == in_order(other), name
+    assert exchanged(RunPaths(out), job) == exchanged(RunPaths(whole), job)
+
+
+def in_order(table: pa.Table) -> list[dict[str, Any]]:
+    """Return the rows of a result, by their first columns."""
+    order = [(column, "ascending") for column in table.column_names[:4]]
+    return table.sort_by(order).to_pylist()  # type: ignore[no-any-return]
+
+
+def exchanged(paths: RunPaths, job: Any) -> dict[str, list[Any]]:
+    """Rows of every exchange log, in order of round and sender; what a kill orphaned is not in."""
+    found = {}
+    for link in job.links:
+        table = DeltaTable(str(paths.exchange(link))).to_pyarrow_table()
+        rows = [tuple(row.values()) for row in table.to_pylist()]
+        found[link.name] = sorted(rows)
+    return found
+
+
+def test_a_run_that_was_killed_after_its_last_round_is_finished(
+    cases: ModuleType, runs: ModuleType, run_live: Callable[..., RunResult], tmp_path: Path
+) -> None:
+    """All is committed, only the note that the run is finished is missing."""
+    job = runs.job_of(cases.LOCAL)
+    first = run_live(job.scenario, tmp_path / "run")
+    before = runs.comparable(runs.live_tables(job, first.path), latency=True)
+    run_file = first.path / "run.json"
+    noted = json.loads(run_file.read_text())
+    run_file.write_text(json.dumps({**noted, "finished": False}))
+    again = run_live(job.scenario, tmp_path / "run")  # asserts that it is finished
+    assert again.summary["rounds"] == job.rounds
+    assert json.loads(run_file.read_text()) == noted
+    after = runs.comparable(runs.live_tables(job, first.path), latency=True)
+    assert runs.first_difference(after, before) is None
+
+
+def test_a_run_that_was_killed_before_its_first_offsets_begins(
+    cases: ModuleType, runs: ModuleType, run_live: Callable[..., RunResult], tmp_path: Path
+) -> None:
+    """Spark refuses a checkpoint that holds the temporary file of its first offsets."""
+    job = runs.job_of(cases.LOCAL)
+    first = run_live(job.scenario, tmp_path / "run")
+    run_file = first.path / "run.json"
+    noted = json.loads(run_file.read_text())
+    for path in first.path.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path != run_file:
+            path.unlink()
+    for plan in job.stages:
+        offsets = RunPaths(first.path).checkpoint(plan.name) / "offsets"
+        offsets.mkdir(parents=True)
+        for name in (".0.5a8a6c0e.tmp", "..0.5a8a6c0e.tmp.crc"):
+            (offsets / name).write_text("v1")
+    run_file.write_text(json.dumps({**noted, "finished": False}))
+    again = run_live(job.scenario, tmp_path / "run")  # asserts that it is finished
+    assert again.summary["rounds"] == job.rounds

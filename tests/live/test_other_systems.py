@@ -1,0 +1,87 @@
+"""Other systems' flow control on the live clock: every row of every ledger as rehearsed.
+
+That the virtual clock agrees with the rehearsal, over random jobs, is held by
+``tests/virtual/test_record_transports.py`` and ``test_throttles.py``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from flowcontrol.run import RunResult
+from flowcontrol.scenario.clocks import LIVE_THROTTLES, LIVE_TRANSPORTS
+from flowcontrol.virtual import simulate
+
+pytestmark = pytest.mark.spark
+
+QUEUE = {"name": "blocking_queue", "slots": 60}
+
+SYSTEMS: dict[str, dict[str, Any]] = {
+    "unbounded": {"transport": "unbounded"},
+    "local": {"transport": "local"},
+    "blocking_queue": {"transport": QUEUE},
+    "global_hysteresis": {
+        "transport": "unbounded",
+        "throttle": {"name": "global_hysteresis", "slots": 150, "delay_on_ms": 200},
+    },
+    "stepwise_sleep": {
+        "transport": "unbounded",
+        "throttle": {"name": "stepwise_sleep", "slots": 100, "interval_ms": 100, "samples": 2},
+    },
+    "pid_rate": {
+        "transport": "unbounded",
+        "throttle": {"name": "pid_rate", "interval_ms": 300, "min_rate": 20},
+    },
+    "static_admission": {
+        "transport": QUEUE,
+        "throttle": {"name": "static_admission", "max_records": 90},
+    },
+}
+
+COMMAND = ("is_stopped", "gap_ns", "admitted")
+
+IS_LONG = "FLOWCONTROL_LONG" in os.environ
+RUN = list(SYSTEMS) if IS_LONG else ["blocking_queue", "pid_rate"]
+"""The quick form runs a transport, and throttles that listen and that compute."""
+
+
+def test_every_part_of_the_live_clock_is_run() -> None:
+    parts = {part for part in (*LIVE_TRANSPORTS, *LIVE_THROTTLES) if part not in {"credit", "none"}}
+    assert set(SYSTEMS) == parts
+
+
+@pytest.mark.holds("unbounded", "live", "the rehearsal: every ledger row")
+@pytest.mark.holds("local", "live", "the rehearsal: every ledger row")
+@pytest.mark.holds("blocking_queue", "live", "the rehearsal: every ledger row")
+@pytest.mark.holds("global_hysteresis", "live", "the rehearsal: every ledger row")
+@pytest.mark.holds("stepwise_sleep", "live", "the rehearsal: every ledger row")
+@pytest.mark.holds("pid_rate", "live", "the rehearsal: every ledger row")
+@pytest.mark.holds("static_admission", "live", "the rehearsal: every ledger row")
+@pytest.mark.parametrize("name", RUN)
+def test_the_live_ledger_is_the_rehearsed_one(
+    name: str,
+    runs: ModuleType,
+    cases: ModuleType,
+    run_live: Callable[..., RunResult],
+    tmp_path: Path,
+) -> None:
+    job = runs.job_of({**cases.STAGES, "system": SYSTEMS[name]})
+    result = run_live(job.scenario, tmp_path / "run")
+    ledgers = runs.assert_is_rehearsed(job, result.path)
+    assert result.summary["rounds"] == job.rounds == 18
+    rows = [row for row in ledgers["source->map"] if row["side"] == "sender"]
+    assert rows[-1]["sent"] > 0
+    sources = [row["task_state"].get("source", {}) for row in rows]
+    told = {tuple(source.get(name) for name in COMMAND) for source in sources}
+    if job.scenario.system.throttle != "none":
+        assert len(told) > 1  # it said more than one thing
+    virtual = simulate(job.scenario, round_us=job.round_us)
+    taken = virtual.tables["stages"].to_pandas().groupby("stage").records_in.max()
+    ends = [row for row in ledgers["map->sink"] if row["side"] == "receiver"]
+    assert taken["sink"] == ends[-1]["channel_state"]["channel"]["processed"] > 0
