@@ -13,7 +13,7 @@ import pytest
 @pytest.fixture(scope="session")
 def jobs() -> ModuleType:
     """Return the module ``small_jobs.py`` of the tests of emulation."""
-    path = Path(__file__).resolve().parents[1] / "emulation" / "small_jobs.py"
+    path = Path(__file__).resolve().parents[1] / "job" / "small_jobs.py"
     spec = importlib.util.spec_from_file_location("small_jobs", path)
     assert spec is not None
     assert spec.loader is not None
