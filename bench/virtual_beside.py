@@ -1,0 +1,103 @@
+"""The virtual clock of this checkout beside that of an older commit, alternating in one run.
+
+    python bench/virtual_beside.py REVISION [--repeats 7]
+
+1. A chain of three stages, and four stages of eight subtasks with every feature on: processor time
+   of a run whose kernel is compiled, medians and quartiles. Each run is a process of its own.
+2. What the first run of a job under credits takes where nothing is compiled: imports, compilation
+   and two emulated seconds, processor time.
+
+The older commit is checked out into a temporary folder; both use this Python and its libraries,
+and each a kernel cache of its own. Exits with 1 if the chain is more than 5 % slower, if the wide
+job is not quicker, or if the first run takes more than 15 s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+JOBS = {"chain": "chain(400.0, round_ms=1)", "4 x 8": "wide(16.0)"}
+TIMED = """
+import time
+from virtual_jobs import chain, wide
+from flowcontrol.virtual import simulate
+simulate({job})
+began = time.process_time()
+transfers = simulate({job}).transfers
+print(time.process_time() - began, transfers)
+"""
+FIRST = """
+import time
+from flowcontrol.scenario import load_scenario
+from flowcontrol.virtual import simulate
+simulate(load_scenario("conf/experiment.yaml", overrides=("duration_s=2",)))
+print(time.process_time(), 0)
+"""
+SLOWER = 1.05
+FIRST_S = 15.0
+
+
+def measured(tree: Path, cache: Path, code: str) -> float:
+    """Run code on a checkout; return the processor time that it prints, s."""
+    paths = os.pathsep.join([str(tree), str(tree / "bench")])
+    env = {**os.environ, "PYTHONPATH": paths, "FLOWCONTROL_CACHE": str(cache)}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tree, env=env, capture_output=True, text=True, check=True)
+    return float(done.stdout.split()[0])
+
+
+def quartiles(values: list[float]) -> str:
+    """Return median and quartiles as text."""
+    low, middle, high = statistics.quantiles(values, n=4)
+    return f"{middle:8.3f} ({low:.3f} to {high:.3f})"
+
+
+def compare(trees: dict[str, Path], code: str, folder: Path, repeats: int) -> dict[str, float]:
+    """Print what a piece of code takes on each checkout; return the medians, s."""
+    found: dict[str, list[float]] = {name: [] for name in trees}
+    for number in range(repeats):
+        for name, tree in trees.items():
+            fresh = code is FIRST
+            cache = folder / f"cache-{name}-{number}" if fresh else folder / f"cache-{name}"
+            found[name].append(measured(tree, cache, code))
+    for name, values in found.items():
+        print(f"  {name:12}{quartiles(values)} s", flush=True)
+    return {name: statistics.median(values) for name, values in found.items()}
+
+
+def main() -> int:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("revision", help="a commit of this repository")
+    parser.add_argument("--repeats", type=int, default=7)
+    options = parser.parse_args()
+    git = ["git", "-C", str(ROOT), "worktree"]
+    with tempfile.TemporaryDirectory() as name:
+        folder, old = Path(name), Path(name) / "old"
+        add = [*git, "add", "--quiet", "--detach", str(old), options.revision]
+        subprocess.run(add, check=True)
+        try:
+            trees = {options.revision: old, "this": ROOT}
+            ratios = {}
+            for job, call in JOBS.items():
+                print(f"{job}, processor time of a run")
+                found = compare(trees, TIMED.format(job=call), folder, options.repeats)
+                ratios[job] = found["this"] / found[options.revision]
+                print(f"  {ratios[job]:.3f} times the older time")
+            print("first run of conf/experiment.yaml for 2 s, nothing compiled")
+            first = compare(trees, FIRST, folder, max(2, options.repeats // 3))["this"]
+        finally:
+            subprocess.run([*git, "remove", "--force", str(old)], check=True)
+    return int(ratios["chain"] > SLOWER or ratios["4 x 8"] >= 1 or first > FIRST_S)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
