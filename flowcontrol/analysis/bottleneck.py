@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
     from flowcontrol.scenario import Edge, Scenario
 
-__all__ = ["Bottleneck", "find_bottleneck"]
-
 SATURATED = 0.9
 """Busy share from which a stage limits, beyond doubt, what it blocks."""
 

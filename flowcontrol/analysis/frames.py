@@ -18,14 +18,6 @@ if TYPE_CHECKING:
 
     from flowcontrol.scenario import Scenario
 
-__all__ = [
-    "end_of",
-    "in_flight_buffers",
-    "mean_over_time",
-    "result_frame",
-    "second_half_start",
-]
-
 
 def result_frame(tables: Mapping[str, pa.Table], name: str) -> pd.DataFrame:
     """Return one result table as a frame that knows the length of its intervals.

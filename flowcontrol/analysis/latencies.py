@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LATENCY_FIGURES", "combine_latencies"]
-
 LATENCY_FIGURES = ("mean_ms", "p50_ms", "p90_ms", "p99_ms", "max_ms")
 
 _QUANTILES = {"p50_ms": 0.50, "p90_ms": 0.90, "p99_ms": 0.99}

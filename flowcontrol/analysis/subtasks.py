@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from flowcontrol.scenario import Scenario
 
-__all__ = ["NEVER_IDLE", "Limiting", "limiting_subtasks"]
-
 NEVER_IDLE: Final = 0.995
 """Busy share of a subtask that never waits for records, as one whose queue grows."""
 

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
     from flowcontrol.scenario import Scenario, Stage
 
-__all__ = ["summarise"]
-
 _SHARES = ("busy_ms_per_s", "idle_ms_per_s", "backpressured_ms_per_s")
 _USAGES = (
     "in_pool_usage",

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from flowcontrol.scenario import Edge, Scenario
 
-__all__ = ["Evidence", "describe", "downstream", "join_words", "seconds", "throttle_name"]
-
 _ALWAYS = 0.99
 """Share of the run from which a limit held "all the time"."""
 

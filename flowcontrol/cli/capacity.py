@@ -15,8 +15,6 @@ from flowcontrol.experiments.capacity.probe import Probe
 from flowcontrol.experiments.capacity.wording import describe_probe
 from flowcontrol.scenario import load_scenario
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Find the sustainable rate of a source; return the exit status.

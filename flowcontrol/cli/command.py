@@ -12,8 +12,6 @@ from flowcontrol.errors import FlowControlError, ScenarioError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["FAILED", "INTERRUPTED", "REFUSED", "ending", "say", "session"]
-
 REFUSED = 2
 FAILED = 1
 INTERRUPTED = 130

@@ -16,8 +16,6 @@ from flowcontrol.experiments.sweep import SweepProgress
 from flowcontrol.run.emulate import RunResult, emulate
 from flowcontrol.scenario import Scenario
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Compare systems; return the exit status.

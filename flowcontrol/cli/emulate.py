@@ -13,8 +13,6 @@ from flowcontrol.report import RunProgress, print_summary
 from flowcontrol.run.emulate import RunResult, emulate
 from flowcontrol.scenario import load_scenario
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Emulate a scenario; return the exit status.

@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from flowcontrol import __version__
 from flowcontrol.errors import FlowControlError
 
-__all__ = ["main"]
-
 REFUSED = 2
 FAILED = 1
 

@@ -12,8 +12,6 @@ from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.sweep import SweepProgress, SweepResult, print_sweep, sweep
 from flowcontrol.experiments.sweep.values import split_assignment
 
-__all__ = ["main"]
-
 _VALUES = (
     "Values are a list, 1,2,4, or a range, START:STOP:COUNT: so many evenly spaced points, both "
     "ends included (1000:10000:50 is 50 points), or both: 0,100:400:4. Keys are those of --set: "

@@ -20,8 +20,6 @@ from flowcontrol.ledger.exchange import ExchangeView
 from flowcontrol.ledger.ledger import read_history
 from flowcontrol.records import LEDGER
 
-__all__ = ["Violation", "audit", "audit_run"]
-
 TRANSITIONS = 3
 """Batches of a channel that a violation shows, the one of the violation included."""
 

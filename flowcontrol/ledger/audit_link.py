@@ -16,8 +16,6 @@ from flowcontrol.ledger.audit_rows import (
 )
 from flowcontrol.ledger.audit_rules import STRUCTURE, ReceiverStep, SenderStep
 
-__all__ = ["Fault", "LinkHistory"]
-
 AnyRow = TypeVar("AnyRow", SenderRow, ReceiverRow)
 Channel = tuple[int, int]
 

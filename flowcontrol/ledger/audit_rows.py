@@ -13,8 +13,6 @@ from typing import Any
 
 from flowcontrol.protocol.queues import DATA
 
-__all__ = ["SIDES", "MalformedRowError", "ReceiverRow", "SenderRow", "read_row"]
-
 SIDES = ("sender", "receiver")
 
 COMMON = ("batch_id", "sender", "receiver", "pool_used", "pool_size", "rows", "bytes")

@@ -15,16 +15,6 @@ from typing import Any, Generic, TypeVar
 
 from flowcontrol.ledger.audit_rows import ReceiverRow, SenderRow
 
-__all__ = [
-    "INVARIANTS",
-    "RECEIVER_CLAIMS",
-    "SENDER_CLAIMS",
-    "STRUCTURE",
-    "Claim",
-    "ReceiverStep",
-    "SenderStep",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class SenderStep:

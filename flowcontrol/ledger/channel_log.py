@@ -14,8 +14,6 @@ from typing import NamedTuple
 
 from flowcontrol.errors import LinkError
 
-__all__ = ["ChannelLog", "Extent", "Message", "Piece", "joined"]
-
 
 class Extent(NamedTuple):
     """Rows of one file, in order."""

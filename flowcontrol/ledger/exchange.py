@@ -20,8 +20,6 @@ from flowcontrol.errors import LedgerError
 from flowcontrol.ledger.commit import NewFile, Writer, create_table
 from flowcontrol.ledger.log import Add, DeltaLog
 
-__all__ = ["Exchange", "ExchangeView", "PackedFile", "Span", "sweep"]
-
 TRIM_EVERY = 32
 """Rounds between trims: a trim takes the consumed files out in the round's own commit."""
 

@@ -22,8 +22,6 @@ from flowcontrol.ledger.commit import NewFile, Writer, create_table
 from flowcontrol.ledger.log import DeltaLog
 from flowcontrol.records import LEDGER
 
-__all__ = ["Ledger", "LedgerView", "create_ledger", "read_history"]
-
 COMPACT_EVERY = 64
 """Small files that a side leaves before it rewrites them as one."""
 

@@ -16,8 +16,6 @@ from typing import TypeVar
 from flowcontrol.errors import DamagedError
 from flowcontrol.ledger.log import RESTORE
 
-__all__ = ["damaged", "has_gap", "is_cleaned", "listed"]
-
 WAITS_S = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """How long is waited before each further look, seconds."""
 

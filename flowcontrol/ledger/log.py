@@ -19,8 +19,6 @@ from typing import Any
 from flowcontrol.errors import DamagedError, LedgerError
 from flowcontrol.ledger.storage import Storage
 
-__all__ = ["Add", "Commit", "DeltaLog"]
-
 RESTORE = (
     "Stop the link's queries and put it back from a copy. Without one the rows that no receiver "
     "has read yet are lost with it: begin a new link in another folder, with new checkpoints"

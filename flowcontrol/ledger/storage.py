@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow import fs
 
-__all__ = ["Storage"]
-
 LOCAL_WAIT_S = (0.0005, 0.02)
 REMOTE_WAIT_S = (0.05, 1.0)
 """Shortest and longest wait between two looks for news: a look at a local folder costs some ten

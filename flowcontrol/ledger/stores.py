@@ -17,8 +17,6 @@ from flowcontrol.errors import LedgerError
 if TYPE_CHECKING:
     from pyarrow import fs
 
-__all__ = ["open_store"]
-
 PATIENCE_S = 30.0
 """How long a store may take to answer for the first time."""
 

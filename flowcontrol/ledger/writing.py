@@ -8,8 +8,6 @@ from contextlib import contextmanager
 
 from flowcontrol.errors import LinkError
 
-__all__ = ["writing"]
-
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 

@@ -13,17 +13,6 @@ from __future__ import annotations
 
 from flowcontrol.protocol.ratios import MOST, capped
 
-__all__ = [
-    "BufferDebloater",
-    "buffers_in_use",
-    "debloat",
-    "is_announced",
-    "rounded",
-    "throughput",
-    "time_to_consume_ms",
-    "usable_bytes",
-]
-
 LARGEST = float(MOST)
 """Throughput that is told from a larger one no more, bytes/s; Java cuts off at 4 times that."""
 

@@ -38,8 +38,6 @@ from flowcontrol.protocol.rules import (
 from flowcontrol.protocol.state import put_back
 from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
 
-__all__ = ["LinkGate", "OutputPool"]
-
 BUFFERS = (
     *("exclusive", "floating", "required", "is_waiting"),
     *("unannounced", "initial", "is_released"),

@@ -12,8 +12,6 @@ from flowcontrol.errors import InsufficientBuffersError
 from flowcontrol.protocol import rules, states
 from flowcontrol.protocol.pools import Buffer, LocalBufferPool, NetworkBufferPool
 
-__all__ = ["InputChannel", "InputGate"]
-
 
 class InputChannel:
     """One remote channel of a gate (``RemoteInputChannel`` with its ``BufferManager``).

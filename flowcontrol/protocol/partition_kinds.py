@@ -11,33 +11,6 @@ from __future__ import annotations
 
 from flowcontrol.protocol.ratios import MOST, capped
 
-__all__ = [
-    "BLOCKING_GATE_THRESHOLD",
-    "BOUNDED",
-    "FULL",
-    "HASH",
-    "KEPT",
-    "ON_DISK",
-    "PIPELINED",
-    "SELECTIVE",
-    "SORTED",
-    "WRITING",
-    "backlog_of",
-    "disk_ns",
-    "frees_segment",
-    "full_spill_is_due",
-    "given_back",
-    "has_overdraft",
-    "has_quota",
-    "is_readable",
-    "kind_of",
-    "may_load",
-    "memory_is_short",
-    "read_ahead",
-    "sizing_class",
-    "waits_for_producers",
-]
-
 BOUNDED = 0  # pipelined, bounded: what a streaming job has
 PIPELINED = 1  # pipelined, the pool without a maximum
 HASH = 2  # blocking, a file per subpartition

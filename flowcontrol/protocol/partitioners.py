@@ -11,21 +11,6 @@ from collections.abc import Iterable, MutableSequence, Sequence
 from fractions import Fraction
 from math import gcd, lcm
 
-__all__ = [
-    "channel_of_group",
-    "channel_of_key",
-    "count_share",
-    "default_max_parallelism",
-    "integer_weights",
-    "java_hash",
-    "key_group",
-    "key_group_range",
-    "murmur",
-    "next_by_share",
-    "pointwise_channels",
-    "spread",
-]
-
 MASK = 0xFFFFFFFF
 SIGN = 0x80000000
 

@@ -13,8 +13,6 @@ from flowcontrol.protocol import rules
 from flowcontrol.protocol.rules import UNLIMITED, Row
 from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
 
-__all__ = ["Buffer", "LocalBufferPool", "NetworkBufferPool", "Segment"]
-
 
 class Buffer:
     """A buffer in use: the right to one segment until it is recycled.

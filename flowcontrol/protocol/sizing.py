@@ -8,18 +8,6 @@ from __future__ import annotations
 
 from collections.abc import MutableSequence, Sequence
 
-__all__ = [
-    "PARTITION_KINDS",
-    "UNLIMITED",
-    "gate_sizes",
-    "gate_spec",
-    "partition_sizes",
-    "partition_spec",
-    "redistribute",
-    "spare_capacity",
-    "unreserved_sizes",
-]
-
 UNLIMITED = -1
 """Maximum of a pool without one (Flink: ``NetworkBufferPool.UNBOUNDED_POOL_SIZE``)."""
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from flowcontrol.live.folder import RunFolder
 
-__all__ = ["Clock", "RunResult", "emulate", "job_for"]
-
 Clock = Literal["live", "virtual"]
 
 

@@ -10,8 +10,6 @@ from flowcontrol.job.round_state import RoundState
 from flowcontrol.run.emulate import Clock, job_for
 from flowcontrol.scenario import Scenario
 
-__all__ = ["rounds"]
-
 
 def rounds(
     scenario: Scenario | str | Path, *, round_us: int | None = None, clock: Clock = "virtual"
