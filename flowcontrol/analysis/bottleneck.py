@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from flowcontrol.analysis.frames import end_of, result_frame
 from flowcontrol.analysis.pressure import LOW_ABOVE
 from flowcontrol.analysis.subtasks import NEVER_IDLE, Limiting, limiting_subtasks
-from flowcontrol.analysis.wording import Evidence, describe, downstream, throttle_name
+from flowcontrol.analysis.wording import Evidence, describe, throttle_name
 from flowcontrol.scenario.partitions import SPILLING
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ def _limit(interval: _Interval, scenario: Scenario, order: Mapping[str, int]) ->
         return max(overrun, key=busy_then_late).receiver if overrun else None
     edge = max(candidates, key=busy_then_late)
     if scenario.system.throttle != "none" and not scenario.inputs(edge.sender):
-        return _behind_throttle(interval, scenario, edge.sender, order)
+        return _behind_throttle(interval, scenario, edge.sender)
     blocked = interval.blocked[edge.sender]
     busy = interval.busy.get(edge.receiver, 0.0)
     if edge.partition_type in SPILLING:  # what blocks there is the disk, whoever reads
@@ -226,12 +226,10 @@ def _overrun(interval: _Interval, scenario: Scenario) -> list[Edge]:
     ]
 
 
-def _behind_throttle(
-    interval: _Interval, scenario: Scenario, source: str, order: Mapping[str, int]
-) -> str | None:
+def _behind_throttle(interval: _Interval, scenario: Scenario, source: str) -> str | None:
     """Return what a throttle held a source back for: a stage, or nothing but the throttle."""
-    after = downstream(scenario, source)
-    name = max(after, key=lambda stage: (interval.busy.get(stage, 0.0), order[stage]))
+    last_first = reversed(scenario.downstream(source))
+    name = max(last_first, key=lambda stage: interval.busy.get(stage, 0.0))
     if interval.busy.get(name, 0.0) >= SATURATED:
         return name
     if interval.blocked[source] <= LOW_ABOVE:

@@ -168,11 +168,13 @@ def throttle_name(scenario: Scenario) -> str:
 def _throttle_limits(evidence: Evidence, times: frozenset[float]) -> str:
     """Return the sentence for sources that a throttle held back, while all others had time."""
     scenario, name = evidence.scenario, throttle_name(evidence.scenario)
-    sources = [stage.name for stage in scenario.stages if not scenario.inputs(stage.name)]
-    shares = {source: evidence.share(source, "backpressured_ms_per_s", times) for source in sources}
+    shares = {
+        source.name: evidence.share(source.name, "backpressured_ms_per_s", times)
+        for source in scenario.sources
+    }
     held = max(shares, key=lambda source: shares[source])
     busy = {
-        stage: evidence.share(stage, "busy_ms_per_s", times) for stage in downstream(scenario, held)
+        stage: evidence.share(stage, "busy_ms_per_s", times) for stage in scenario.downstream(held)
     }
     top = max(busy, key=lambda stage: busy[stage])
     return (
@@ -183,22 +185,10 @@ def _throttle_limits(evidence: Evidence, times: frozenset[float]) -> str:
     )
 
 
-def downstream(scenario: Scenario, stage: str) -> list[str]:
-    """Return the stages that can be reached from one, each once."""
-    found: list[str] = []
-    waiting = [stage]
-    while waiting:
-        for edge in scenario.outputs(waiting.pop()):
-            if edge.receiver not in found:
-                found.append(edge.receiver)
-                waiting.append(edge.receiver)
-    return found
-
-
 def _nothing_limits(evidence: Evidence) -> str:
     """Return the sentence for a run in which the sources set the pace."""
     scenario = evidence.scenario
-    sources = [stage for stage in scenario.stages if not scenario.inputs(stage.name)]
+    sources = scenario.sources
     total = sum(evidence.rate(stage.name, "rate_out") * stage.parallelism for stage in sources)
     names = join_words([stage.name for stage in sources])
     pace = "its own rate" if len(sources) == 1 else "their own rates"
@@ -220,7 +210,7 @@ def _blocked(evidence: Evidence, stage: str, times: frozenset[float]) -> str:
     """Return which stages upstream were blocked, and for what share of that time."""
     shares = {
         name: evidence.share(name, "backpressured_ms_per_s", times)
-        for name in _upstream(evidence.scenario, stage)
+        for name in evidence.scenario.upstream(stage)
     }
     named = [name for name, share in shares.items() if share > NAMED] or list(shares)
     if len(named) > _MOST_NAMED:
@@ -236,7 +226,7 @@ def _named_blocked(evidence: Evidence, stage: str, times: frozenset[float]) -> b
     """Tell whether anything that leads to a stage was blocked."""
     return any(
         evidence.share(name, "backpressured_ms_per_s", times) > NAMED
-        for name in _upstream(evidence.scenario, stage)
+        for name in evidence.scenario.upstream(stage)
     )
 
 
@@ -247,18 +237,6 @@ def _not_held(evidence: Evidence, stage: str, times: frozenset[float]) -> str:
     ]
     most = rows.groupby("t_s")["input_queue_buffers"].sum().max()
     return f"nothing before it was held back, and up to {most:,.0f} records waited in its queues"
-
-
-def _upstream(scenario: Scenario, stage: str) -> list[str]:
-    """Return the stages that lead to one, those of the scenario's first line first."""
-    found: set[str] = set()
-    waiting = [stage]
-    while waiting:
-        for edge in scenario.inputs(waiting.pop()):
-            if edge.sender not in found:
-                found.add(edge.sender)
-                waiting.append(edge.sender)
-    return [other.name for other in scenario.topological() if other.name in found]
 
 
 def _others(

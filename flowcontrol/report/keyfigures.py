@@ -65,8 +65,8 @@ def key_figures(summary: Mapping[str, Any], scenario: Scenario) -> list[KeyFigur
         Emitted, taken up, blocked, in flight, latency; the last one only if it was measured.
     """
     stages = {name: stage["whole"] for name, stage in summary["stages"].items()}
-    sources = [stage.name for stage in scenario.stages if not scenario.inputs(stage.name)]
-    sinks = [stage.name for stage in scenario.stages if not scenario.outputs(stage.name)]
+    sources = [stage.name for stage in scenario.sources]
+    sinks = [stage.name for stage in scenario.sinks]
     figures = [
         KeyFigure(
             "Producers emitted",

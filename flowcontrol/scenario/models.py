@@ -417,6 +417,16 @@ class Scenario(ScenarioHead):
                 return stage
         raise KeyError(name)
 
+    @property
+    def sources(self) -> tuple[Stage, ...]:
+        """Stages without an input edge, in the order of the file."""
+        return tuple(stage for stage in self.stages if not self.inputs(stage.name))
+
+    @property
+    def sinks(self) -> tuple[Stage, ...]:
+        """Stages without an output edge, in the order of the file."""
+        return tuple(stage for stage in self.stages if not self.outputs(stage.name))
+
     def inputs(self, name: str) -> tuple[Edge, ...]:
         """Return the edges into a stage, in the order of the file."""
         return tuple(edge for edge in self.edges if edge.receiver == name)
@@ -435,6 +445,22 @@ class Scenario(ScenarioHead):
             done.append(free[0])
             left.remove(free[0])
         return tuple(done)
+
+    def downstream(self, name: str) -> tuple[str, ...]:
+        """Return the stages that records of a stage reach, senders before receivers."""
+        found = dict.fromkeys([name])
+        for stage in self.topological():
+            if any(edge.sender in found for edge in self.inputs(stage.name)):
+                found[stage.name] = None
+        return tuple(found)[1:]
+
+    def upstream(self, name: str) -> tuple[str, ...]:
+        """Return the stages whose records reach a stage, senders before receivers."""
+        found = dict.fromkeys([name])
+        for stage in reversed(self.topological()):
+            if any(edge.receiver in found for edge in self.outputs(stage.name)):
+                found[stage.name] = None
+        return tuple(found)[:0:-1]
 
     def canonical(self) -> dict[str, Any]:
         """Return everything that decides a run, as plain JSON and as a scenario file.

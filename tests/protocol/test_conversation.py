@@ -22,7 +22,10 @@ from flowcontrol.protocol import (
     NetworkBufferPool,
 )
 from flowcontrol.protocol import rules as r
-from flowcontrol.testing import ChannelPair, send_next
+from modules import load
+
+channel_pair = load("tests/protocol/channel_pair.py")
+ChannelPair, send_next = channel_pair.ChannelPair, channel_pair.send_next
 
 EVENTS = ["event", "aligned_barrier", "timeoutable_barrier", "unaligned_barrier"]
 

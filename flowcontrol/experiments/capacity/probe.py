@@ -126,10 +126,7 @@ def at_rate(scenario: Scenario, source: str, rate: Fraction) -> Scenario:
 
 def reached_edges(scenario: Scenario, source: str) -> tuple[Edge, ...]:
     """Return the edges that records of a source come to, in the order of the file."""
-    reached = {source}
-    for stage in scenario.topological():
-        if any(edge.sender in reached for edge in scenario.inputs(stage.name)):
-            reached.add(stage.name)
+    reached = {source, *scenario.downstream(source)}
     return tuple(edge for edge in scenario.edges if edge.sender in reached)
 
 

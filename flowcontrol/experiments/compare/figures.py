@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from flowcontrol.scenario import Scenario
+    from flowcontrol.scenario import Scenario, Stage
 
 _MEGABYTE: Final = 1e6
 
@@ -155,21 +155,17 @@ def limit_steps(limits: Sequence[LimitPhase] | None) -> list[Step]:
 
 def produced(tables: Mapping[str, pa.Table], scenario: Scenario) -> Counted:
     """Return what all sources together emitted."""
-    return _counted(tables, _ends(scenario, is_source=True), "records_out")
+    return _counted(tables, scenario.sources, "records_out")
 
 
 def _consumed(tables: Mapping[str, pa.Table], scenario: Scenario) -> Counted:
-    return _counted(tables, _ends(scenario, is_source=False), "records_in")
+    return _counted(tables, scenario.sinks, "records_in")
 
 
-def _ends(scenario: Scenario, *, is_source: bool) -> list[str]:
-    near = scenario.inputs if is_source else scenario.outputs
-    return [stage.name for stage in scenario.stages if not near(stage.name)]
-
-
-def _counted(tables: Mapping[str, pa.Table], stages: Sequence[str], column: str) -> Counted:
+def _counted(tables: Mapping[str, pa.Table], stages: Sequence[Stage], column: str) -> Counted:
     frame = result_frame(tables, "stages")
-    sums = frame[frame["stage"].isin(stages)].groupby("t_s")[column].sum()
+    names = [stage.name for stage in stages]
+    sums = frame[frame["stage"].isin(names)].groupby("t_s")[column].sum()
     return Counted([float(t) for t in sums.index], [float(count) for count in sums])
 
 

@@ -110,8 +110,7 @@ def read_metrics(texts: Sequence[str], scenario: Scenario) -> tuple[Metric, ...]
     ScenarioError
         If there is no such stage or column, with the nearest one.
     """
-    sinks = [stage.name for stage in scenario.stages if not scenario.outputs(stage.name)]
-    wanted = texts or [f"{sinks[0]}.{name}{SECOND_HALF}" for name in _DEFAULT]
+    wanted = texts or [f"{scenario.sinks[0].name}.{name}{SECOND_HALF}" for name in _DEFAULT]
     stages = [stage.name for stage in scenario.stages]
     columns = [figure.column.name for figure in FIGURES]
     problems: list[Problem] = []
