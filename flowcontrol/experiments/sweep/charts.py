@@ -8,7 +8,6 @@ and run from blue at the good end of a metric to vermillion at its bad one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from typing import TYPE_CHECKING, Final
 
 from flowcontrol.experiments.sweep.axes import chart_id, chart_layout, key_axis, value_text
@@ -95,7 +94,7 @@ def _line_chart(frame: pd.DataFrame, varied: Varied, metric: Metric, plan: Plan)
     errors = frame["error"].tolist() if plan.replications > 1 else None
     points = limit_traces(frame, x, y, size=9, errors=errors)
     traces = [connecting, *points] if varied.is_numeric else points
-    value_axis = axis(escape(metric.title, quote=False))
+    value_axis = axis(metric.axis_title)
     layout = chart_layout(400, xaxis=key_axis(varied), yaxis=value_axis, showlegend=True)
     figure: Figure = {"data": traces, "layout": layout}
     explanation = (

@@ -74,6 +74,14 @@ class Metric:
         return f"{self.name} ({self.figure.column.unit})"
 
     @property
+    def axis_title(self) -> str:
+        """Unit, or the name of the column if it has none: short enough for a vertical axis.
+
+        The heading of a chart names the metric; plotly clips a title longer than its axis.
+        """
+        return self.figure.column.unit or self.figure.column.name
+
+    @property
     def meaning(self) -> str:
         """What it is, with its unit, in sentences."""
         return f"{self.figure.column.meaning} Unit: {self.figure.column.unit}."

@@ -157,7 +157,7 @@ def effects_figure(frame: pd.DataFrame, dims: Sequence[Varied], metric: Metric) 
         "margin": {"l": 70, "r": 20, "t": 14, "b": 80},
         "showlegend": False,
         "grid": {"rows": 1, "columns": len(dims), "xgap": 0.1},
-        "yaxis": axis(escape(metric.title, quote=False)),
+        "yaxis": axis(metric.axis_title),
     }
     traces = []
     for index, varied in enumerate(dims):
