@@ -14,27 +14,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flowcontrol.errors import ProtocolError
-from flowcontrol.protocol.rounds import (
-    Gate,
-    announce_credit,
-    recycle,
-)
-from flowcontrol.protocol.rules import (
-    FIFO_COUNT,
-    FIFO_SLOTS,
+from flowcontrol.protocol.channel_rules import available_buffers, on_backlog, take_buffer
+from flowcontrol.protocol.pool_rules import recycle_segment, request_segment
+from flowcontrol.protocol.rounds import announce_credit, recycle
+from flowcontrol.protocol.rows import (
     TAKEN_FLOATING,
     TAKEN_NONE,
     WORD,
     Row,
-    available_buffers,
-    credit_of,
+    fifo,
     fifo_pop,
     fifo_push,
-    on_backlog,
-    recycle_segment,
-    request_segment,
-    take_buffer,
+    fifo_values,
+    refill,
 )
+from flowcontrol.protocol.sender_rules import credit_of
+from flowcontrol.protocol.sides import Gate
 from flowcontrol.protocol.state import put_back
 from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
 
@@ -142,17 +137,16 @@ class LinkGate:
     def _make(self, pool: LocalPool, waiting: Sequence[int]) -> Gate:
         """Compose the gate's rows; the waiting list and the news grow with the channels."""
         count = len(self._channels)
-        queue = [0] * (FIFO_SLOTS + count + 1)
-        for channel in waiting:
-            fifo_push(queue, channel)
+        queue = fifo(count + 1)
+        refill(queue, waiting)
         return Gate(self._channels, pool, GlobalPool(), queue, [], [], [0] * (count // WORD + 1))
 
     def add_channel(self) -> int:
         """Add a channel with its exclusive buffers announced; return its number."""
         own = self.exclusive
         self._channels.append(InputChannel(exclusive=own, initial=own, announced=own))
-        self._kinds.append([0] * (FIFO_SLOTS + self.exclusive + self.floating + 1))
-        self._gate = self._make(self._gate.pool, _queued(self._gate.waiting))
+        self._kinds.append(fifo(self.exclusive + self.floating + 1))
+        self._gate = self._make(self._gate.pool, fifo_values(self._gate.waiting))
         return len(self._channels) - 1
 
     def skip_to(self, channel: int, messages: int) -> None:
@@ -172,8 +166,8 @@ class LinkGate:
             If fewer have been taken and not consumed.
         """
         for _ in range(count):
-            kind = _pop(self._kinds[channel])
-            if kind == TAKEN_NONE:
+            kind = fifo_pop(self._kinds[channel])
+            if kind < 0:
                 raise ProtocolError(f"channel {channel}: a message is consumed that was not sent")
             recycle(self._gate, channel, kind)
 
@@ -237,7 +231,7 @@ class LinkGate:
 
     def floating_held(self, channel: int) -> int:
         """Floating buffers of a channel, free ones and those in use."""
-        in_use = _queued(self._kinds[channel]).count(TAKEN_FLOATING)
+        in_use = fifo_values(self._kinds[channel]).count(TAKEN_FLOATING)
         return self._channels[channel].floating + in_use
 
     def is_settled(self, channel: int) -> bool:
@@ -252,14 +246,14 @@ class LinkGate:
         state = self._channels[channel]
         return {
             "buffers": [getattr(state, name) for name in BUFFERS],
-            "kinds": _queued(self._kinds[channel]),
+            "kinds": fifo_values(self._kinds[channel]),
             "cursors": [getattr(state, name) for name in CURSORS],
         }
 
     def task_state(self) -> dict[str, Any]:
         """Return what a restarted receiver needs of the gate."""
         pool = [getattr(self._gate.pool, name) for name in POOL]
-        return {"pool": pool, "waiting": _queued(self._gate.waiting)}
+        return {"pool": pool, "waiting": fifo_values(self._gate.waiting)}
 
     @classmethod
     def restore(
@@ -275,20 +269,8 @@ class LinkGate:
             number = gate.add_channel()
             values = (*state["buffers"], *state["cursors"])
             put_back(gate._channels[number], dict(zip((*BUFFERS, *CURSORS), values, strict=True)))
-            for kind in state["kinds"]:
-                fifo_push(gate._kinds[number], kind)
+            refill(gate._kinds[number], state["kinds"])
         pool = LocalPool()
         put_back(pool, dict(zip(POOL, task["pool"], strict=True)))
         gate._gate = gate._make(pool, task["waiting"])
         return gate
-
-
-def _queued(row: Row) -> list[int]:
-    """Values of a first-in-first-out row, oldest first."""
-    capacity = len(row) - FIFO_SLOTS
-    return [row[FIFO_SLOTS + (row[0] + i) % capacity] for i in range(row[FIFO_COUNT])]
-
-
-def _pop(row: Row) -> int:
-    found = fifo_pop(row)
-    return TAKEN_NONE if found < 0 else found

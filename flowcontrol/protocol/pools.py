@@ -1,7 +1,7 @@
 """The global buffer pool of a task manager and the local pools that share it.
 
-Thin shells over the rules: rows of integers plus the checks of arguments. Nothing ever
-waits: a request that cannot be served returns None and changes nothing.
+Thin shells over the rules: states, and the checks of arguments. Nothing ever waits: a request
+that cannot be served returns None and changes nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from flowcontrol.errors import InsufficientBuffersError
 from flowcontrol.protocol import rules
-from flowcontrol.protocol.rules import UNLIMITED, Row
+from flowcontrol.protocol.rows import UNLIMITED, Row, fifo, fifo_values, refill
 from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
 
 
@@ -30,11 +30,6 @@ class Buffer:
     def __init__(self, recycle: Callable[[], None], *, is_exclusive: bool = False) -> None:
         self._recycle: Callable[[], None] | None = recycle
         self.is_exclusive = is_exclusive
-
-    @property
-    def is_recycled(self) -> bool:
-        """The segment was given back."""
-        return self._recycle is None
 
     def recycle(self) -> None:
         """Give the segment back to where it came from.
@@ -87,7 +82,7 @@ class LocalBufferPool:
         self.network = network
         self.state = state
         self.channels: list[InputChannel] = []
-        self.waiting: Row = [0] * rules.FIFO_SLOTS
+        self.waiting: Row = fifo(0)
         self.counts = [0] * subpartitions
         self._quota = quota
 
@@ -110,17 +105,6 @@ class LocalBufferPool:
     def required(self) -> int:
         """Minimum, guaranteed."""
         return self.state.required
-
-    @property
-    def maximum(self) -> int | None:
-        """Largest quota; None is no maximum."""
-        largest = self.state.maximum
-        return None if largest == UNLIMITED else largest
-
-    @property
-    def overdraft(self) -> int:
-        """Segments requested above the quota."""
-        return max(0, self.in_use + self.free - self.size)
 
     @property
     def is_available(self) -> bool:
@@ -154,7 +138,7 @@ class LocalBufferPool:
         return Buffer(lambda: self._recycle(subpartition))
 
     def reserve(self, buffers: int) -> bool:
-        """Make sure that the pool holds so many segments; False if the global pool is short.
+        """Request segments until the pool has ``buffers`` of them; False if none are left.
 
         Raises
         ------
@@ -182,25 +166,22 @@ class LocalBufferPool:
         if size < self.required:
             raise ValueError(f"size {size} is below the {self.required} required")
         if rules.resize_pool(self.state, size, self.network.state) > 0:
-            self.network.serve()  # else nobody who waits could get one: the free ones are as before
+            self.network.serve()
 
     def destroy(self) -> None:
         """Return all free segments; used ones follow when recycled. Twice is harmless."""
         if self.is_destroyed:
             return
         rules.destroy_pool(self.state, self.network.state)
-        self.waiting[rules.FIFO_COUNT] = 0
+        refill(self.waiting, [])
         self.network.remove(self)
 
     def add_channel(self, channel: InputChannel) -> int:
         """Register a channel that draws floating buffers here; return its index."""
         self.channels.append(channel)
-        queued = []
-        while (index := rules.fifo_pop(self.waiting)) >= 0:
-            queued.append(index)
-        self.waiting = [0] * (rules.FIFO_SLOTS + len(self.channels))
-        for index in queued:
-            rules.fifo_push(self.waiting, index)
+        waiting = fifo_values(self.waiting)
+        self.waiting = fifo(len(self.channels))
+        refill(self.waiting, waiting)
         return len(self.channels) - 1
 
     def recycle_floating(self) -> None:
@@ -349,7 +330,7 @@ class NetworkBufferPool:
         self.return_unpooled(len(segments))
 
     def take_unpooled(self, buffers: int, channels: int = 1) -> bool:
-        """As :meth:`take_exclusive`, for channels that count their segments themselves."""
+        """Take exclusive segments that channels count; errors as :meth:`take_exclusive`."""
         self.promise_unpooled(buffers, channels)
         if self.free < buffers * channels:
             self.forget_unpooled(buffers * channels)
@@ -396,13 +377,13 @@ class NetworkBufferPool:
         self.redistribute()
 
     def return_unpooled(self, buffers: int) -> None:
-        """As :meth:`return_exclusive`, of segments that were only counted."""
+        """Return exclusive segments that a channel counted."""
         self.state.free += buffers
         self.state.unpooled -= buffers
         self.redistribute()
 
     def redistribute(self) -> None:
-        """Share out what nobody requires (section 5.1), after serving who waits."""
+        """Serve the waiting pools, then share out what no pool requires (section 5.1)."""
         self.serve()
         sizes = [pool.size for pool in self._pools]
         rules.redistribute(

@@ -26,7 +26,6 @@ __all__ = [
     "add_member",
     "fifo_pop",
     "fifo_push",
-    "fifo_remove",
 ]
 
 Row: TypeAlias = MutableSequence[int]
@@ -80,16 +79,21 @@ def fifo_pop(row: Row) -> int:
     return row[FIFO_SLOTS + head]
 
 
-def fifo_remove(row: Row, value: int) -> int:
-    """Remove the oldest occurrence of ``value``, keeping the order; return 1, or 0 if absent."""
+def fifo(capacity: int) -> list[int]:
+    """Return an empty first-in-first-out row."""
+    return [0] * (FIFO_SLOTS + max(1, capacity))
+
+
+def fifo_values(row: Sequence[int]) -> list[int]:
+    """Return the values of a first-in-first-out row, oldest first."""
     capacity = len(row) - FIFO_SLOTS
-    head = row[FIFO_HEAD]
-    found = 0
-    for i in range(row[FIFO_COUNT]):
-        slot = FIFO_SLOTS + (head + i) % capacity
-        if found == 1:
-            row[FIFO_SLOTS + (head + i - 1) % capacity] = row[slot]
-        elif row[slot] == value:
-            found = 1
-    row[FIFO_COUNT] -= found
-    return found
+    slots = ((row[FIFO_HEAD] + i) % capacity for i in range(row[FIFO_COUNT]))
+    return [int(row[FIFO_SLOTS + slot]) for slot in slots]
+
+
+def refill(row: Row, values: Sequence[int]) -> None:
+    """Replace the values of a first-in-first-out row, oldest first."""
+    row[FIFO_HEAD] = 0
+    row[FIFO_COUNT] = len(values)
+    for i, value in enumerate(values):
+        row[FIFO_SLOTS + i] = value

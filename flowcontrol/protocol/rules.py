@@ -64,7 +64,6 @@ from flowcontrol.protocol.rows import (
     add_member,
     fifo_pop,
     fifo_push,
-    fifo_remove,
 )
 from flowcontrol.protocol.sender_rules import (
     credit_after_resume,
@@ -114,7 +113,6 @@ __all__ = [
     "fetch_segment",
     "fifo_pop",
     "fifo_push",
-    "fifo_remove",
     "finished_count",
     "flush_pending_after",
     "gate_sizes",

@@ -175,7 +175,7 @@ class World:
         self.seen["more than required"] += any(
             c.available > c.required and not c.is_released for c in self.gate.channels
         )
-        self.seen["overdraft"] += any(pool.overdraft for pool in self.pools)
+        self.seen["overdraft"] += any(p.in_use + p.free > p.size for p in self.pools)
 
     def check_floating(self):
         used = sum(

@@ -147,7 +147,7 @@ NOT_IN_A_RUN = {
     ratios.ratio_of, ratios.whole_rates, ratios.whole_shares,
     partitioners.murmur, partitioners.java_hash, partitioners.key_group_range,
     partitioners.default_max_parallelism, partitioners.pointwise_channels, partitioners.spread,
-    partitioners.integer_weights, debloating.time_to_consume_ms,
+    partitioners.integer_weights, debloating.time_to_consume_ms, rows.fifo,
 }  # fmt: skip
 """What is worked out before a run, or beside it, in Python's own integers."""
 

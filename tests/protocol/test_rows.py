@@ -9,10 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.protocol import rules
-
-
-def fifo(capacity: int) -> list[int]:
-    return [0] * (rules.FIFO_SLOTS + capacity)
+from flowcontrol.protocol.rows import fifo, fifo_values, refill
 
 
 def contents(row: list[int]) -> list[int]:
@@ -35,21 +32,12 @@ def test_a_full_row_refuses_and_changes_nothing(capacity):
 def test_an_empty_row_gives_minus_one_and_changes_nothing():
     row = fifo(2)
     assert rules.fifo_pop(row) == -1
-    assert rules.fifo_remove(row, 0) == 0
     assert row == fifo(2)
-
-
-def test_only_the_oldest_occurrence_is_removed():
-    row = fifo(4)
-    for value in (7, 8, 7, 9):
-        rules.fifo_push(row, value)
-    assert rules.fifo_remove(row, 7) == 1
-    assert contents(row) == [8, 7, 9]
 
 
 @given(
     st.integers(1, 4),
-    st.lists(st.tuples(st.sampled_from(["push", "pop", "remove"]), st.integers(0, 3))),
+    st.lists(st.tuples(st.sampled_from(["push", "pop", "refill"]), st.integers(0, 3))),
 )
 def test_a_row_behaves_as_a_bounded_deque(capacity, steps):
     row, model = fifo(capacity), deque()
@@ -61,8 +49,7 @@ def test_a_row_behaves_as_a_bounded_deque(capacity, steps):
         elif action == "pop":
             assert rules.fifo_pop(row) == (model.popleft() if model else -1)
         else:
-            assert rules.fifo_remove(row, value) == (value in model)
-            if value in model:
-                model.remove(value)
-        assert contents(row) == list(model)
+            model = deque([value] * min(value, capacity))
+            refill(row, model)
+        assert contents(row) == fifo_values(row) == list(model)
         assert row[rules.FIFO_COUNT] == len(model)
