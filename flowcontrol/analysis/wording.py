@@ -1,7 +1,7 @@
-"""The sentence on the bottleneck: what limited, why that is known, and what to do about it.
+"""The sentence about the bottleneck: the limit, the evidence, and what to do about it.
 
-Written for somebody who has never read about back pressure: stages by name, shares in per cent,
-times in seconds, one piece of advice.
+The reader need not know backpressure: stages by name, shares in per cent, times in seconds, and one
+piece of advice.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MOST_NAMED = 3
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the sentence is made from.
+    """Figures that the sentence is made of.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Evidence:
         return mean_over_time(self._rows(stage, frozenset(), subtasks), column)
 
     def _rows(self, stage: str, times: frozenset[float], subtasks: Sequence[int]) -> pd.DataFrame:
-        """Return the rows of a stage; an empty set of times or subtasks stands for all."""
+        """Return the rows of a stage; an empty set of times or subtasks selects all."""
         rows = self.samples[self.samples["stage"] == stage]
         if times:
             rows = rows[rows["t_s"].isin(times)]
@@ -82,11 +82,11 @@ def describe(
     evidence : Evidence
         Figures of the run.
     name : str or None
-        The stage or edge that limited; None when nothing did for long.
+        The stage or edge that limited; None if nothing limited for long.
     times : frozenset of float, s
-        The samples in whose intervals it did.
+        Samples in whose intervals it limited.
     limiting : Limiting
-        Its subtasks that limit; none of them stands for the stage as a whole.
+        Its limiting subtasks; empty if the stage limits as a whole.
 
     Returns
     -------
@@ -148,7 +148,7 @@ def _edge_limits(evidence: Evidence, edge: Edge, times: frozenset[float]) -> str
 
 
 def _more_room(scenario: Scenario) -> str:
-    """Return why an exchange limits, and what it needs."""
+    """Return why an exchange limits, and the advice for it."""
     if scenario.system.counts_records:
         return (
             f"its transport, {scenario.system.transport}, lets too few records go in one round "
@@ -161,12 +161,12 @@ def _more_room(scenario: Scenario) -> str:
 
 
 def throttle_name(scenario: Scenario) -> str:
-    """Return how a sentence calls a scenario's throttle, which no stage or edge is called."""
+    """Return the name of a scenario's throttle in a sentence; no stage or edge has such a name."""
     return f"the throttle {scenario.system.throttle}"
 
 
 def _throttle_limits(evidence: Evidence, times: frozenset[float]) -> str:
-    """Return the sentence for sources that a throttle held back, while all others had time."""
+    """Return the sentence for sources that a throttle held back while no stage was saturated."""
     scenario, name = evidence.scenario, throttle_name(evidence.scenario)
     shares = {
         source.name: evidence.share(source.name, "backpressured_ms_per_s", times)
@@ -231,7 +231,7 @@ def _named_blocked(evidence: Evidence, stage: str, times: frozenset[float]) -> b
 
 
 def _not_held(evidence: Evidence, stage: str, times: frozenset[float]) -> str:
-    """Return how much waited before a stage whose senders nothing held back."""
+    """Return how many records waited for a stage whose senders were not blocked."""
     rows = evidence.samples[
         (evidence.samples["stage"] == stage) & evidence.samples["t_s"].isin(times)
     ]
@@ -242,7 +242,7 @@ def _not_held(evidence: Evidence, stage: str, times: frozenset[float]) -> str:
 def _others(
     evidence: Evidence, stage: str, times: frozenset[float], subtasks: Sequence[int]
 ) -> str:
-    """Return how busy the other subtasks were, in brackets; nothing when all are alike."""
+    """Return how busy the other subtasks were, in brackets; empty if the whole stage limits."""
     if not subtasks:
         return ""
     count = evidence.scenario.stage(stage).parallelism
@@ -252,7 +252,7 @@ def _others(
 
 
 def _in_front(stage: str, limiting: Limiting) -> str:
-    """Return how much of what waited for a stage waited for the subtasks that limit."""
+    """Return the share of the waiting records that waited for the limiting subtasks."""
     if not limiting.subtasks:
         return ""
     whom = "it" if len(limiting.subtasks) == 1 else "them"
@@ -261,7 +261,7 @@ def _in_front(stage: str, limiting: Limiting) -> str:
 
 
 def _advice(evidence: Evidence, stage: str, subtasks: Sequence[int]) -> str:
-    """Return what to do about a stage that limits."""
+    """Return the advice for a limiting stage."""
     if not subtasks:
         return f"give {stage} more parallelism or speed"
     count = evidence.scenario.stage(stage).parallelism
@@ -275,7 +275,7 @@ def _advice(evidence: Evidence, stage: str, subtasks: Sequence[int]) -> str:
 
 
 def _also(evidence: Evidence, name: str) -> str:
-    """Return what else limited, at other times."""
+    """Return the limits at other times."""
     others = {other: length for other, length in evidence.limited_s.items() if other != name}
     lasting = [
         f"{other} limited for another {seconds(length)} s"
@@ -286,7 +286,7 @@ def _also(evidence: Evidence, name: str) -> str:
 
 
 def _when(evidence: Evidence, name: str) -> str:
-    """Return for how much of the run something limited."""
+    """Return the part of the run in which something limited."""
     limited = evidence.limited_s[name]
     if limited >= _ALWAYS * evidence.total_s:
         return f"in all {seconds(evidence.total_s)} s"

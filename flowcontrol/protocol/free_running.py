@@ -1,4 +1,4 @@
-"""Both ends of a free-running link: no rounds, each side acts on the newest cursors it sees.
+"""Both ends of a free-running link: no rounds, each side uses the newest cursors it sees.
 
 What lives here: which rule an end applies when. What must not: a credit rule of its own (they
 are all in :mod:`flowcontrol.protocol.rules`), a clock, storage.
@@ -42,8 +42,7 @@ POOL = (
     *("size", "in_use", "free", "required", "maximum"),
     *("max_overdraft", "at_quota", "is_destroyed"),
 )
-"""Columns of a channel and of the pool as a link's ledger keeps them: links that are there are read
-in this order for ever."""
+"""Columns of a channel and of the pool in a link's ledger. Their order is a file format."""
 
 
 def _pool(size: int, in_use: int = 0) -> LocalPool:
@@ -101,7 +100,7 @@ class OutputPool:
         Raises
         ------
         ProtocolError
-            If the channel has not so many in use.
+            If the channel has fewer in use.
         """
         if count > self.used[channel]:
             raise ProtocolError(
@@ -150,7 +149,7 @@ class LinkGate:
         return len(self._channels) - 1
 
     def skip_to(self, channel: int, messages: int) -> None:
-        """Let a channel go on behind messages that it will never read; what it took is recycled."""
+        """Move a channel past messages that it will never read; recycle those that it took."""
         state = self._channels[channel]
         self.consume(channel, max(0, min(messages, state.arrived) - state.consumed))
         if messages > state.arrived:
@@ -172,7 +171,7 @@ class LinkGate:
             recycle(self._gate, channel, kind)
 
     def see_backlog(self, channel: int, backlog: int) -> None:
-        """Ask for floating buffers for what the sender has released and not sent."""
+        """Request floating buffers for the sender's backlog."""
         gate = self._gate
         on_backlog(
             self._channels[channel], channel, backlog, gate.pool, gate.segments, gate.waiting
@@ -235,14 +234,14 @@ class LinkGate:
         return self._channels[channel].floating + in_use
 
     def is_settled(self, channel: int) -> bool:
-        """Whether the channel's announced credit is exactly what its buffers stand for."""
+        """Whether the channel's free buffers match its announced and unannounced credit."""
         row = self._channels[channel]
         return available_buffers(row) == self.credit(channel) + row.unannounced
 
     # ------------------------------------------------------------------ state at rest
 
     def channel_state(self, channel: int) -> dict[str, Any]:
-        """Return what a restarted receiver needs of a channel, as plain JSON values."""
+        """Return the state of a channel that a restarted receiver resumes from, as plain JSON."""
         state = self._channels[channel]
         return {
             "buffers": [getattr(state, name) for name in BUFFERS],
@@ -251,7 +250,7 @@ class LinkGate:
         }
 
     def task_state(self) -> dict[str, Any]:
-        """Return what a restarted receiver needs of the gate."""
+        """Return the state of the gate that a restarted receiver resumes from."""
         pool = [getattr(self._gate.pool, name) for name in POOL]
         return {"pool": pool, "waiting": fifo_values(self._gate.waiting)}
 

@@ -1,7 +1,7 @@
 """The receiver: an input gate and its remote channels.
 
-Thin shells over the rules: which buffers a channel has, what it asks for, which credit it
-may announce. What must not live here: data, queues of received messages, clocks.
+Thin shells over the rules: which buffers a channel has, how many it requires, which credit it
+announces. Not here: data, queues of received messages, clocks.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ class InputChannel:
 
     @property
     def required(self) -> int:
-        """Free buffers wanted; below 0 after more messages than the backlog told of."""
+        """Free buffers required; below 0 after more messages than the backlog announced."""
         return self.state.required
 
     @property
     def unannounced_credit(self) -> int:
-        """Credit gained, not yet told to the sender."""
+        """Credit gained and not yet announced."""
         return self.state.unannounced
 
     @property
@@ -74,12 +74,12 @@ class InputChannel:
         return self.state.is_released == 1
 
     def on_backlog(self, backlog: int) -> int:
-        """Ask for floating buffers, as the sender's backlog wants them (section 1.3).
+        """Request floating buffers for the sender's backlog (section 1.3).
 
         Parameters
         ----------
         backlog : int
-            Messages waiting at the sender; 0 is told too.
+            Messages waiting at the sender, 0 included.
 
         Returns
         -------
@@ -124,7 +124,7 @@ class InputChannel:
     def on_blocked(self) -> None:
         """Note the arrival of a blocking event (section 1.8).
 
-        Without exclusive buffers all floating ones are given back; otherwise nothing happens.
+        Without exclusive buffers the channel returns all floating ones; otherwise nothing happens.
         """
         if not self.is_released:
             pool = self._pool
@@ -146,7 +146,7 @@ class InputChannel:
         rules.resume_channel(self.state)
 
     def release(self) -> None:
-        """Give all free buffers back; those in use follow when recycled. Twice is harmless."""
+        """Return all free buffers; buffers in use follow when recycled. May be repeated."""
         if self.is_released:
             return
         pool = self._pool

@@ -320,7 +320,7 @@ class NetworkBufferPool:
         Raises
         ------
         ValueError
-            If one is not of this pool, was returned before, or stands there twice; nothing
+            If one is not of this pool, was returned before, or is listed twice; nothing
             has changed then.
         """
         if len(set(segments)) < len(segments) or any(s.owner is not self for s in segments):

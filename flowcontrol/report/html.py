@@ -1,7 +1,7 @@
-"""report.html: one page that carries everything it needs and fetches nothing.
+"""report.html: one self-contained page.
 
-The page's own policy (a ``Content-Security-Policy`` of ``default-src 'none'``) forbids every
-fetch, so that a browser enforces what a test checks.
+Its ``Content-Security-Policy`` of ``default-src 'none'`` forbids every fetch, so a browser enforces
+what a test checks.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def write_report(
     Parameters
     ----------
     path : Path
-        The file; its folder must exist. It is replaced whole or not at all.
+        The file, which is replaced atomically; its folder must exist.
     tables : mapping of str to pyarrow.Table
         The result tables by name.
     summary : mapping
         From :func:`flowcontrol.analysis.summarise`.
     scenario : Scenario
-        What was run.
+        The scenario that was run.
 
     Raises
     ------

@@ -31,7 +31,7 @@ _MEGABYTE: Final = 1e6
 
 @dataclass(frozen=True)
 class Facts:
-    """What a run knows of itself besides its tables; None: it does not say.
+    """Figures of a run besides its tables; None: unknown.
 
     Attributes
     ----------
@@ -49,13 +49,13 @@ class Facts:
 
     @classmethod
     def of(cls, run: object) -> Facts:
-        """Return what a run says of itself."""
+        """Return the facts of a run."""
         return cls(*(getattr(run, name, None) for name in cls.__dataclass_fields__))
 
 
 @dataclass(frozen=True)
 class PiledUp:
-    """Where most piled up between two moments.
+    """The edge on which most records piled up between two moments.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class PiledUp:
 
 @dataclass(frozen=True)
 class Figures:
-    """What one run comes to. None: the scenario or the run has no such figure.
+    """The figures of a run; None: the scenario or the run has no such figure.
 
     Attributes
     ----------
@@ -184,9 +184,9 @@ def figures_of(
     scenario : Scenario
         What was run.
     limits : sequence of LimitPhase, or None
-        What the job can carry; None: not known.
+        The limit of the job; None: unknown.
     facts : Facts
-        What the run says of itself.
+        Facts of the run.
 
     Returns
     -------

@@ -71,7 +71,7 @@ def run_one(base: Base, system: str, clock: Clock, runner: Simulate | None = Non
     Returns
     -------
     Outcome
-        Of whatever happened: one that is refused, or that fails, has its reason and no figures.
+        A refused or failed run has a reason and no figures.
     """
     try:
         job = check_one(base, system, clock)
@@ -84,7 +84,7 @@ def run_one(base: Base, system: str, clock: Clock, runner: Simulate | None = Non
 
 
 def refusal(error: ScenarioError) -> str:
-    """Return in one line why a scenario was refused."""
+    """Return the problems of a refused scenario in one line."""
     return "; ".join(map(str, error.problems))
 
 

@@ -50,14 +50,14 @@ def sweep_charts(table: pa.Table, plan: Plan, metrics: Sequence[Metric]) -> list
     table : pyarrow.Table
         Of the sweep; at least one row.
     plan : Plan
-        What was varied.
+        The plan of the sweep.
     metrics : sequence of Metric
-        What to draw.
+        The metrics to draw.
 
     Returns
     -------
     list of Chart
-        One or two a metric, and one of the bottlenecks where they are not in those.
+        One or two per metric, and for two keys one of the bottlenecks.
     """
     dims = dimensions(plan)
     frames = [points_frame(table, plan, metric) for metric in metrics]
@@ -79,7 +79,7 @@ def sweep_charts(table: pa.Table, plan: Plan, metrics: Sequence[Metric]) -> list
 
 
 def _line_chart(frame: pd.DataFrame, varied: Varied, metric: Metric, plan: Plan) -> Chart:
-    """Return a metric over one varied key, each point marked by what limits there."""
+    """Return a metric over one varied key, each point marked by its limit."""
     x = [value_text(value) if not varied.is_numeric else value for value in frame[varied.column]]
     y = [None if value != value else value for value in frame["mean"]]
     connecting = {
