@@ -72,7 +72,7 @@ class _Side(Generic[AnyRow]):
 
 
 class LinkHistory:
-    """Everything that the two sides of a link have written.
+    """The whole ledger of a link.
 
     Parameters
     ----------

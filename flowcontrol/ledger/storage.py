@@ -34,7 +34,7 @@ CLAIM_S = 10.0
 
 
 class Storage:
-    """A folder and what stands below it.
+    """A folder and its content.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class Storage:
 
     @property
     def waits_s(self) -> tuple[float, float]:
-        """Shortest and longest wait between two looks for news, seconds."""
+        """Shortest and longest polling interval, seconds."""
         return LOCAL_WAIT_S if self.is_local else REMOTE_WAIT_S
 
     def child(self, name: str) -> Storage:

@@ -71,7 +71,7 @@ def open_store(uri: str, *, is_checked: bool = False) -> tuple[fs.FileSystem, st
 
 @functools.cache
 def _ask(uri: str) -> str:
-    """Have another process look at a store; return what went wrong, empty if nothing."""
+    """Let another process open a store; return its error, empty if there is none."""
     try:
         done = subprocess.run(
             [sys.executable, "-c", ASK],
