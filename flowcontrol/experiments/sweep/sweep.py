@@ -109,8 +109,7 @@ def sweep(
         Values of each varied key: a list, or a text as on the command line (``"1,2,4"``,
         ``"1000:10000:50"``). All combinations are run.
     out : Path or str, optional
-        Folder of the results; by default ``out/<scenario name>-sweep``. The same sweep in it is
-        continued.
+        Folder of the results, by default ``out/<scenario name>-sweep``; the same sweep continues.
     replications : int, default 1
         Runs of each combination, with the scenario's seed, the next one, and so on.
     sample, seed : int, optional

@@ -52,7 +52,7 @@ def test_a_point_in_words(plan):
     ("vary", "more", "words"),
     [
         ({}, {}, ["--vary", "nothing is varied"]),
-        ({"stages.sink.service_rate": "1,1"}, {}, ["--vary stages.sink.service_rate", "twice"]),
+        ({"stages.sink.service_rate": "1,1"}, {}, ["--vary stages.sink.service_rate", "repeated"]),
         ({"a.": "1"}, {}, ["--vary a.", "no path"]),
         ({"duration_s": 5}, {}, ["--vary duration_s", "no list"]),
         ({"stages.sink.service_rate": "1", "stages[2].service_rate": "2"}, {}, ["varied twice"]),
