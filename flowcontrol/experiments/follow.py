@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from flowcontrol.errors import RunError
-from flowcontrol.experiments.spread import Chunked, Spread, reason_of
+from flowcontrol.experiments.executor import Chunked, Executor, reason_of
 
 POLL_S: Final = 0.25
 """Seconds between two polls of the workers' results."""
@@ -50,7 +50,7 @@ def ignore(*_: object) -> None:
 
 
 def follow(
-    spread: Spread,
+    executor: Executor,
     work: Chunked,
     stop_file: Path,
     poll: Callable[[], str],
@@ -61,7 +61,7 @@ def follow(
 
     Parameters
     ----------
-    spread : Spread
+    executor : Executor
         Where they run.
     work : Chunked
         The chunks.
@@ -82,7 +82,7 @@ def follow(
     """
     futures: Sequence[Future[Any]] = ()
     try:
-        futures = spread.start(work)
+        futures = executor.start(work)
         pending = set(futures)
         while pending:
             finished, pending = wait(pending, POLL_S, FIRST_EXCEPTION)
@@ -96,9 +96,9 @@ def follow(
         stop_file.touch()
         warn(f"stopping after the {noun} under way")
         with suppress(Exception):  # Spark may be gone
-            spread.stop()
+            executor.stop()
             _await(futures)
-            spread.abandon()
+            executor.abandon()
         raise
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flowcontrol.errors import LedgerError
-from flowcontrol.ledger.places import read_place
+from flowcontrol.ledger.paths import read_place
 from flowcontrol.ledger.stores import open_store
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Storage:
     Raises
     ------
     LedgerError
-        If the path means nothing here; see :func:`flowcontrol.ledger.places.read_place`.
+        If the path means nothing here; see :func:`flowcontrol.ledger.paths.read_place`.
     """
 
     def __init__(self, root: str | Path, options: Mapping[str, str] | None = None) -> None:

@@ -378,7 +378,7 @@ class LinkReceiver:
         """Ask for buffers for what waits, and grant credit for those that there are."""
         for channel, number in self._numbers.items():
             backlog = max(0, unsent(released[channel], self._gate.sent(number)))
-            self._gate.see_backlog(number, backlog)
+            self._gate.on_backlog(number, backlog)
         self._gate.announce()
 
     def _recycle_begun(self, released: Mapping[Channel, int]) -> bool:

@@ -25,7 +25,7 @@ from flowcontrol.protocol.partitioners import (
     key_group_range,
     murmur,
     pointwise_channels,
-    spread,
+    smooth_round_robin,
 )
 from flowcontrol.protocol.pools import Buffer, LocalBufferPool, NetworkBufferPool, Segment
 from flowcontrol.protocol.sizing import gate_spec, partition_spec
@@ -55,5 +55,5 @@ __all__ = [
     "murmur",
     "partition_spec",
     "pointwise_channels",
-    "spread",
+    "smooth_round_robin",
 ]

@@ -170,7 +170,7 @@ class LinkGate:
                 raise ProtocolError(f"channel {channel}: a message is consumed that was not sent")
             recycle(self._gate, channel, kind)
 
-    def see_backlog(self, channel: int, backlog: int) -> None:
+    def on_backlog(self, channel: int, backlog: int) -> None:
         """Request floating buffers for the sender's backlog."""
         gate = self._gate
         on_backlog(
@@ -206,7 +206,7 @@ class LinkGate:
             raise ProtocolError(f"channel {channel}: credit {self.credit(channel)} but no buffer")
         self._channels[channel].arrived += 1
         fifo_push(self._kinds[channel], kind)
-        self.see_backlog(channel, backlog)
+        self.on_backlog(channel, backlog)
         return True
 
     # ------------------------------------------------------------------ figures

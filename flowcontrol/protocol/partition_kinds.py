@@ -126,7 +126,7 @@ def memory_is_short(in_use: int, size: int) -> int:
     return 1 if in_use * _TENTHS >= size * _THRESHOLD_TENTHS else 0
 
 
-def given_back(size: int) -> int:
+def buffers_to_evict(size: int) -> int:
     """Buffers that a hybrid partition gives back when memory is short.
 
     Parameters

@@ -225,7 +225,7 @@ def count_share(
     behind[channel] -= total
 
 
-def spread(records: int, weights: Sequence[int]) -> list[int]:
+def smooth_round_robin(records: int, weights: Sequence[int]) -> list[int]:
     """Return the channels of the first records, with shares spread evenly over time.
 
     Parameters

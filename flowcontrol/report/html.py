@@ -18,9 +18,9 @@ from flowcontrol.report.colours import PRESSURE_COLOURS
 from flowcontrol.report.graph import job_graph
 from flowcontrol.report.jobs import job_sentences
 from flowcontrol.report.keyfigures import key_figures, run_line
+from flowcontrol.report.markup import chart_section, html_table, key_figure, page
 from flowcontrol.report.numbers import milliseconds, number, percent
 from flowcontrol.report.partitions import partition_section
-from flowcontrol.report.pieces import chart_section, html_table, key_figure, page
 from flowcontrol.report.rundata import RunData
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from html import escape
 from typing import Any
 
 from flowcontrol.analysis.wording import seconds
+from flowcontrol.report.markup import html_table
 from flowcontrol.report.numbers import bytes_text, number
-from flowcontrol.report.pieces import html_table
 
 _HEADS = (
     "Edge", "Partition", "Spilled", "Read back", "Regions", "Buffers at most", "of",

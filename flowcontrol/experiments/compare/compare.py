@@ -17,6 +17,7 @@ from flowcontrol.experiments.compare.page import write_page
 from flowcontrol.experiments.compare.plan import Clock, Comparison, plan_comparison
 from flowcontrol.experiments.compare.run import check_one, refusal, run_one
 from flowcontrol.experiments.compare.work import Work, read_outcomes, stop_file, write_outcome
+from flowcontrol.experiments.executor import Executor, check_processes, make_executor
 from flowcontrol.experiments.folder import open_experiment
 from flowcontrol.experiments.follow import (
     Progress,
@@ -27,7 +28,6 @@ from flowcontrol.experiments.follow import (
     unseen_results,
 )
 from flowcontrol.experiments.run import Simulate
-from flowcontrol.experiments.spread import Spread, check_processes, spread_over
 from flowcontrol.folders import Kind, OwnedFolder
 from flowcontrol.job import Job
 from flowcontrol.scenario import Scenario
@@ -119,7 +119,7 @@ def compare(
                 _run_live(comparison, missing, folder.root, live, bar)
             elif missing:
                 work = _work(comparison, missing, notes, runner)
-                _run_virtual(work, spread_over(spark, processes), bar, len(jobs), warn or ignore)
+                _run_virtual(work, make_executor(spark, processes), bar, len(jobs), warn or ignore)
         found = {**refused, **read_outcomes(notes)}
         return _written(folder, comparison, found, job_limits(next(iter(jobs.values()))))
     finally:
@@ -202,18 +202,18 @@ def _work(
 
 
 def _run_virtual(
-    work: Work, spread: Spread, bar: Progress, total: int, warn: Callable[[str], None]
+    work: Work, executor: Executor, bar: Progress, total: int, warn: Callable[[str], None]
 ) -> None:
     """Run systems side by side on the virtual clock."""
     if work.runner is None:
-        spread.warm_up(warn, work.parts)
+        executor.warm_up(warn, work.parts)
 
     def poll() -> str:
         done = len(read_outcomes(work.notes))
         bar.update(min(done, total))
         return f"{done} of {total} systems are done"
 
-    follow(spread, work, stop_file(work.notes), poll, warn, "systems")
+    follow(executor, work, stop_file(work.notes), poll, warn, "systems")
     missing = set(work.chunks) - set(read_outcomes(work.notes))
     if missing:
         raise unseen_results(

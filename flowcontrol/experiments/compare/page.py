@@ -15,7 +15,7 @@ from flowcontrol.experiments.compare.table import COLUMNS, CompareColumn
 from flowcontrol.experiments.compare.wording import headline, starving_sentences, system_sentence
 from flowcontrol.files import write_atomically
 from flowcontrol.report.keyfigures import CLOCKS
-from flowcontrol.report.pieces import html_table, page
+from flowcontrol.report.markup import html_table, page
 from flowcontrol.scenario.presets import PRESETS
 
 if TYPE_CHECKING:

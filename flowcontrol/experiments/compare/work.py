@@ -8,8 +8,8 @@ from pathlib import Path
 from flowcontrol.experiments.base import Base
 from flowcontrol.experiments.compare.outcome import Outcome
 from flowcontrol.experiments.compare.run import run_one
+from flowcontrol.experiments.executor import warm_up
 from flowcontrol.experiments.run import Simulate
-from flowcontrol.experiments.spread import warm_up
 from flowcontrol.files import write_atomically
 
 

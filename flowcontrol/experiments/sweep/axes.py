@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any, Final
 
-from flowcontrol.experiments.sweep.varied import Varied, show_value
+from flowcontrol.experiments.sweep.keys import Varied, show_value
 from flowcontrol.report.numbers import number
 
 _MOST_TICKS: Final = 12

@@ -18,11 +18,11 @@ from flowcontrol.experiments.sweep.heat import (
     heat_chart,
     scatter_chart,
 )
+from flowcontrol.experiments.sweep.keys import Varied
 from flowcontrol.experiments.sweep.limits import limit_traces
 from flowcontrol.experiments.sweep.metric import Metric, points_frame
 from flowcontrol.experiments.sweep.parallel import effects_figure, parallel_figure
 from flowcontrol.experiments.sweep.plan import Plan
-from flowcontrol.experiments.sweep.varied import Varied
 from flowcontrol.report.colours import GREY
 from flowcontrol.report.figures import Chart, Figure, axis
 

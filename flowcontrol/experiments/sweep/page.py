@@ -13,8 +13,8 @@ from flowcontrol.experiments.sweep.metric import Metric
 from flowcontrol.experiments.sweep.overview import Overview, overview
 from flowcontrol.experiments.sweep.plan import Plan
 from flowcontrol.files import write_atomically
+from flowcontrol.report.markup import chart_section, html_table, key_figure, page
 from flowcontrol.report.numbers import number
-from flowcontrol.report.pieces import chart_section, html_table, key_figure, page
 
 if TYPE_CHECKING:
     import pyarrow as pa

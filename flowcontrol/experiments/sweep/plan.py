@@ -13,14 +13,14 @@ from typing import Any
 
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.base import Base
-from flowcontrol.experiments.sweep.values import MAX_POINTS, plain_values, read_values
-from flowcontrol.experiments.sweep.varied import (
+from flowcontrol.experiments.sweep.keys import (
     Varied,
     label_of,
     name_columns,
     read_path,
     show_value,
 )
+from flowcontrol.experiments.sweep.values import MAX_POINTS, plain_values, read_values
 from flowcontrol.scenario.problems import key_path
 
 Point = tuple[Any, ...]

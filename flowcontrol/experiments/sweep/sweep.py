@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.errors import RunError
 from flowcontrol.experiments.base import as_base
+from flowcontrol.experiments.executor import Executor, check_processes, make_executor
 from flowcontrol.experiments.follow import (
     Progress,
     ShowProgress,
@@ -21,7 +22,6 @@ from flowcontrol.experiments.follow import (
     unseen_results,
 )
 from flowcontrol.experiments.run import Simulate
-from flowcontrol.experiments.spread import Spread, check_processes, spread_over
 from flowcontrol.experiments.sweep.balance import estimated_cost, into_chunks
 from flowcontrol.experiments.sweep.checks import Variant, check_variants
 from flowcontrol.experiments.sweep.columns import FIXED
@@ -158,7 +158,7 @@ def sweep(
     folder = _open(plan, variants, out, overwrite=overwrite)
     try:
         runner = _Runner(plan, variants, folder, simulate, warn)
-        runner.run(lambda: spread_over(spark, processes), progress)
+        runner.run(lambda: make_executor(spark, processes), progress)
         return _written(runner, plan, chosen)
     finally:
         folder.close()
@@ -213,14 +213,14 @@ class _Runner:
         self._run_id = uuid.uuid4().hex[:12]
         self._collector = Collector(self.paths, plan, folder.identity, self._run_id)
 
-    def run(self, spread: Callable[[], Spread], progress: ShowProgress | None) -> None:
+    def run(self, executor: Callable[[], Executor], progress: ShowProgress | None) -> None:
         """Run the missing variants; Spark is started only if there are any."""
         done = self._collector.done
         missing = [variant for variant in self._variants if variant.id not in done]
         if not missing:
             return
         self._folder.mark(finished=False)
-        runner, parts = spread(), reduce(or_, (variant.parts for variant in missing))
+        runner, parts = executor(), reduce(or_, (variant.parts for variant in missing))
         if self._simulate is None:
             runner.warm_up(self._warn, parts)
         chunks = into_chunks(missing, runner.workers, self._plan.seed)

@@ -18,8 +18,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from flowcontrol.experiments.executor import warm_up
 from flowcontrol.experiments.run import Simulate, virtual_clock
-from flowcontrol.experiments.spread import warm_up
 from flowcontrol.experiments.sweep.checks import Variant, variant_scenario
 from flowcontrol.experiments.sweep.columns import results_table
 from flowcontrol.experiments.sweep.folder import SweepPaths

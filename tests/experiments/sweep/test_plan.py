@@ -23,7 +23,7 @@ def test_a_sample_draws_points_without_repetition(plan):
     assert set(drawn) <= set(plan(vary).points())
     assert drawn == list(plan(vary, sample=300).points())
     assert drawn != list(plan(vary, sample=300, seed=2).points())
-    # Spread over the whole of it: a first or last quarter of the rows alone would be 0 in 4^300.
+    # Executor over the whole of it: a first or last quarter of the rows alone would be 0 in 4^300.
     assert {(x - 1) // 25 for x, _ in drawn} == {0, 1, 2, 3}
 
 

@@ -46,7 +46,7 @@ class Chunked(Protocol):
         """Run a chunk in this process; return the number of runs done."""
 
 
-class Spread(Protocol):
+class Executor(Protocol):
     """A way to run chunks."""
 
     @property
@@ -69,7 +69,7 @@ class Spread(Protocol):
         """Stop waiting for current chunks."""
 
 
-class Processes:
+class ProcessExecutor:
     """Chunks in processes of this machine.
 
     Parameters
@@ -162,7 +162,7 @@ def _follow_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-class OnSpark:
+class SparkExecutor:
     """Chunks as tasks of one Spark job, through ``mapInPandas``.
 
     Parameters
@@ -262,9 +262,9 @@ def check_processes(count: int | None, place: str) -> None:
         raise ScenarioError([Problem("--processes", f"{count}: state at least 1")], place)
 
 
-def spread_over(
+def make_executor(
     spark: SparkSession | Callable[[], SparkSession] | None, processes: int | None
-) -> Spread:
+) -> Executor:
     """Return the requested way to run chunks.
 
     Parameters
@@ -272,11 +272,11 @@ def spread_over(
     spark : SparkSession or callable, optional
         A session, or a function that returns one; by default the running or a new one.
     processes : int, optional
-        Processes of this machine instead.
+        Number of local processes to use instead.
 
     Returns
     -------
-    Spread
+    Executor
         Ready to start.
 
     Raises
@@ -285,9 +285,9 @@ def spread_over(
         If Spark is wanted and cannot be started.
     """
     if processes is not None:
-        return Processes(processes)
+        return ProcessExecutor(processes)
     try:
-        return OnSpark(spark() if callable(spark) else spark or _any_session())
+        return SparkExecutor(spark() if callable(spark) else spark or _any_session())
     except Exception as error:
         raise RunError(
             f"Spark cannot be started, {reason_of(error)}; install pyspark and Java 17 or newer, "
