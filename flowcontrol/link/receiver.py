@@ -42,7 +42,7 @@ from flowcontrol.link.schema import check_known
 from flowcontrol.link.settings import LinkSettings
 from flowcontrol.live import faults
 from flowcontrol.protocol.free_running import LinkGate
-from flowcontrol.protocol.rules import unsent
+from flowcontrol.protocol.sender_rules import unsent
 
 __all__ = ["Cursors", "LinkReceiver"]
 

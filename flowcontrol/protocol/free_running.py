@@ -1,7 +1,7 @@
 """Both ends of a free-running link: no rounds, each side uses the newest cursors it sees.
 
-What lives here: which rule an end applies when. What must not: a credit rule of its own (they
-are all in :mod:`flowcontrol.protocol.rules`), a clock, storage.
+Which rule an end applies when. Not here: credit rules (:mod:`~flowcontrol.protocol.channel_rules`),
+clocks, storage.
 
 The sender's rows lie in a log, so a buffer is permission and not memory: it is charged to the
 output pool from the release of a message until the receiver has consumed it, as on a local

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flowcontrol.errors import InsufficientBuffersError
-from flowcontrol.protocol import rules, states
+from flowcontrol.protocol import channel_rules, rows, states
 from flowcontrol.protocol.pools import Buffer, LocalBufferPool, NetworkBufferPool
 
 
@@ -41,7 +41,7 @@ class InputChannel:
     @property
     def available(self) -> int:
         """Free buffers, exclusive and floating."""
-        return rules.available_buffers(self.state)
+        return channel_rules.available_buffers(self.state)
 
     @property
     def exclusive_free(self) -> int:
@@ -93,7 +93,7 @@ class InputChannel:
         """
         if backlog < 0:
             raise ValueError(f"backlog is {backlog}, must not be negative")
-        return rules.on_backlog(
+        return channel_rules.on_backlog(
             self.state,
             self._index,
             backlog,
@@ -110,16 +110,16 @@ class InputChannel:
         Buffer or None
             None if there is none: the sender sent without credit, or the channel is released.
         """
-        kind = rules.take_buffer(self.state)
-        if kind == rules.TAKEN_NONE:
+        kind = channel_rules.take_buffer(self.state)
+        if kind == rows.TAKEN_NONE:
             return None
-        if kind == rules.TAKEN_FLOATING:
+        if kind == rows.TAKEN_FLOATING:
             return Buffer(self._pool.recycle_floating)
         return Buffer(self._recycle_exclusive, is_exclusive=True)
 
     def announce(self) -> int:
         """Take all unannounced credit for the sender; it is 0 afterwards (section 1.6)."""
-        return rules.announce(self.state)
+        return channel_rules.announce(self.state)
 
     def on_blocked(self) -> None:
         """Note the arrival of a blocking event (section 1.8).
@@ -128,7 +128,7 @@ class InputChannel:
         """
         if not self.is_released:
             pool = self._pool
-            rules.block_channel(
+            channel_rules.block_channel(
                 self.state, pool.channels, pool.state, self._network.state, pool.waiting
             )
             self._network.serve()
@@ -143,14 +143,14 @@ class InputChannel:
         """
         if self.is_released:
             raise ValueError("a released channel cannot resume")
-        rules.resume_channel(self.state)
+        channel_rules.resume_channel(self.state)
 
     def release(self) -> None:
         """Return all free buffers; buffers in use follow when recycled. May be repeated."""
         if self.is_released:
             return
         pool = self._pool
-        returned = rules.release_channel(
+        returned = channel_rules.release_channel(
             self.state, pool.channels, pool.state, self._network.state, pool.waiting
         )
         if returned > 0:
@@ -160,7 +160,7 @@ class InputChannel:
 
     def _recycle_exclusive(self) -> None:
         pool = self._pool
-        rules.recycle_exclusive(
+        channel_rules.recycle_exclusive(
             self.state, pool.state, self._network.state, pool.channels, pool.waiting
         )
         if self.is_released:

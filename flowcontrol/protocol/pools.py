@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from flowcontrol.errors import InsufficientBuffersError
-from flowcontrol.protocol import rules
+from flowcontrol.protocol import channel_rules, pool_rules, sizing
 from flowcontrol.protocol.rows import UNLIMITED, Row, fifo, fifo_values, refill
 from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
 
@@ -109,7 +109,7 @@ class LocalBufferPool:
     @property
     def is_available(self) -> bool:
         """One is free and no subpartition is at its quota (section 4.4)."""
-        return rules.pool_is_available(self.state) == 1
+        return pool_rules.pool_is_available(self.state) == 1
 
     @property
     def is_destroyed(self) -> bool:
@@ -131,10 +131,10 @@ class LocalBufferPool:
         """
         if subpartition is not None and not 0 <= subpartition < len(self.counts):
             raise ValueError(f"subpartition {subpartition} of {len(self.counts)} does not exist")
-        if rules.request_segment(self.state, self.network.state) == 0:
+        if pool_rules.request_segment(self.state, self.network.state) == 0:
             return None
         if subpartition is not None:
-            rules.note_quota(self.state, self.counts, subpartition, 1, self._quota)
+            pool_rules.note_quota(self.state, self.counts, subpartition, 1, self._quota)
         return Buffer(lambda: self._recycle(subpartition))
 
     def reserve(self, buffers: int) -> bool:
@@ -149,7 +149,7 @@ class LocalBufferPool:
             raise ValueError(f"{buffers} reserved of {self.required} required")
         if self.is_destroyed:
             raise ValueError("the pool is destroyed")
-        return rules.reserve_segments(self.state, buffers, self.network.state) == 1
+        return pool_rules.reserve_segments(self.state, buffers, self.network.state) == 1
 
     def resize(self, size: int) -> None:
         """Set the quota, at most the maximum; it lasts until the next redistribution.
@@ -165,14 +165,14 @@ class LocalBufferPool:
         """
         if size < self.required:
             raise ValueError(f"size {size} is below the {self.required} required")
-        if rules.resize_pool(self.state, size, self.network.state) > 0:
+        if pool_rules.resize_pool(self.state, size, self.network.state) > 0:
             self.network.serve()
 
     def destroy(self) -> None:
         """Return all free segments; used ones follow when recycled. Twice is harmless."""
         if self.is_destroyed:
             return
-        rules.destroy_pool(self.state, self.network.state)
+        pool_rules.destroy_pool(self.state, self.network.state)
         refill(self.waiting, [])
         self.network.remove(self)
 
@@ -186,12 +186,12 @@ class LocalBufferPool:
 
     def recycle_floating(self) -> None:
         """Give one segment in use back: to a waiting channel, here, or to the global pool."""
-        rules.recycle_floating(self.channels, self.state, self.network.state, self.waiting)
+        channel_rules.recycle_floating(self.channels, self.state, self.network.state, self.waiting)
         self.network.serve()
 
     def _recycle(self, subpartition: int | None) -> None:
         if subpartition is not None:
-            rules.note_quota(self.state, self.counts, subpartition, -1, self._quota)
+            pool_rules.note_quota(self.state, self.counts, subpartition, -1, self._quota)
         self.recycle_floating()
 
 
@@ -289,7 +289,7 @@ class NetworkBufferPool:
         pool = LocalBufferPool(self, state, subpartitions, quota)
         self._pools.append(pool)
         self.state.required += required
-        rules.fetch_segment(state, self.state)
+        pool_rules.fetch_segment(state, self.state)
         self.redistribute()
         return pool
 
@@ -386,7 +386,7 @@ class NetworkBufferPool:
         """Serve the waiting pools, then share out what no pool requires (section 5.1)."""
         self.serve()
         sizes = [pool.size for pool in self._pools]
-        rules.redistribute(
+        sizing.redistribute(
             self.total_buffers,
             self.state.unpooled,
             [pool.required for pool in self._pools],
@@ -398,7 +398,7 @@ class NetworkBufferPool:
 
     def serve(self) -> None:
         """Let local pools that wait for a segment fetch it."""
-        rules.serve_pools([pool.state for pool in self._pools], self.state)
+        pool_rules.serve_pools([pool.state for pool in self._pools], self.state)
 
     def remove(self, pool: LocalBufferPool) -> None:
         """Forget a destroyed pool and share out what it required."""

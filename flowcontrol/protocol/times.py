@@ -1,6 +1,6 @@
 """Where a round's time goes: busy, idle, back-pressured (reference section 9); flusher's ticks.
 
-Pure functions of integers, as :mod:`flowcontrol.protocol.rules`.
+Pure functions of integers.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ from flowcontrol.protocol import (
     InputGate,
     InsufficientBuffersError,
     NetworkBufferPool,
+    rows,
 )
-from flowcontrol.protocol import rules as r
 from modules import load
 
 channel_pair = load("tests/protocol/channel_pair.py")
@@ -201,7 +201,7 @@ class World:
     def check_waiting(self):
         row = list(self.gate_pool.waiting)
         queued = []
-        while (index := r.fifo_pop(row)) >= 0:
+        while (index := rows.fifo_pop(row)) >= 0:
             queued.append(index)
         live = [i for i, c in enumerate(self.gate.channels) if not c.is_released]
         assert sorted(set(queued) & set(live)) == [

@@ -17,7 +17,7 @@ from hypothesis.stateful import (
 
 from flowcontrol.errors import ProtocolError
 from flowcontrol.protocol.free_running import LinkGate, OutputPool
-from flowcontrol.protocol.rules import TAKEN_EXCLUSIVE, TAKEN_FLOATING
+from flowcontrol.protocol.rows import TAKEN_EXCLUSIVE, TAKEN_FLOATING
 
 # ---------------------------------------------------------------------- the output pool by hand
 

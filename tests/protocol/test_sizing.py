@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.protocol import gate_spec, partition_spec
-from flowcontrol.protocol.rules import UNLIMITED, redistribute
+from flowcontrol.protocol.sizing import UNLIMITED, redistribute
 
 
 @pytest.mark.parametrize(
