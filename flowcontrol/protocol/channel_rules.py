@@ -32,22 +32,6 @@ from flowcontrol.protocol.rows import (
 )
 from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
 
-__all__ = [
-    "announce",
-    "available_buffers",
-    "block_channel",
-    "offer_floating",
-    "on_backlog",
-    "recycle_exclusive",
-    "recycle_floating",
-    "release_channel",
-    "request_floating",
-    "required_buffers",
-    "resume_channel",
-    "return_floating",
-    "take_buffer",
-]
-
 
 def required_buffers(backlog: int, initial_credit: int) -> int:
     """Free buffers that a channel wants for its sender's backlog (section 1.3)."""

@@ -9,25 +9,6 @@ from __future__ import annotations
 from collections.abc import MutableSequence, Sequence
 from typing import TypeAlias
 
-from flowcontrol.protocol.sizing import UNLIMITED
-
-__all__ = [
-    "FIFO_COUNT",
-    "FIFO_HEAD",
-    "FIFO_SLOTS",
-    "TAKEN_EXCLUSIVE",
-    "TAKEN_FLOATING",
-    "TAKEN_NONE",
-    "UNLIMITED",
-    "WORD",
-    "Row",
-    "Rows",
-    "add_all_members",
-    "add_member",
-    "fifo_pop",
-    "fifo_push",
-]
-
 Row: TypeAlias = MutableSequence[int]
 Rows: TypeAlias = Sequence[Row]
 
@@ -39,6 +20,9 @@ FIFO_SLOTS = 2  # first slot; the capacity is len(row) - FIFO_SLOTS
 TAKEN_NONE = 0
 TAKEN_EXCLUSIVE = 1
 TAKEN_FLOATING = 2
+
+UNLIMITED = -1
+"""Maximum of a pool without one (Flink: ``NetworkBufferPool.UNBOUNDED_POOL_SIZE``)."""
 
 WORD = 32
 """Members of a set that one integer of its row holds, a bit each."""

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import MutableSequence, Sequence
 
-UNLIMITED = -1
-"""Maximum of a pool without one (Flink: ``NetworkBufferPool.UNBOUNDED_POOL_SIZE``)."""
+from flowcontrol.protocol.rows import UNLIMITED
 
 SORT_MIN_BUFFERS = 512
 """Buffers (``taskmanager.network.sort-shuffle.min-buffers``)."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from flowcontrol.protocol import channel_rules, partitioners, pool_rules, rows, sender_rules, states
 from flowcontrol.protocol import sizing as sizing_rules
-from flowcontrol.protocol.sizing import UNLIMITED
+from flowcontrol.protocol.rows import UNLIMITED
 from flowcontrol.protocol.state import columns
 from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
 
@@ -369,8 +369,10 @@ def test_required_buffers(backlog, initial):
 # -- shape -------------------------------------------------------------------------------------
 
 COMPILED = [
-    *(getattr(module, name) for module in (rows, pool_rules, channel_rules, sender_rules)
-      for name in module.__all__ if name.islower()),
+    *(value for module in (rows, pool_rules, channel_rules, sender_rules)
+      for value in vars(module).values()
+      if inspect.isfunction(value) and value.__module__ == module.__name__
+      and value not in (rows.fifo, rows.fifo_values, rows.refill)),
     sizing_rules.redistribute,
     sizing_rules.gate_sizes,
     sizing_rules.partition_sizes,
