@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from flowcontrol.experiments.base import as_base
-from flowcontrol.experiments.spread import warm_up
+from flowcontrol.experiments.executor import warm_up
 from flowcontrol.experiments.sweep import sweep
 from flowcontrol.experiments.sweep.balance import estimated_cost, into_chunks
 from flowcontrol.experiments.sweep.checks import check_variants

@@ -13,22 +13,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = [
-    "DamagedError",
-    "DetachedError",
-    "FencedError",
-    "FlowControlError",
-    "InsufficientBuffersError",
-    "InvariantError",
-    "LedgerError",
-    "LinkError",
-    "Problem",
-    "ProtocolError",
-    "RemovedError",
-    "RunError",
-    "ScenarioError",
-]
-
 
 class FlowControlError(Exception):
     """Base of every error that this package raises on purpose."""

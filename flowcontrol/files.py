@@ -6,8 +6,6 @@ import os
 import secrets
 from pathlib import Path
 
-__all__ = ["write_atomically"]
-
 
 def write_atomically(path: Path, content: str) -> None:
     """Replace a text file in one step.

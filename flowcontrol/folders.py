@@ -1,4 +1,4 @@
-"""A folder of results that one process at a time owns: made, continued, replaced or refused.
+"""A folder of results, owned by one process: created, continued, replaced or refused.
 
 Two files say what a folder is. The **kind file** (``run.json``, ``sweep.json``) says what it holds
 and whether that is finished. The **lock file** is locked while a process writes there; it is never
@@ -25,9 +25,7 @@ from typing import IO, Any, Final
 
 from flowcontrol.errors import LedgerError, Problem, ScenarioError
 from flowcontrol.files import write_atomically
-from flowcontrol.ledger.places import local_folder
-
-__all__ = ["LOCK_FILE", "Kind", "OwnedFolder", "folder_refused", "open_owned"]
+from flowcontrol.ledger.paths import local_folder
 
 LOCK_FILE: Final = ".lock"
 """Name of the file that is locked while a process writes to the folder."""
@@ -41,12 +39,12 @@ _ATTEMPTS: Final = 20
 
 @dataclass(frozen=True)
 class Kind:
-    """What a folder holds.
+    """A kind of content of a folder.
 
     Attributes
     ----------
     noun : str
-        What people call it.
+        Name in messages.
     file_name : str
         The file that says what it is.
     identity : str
@@ -103,20 +101,20 @@ def open_owned(
     is_continued: Callable[[Mapping[str, Any]], bool],
     why_kept: Callable[[Mapping[str, Any]], str | None],
 ) -> OwnedFolder:
-    """Make a folder ready.
+    """Prepare a folder of results.
 
     Parameters
     ----------
     root : Path or str
         The folder, as the user names it: ``~`` and ``file:`` mean what they mean elsewhere.
     kind : Kind
-        What it is to hold.
+        Kind of the new content.
     described : dict
         The content of its file, but for ``finished``.
     is_continued : callable
-        Given what the folder holds, say whether it goes on.
+        Tells, from the content of the folder, whether it is continued.
     why_kept : callable
-        Given what the folder holds, say why it must not be replaced; None if it may be.
+        Returns, from the content of the folder, why it must not be replaced; None if it may.
 
     Returns
     -------
@@ -185,10 +183,10 @@ def _check_kind(root: Path | str, absolute: Path, kind: Kind) -> dict[str, Any] 
         raise folder_refused(f"{root} is a file; name a folder")
     found = _read(absolute, kind)
     if found is None and absolute.exists():
-        # What a start leaves that was killed before the folder said what it is.
+        # Left by a start that was killed before it described the folder.
         firsts = (LOCK_FILE, f".{kind.file_name}.")
         if any(not file.name.startswith(firsts) for file in absolute.iterdir()):
-            # Between the two looks another process may have begun.
+            # Another process may have begun meanwhile.
             found = _read(absolute, kind)
             if found is None:
                 raise folder_refused(

@@ -23,8 +23,6 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["CHANNELS", "LATENCY", "LEDGER", "RESULTS", "STAGES", "Column", "Table"]
-
 ColumnType = Literal["int64", "float64", "string", "timestamp"]
 
 

@@ -27,7 +27,6 @@ ALLOWED = {
     "records": {"errors"},
     "scenario": {"errors", "records"},
     "protocol": {"errors"},
-    "testing": {"errors", "protocol"},
     "systems": {"errors", "protocol"},
     "systems/control": {"errors", "scenario", "protocol", "systems"},
     "job": BASE | {"protocol"} | SYSTEMS,

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from flowcontrol.analysis.frames import end_of, result_frame
 from flowcontrol.analysis.pressure import LOW_ABOVE
 from flowcontrol.analysis.subtasks import NEVER_IDLE, Limiting, limiting_subtasks
-from flowcontrol.analysis.wording import Evidence, describe, downstream, throttle_name
+from flowcontrol.analysis.wording import Evidence, describe, throttle_name
 from flowcontrol.scenario.partitions import SPILLING
 
 if TYPE_CHECKING:
@@ -36,41 +36,38 @@ if TYPE_CHECKING:
 
     from flowcontrol.scenario import Edge, Scenario
 
-__all__ = ["Bottleneck", "find_bottleneck"]
-
 SATURATED = 0.9
-"""Busy share from which a stage limits, beyond doubt, what it blocks."""
+"""Busy share from which a stage certainly limits the stages that it blocks."""
 
 NOTICEABLE = 0.02
-"""Blocked share above which a stage counts as blocked: less is rounding to whole rounds."""
+"""Blocked share above which a stage counts as blocked; less is rounding to whole rounds."""
 
 LASTING = 0.05
-"""Share of the run that a limit must hold for to be called the run's bottleneck."""
+"""Least share of the run for which the run's bottleneck limits."""
 
 _S_PER_MS = 1 / 1000.0
 
 
 @dataclass(frozen=True)
 class Bottleneck:
-    """What limited a run.
+    """The bottleneck of a run.
 
     Attributes
     ----------
     stage : str or None
-        The stage that limited for the longest time; None when nothing did for long, or when an
-        exchange did.
+        The stage that limited longest; None if nothing limited for long, or if an exchange did.
     edge : str or None
-        The edge whose exchange limited, when no stage did.
+        The edge whose exchange limited, if no stage did.
     subtasks : tuple of int
-        The subtasks of the stage that limit; empty when it limits as a whole.
+        The limiting subtasks of the stage; empty if it limits as a whole.
     limited_s : float, s
         Emulated time for which it limited.
     total_s : float, s
         Emulated time of the run.
     sentence : str
-        One plain sentence that names it and says why.
+        Names the bottleneck and the evidence.
     throttle : str or None
-        The throttle that limited, when neither a stage nor an exchange did.
+        The throttle that limited, if neither a stage nor an exchange did.
     """
 
     stage: str | None
@@ -107,20 +104,20 @@ class _Interval:
 
 
 def find_bottleneck(tables: Mapping[str, pa.Table], scenario: Scenario) -> Bottleneck:
-    """Find what limited a run.
+    """Find the bottleneck of a run.
 
     Parameters
     ----------
     tables : mapping of str to pyarrow.Table
         ``stages`` and ``channels`` of the run.
     scenario : Scenario
-        The stages and edges that were run.
+        The scenario that was run.
 
     Returns
     -------
     Bottleneck
-        The limit that held for the longest time, if it held for at least 5 % of the run, and a
-        sentence that says so with figures.
+        The limit that lasted longest, if it lasted for at least 5 % of the run, and a sentence
+        with its figures.
 
     Notes
     -----
@@ -184,8 +181,8 @@ def _growing_edges(tables: Mapping[str, pa.Table]) -> dict[float, frozenset[str]
 def _limit(interval: _Interval, scenario: Scenario, order: Mapping[str, int]) -> str | None:
     """Return what limited in an interval: the name of a stage or of an edge, or None.
 
-    Of several stages that are not blocked below one that is, the busiest limits; of equally
-    busy ones the last, since what comes before it only passes the pressure on.
+    Of several unblocked stages below blocked ones, the busiest limits; of equally busy ones the
+    last, since the others only pass the pressure on.
     """
     candidates = [
         edge
@@ -204,15 +201,15 @@ def _limit(interval: _Interval, scenario: Scenario, order: Mapping[str, int]) ->
         return max(overrun, key=busy_then_late).receiver if overrun else None
     edge = max(candidates, key=busy_then_late)
     if scenario.system.throttle != "none" and not scenario.inputs(edge.sender):
-        return _behind_throttle(interval, scenario, edge.sender, order)
+        return _behind_throttle(interval, scenario, edge.sender)
     blocked = interval.blocked[edge.sender]
     busy = interval.busy.get(edge.receiver, 0.0)
-    if edge.partition_type in SPILLING:  # what blocks there is the disk, whoever reads
+    if edge.partition_type in SPILLING:  # the disk blocks, not the receiver
         return edge.name if blocked > LOW_ABOVE else None
     if busy >= SATURATED:
         return edge.receiver
     if blocked <= LOW_ABOVE:
-        return None  # the tail of a phase that has ended: too little to blame anyone for
+        return None  # the tail of a phase that has ended
     was_blocked_in_vain = busy < blocked  # for part of the time the receiver had nothing to do
     return edge.name if was_blocked_in_vain or edge.name in interval.hungry else edge.receiver
 
@@ -228,12 +225,10 @@ def _overrun(interval: _Interval, scenario: Scenario) -> list[Edge]:
     ]
 
 
-def _behind_throttle(
-    interval: _Interval, scenario: Scenario, source: str, order: Mapping[str, int]
-) -> str | None:
-    """Return what a throttle held a source back for: a stage, or nothing but the throttle."""
-    after = downstream(scenario, source)
-    name = max(after, key=lambda stage: (interval.busy.get(stage, 0.0), order[stage]))
+def _behind_throttle(interval: _Interval, scenario: Scenario, source: str) -> str | None:
+    """Return the limit behind a throttled source: a saturated stage, or the throttle itself."""
+    last_first = reversed(scenario.downstream(source))
+    name = max(last_first, key=lambda stage: interval.busy.get(stage, 0.0))
     if interval.busy.get(name, 0.0) >= SATURATED:
         return name
     if interval.blocked[source] <= LOW_ABOVE:
@@ -244,7 +239,7 @@ def _behind_throttle(
 def _verdict(
     limits: Mapping[str, list[_Interval]], tables: Mapping[str, pa.Table], scenario: Scenario
 ) -> Bottleneck:
-    """Weigh the limits of the intervals and put the longest into words."""
+    """Return the limit that lasted longest, in words."""
     total_s = end_of(tables)
     lengths = {
         name: sum(interval.length_s for interval in intervals) for name, intervals in limits.items()

@@ -1,8 +1,8 @@
-"""From result tables to frames with the length of each sample's interval.
+"""Turn result tables into frames that carry the length of each sample's interval.
 
-A sample's rates, shares and latencies cover the time since the sample before, and samples need
-not be equally far apart (the last one stands at the end of the run). Every mean over time is
-therefore weighted by ``interval_s``, the column that this module adds.
+Rates, shares and latencies of a sample cover the time since the previous one. Intervals may differ
+in length (the last sample is at the end of the run), so every mean over time is weighted by
+``interval_s``, the column that this module adds.
 """
 
 from __future__ import annotations
@@ -18,35 +18,27 @@ if TYPE_CHECKING:
 
     from flowcontrol.scenario import Scenario
 
-__all__ = [
-    "end_of",
-    "in_flight_buffers",
-    "mean_over_time",
-    "result_frame",
-    "second_half_start",
-]
-
 
 def result_frame(tables: Mapping[str, pa.Table], name: str) -> pd.DataFrame:
-    """Return one result table as a frame that knows the length of its intervals.
+    """Return one result table as a frame with the length of its intervals.
 
     Parameters
     ----------
     tables : mapping of str to pyarrow.Table
-        The results of a run by table name; one that is missing counts as empty.
+        Results of a run by table name; a missing table counts as empty.
     name : {"stages", "channels", "latency"}
-        The table wanted.
+        Name of the table.
 
     Returns
     -------
     pandas.DataFrame
         The columns of :data:`flowcontrol.records.RESULTS` and ``interval_s`` (float64, s, the
-        time since the sample before), ordered by time and otherwise as written.
+        time since the previous sample), ordered by time, otherwise in the order of the table.
 
     Raises
     ------
     ValueError
-        If a column of the contract is missing.
+        If a column is missing.
     """
     expected = RESULTS[name]
     table = tables.get(name)
@@ -80,7 +72,7 @@ def in_flight_buffers(channels: pd.DataFrame, scenario: Scenario) -> pd.Series[i
 
     Notes
     -----
-    A job that was stopped leaves its counters as they stood; what it had in flight is gone.
+    The counters of a stopped job keep their last values, but its data in flight is gone.
     """
     found = channels["released"] - channels["consumed"]
     for job in scenario.jobs:
@@ -102,8 +94,8 @@ def second_half_start(tables: Mapping[str, pa.Table]) -> float:
     Returns
     -------
     float
-        The last sample at or before the middle, so that no interval is cut in two; 0 when the
-        first sample already lies beyond the middle.
+        Time of the last sample at or before the middle, so that no interval is split; 0 if the
+        first sample is after the middle.
     """
     middle = end_of(tables) / 2
     return max((at for at in _sample_times(tables) if at <= middle), default=0.0)
@@ -115,14 +107,14 @@ def mean_over_time(frame: pd.DataFrame, column: str) -> float:
     Parameters
     ----------
     frame : pandas.DataFrame
-        Rows with ``interval_s``; several rows of one sample (subtasks) weigh equally.
+        Rows with ``interval_s``; rows of one sample (subtasks) have equal weight.
     column : str
-        A column of numbers.
+        Name of a numeric column.
 
     Returns
     -------
     float
-        The mean; 0 when the frame covers no time.
+        The mean; 0 if the frame covers no time.
     """
     weight = float(frame["interval_s"].sum())
     if weight <= 0:

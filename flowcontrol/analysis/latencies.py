@@ -1,4 +1,4 @@
-"""How the latencies of many intervals and subtasks become one row, honestly.
+"""Combine the latencies of many intervals and subtasks into one row.
 
 Counts, means and maxima combine exactly. Percentiles do not: the records behind them are gone.
 What is left of an interval says that half of its records took at most p50, nine tenths at most
@@ -16,10 +16,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LATENCY_FIGURES", "combine_latencies"]
-
-LATENCY_FIGURES = ("mean_ms", "p50_ms", "p90_ms", "p99_ms", "max_ms")
-
 _QUANTILES = {"p50_ms": 0.50, "p90_ms": 0.90, "p99_ms": 0.99}
 _STEPS = (("p50_ms", 0.50), ("p90_ms", 0.40), ("p99_ms", 0.09), ("max_ms", 0.01))
 _TOLERANCE = 1e-9
@@ -32,7 +28,7 @@ def combine_latencies(frame: pd.DataFrame) -> dict[str, float] | None:
     Parameters
     ----------
     frame : pandas.DataFrame
-        Rows of :data:`flowcontrol.records.LATENCY`, of whatever intervals and subtasks.
+        Rows of :data:`flowcontrol.records.LATENCY`, of any intervals and subtasks.
 
     Returns
     -------
@@ -52,7 +48,7 @@ def combine_latencies(frame: pd.DataFrame) -> dict[str, float] | None:
 
 
 def _upper_quantiles(frame: pd.DataFrame) -> dict[str, float]:
-    """Return the weighted quantiles of the steps that stand for each row's records."""
+    """Return upper bounds of the quantiles, from the steps that each row is made of."""
     import numpy as np
 
     counts = frame["count"].to_numpy(dtype="float64")

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 
-__all__ = ["HIGH_ABOVE", "LOW_ABOVE", "Pressure", "pressure_of", "worst_pressure"]
-
 LOW_ABOVE = 0.10
 """Blocked share of the time above which a subtask is LOW; at it, it is still OK."""
 

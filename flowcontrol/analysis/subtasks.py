@@ -1,10 +1,10 @@
 """Which subtasks of a stage limit it, when not all of them do.
 
-A busy subtask need not limit: beside one that is overloaded, another may be busy for 80 % of the
-time and take up at once whatever comes. What limits is busy near the top *and* has records
-waiting in front of it, about as many as the subtask with most of them. Records in front of a
-subtask are those in flight on all its channels, so that every transport is judged alike: they
-wait in its pool, in its queue, or at senders that it holds back.
+A busy subtask does not always limit: next to an overloaded one, another may be busy for 80 % of
+the time and still process every record at once. A limiting subtask is among the busiest *and* has
+records waiting for it, about as many as the subtask with the most. Records waiting for a subtask
+are those in flight on all its channels, in its pool, in its queue or at its senders, so every
+transport is judged alike.
 """
 
 from __future__ import annotations
@@ -21,19 +21,17 @@ if TYPE_CHECKING:
 
     from flowcontrol.scenario import Scenario
 
-__all__ = ["NEVER_IDLE", "Limiting", "limiting_subtasks"]
-
 NEVER_IDLE: Final = 0.995
 """Busy share of a subtask that never waits for records, as one whose queue grows."""
 
 NEAR_TOP: Final = 0.9
-"""A subtask may limit when it is at least this busy, relative to the busiest of its stage ..."""
+"""Least busy time of a subtask that may limit, relative to the busiest of its stage."""
 
 WAITED_FOR: Final = 0.5
-"""... and has at least this share of the records in front of it that the one with most has."""
+"""Least share of the records that wait for the subtask with the most."""
 
 SPARE: Final = 0.85
-"""The others have time to spare when they are on average at most this busy, relative to it."""
+"""Mean busy time, relative to the busiest, up to which the other subtasks have time to spare."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,7 @@ class Limiting:
     subtasks : tuple of int
         Their indices; empty when the stage limits as a whole.
     waiting : float, ratio
-        Share of the records on their way into the stage that are in front of them; 0 without any.
+        Share of the records in flight to the stage that wait for them; 0 if there are none.
     """
 
     subtasks: tuple[int, ...] = ()
@@ -66,12 +64,12 @@ def limiting_subtasks(
     stage : str
         A stage that limits.
     times : frozenset of float, s
-        The samples in whose intervals it does.
+        Samples in whose intervals it limits.
 
     Returns
     -------
     Limiting
-        No subtask if all are about equally busy, if most of them limit, or if nothing waits.
+        No subtask if all are about equally busy, if most of them limit, or if no record waits.
     """
     samples = result_frame(tables, "stages")
     busy = _busy(samples[(samples["stage"] == stage) & samples["t_s"].isin(times)])
@@ -99,7 +97,7 @@ def _busy(rows: pd.DataFrame) -> dict[int, float]:
 
 
 def _edges_into(scenario: Scenario, stage: str) -> list[str]:
-    """Return the edges on which records come to a stage's task: those of its chain."""
+    """Return the edges into the task of a stage: those into its chain."""
     found: list[str] = []
     for edge in scenario.inputs(stage):
         found += _edges_into(scenario, edge.sender) if edge.chain else [edge.name]

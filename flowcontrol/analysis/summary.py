@@ -1,7 +1,7 @@
-"""The figures of a run per stage and per edge: what stands in summary.json.
+"""The figures of a run per stage and per edge, as summary.json has them.
 
-Each figure is given over the whole run and over its second half, where a run that starts empty
-has settled. How figures combine, over the subtasks of a stage and over time:
+Each figure covers the whole run and its second half, when a run that starts empty has settled.
+Figures combine over the subtasks of a stage and over time as follows:
 
 ====================  ==========================  =============================================
 figure                over subtasks or channels   over time
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
     from flowcontrol.scenario import Scenario, Stage
 
-__all__ = ["summarise"]
-
 _SHARES = ("busy_ms_per_s", "idle_ms_per_s", "backpressured_ms_per_s")
 _USAGES = (
     "in_pool_usage",
@@ -55,7 +53,7 @@ _LEVELS = (
 _EDGE_MEANS = ("credit", "backlog", "floating_held", "queued")
 _EDGE_PEAKS = ("in_flight_buffers", "in_flight_records", "in_flight_bytes")
 _DIGITS = 6
-"""Decimals kept in summary.json: far below what is measured, and free of binary tails."""
+"""Decimals in summary.json: more than the figures are accurate to, fewer than a double has."""
 
 Window = tuple[float, float]
 
@@ -74,16 +72,16 @@ def summarise(
     Parameters
     ----------
     tables : mapping of str to pyarrow.Table
-        ``stages``, ``channels`` and ``latency`` as :mod:`flowcontrol.records` declares them. A
-        run that was interrupted has fewer samples, or none.
+        ``stages``, ``channels`` and ``latency``, as declared in :mod:`flowcontrol.records`. An
+        interrupted run has fewer samples, or none.
     scenario : Scenario
-        What was run: its stages and edges give the order and the names.
+        The scenario that was run: its stages and edges give order and names.
     clock : {"live", "virtual"}
-        The clock that drove the rounds.
+        Clock of the run.
     rounds : int
         Rounds that were run.
     wall_s : float, s
-        Time that the run took.
+        Wall-clock time of the run.
     round_ms : float, ms
         Emulated time of a round.
 
@@ -202,8 +200,8 @@ def _edges(
 def _edge_window(samples: pd.DataFrame, window: Window) -> dict[str, Any]:
     """Return the figures of one edge in one window.
 
-    ``waiting_for_credit`` is the share of channels and samples in which a backlog stood without
-    any credit; ``messages`` counts what was sent.
+    ``waiting_for_credit`` is the share of channels and samples with a backlog and no credit;
+    ``messages`` counts sent messages.
     """
     rows = _in(samples, window)
     sums = _sums(rows, [*_EDGE_MEANS, *_EDGE_PEAKS])
@@ -223,7 +221,7 @@ def _in(samples: pd.DataFrame, window: Window) -> pd.DataFrame:
 
 
 def _growth(samples: pd.DataFrame, owner: list[str], column: str, window: Window) -> int:
-    """Return by how much a cumulative column grew in the window, summed over its owners."""
+    """Return the growth of a cumulative column in the window, summed over its owners."""
     totals = [
         int(samples[samples["t_s"] <= at].groupby(owner)[column].last().sum())
         for at in (window[0], window[1])
@@ -247,7 +245,7 @@ def _per_subtask(rows: pd.DataFrame, column: str) -> dict[int, float]:
 
 
 def _rounded(value: Any) -> Any:
-    """Return plain JSON with floats cut to the decimals that mean something."""
+    """Return plain JSON with rounded floats."""
     if isinstance(value, dict):
         return {key: _rounded(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):

@@ -1,7 +1,7 @@
-"""The sentence on the bottleneck: what limited, why that is known, and what to do about it.
+"""The sentence about the bottleneck: the limit, the evidence, and what to do about it.
 
-Written for somebody who has never read about back pressure: stages by name, shares in per cent,
-times in seconds, one piece of advice.
+The reader need not know backpressure: stages by name, shares in per cent, times in seconds, and one
+piece of advice.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from flowcontrol.scenario import Edge, Scenario
 
-__all__ = ["Evidence", "describe", "downstream", "join_words", "seconds", "throttle_name"]
-
 _ALWAYS = 0.99
 """Share of the run from which a limit held "all the time"."""
 
@@ -36,7 +34,7 @@ _MOST_NAMED = 3
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the sentence is made from.
+    """Figures that the sentence is made of.
 
     Attributes
     ----------
@@ -67,7 +65,7 @@ class Evidence:
         return mean_over_time(self._rows(stage, frozenset(), subtasks), column)
 
     def _rows(self, stage: str, times: frozenset[float], subtasks: Sequence[int]) -> pd.DataFrame:
-        """Return the rows of a stage; an empty set of times or subtasks stands for all."""
+        """Return the rows of a stage; an empty set of times or subtasks selects all."""
         rows = self.samples[self.samples["stage"] == stage]
         if times:
             rows = rows[rows["t_s"].isin(times)]
@@ -84,11 +82,11 @@ def describe(
     evidence : Evidence
         Figures of the run.
     name : str or None
-        The stage or edge that limited; None when nothing did for long.
+        The stage or edge that limited; None if nothing limited for long.
     times : frozenset of float, s
-        The samples in whose intervals it did.
+        Samples in whose intervals it limited.
     limiting : Limiting
-        Its subtasks that limit; none of them stands for the stage as a whole.
+        Its limiting subtasks; empty if the stage limits as a whole.
 
     Returns
     -------
@@ -150,7 +148,7 @@ def _edge_limits(evidence: Evidence, edge: Edge, times: frozenset[float]) -> str
 
 
 def _more_room(scenario: Scenario) -> str:
-    """Return why an exchange limits, and what it needs."""
+    """Return why an exchange limits, and the advice for it."""
     if scenario.system.counts_records:
         return (
             f"its transport, {scenario.system.transport}, lets too few records go in one round "
@@ -163,18 +161,20 @@ def _more_room(scenario: Scenario) -> str:
 
 
 def throttle_name(scenario: Scenario) -> str:
-    """Return how a sentence calls a scenario's throttle, which no stage or edge is called."""
+    """Return the name of a scenario's throttle in a sentence; no stage or edge has such a name."""
     return f"the throttle {scenario.system.throttle}"
 
 
 def _throttle_limits(evidence: Evidence, times: frozenset[float]) -> str:
-    """Return the sentence for sources that a throttle held back, while all others had time."""
+    """Return the sentence for sources that a throttle held back while no stage was saturated."""
     scenario, name = evidence.scenario, throttle_name(evidence.scenario)
-    sources = [stage.name for stage in scenario.stages if not scenario.inputs(stage.name)]
-    shares = {source: evidence.share(source, "backpressured_ms_per_s", times) for source in sources}
+    shares = {
+        source.name: evidence.share(source.name, "backpressured_ms_per_s", times)
+        for source in scenario.sources
+    }
     held = max(shares, key=lambda source: shares[source])
     busy = {
-        stage: evidence.share(stage, "busy_ms_per_s", times) for stage in downstream(scenario, held)
+        stage: evidence.share(stage, "busy_ms_per_s", times) for stage in scenario.downstream(held)
     }
     top = max(busy, key=lambda stage: busy[stage])
     return (
@@ -185,22 +185,10 @@ def _throttle_limits(evidence: Evidence, times: frozenset[float]) -> str:
     )
 
 
-def downstream(scenario: Scenario, stage: str) -> list[str]:
-    """Return the stages that can be reached from one, each once."""
-    found: list[str] = []
-    waiting = [stage]
-    while waiting:
-        for edge in scenario.outputs(waiting.pop()):
-            if edge.receiver not in found:
-                found.append(edge.receiver)
-                waiting.append(edge.receiver)
-    return found
-
-
 def _nothing_limits(evidence: Evidence) -> str:
     """Return the sentence for a run in which the sources set the pace."""
     scenario = evidence.scenario
-    sources = [stage for stage in scenario.stages if not scenario.inputs(stage.name)]
+    sources = scenario.sources
     total = sum(evidence.rate(stage.name, "rate_out") * stage.parallelism for stage in sources)
     names = join_words([stage.name for stage in sources])
     pace = "its own rate" if len(sources) == 1 else "their own rates"
@@ -222,7 +210,7 @@ def _blocked(evidence: Evidence, stage: str, times: frozenset[float]) -> str:
     """Return which stages upstream were blocked, and for what share of that time."""
     shares = {
         name: evidence.share(name, "backpressured_ms_per_s", times)
-        for name in _upstream(evidence.scenario, stage)
+        for name in evidence.scenario.upstream(stage)
     }
     named = [name for name, share in shares.items() if share > NAMED] or list(shares)
     if len(named) > _MOST_NAMED:
@@ -238,12 +226,12 @@ def _named_blocked(evidence: Evidence, stage: str, times: frozenset[float]) -> b
     """Tell whether anything that leads to a stage was blocked."""
     return any(
         evidence.share(name, "backpressured_ms_per_s", times) > NAMED
-        for name in _upstream(evidence.scenario, stage)
+        for name in evidence.scenario.upstream(stage)
     )
 
 
 def _not_held(evidence: Evidence, stage: str, times: frozenset[float]) -> str:
-    """Return how much waited before a stage whose senders nothing held back."""
+    """Return how many records waited for a stage whose senders were not blocked."""
     rows = evidence.samples[
         (evidence.samples["stage"] == stage) & evidence.samples["t_s"].isin(times)
     ]
@@ -251,22 +239,10 @@ def _not_held(evidence: Evidence, stage: str, times: frozenset[float]) -> str:
     return f"nothing before it was held back, and up to {most:,.0f} records waited in its queues"
 
 
-def _upstream(scenario: Scenario, stage: str) -> list[str]:
-    """Return the stages that lead to one, those of the scenario's first line first."""
-    found: set[str] = set()
-    waiting = [stage]
-    while waiting:
-        for edge in scenario.inputs(waiting.pop()):
-            if edge.sender not in found:
-                found.add(edge.sender)
-                waiting.append(edge.sender)
-    return [other.name for other in scenario.topological() if other.name in found]
-
-
 def _others(
     evidence: Evidence, stage: str, times: frozenset[float], subtasks: Sequence[int]
 ) -> str:
-    """Return how busy the other subtasks were, in brackets; nothing when all are alike."""
+    """Return how busy the other subtasks were, in brackets; empty if the whole stage limits."""
     if not subtasks:
         return ""
     count = evidence.scenario.stage(stage).parallelism
@@ -276,7 +252,7 @@ def _others(
 
 
 def _in_front(stage: str, limiting: Limiting) -> str:
-    """Return how much of what waited for a stage waited for the subtasks that limit."""
+    """Return the share of the waiting records that waited for the limiting subtasks."""
     if not limiting.subtasks:
         return ""
     whom = "it" if len(limiting.subtasks) == 1 else "them"
@@ -285,7 +261,7 @@ def _in_front(stage: str, limiting: Limiting) -> str:
 
 
 def _advice(evidence: Evidence, stage: str, subtasks: Sequence[int]) -> str:
-    """Return what to do about a stage that limits."""
+    """Return the advice for a limiting stage."""
     if not subtasks:
         return f"give {stage} more parallelism or speed"
     count = evidence.scenario.stage(stage).parallelism
@@ -299,7 +275,7 @@ def _advice(evidence: Evidence, stage: str, subtasks: Sequence[int]) -> str:
 
 
 def _also(evidence: Evidence, name: str) -> str:
-    """Return what else limited, at other times."""
+    """Return the limits at other times."""
     others = {other: length for other, length in evidence.limited_s.items() if other != name}
     lasting = [
         f"{other} limited for another {seconds(length)} s"
@@ -310,7 +286,7 @@ def _also(evidence: Evidence, name: str) -> str:
 
 
 def _when(evidence: Evidence, name: str) -> str:
-    """Return for how much of the run something limited."""
+    """Return the part of the run in which something limited."""
     limited = evidence.limited_s[name]
     if limited >= _ALWAYS * evidence.total_s:
         return f"in all {seconds(evidence.total_s)} s"

@@ -5,17 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
-from flowcontrol.cli.command import ending, say
+from flowcontrol.cli.command import exit_status, say, scenario_parser
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.capacity import describe, find_capacity
 from flowcontrol.experiments.capacity.find import TOLERANCE
 from flowcontrol.experiments.capacity.probe import Probe
 from flowcontrol.experiments.capacity.wording import describe_probe
 from flowcontrol.scenario import load_scenario
-
-__all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,10 +26,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0; 2 for a refused scenario or command; 1 for a failed run; 130 if it was stopped.
+        0; 2 if the scenario or the command is refused; 1 if the run fails; 130 if interrupted.
     """
     options = _parser().parse_args(arguments)
-    return ending(lambda: _find(options), "the search", "interrupted")
+    return exit_status(lambda: _find(options), "the search", "interrupted")
 
 
 def _find(options: argparse.Namespace) -> int:
@@ -48,35 +45,26 @@ def _find(options: argparse.Namespace) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="capacity.py",
-        description="Find the highest rate that a source can emit without sustained back pressure, "
+    parser = scenario_parser(
+        "capacity.py",
+        "Find the highest rate that a source can emit without sustained back pressure, "
         "by runs on the virtual clock.",
-        allow_abbrev=False,
     )
-    parser.add_argument("scenario", type=Path, help="scenario file, such as conf/experiment.yaml")
     parser.add_argument(
         "--stage",
         required=True,
-        help="the source whose rate is sought; it gets a constant rate, all else stands as it is",
+        help="the source to find the rate of; its schedule is replaced by a constant rate",
     )
     parser.add_argument(
         "--tolerance",
         default=str(TOLERANCE),
-        help=f"relative error allowed, 0.0001 to 0.5; default {TOLERANCE}",
-    )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="change one key of the scenario, such as duration_s=20; may be repeated",
+        help=f"allowed relative error, 0.0001 to 0.5; default {TOLERANCE}",
     )
     return parser
 
 
 def _tolerance(text: str) -> float:
-    """Read the tolerance; what is out of range is refused as a scenario is."""
+    """Read the tolerance; refuse it as a scenario is refused if it is out of range."""
     try:
         value = float(text)
     except ValueError:

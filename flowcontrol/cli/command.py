@@ -1,10 +1,12 @@
-"""What the command lines of the pipelines have in common: how a command ends."""
+"""What the commands share: arguments, exit status, messages on standard error."""
 
 from __future__ import annotations
 
+import argparse
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flowcontrol.errors import FlowControlError, ScenarioError
@@ -12,15 +14,52 @@ from flowcontrol.errors import FlowControlError, ScenarioError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["FAILED", "INTERRUPTED", "REFUSED", "ending", "say", "session"]
-
 REFUSED = 2
 FAILED = 1
 INTERRUPTED = 130
 """What a shell reports of a process that Ctrl-C ended (128 + SIGINT)."""
 
 
-def ending(command: Callable[[], int], noun: str, interrupted: str) -> int:
+def scenario_parser(
+    prog: str, description: str, epilog: str | None = None
+) -> argparse.ArgumentParser:
+    """Return the parser of a pipeline, with its scenario and ``--set``."""
+    parser = argparse.ArgumentParser(prog, None, description, epilog, allow_abbrev=False)
+    parser.add_argument("scenario", type=Path, help="scenario file, such as conf/experiment.yaml")
+    add_overrides(parser)
+    return parser
+
+
+def add_overrides(parser: argparse.ArgumentParser) -> None:
+    """Add ``--set``."""
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change one key of the scenario, such as duration_s=20; may be repeated",
+    )
+
+
+def add_folder(parser: argparse.ArgumentParser, noun: str, suffix: str) -> None:
+    """Add ``--out`` and ``--overwrite``; without ``--out`` the suffix ends the folder's name."""
+    parser.add_argument(
+        "--out", help=f"folder of the results; default: out/<scenario name>-{suffix}"
+    )
+    parser.add_argument("--overwrite", action="store_true", help=f"replace the {noun} in --out")
+
+
+def add_processes(parser: argparse.ArgumentParser, prefix: str = "") -> None:
+    """Add ``--processes``."""
+    parser.add_argument(
+        "--processes",
+        type=int,
+        metavar="N",
+        help=f"{prefix}run in N processes of this machine, without Spark",
+    )
+
+
+def exit_status(command: Callable[[], int], noun: str, interrupted: str) -> int:
     """Run a command; return its exit status.
 
     Parameters
@@ -28,14 +67,14 @@ def ending(command: Callable[[], int], noun: str, interrupted: str) -> int:
     command : callable
         Does the work and returns the status.
     noun : str
-        What fails, as "the run".
+        What fails, such as "the run".
     interrupted : str
-        What to say after Ctrl-C.
+        Message after Ctrl-C.
 
     Returns
     -------
     int
-        The command's own; 2 for what is refused, 1 for what failed, 130 if it was stopped.
+        The command's own; 2 if it is refused, 1 if it fails, 130 if it is interrupted.
     """
     try:
         return command()

@@ -8,15 +8,21 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from flowcontrol.cli.command import FAILED, ending, say, session
+from flowcontrol.cli.command import (
+    FAILED,
+    add_folder,
+    add_processes,
+    exit_status,
+    say,
+    scenario_parser,
+    session,
+)
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.compare import CompareResult, compare, print_comparison
 from flowcontrol.experiments.run import Simulate
 from flowcontrol.experiments.sweep import SweepProgress
 from flowcontrol.run.emulate import RunResult, emulate
 from flowcontrol.scenario import Scenario
-
-__all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,13 +36,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0; 2 for a refused scenario or command; 1 for a failed run; 130 if it was stopped.
+        0; 2 if the scenario or the command is refused; 1 if the run fails; 130 if interrupted.
     """
     options = _parser().parse_args(arguments)
-    return ending(
+    return exit_status(
         lambda: _run(options),
         "the comparison",
-        "interrupted; the same command runs what is missing",
+        "interrupted; run the same command again to continue",
     )
 
 
@@ -46,7 +52,7 @@ def _run(options: argparse.Namespace) -> int:
     sys.stdout.write(f"table:  {result.path / 'results'}\nreport: {result.page}\n")
     failed = [outcome.system for outcome in result.failed()]
     if failed:
-        say(f"failed: {', '.join(failed)}; the same command tries these again")
+        say(f"failed: {', '.join(failed)}; run the same command again to retry these")
     return FAILED if failed else 0
 
 
@@ -71,9 +77,9 @@ def _names(text: str) -> list[str]:
 
 
 def _processes(options: argparse.Namespace) -> int | None:
-    """Return how many processes do without Spark; None: Spark.
+    """Return the number of local processes; None: run on Spark.
 
-    ``--clock virtual`` needs no Java, for no pipeline: the start script starts none then.
+    ``--clock virtual`` must not need Java: the start script starts no JVM for it.
     """
     if options.processes is not None and options.clock == "live":
         text = f"{options.processes}: the live clock runs on Spark: leave it out"
@@ -85,7 +91,7 @@ def _processes(options: argparse.Namespace) -> int | None:
 
 
 def _live(folder: Path) -> Simulate:
-    """Return what runs a scenario on the live clock in a folder of its own."""
+    """Return a function that runs a scenario on the live clock in a folder."""
 
     def run(scenario: Scenario) -> RunResult:
         result = emulate(scenario, out=folder, clock="live", overwrite=True)
@@ -97,38 +103,21 @@ def _live(folder: Path) -> Simulate:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="compare.py",
-        description="Run a scenario under several systems' flow control, and compare them.",
-        allow_abbrev=False,
+    parser = scenario_parser(
+        "compare.py",
+        "Run a scenario under several systems' flow control, and compare them.",
     )
-    parser.add_argument("scenario", type=Path, help="scenario file, such as conf/experiment.yaml")
     parser.add_argument(
         "--systems",
         metavar="NAME,NAME",
-        help="presets, as `flowcontrol systems` lists them; default: all of them",
+        help="presets, as listed by `flowcontrol systems`; default: all",
     )
     parser.add_argument(
         "--clock",
         choices=("virtual", "live"),
-        help="default: the virtual clock, spread over Spark; --clock virtual: the same in "
-        "processes of this machine, without Java; --clock live: one system after the other",
+        help="virtual: in processes of this machine, without Java; live: one system after the "
+        "other; default: the virtual clock, spread over Spark",
     )
-    parser.add_argument("--out", help="folder; default: out/<scenario name>-compare")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="change one key of the scenario for all systems; may be repeated",
-    )
-    parser.add_argument(
-        "--overwrite", action="store_true", help="replace the comparison that stands in --out"
-    )
-    parser.add_argument(
-        "--processes",
-        type=int,
-        metavar="N",
-        help="virtual clock without Spark: in N processes of this machine",
-    )
+    add_folder(parser, "comparison", "compare")
+    add_processes(parser, "virtual clock: ")
     return parser

@@ -5,15 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
-from flowcontrol.cli.command import INTERRUPTED, ending, say
+from flowcontrol.cli.command import INTERRUPTED, add_folder, exit_status, say, scenario_parser
 from flowcontrol.job import Job
 from flowcontrol.report import RunProgress, print_summary
 from flowcontrol.run.emulate import RunResult, emulate
 from flowcontrol.scenario import load_scenario
-
-__all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,13 +24,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0; 2 for a refused scenario or command; 1 for a failed run; 130 if it was stopped.
+        0; 2 if the scenario or the command is refused; 1 if the run fails; 130 if interrupted.
     """
     options = _parser().parse_args(arguments)
-    return ending(
+    return exit_status(
         lambda: _run(options),
         "the run",
-        "interrupted; the same command goes on from what was committed",
+        "interrupted; run the same command again to continue",
     )
 
 
@@ -52,26 +49,14 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="emulate.py",
-        description="Emulate backpressure in a stream job.",
-        allow_abbrev=False,
+    parser = scenario_parser(
+        "emulate.py",
+        "Emulate backpressure in a stream job.",
     )
-    parser.add_argument("scenario", type=Path, help="scenario file, such as conf/experiment.yaml")
     parser.add_argument(
         "--clock", choices=("live", "virtual"), default="live", help="default: live"
     )
-    parser.add_argument("--out", help="folder of the results; default: out/<scenario name>-<clock>")
-    parser.add_argument(
-        "--overwrite", action="store_true", help="replace the run that stands in --out"
-    )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="change one key of the scenario, such as duration_s=20; may be repeated",
-    )
+    add_folder(parser, "run", "<clock>")
     return parser
 
 
@@ -82,5 +67,5 @@ def _progress(job: Job) -> RunProgress:
 def _report(result: RunResult) -> None:
     print_summary(result.summary)
     if not result.is_finished:
-        say("stopped before its end; the same command resumes it")
+        say("stopped before its end; run the same command again to resume it")
     sys.stdout.write(f"report: {result.path / 'report.html'}\n")

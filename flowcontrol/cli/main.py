@@ -7,15 +7,11 @@ import sys
 from collections.abc import Callable, Sequence
 
 from flowcontrol import __version__
+from flowcontrol.cli.command import FAILED, REFUSED, add_overrides, say
 from flowcontrol.errors import FlowControlError
 
-__all__ = ["main"]
-
-REFUSED = 2
-FAILED = 1
-
 SHORTEST_S, LONGEST_S = 0.1, 3600.0
-"""Seconds between two looks; a look costs some milliseconds."""
+"""Range of the polling interval, s; a poll costs some milliseconds."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,16 +25,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0, also when Ctrl-C ended it; 2 for a command that is refused, such as a path that is no
-        link; 1 if reading failed later on.
+        0, after Ctrl-C too; 2 if the command is refused, for example because a path is not a
+        link; 1 if reading fails later.
     """
     options = _parser().parse_args(arguments)
     run: Callable[[argparse.Namespace], int] = options.run
     try:
         return run(options)
-    except KeyboardInterrupt:
-        return 0
-    except BrokenPipeError:  # head has seen enough
+    except FlowControlError as error:
+        return _refuse(str(error))
+    except (KeyboardInterrupt, BrokenPipeError):  # Ctrl-C, or `| head` has read enough
         return 0
 
 
@@ -50,16 +46,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"flowcontrol {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    _add_watch(commands.add_parser("watch", help="show links live", allow_abbrev=False))
-    _add_link(commands.add_parser("link", help="show or change a link", allow_abbrev=False))
-    _add_systems(
-        commands.add_parser("systems", help="list the systems that are known", allow_abbrev=False)
-    )
-    _add_plan(
-        commands.add_parser(
-            "plan", help="show the network buffers of a scenario", allow_abbrev=False
-        )
-    )
+    for name, text, add in (
+        ("watch", "show links live", _add_watch),
+        ("link", "show or change a link", _add_link),
+        ("systems", "list the known systems", _add_systems),
+        ("plan", "show the network buffers of a scenario", _add_plan),
+    ):
+        add(commands.add_parser(name, help=text, allow_abbrev=False))
     return parser
 
 
@@ -71,28 +64,18 @@ def _add_link(parser: argparse.ArgumentParser) -> None:
 
 
 def _link(options: argparse.Namespace) -> int:
-    try:
-        text = options.act(options)
-    except FlowControlError as error:
-        return _refuse(str(error))
-    sys.stdout.write(text + "\n")
+    sys.stdout.write(options.act(options) + "\n")
     return 0
 
 
 def _add_plan(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Print the network buffers that a scenario requires and gets, per task manager, gate and "
-        "result partition, beside the classic rule, and the option to change. The exit status is "
-        "2 if they are too few."
+        "result partition, next to the classic rule, and the option to change. The exit status is "
+        "2 if there are too few."
     )
     parser.add_argument("scenario", metavar="SCENARIO", help="scenario file")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="change one key of the scenario; may be repeated",
-    )
+    add_overrides(parser)
     parser.set_defaults(run=_plan)
 
 
@@ -101,11 +84,8 @@ def _plan(options: argparse.Namespace) -> int:
     from flowcontrol.report.plan import describe_plan
     from flowcontrol.scenario.resolve import load_with_options
 
-    try:
-        scenario, stated = load_with_options(options.scenario, overrides=options.set)
-        plan = plan_memory(scenario)
-    except FlowControlError as error:
-        return _refuse(str(error))
+    scenario, stated = load_with_options(options.scenario, overrides=options.set)
+    plan = plan_memory(scenario)
     sys.stdout.write(describe_plan(plan, stated) + "\n")
     if plan.failures:
         sys.stdout.flush()
@@ -115,10 +95,10 @@ def _plan(options: argparse.Namespace) -> int:
 
 def _add_systems(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "List the systems whose flow control a scenario can ask for, with `system: NAME`, with "
-        "their parameters, defaults and sources."
+        "List the systems that a scenario can select with `system: NAME`, with their parameters, "
+        "defaults and sources."
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help="of systems; default: all")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="name of a system; default: all")
     parser.set_defaults(run=_systems)
 
 
@@ -139,8 +119,8 @@ def _systems(options: argparse.Namespace) -> int:
 
 def _add_watch(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Show backlog, credit, batch times and back pressure of links, and which stage is the "
-        "bottleneck. Several links of a chain are named in the order in which rows pass."
+        "Show backlog, credit, batch times and backpressure of links, and which stage is the "
+        "bottleneck. Name the links of a chain in the order in which rows pass them."
     )
     parser.add_argument("paths", nargs="+", metavar="PATH", help="folder of a link")
     parser.add_argument(
@@ -148,26 +128,26 @@ def _add_watch(parser: argparse.ArgumentParser) -> None:
         type=_seconds(SHORTEST_S, LONGEST_S),
         default=2.0,
         metavar="S",
-        help="seconds between two looks; default 2",
+        help="polling interval, seconds; default 2",
     )
     parser.add_argument(
         "--window",
         type=_seconds(1.0, LONGEST_S),
         default=10.0,
         metavar="S",
-        help="seconds that rates and shares cover; default 10",
+        help="window of rates and shares, seconds; default 10",
     )
-    parser.add_argument("--once", action="store_true", help="print one table and end")
+    parser.add_argument("--once", action="store_true", help="print one table and exit")
     parser.add_argument(
         "--port",
         type=_port,
-        help="serve the figures to Prometheus at this port; where standard output is no terminal, "
-        "instead of tables",
+        help="serve the figures to Prometheus on this port; no tables are printed unless standard "
+        "output is a terminal",
     )
     parser.add_argument(
         "--address",
         default="127.0.0.1",
-        help="where to serve; default 127.0.0.1, which only this machine reaches",
+        help="address to serve on; default 127.0.0.1, reachable from this machine only",
     )
     parser.set_defaults(run=_watch)
 
@@ -197,25 +177,19 @@ def _watch(options: argparse.Namespace) -> int:
     from flowcontrol.link.monitoring.watch import WatchConsole, open_monitors, watch
 
     if options.once and options.port is not None:
-        return _refuse("--once and --port exclude each other: nobody could read the port in time")
-    try:
-        monitors = open_monitors(options.paths, options.window)
-    except FlowControlError as error:
-        return _refuse(str(error))
+        return _refuse("--once and --port exclude each other: nothing could read the port in time")
+    monitors = open_monitors(options.paths, options.window)
     console = WatchConsole(highlight=False)
     on_look, stop = None, None
-    try:
-        if options.port is not None:
-            from flowcontrol.link.monitoring.prometheus import LinkCollector, serve
+    if options.port is not None:
+        from flowcontrol.link.monitoring.prometheus import LinkCollector, serve
 
-            collector = LinkCollector()
-            try:
-                stop = serve(collector, options.port, options.address)
-            except FlowControlError as error:
-                return _refuse(str(error))
-            on_look = collector.note
-            _say(f"serving http://{options.address}:{options.port}/metrics")
-            console.quiet = not console.is_terminal
+        collector = LinkCollector()
+        stop = serve(collector, options.port, options.address)
+        on_look = collector.note
+        _say(f"serving http://{options.address}:{options.port}/metrics")
+        console.quiet = not console.is_terminal
+    try:
         watch(monitors, console, options.every, once=options.once, on_look=on_look)
     except FlowControlError as error:
         _say(str(error))
@@ -232,4 +206,4 @@ def _refuse(text: str) -> int:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"flowcontrol: {text}\n")
+    say(f"flowcontrol: {text}")

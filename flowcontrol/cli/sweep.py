@@ -5,19 +5,23 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
-from flowcontrol.cli.command import ending, say, session
+from flowcontrol.cli.command import (
+    add_folder,
+    add_processes,
+    exit_status,
+    say,
+    scenario_parser,
+    session,
+)
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.sweep import SweepProgress, SweepResult, print_sweep, sweep
 from flowcontrol.experiments.sweep.values import split_assignment
 
-__all__ = ["main"]
-
 _VALUES = (
-    "Values are a list, 1,2,4, or a range, START:STOP:COUNT: so many evenly spaced points, both "
-    "ends included (1000:10000:50 is 50 points), or both: 0,100:400:4. Keys are those of --set: "
-    "stages.NAME.KEY, and options.KEY with or without quotes around Flink's own key."
+    "Values are a list, 1,2,4, a range START:STOP:COUNT of evenly spaced points, both ends "
+    "included (1000:10000:50 is 50 points), or a list of both: 0,100:400:4. Keys are written as "
+    "for --set: stages.NAME.KEY, and options.KEY with or without quotes around Flink's own key."
 )
 
 
@@ -32,11 +36,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0; 2 for a refused variant or command; 1 for a failed run; 130 if it was stopped.
+        0; 2 if a variant or the command is refused; 1 if the run fails; 130 if interrupted.
     """
     options = _parser().parse_args(arguments)
-    return ending(
-        lambda: _run(options), "the sweep", "interrupted; the same command runs what is missing"
+    return exit_status(
+        lambda: _run(options), "the sweep", "interrupted; run the same command again to continue"
     )
 
 
@@ -78,52 +82,39 @@ def _assignments(texts: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="sweep.py",
-        description="Run many variants of a scenario on the virtual clock, spread over Spark.",
+    parser = scenario_parser(
+        "sweep.py",
+        "Run many variants of a scenario on the virtual clock, spread over Spark.",
         epilog=_VALUES,
-        allow_abbrev=False,
     )
-    parser.add_argument("scenario", type=Path, help="scenario file, such as conf/experiment.yaml")
     parser.add_argument(
         "--vary",
         action="append",
         required=True,
         metavar="KEY=VALUES",
-        help="values of one key; may be repeated: all combinations are run",
-    )
-    parser.add_argument("--out", help="folder; default: out/<scenario name>-sweep")
-    parser.add_argument(
-        "--replications", type=int, default=1, metavar="N", help="runs of each, with N seeds"
+        help="values of one key; may be repeated to run all combinations",
     )
     parser.add_argument(
-        "--sample", type=int, metavar="N", help="draw N of the combinations, without repetition"
+        "--replications",
+        type=int,
+        default=1,
+        metavar="N",
+        help="runs per point, one per seed",
     )
-    parser.add_argument("--seed", type=int, default=1, metavar="S", help="of that draw; default: 1")
+    parser.add_argument(
+        "--sample", type=int, metavar="N", help="draw N of the combinations without replacement"
+    )
+    parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the draw; default: 1")
     parser.add_argument(
         "--metric",
         action="append",
         default=[],
         metavar="STAGE.COLUMN",
-        help="what the report draws, such as sink.rate_in_second_half; may be repeated. The first "
-        "decides what is best, by the second half of the run; the next one between equals",
+        help="figure to report, such as sink.rate_in_second_half; may be repeated. Points are "
+        "ranked by the first, over the second half of the run; the next one breaks ties",
     )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="change one key of the scenario for all variants; may be repeated",
-    )
-    parser.add_argument(
-        "--overwrite", action="store_true", help="replace the sweep that stands in --out"
-    )
-    parser.add_argument(
-        "--processes",
-        type=int,
-        metavar="N",
-        help="without Spark: in N processes of this machine",
-    )
+    add_folder(parser, "sweep", "sweep")
+    add_processes(parser)
     return parser
 
 

@@ -1,8 +1,8 @@
-"""What experiments share: runs of one scenario in many variants, or under many systems.
+"""Common parts of experiments: runs of one scenario in many variants, or under many systems.
 
-:mod:`~flowcontrol.experiments.base` is the scenario that is varied,
-:mod:`~flowcontrol.experiments.run` what a run returns,
-:mod:`~flowcontrol.experiments.spread` where runs take place,
-:mod:`~flowcontrol.experiments.follow` how the driver waits for them, and
-:mod:`~flowcontrol.experiments.folder` where the results go.
+:mod:`~flowcontrol.experiments.base` has the varied scenario,
+:mod:`~flowcontrol.experiments.run` the type of a run,
+:mod:`~flowcontrol.experiments.executor` the places where runs execute,
+:mod:`~flowcontrol.experiments.follow` the loop in which the driver waits for them, and
+:mod:`~flowcontrol.experiments.folder` the folder of the results.
 """

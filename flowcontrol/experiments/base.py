@@ -1,4 +1,4 @@
-"""The scenario that an experiment varies, from whatever it was given as."""
+"""The scenario that an experiment varies."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Base:
     Attributes
     ----------
     mapping : mapping
-        Keys and values of its file. It need not be a whole scenario without the varied keys.
+        Keys and values of its file; varied keys may be missing.
     source : str
-        What a refusal calls it.
+        Its name in refusals.
     folder : str
-        Where relative paths of inputs start.
+        Base of relative paths of inputs.
     """
 
     mapping: Mapping[str, Any]
@@ -44,7 +44,7 @@ class Base:
         Raises
         ------
         ScenarioError
-            With everything that is wrong with it.
+            With every problem of the scenario.
         """
         overrides = [f"{key_path(list(path))}={json.dumps(value)}" for path, value in changes]
         problems: list[Problem] = []
@@ -57,19 +57,19 @@ class Base:
 def as_base(
     scenario: Scenario | Mapping[str, Any] | str | Path, overrides: Sequence[str] = ()
 ) -> Base:
-    """Return what is to be varied.
+    """Return the scenario to be varied.
 
     Parameters
     ----------
     scenario : str or Path, mapping, or Scenario
-        A file, what stands in one, or a scenario that was read.
+        A file, the mapping in a file, or a scenario.
     overrides : sequence of str, default ()
         Changes for all variants, ``KEY=VALUE`` each.
 
     Returns
     -------
     Base
-        Not checked: what is missing may be varied.
+        Not checked, since varied keys may be missing.
 
     Raises
     ------
@@ -95,10 +95,10 @@ def as_base(
 
 
 def _shortened(scenario: Scenario) -> dict[str, Any]:
-    """Return a scenario as a file that says as little as it can.
+    """Return a scenario as a file without redundant keys.
 
-    What was filled in for each subtask (its schedule, its place) would not fit any more once the
-    parallelism is varied; where the file means the same without it, it is left out.
+    Values filled in for each subtask (schedule, placement) no longer fit when the parallelism is
+    varied, so they are left out where the file means the same without them.
     """
     mapping = scenario.canonical()
     for stage in mapping["stages"]:

@@ -1,4 +1,4 @@
-"""The folder of an experiment: made, continued, replaced or refused."""
+"""The folder of an experiment: created, continued, replaced or refused."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ def open_experiment(
     keeps_finished: bool,
     content: Callable[[Mapping[str, Any]], str],
 ) -> OwnedFolder:
-    """Make the folder of an experiment ready.
+    """Prepare the folder of an experiment.
 
     Parameters
     ----------
     root : Path or str
         The folder.
     kind : Kind
-        What it holds.
+        Kind of the experiment.
     described : dict
-        What is to be run; the same experiment goes on if its identity (``kind.identity``) is equal.
+        The experiment to run; one of equal identity (``kind.identity``) is continued.
     named : bool
-        Whether the user named the folder: then other results in it are not replaced.
+        Whether the user named the folder; other results in a named folder are not replaced.
     overwrite : bool
-        Replace whatever experiment of this kind it holds.
+        Replace any experiment of this kind in it.
     keeps_finished : bool
-        Whether the same experiment, finished, is kept and returned rather than run anew.
+        Whether a finished run of the same experiment is returned rather than repeated.
     content : callable
-        Given what the folder holds, says it in words, for a refusal.
+        Describes the content of the folder for a refusal.
 
     Returns
     -------
@@ -46,8 +46,7 @@ def open_experiment(
     Raises
     ------
     ScenarioError
-        If the folder cannot be made, another process writes to it, or it holds something that
-        must not be replaced. Nothing was written.
+        As :func:`~flowcontrol.folders.open_owned`.
     """
 
     def is_continued(found: Mapping[str, Any]) -> bool:

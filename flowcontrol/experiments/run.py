@@ -1,4 +1,4 @@
-"""What a run of a scenario returns, whichever clock it ran on."""
+"""The result of a run, on either clock."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Simulate = Callable[[Scenario], Run]
 
 
 def virtual_clock() -> Simulate:
-    """Return what runs a scenario on the virtual clock; numba is loaded here."""
+    """Return the function that runs a scenario on the virtual clock; loads numba."""
     from flowcontrol.virtual import simulate
 
     return simulate

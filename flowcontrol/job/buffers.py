@@ -19,8 +19,8 @@ from flowcontrol.protocol.partition_kinds import (
     sizing_class,
     waits_for_producers,
 )
-from flowcontrol.protocol.rules import UNLIMITED, gate_sizes, partition_sizes
-from flowcontrol.protocol.sizing import unreserved_sizes
+from flowcontrol.protocol.rows import UNLIMITED
+from flowcontrol.protocol.sizing import gate_sizes, partition_sizes, unreserved_sizes
 from flowcontrol.scenario import Scenario
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 from flowcontrol.job.job import Job
 from flowcontrol.protocol.partition_kinds import KEPT, ON_DISK, WRITING
 from flowcontrol.protocol.queues import BACKLOG_ANNOUNCEMENT, DATA
-from flowcontrol.protocol.rules import TAKEN_EXCLUSIVE, TAKEN_FLOATING, credit_of
+from flowcontrol.protocol.rows import TAKEN_EXCLUSIVE, TAKEN_FLOATING
+from flowcontrol.protocol.sender_rules import credit_of
 from flowcontrol.protocol.sides import KIND_LOCAL, KIND_RECORDS
 from flowcontrol.protocol.states import (
     GlobalPool,

@@ -1,4 +1,4 @@
-"""The rows of a fresh gate and a fresh partition, and first-in-first-out rows as plain lists."""
+"""The rows of a gate and a partition at the start of a run."""
 
 from __future__ import annotations
 
@@ -8,15 +8,9 @@ from fractions import Fraction
 from flowcontrol.job.job import Channel, Job, Link
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.partition_kinds import has_quota, kind_of
+from flowcontrol.protocol.pool_rules import fetch_segment
 from flowcontrol.protocol.queues import new_queue
-from flowcontrol.protocol.rules import (
-    FIFO_COUNT,
-    FIFO_HEAD,
-    FIFO_SLOTS,
-    WORD,
-    Row,
-    fetch_segment,
-)
+from flowcontrol.protocol.rows import WORD, fifo, fifo_values, refill
 from flowcontrol.protocol.states import (
     GlobalPool,
     InputChannel,
@@ -44,25 +38,6 @@ __all__ = [
 
 LOCAL = -1
 """Initial credit that marks a local channel, which knows no credit."""
-
-
-def fifo(capacity: int) -> list[int]:
-    """Return an empty first-in-first-out row."""
-    return [0] * (FIFO_SLOTS + max(1, capacity))
-
-
-def fifo_values(row: Sequence[int]) -> list[int]:
-    """Return the values of a first-in-first-out row, oldest first."""
-    capacity = len(row) - FIFO_SLOTS
-    return [row[FIFO_SLOTS + (row[FIFO_HEAD] + i) % capacity] for i in range(row[FIFO_COUNT])]
-
-
-def refill(row: Row, values: Sequence[int]) -> None:
-    """Make a first-in-first-out row hold exactly these values, oldest first."""
-    row[FIFO_HEAD] = 0
-    row[FIFO_COUNT] = len(values)
-    for i, value in enumerate(values):
-        row[FIFO_SLOTS + i] = value
 
 
 def new_gate(job: Job, link: Link, receiver: int, channels: Sequence[Channel]) -> r.Gate:

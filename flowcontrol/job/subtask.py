@@ -21,7 +21,7 @@ from flowcontrol.job.work import WorkClock, emission_cost_ns, flush_phase_us
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.queues import is_event
 from flowcontrol.protocol.ratios import fewest, times
-from flowcontrol.protocol.rules import FIFO_COUNT, FIFO_SLOTS
+from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS
 from flowcontrol.protocol.service import NEVER, stands_still
 from flowcontrol.protocol.states import Message, Task
 from flowcontrol.protocol.times import (

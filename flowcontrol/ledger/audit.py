@@ -1,7 +1,7 @@
-"""Audit a ledger: name the first thing in it that cannot be.
+"""Audit a ledger: find the first violation of an invariant.
 
-The audit knows only what design section 2 claims of the cursors; it shares no code with what
-moved them. See :data:`flowcontrol.ledger.audit_rules.INVARIANTS` for everything it looks at.
+The audit knows only the invariants of the cursors; it shares no code with the rules that move them.
+See :data:`flowcontrol.ledger.audit_rules.INVARIANTS` for all of them.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from flowcontrol.ledger.audit_rules import RECEIVER_CLAIMS, SENDER_CLAIMS
 from flowcontrol.ledger.exchange import ExchangeView
 from flowcontrol.ledger.ledger import read_history
 from flowcontrol.records import LEDGER
-
-__all__ = ["Violation", "audit", "audit_run"]
 
 TRANSITIONS = 3
 """Batches of a channel that a violation shows, the one of the violation included."""
@@ -58,7 +56,7 @@ class Violation:
 
 
 def audit(ledger: Path | str | pa.Table, exchange: Path | str | None = None) -> Violation | None:
-    """Name the first violation of any invariant in the ledger of a lock-step link.
+    """Return the first violation of any invariant in the ledger of a lock-step link.
 
     Parameters
     ----------
@@ -67,7 +65,7 @@ def audit(ledger: Path | str | pa.Table, exchange: Path | str | None = None) -> 
         :data:`flowcontrol.records.LEDGER`.
     exchange : Path or str, optional
         The link's exchange log; then it is checked as well that every record that was routed
-        and not taken up stands in it.
+        and not yet processed is in it.
 
     Returns
     -------
@@ -165,7 +163,7 @@ def _broken(link: LinkHistory, batch: int, channel: tuple[int, int]) -> tuple[st
 
 
 def _check_exchange(link: LinkHistory, path: Path) -> Violation | None:
-    """Look for every record that is still on its way."""
+    """Check that every record in flight is in the exchange log."""
     view = ExchangeView(path)
     view.refresh()
     for channel in link.channels:

@@ -16,8 +16,6 @@ from flowcontrol.ledger.audit_rows import (
 )
 from flowcontrol.ledger.audit_rules import STRUCTURE, ReceiverStep, SenderStep
 
-__all__ = ["Fault", "LinkHistory"]
-
 AnyRow = TypeVar("AnyRow", SenderRow, ReceiverRow)
 Channel = tuple[int, int]
 
@@ -74,7 +72,7 @@ class _Side(Generic[AnyRow]):
 
 
 class LinkHistory:
-    """Everything that the two sides of a link have written.
+    """The whole ledger of a link.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""Rows of a link's ledger as typed values: what an audit compares.
+"""Rows of a link's ledger as typed values for the audit.
 
-The only place of the audit that knows where a figure stands in the JSON of a row's state.
-What must not live here: a claim about what the figures have to be (:mod:`.audit_rules`).
+Only this module of the audit knows the JSON of a row's state. Claims about the figures are in
+:mod:`.audit_rules`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from flowcontrol.protocol.queues import DATA
-
-__all__ = ["SIDES", "MalformedRowError", "ReceiverRow", "SenderRow", "read_row"]
 
 SIDES = ("sender", "receiver")
 

@@ -1,10 +1,9 @@
-"""What must hold in the ledger of a link that runs in lock-step: a table of claims.
+"""Invariants of the ledger of a lock-step link, as a table of claims.
 
-Each invariant of design section 2 stands here once, as two figures and how they compare.
+Each invariant is declared once, as two figures and their comparison.
 In lock-step a side acts in a batch on what the other side did in the batch before, so a claim
 across the sides compares the *same* batch of its own side with the batch *before* of the other
-(``seen``). How credits come about is no matter of this file (:mod:`flowcontrol.protocol.rules`):
-it says what must be true whatever the rules did.
+(``seen``). How credits come about is not checked here, only what must hold in any case.
 """
 
 from __future__ import annotations
@@ -15,20 +14,10 @@ from typing import Any, Generic, TypeVar
 
 from flowcontrol.ledger.audit_rows import ReceiverRow, SenderRow
 
-__all__ = [
-    "INVARIANTS",
-    "RECEIVER_CLAIMS",
-    "SENDER_CLAIMS",
-    "STRUCTURE",
-    "Claim",
-    "ReceiverStep",
-    "SenderStep",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class SenderStep:
-    """A batch of a sender's side of a channel, and what it stands on.
+    """A batch of a sender's side of a channel, with its inputs.
 
     Attributes
     ----------
@@ -57,7 +46,7 @@ class SenderStep:
 
 @dataclass(frozen=True, slots=True)
 class ReceiverStep:
-    """A batch of a receiver's side of a channel, and what it stands on.
+    """A batch of a receiver's side of a channel, with its inputs.
 
     Attributes
     ----------
@@ -100,7 +89,7 @@ class Claim(Generic[Step]):
     name : str
         Stable; what a violation is called.
     text : str
-        The claim in words; ``<=`` and ``==`` stand between its two sides.
+        The claim in words, with ``<=`` or ``==`` between its two sides.
     left, right : callable
         The figures of a step that are compared: what was found and its limit.
     applies : callable
@@ -337,7 +326,7 @@ STRUCTURE: dict[str, str] = {
     "one_row": "each channel has exactly one row per side and batch",
     "gap_free": "batches of a side run from 0 without a gap",
     "lock_step": "a side runs a batch once the other side has run the one before",
-    "exchange": "every record routed and not taken up for good stands in the exchange log",
+    "exchange": "every record routed and not processed for good is in the exchange log",
 }
 """What must hold of the table itself, before figures are compared."""
 

@@ -14,8 +14,6 @@ from typing import NamedTuple
 
 from flowcontrol.errors import LinkError
 
-__all__ = ["ChannelLog", "Extent", "Message", "Piece", "joined"]
-
 
 class Extent(NamedTuple):
     """Rows of one file, in order."""
@@ -124,11 +122,11 @@ class ChannelLog:
             self.first += drop
 
     def begin_at(self, number: int, record: int) -> None:
-        """Begin at a message: all that stood before it has been consumed and trimmed."""
+        """Begin at a message: everything before it has been consumed and trimmed."""
         self.first, self.start, self.messages, self.begun = number, record, [], 0
 
     def holding(self, record: int) -> int:
-        """Return the number of the message in which a record stands, or the next one's."""
+        """Return the number of the message that holds a record, or the next one's."""
         return self.first + bisect_right(self.messages, record, key=lambda message: message.end)
 
     def nbytes(self, low: int, high: int) -> int:
@@ -142,7 +140,7 @@ class ChannelLog:
     def add(self, piece: Piece) -> None:
         """Append a piece: a new message, or more of the last one.
 
-        What stands before a gap was consumed: a file is trimmed when all of its messages are,
+        Everything before a gap was consumed: a file is trimmed when all of its messages are,
         and one before it may still hold a message of another channel.
 
         Raises

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from deltalake.transaction import AddAction, RemoveAction
 
-__all__ = ["NewFile", "Writer", "create_table"]
-
 CHECKPOINT_EVERY = 25
 """Commits between checkpoints: without them reading the log grows with its age (measured: from
 9 to 90 ms within 600 commits). A commit costs more the more commits there are since the last one:

@@ -20,8 +20,6 @@ from flowcontrol.errors import LedgerError
 from flowcontrol.ledger.commit import NewFile, Writer, create_table
 from flowcontrol.ledger.log import Add, DeltaLog
 
-__all__ = ["Exchange", "ExchangeView", "PackedFile", "Span", "sweep"]
-
 TRIM_EVERY = 32
 """Rounds between trims: a trim takes the consumed files out in the round's own commit."""
 
@@ -61,7 +59,7 @@ class Span:
 
 
 class ExchangeView:
-    """Where the records of every channel stand.
+    """Positions of the records of every channel.
 
     Parameters
     ----------
@@ -75,7 +73,7 @@ class ExchangeView:
         self._spans: dict[tuple[int, int], deque[tuple[int, Span]]] = {}
 
     def refresh(self) -> None:
-        """Take notice of the commits since the last look."""
+        """Read the commits since the last refresh."""
         for commit in self._log.poll():
             for add in sorted(commit.adds, key=_batch):
                 for receiver, first, row, rows in add.stats.get("channels", ()):
@@ -84,7 +82,7 @@ class ExchangeView:
                     spans.append((first, Span(str(self.path / add.path), row, rows)))
 
     def locate(self, sender: int, receiver: int, first: int, count: int) -> list[Span]:
-        """Return where the records ``first`` to ``first + count`` of a channel stand.
+        """Return the positions of the records ``first`` to ``first + count`` of a channel.
 
         Raises
         ------
@@ -113,7 +111,7 @@ class ExchangeView:
 
 
 class Exchange:
-    """The sender's hand on the exchange log.
+    """The exchange log as the sender writes it.
 
     Parameters
     ----------

@@ -22,8 +22,6 @@ from flowcontrol.ledger.commit import NewFile, Writer, create_table
 from flowcontrol.ledger.log import DeltaLog
 from flowcontrol.records import LEDGER
 
-__all__ = ["Ledger", "LedgerView", "create_ledger", "read_history"]
-
 COMPACT_EVERY = 64
 """Small files that a side leaves before it rewrites them as one."""
 
@@ -60,8 +58,7 @@ class LedgerView:
         Parameters
         ----------
         at_once : bool, default False
-            Check now whether the log goes on behind a commit that is missing; else the check may
-            be put off by a second.
+            Check for missing commits now; else the check may be delayed by a second.
         """
         for commit in self._log.follow(self._forget, at_once=at_once):
             for add in commit.adds:
@@ -72,7 +69,7 @@ class LedgerView:
                     del self._files[side][low]
 
     def check_reachable(self) -> None:
-        """Make sure that the next commit can still be seen; for who has waited long."""
+        """Make sure that the next commit can still be read, after a long wait."""
         self._log.check_reachable()
 
     def _note(self, path: str) -> None:
@@ -83,7 +80,7 @@ class LedgerView:
             self._ranges[side].append((low, high, path))
 
     def last_batch(self, side: str) -> int:
-        """Return the last batch of a side as of the last look; -1 before the first."""
+        """Return the last batch of a side as of the last refresh; -1 before the first."""
         ends = [high for _, high, _ in self._ranges[side]]
         return max([-1, *self._files[side], *ends])
 
@@ -114,7 +111,7 @@ class LedgerView:
 
 
 def create_ledger(path: Path) -> Path:
-    """Create a link's ledger unless it is there; return where it stands."""
+    """Create a link's ledger unless it exists; return its path."""
     create_table(path, LEDGER.arrow_schema(), LEDGER.meaning)
     return path
 

@@ -137,7 +137,7 @@ class LinkFiles:
         consumed: Mapping[int, int],
         head: BatchEntry,
     ) -> list[FileEntry]:
-        """Return what is to stand in the log of each file."""
+        """Return the log entry of each file."""
         log, sender = self.log, self.sender
         known = {channel for owner, channel in log.channels if owner == sender}
         known |= {channel for file in files for channel, _ in file.channels}

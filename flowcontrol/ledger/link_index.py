@@ -1,6 +1,6 @@
-"""What a commit of the exchange log says of a file, and how it is written and read.
+"""Entries of files in the exchange log: content, writing, reading.
 
-The entry of a file stands beside its statistics: its place in the source batch, its digest, and a
+The entry of a file is stored with its statistics: its place in the source batch, its digest, and a
 line per channel. The first file of a batch also carries where every channel of the sender then
 ends and what is kept: a reader that finds less knows that something is missing.
 """
@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from flowcontrol.ledger.channel_log import ChannelLog, Extent, Piece
-
-__all__ = ["BatchEntry", "ChannelEnd", "FileEntry", "Numbering", "PackedRows"]
 
 Numbered = list[list[int]]
 """Pieces of a channel in a file: number of the message, rows, bytes."""
@@ -32,7 +30,7 @@ class PackedRows(NamedTuple):
         Per channel, in the order of the file: rows and bytes of each piece, at most a
         message's size but for a single row that is larger.
     footer : (int, int)
-        Size and digest of the file's end, which holds the digests of all that stands before it.
+        Size and digest of the file's end, which holds the digests of everything before it.
     """
 
     path: str
@@ -87,7 +85,7 @@ class ChannelLine(NamedTuple):
 
 @dataclass(frozen=True)
 class BatchEntry:
-    """What the first file of a source batch carries for the batch.
+    """The entry of a source batch, carried by its first file.
 
     Attributes
     ----------
@@ -103,7 +101,7 @@ class BatchEntry:
 
 @dataclass(frozen=True)
 class FileEntry:
-    """What a commit says of a file.
+    """The entry of a file in a commit.
 
     Attributes
     ----------
@@ -132,7 +130,7 @@ class FileEntry:
     head: BatchEntry | None = None
 
     def to_stats(self) -> dict[str, Any]:
-        """Return what stands in the log."""
+        """Return the entry as the log stores it."""
         stats: dict[str, Any] = {
             "numRecords": self.rows,
             "place": [self.batch, self.file, self.files],
@@ -148,7 +146,7 @@ class FileEntry:
 
     @classmethod
     def from_stats(cls, stats: Mapping[str, Any]) -> FileEntry:
-        """Read what stands in the log."""
+        """Read an entry of the log."""
         head = None
         if "ends" in stats:
             head = BatchEntry([ChannelEnd(*end) for end in stats["ends"]], stats["source"])
@@ -169,7 +167,7 @@ class FileEntry:
 
 @dataclass
 class _Filling:
-    """Where a channel stands while the files of a batch are numbered."""
+    """Position of a channel while the files of a batch are numbered."""
 
     number: int
     """Of the message that is being filled."""

@@ -1,7 +1,7 @@
 """The ledger of a plug-in link: every sender and every receiver appends its own rows.
 
-Each commit adds one small file with a row per channel; the cursors that the other side waits for
-stand beside the file's statistics, so that following the ledger costs a small text a commit.
+Each commit adds one small file with a row per channel. The cursors that the other side waits for
+are stored with the file's statistics, so following the ledger costs a small text per commit.
 Small files are packed in the background, level by level: a member packs 64 of a level into one of
 the next, and the packed file goes in with the member's next commit.
 """
@@ -29,8 +29,6 @@ from flowcontrol.ledger.seals import RESTORE, check_file, check_seal, digest, se
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.ledger.writing import writing
 from flowcontrol.records import LEDGER
-
-__all__ = ["Latest", "LinkLedger", "LinkLedgerView", "create_ledger", "member_rows", "rows_since"]
 
 PACK = 64
 """Files of a level that are packed into one of the next."""
@@ -121,8 +119,7 @@ class LinkLedgerView:
         Parameters
         ----------
         at_once : bool, default False
-            Check now whether the log goes on behind a commit that is missing; else the check may
-            be put off by a second.
+            Check for missing commits now; else the check may be delayed by a second.
         """
         before = self._log.version
         for commit in self._log.follow(self._forget, at_once=at_once):
@@ -193,7 +190,7 @@ class LinkLedgerView:
 
 
 class LinkLedger(LinkLedgerView):
-    """One member's hand on the ledger.
+    """The ledger as one member writes it.
 
     Parameters
     ----------
@@ -213,7 +210,7 @@ class LinkLedger(LinkLedgerView):
         self._packing: Future[tuple[NewFile, list[NewFile]]] | None = None
 
     def claim(self) -> int:
-        """Take the member's place over; return the epoch."""
+        """Take over the member's place; return the epoch."""
         with writing(self.storage, f"the claim of {self.member}"):
             epoch = self._writer.claim()
         self.refresh()
@@ -244,7 +241,7 @@ class LinkLedger(LinkLedgerView):
             The columns that the member owns; ``side``, ``batch_id`` and ``committed_at`` are
             filled in.
         state : mapping
-            What the other side waits for; it stands in the log itself.
+            State for the other side, stored in the log itself.
 
         Raises
         ------

@@ -16,10 +16,8 @@ from typing import TypeVar
 from flowcontrol.errors import DamagedError
 from flowcontrol.ledger.log import RESTORE
 
-__all__ = ["damaged", "has_gap", "is_cleaned", "listed"]
-
 WAITS_S = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-"""How long is waited before each further look, seconds."""
+"""Waiting times before further attempts, seconds."""
 
 _GAP = re.compile(r"found gap|Gap between checkpoint version", re.IGNORECASE)
 _CLEANED = re.compile(r"not found\b.*_delta_log|_delta_log.*\bnot found", re.IGNORECASE)
@@ -39,7 +37,7 @@ def is_cleaned(error: Exception) -> bool:
 
 
 def listed(place: object, look: Callable[[], T]) -> T:
-    """Return what a look at a table's log finds; look again while it cannot be read.
+    """Read a table's log; retry while it cannot be read.
 
     Parameters
     ----------

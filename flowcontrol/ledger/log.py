@@ -1,7 +1,7 @@
 """Follow a Delta table's transaction log, commit by commit.
 
 A neighbour's row must be seen within a millisecond of its commit, so the log is followed
-file by file instead of through a table handle (which costs several milliseconds a look).
+file by file instead of through a table handle (which takes several milliseconds per poll).
 Only reading is done here; what is committed goes through delta-rs (:mod:`.commit`).
 """
 
@@ -19,13 +19,11 @@ from typing import Any
 from flowcontrol.errors import DamagedError, LedgerError
 from flowcontrol.ledger.storage import Storage
 
-__all__ = ["Add", "Commit", "DeltaLog"]
-
 RESTORE = (
     "Stop the link's queries and put it back from a copy. Without one the rows that no receiver "
     "has read yet are lost with it: begin a new link in another folder, with new checkpoints"
 )
-"""What to do about a file that is missing or damaged."""
+"""Remedy for a missing or damaged file."""
 
 KNOWN = {
     *("add", "cdc", "checkpointMetadata", "commitInfo", "domainMetadata", "metaData"),
@@ -39,10 +37,10 @@ LAST = {"metaData", "protocol", "txn"}
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
 
 ATTEMPTS = 20
-"""How often a log is read from its newest checkpoint until nobody cleans it meanwhile."""
+"""Attempts to read a log from its newest checkpoint without others cleaning it meanwhile."""
 
 CHECK_EVERY_S = 1.0
-"""How often it is asked whether the log was cleaned away in front of a reader that waits."""
+"""Interval at which a waiting reader checks whether the log was cleaned, seconds."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ class Add:
     partition : dict of str to str
         Partition values.
     stats : dict
-        Statistics of the file, with whatever the writer put beside them.
+        Statistics of the file, with the writer's additions.
     added_ms : int
         When the writer added it, Unix time, milliseconds.
     """
@@ -69,7 +67,7 @@ class Add:
 
 @dataclass
 class Commit:
-    """What one commit (or one checkpoint) says."""
+    """The content of a commit or a checkpoint."""
 
     version: int
     adds: list[Add] = field(default_factory=list)
@@ -98,12 +96,12 @@ class DeltaLog:
         self._storage = path if isinstance(path, Storage) else Storage(path)
 
     def poll(self) -> Iterator[Commit]:
-        """Yield the commits that are there and have not been read.
+        """Yield the commits that have not been read.
 
         Yields
         ------
         Commit
-            In order. The first may be a checkpoint, which stands for all before it.
+            In order. The first may be a checkpoint, which replaces all earlier ones.
 
         Raises
         ------
@@ -163,8 +161,8 @@ class DeltaLog:
             Forgets what was learned from the log: called before a checkpoint is yielded, since
             nothing says what was removed before it.
         at_once : bool, default False
-            Check now whether the log goes on behind a commit that is missing, also if the last
-            check was less than :data:`CHECK_EVERY_S` ago.
+            Check for missing commits now, even if the last check was less than
+            :data:`CHECK_EVERY_S` ago.
         """
         yield from self.poll()
         if self._restart_if_cut_off(at_once):
@@ -192,7 +190,7 @@ class DeltaLog:
         return f"_delta_log/{version:020d}.json"
 
     def check_reachable(self) -> None:
-        """Make sure that the next commit can still come; for who has waited long.
+        """Make sure that the next commit can still be read, after a long wait.
 
         Raises
         ------
@@ -215,18 +213,18 @@ class DeltaLog:
             return self._listed_checkpoint()
 
     def _listed_checkpoint(self) -> int:
-        """Return the newest checkpoint that stands in the log."""
+        """Return the newest checkpoint in the log."""
         names = [name for name, _ in self._storage.child("_delta_log").files()]
         found = [_CHECKPOINT.fullmatch(name) for name in names]
         return max((int(match[1]) for match in found if match), default=-1)
 
     def _is_cut_off(self) -> bool:
-        """Whether later commits stand in the log although the next one does not.
+        """Whether the log has later commits but not the next one.
 
         Raises
         ------
         DamagedError
-            If no checkpoint stands for the one that is missing.
+            If no checkpoint covers the missing one.
         """
         # The checkpoint first: a commit that comes between the two looks is no gap.
         is_covered = self._checkpoint_version() > self.version

@@ -10,8 +10,6 @@ import pyarrow as pa
 from flowcontrol.ledger.commit import NewFile, Writer, create_table
 from flowcontrol.ledger.exchange import PackedFile
 
-__all__ = ["OutputTable"]
-
 
 class OutputTable:
     """A sink's table.

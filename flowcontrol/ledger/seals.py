@@ -1,4 +1,4 @@
-"""Digests that tell whether what is read is what was written.
+"""Digests that show whether data is read as it was written.
 
 A CRC-32 finds every change of up to three bits and every burst of up to 32; zlib's runs at several
 GiB a second, so that no byte of a link is read unchecked.

@@ -16,14 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flowcontrol.errors import LedgerError
-from flowcontrol.ledger.places import read_place
+from flowcontrol.ledger.paths import read_place
 from flowcontrol.ledger.stores import open_store
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow import fs
-
-__all__ = ["Storage"]
 
 LOCAL_WAIT_S = (0.0005, 0.02)
 REMOTE_WAIT_S = (0.05, 1.0)
@@ -36,7 +34,7 @@ CLAIM_S = 10.0
 
 
 class Storage:
-    """A folder and what stands below it.
+    """A folder and its content.
 
     Parameters
     ----------
@@ -49,7 +47,7 @@ class Storage:
     Raises
     ------
     LedgerError
-        If the path means nothing here; see :func:`flowcontrol.ledger.places.read_place`.
+        If the path means nothing here; see :func:`flowcontrol.ledger.paths.read_place`.
     """
 
     def __init__(self, root: str | Path, options: Mapping[str, str] | None = None) -> None:
@@ -75,7 +73,7 @@ class Storage:
 
     @property
     def waits_s(self) -> tuple[float, float]:
-        """Shortest and longest wait between two looks for news, seconds."""
+        """Shortest and longest polling interval, seconds."""
         return LOCAL_WAIT_S if self.is_local else REMOTE_WAIT_S
 
     def child(self, name: str) -> Storage:

@@ -17,8 +17,6 @@ from flowcontrol.errors import LedgerError
 if TYPE_CHECKING:
     from pyarrow import fs
 
-__all__ = ["open_store"]
-
 PATIENCE_S = 30.0
 """How long a store may take to answer for the first time."""
 
@@ -73,7 +71,7 @@ def open_store(uri: str, *, is_checked: bool = False) -> tuple[fs.FileSystem, st
 
 @functools.cache
 def _ask(uri: str) -> str:
-    """Have another process look at a store; return what went wrong, empty if nothing."""
+    """Let another process open a store; return its error, empty if there is none."""
     try:
         done = subprocess.run(
             [sys.executable, "-c", ASK],

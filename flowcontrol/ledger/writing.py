@@ -1,4 +1,4 @@
-"""What is said when a file of a link cannot be written."""
+"""The error of a file of a link that cannot be written."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from contextlib import contextmanager
 
 from flowcontrol.errors import LinkError
 
-__all__ = ["writing"]
-
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @contextmanager
 def writing(place: object, what: str) -> Iterator[None]:
-    """Say where and what, if a block cannot write a file.
+    """Add place and content to the error of a block that cannot write a file.
 
     Parameters
     ----------
@@ -35,6 +33,6 @@ def writing(place: object, what: str) -> Iterator[None]:
         # delta-rs draws a tree of causes, in colours.
         text = " ".join(_COLOURS.sub("", str(error)).replace("↳", "").split())
         raise LinkError(
-            f"{place}: {what} cannot be written: {text}. Nothing of it counts and nothing that "
-            "was there is lost: make room, or mend the storage, and start the query again"
+            f"{place}: {what} cannot be written: {text}. Nothing of it is committed and nothing "
+            "is lost: free space or repair the storage, and restart the query"
         ) from error

@@ -42,7 +42,7 @@ from flowcontrol.link.schema import check_known
 from flowcontrol.link.settings import LinkSettings
 from flowcontrol.live import faults
 from flowcontrol.protocol.free_running import LinkGate
-from flowcontrol.protocol.rules import unsent
+from flowcontrol.protocol.sender_rules import unsent
 
 __all__ = ["Cursors", "LinkReceiver"]
 
@@ -378,7 +378,7 @@ class LinkReceiver:
         """Ask for buffers for what waits, and grant credit for those that there are."""
         for channel, number in self._numbers.items():
             backlog = max(0, unsent(released[channel], self._gate.sent(number)))
-            self._gate.see_backlog(number, backlog)
+            self._gate.on_backlog(number, backlog)
         self._gate.announce()
 
     def _recycle_begun(self, released: Mapping[Channel, int]) -> bool:

@@ -29,7 +29,7 @@ from flowcontrol.link.schema import columns_of
 from flowcontrol.link.settings import LinkSettings, altered
 from flowcontrol.live import faults
 from flowcontrol.protocol.free_running import OutputPool
-from flowcontrol.protocol.rules import credit_of, unsent
+from flowcontrol.protocol.sender_rules import credit_of, unsent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from flowcontrol.job import Job, Link, StagePlan
+from flowcontrol.job.figures import input_usages, latency_figures, usage
 from flowcontrol.job.samples import samples
 from flowcontrol.live.history import Channel, History, Row
 from flowcontrol.protocol.sender_rules import unsent
@@ -193,13 +196,9 @@ def _input_levels(history: History, plan: StagePlan, subtask: int, number: int) 
                 queued += unsent(out["released"], out["sent"])
             exclusive += row["exclusive"]
             exclusive_used += row["exclusive"] - max(0, state["channel"]["exclusive"])
-    total = exclusive + floating
-    return {
-        "in_pool_usage": (exclusive_used + floating_used) / total if total else 0.0,
-        "floating_buffers_usage": floating_used / floating if floating else 0.0,
-        "exclusive_buffers_usage": exclusive_used / exclusive if exclusive else 0.0,
-        "input_queue_buffers": queued,
-    }
+    levels = np.array([[exclusive], [exclusive_used], [floating], [floating_used]])
+    usages = {name: float(found[0]) for name, found in input_usages(*levels).items()}
+    return {**usages, "input_queue_buffers": queued}
 
 
 def _output_levels(history: History, plan: StagePlan, subtask: int, number: int) -> Row:
@@ -211,7 +210,7 @@ def _output_levels(history: History, plan: StagePlan, subtask: int, number: int)
         used += rows[0]["pool_used"]
         queued += sum(_state(row)["channel"]["buffers"] for row in rows)
     return {
-        "out_pool_usage": used / size if size else 0.0,
+        "out_pool_usage": float(usage(np.array([used]), np.array([size]))[0]),
         "output_queue_buffers": queued,
         "output_pool_size": size,
         "output_pool_used": used,
@@ -249,31 +248,8 @@ def _latency_rows(job: Job, did: Doings, t_s: float) -> Iterator[Row]:
     sinks = [plan for plan in job.stages if plan.is_sink]
     for plan in sinks:
         for subtask in range(plan.stage.parallelism):
-            counts = did[plan.name, subtask].latency
-            total = sum(counts.values())
-            if total:
-                yield {
-                    "t_s": t_s,
-                    "stage": plan.name,
-                    "subtask": subtask,
-                    "count": total,
-                    **_latencies(job, counts, total),
-                }
-
-
-def _latencies(job: Job, counts: Counter[int], total: int) -> Row:
-    """Return mean and percentiles of ages, ms."""
-    ages = sorted(counts.items())
-    figures = {"mean_ms": sum(age * count for age, count in ages) / total}
-    for name, share in (("p50_ms", 50), ("p90_ms", 90), ("p99_ms", 99), ("max_ms", 100)):
-        figures[name] = float(_rank(ages, -(-total * share // 100)))
-    return {name: value * job.round_us / 1000 for name, value in figures.items()}
-
-
-def _rank(ages: list[tuple[int, int]], rank: int) -> int:
-    """Value of the given rank (nearest-rank percentile)."""
-    for age, count in ages:
-        rank -= count
-        if rank <= 0:
-            return age
-    return ages[-1][0]
+            latency = did[plan.name, subtask].latency
+            if latency:
+                ages, counts = np.array(sorted(latency.items())).T
+                figures = latency_figures(ages, counts, job.round_us / 1000)
+                yield {"t_s": t_s, "stage": plan.name, "subtask": subtask, **figures}

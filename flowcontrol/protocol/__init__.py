@@ -1,9 +1,9 @@
 """Flink's credit-based flow control as pure rules and state machines.
 
-What lives here imports the standard library and our errors only: no clock, no randomness,
-no Spark, no file. The rules (:mod:`flowcontrol.protocol.rules`) hold every formula once, as
-functions of integers; the objects exported here are thin shells that check arguments. Nothing
-ever waits: a request that cannot be served returns None.
+The package imports the standard library and our errors only: no clock, no randomness, no Spark, no
+file. The rules (modules ``*_rules`` and :mod:`flowcontrol.protocol.sizing`) hold every formula
+once; the objects exported here are thin shells that check arguments. Nothing ever waits: a request
+that cannot be served returns None.
 
 Source of every fact: Apache Flink 1.20's network stack (``reference/flink-network.md``).
 """
@@ -25,7 +25,7 @@ from flowcontrol.protocol.partitioners import (
     key_group_range,
     murmur,
     pointwise_channels,
-    spread,
+    smooth_round_robin,
 )
 from flowcontrol.protocol.pools import Buffer, LocalBufferPool, NetworkBufferPool, Segment
 from flowcontrol.protocol.sizing import gate_spec, partition_spec
@@ -55,5 +55,5 @@ __all__ = [
     "murmur",
     "partition_spec",
     "pointwise_channels",
-    "spread",
+    "smooth_round_robin",
 ]

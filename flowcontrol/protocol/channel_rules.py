@@ -1,4 +1,19 @@
-"""Rules of the receiver's channel (``RemoteInputChannel`` and ``BufferManager``, section 1)."""
+"""Rules of the receiver's channel (``RemoteInputChannel`` and ``BufferManager``, section 1).
+
+Like all rules these are functions of integers and of declared state
+(:mod:`flowcontrol.protocol.states`), without exceptions, closures or dictionaries; booleans are 0
+and 1. They do not check their arguments. Parameters with the same name everywhere:
+
+``channel``, ``channels``
+    :class:`~flowcontrol.protocol.states.InputChannel`; all channels of a gate, by index.
+``pool``
+    :class:`~flowcontrol.protocol.states.LocalPool`. Segments requested from the global pool = in
+    use + free. A floating buffer that a channel holds free is in use here.
+``segments``
+    :class:`~flowcontrol.protocol.states.GlobalPool`.
+``waiting``
+    First-in-first-out row of the indexes of the channels that wait for a floating buffer.
+"""
 
 from __future__ import annotations
 
@@ -16,22 +31,6 @@ from flowcontrol.protocol.rows import (
     fifo_push,
 )
 from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
-
-__all__ = [
-    "announce",
-    "available_buffers",
-    "block_channel",
-    "offer_floating",
-    "on_backlog",
-    "recycle_exclusive",
-    "recycle_floating",
-    "release_channel",
-    "request_floating",
-    "required_buffers",
-    "resume_channel",
-    "return_floating",
-    "take_buffer",
-]
 
 
 def required_buffers(backlog: int, initial_credit: int) -> int:

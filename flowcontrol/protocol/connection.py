@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 
 from flowcontrol.errors import ProtocolError
-from flowcontrol.protocol import rules
+from flowcontrol.protocol import sender_rules
 from flowcontrol.protocol.subpartition import DATA, Message, Subpartition
 
 __all__ = ["BacklogAnnouncement", "ConnectionQueue", "SequenceNumberingReader"]
@@ -49,7 +49,7 @@ class SequenceNumberingReader:
     @property
     def needs_backlog_announcement(self) -> bool:
         """Its backlog can only be told in a message of its own (section 2.2)."""
-        needed = rules.needs_backlog_announcement(
+        needed = sender_rules.needs_backlog_announcement(
             self.subpartition.initial_credit,
             self.credit,
             self.subpartition.backlog,
@@ -78,7 +78,9 @@ class SequenceNumberingReader:
             If the subpartition is not blocked; nothing has changed then.
         """
         self.subpartition.resume()
-        self.credit = rules.credit_after_resume(self.credit, self.subpartition.initial_credit)
+        self.credit = sender_rules.credit_after_resume(
+            self.credit, self.subpartition.initial_credit
+        )
 
     def poll(self) -> Message | None:
         """Take the next message; ``more_available`` is as this reader's credit sees it.
@@ -90,7 +92,7 @@ class SequenceNumberingReader:
         """
         kind = self.subpartition.peek()
         is_event = int(kind is not None and kind != DATA)
-        left = rules.credit_after_send(self.credit, is_event)
+        left = sender_rules.credit_after_send(self.credit, is_event)
         if kind is not None and left < 0:
             raise ProtocolError("no credit available for a data message")
         message = self.subpartition.poll()

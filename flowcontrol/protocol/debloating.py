@@ -13,19 +13,8 @@ from __future__ import annotations
 
 from flowcontrol.protocol.ratios import MOST, capped
 
-__all__ = [
-    "BufferDebloater",
-    "buffers_in_use",
-    "debloat",
-    "is_announced",
-    "rounded",
-    "throughput",
-    "time_to_consume_ms",
-    "usable_bytes",
-]
-
 LARGEST = float(MOST)
-"""Throughput that is told from a larger one no more, bytes/s; Java cuts off at 4 times that."""
+"""Largest throughput, bytes/s; Java caps it at 4 times that."""
 
 
 def throughput(received_bytes: int, active_us: int, previous: int) -> int:
@@ -38,7 +27,7 @@ def throughput(received_bytes: int, active_us: int, previous: int) -> int:
     active_us : int
         Time since then, less that in which the gate was empty, microseconds.
     previous : int
-        The last measurement, bytes/s; it stands if no active time passed.
+        The last measurement, bytes/s; returned if no active time passed.
 
     Returns
     -------
@@ -61,7 +50,7 @@ def buffers_in_use(queued: int, required: int, initial_credit: int) -> int:
     Parameters
     ----------
     queued : int
-        Received and not read. Of a local channel this alone counts, in its subpartition.
+        Received and not read. For a local channel only this counts, in its subpartition.
     required, initial_credit : int
         Of the channel; their difference is its sender's backlog.
 
@@ -124,14 +113,14 @@ def rounded(size: float) -> int:
 def is_announced(
     new_size: int, announced: int, threshold_percent: int, smallest: int, largest: int
 ) -> int:
-    """Tell whether senders hear of a new size: 1 or 0.
+    """Tell whether a new size is announced to the senders: 1 or 0.
 
     Parameters
     ----------
     new_size : int
         Rounded, bytes.
     announced : int
-        The size they heard last, at the start the largest, bytes.
+        The last announced size, at the start the largest, bytes.
     threshold_percent : int
         Least change, percent of the announced size, cut off to whole bytes.
     smallest, largest : int
@@ -191,7 +180,7 @@ def usable_bytes(desired: int, first_bytes: int, segment_bytes: int) -> int:
 
 
 class BufferDebloater:
-    """The debloater of one gate: measures, sizes, and says what to announce.
+    """The debloater of one gate: measures the throughput and sizes the buffers.
 
     Parameters
     ----------
@@ -220,7 +209,7 @@ class BufferDebloater:
     throughput : int
         Last measured, bytes/s.
     announced : int
-        Size that the senders heard last, bytes.
+        Last announced size, bytes.
     time_to_consume_ms : int
         Estimated at the last recalculation, also if nothing was announced.
 
@@ -266,7 +255,7 @@ class BufferDebloater:
         self.time_to_consume_ms = 0
 
     def update(self, received_bytes: int, active_us: int, in_use: int) -> int | None:
-        """Measure the throughput and size the buffers; what happens every period.
+        """Measure the throughput of a period and size the buffers for it.
 
         Parameters
         ----------

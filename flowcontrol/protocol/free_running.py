@@ -1,7 +1,7 @@
-"""Both ends of a free-running link: no rounds, each side acts on the newest cursors it sees.
+"""Both ends of a free-running link: no rounds, each side uses the newest cursors it sees.
 
-What lives here: which rule an end applies when. What must not: a credit rule of its own (they
-are all in :mod:`flowcontrol.protocol.rules`), a clock, storage.
+Which rule an end applies when. Not here: credit rules (:mod:`~flowcontrol.protocol.channel_rules`),
+clocks, storage.
 
 The sender's rows lie in a log, so a buffer is permission and not memory: it is charged to the
 output pool from the release of a message until the receiver has consumed it, as on a local
@@ -14,31 +14,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flowcontrol.errors import ProtocolError
-from flowcontrol.protocol.rounds import (
-    Gate,
-    announce_credit,
-    recycle,
-)
-from flowcontrol.protocol.rules import (
-    FIFO_COUNT,
-    FIFO_SLOTS,
+from flowcontrol.protocol.channel_rules import available_buffers, on_backlog, take_buffer
+from flowcontrol.protocol.pool_rules import recycle_segment, request_segment
+from flowcontrol.protocol.rounds import announce_credit, recycle
+from flowcontrol.protocol.rows import (
     TAKEN_FLOATING,
     TAKEN_NONE,
     WORD,
     Row,
-    available_buffers,
-    credit_of,
+    fifo,
     fifo_pop,
     fifo_push,
-    on_backlog,
-    recycle_segment,
-    request_segment,
-    take_buffer,
+    fifo_values,
+    refill,
 )
+from flowcontrol.protocol.sender_rules import credit_of
+from flowcontrol.protocol.sides import Gate
 from flowcontrol.protocol.state import put_back
 from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
-
-__all__ = ["LinkGate", "OutputPool"]
 
 BUFFERS = (
     *("exclusive", "floating", "required", "is_waiting"),
@@ -49,8 +42,7 @@ POOL = (
     *("size", "in_use", "free", "required", "maximum"),
     *("max_overdraft", "at_quota", "is_destroyed"),
 )
-"""Columns of a channel and of the pool as a link's ledger keeps them: links that are there are read
-in this order for ever."""
+"""Columns of a channel and of the pool in a link's ledger. Their order is a file format."""
 
 
 def _pool(size: int, in_use: int = 0) -> LocalPool:
@@ -108,7 +100,7 @@ class OutputPool:
         Raises
         ------
         ProtocolError
-            If the channel has not so many in use.
+            If the channel has fewer in use.
         """
         if count > self.used[channel]:
             raise ProtocolError(
@@ -144,21 +136,20 @@ class LinkGate:
     def _make(self, pool: LocalPool, waiting: Sequence[int]) -> Gate:
         """Compose the gate's rows; the waiting list and the news grow with the channels."""
         count = len(self._channels)
-        queue = [0] * (FIFO_SLOTS + count + 1)
-        for channel in waiting:
-            fifo_push(queue, channel)
+        queue = fifo(count + 1)
+        refill(queue, waiting)
         return Gate(self._channels, pool, GlobalPool(), queue, [], [], [0] * (count // WORD + 1))
 
     def add_channel(self) -> int:
         """Add a channel with its exclusive buffers announced; return its number."""
         own = self.exclusive
         self._channels.append(InputChannel(exclusive=own, initial=own, announced=own))
-        self._kinds.append([0] * (FIFO_SLOTS + self.exclusive + self.floating + 1))
-        self._gate = self._make(self._gate.pool, _queued(self._gate.waiting))
+        self._kinds.append(fifo(self.exclusive + self.floating + 1))
+        self._gate = self._make(self._gate.pool, fifo_values(self._gate.waiting))
         return len(self._channels) - 1
 
     def skip_to(self, channel: int, messages: int) -> None:
-        """Let a channel go on behind messages that it will never read; what it took is recycled."""
+        """Move a channel past messages that it will never read; recycle those that it took."""
         state = self._channels[channel]
         self.consume(channel, max(0, min(messages, state.arrived) - state.consumed))
         if messages > state.arrived:
@@ -174,13 +165,13 @@ class LinkGate:
             If fewer have been taken and not consumed.
         """
         for _ in range(count):
-            kind = _pop(self._kinds[channel])
-            if kind == TAKEN_NONE:
+            kind = fifo_pop(self._kinds[channel])
+            if kind < 0:
                 raise ProtocolError(f"channel {channel}: a message is consumed that was not sent")
             recycle(self._gate, channel, kind)
 
-    def see_backlog(self, channel: int, backlog: int) -> None:
-        """Ask for floating buffers for what the sender has released and not sent."""
+    def on_backlog(self, channel: int, backlog: int) -> None:
+        """Request floating buffers for the sender's backlog."""
         gate = self._gate
         on_backlog(
             self._channels[channel], channel, backlog, gate.pool, gate.segments, gate.waiting
@@ -215,7 +206,7 @@ class LinkGate:
             raise ProtocolError(f"channel {channel}: credit {self.credit(channel)} but no buffer")
         self._channels[channel].arrived += 1
         fifo_push(self._kinds[channel], kind)
-        self.see_backlog(channel, backlog)
+        self.on_backlog(channel, backlog)
         return True
 
     # ------------------------------------------------------------------ figures
@@ -239,29 +230,29 @@ class LinkGate:
 
     def floating_held(self, channel: int) -> int:
         """Floating buffers of a channel, free ones and those in use."""
-        in_use = _queued(self._kinds[channel]).count(TAKEN_FLOATING)
+        in_use = fifo_values(self._kinds[channel]).count(TAKEN_FLOATING)
         return self._channels[channel].floating + in_use
 
     def is_settled(self, channel: int) -> bool:
-        """Whether the channel's announced credit is exactly what its buffers stand for."""
+        """Whether the channel's free buffers match its announced and unannounced credit."""
         row = self._channels[channel]
         return available_buffers(row) == self.credit(channel) + row.unannounced
 
     # ------------------------------------------------------------------ state at rest
 
     def channel_state(self, channel: int) -> dict[str, Any]:
-        """Return what a restarted receiver needs of a channel, as plain JSON values."""
+        """Return the state of a channel that a restarted receiver resumes from, as plain JSON."""
         state = self._channels[channel]
         return {
             "buffers": [getattr(state, name) for name in BUFFERS],
-            "kinds": _queued(self._kinds[channel]),
+            "kinds": fifo_values(self._kinds[channel]),
             "cursors": [getattr(state, name) for name in CURSORS],
         }
 
     def task_state(self) -> dict[str, Any]:
-        """Return what a restarted receiver needs of the gate."""
+        """Return the state of the gate that a restarted receiver resumes from."""
         pool = [getattr(self._gate.pool, name) for name in POOL]
-        return {"pool": pool, "waiting": _queued(self._gate.waiting)}
+        return {"pool": pool, "waiting": fifo_values(self._gate.waiting)}
 
     @classmethod
     def restore(
@@ -277,20 +268,8 @@ class LinkGate:
             number = gate.add_channel()
             values = (*state["buffers"], *state["cursors"])
             put_back(gate._channels[number], dict(zip((*BUFFERS, *CURSORS), values, strict=True)))
-            for kind in state["kinds"]:
-                fifo_push(gate._kinds[number], kind)
+            refill(gate._kinds[number], state["kinds"])
         pool = LocalPool()
         put_back(pool, dict(zip(POOL, task["pool"], strict=True)))
         gate._gate = gate._make(pool, task["waiting"])
         return gate
-
-
-def _queued(row: Row) -> list[int]:
-    """Values of a first-in-first-out row, oldest first."""
-    capacity = len(row) - FIFO_SLOTS
-    return [row[FIFO_SLOTS + (row[0] + i) % capacity] for i in range(row[FIFO_COUNT])]
-
-
-def _pop(row: Row) -> int:
-    found = fifo_pop(row)
-    return TAKEN_NONE if found < 0 else found

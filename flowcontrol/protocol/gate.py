@@ -1,7 +1,7 @@
 """The receiver: an input gate and its remote channels.
 
-Thin shells over the rules: which buffers a channel has, what it asks for, which credit it
-may announce. What must not live here: data, queues of received messages, clocks.
+Thin shells over the rules: which buffers a channel has, how many it requires, which credit it
+announces. Not here: data, queues of received messages, clocks.
 """
 
 from __future__ import annotations
@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flowcontrol.errors import InsufficientBuffersError
-from flowcontrol.protocol import rules, states
+from flowcontrol.protocol import channel_rules, rows, states
 from flowcontrol.protocol.pools import Buffer, LocalBufferPool, NetworkBufferPool
-
-__all__ = ["InputChannel", "InputGate"]
 
 
 class InputChannel:
@@ -43,7 +41,7 @@ class InputChannel:
     @property
     def available(self) -> int:
         """Free buffers, exclusive and floating."""
-        return rules.available_buffers(self.state)
+        return channel_rules.available_buffers(self.state)
 
     @property
     def exclusive_free(self) -> int:
@@ -57,12 +55,12 @@ class InputChannel:
 
     @property
     def required(self) -> int:
-        """Free buffers wanted; below 0 after more messages than the backlog told of."""
+        """Free buffers required; below 0 after more messages than the backlog announced."""
         return self.state.required
 
     @property
     def unannounced_credit(self) -> int:
-        """Credit gained, not yet told to the sender."""
+        """Credit gained and not yet announced."""
         return self.state.unannounced
 
     @property
@@ -76,12 +74,12 @@ class InputChannel:
         return self.state.is_released == 1
 
     def on_backlog(self, backlog: int) -> int:
-        """Ask for floating buffers, as the sender's backlog wants them (section 1.3).
+        """Request floating buffers for the sender's backlog (section 1.3).
 
         Parameters
         ----------
         backlog : int
-            Messages waiting at the sender; 0 is told too.
+            Messages waiting at the sender, 0 included.
 
         Returns
         -------
@@ -95,7 +93,7 @@ class InputChannel:
         """
         if backlog < 0:
             raise ValueError(f"backlog is {backlog}, must not be negative")
-        return rules.on_backlog(
+        return channel_rules.on_backlog(
             self.state,
             self._index,
             backlog,
@@ -112,25 +110,25 @@ class InputChannel:
         Buffer or None
             None if there is none: the sender sent without credit, or the channel is released.
         """
-        kind = rules.take_buffer(self.state)
-        if kind == rules.TAKEN_NONE:
+        kind = channel_rules.take_buffer(self.state)
+        if kind == rows.TAKEN_NONE:
             return None
-        if kind == rules.TAKEN_FLOATING:
+        if kind == rows.TAKEN_FLOATING:
             return Buffer(self._pool.recycle_floating)
         return Buffer(self._recycle_exclusive, is_exclusive=True)
 
     def announce(self) -> int:
         """Take all unannounced credit for the sender; it is 0 afterwards (section 1.6)."""
-        return rules.announce(self.state)
+        return channel_rules.announce(self.state)
 
     def on_blocked(self) -> None:
         """Note the arrival of a blocking event (section 1.8).
 
-        Without exclusive buffers all floating ones are given back; otherwise nothing happens.
+        Without exclusive buffers the channel returns all floating ones; otherwise nothing happens.
         """
         if not self.is_released:
             pool = self._pool
-            rules.block_channel(
+            channel_rules.block_channel(
                 self.state, pool.channels, pool.state, self._network.state, pool.waiting
             )
             self._network.serve()
@@ -145,14 +143,14 @@ class InputChannel:
         """
         if self.is_released:
             raise ValueError("a released channel cannot resume")
-        rules.resume_channel(self.state)
+        channel_rules.resume_channel(self.state)
 
     def release(self) -> None:
-        """Give all free buffers back; those in use follow when recycled. Twice is harmless."""
+        """Return all free buffers; buffers in use follow when recycled. May be repeated."""
         if self.is_released:
             return
         pool = self._pool
-        returned = rules.release_channel(
+        returned = channel_rules.release_channel(
             self.state, pool.channels, pool.state, self._network.state, pool.waiting
         )
         if returned > 0:
@@ -162,7 +160,7 @@ class InputChannel:
 
     def _recycle_exclusive(self) -> None:
         pool = self._pool
-        rules.recycle_exclusive(
+        channel_rules.recycle_exclusive(
             self.state, pool.state, self._network.state, pool.channels, pool.waiting
         )
         if self.is_released:

@@ -1,4 +1,4 @@
-"""Rules of the kinds of result partition: what is kept, what is spilled, who may start when.
+"""Rules of the kinds of result partition: what is kept or spilled, when consumers start.
 
 Pure functions of integers, which the compiled kernel registers. The source is Flink 1.20:
 ``ResultPartitionType``, ``BoundedBlockingSubpartition`` (blocking, hash),
@@ -10,33 +10,6 @@ Pure functions of integers, which the compiled kernel registers. The source is F
 from __future__ import annotations
 
 from flowcontrol.protocol.ratios import MOST, capped
-
-__all__ = [
-    "BLOCKING_GATE_THRESHOLD",
-    "BOUNDED",
-    "FULL",
-    "HASH",
-    "KEPT",
-    "ON_DISK",
-    "PIPELINED",
-    "SELECTIVE",
-    "SORTED",
-    "WRITING",
-    "backlog_of",
-    "disk_ns",
-    "frees_segment",
-    "full_spill_is_due",
-    "given_back",
-    "has_overdraft",
-    "has_quota",
-    "is_readable",
-    "kind_of",
-    "may_load",
-    "memory_is_short",
-    "read_ahead",
-    "sizing_class",
-    "waits_for_producers",
-]
 
 BOUNDED = 0  # pipelined, bounded: what a streaming job has
 PIPELINED = 1  # pipelined, the pool without a maximum
@@ -74,7 +47,7 @@ REQUEST_BYTES = 4 * 1024 * 1024
 
 _TENTHS = 10
 _THRESHOLD_TENTHS = 7  # both strategies: share of the pool in use from which they act
-_RATIO_TENTHS = 4  # both strategies: share of the pool that they spill, or let go of
+_RATIO_TENTHS = 4  # both strategies: share of the pool that they spill or evict
 
 
 def kind_of(partition_type: str, subpartitions: int, sort_parallelism: int) -> int:
@@ -153,7 +126,7 @@ def memory_is_short(in_use: int, size: int) -> int:
     return 1 if in_use * _TENTHS >= size * _THRESHOLD_TENTHS else 0
 
 
-def given_back(size: int) -> int:
+def buffers_to_evict(size: int) -> int:
     """Buffers that a hybrid partition gives back when memory is short.
 
     Parameters
@@ -163,9 +136,9 @@ def given_back(size: int) -> int:
 
     Notes
     -----
-    40 % of the pool. A selective strategy spills and lets go of those that are consumed last;
-    a full one lets go of all that is consumed and, up to that number, of spilled buffers that
-    are consumed last (``decideActionWithGlobalInfo``, ``checkRelease``).
+    40 % of the pool. A selective strategy spills and evicts the buffers that are consumed last;
+    a full one evicts consumed buffers and, up to that number, spilled ones that are consumed
+    last (``decideActionWithGlobalInfo``, ``checkRelease``).
     """
     return size * _RATIO_TENTHS // _TENTHS
 
@@ -225,7 +198,7 @@ def may_load(index: int, consumed: int, most: int) -> int:
 
     Notes
     -----
-    ``HsSubpartitionFileReaderImpl``: up to so many behind the last one consumed.
+    ``HsSubpartitionFileReaderImpl``: up to ``most`` after the last one consumed.
     """
     return 1 if index < consumed + most else 0
 
@@ -251,14 +224,14 @@ def backlog_of(kind: int, unsent: int, readable: int) -> int:
 
 
 def disk_ns(nbytes: int, cost_ns: int, per_bytes: int) -> int:
-    """Time that a disk takes for so many bytes, nanoseconds, rounded up, at most ``MOST``.
+    """Return the time that a disk takes for some bytes, nanoseconds, rounded up, at most ``MOST``.
 
     Parameters
     ----------
     nbytes : int
-        How many.
+        Bytes read or written.
     cost_ns, per_bytes : int
-        A ratio: so many bytes take so many nanoseconds.
+        A ratio: ``per_bytes`` bytes take ``cost_ns`` nanoseconds.
     """
     down = capped(nbytes, cost_ns, per_bytes)
     rest = nbytes - nbytes // per_bytes * per_bytes

@@ -1,8 +1,8 @@
 """Which channel a record goes to: Flink's hashes and patterns, and shares spread evenly.
 
 Pure functions of integers and text (``streaming.runtime.partitioner`` and
-``KeyGroupRangeAssignment``, reference section 12). What must not live here: random numbers;
-``shuffle`` and the random start of ``rebalance`` are the caller's, who has the seed.
+``KeyGroupRangeAssignment``, reference section 12). Not here: random numbers. ``shuffle`` and the
+random start of ``rebalance`` belong to the caller, which has the seed.
 """
 
 from __future__ import annotations
@@ -10,21 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, MutableSequence, Sequence
 from fractions import Fraction
 from math import gcd, lcm
-
-__all__ = [
-    "channel_of_group",
-    "channel_of_key",
-    "count_share",
-    "default_max_parallelism",
-    "integer_weights",
-    "java_hash",
-    "key_group",
-    "key_group_range",
-    "murmur",
-    "next_by_share",
-    "pointwise_channels",
-    "spread",
-]
 
 MASK = 0xFFFFFFFF
 SIGN = 0x80000000
@@ -122,7 +107,7 @@ def channel_of_key(key: str, parallelism: int, max_parallelism: int) -> int:
 
 
 def key_group_range(subtask: int, parallelism: int, max_parallelism: int) -> tuple[int, int]:
-    """First and last key group of a subtask, both included.
+    """Return the first and last key group of a subtask, both included.
 
     Raises
     ------
@@ -143,7 +128,7 @@ def key_group_range(subtask: int, parallelism: int, max_parallelism: int) -> tup
 
 
 def default_max_parallelism(parallelism: int) -> int:
-    """Number of key groups of a stage that does not say: 128 to 32768, a power of two.
+    """Return the default number of key groups: 128 to 32768, a power of two.
 
     Raises
     ------
@@ -192,7 +177,7 @@ def pointwise_channels(sender: int, senders: int, receivers: int) -> list[int]:
 
 
 def next_by_share(behind: Sequence[int], weights: Sequence[int]) -> int:
-    """Channel whose share of the records so far is furthest behind; changes nothing.
+    """Return the channel whose share of the records is furthest behind; changes nothing.
 
     Parameters
     ----------
@@ -240,8 +225,8 @@ def count_share(
     behind[channel] -= total
 
 
-def spread(records: int, weights: Sequence[int]) -> list[int]:
-    """Channels of the first ``records`` records, shares spread evenly over time.
+def smooth_round_robin(records: int, weights: Sequence[int]) -> list[int]:
+    """Return the channels of the first records, with shares spread evenly over time.
 
     Parameters
     ----------
@@ -269,12 +254,12 @@ def spread(records: int, weights: Sequence[int]) -> list[int]:
 
 
 def integer_weights(weights: Iterable[Fraction | float]) -> list[int]:
-    """Smallest integers in the same proportion as some weights.
+    """Return the smallest integers in the same proportion as some weights.
 
     Parameters
     ----------
     weights : iterable of Fraction or float
-        A float stands for the shortest decimal that reads back as it (0.1 is a tenth).
+        A float means the shortest decimal that reads back as it (0.1 is a tenth).
 
     Raises
     ------

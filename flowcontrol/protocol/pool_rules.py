@@ -10,19 +10,6 @@ from flowcontrol.protocol.rows import (
 )
 from flowcontrol.protocol.states import GlobalPool, LocalPool
 
-__all__ = [
-    "can_request",
-    "destroy_pool",
-    "fetch_segment",
-    "note_quota",
-    "pool_is_available",
-    "recycle_segment",
-    "request_segment",
-    "reserve_segments",
-    "resize_pool",
-    "serve_pools",
-]
-
 
 def can_request(in_use: int, free: int, size: int, max_overdraft: int, global_free: int) -> int:
     """Tell whether a request would be served: 1 if so.

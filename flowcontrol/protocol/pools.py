@@ -1,7 +1,7 @@
 """The global buffer pool of a task manager and the local pools that share it.
 
-Thin shells over the rules: rows of integers plus the checks of arguments. Nothing ever
-waits: a request that cannot be served returns None and changes nothing.
+Thin shells over the rules: states, and the checks of arguments. Nothing ever waits: a request
+that cannot be served returns None and changes nothing.
 """
 
 from __future__ import annotations
@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from flowcontrol.errors import InsufficientBuffersError
-from flowcontrol.protocol import rules
-from flowcontrol.protocol.rules import UNLIMITED, Row
+from flowcontrol.protocol import channel_rules, pool_rules, sizing
+from flowcontrol.protocol.rows import UNLIMITED, Row, fifo, fifo_values, refill
 from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
-
-__all__ = ["Buffer", "LocalBufferPool", "NetworkBufferPool", "Segment"]
 
 
 class Buffer:
@@ -32,11 +30,6 @@ class Buffer:
     def __init__(self, recycle: Callable[[], None], *, is_exclusive: bool = False) -> None:
         self._recycle: Callable[[], None] | None = recycle
         self.is_exclusive = is_exclusive
-
-    @property
-    def is_recycled(self) -> bool:
-        """The segment was given back."""
-        return self._recycle is None
 
     def recycle(self) -> None:
         """Give the segment back to where it came from.
@@ -89,7 +82,7 @@ class LocalBufferPool:
         self.network = network
         self.state = state
         self.channels: list[InputChannel] = []
-        self.waiting: Row = [0] * rules.FIFO_SLOTS
+        self.waiting: Row = fifo(0)
         self.counts = [0] * subpartitions
         self._quota = quota
 
@@ -114,20 +107,9 @@ class LocalBufferPool:
         return self.state.required
 
     @property
-    def maximum(self) -> int | None:
-        """Largest quota; None is no maximum."""
-        largest = self.state.maximum
-        return None if largest == UNLIMITED else largest
-
-    @property
-    def overdraft(self) -> int:
-        """Segments requested above the quota."""
-        return max(0, self.in_use + self.free - self.size)
-
-    @property
     def is_available(self) -> bool:
         """One is free and no subpartition is at its quota (section 4.4)."""
-        return rules.pool_is_available(self.state) == 1
+        return pool_rules.pool_is_available(self.state) == 1
 
     @property
     def is_destroyed(self) -> bool:
@@ -149,14 +131,14 @@ class LocalBufferPool:
         """
         if subpartition is not None and not 0 <= subpartition < len(self.counts):
             raise ValueError(f"subpartition {subpartition} of {len(self.counts)} does not exist")
-        if rules.request_segment(self.state, self.network.state) == 0:
+        if pool_rules.request_segment(self.state, self.network.state) == 0:
             return None
         if subpartition is not None:
-            rules.note_quota(self.state, self.counts, subpartition, 1, self._quota)
+            pool_rules.note_quota(self.state, self.counts, subpartition, 1, self._quota)
         return Buffer(lambda: self._recycle(subpartition))
 
     def reserve(self, buffers: int) -> bool:
-        """Make sure that the pool holds so many segments; False if the global pool is short.
+        """Request segments until the pool has ``buffers`` of them; False if none are left.
 
         Raises
         ------
@@ -167,7 +149,7 @@ class LocalBufferPool:
             raise ValueError(f"{buffers} reserved of {self.required} required")
         if self.is_destroyed:
             raise ValueError("the pool is destroyed")
-        return rules.reserve_segments(self.state, buffers, self.network.state) == 1
+        return pool_rules.reserve_segments(self.state, buffers, self.network.state) == 1
 
     def resize(self, size: int) -> None:
         """Set the quota, at most the maximum; it lasts until the next redistribution.
@@ -183,36 +165,33 @@ class LocalBufferPool:
         """
         if size < self.required:
             raise ValueError(f"size {size} is below the {self.required} required")
-        if rules.resize_pool(self.state, size, self.network.state) > 0:
-            self.network.serve()  # else nobody who waits could get one: the free ones are as before
+        if pool_rules.resize_pool(self.state, size, self.network.state) > 0:
+            self.network.serve()
 
     def destroy(self) -> None:
         """Return all free segments; used ones follow when recycled. Twice is harmless."""
         if self.is_destroyed:
             return
-        rules.destroy_pool(self.state, self.network.state)
-        self.waiting[rules.FIFO_COUNT] = 0
+        pool_rules.destroy_pool(self.state, self.network.state)
+        refill(self.waiting, [])
         self.network.remove(self)
 
     def add_channel(self, channel: InputChannel) -> int:
         """Register a channel that draws floating buffers here; return its index."""
         self.channels.append(channel)
-        queued = []
-        while (index := rules.fifo_pop(self.waiting)) >= 0:
-            queued.append(index)
-        self.waiting = [0] * (rules.FIFO_SLOTS + len(self.channels))
-        for index in queued:
-            rules.fifo_push(self.waiting, index)
+        waiting = fifo_values(self.waiting)
+        self.waiting = fifo(len(self.channels))
+        refill(self.waiting, waiting)
         return len(self.channels) - 1
 
     def recycle_floating(self) -> None:
         """Give one segment in use back: to a waiting channel, here, or to the global pool."""
-        rules.recycle_floating(self.channels, self.state, self.network.state, self.waiting)
+        channel_rules.recycle_floating(self.channels, self.state, self.network.state, self.waiting)
         self.network.serve()
 
     def _recycle(self, subpartition: int | None) -> None:
         if subpartition is not None:
-            rules.note_quota(self.state, self.counts, subpartition, -1, self._quota)
+            pool_rules.note_quota(self.state, self.counts, subpartition, -1, self._quota)
         self.recycle_floating()
 
 
@@ -310,7 +289,7 @@ class NetworkBufferPool:
         pool = LocalBufferPool(self, state, subpartitions, quota)
         self._pools.append(pool)
         self.state.required += required
-        rules.fetch_segment(state, self.state)
+        pool_rules.fetch_segment(state, self.state)
         self.redistribute()
         return pool
 
@@ -341,7 +320,7 @@ class NetworkBufferPool:
         Raises
         ------
         ValueError
-            If one is not of this pool, was returned before, or stands there twice; nothing
+            If one is not of this pool, was returned before, or is listed twice; nothing
             has changed then.
         """
         if len(set(segments)) < len(segments) or any(s.owner is not self for s in segments):
@@ -351,7 +330,7 @@ class NetworkBufferPool:
         self.return_unpooled(len(segments))
 
     def take_unpooled(self, buffers: int, channels: int = 1) -> bool:
-        """As :meth:`take_exclusive`, for channels that count their segments themselves."""
+        """Take exclusive segments that channels count; errors as :meth:`take_exclusive`."""
         self.promise_unpooled(buffers, channels)
         if self.free < buffers * channels:
             self.forget_unpooled(buffers * channels)
@@ -398,16 +377,16 @@ class NetworkBufferPool:
         self.redistribute()
 
     def return_unpooled(self, buffers: int) -> None:
-        """As :meth:`return_exclusive`, of segments that were only counted."""
+        """Return exclusive segments that a channel counted."""
         self.state.free += buffers
         self.state.unpooled -= buffers
         self.redistribute()
 
     def redistribute(self) -> None:
-        """Share out what nobody requires (section 5.1), after serving who waits."""
+        """Serve the waiting pools, then share out what no pool requires (section 5.1)."""
         self.serve()
         sizes = [pool.size for pool in self._pools]
-        rules.redistribute(
+        sizing.redistribute(
             self.total_buffers,
             self.state.unpooled,
             [pool.required for pool in self._pools],
@@ -419,7 +398,7 @@ class NetworkBufferPool:
 
     def serve(self) -> None:
         """Let local pools that wait for a segment fetch it."""
-        rules.serve_pools([pool.state for pool in self._pools], self.state)
+        pool_rules.serve_pools([pool.state for pool in self._pools], self.state)
 
     def remove(self, pool: LocalBufferPool) -> None:
         """Forget a destroyed pool and share out what it required."""

@@ -25,18 +25,6 @@ from fractions import Fraction
 from math import isqrt, lcm
 from typing import Any
 
-__all__ = [
-    "MOST",
-    "MOST_SHARES",
-    "capped",
-    "fewest",
-    "proportion",
-    "ratio_of",
-    "times",
-    "whole_rates",
-    "whole_shares",
-]
-
 MOST = 1 << 61
 """Bound of a ratio's numerator x denominator, and of all that a rule counts in a run."""
 

@@ -1,8 +1,7 @@
 """One subtask's part of a round, composed of the rules; both clocks run these very functions.
 
-What lives here: what a message, a record, a flush or a send does to the rows of one gate or
-one result partition. What must not: a credit rule of its own (they are all in
-:mod:`flowcontrol.protocol.rules`), objects, clocks. As there, a row is anything indexable.
+What a message, a record, a flush or a send does to the state of one gate or one result partition.
+Not here: credit rules (:mod:`~flowcontrol.protocol.channel_rules`), objects, clocks.
 
 Order within a round: receive, take up and process (which writes), recycle, offer floating
 buffers, flush, release, send, announce. Gates, channels and partitions in declared order.
@@ -12,7 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from flowcontrol.protocol.channel_rules import (
+    announce,
+    on_backlog,
+    recycle_exclusive,
+    recycle_floating,
+    take_buffer,
+)
 from flowcontrol.protocol.debloating import usable_bytes
+from flowcontrol.protocol.pool_rules import (
+    note_quota,
+    pool_is_available,
+    recycle_segment,
+    request_segment,
+)
 from flowcontrol.protocol.queues import (
     BACKLOG_ANNOUNCEMENT,
     DATA,
@@ -22,31 +34,24 @@ from flowcontrol.protocol.queues import (
     is_full,
     next_slot,
 )
-from flowcontrol.protocol.rules import (
+from flowcontrol.protocol.rows import (
     FIFO_COUNT,
     TAKEN_EXCLUSIVE,
     TAKEN_NONE,
     Row,
     add_all_members,
     add_member,
-    announce,
-    credit_of,
     fifo_pop,
     fifo_push,
+)
+from flowcontrol.protocol.sender_rules import (
+    credit_of,
     finished_count,
     flush_pending_after,
     is_data_available,
     is_reader_available,
     needs_backlog_announcement,
-    note_quota,
-    on_backlog,
-    pool_is_available,
-    recycle_exclusive,
-    recycle_floating,
-    recycle_segment,
     reported_backlog,
-    request_segment,
-    take_buffer,
 )
 from flowcontrol.protocol.sides import KIND_LOCAL, KIND_RECORDS, Gate, Partition
 from flowcontrol.protocol.states import (

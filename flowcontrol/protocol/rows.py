@@ -9,26 +9,6 @@ from __future__ import annotations
 from collections.abc import MutableSequence, Sequence
 from typing import TypeAlias
 
-from flowcontrol.protocol.sizing import UNLIMITED
-
-__all__ = [
-    "FIFO_COUNT",
-    "FIFO_HEAD",
-    "FIFO_SLOTS",
-    "TAKEN_EXCLUSIVE",
-    "TAKEN_FLOATING",
-    "TAKEN_NONE",
-    "UNLIMITED",
-    "WORD",
-    "Row",
-    "Rows",
-    "add_all_members",
-    "add_member",
-    "fifo_pop",
-    "fifo_push",
-    "fifo_remove",
-]
-
 Row: TypeAlias = MutableSequence[int]
 Rows: TypeAlias = Sequence[Row]
 
@@ -40,6 +20,9 @@ FIFO_SLOTS = 2  # first slot; the capacity is len(row) - FIFO_SLOTS
 TAKEN_NONE = 0
 TAKEN_EXCLUSIVE = 1
 TAKEN_FLOATING = 2
+
+UNLIMITED = -1
+"""Maximum of a pool without one (Flink: ``NetworkBufferPool.UNBOUNDED_POOL_SIZE``)."""
 
 WORD = 32
 """Members of a set that one integer of its row holds, a bit each."""
@@ -80,16 +63,21 @@ def fifo_pop(row: Row) -> int:
     return row[FIFO_SLOTS + head]
 
 
-def fifo_remove(row: Row, value: int) -> int:
-    """Remove the oldest occurrence of ``value``, keeping the order; return 1, or 0 if absent."""
+def fifo(capacity: int) -> list[int]:
+    """Return an empty first-in-first-out row."""
+    return [0] * (FIFO_SLOTS + max(1, capacity))
+
+
+def fifo_values(row: Sequence[int]) -> list[int]:
+    """Return the values of a first-in-first-out row, oldest first."""
     capacity = len(row) - FIFO_SLOTS
-    head = row[FIFO_HEAD]
-    found = 0
-    for i in range(row[FIFO_COUNT]):
-        slot = FIFO_SLOTS + (head + i) % capacity
-        if found == 1:
-            row[FIFO_SLOTS + (head + i - 1) % capacity] = row[slot]
-        elif row[slot] == value:
-            found = 1
-    row[FIFO_COUNT] -= found
-    return found
+    slots = ((row[FIFO_HEAD] + i) % capacity for i in range(row[FIFO_COUNT]))
+    return [int(row[FIFO_SLOTS + slot]) for slot in slots]
+
+
+def refill(row: Row, values: Sequence[int]) -> None:
+    """Replace the values of a first-in-first-out row, oldest first."""
+    row[FIFO_HEAD] = 0
+    row[FIFO_COUNT] = len(values)
+    for i, value in enumerate(values):
+        row[FIFO_SLOTS + i] = value

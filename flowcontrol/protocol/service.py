@@ -13,23 +13,6 @@ from math import cos, exp, log, log1p, pi, sqrt
 from flowcontrol.protocol.ratios import MOST
 from flowcontrol.protocol.rows import Rows
 
-__all__ = [
-    "CONSTANT",
-    "EXPONENTIAL",
-    "LOGNORMAL",
-    "NEVER",
-    "PHASE_BASE",
-    "PHASE_RATE",
-    "PHASE_START",
-    "PHASE_WIDTH",
-    "first_us_at",
-    "first_us_beyond",
-    "relative_time",
-    "service_work",
-    "stands_still",
-    "work_by",
-]
-
 PHASE_START = 0  # first microsecond of the phase
 PHASE_BASE = 1  # work done by then, units
 PHASE_RATE = 2  # units a microsecond from then on

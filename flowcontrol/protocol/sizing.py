@@ -1,4 +1,4 @@
-"""How many buffers a pool gets: sizes of gates and partitions, and redistribution.
+"""Sizes of gates and partitions, and redistribution of buffers between pools.
 
 Pure integer rules, the compiled kernel may register them; the two ``*_spec`` functions
 are their checking fronts. A maximum of :data:`UNLIMITED` means no maximum.
@@ -8,20 +8,7 @@ from __future__ import annotations
 
 from collections.abc import MutableSequence, Sequence
 
-__all__ = [
-    "PARTITION_KINDS",
-    "UNLIMITED",
-    "gate_sizes",
-    "gate_spec",
-    "partition_sizes",
-    "partition_spec",
-    "redistribute",
-    "spare_capacity",
-    "unreserved_sizes",
-]
-
-UNLIMITED = -1
-"""Maximum of a pool without one (Flink: ``NetworkBufferPool.UNBOUNDED_POOL_SIZE``)."""
+from flowcontrol.protocol.rows import UNLIMITED
 
 SORT_MIN_BUFFERS = 512
 """Buffers (``taskmanager.network.sort-shuffle.min-buffers``)."""
@@ -46,7 +33,7 @@ def partition_sizes(
     floating: int,
     sort_buffers: int,
 ) -> tuple[int, int]:
-    """Smallest and largest pool of a result partition.
+    """Return the smallest and largest pool of a result partition.
 
     Parameters
     ----------
@@ -113,7 +100,7 @@ def gate_sizes(
 
 
 def unreserved_sizes(channels: int, each: int, extra: int) -> tuple[int, int]:
-    """Smallest and largest pool of a gate or a bounded result partition up to Flink 1.4.
+    """Return the smallest and largest pool of a gate or bounded partition up to Flink 1.4.
 
     Parameters
     ----------
@@ -132,7 +119,7 @@ def unreserved_sizes(channels: int, each: int, extra: int) -> tuple[int, int]:
     Notes
     -----
     ``NetworkEnvironment.registerTask`` of 1.4, reference section 3. There is no spare buffer: a
-    task was not asked whether its output is available, it waited when it needed a buffer.
+    task did not check whether its output is available, it waited for a buffer when it needed one.
     """
     return channels, max(channels, channels * each + extra)
 

@@ -12,8 +12,6 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, TypeVar, cast, get_type_hints
 
-__all__ = ["assign", "cell", "columns", "members", "per_class", "put_back", "width"]
-
 R = TypeVar("R")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from flowcontrol.errors import ProtocolError
-from flowcontrol.protocol import rules
+from flowcontrol.protocol import sender_rules
 
 __all__ = ["EVENT_KINDS", "BufferHandle", "Message", "Subpartition"]
 
@@ -172,7 +172,7 @@ class Subpartition:
     @property
     def backlog(self) -> int:
         """Data buffers reported to the receiver: the open tail counts only when flushed."""
-        return rules.reported_backlog(
+        return sender_rules.reported_backlog(
             sum(not handle.is_event for handle in self._queue),
             int(self._flush_pending),
             int(self._is_finished),
@@ -206,8 +206,8 @@ class Subpartition:
         if credit < 0:
             raise ValueError(f"credit is {credit}, must not be negative")
         head_is_event = int(bool(self._queue) and self._queue[0].is_event)
-        event = rules.is_event_available(int(self._is_blocked), head_is_event)
-        return rules.is_reader_available(credit, int(self._is_data_available()), event) == 1
+        event = sender_rules.is_event_available(int(self._is_blocked), head_is_event)
+        return sender_rules.is_reader_available(credit, int(self._is_data_available()), event) == 1
 
     def add_buffer(self, nbytes: int, is_finished: bool = False) -> BufferHandle:
         """Queue a data buffer.
@@ -260,8 +260,8 @@ class Subpartition:
         size = len(self._queue)
         unread = int(size == 1 and self._queue[0].unread > 0)
         pending = int(self._flush_pending)
-        notify = rules.should_notify_on_flush(size, pending, unread, int(self._is_blocked))
-        self._flush_pending = rules.flush_pending_after(size, pending, unread) == 1
+        notify = sender_rules.should_notify_on_flush(size, pending, unread, int(self._is_blocked))
+        self._flush_pending = sender_rules.flush_pending_after(size, pending, unread) == 1
         if notify == 1:
             self._notify()
 
@@ -323,7 +323,9 @@ class Subpartition:
             is_last = i == size - 1
             if not handle.is_finished and not is_last:
                 raise ProtocolError("an open buffer has another one behind it")
-            if rules.is_slice_sent(handle.unread, int(handle.is_finished), self.initial_credit):
+            if sender_rules.is_slice_sent(
+                handle.unread, int(handle.is_finished), self.initial_credit
+            ):
                 return Slice(i, handle, is_last)
             if not handle.is_finished:
                 return Slice(i, None, is_last)
@@ -336,11 +338,11 @@ class Subpartition:
 
     def _is_data_available(self) -> bool:
         blocked, pending = int(self._is_blocked), int(self._flush_pending)
-        return rules.is_data_available(blocked, pending, self._finished_count()) == 1
+        return sender_rules.is_data_available(blocked, pending, self._finished_count()) == 1
 
     def _finished_count(self) -> int:
         seen = int(bool(self._queue) and self._queue[-1].is_seen_finished)
-        return rules.finished_count(len(self._queue), seen)
+        return sender_rules.finished_count(len(self._queue), seen)
 
     def _add(self, handle: BufferHandle) -> None:
         if self._is_finished:
@@ -350,12 +352,12 @@ class Subpartition:
         if handle.is_event and EVENT_KINDS[handle.kind].has_priority:
             self._queue.insert(self._priority, handle)
             self._priority += 1
-            notify_priority = rules.should_notify_priority(self._priority, blocked)
+            notify_priority = sender_rules.should_notify_priority(self._priority, blocked)
         else:
             self._queue.append(handle)
         self.total_buffers += 1
         is_end = int(handle.kind == END)
-        notify = rules.should_notify_on_add(
+        notify = sender_rules.should_notify_on_add(
             self._finished_count(), int(self._flush_pending), blocked, is_end
         )
         self._is_finished = is_end == 1

@@ -1,23 +1,11 @@
 """Where a round's time goes: busy, idle, back-pressured (reference section 9); flusher's ticks.
 
-Pure functions of integers, as :mod:`flowcontrol.protocol.rules`.
+Pure functions of integers.
 """
 
 from __future__ import annotations
 
 from flowcontrol.protocol.ratios import proportion
-
-__all__ = [
-    "FLUSH_DRIFTS",
-    "blocked_relay_us",
-    "blocked_source_us",
-    "busy_us",
-    "emitting_us",
-    "flush_period_us",
-    "flush_ticks",
-    "is_blocked",
-    "next_flush_us",
-]
 
 FLUSH_DRIFTS = 3
 """How many periods flushers of one interval have."""

@@ -1,4 +1,4 @@
-"""What people look at: the report page, the table and progress on the terminal.
+"""The report page, and tables and progress bars of the terminal.
 
 Nothing is printed on import, and plotly is loaded only when a page is written.
 """
@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from flowcontrol.report.html import report_page, write_report
 from flowcontrol.report.progress import RunProgress
-from flowcontrol.report.terminal import StageTable, print_summary, render_table
+from flowcontrol.report.terminal import StageTable, print_summary
 
 __all__ = [
     "RunProgress",
     "StageTable",
     "print_summary",
-    "render_table",
     "report_page",
     "write_report",
 ]

@@ -1,4 +1,4 @@
-"""What progress looks like: a bar on a terminal, a plain line every tenth elsewhere."""
+"""Progress bars: redrawn on a terminal, a plain line per tenth of the work elsewhere."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _LINES: Final = 10
 
 
 class ProgressBar(ABC):
-    """Shows how far some work is, with a text beside it.
+    """A progress bar with a text next to it.
 
-    Use it as a context manager; nothing is shown before it is entered. On a terminal it is one
-    bar that is redrawn, elsewhere (a file, a CI log) a line at every tenth of the work.
+    Use it as a context manager; nothing is shown before it is entered. On a terminal one bar is
+    redrawn; elsewhere (a file, a CI log) each tenth of the work prints a line.
 
     Parameters
     ----------
     total : int
         Steps of the whole work, at least 1.
     done : int
-        Where continued work stands already.
+        Steps done before.
     console : rich.console.Console, optional
-        Where to; by default standard error, so that standard output holds results only.
+        By default standard error: standard output is for results.
     now : callable returning float, s
-        The clock for rates; by default a monotonic one.
+        Clock of the rates; by default a monotonic one.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class ProgressBar(ABC):
         self._task = self._bar.add_task(self._text(), total=total, completed=done)
 
     def __enter__(self) -> Self:
-        """Start to show progress."""
+        """Start the bar."""
         self._started_at = self._now()
         if self._console.is_terminal:
             self._bar.start()
@@ -75,14 +75,14 @@ class ProgressBar(ABC):
 
     @abstractmethod
     def _text(self) -> str:
-        """Return what stands beside the bar."""
+        """Return the text next to the bar."""
 
     def _elapsed_s(self) -> float:
         """Return the time since the work began, s."""
         return self._now() - self._started_at
 
     def _show(self, done: int) -> None:
-        """Show so many steps as done."""
+        """Show the number of steps done."""
         self._done = done
         if self._console.is_terminal:
             self._bar.update(self._task, completed=done, description=self._text())

@@ -1,4 +1,4 @@
-"""The charts of the report, each from the result tables to a figure with its explanation."""
+"""The charts of the report: a figure with its explanation for each."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def all_charts(run: RunData) -> list[Chart]:
 
     Notes
     -----
-    Without those of which a transport has nothing: credit and backlog where nothing is held back,
-    pools where there are no buffers.
+    A transport without credits has no chart of credit and backlog, one without buffers none of
+    pools.
     """
     system = run.scenario.system
     channels = [] if system.transport == "unbounded" else [channels_chart(run)]
@@ -48,7 +48,7 @@ def all_charts(run: RunData) -> list[Chart]:
 
 
 def rates_chart(run: RunData) -> Chart:
-    """Return what each stage did over time, and what it was able to do."""
+    """Return the rate of each stage over time, and the rate that its schedule allows."""
     traces: list[Trace] = []
     for index, rate in enumerate(stage_rates(run)):
         style = line_style(index)
@@ -100,7 +100,7 @@ def channels_chart(run: RunData) -> Chart:
 
 
 def _credit_explained(system: SystemSpec) -> str:
-    """Return how to read credit and backlog, in the terms of the transport."""
+    """Return the explanation of credit and backlog in the terms of the transport."""
     if system.counts_records and system.transport != "hop_hysteresis":
         return (
             "Credit: records that the sender may still write, as the receivers of "
@@ -117,13 +117,13 @@ def _credit_explained(system: SystemSpec) -> str:
     return texts.get(
         system.transport,
         "Credit: buffers that the sender may still send. Backlog: buffers that wait at the sender. "
-        "Credit at 0 while the backlog stands means that the receiver has no buffer free: this is "
+        "Credit at 0 with a backlog means that the receiver has no free buffer: this is "
         "back pressure at work. A local channel has no credits and shows 0.",
     )
 
 
 def in_flight_chart(run: RunData) -> Chart:
-    """Return what is in flight on each edge, in buffers and in records."""
+    """Return the data in flight on each edge, in buffers and in records."""
     traces: list[Trace] = []
     flights = edge_flights(run)
     of_buffers = not run.scenario.system.counts_records

@@ -1,7 +1,7 @@
 """Colours, dashes and markers of every drawing, so that no two lines differ by colour alone.
 
 The colours are the palette of Okabe and Ito, which people with any common colour blindness can
-tell apart. Its yellow is left out: it cannot be read on white.
+distinguish. Its yellow is left out: it is unreadable on white.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ORANGE: Final = "#E69F00"
 PURPLE: Final = "#CC79A7"
 SKY: Final = "#56B4E9"
 GREY: Final = "#8a8f98"
-"""For what is not a series: reference lines and typical values. Readable on white and on dark."""
+"""Reference lines and typical values; readable on white and on dark."""
 
 PALETTE: Final = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY)
 DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash")
@@ -29,14 +29,14 @@ PRESSURE_COLOURS: Final = {
     Pressure.LOW: ORANGE,
     Pressure.HIGH: VERMILLION,
 }
-"""Fill of a stage in the job graph. All three carry dark text; the status is written out too."""
+"""Fill of a stage in the job graph, for dark text; the status is written out too."""
 
 GOOD_TO_BAD: Final = (BLUE, "#6ba3cc", "#9aa0a6", "#e0a060", VERMILLION)
-"""From good to bad: blue, grey, vermillion. Colour-blind people can tell
-them apart, and each shows on white and on dark."""
+"""From good to bad: blue, grey, vermillion, distinct for colour-blind people, readable on white and
+on dark."""
 
 GOOD_TO_BAD_FILLS: Final = (BLUE, "#7fb8db", "#eeeeee", "#eeb27a", VERMILLION)
-"""The same for areas that carry numbers: with a light middle, on which dark text can be read."""
+"""The same for areas that carry numbers, with a light middle for dark text."""
 
 BUSY: Final = BLUE
 IDLE: Final = "#c3c8cf"
@@ -66,7 +66,7 @@ class LineStyle:
 def line_style(index: int) -> LineStyle:
     """Return the style of a drawing's series number ``index``, from 0.
 
-    Colour, dash and marker run with different periods, so that the first 210 series differ.
+    Colour, dash and marker have different periods, so the first 210 series differ.
     """
     return LineStyle(
         PALETTE[index % len(PALETTE)],

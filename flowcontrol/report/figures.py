@@ -1,7 +1,7 @@
 """Plotly figures as plain dicts: traces, axes and the layout that all charts share.
 
-Plain dicts because the page needs nothing else, and plotly takes a second to import. The page's
-script adds what depends on its theme: colours of text and grid, and a transparent background.
+Plain dicts are all that the page needs, and plotly takes a second to import. The page's script
+adds what depends on the theme: colours of text and grid, and a transparent background.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from flowcontrol.report.series import Series
 Figure = dict[str, Any]
 
 _MOST_MARKERS = 60
-"""Samples up to which each one gets a marker; more would make a smear."""
+"""Samples up to which each gets a marker."""
 
 _GAP = 0.14
-"""Space above a plot, as a share of its height with that space."""
+"""Space above a plot, as a share of its height including that space."""
 
 _CAPTION_PX = 34
-"""The same in pixels where a line of text stands in it."""
+"""The same in pixels if it holds a line of text."""
 
 _BASE_PX = 118
 """Height of a chart without its plots: legend, title of the time axis, margins."""
@@ -40,7 +40,7 @@ class Chart:
     title : str
         Above it.
     explanation : str
-        Plain text under it: how to read it, and what was left out.
+        Plain text below it: how to read it, and what is left out.
     figure : dict
         ``data`` and ``layout`` for plotly; empty data when there is nothing to draw.
     """
@@ -52,7 +52,7 @@ class Chart:
 
 
 def steps(series: Series, style: LineStyle, *, width: float = 2.0) -> dict[str, Any]:
-    """Return a trace of a figure that covers intervals: it rises where the interval starts."""
+    """Return the trace of a figure that covers intervals: it steps where an interval starts."""
     stroke = {"color": style.colour, "dash": style.dash, "width": width, "shape": "vh"}
     return line(series, style) | {"line": stroke, "mode": "lines"}
 
@@ -67,7 +67,7 @@ def line(series: Series, style: LineStyle, *, row: int = 0, **more: Any) -> dict
     style : LineStyle
         Colour, dash and marker.
     row : int, default 0
-        Which of the plots above each other it belongs to, from the top.
+        Plot that it belongs to, counted from the top.
     **more : Any
         Further keys of the trace; they win.
     """
@@ -139,7 +139,7 @@ def figure(
     row_px : int, default 240
         Height of one plot, the space under it included.
     captions : sequence of str
-        A line of text above each plot, which then has more space for it; none by default.
+        A line of text above each plot; none by default.
 
     Returns
     -------

@@ -11,16 +11,16 @@ from rich.padding import Padding
 from rich.table import Table
 
 _UNBOUNDED: Final = 10_000
-"""Letters a line of a console that leaves every table room."""
+"""Width of a console, in characters, on which every table fits."""
 
 
 def plain_table(gap: int = 2) -> Table:
-    """Return an empty table without lines, with so many blanks between two columns."""
+    """Return an empty table without lines, with ``gap`` blanks between columns."""
     return Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="bold")
 
 
 def print_widest(console: Console, tables: Iterable[Table]) -> None:
-    """Print the first table that fits the console, else the last, between two empty lines."""
+    """Print the first table that fits the console, or the last, between empty lines."""
     wide = console.options.update(width=_UNBOUNDED)
     for table in tables:
         if Measurement.get(console, wide, table).maximum <= console.width:

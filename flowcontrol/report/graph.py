@@ -1,7 +1,7 @@
-"""The job graph as inline SVG: one box a stage, coloured by pressure, with its figures in it.
+"""The job graph as inline SVG: a box per stage, coloured by pressure, with its figures.
 
-Colours of text and lines come from the page (classes), so that the graph follows its theme; the
-colour of a status is fixed, carries dark text, and the status stands there in words as well.
+Colours of text and lines come from the page's classes, so the graph follows its theme. The colour
+of a status is fixed and carries dark text, which names the status as well.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _HEADER = 26.0
 _PADDING = 11.0
 _LINE = 19.0
 _LEAST_SCALE = 0.8
-"""Scale down to which a narrow page shrinks the graph before it scrolls instead."""
+"""Smallest scale of the graph on a narrow page, which then scrolls."""
 
 _NAME_LETTERS = 20
-"""Letters of a name that fit into a box; the whole name is in its tooltip."""
+"""Characters of a name that fit into a box; the whole name is in its tooltip."""
 
 
 def job_graph(summary: Mapping[str, Any], scenario: Scenario) -> str:

@@ -1,7 +1,7 @@
-"""report.html: one page that carries everything it needs and fetches nothing.
+"""report.html: one self-contained page.
 
-The page's own policy (a ``Content-Security-Policy`` of ``default-src 'none'``) forbids every
-fetch, so that a browser enforces what a test checks.
+Its ``Content-Security-Policy`` of ``default-src 'none'`` forbids every fetch, so a browser enforces
+what a test checks.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from flowcontrol.report.colours import PRESSURE_COLOURS
 from flowcontrol.report.graph import job_graph
 from flowcontrol.report.jobs import job_sentences
 from flowcontrol.report.keyfigures import key_figures, run_line
+from flowcontrol.report.markup import chart_section, html_table, key_figure, page
 from flowcontrol.report.numbers import milliseconds, number, percent
 from flowcontrol.report.partitions import partition_section
-from flowcontrol.report.pieces import chart_section, html_table, key_figure, page
 from flowcontrol.report.rundata import RunData
 
 if TYPE_CHECKING:
@@ -42,13 +42,13 @@ def write_report(
     Parameters
     ----------
     path : Path
-        The file; its folder must exist. It is replaced whole or not at all.
+        The file, which is replaced atomically; its folder must exist.
     tables : mapping of str to pyarrow.Table
         The result tables by name.
     summary : mapping
         From :func:`flowcontrol.analysis.summarise`.
     scenario : Scenario
-        What was run.
+        The scenario that was run.
 
     Raises
     ------

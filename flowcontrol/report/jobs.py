@@ -1,4 +1,4 @@
-"""What became of each of several jobs, in sentences."""
+"""The state of each of several jobs, in sentences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The few figures of a run that a reader wants first, and the line that says what was run."""
+"""The key figures of a run, and the line about what was run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class KeyFigure:
 
 
 def run_line(summary: Mapping[str, Any], scenario: Scenario) -> str:
-    """Return what was run, in one line; a run that ended early says so."""
+    """Return clock, length and rounds of a run in one line."""
     emulated = seconds(summary["emulated_s"])
     is_whole = summary["emulated_s"] >= scenario.duration_s * 0.999
     length = f"{emulated} s emulated" if is_whole else (
@@ -43,7 +43,7 @@ def run_line(summary: Mapping[str, Any], scenario: Scenario) -> str:
 
 
 def _round_error(summary: Mapping[str, Any]) -> list[str]:
-    """Say what the length of the rounds does to the figures, where it is known."""
+    """Return the latency that whole rounds add, if it is known."""
     if "round_error_ms" not in summary:
         return []
     return [f"whole rounds add up to {milliseconds(summary['round_error_ms'])} to a latency"]
@@ -65,8 +65,8 @@ def key_figures(summary: Mapping[str, Any], scenario: Scenario) -> list[KeyFigur
         Emitted, taken up, blocked, in flight, latency; the last one only if it was measured.
     """
     stages = {name: stage["whole"] for name, stage in summary["stages"].items()}
-    sources = [stage.name for stage in scenario.stages if not scenario.inputs(stage.name)]
-    sinks = [stage.name for stage in scenario.stages if not scenario.outputs(stage.name)]
+    sources = [stage.name for stage in scenario.sources]
+    sinks = [stage.name for stage in scenario.sinks]
     figures = [
         KeyFigure(
             "Producers emitted",
@@ -86,7 +86,7 @@ def key_figures(summary: Mapping[str, Any], scenario: Scenario) -> list[KeyFigur
 
 
 def _blocked(stages: Mapping[str, Mapping[str, Any]]) -> KeyFigure:
-    """Return the largest share of time for which anything was blocked."""
+    """Return the share of time of the most blocked subtask."""
     key = "worst_backpressured_ms_per_s"
     worst = max(stages, key=lambda name: stages[name][key])
     share = stages[worst][key] / 1000
@@ -95,7 +95,7 @@ def _blocked(stages: Mapping[str, Mapping[str, Any]]) -> KeyFigure:
 
 
 def _in_flight(summary: Mapping[str, Any]) -> KeyFigure:
-    """Return what was in flight between all stages."""
+    """Return the data in flight between all stages."""
     edges = [edge["whole"] for edge in summary["edges"].values()]
     records = sum(edge["in_flight_records"] for edge in edges)
     size = sum(edge["in_flight_bytes"] for edge in edges)

@@ -1,8 +1,8 @@
-"""Placing a job graph: columns by depth, rows by where the neighbours stand, edges in between.
+"""Place a job graph: columns by depth, rows near the neighbours, edges in between.
 
-The usual layered drawing (Sugiyama's): a stage stands one column right of its furthest input;
-an edge that spans columns gets a waypoint in each column that it crosses, so that it never runs
-through a stage; a few sweeps put stages and waypoints near the mean height of their neighbours.
+A layered drawing (Sugiyama's): a stage is one column right of its furthest input; an edge that
+spans columns gets a waypoint in each column that it crosses, so it never runs through a stage. A
+few sweeps move stages and waypoints near the mean height of their neighbours.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Item = str | tuple[int, int]
 
 @dataclass(frozen=True)
 class Layout:
-    """Where everything stands, in pixels from the upper left corner.
+    """Positions in pixels from the upper left corner.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ def _depths(stages: Sequence[str], edges: Sequence[tuple[str, str]]) -> dict[str
 def _columns(
     stages: Sequence[str], edges: Sequence[tuple[str, str]], depth: Mapping[str, int]
 ) -> tuple[list[list[Item]], list[tuple[Item, Item]]]:
-    """Return what stands in each column, and the links between neighbouring columns."""
+    """Return the items of each column, and the links between neighbouring columns."""
     columns: list[list[Item]] = [[] for _ in range(max(depth.values(), default=0) + 1)]
     for stage in stages:
         columns[depth[stage]].append(stage)
@@ -133,7 +133,7 @@ def _centres(columns: Sequence[Sequence[Item]]) -> tuple[dict[Item, float], floa
 def _routes(
     edges: Sequence[tuple[str, str]], depth: Mapping[str, int], centres: Mapping[Item, float]
 ) -> list[list[Point]]:
-    """Return the points of each edge; ends at one stage are spread, not laid on each other."""
+    """Return the points of each edge; several ends at one stage are spread out."""
     stops = [_stops(index, edge, depth) for index, edge in enumerate(edges)]
     routes = []
     for index, (sender, receiver) in enumerate(edges):
@@ -153,7 +153,7 @@ def _routes(
 
 
 def _stops(index: int, edge: tuple[str, str], depth: Mapping[str, int]) -> list[Item]:
-    """Return what an edge passes: its sender, a waypoint in each column between, its receiver."""
+    """Return the stops of an edge: sender, a waypoint in each column between, receiver."""
     sender, receiver = edge
     between = range(depth[sender] + 1, depth[receiver])
     return [sender, *((index, column) for column in between), receiver]

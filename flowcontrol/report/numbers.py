@@ -1,4 +1,4 @@
-"""Numbers as people read them: thousands separated, no digit that means nothing."""
+"""Numbers for people: thousands separated, about three significant digits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def number(value: float) -> str:
-    """Return a number with about three digits that matter: ``6,000``, ``12.5``, ``0.25``."""
+    """Return a number with about three significant digits: ``6,000``, ``12.5``, ``0.25``."""
     size = abs(value)
     decimals = 0 if size >= 100 or value == int(value) else 1 if size >= 10 else 2
     return f"{value:,.{decimals}f}"

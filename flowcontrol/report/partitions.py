@@ -1,4 +1,4 @@
-"""What result partitions did that are not pipelined and bounded: lines, and a table of a page."""
+"""Result partitions that are not pipelined and bounded: lines, and a table of the page."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from html import escape
 from typing import Any
 
 from flowcontrol.analysis.wording import seconds
+from flowcontrol.report.markup import html_table
 from flowcontrol.report.numbers import bytes_text, number
-from flowcontrol.report.pieces import html_table
 
 _HEADS = (
     "Edge", "Partition", "Spilled", "Read back", "Regions", "Buffers at most", "of",
@@ -18,7 +18,7 @@ _HEADS = (
 
 
 def partition_lines(summary: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what a terminal shows of each edge whose partition is of another kind.
+    """Yield the lines of the terminal for each such partition.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ def partition_lines(summary: Mapping[str, Any]) -> Iterator[str]:
     Yields
     ------
     str
-        A line an edge, and one for everybody who waited for somebody.
+        A line per edge, and one for each task that waited.
     """
     for name, figures in _partitions(summary):
         start = figures["consumers_may_start_s"]
@@ -43,7 +43,7 @@ def partition_lines(summary: Mapping[str, Any]) -> Iterator[str]:
 
 
 def partition_section(summary: Mapping[str, Any]) -> str:
-    """Return the table of the page; empty if all partitions are pipelined and bounded.
+    """Return the table of the page; empty if there is no such partition.
 
     Parameters
     ----------

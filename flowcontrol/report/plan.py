@@ -1,4 +1,4 @@
-"""The network memory that a scenario needs and gets, as text for a terminal of 80 columns."""
+"""The network memory that a scenario requires and gets, for a terminal of 80 columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HEADS = ("SUBTASKS", "CHANNELS", "REQUIRED", "WANTED", "GRANTED", "EXCLUSIVE")
 _WIDTHS = (9, 8, 8, 7, 7, 9)
 _BETWEEN = 2
 _NAME = 80 - sum(_WIDTHS) - _BETWEEN * len(_WIDTHS)
-"""Letters of the first column; a longer name has a line of its own."""
+"""Characters of the first column; a longer name gets a line of its own."""
 _LABEL = 14
 
 
@@ -25,14 +25,13 @@ def describe_plan(plan: MemoryPlan, options: Mapping[object, object]) -> str:
     plan : MemoryPlan
         From :func:`flowcontrol.job.plan.plan_memory`.
     options : mapping
-        Flink's options as the scenario states them: which of them is to be changed depends on
-        which are there.
+        Flink's options as the scenario states them: the option to change depends on them.
 
     Returns
     -------
     str
-        A table per task manager, for each moment at which a job starts or stops; the exact
-        need beside the classic rule; the option to change.
+        A table per task manager for each moment at which a job starts or stops; the exact need
+        next to the classic rule; the option to change.
     """
     scenario = plan.scenario
     count = scenario.cluster.task_managers
@@ -58,7 +57,7 @@ def _moment(moment: Moment) -> list[str]:
 
 
 def _manager(plan: ManagerPlan) -> list[str]:
-    """Lines of one task manager; subtasks whose figures are equal share one."""
+    """Return the lines of a task manager; subtasks with equal figures share one."""
     lines = ["", *_row(f"TASK MANAGER {plan.manager}", _HEADS)]
     if not plan.grants:
         return [*lines, "  nothing runs here"]
@@ -116,7 +115,7 @@ def _row(name: str, cells: Sequence[str]) -> list[str]:
 
 
 def _footer(plan: MemoryPlan, options: Mapping[object, object]) -> list[str]:
-    """Lines below the tables: the need, the rule, the option."""
+    """Return the lines below the tables: need, rule, option."""
     scenario, slots = plan.scenario, plan.slots
     managers, total = scenario.cluster.task_managers, scenario.options.network_buffers
     segment = scenario.options.segment_bytes

@@ -12,7 +12,7 @@ from flowcontrol.report.bar import ProgressBar
 
 
 class RunProgress(ProgressBar):
-    """Shows how far a run is: rounds done, emulated time, rows, rows per second.
+    """Progress of a run: rounds done, emulated time, rows, rows per second.
 
     Parameters
     ----------
@@ -21,11 +21,11 @@ class RunProgress(ProgressBar):
     round_s : float, s
         Emulated time of a round.
     rounds_done, rows : int, default 0
-        Where a resumed run stands already; only what comes on top counts for rows per second.
+        Progress of a resumed run; the rate counts what is added to it.
     console : rich.console.Console, optional
-        Where to; by default standard error, so that standard output holds results only.
+        By default standard error: standard output is for results.
     now : callable returning float, s
-        The clock for rows per second; by default a monotonic one.
+        Clock of the rate; by default a monotonic one.
 
     Raises
     ------
@@ -55,20 +55,20 @@ class RunProgress(ProgressBar):
         super().__init__(total_rounds, rounds_done, console, now)
 
     def update(self, rounds_done: int, rows: int) -> None:
-        """Show a new state.
+        """Show progress.
 
         Parameters
         ----------
         rounds_done : int
-            Rounds that are complete, those before a restart included.
+            Completed rounds, including those before a restart.
         rows : int
-            Rows that were moved so far, those before a restart included.
+            Rows moved, including those before a restart.
         """
         self._rows = rows
         self._show(rounds_done)
 
     def _text(self) -> str:
-        """Return what stands beside the bar."""
+        """Return the text next to the bar."""
         elapsed_s = self._elapsed_s()
         speed = (self._rows - self._first_rows) / elapsed_s if elapsed_s > 0 else 0.0
         return (

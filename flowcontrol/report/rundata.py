@@ -1,4 +1,4 @@
-"""What the charts draw from, and which part of a large job they draw."""
+"""The data of the charts, and the part of a large job that they show."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from flowcontrol.scenario import Edge, Scenario, Stage
 
 MOST_STAGES = 8
-"""Stages, or edges, drawn in one chart; of a larger job those that tell most are picked."""
+"""Stages, or edges, in one chart; of a larger job the most relevant ones."""
 
 MOST_CHANNELS = 8
-"""Channels drawn in one chart; of a larger job the fullest, and the typical one."""
+"""Channels in one chart; of a larger job the fullest, and the median."""
 
 _FULLEST = 5
 _MOST_CHANGES = 40
@@ -35,7 +35,7 @@ _MOST_CHANGES = 40
 
 @dataclass(frozen=True)
 class RunData:
-    """Everything that the charts draw from.
+    """The data of the charts.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class RunData:
     until_s : float, s
         Time of the last sample.
     bottleneck : str or None
-        Stage that limited, which is always drawn.
+        The limiting stage, which is always drawn.
     """
 
     stages: pd.DataFrame
@@ -72,12 +72,12 @@ class RunData:
 
     @property
     def changes(self) -> list[float]:
-        """Times of the changes of phase; none when there are too many to tell apart."""
+        """Times at which phases change; empty if there are too many to draw."""
         changes = phase_changes(self.scenario, self.until_s)
         return changes if len(changes) <= _MOST_CHANGES else []
 
     def shown_stages(self) -> list[Stage]:
-        """Return the stages to draw, in order: all, or the ends, the limit and the most blocked."""
+        """Return the stages to draw in order: all, or bottleneck, ends and the most blocked."""
         order = list(self.scenario.topological())
         if len(order) <= MOST_STAGES:
             return order
@@ -101,16 +101,16 @@ class RunData:
 
 @dataclass(frozen=True)
 class StageRate:
-    """What a stage did over time, and what it could have done.
+    """Rate of a stage over time, and the rate that its schedule allows.
 
     Attributes
     ----------
     name : str
         Of the stage.
     is_source : bool
-        Then the rates are those at which it emits, else those at which it takes up.
+        True: rates of emission; False: rates of processing.
     done : Series
-        Records/s since the sample before.
+        Records/s since the previous sample.
     able : Series or None
         Records/s that its schedule allows; None without one.
     """
@@ -132,7 +132,7 @@ class EdgeFlight:
     buffers, records : Series
         Levels at the samples, all channels together.
     room : Series or None
-        Buffers that its pools can hold; None where no single figure belongs to the edge.
+        Buffers that its pools can hold; None if the pools are not the edge's alone.
     """
 
     name: str
@@ -174,7 +174,7 @@ def edge_flights(run: RunData) -> list[EdgeFlight]:
 
 
 def shown_channels(run: RunData) -> tuple[list[tuple[str, pd.DataFrame]], int]:
-    """Return the channels to draw, and how many there are when not all of them are drawn."""
+    """Return the channels to draw, and the number of all channels if some are left out, else 0."""
     owner = ["edge", "sender", "receiver"]
     parts = [
         (f"{edge} [{sender} to {receiver}]", rows)
@@ -197,7 +197,7 @@ def _fullest_edges(run: RunData) -> list[Edge]:
 
 
 def left_out(run: RunData) -> str:
-    """Return a sentence on the stages that are not drawn."""
+    """Return a sentence about the stages left out; empty if none is."""
     shown: Sequence[Stage] = run.shown_stages()
     left = len(run.scenario.stages) - len(shown)
     if not left:

@@ -1,7 +1,7 @@
-"""What the drawings show, as plain lists of numbers: one place for sums, means and steps.
+"""The series of the charts as plain lists of numbers: sums, means and steps.
 
-A figure that covers an interval is drawn over that whole interval: its series starts at 0 with
-the first value, and is meant to be drawn as steps that rise at the *start* of an interval.
+The series of a figure that covers intervals starts at 0 with the first value; draw it as steps that
+rise at the *start* of an interval.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def over_interval(name: str, frame: pd.DataFrame, column: str, factor: float = 1
 
 
 def capability(name: str, schedules: Iterable[Schedule], until_s: float) -> Series:
-    """Return what a stage is able to do over time: the sum of its subtasks' schedules.
+    """Return the rate that a stage's schedules allow over time, all subtasks together.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def capability(name: str, schedules: Iterable[Schedule], until_s: float) -> Seri
     schedules : iterable of Schedule
         One per subtask.
     until_s : float, s
-        Where the line ends; phases beyond are left out. At 0 there is no line.
+        End of the line; later phases are left out. At 0 the series is empty.
 
     Returns
     -------
@@ -167,9 +167,8 @@ def edge_capacity(
     -------
     float or None
         Output pools, exclusive buffers of the remote channels and floating buffers of their
-        gates; overdraft is not counted. None where a pool is shared with another edge, where
-        nothing was sampled, or where queues of records take the place of buffers: then no single
-        figure belongs to the edge.
+        gates; overdraft is not counted. None if a pool is shared with another edge, nothing was
+        sampled, or the transport has queues of records: then the edge has no figure of its own.
     """
     shared = len(scenario.outputs(edge.sender)) > 1 or len(scenario.inputs(edge.receiver)) > 1
     rows = channels[channels["edge"] == edge.name]

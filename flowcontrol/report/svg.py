@@ -1,4 +1,4 @@
-"""Writing SVG: elements as text, every attribute and every text escaped."""
+"""SVG elements as text, with attributes and texts escaped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def element(tag: str, *children: str, **attributes: Value) -> str:
     *children : str
         Markup of what is inside, escaped already (other elements, or :func:`text`).
     **attributes : str, float or None
-        Attributes; ``_`` in a name stands for ``-``, a trailing one is dropped (``class_``).
+        Attributes; ``_`` in a name becomes ``-``, a trailing one is dropped (``class_``).
         None leaves the attribute out.
 
     Returns

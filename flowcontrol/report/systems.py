@@ -11,11 +11,11 @@ from flowcontrol.scenario.presets import PRESETS
 from flowcontrol.scenario.system import preset_system
 
 _WIDTH: Final = 100
-"""Letters of a line; a parameter that needs more goes on in the next, further in."""
+"""Characters of a line; longer parameters are wrapped and indented."""
 
 
 def list_systems() -> str:
-    """Return a line per preset: its name, what it stands for, its parts."""
+    """Return a line per preset: name, version, parts."""
     rows = [("NAME", "VERSION", "TRANSPORT", "THROTTLE")]
     rows += [(name, p.version, p.transport, p.throttle) for name, p in PRESETS.items()]
     widths = [max(len(row[i]) for row in rows) for i in range(4)]
@@ -27,7 +27,7 @@ def list_systems() -> str:
 
 
 def describe_system(name: str) -> str:
-    """Return what a preset does, its parameters in its own words, and where they are from.
+    """Return what a preset does, its parameters in its own terms, and its source.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def describe_system(name: str) -> str:
 
 
 def _wrapped(line: str) -> str:
-    """Return a line cut between words; what it is indented by, it goes on further in."""
+    """Wrap a line between words; the following lines are indented further."""
     indent = " " * (len(line) - len(line.lstrip()) + 6)
     return textwrap.fill(
         line, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False

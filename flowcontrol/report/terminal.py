@@ -1,7 +1,7 @@
 """The table and the sentence at the end of a run, on a terminal of any width.
 
-The table takes the columns that the console has room for, the most telling first; a number is
-never wrapped, a long stage name is.
+The table has the columns that fit the console, the most important first. Numbers are never
+wrapped, long stage names are.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from flowcontrol.report.partitions import partition_lines
 
 _STYLES = {"OK": "green", "LOW": "yellow", "HIGH": "bold red"}
 _LEAST_NAME = 12
-"""Letters of a stage's name that a narrow table leaves room for before it drops a column."""
+"""Characters of a stage's name that a narrow table keeps before it drops a column."""
 
 _BETWEEN = 2
 """Spaces between two columns."""
@@ -30,7 +30,7 @@ _BETWEEN = 2
 
 @dataclass(frozen=True)
 class _Column:
-    """One column: its head, how telling it is (1 the most), and the cell of a stage."""
+    """One column: its head, its rank (1 is kept longest), and the cell of a stage."""
 
     head: str
     rank: int
@@ -97,7 +97,7 @@ class StageTable:
             self._columns = [*kept[:at], *_OF_RECORDS, *kept[at:]]
 
     def table(self, width: int) -> Table:
-        """Return the table for a console of so many letters a line."""
+        """Return the table for a console of a width in characters."""
         columns = self._fitting(width)
         table = plain_table(_BETWEEN)
         table.add_column("Stage", overflow="fold", min_width=self._name_width(_LEAST_NAME))
@@ -113,7 +113,7 @@ class StageTable:
         yield self.table(options.max_width)
 
     def _fitting(self, width: int) -> Sequence[_Column]:
-        """Return the columns there is room for, in the order of the table."""
+        """Return the columns that fit, in the order of the table."""
         used, chosen = self._name_width(_LEAST_NAME), []
         for column in sorted(self._columns, key=lambda column: column.rank):
             used += _BETWEEN + self._width(column)
@@ -123,11 +123,11 @@ class StageTable:
         return [column for column in self._columns if column in chosen]
 
     def _width(self, column: _Column) -> int:
-        """Return the letters that the widest cell of a column takes."""
+        """Return the width of a column in characters."""
         return max(len(column.head), *(len(column.cell(s)) for s in self._stages.values()))
 
     def _name_width(self, at_most: int) -> int:
-        """Return the letters of the longest name, cut off at a limit."""
+        """Return the length of the longest name, at most ``at_most`` characters."""
         return min(at_most, max(len(name) for name in [*self._stages, "Stage"]))
 
 
@@ -137,25 +137,8 @@ def _cell(column: _Column, stage: Mapping[str, Any]) -> Text:
     return Text(content, style=_STYLES.get(content, "") if column.rank == 1 else "")
 
 
-def render_table(summary: Mapping[str, Any]) -> StageTable:
-    """Return the table of the stages for ``rich``.
-
-    Parameters
-    ----------
-    summary : mapping
-        From :func:`flowcontrol.analysis.summarise`.
-
-    Returns
-    -------
-    StageTable
-        A renderable; it picks its columns by the width of the console that prints it. Figures
-        are those of the whole run.
-    """
-    return StageTable(summary)
-
-
 def print_summary(summary: Mapping[str, Any], console: Console | None = None) -> None:
-    """Print the table, the sentence on the bottleneck, and what became of each of several jobs.
+    """Print the table, the bottleneck, and the state of each job if there are several.
 
     Parameters
     ----------
@@ -165,7 +148,7 @@ def print_summary(summary: Mapping[str, Any], console: Console | None = None) ->
         Where to; by default standard output.
     """
     console = console or Console()
-    console.print(Padding(render_table(summary), (1, 0)))
+    console.print(Padding(StageTable(summary), (1, 0)))
     console.print(Text(summary["sentence"]))
     for line in partition_lines(summary):
         console.print(Text(line))

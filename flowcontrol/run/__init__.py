@@ -1,4 +1,4 @@
-"""What a spark-submit job or a notebook calls: from a scenario to a folder of results."""
+"""Run a scenario on a clock and write its results: the calls of pipelines and notebooks."""
 
 from __future__ import annotations
 

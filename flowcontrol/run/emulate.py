@@ -25,26 +25,24 @@ if TYPE_CHECKING:
 
     from flowcontrol.live.folder import RunFolder
 
-__all__ = ["Clock", "RunResult", "emulate", "job_for"]
-
 Clock = Literal["live", "virtual"]
 
 
 class Progress(Protocol):
-    """Whatever wants to know how far a run is."""
+    """An object that is told how far a run is."""
 
     def update(self, rounds_done: int, rows: int) -> None:
-        """Take notice of the rounds done and of the records that reached the sinks."""
+        """Show the rounds done and the records that reached the sinks."""
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a run left.
+    """Results of a run.
 
     Attributes
     ----------
     path : Path
-        Its folder.
+        Folder of the results.
     summary : dict
         As in ``summary.json``.
     tables : dict of str to pyarrow.Table
@@ -52,7 +50,7 @@ class RunResult:
     is_finished : bool
         False if it was stopped before its last round; the same call resumes it.
     job : Job
-        What was run.
+        The job that was run.
     """
 
     path: Path
@@ -89,7 +87,7 @@ class RunResult:
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What a clock hands back."""
+    """Results of a clock."""
 
     tables: dict[str, pa.Table]
     rounds: int
@@ -120,20 +118,20 @@ def emulate(
     clock : {"live", "virtual"}, default "live"
         Which clock drives the rounds.
     overwrite : bool, default False
-        Replace a run that stands in a folder that was named.
+        Replace the run in the folder ``out``.
     spark : SparkSession, optional
         By default the running one, else a new one.
     progress : callable, optional
-        Called with the job when it starts; returns a context manager whose value is told now
-        and then the rounds done and the records that reached the sinks
-        (:class:`flowcontrol.report.RunProgress` is one).
+        Called with the job when it starts; returns a context manager, such as
+        :class:`flowcontrol.report.RunProgress`, whose value is updated with the rounds done and
+        the records that reached the sinks.
     warn : callable, optional
-        Called with each remark, such as a rate that is beyond a channel's window.
+        Called with each warning, such as a rate beyond a channel's window.
 
     Returns
     -------
     RunResult
-        What was written.
+        The results as written.
 
     Raises
     ------
@@ -169,8 +167,8 @@ def _run(
     folder = open_folder(root, job.scenario, named=named, overwrite=overwrite)
     try:
         began = time.monotonic()
-        with progress(job) if progress is not None else nullcontext(_Silent()) as shown:
-            run = _CLOCKS[clock](job, folder, spark, shown.update)
+        with progress(job) if progress is not None else nullcontext() as shown:
+            run = _CLOCKS[clock](job, folder, spark, _ignore if shown is None else shown.update)
         wall_s = time.monotonic() - began
         summary = summarise(
             run.tables,
@@ -221,16 +219,16 @@ _CLOCKS = {"live": _live, "virtual": _virtual}
 
 
 def job_for(scenario: Scenario | str | Path, clock: Clock, round_us: int | None = None) -> Job:
-    """Read a scenario unless it is read, check it for a clock and lay it out.
+    """Read a scenario if need be, check that a clock can run it, and lay it out.
 
     Parameters
     ----------
     scenario : Scenario, or str or Path
         A scenario, or the file of one.
     clock : {"live", "virtual"}
-        Which clock is to run it.
+        The clock to run it.
     round_us : int, optional
-        Emulated time of a round, microseconds; by default what the clock takes or chooses.
+        Emulated time of a round, microseconds; by default the clock's own choice.
 
     Raises
     ------
@@ -250,7 +248,7 @@ def job_for(scenario: Scenario | str | Path, clock: Clock, round_us: int | None 
 
 
 def _round_error(job: Job) -> dict[str, Any]:
-    """What the length of the rounds does to the figures, for the summary."""
+    """Return the error that whole rounds add to the figures, for the summary."""
     from flowcontrol.virtual.choose import discretisation
 
     error = discretisation(job)
@@ -272,12 +270,5 @@ def _write_results(
     write_report(root / "report.html", tables, summary, scenario)
 
 
-class _Silent:
-    """Shows nothing."""
-
-    def update(self, rounds_done: int, rows: int) -> None:
-        """Take notice of nothing."""
-
-
 def _ignore(*_: object) -> None:
-    """Take notice of nothing."""
+    """Do nothing."""

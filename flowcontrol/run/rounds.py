@@ -10,8 +10,6 @@ from flowcontrol.job.round_state import RoundState
 from flowcontrol.run.emulate import Clock, job_for
 from flowcontrol.scenario import Scenario
 
-__all__ = ["rounds"]
-
 
 def rounds(
     scenario: Scenario | str | Path, *, round_us: int | None = None, clock: Clock = "virtual"
@@ -26,23 +24,23 @@ def rounds(
         Emulated time of a round, microseconds; by default what :func:`flowcontrol.emulate` takes
         on this clock.
     clock : {"virtual", "live"}, default "virtual"
-        Whose code runs the rounds. ``live`` runs the live clock's subtasks in this process,
-        without Spark and without rows: slower, plain Python, and it takes only what the live
-        clock does. Where both take a scenario, their states are equal, but for what a throttle
-        commands: the live clock looks at a round when it begins the next one.
+        ``live`` runs the live clock's subtasks in this process, without Spark and without rows:
+        slower, in plain Python, and only for scenarios that the live clock accepts. The states of
+        both clocks are equal except for a throttle's commands, which the live clock makes one
+        round later.
 
     Returns
     -------
     iterator of RoundState
-        Runs one round each time it is asked for a state. Nothing is written anywhere.
+        Each step runs one round. Nothing is written.
 
     Raises
     ------
     ScenarioError
         At once, if the clock refuses the scenario.
     RunError
-        At once, if the rows that a source is to replay cannot be read; from the iterator, if the
-        run holds more than its logs may, or at its end if none of its jobs could run.
+        At once, if the rows of a replayed input cannot be read; from the iterator, if the run
+        exceeds the size of its logs, or at its end if none of its jobs could run.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""What is read, but not emulated on a clock yet: refused in so many words, never ignored.
+"""Features that a clock cannot run yet: rejected explicitly, never ignored.
 
-A clock is a set of checks: those that every clock makes, and its own.
+Each clock has a set of checks, besides those of every clock.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ Check = Callable[[Scenario], Iterator[Refusal]]
 
 
 def check_clock(scenario: Scenario, clock: Literal["live", "virtual"]) -> list[Problem]:
-    """Return what a scenario asks for that a clock does not emulate yet.
+    """Return the features of a scenario that a clock cannot run yet.
 
     Parameters
     ----------
     scenario : Scenario
         Read and checked.
     clock : {"live", "virtual"}
-        Which clock is to run it.
+        The clock to run it.
 
     Returns
     -------
@@ -91,10 +91,10 @@ LIVE_THROTTLES: Final = (
     "pid_rate",
     "static_admission",
 )
-"""What the live clock runs too."""
+"""Transports and throttles of the live clock."""
 
 LOG_THROTTLES: Final = ("pid_rate", "static_admission")
-"""Throttles whose sources stand before a log: what falls due waits there."""
+"""Throttles whose sources read a log, in which due records wait."""
 
 
 def _live_machines(scenario: Scenario) -> Iterator[Refusal]:
@@ -200,7 +200,7 @@ def _partition_types(scenario: Scenario, when: str = "") -> Iterator[Refusal]:
 
 
 def _partition_types_of_other_systems(scenario: Scenario) -> Iterator[Refusal]:
-    """Refuse what waits for its producers' end, or outlasts it, without credits or throttled."""
+    """Refuse other kinds of result partition without credits or behind a throttle."""
     system = scenario.system
     if system.transport not in {"credit", "local"}:
         for place, what, instead in _partition_types(scenario, " without credits"):
@@ -214,7 +214,7 @@ def _partition_types_of_other_systems(scenario: Scenario) -> Iterator[Refusal]:
 
 
 def _chained_logs(scenario: Scenario) -> Iterator[Refusal]:
-    """Refuse a source that reads what waits in its log as fast as it can, in a stage's time."""
+    """Refuse a source with a log that is chained to a stage with a rate."""
     throttle = scenario.system.throttle
     chained = {edge.receiver: edge.sender for edge in scenario.edges if edge.chain}
     for index, edge in enumerate(scenario.edges):

@@ -1,8 +1,7 @@
-"""The numbers and texts of a scenario file: what each may be, and the refusal if it is not.
+"""Types of the numbers and texts of a scenario file, with their refusals.
 
 A number is read exactly: YAML's 0.1 becomes one tenth. Truth values, text, NaN and infinity
-are no numbers here, whatever Python thinks of them. Written down again, a number is the one that
-was read.
+are not numbers here, unlike in Python. A number is written as it was read.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ T = TypeVar("T")
 
 
 def refuse(message: str, *at: str | int) -> PydanticCustomError:
-    """Return the error that carries a finished sentence through pydantic (braces and all).
+    """Return the pydantic error of a message, which may contain braces.
 
-    ``at`` is the place inside the value that is wrong, where it is not the whole of it.
+    ``at`` is the place inside the value, if the problem is only a part of it.
     """
     return PydanticCustomError("scenario", "{message}", {"message": message, "at": at})
 
@@ -62,7 +61,7 @@ def write_number(value: Fraction | float) -> int | float:
 
 @dataclass(frozen=True)
 class Number:
-    """What a number may be: metadata of a field, whose type (int, float, Fraction) it is read as.
+    """Range of a number: metadata of a field, whose type (int, float, Fraction) it is read as.
 
     Attributes
     ----------
@@ -220,7 +219,7 @@ StageName = Annotated[str, Word("the name of a stage")]
 Text = Annotated[str, Field(strict=True, min_length=1)]
 
 WorkedOut = Annotated[T, WrapValidator(lambda value, read: None if value is None else read(value))]
-"""What a file may leave out (null) because it follows from other keys.
+"""Type of a field that a file may leave out (null) because it follows from other keys.
 
 Such a field is None until :mod:`flowcontrol.scenario.resolve` has
 filled it in, and never in a scenario that was read; hence its type is without None.

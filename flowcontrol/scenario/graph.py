@@ -1,4 +1,4 @@
-"""What the stages and edges of a job say together: shape, roles, chains, sizes, placement."""
+"""Checks across the stages and edges of a job: shape, roles, chains, sizes, placement."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from flowcontrol.scenario.models import Cluster, Edge, Stage
 from flowcontrol.scenario.problems import known, show
 
 DEFAULT_RECORD_BYTES: Final = 1024
-"""Bytes of a source's records if it does not say: 32 records in a default buffer."""
+"""Default size of a source's records, bytes: 32 records in a default buffer."""
 
 Stages = Sequence[tuple[int, Stage]]
 """Stages as read, with their positions in the file."""
 
 
 def check_stage_names(names: Sequence[tuple[int, str]], problems: list[Problem]) -> None:
-    """Refuse two stages whose folders would be one, also where case does not count."""
+    """Refuse stages whose folders would be the same on a case-insensitive file system."""
     seen: dict[str, int] = {}
     for index, name in names:
         first = seen.setdefault(name.lower(), index)
@@ -126,7 +126,7 @@ def in_order(links: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def check_roles(stages: Stages, edges: Sequence[Edge], problems: list[Problem]) -> None:
-    """Refuse what a stage states beside its role, and a source that states no pace.
+    """Refuse keys that do not fit a stage's role, and sources without a rate.
 
     Parameters
     ----------
@@ -199,8 +199,7 @@ def resolve_chains(
     Notes
     -----
     ``StreamingJobGraphGenerator.isChainable``: one input, a forward partitioner, equal
-    parallelism, one slot-sharing group. Of the chaining strategies we know none: whoever
-    writes ``chain: true`` has chosen.
+    parallelism, one slot-sharing group. There are no chaining strategies: ``chain: true`` decides.
     """
     specs = {stage.name: stage for _, stage in stages}
     onto = {}
@@ -218,9 +217,9 @@ def resolve_chains(
 def _chain_faults(
     edge: Edge, sender: Stage, receiver: Stage, senders: Sequence[str]
 ) -> Iterator[tuple[str, str]]:
-    """Say what forbids to chain two stages.
+    """Yield the reasons against chaining two stages.
 
-    That forward, if stated, needs equal parallelism is said of every edge, not here.
+    The parallelism of stated forward edges is checked for all edges, not here.
     """
     if is_stated(edge, "partitioner") and edge.partitioner != "forward":
         text = (
@@ -248,7 +247,7 @@ def resolve_record_bytes(
     """Return the record size of each stage of an acyclic job, in bytes.
 
     A stage's own size counts; else that of what it reads; else, of a source, the default. A
-    sink sends nothing, so its inputs may differ; the largest of them stands for it.
+    sink sends nothing, so its inputs may differ; the largest of them counts.
     """
     senders = {edge.sender for edge in edges}
     specs = {stage.name: (index, stage) for index, stage in stages}

@@ -1,6 +1,6 @@
 """Real rows that enter and leave a job: inputs of sources, outputs of sinks.
 
-pyarrow and deltalake are imported when a scenario has such an input, and not before.
+pyarrow and deltalake are imported only if a scenario has such an input.
 """
 
 from __future__ import annotations
@@ -247,7 +247,7 @@ def resolve_output(
     taken : dict of str to str
         Paths of the outputs so far and their stages; grows by this one.
     problems : list of Problem
-        Grows by everything that is wrong.
+        Every problem is appended.
 
     Returns
     -------
@@ -268,7 +268,7 @@ def resolve_output(
 
 
 def _fault_of(path: PurePosixPath, taken: Mapping[str, str]) -> str:
-    """Say why a path is no good for an output; nothing if it is."""
+    """Return why a path is not valid for an output; empty if it is."""
     if path.is_absolute() or ".." in path.parts or not path.parts or ":" in str(path):
         return "leaves the run's folder"
     if path.parts[0].lower() in _RESERVED or path.suffix in {".json", ".html"}:

@@ -1,7 +1,7 @@
-"""Several jobs in one file: read as one list of stages and edges, and told apart again.
+"""Several jobs in one file, read as one list of stages and edges.
 
-Everything that looks at stages and edges sees those of all jobs in one list. Problems that it
-finds are then moved to where the author wrote them, ``jobs[1].stages[0]``.
+All checks see the stages and edges of all jobs in one list. The places of their problems are then
+mapped back to the file: ``jobs[1].stages[0]``.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class JobList:
         return Problem(place, _ITEM.sub(self._place, problem.message))
 
     def spans(self) -> tuple[JobSpan, ...]:
-        """Return the jobs as meant; call it when there are no problems."""
+        """Return the jobs; only valid if there are no problems."""
         return tuple(
             JobSpan(
                 name=spec.name,
@@ -66,14 +66,14 @@ class JobList:
         )
 
     def check(self, duration_s: float | None, problems: list[Problem]) -> None:
-        """Refuse names given twice, times that are no span of the run, edges between jobs.
+        """Refuse duplicate names, times outside the run, and edges between jobs.
 
         Parameters
         ----------
         duration_s : float or None
             Length of the run; None if it could not be read.
         problems : list of Problem
-            Grows by everything that is wrong, at its place in the file.
+            Every problem is appended, with its place in the file.
         """
         seen: dict[str, int] = {}
         for index, spec in self.specs:
@@ -116,13 +116,13 @@ def read_jobs(mapping: object, problems: list[Problem]) -> JobList:
     mapping : object
         The file's content.
     problems : list of Problem
-        Grows by everything that is wrong with the list by itself, at its place in the file.
+        Every problem of the list itself is appended, with its place in the file.
     """
     if not isinstance(mapping, Mapping) or "jobs" not in mapping:
         return JobList(mapping)
     for kind in _KINDS:
         if kind in mapping:
-            text = f"stands beside jobs: move it into one of the jobs, which have {kind} each"
+            text = f"must not be next to jobs: move it into one of the jobs, which have {kind} each"
             problems.append(Problem(kind, text))
     raw = mapping["jobs"]
     if not isinstance(raw, list | tuple) or not raw:
@@ -138,7 +138,7 @@ def read_jobs(mapping: object, problems: list[Problem]) -> JobList:
             for position, item in enumerate(items if isinstance(items, list | tuple) else ()):
                 lists[kind].append(item)
                 origins[kind].append((index, position))
-    # What is wrong with an empty list was said at its place: the top of the file is read whole.
+    # Problems of an empty list are reported at its place; the head of the file needs an item.
     whole = {kind: items or [None] for kind, items in lists.items()}
     return JobList(
         {**mapping, **whole}, tuple((i, spec) for i, spec in specs if spec is not None), origins

@@ -1,8 +1,8 @@
 """A scenario, field by field: what a file may say, what it means, and how it is written down.
 
-Each field stands here once. Its type reads what the file has, and refuses it
+Each field is declared here once. Its type reads the value in the file, and refuses it
 (:mod:`~flowcontrol.scenario.fields`); its description gives meaning, unit and default, with the
-option of Flink or Spark that it stands for, and is part of the refusals ("is missing: ...").
+option of Flink or Spark that it corresponds to, and is part of the refusals ("is missing: ...").
 What a file leaves out because it follows from other keys is filled in by
 :mod:`flowcontrol.scenario.resolve`.
 
@@ -50,7 +50,7 @@ PartitionType = Literal[
 
 
 def _us(number: float, unit_us: int) -> int:
-    """Return a number of the file, in a unit of so many microseconds, as microseconds."""
+    """Return a number of the file in microseconds, given the unit in microseconds."""
     return int(Fraction(repr(number)) * unit_us)
 
 
@@ -125,7 +125,7 @@ class Output(_Model):
 
 
 class Stall(_Model):
-    """A time during which subtasks stand still: a garbage collection, a hung sink."""
+    """A time during which subtasks are stalled: a garbage collection, a hung sink."""
 
     at_s: f.Moment = Field(description="start, s")
     for_s: f.PositiveSeconds = Field(description="length, s")
@@ -167,7 +167,7 @@ class Stage(_Model):
     )
     input: Input | None = f.or_none("real rows for a source to replay")
     output: Output | None = f.or_none("table that a sink writes")
-    stalls: tuple[Stall, ...] = Field(default=(), description="times of standing still")
+    stalls: tuple[Stall, ...] = Field(default=(), description="stalls of subtasks")
     service_time: Literal["constant", "exponential", "lognormal"] = Field(
         default="constant",
         description="distribution of the time that a record takes, its mean being 1/service_rate; "
@@ -188,7 +188,7 @@ class Stage(_Model):
         )
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
-        """Yield what two keys of the stage say against each other: the key, and the refusal."""
+        """Yield contradictions between two keys of the stage: a key and the refusal."""
         count = self.parallelism
         for key in ("emit_rate", "service_rate"):
             rates = getattr(self, key)
@@ -226,7 +226,7 @@ class Stage(_Model):
         return self.emit_rate is not None
 
     def stalled(self, subtask: int) -> tuple[Span, ...]:
-        """Return when a subtask stands still.
+        """Return the stalls of a subtask.
 
         Parameters
         ----------
@@ -260,8 +260,8 @@ class Stage(_Model):
         Returns
         -------
         Schedule or None
-            The rate is 0 while the subtask stands still, and what it could have done is not
-            made up. None: the stage states no rate; :meth:`stalled` says when it stands still.
+            The rate is 0 while the subtask is stalled, and lost work is not made up. None: the
+            stage states no rate, but :meth:`stalled` still applies.
 
         Raises
         ------
@@ -311,12 +311,12 @@ class Edge(_Model):
 
     @property
     def name(self) -> str:
-        """How results call it: ``source->sink``."""
+        """Name in the results: ``source->sink``."""
         return f"{self.sender}->{self.receiver}"
 
     @property
     def folder(self) -> str:
-        """How folders call it: ``source-sink``, unlike every other edge's."""
+        """Name of its folder: ``source-sink``, unique in the job."""
         return f"{self.sender}-{self.receiver}"
 
 
@@ -386,7 +386,7 @@ class Scenario(ScenarioHead):
     stages: tuple[Stage, ...]
     edges: tuple[Edge, ...]
     jobs: tuple[JobSpan, ...] = ()
-    """The jobs that share out the stages among them; empty: all stages are one job."""
+    """The jobs, each with its stages; empty: all stages are one job."""
 
     @property
     def shares_memory(self) -> bool:
@@ -417,6 +417,16 @@ class Scenario(ScenarioHead):
                 return stage
         raise KeyError(name)
 
+    @property
+    def sources(self) -> tuple[Stage, ...]:
+        """Stages without an input edge, in the order of the file."""
+        return tuple(stage for stage in self.stages if not self.inputs(stage.name))
+
+    @property
+    def sinks(self) -> tuple[Stage, ...]:
+        """Stages without an output edge, in the order of the file."""
+        return tuple(stage for stage in self.stages if not self.outputs(stage.name))
+
     def inputs(self, name: str) -> tuple[Edge, ...]:
         """Return the edges into a stage, in the order of the file."""
         return tuple(edge for edge in self.edges if edge.receiver == name)
@@ -436,8 +446,24 @@ class Scenario(ScenarioHead):
             left.remove(free[0])
         return tuple(done)
 
+    def downstream(self, name: str) -> tuple[str, ...]:
+        """Return the stages that records of a stage reach, senders before receivers."""
+        found = dict.fromkeys([name])
+        for stage in self.topological():
+            if any(edge.sender in found for edge in self.inputs(stage.name)):
+                found[stage.name] = None
+        return tuple(found)[1:]
+
+    def upstream(self, name: str) -> tuple[str, ...]:
+        """Return the stages whose records reach a stage, senders before receivers."""
+        found = dict.fromkeys([name])
+        for stage in reversed(self.topological()):
+            if any(edge.receiver in found for edge in self.outputs(stage.name)):
+                found[stage.name] = None
+        return tuple(found)[:0:-1]
+
     def canonical(self) -> dict[str, Any]:
-        """Return everything that decides a run, as plain JSON and as a scenario file.
+        """Return everything that determines a run, as plain JSON in the form of a scenario file.
 
         Returns
         -------

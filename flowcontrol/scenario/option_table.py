@@ -1,7 +1,7 @@
 """Flink's options that a scenario may state: key, kind of value, default, limits, effect.
 
 An option that flow control uses as it is stated is declared as a field of
-:class:`NetworkOptions`; the others stand in tables below it. The defaults are those of Flink 1.20
+:class:`NetworkOptions`; the others are in tables below it. The defaults are those of Flink 1.20
 (``TaskManagerOptions``, ``NettyShuffleEnvironmentOptions``, ``ExecutionOptions``). What the
 options mean together is worked out in :mod:`flowcontrol.scenario.options`.
 """
@@ -308,4 +308,4 @@ ALIASES: Final[dict[str, str]] = {
     "taskmanager.network.memory.max": "taskmanager.memory.network.max",
     "execution.checkpointing.unaligned": "execution.checkpointing.unaligned.enabled",
 }
-"""Deprecated keys of Flink, and the key that each stands for."""
+"""Deprecated keys of Flink, and their replacements."""

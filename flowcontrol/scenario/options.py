@@ -178,7 +178,7 @@ def _unemulated(given: Mapping[str, Value]) -> tuple[tuple[str, bool | int | str
 def memory_options(
     stated: Mapping[Any, Any], buffers: int, segment_bytes: int
 ) -> dict[str, str | int]:
-    """Return the options to state so that a task manager has so many network buffers.
+    """Return the options that give a task manager a number of network buffers.
 
     Parameters
     ----------
@@ -193,11 +193,11 @@ def memory_options(
     -------
     dict of str to (str or int)
         Option and value. The legacy number of buffers where that was stated; else the least
-        network memory, with the limits that would stand in its way.
+        network memory, with the limits that would prevent it.
 
     Notes
     -----
-    The least network memory counts whatever share of the total the fraction gives. Flink's
+    The minimum of the network memory overrides the fraction. Flink's
     own message names the fraction as well; what it yields depends on the total size.
     """
     given = {ALIASES.get(key, key): value for key, value in stated.items()}

@@ -1,4 +1,4 @@
-"""Every transport and throttle, with its parameters: default, unit, meaning and bounds, once."""
+"""Every transport and throttle with its parameters: default, unit, meaning, bounds."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class Parameter:
     Attributes
     ----------
     default : float
-        Unless a preset or the scenario says otherwise.
+        Value unless a preset or the scenario states another.
     unit : str
         Of the value; empty for shares and factors.
     meaning : str
-        What it is, in terms of no system; what each calls it: its preset's ``words``.
+        What it is, in general terms; a preset's ``words`` have the names in its system.
     least, most : float
         Bounds, both allowed.
     """
@@ -51,7 +51,7 @@ class Part:
 
 
 _SLOTS = Parameter(1024, "records", "slots of a receiver's queue", 1)
-_LATER = Parameter(0, "ms", "until the sources hear of it, on top of the network")
+_LATER = Parameter(0, "ms", "until it reaches the sources, added to the network")
 
 
 def _part(meaning: str, **parameters: Parameter) -> Part:
@@ -67,7 +67,7 @@ TRANSPORT_PARTS: Final[dict[str, Part]] = {
             2, "segments", "a connection with more pending bytes is not written to", 1, 1 << 20
         ),
         low_water_segments=Parameter(
-            1, "segments", "with at most so many pending bytes it is again", 0, 1 << 20
+            1, "segments", "with at most this many pending bytes it is written to again", 0, 1 << 20
         ),
         kernel_bytes=Parameter(
             4 << 20, "bytes", "what the two sockets of a connection hold together"
@@ -79,7 +79,7 @@ TRANSPORT_PARTS: Final[dict[str, Part]] = {
     "half_return_credit": _part(
         "permits that come back together, once a share of the queue is free",
         slots=Parameter(1000, "records", "permits of a channel at the beginning", 1),
-        share=Parameter(0.5, "", "of the slots: from so many permits on they go back", 0.0, 1.0),
+        share=Parameter(0.5, "", "of the slots: permits that are returned", 0.0, 1.0),
     ),
     "batched_credit": _part(
         "permits that come back in lots; barriers have a lane of their own",
@@ -92,7 +92,7 @@ TRANSPORT_PARTS: Final[dict[str, Part]] = {
         mark=Parameter(64, "records", "credit from which it is topped up"),
     ),
     "rate_window": _part(
-        "a window of some periods of what was lately worked off",
+        "a window of some periods of the recent processing rate",
         unit=Parameter(1 << 16, "bytes", "what windows are counted in", 1),
         initial_units=Parameter(800, "units", "window at the beginning", 1),
         multiplier=Parameter(3, "periods", "that a window is worth", 1),
@@ -104,19 +104,19 @@ TRANSPORT_PARTS: Final[dict[str, Part]] = {
         most=Parameter(16 << 20, "bytes", "window from which it does not grow", 1),
     ),
     "hop_hysteresis": _part(
-        "a receiver's queue tells its senders to stop and to go on",
+        "a receiver's queue stops and resumes its senders",
         slots=Parameter(256, "records", "of the receiver's queue", 1),
         high=Parameter(0.8, "", "share above which senders are stopped", 0.0, 1.0),
-        low=Parameter(0.2, "", "share below which they go on", 1e-6, 1.0),
+        low=Parameter(0.2, "", "share below which they resume", 1e-6, 1.0),
         check_ms=Parameter(
             0,
             "ms",
-            "between two looks at which an empty overflow releases the senders; 0: the marks do",
+            "interval of the check that resumes the senders if the overflow is empty; 0: marks do",
         ),
         cache_bytes=Parameter(0, "bytes", "what a stopped sender takes on before it waits"),
     ),
     "unbounded": _part(
-        "whatever comes is kept in memory",
+        "all records are kept in memory",
         heap_bytes=Parameter(float(1 << 30), "bytes", "heap of a task manager", 1),
     ),
 }
@@ -131,7 +131,7 @@ THROTTLE_PARTS: Final[dict[str, Part]] = {
         high_bytes=Parameter(0, "bytes", "at which it does so instead of slots; 0: not used"),
         low_bytes=Parameter(0, "bytes", "below which it takes that back"),
         consecutive=Parameter(1, "times", "in a row that the high mark must be met", 1),
-        check_ms=Parameter(100, "ms", "between two looks at the queues; 0: every round"),
+        check_ms=Parameter(100, "ms", "interval of the check of the queues; 0: every round"),
         update_ms=Parameter(15_000, "ms", "after which a claim is made again", 1),
         timeout_ms=Parameter(30_000, "ms", "age at which a claim ends; 0: none"),
         delay_on_ms=_LATER,
@@ -158,9 +158,9 @@ THROTTLE_PARTS: Final[dict[str, Part]] = {
         initial_rate=Parameter(0, "records/s", "before the first batch is done; 0: none"),
     ),
     "static_admission": _part(
-        "a batch of so many records at a time",
+        "batches of limited size, one at a time",
         interval_ms=Parameter(0, "ms", "between two batches; 0: as soon as one is done"),
-        max_records=Parameter(0, "records", "most of a batch; 0: all that waits"),
+        max_records=Parameter(0, "records", "most of a batch; 0: all waiting records"),
         min_records=Parameter(0, "records", "least of a batch; 0: any"),
         max_delay_ms=Parameter(900_000, "ms", "after which a batch may have fewer"),
     ),
@@ -170,14 +170,14 @@ THROTTLE_PARTS: Final[dict[str, Part]] = {
         max_rate=Parameter(3500, "records/s", "where it ends", 1),
         add=Parameter(100, "records/s", "for a good answer"),
         factor=Parameter(0.5, "", "for a late answer", 0.0, 1.0),
-        interval_ms=Parameter(1000, "ms", "between two answers taken notice of", 1),
+        interval_ms=Parameter(1000, "ms", "between two answers that count", 1),
         late_ms=Parameter(20_000, "ms", "latency that counts as late", 1),
         cooldown_ms=Parameter(20_000, "ms", "in which it does not fall again"),
         window_ms=Parameter(10_000, "ms", "over which the rate used is measured", 1),
         use_share=Parameter(0.8, "", "of the rate that must be used for it to grow", 0.0, 1.0),
     ),
     "frontier_lag": _part(
-        "a source waits when so many of its batches are not done everywhere",
+        "a source waits while too many of its batches are unfinished somewhere",
         interval_ms=Parameter(100, "ms", "what makes a batch", 1),
         lag=Parameter(2, "batches", "that may be under way", 1),
     ),

@@ -28,8 +28,8 @@ class Preset:
     options : dict of str to str
         Flink's own options that are fixed there.
     words : dict of str to str
-        By parameter, what the system calls it in its own configuration, or that it has none: a
-        part serves several systems and describes its parameters in plain terms.
+        By parameter, its name in the system's own configuration, or that it has none: a part serves
+        several systems and describes its parameters in plain terms.
     """
 
     version: str
@@ -54,7 +54,7 @@ PRESETS: Final[dict[str, Preset]] = {
     ),
     "flink-2": Preset(
         "Flink 2.x", "credit", "none",
-        "as flink, with the buffers that 2.0 has fixed, whatever a scenario states",
+        "as flink, with the buffer counts fixed in 2.0, which no scenario can change",
         "https://github.com/apache/flink",
         options={
             "taskmanager.network.memory.buffers-per-channel": "2",
@@ -70,7 +70,7 @@ PRESETS: Final[dict[str, Preset]] = {
         words={
             "high_water_segments": "Netty's high water mark, in memory segments: a connection with "
             "more pending bytes is not written to",
-            "low_water_segments": "Netty's low water mark: with at most so many pending bytes it "
+            "low_water_segments": "Netty's low water mark: with at most this many pending bytes it "
             "is written to again",
             "kernel_bytes": "socket buffers of a connection's two ends, "
             "taskmanager.net.sendReceiveBufferSize",
@@ -88,11 +88,11 @@ PRESETS: Final[dict[str, Preset]] = {
             "high_bytes": "Storm's marks are slots; 0: not used",
             "low_bytes": "Storm's marks are slots; 0: not used",
             "consecutive": "Storm's mark counts the first time",
-            "check_ms": "between two looks of WorkerBackpressureThread",
+            "check_ms": "polling interval of WorkerBackpressureThread",
             "update_ms": "backpressure.znode.update.freq.secs: a claim is written again",
             "timeout_ms": "backpressure.znode.timeout.secs: age of a claim",
-            "delay_on_ms": "until ZooKeeper has told the spouts to stop, on top of the network",
-            "delay_off_ms": "until ZooKeeper has told them to go on, on top of the network",
+            "delay_on_ms": "ZooKeeper passes the flag to the spouts; added to the network",
+            "delay_off_ms": "ZooKeeper passes its removal; added to the network",
         },
     ),
     "storm-2": Preset(
@@ -104,8 +104,8 @@ PRESETS: Final[dict[str, Preset]] = {
             "slots": "topology.executor.receive.buffer.size",
             "high": "not used: what counts is the overflow behind a full queue",
             "low": "not used: what counts is the overflow behind a full queue",
-            "check_ms": "topology.backpressure.check.millis: a task's flag is cleared at such a "
-            "look if its overflow is empty",
+            "check_ms": "topology.backpressure.check.millis: interval of the check that clears "
+            "a task's flag if its overflow is empty",
             "cache_bytes": "a task with a tuple for a flagged one holds it in its pending emits "
             "and waits",
         },
@@ -135,7 +135,7 @@ PRESETS: Final[dict[str, Preset]] = {
             "high": "topology.backpressure.water.mark.high: above it senders are stopped",
             "low": "topology.backpressure.water.mark.low: below it, with an empty cache, they go "
             "on",
-            "check_ms": "not used: each tuple that is put in or taken out is a look",
+            "check_ms": "not used: each tuple put in or taken out triggers a check",
             "cache_bytes": "a stopped sender's last batch; netty.client.flow.ctrl.cache.size is "
             "unset",
         },
@@ -154,7 +154,7 @@ PRESETS: Final[dict[str, Preset]] = {
             "high_bytes": "heron.streammgr.network.backpressure.highwatermark.mb",
             "low_bytes": "heron.streammgr.network.backpressure.lowwatermark.mb: relief is below it",
             "consecutive": "more than heron.streammgr.network.backpressure.threshold, 3, in a row",
-            "check_ms": "0: every round; Heron looks at each write",
+            "check_ms": "0: every round; Heron checks at each write",
             "update_ms": "not used: a stream manager's claim is not repeated",
             "timeout_ms": "0: a stream manager's claim does not age",
             "delay_on_ms": "until the stream managers have told each other, on top of the network",
@@ -178,20 +178,20 @@ PRESETS: Final[dict[str, Preset]] = {
     ),
     "structured-streaming": Preset(
         "Structured Streaming 4.2", "unbounded", "static_admission",
-        "fixed limits per trigger; by default everything that waits",
+        "fixed limits per trigger; by default all waiting records",
         f"{_SPARK_URL}/sql",
         words={
             "heap_bytes": "heap of an executor",
             "interval_ms": "Trigger.ProcessingTime; 0: the default trigger, a batch as soon as the "
             "one before is done",
-            "max_records": "maxOffsetsPerTrigger; 0: unset, all that waits",
+            "max_records": "maxOffsetsPerTrigger; 0: unset, all waiting records",
             "min_records": "minOffsetsPerTrigger; 0: unset, any",
             "max_delay_ms": "maxTriggerDelay",
         },
     ),
     "hazelcast-jet": Preset(
         "Jet 4.5.4, the same in Hazelcast 5", "rate_window", "none",
-        "three periods of what was lately worked off",
+        "three periods of the recent processing rate",
         "https://github.com/hazelcast/hazelcast-jet/tree/v4.5.4",
         words={
             "unit": "1 << ReceiverTasklet.COMPRESSED_SEQ_UNIT_LOG2",
@@ -206,7 +206,7 @@ PRESETS: Final[dict[str, Preset]] = {
         "https://github.com/apache/pulsar",
         words={
             "slots": "receiverQueueSize",
-            "share": "of receiverQueueSize: with so many permits a consumer sends FLOW",
+            "share": "of receiverQueueSize: permits with which a consumer sends FLOW",
         },
     ),
     "rabbitmq": Preset(
@@ -251,17 +251,17 @@ PRESETS: Final[dict[str, Preset]] = {
     ),
     "reactive-streams": Preset(
         "Reactive Streams 1.0.4 as Pekko does it", "half_return_credit", "none",
-        "demand that adds up; half of 16 is asked for when half has been taken",
+        "demand that adds up; half of 16 is requested when half has been processed",
         "https://github.com/reactive-streams/reactive-streams-jvm",
         transport_values={"slots": 16},
         words={
             "slots": "pekko.stream.materializer.max-input-buffer-size",
-            "share": "of that buffer: so many elements taken make the next request",
+            "share": "of that buffer: elements processed before the next request",
         },
     ),
     "unbounded": Preset(
         "no flow control", "unbounded", "none",
-        "whatever comes is kept in memory, until there is none",
+        "all records are kept in memory until it is full",
         "",
         words={"heap_bytes": "heap of a task manager"},
     ),

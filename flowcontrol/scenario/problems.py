@@ -1,4 +1,4 @@
-"""How a problem is worded: key paths, values as the file writes them, nearest known names."""
+"""Wording of problems: key paths, values as in the file, nearest known names."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def known(word: str, words: Iterable[str], kind: str) -> str:
     Parameters
     ----------
     word : str
-        What the file says.
+        Word in the file.
     words : iterable of str
-        What it may say.
+        Known words.
     kind : str
-        What it is, as ``key`` or ``partitioner``.
+        Kind of the word, such as ``key`` or ``partitioner``.
 
     Returns
     -------

@@ -1,7 +1,7 @@
-"""From a file to a scenario: read each part, then see what they mean together.
+"""From a file to a scenario: read each part, then check the parts against each other.
 
-Nothing stops at the first problem. What is wrong by itself is left out of the checks that
-need it, so that one slip does not show as ten.
+All problems are collected. A part that is invalid by itself is left out of later checks, so that
+one mistake is not reported ten times.
 """
 
 from __future__ import annotations
@@ -92,9 +92,9 @@ def parse_scenario(
     mapping : mapping
         Keys and values of a scenario file.
     source : str, default "scenario"
-        What to call it in a refusal.
+        Its name in refusals.
     base : Path or str, default the current folder
-        Where relative paths of inputs start.
+        Base of relative paths of inputs.
 
     Returns
     -------
@@ -139,7 +139,7 @@ def parse_scenario(
 
 @dataclass(frozen=True)
 class _Parts:
-    """What could be read of a file, each part by itself, so that one slip does not hide others.
+    """The valid parts of a file, each read by itself.
 
     Attributes
     ----------
@@ -245,7 +245,7 @@ def _read_each(
 def _resolve(
     parts: _Parts, base: Path, problems: list[Problem], groups: Sequence[range]
 ) -> tuple[tuple[Stage, ...], tuple[Edge, ...]]:
-    """Check the parts against each other; return stages and edges with nothing left to work out.
+    """Check the parts against each other; return complete stages and edges.
 
     ``groups`` are the positions of each job's stages if the file has several jobs.
     """
@@ -321,7 +321,7 @@ _PARAMETERS = {"hash": ("key_weights", "channel_weights", "key"), "custom": ("ch
 
 
 def _check_parameters(place: str, edge: Edge, partitioner: str, problems: list[Problem]) -> None:
-    """Refuse parameters that a partitioner does not take, and the lack of those it needs."""
+    """Refuse parameters that a partitioner does not take, and missing ones that it needs."""
     takes = _PARAMETERS.get(partitioner, ())
     given = [key for key in _PARAMETERS["hash"] if getattr(edge, key) is not None]
     for key in given:
@@ -338,7 +338,7 @@ def _check_parameters(place: str, edge: Edge, partitioner: str, problems: list[P
 
 
 def _check_weights(place: str, edge: Edge, receiver: Stage, problems: list[Problem]) -> None:
-    """Refuse shares that are not one a receiver, or add up to nothing."""
+    """Refuse shares whose number is not that of the receivers, or whose sum is 0."""
     shares = edge.channel_weights
     if shares is not None and len(shares) != receiver.parallelism:
         text = f"{len(shares)} shares for {receiver.parallelism} subtasks of {receiver.name!r}"
@@ -361,7 +361,7 @@ def _key(
     rows: Mapping[str, Replayed | None],
     problems: list[Problem],
 ) -> str | None:
-    """Return the column that a hash edge reads; None if shares say where records go."""
+    """Return the column that a hash edge reads; None if shares route the records."""
     if partitioner != "hash" or edge.key_weights is not None or edge.channel_weights is not None:
         return None
     replayed = rows.get(edge.sender)

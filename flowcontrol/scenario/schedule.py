@@ -184,7 +184,7 @@ class Schedule(BaseModel):
         return rate
 
     def without(self, spans: Sequence[Span]) -> Schedule:
-        """Return this schedule with some times cut out: the rate is 0 during them.
+        """Return this schedule with a rate of 0 during some times.
 
         Parameters
         ----------
@@ -194,7 +194,7 @@ class Schedule(BaseModel):
         Returns
         -------
         Schedule
-            Outside the spans the rate is this one's: what is cut out is not made up later.
+            Outside the spans the rate is unchanged: lost records are not made up.
         """
         if not spans:
             return self
@@ -214,7 +214,7 @@ class Schedule(BaseModel):
 
 
 class PhaseSpec(BaseModel):
-    """A phase as a file has it."""
+    """A phase in the form of the file."""
 
     model_config = _FROZEN
 
@@ -281,4 +281,4 @@ def _write_rates(schedules: tuple[Schedule, ...]) -> list[list[dict[str, float]]
 
 Rates = Annotated[tuple[Schedule, ...], ReadAs(_Written, _one_a_subtask, _write_rates)]
 """Rates of a stage, one schedule a subtask: written as a number, a schedule, or a list of either
-for each subtask. Whether the list is as long as it must be, the stage says."""
+for each subtask. The stage checks the length of the list."""

@@ -1,4 +1,4 @@
-"""Whose flow control a scenario asks for: a preset's name, or transport and throttle."""
+"""The system of a scenario: the name of a preset, or transport and throttle."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from flowcontrol.scenario.problems import key_path, known, show
 from flowcontrol.scenario.units import read_memory
 
 SYSTEMS: Final = (*PRESETS, *ALIASES)
-"""Names that ``system`` may have; the first is what a scenario has that says nothing."""
+"""Values of ``system``; the first is the default."""
 
 THROTTLE_ALIASES: Final = {"pid": "pid_rate"}
 """Shorter names of throttles."""
@@ -34,7 +34,7 @@ Values = dict[str, float]
 
 
 class SystemSpec(BaseModel):
-    """Whose flow control is emulated.
+    """The system whose flow control is emulated.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class SystemSpec(BaseModel):
     transport_values : dict of str to float
         Its parameters, all of them (:mod:`flowcontrol.scenario.parts_table`).
     throttle : str, default "none"
-        What slows a source besides.
+        What else slows a source.
     throttle_values : dict of str to float
         Its parameters, all of them.
     """
@@ -64,8 +64,8 @@ class SystemSpec(BaseModel):
     def is_bounded(self) -> bool:
         """Whether what is held between the stages has a bound, by construction.
 
-        A switch is none, for what is under way when it is thrown still comes, nor is the speed of a
-        source; a batch of so many records is one.
+        A stop signal is not a bound, since records in flight still arrive, nor is the rate of a
+        source; a batch of at most n records is one.
         """
         if self.throttle == "static_admission" and self.throttle_values["max_records"] > 0:
             return True
@@ -87,7 +87,7 @@ class SystemSpec(BaseModel):
 
 
 def preset_system(name: str) -> SystemSpec:
-    """Return what a preset stands for, every parameter filled in.
+    """Return the system of a preset, with all parameters.
 
     Parameters
     ----------
@@ -116,14 +116,14 @@ def read_system(raw: object, problems: list[Problem]) -> SystemSpec:
     Parameters
     ----------
     raw : object
-        What the file says. A part is a name, or a mapping with ``name`` and parameters.
+        The value in the file. A part is a name, or a mapping with ``name`` and parameters.
     problems : list of Problem
-        Grows by everything that is wrong.
+        Every problem is appended.
 
     Returns
     -------
     SystemSpec
-        What was asked for; credits without a throttle where that could not be read.
+        The system; credits without a throttle if it could not be read.
     """
     if not isinstance(raw, Mapping):
         if _is_known(raw, SYSTEMS, "system", ["system"], problems):
@@ -189,7 +189,7 @@ def _read_part(
 
 
 def _wrong(value: object, parameter: Parameter) -> str:
-    """Say what is wrong with the value of a parameter; empty if nothing is."""
+    """Return the problem of a parameter's value; empty if there is none."""
     unit = f" {parameter.unit}" if parameter.unit else ""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return f"{show(value)} is not a number{' of' + unit if unit else ''}: {parameter.meaning}"
@@ -207,7 +207,7 @@ def _wrong(value: object, parameter: Parameter) -> str:
 def _is_known(
     value: object, names: Sequence[str], kind: str, place: Sequence[str], problems: list[Problem]
 ) -> bool:
-    """Tell whether a name is one of those; else note the problem."""
+    """Tell whether a name is known; append a problem otherwise."""
     if isinstance(value, str) and value in names:
         return True
     if isinstance(value, str):

@@ -90,7 +90,7 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
         return _model_in(annotation.written)
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    # A field's metadata stand after its type: how it is written counts, not how it is kept.
+    # A field's metadata follow its type: the written form counts, not the stored one.
     found = (_model_in(argument) for argument in reversed(get_args(annotation)))
     return next((model for model in found if model is not None), None)
 

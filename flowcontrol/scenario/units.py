@@ -100,7 +100,7 @@ def read_duration_us(value: object) -> int:
     ----------
     value : object
         ``100ms``, ``1 s``, ``5 min``; a number without a unit counts milliseconds. ``-1``
-        stands for "never" where an option knows it.
+        means "never" where an option supports it.
 
     Returns
     -------
@@ -141,7 +141,7 @@ def read_boolean(value: object) -> bool:
     Parameters
     ----------
     value : object
-        What stands in the file.
+        The value in the file.
 
     Returns
     -------

@@ -34,7 +34,7 @@ def _int(loader: _Loader, node: yaml.ScalarNode) -> int:
 
 
 def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Hashable, Any]:
-    """Build a mapping; a key that stands in it twice is an error."""
+    """Build a mapping; a duplicate key is an error."""
     seen: dict[Any, int] = {}
     for key_node, _ in node.value:
         key = (
@@ -45,7 +45,7 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Hashable, Any]:
             raise yaml.constructor.ConstructorError(
                 None,
                 None,
-                f"the key {key!r} stands twice, first in line {seen[key]}: keep one",
+                f"the key {key!r} is repeated, first in line {seen[key]}: keep one",
                 key_node.start_mark,
             )
     loader.flatten_mapping(node)
@@ -119,4 +119,4 @@ def _yaml_fault(error: yaml.YAMLError) -> tuple[str, str]:
     if mark is None:
         return "file", f"is not YAML: {reason}"
     place = f"line {mark.line + 1}, column {mark.column + 1}"
-    return place, reason if "stands twice" in reason else f"is not YAML: {reason}"
+    return place, reason if "is repeated" in reason else f"is not YAML: {reason}"

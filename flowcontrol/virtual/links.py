@@ -12,7 +12,7 @@ from flowcontrol.job.routing import stream_of_edge, weights_of
 from flowcontrol.job.rows import LOCAL, most_outputs, queue_depth
 from flowcontrol.job.work import byte_cost, flush_phase_us
 from flowcontrol.protocol import rows as w
-from flowcontrol.protocol.partitioners import spread
+from flowcontrol.protocol.partitioners import smooth_round_robin
 from flowcontrol.protocol.pool_rules import fetch_segment
 from flowcontrol.protocol.states import Message, ReceivedMessage
 from flowcontrol.virtual import fields as f
@@ -158,7 +158,7 @@ def _fill_shares(
         p.route, p.table, p.table_length = f.ROUTE_SHARES, build.put(cells), period
         return
     if not cycle:
-        cycle["at"] = build.put(np.array(spread(period, weights), np.int64))
+        cycle["at"] = build.put(np.array(smooth_round_robin(period, weights), np.int64))
     p.route, p.table, p.table_length = f.ROUTE_TABLE, cycle["at"], period
 
 

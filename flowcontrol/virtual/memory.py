@@ -106,10 +106,8 @@ class Memory:
 
     def values(self, offset: int, length: int) -> list[int]:
         """Values of a first-in-first-out row, oldest first."""
-        row = self.cells[offset : offset + length]
-        capacity, head = length - w.FIFO_SLOTS, int(row[w.FIFO_HEAD])
-        count = int(row[w.FIFO_COUNT])
-        return [int(row[w.FIFO_SLOTS + (head + i) % capacity]) for i in range(count)]
+        row: Any = self.cells[offset : offset + length]
+        return w.fifo_values(row)
 
 
 def _object(cls: type[S], row: tuple[Any, ...]) -> S:

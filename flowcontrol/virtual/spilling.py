@@ -14,8 +14,8 @@ from flowcontrol.protocol.partition_kinds import (
     SELECTIVE,
     SORTED,
     backlog_of,
+    buffers_to_evict,
     full_spill_is_due,
-    given_back,
     is_readable,
     memory_is_short,
 )
@@ -245,7 +245,7 @@ def _spill_some(
     size = p.pool.size
     if sp.kept == 0 or memory_is_short(p.pool.in_use, size) == 0:
         return
-    _choose(m, p, sp, given_back(size), 1)
+    _choose(m, p, sp, buffers_to_evict(size), 1)
     for place in range(p.channels):
         pointer = lane_of(m, sp, place).chosen
         while pointer > 0:
@@ -279,7 +279,7 @@ def _release_some(
     size = p.pool.size
     if memory_is_short(p.pool.in_use, size) == 0:
         return
-    most = given_back(size)
+    most = buffers_to_evict(size)
     for place in range(p.channels):
         lane = lane_of(m, sp, place)
         pointer = lane.head

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from flowcontrol.job import Job
 from flowcontrol.job.chains import Member
+from flowcontrol.job.figures import input_usages, latency_figures, usage
 from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.ratios import times
 from flowcontrol.protocol.sender_rules import credit_of, reported_backlog
@@ -28,9 +29,6 @@ __all__ = ["Tables"]
 
 Ints = npt.NDArray[np.int64]
 Columns = dict[str, Any]
-
-LARGEST_SUM = 2.0**62
-"""Above it a sum of whole numbers may not fit into 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -250,9 +248,7 @@ class Tables:
         np.add.at(floating, self._row_of_gate, gates["pool"]["size"])
         np.add.at(floating_used, self._row_of_gate, gates["pool"]["in_use"])
         return {
-            "in_pool_usage": _share(exclusive_used + floating_used, exclusive + floating),
-            "floating_buffers_usage": _share(floating_used, floating),
-            "exclusive_buffers_usage": _share(exclusive_used, exclusive),
+            **input_usages(exclusive, exclusive_used, floating, floating_used),
             "input_queue_buffers": queued,
         }
 
@@ -265,7 +261,7 @@ class Tables:
         np.add.at(used, rows, partitions["pool"]["in_use"])
         np.add.at(queued, rows[outs["partition"]], outs["buffers"])
         return {
-            "out_pool_usage": _share(used, size),
+            "out_pool_usage": usage(used, size),
             "output_queue_buffers": queued,
             "output_pool_size": size,
             "output_pool_used": used,
@@ -357,31 +353,9 @@ class Tables:
         found: Columns = {field.name: [] for field in RESULTS["latency"].columns}
         for task in np.unique(log["task"]):
             own = log[log["task"] == task]
-            figures = _percentiles(own["age"], own["count"], self._job.round_us / 1000)
+            figures = latency_figures(own["age"], own["count"], self._job.round_us / 1000)
             for row in self._sinks[int(task)]:
                 place = {"t_s": t_s, "stage": row.member.stage.name, "subtask": row.subtask}
                 for name, value in {**place, **figures}.items():
                     found[name].append(value)
         return found
-
-
-def _percentiles(ages: Ints, counts: Ints, round_ms: float) -> Columns:
-    """Figures of sorted ages, rounds, and how many records had each: nearest-rank, ms."""
-    upto = np.cumsum(counts)
-    total = int(upto[-1])
-    mean = float(_dot(ages, counts) / total) * round_ms
-    figures: Columns = {"count": total, "mean_ms": mean}
-    for name, share in (("p50_ms", 50), ("p90_ms", 90), ("p99_ms", 99), ("max_ms", 100)):
-        rank = -(-total * share // 100)
-        figures[name] = float(ages[np.searchsorted(upto, rank)]) * round_ms
-    return figures
-
-
-def _dot(ages: Ints, counts: Ints) -> float:
-    """Sum of the products, exactly where 64 bits hold it."""
-    about = float(ages.astype(np.float64) @ counts)
-    return about if about > LARGEST_SUM else int(ages @ counts)
-
-
-def _share(part: Ints, whole: Ints) -> npt.NDArray[np.float64]:
-    return np.divide(part, whole, out=np.zeros(len(part)), where=whole > 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flowcontrol.cli.command import ending
+from flowcontrol.cli.command import exit_status
 from flowcontrol.errors import Problem, RunError, ScenarioError
 
 
@@ -23,7 +23,7 @@ def test_the_status_says_how_it_ended(
     def command() -> int:
         raise error
 
-    assert ending(command, "the run", "interrupted") == status
+    assert exit_status(command, "the run", "interrupted") == status
     assert said in capsys.readouterr().err
 
 
@@ -32,4 +32,4 @@ def test_what_is_our_fault_is_not_hidden() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        ending(command, "the run", "interrupted")
+        exit_status(command, "the run", "interrupted")

@@ -109,7 +109,7 @@ def test_a_failed_comparison_exits_with_1_and_a_stopped_one_with_130(file, monke
     assert "the comparison failed: the disk is full" in capsys.readouterr().err
     monkeypatch.setattr(compare_cli, "compare", stopped)
     assert main([str(file)]) == 130
-    assert "runs what is missing" in capsys.readouterr().err
+    assert "same command again to continue" in capsys.readouterr().err
 
 
 def test_a_system_that_fails_exits_with_1_and_the_page_is_there(file, monkeypatch, capsys):

@@ -130,7 +130,7 @@ def test_a_failed_sweep_exits_with_1_and_a_stopped_one_with_130(file, monkeypatc
     assert "the sweep failed: the disk is full" in capsys.readouterr().err
     monkeypatch.setattr(sweep_cli, "sweep", stopped)
     assert main([str(file), "--vary", "duration_s=1"]) == 130
-    assert "runs what is missing" in capsys.readouterr().err
+    assert "same command again to continue" in capsys.readouterr().err
 
 
 @pytest.mark.slow

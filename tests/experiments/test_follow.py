@@ -13,7 +13,7 @@ from flowcontrol.experiments.follow import follow, shown, unseen_results
 
 
 class Planned:
-    """A spread whose futures are what a test says."""
+    """A executor whose futures are what a test says."""
 
     workers = 1
 
@@ -49,30 +49,30 @@ class Work:
 
 
 def test_what_has_ended_is_polled_once_more(tmp_path: Path) -> None:
-    spread, polled, said = Planned(ended(), ended()), [], []
-    follow(spread, Work(), tmp_path / "stop", lambda: polled.append(1) or "", said.append, "runs")
-    assert (spread.calls, polled, said) == (["start"], [1], [])
+    executor, polled, said = Planned(ended(), ended()), [], []
+    follow(executor, Work(), tmp_path / "stop", lambda: polled.append(1) or "", said.append, "runs")
+    assert (executor.calls, polled, said) == (["start"], [1], [])
     assert not (tmp_path / "stop").exists()
 
 
 def test_a_failure_says_how_far_it_is_and_stops_the_others(tmp_path: Path) -> None:
-    spread, said = Planned(ended(OSError("the disk is full"))), []
+    executor, said = Planned(ended(OSError("the disk is full"))), []
     with pytest.raises(RunError, match=r"OSError: the disk is full; 2 of 3, and the same command"):
-        follow(spread, Work(), tmp_path / "stop", lambda: "2 of 3", said.append, "runs")
-    assert spread.calls == ["start", "stop", "abandon"]
+        follow(executor, Work(), tmp_path / "stop", lambda: "2 of 3", said.append, "runs")
+    assert executor.calls == ["start", "stop", "abandon"]
     assert said == ["stopping after the runs under way"]
     assert (tmp_path / "stop").exists()
 
 
 def test_ctrl_c_reaches_the_caller_even_if_the_workers_cannot_be_stopped(tmp_path: Path) -> None:
-    spread = Planned(ended())
-    spread.stop = lambda: 1 / 0  # type: ignore[method-assign]
+    executor = Planned(ended())
+    executor.stop = lambda: 1 / 0  # type: ignore[method-assign]
 
     def interrupted() -> str:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        follow(spread, Work(), tmp_path / "stop", interrupted, lambda _: None, "runs")
+        follow(executor, Work(), tmp_path / "stop", interrupted, lambda _: None, "runs")
     assert (tmp_path / "stop").exists()
 
 

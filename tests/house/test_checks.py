@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from pathlib import Path
 
 import pytest
+
+from modules import load
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -16,10 +17,7 @@ SAYS = "import sys; print(sys.argv[1]); sys.exit(int(sys.argv[2]))"
 @pytest.fixture
 def checks(tmp_path, monkeypatch):
     """Return the script as a module; it keeps its logs in a folder of the test's."""
-    spec = importlib.util.spec_from_file_location("checks", ROOT / "scripts" / "checks.py")
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "checks", module)  # dataclasses look their module up
-    spec.loader.exec_module(module)
+    module = load("scripts/checks.py")
     monkeypatch.setattr(module, "LOGS", tmp_path)
     return module
 

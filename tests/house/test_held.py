@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 
 import pytest
+
+from modules import load
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -14,11 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 @pytest.fixture(scope="module")
 def held():
     """Return the script as a module."""
-    spec = importlib.util.spec_from_file_location("held", ROOT / "scripts" / "held.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load("scripts/held.py")
 
 
 @pytest.fixture(scope="module")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import sys
 from pathlib import Path
 
 import pytest
+
+from modules import load
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -15,11 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 @pytest.fixture(scope="module")
 def mutants():
     """Return the script as a module."""
-    spec = importlib.util.spec_from_file_location("mutants", ROOT / "scripts" / "mutants.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load("scripts/mutants.py")
 
 
 def test_each_fits_its_file_exactly_once_and_is_python(mutants):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.job.rows import fifo, fifo_values, new_gate, new_partition, refill
-from flowcontrol.protocol import rules
+from flowcontrol.protocol import rows
 
 
 @given(
@@ -21,9 +21,9 @@ def test_a_row_is_a_queue(capacity: int, steps: list[int | None]) -> None:
     row, queue = fifo(capacity), deque[int]()
     for value in steps:
         if value is None:
-            assert rules.fifo_pop(row) == (queue.popleft() if queue else -1)
+            assert rows.fifo_pop(row) == (queue.popleft() if queue else -1)
         else:
-            assert rules.fifo_push(row, value) == (len(queue) < capacity)
+            assert rows.fifo_push(row, value) == (len(queue) < capacity)
             queue += [value] if len(queue) < capacity else []
         assert fifo_values(row) == list(queue)
     refilled = fifo(capacity)
@@ -34,7 +34,7 @@ def test_a_row_is_a_queue(capacity: int, steps: list[int | None]) -> None:
 @pytest.mark.parametrize(("asked", "capacity"), [(0, 1), (1, 1), (7, 7)])
 def test_a_row_has_room_for_one_at_least(asked: int, capacity: int) -> None:
     row = fifo(asked)
-    assert [rules.fifo_push(row, 5) for _ in range(capacity + 1)] == [1] * capacity + [0]
+    assert [rows.fifo_push(row, 5) for _ in range(capacity + 1)] == [1] * capacity + [0]
 
 
 def test_a_fresh_gate(jobs: ModuleType) -> None:

@@ -32,7 +32,7 @@ def test_a_claim_on_a_full_disk_is_refused_by_name(
         create_log(storage, LEDGER.arrow_schema())
         own = LinkFiles(storage, "sender/a", 0, 1024)
     monkeypatch.setattr(Writer, "_transact", full)
-    with pytest.raises(LinkError, match=f"{side}.*claim of sender.*No space left.*make room"):
+    with pytest.raises(LinkError, match=f"{side}.*claim of sender.*No space left.*free space"):
         own.claim()
 
 

@@ -79,7 +79,7 @@ def test_a_full_disk_says_so_and_loses_nothing(pipeline, verify, monkeypatch, pl
         for limit in limits:
             limit.__exit__(None, None, None)
     assert "File too large" in str(caught.value)
-    assert "make room, or mend the storage, and start the query again" in str(caught.value)
+    assert "free space or repair the storage, and restart the query" in str(caught.value)
     assert "\x1b" not in str(caught.value)
     pipeline.drain()
     verify.check_pipeline(pipeline)

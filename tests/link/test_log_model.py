@@ -7,7 +7,6 @@ that one may lag behind another and hold files back.
 from __future__ import annotations
 
 import importlib
-import sys
 import tempfile
 from pathlib import Path
 
@@ -15,6 +14,8 @@ from deltalake import DeltaTable
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from modules import load
 
 CHANNELS = 3
 TURNS = 12
@@ -40,7 +41,7 @@ class LogMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        dry = sys.modules["link_dry"]
+        dry = load("tests/link/dry.py")
         self._folder = tempfile.TemporaryDirectory()
         self.rows_of = dry.source_rows
         self.pipeline = dry.Pipeline(

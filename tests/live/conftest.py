@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,46 +13,34 @@ import pytest
 from flowcontrol.job import Job
 from flowcontrol.run import RunResult, emulate
 from flowcontrol.scenario import Scenario
+from modules import load
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def load(name: str) -> ModuleType:
-    """Import a module that stands beside this file."""
-    spec = importlib.util.spec_from_file_location(
-        f"streaming_{name}", Path(__file__).with_name(f"{name}.py")
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="session")
 def runs() -> ModuleType:
     """Return ``runs.py``: ledgers to compare, and rows that must come."""
-    return load("runs")
+    return load("tests/live/runs.py")
 
 
 @pytest.fixture(scope="session")
 def checks() -> ModuleType:
     """Return ``checks.py``: the check of the classic experiment."""
-    return load("checks")
+    return load("tests/live/checks.py")
 
 
 @pytest.fixture(scope="session")
 def cases() -> ModuleType:
     """Return ``cases.py``: small scenarios."""
-    return load("cases")
+    return load("tests/live/cases.py")
 
 
 @pytest.fixture(scope="session")
 def driver() -> ModuleType:
     """Return ``driver.py``: a stand-in for Spark that can be killed."""
-    return load("driver")
+    return load("tests/live/driver.py")
 
 
 @pytest.fixture(scope="session")
@@ -105,7 +92,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Any]]:
     """Return a function that starts emulate.py by the start script; ends what a test left."""
     if not (Path(sys.prefix) / "flowcontrol" / "ready-run").exists():
         pytest.skip("the start script did not make this environment: run ./run-tests.sh")
-    processes, started = load("processes"), list[Any]()
+    processes, started = load("tests/live/processes.py"), list[Any]()
 
     def begin(scenario: Path, *arguments: str, **options: Any) -> Any:
         started.append(processes.Emulation(scenario, *arguments, cwd=tmp_path, **options))

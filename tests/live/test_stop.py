@@ -69,7 +69,7 @@ def test_ctrl_c_ends_a_run_between_batches_and_the_same_command_goes_on(
     wait_until(lambda: rounds_done(job, out) >= 6, first)
     first.interrupt()
     assert first.wait() == 130, first.said()
-    assert "stopped before its end; the same command resumes it" in first.said()
+    assert "stopped before its end; run the same command again to resume it" in first.said()
     assert "Traceback" not in first.said()
     first.assert_nothing_left()
     done = rounds_done(job, out)

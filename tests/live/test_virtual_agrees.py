@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -19,6 +17,7 @@ from flowcontrol.records import LEDGER
 from flowcontrol.run import RunResult
 from flowcontrol.scenario import load_scenario
 from flowcontrol.virtual.clock import run_job
+from modules import load
 
 TESTS = Path(__file__).resolve().parents[1]
 CONF = TESTS.parent / "conf"
@@ -49,14 +48,7 @@ outputs and several receivers."""
 @pytest.fixture(scope="module")
 def clocks() -> ModuleType:
     """Return ``clocks.py`` of the virtual clock's tests."""
-    path = TESTS / "virtual" / "clocks.py"
-    spec = importlib.util.spec_from_file_location("virtual_clocks", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load("tests/virtual/clocks.py")
 
 
 def virtual_ledgers(job: Job, clocks: ModuleType) -> dict[str, pa.Table]:

@@ -119,7 +119,7 @@ CASES: dict[Rule, tuple[str, Callable[..., bool] | None]] = {
     debloating.is_announced: ("segment_bytes segment_bytes percent segment_bytes bytes", None),
     partitioners.channel_of_group: ("channels channels channels", None),
     partition_kinds.memory_is_short: ("buffers buffers", None),
-    partition_kinds.given_back: ("buffers", None),
+    partition_kinds.buffers_to_evict: ("buffers", None),
     sender_rules.reported_backlog: ("buffers flag flag flag flag", None),
     partition_kinds.full_spill_is_due: ("buffers buffers", None),
     partition_kinds.disk_ns: ("message_bytes number number", any_ratio),
@@ -146,8 +146,9 @@ BY_HAND = {
 NOT_IN_A_RUN = {
     ratios.ratio_of, ratios.whole_rates, ratios.whole_shares,
     partitioners.murmur, partitioners.java_hash, partitioners.key_group_range,
-    partitioners.default_max_parallelism, partitioners.pointwise_channels, partitioners.spread,
-    partitioners.integer_weights, debloating.time_to_consume_ms,
+    partitioners.default_max_parallelism, partitioners.pointwise_channels,
+    partitioners.smooth_round_robin,
+    partitioners.integer_weights, debloating.time_to_consume_ms, rows.fifo,
 }  # fmt: skip
 """What is worked out before a run, or beside it, in Python's own integers."""
 

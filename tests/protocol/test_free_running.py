@@ -17,7 +17,7 @@ from hypothesis.stateful import (
 
 from flowcontrol.errors import ProtocolError
 from flowcontrol.protocol.free_running import LinkGate, OutputPool
-from flowcontrol.protocol.rules import TAKEN_EXCLUSIVE, TAKEN_FLOATING
+from flowcontrol.protocol.rows import TAKEN_EXCLUSIVE, TAKEN_FLOATING
 
 # ---------------------------------------------------------------------- the output pool by hand
 
@@ -116,9 +116,9 @@ def test_an_exclusive_buffer_in_use_is_made_good_by_a_floating_one():
 
 def test_a_backlog_brings_floating_buffers_first_come_first_served():
     gate = a_gate(3)
-    gate.see_backlog(0, 2)
-    gate.see_backlog(1, 5)  # gets the last one and waits
-    gate.see_backlog(2, 1)  # waits behind it
+    gate.on_backlog(0, 2)
+    gate.on_backlog(1, 5)  # gets the last one and waits
+    gate.on_backlog(2, 1)  # waits behind it
     gate.announce()
     assert [gate.credit(channel) for channel in range(3)] == [4, 3, 2]
     assert gate.pool_used == 3
@@ -157,12 +157,12 @@ def test_credit_without_a_buffer_is_a_damaged_state():
 
 def test_channels_come_while_others_hold_buffers_and_wait():
     gate = a_gate(2, exclusive=1, floating=2)
-    gate.see_backlog(0, 3)
-    gate.see_backlog(1, 3)
+    gate.on_backlog(0, 3)
+    gate.on_backlog(1, 3)
     gate.announce()
     assert [gate.take(0, left) for left in (2, 1, 0)] == [True] * 3
     assert gate.add_channel() == 2
-    gate.see_backlog(2, 1)
+    gate.on_backlog(2, 1)
     gate.consume(0, 3)
     gate.announce()
     # The floating ones: to 0, which pushes it out again for its own, so to 2; and to 1.
@@ -176,7 +176,7 @@ def test_channels_come_while_others_hold_buffers_and_wait():
 def test_a_gate_at_rest_keeps_the_order_of_who_waits_and_of_what_was_taken():
     gate = a_gate(3, exclusive=1, floating=1)
     for channel in (1, 0, 2):
-        gate.see_backlog(channel, 2)  # 1 has the floating one, all wait: 1, 0, 2
+        gate.on_backlog(channel, 2)  # 1 has the floating one, all wait: 1, 0, 2
     gate.announce()
     assert [gate.take(1, 2), gate.take(1, 2)] == [True, True]  # a floating one, an exclusive one
     gate.consume(1, 1)  # the floating one goes to 1 again, which waits again at the end
@@ -202,7 +202,7 @@ def test_a_gate_at_rest_keeps_the_order_of_who_waits_and_of_what_was_taken():
 def test_any_number_of_channels_hears_of_its_credit(channels):
     gate = a_gate(channels, exclusive=1, floating=1)
     for channel in reversed(range(channels)):
-        gate.see_backlog(channel, 1)
+        gate.on_backlog(channel, 1)
     gate.announce()
     assert [gate.credit(channel) for channel in range(channels)] == [1] * (channels - 1) + [2]
     for channel in reversed(range(1, channels)):  # it goes round
@@ -271,7 +271,7 @@ class LinkMachine(RuleBasedStateMachine):
         for sender, channel in self.places():
             number = self.number(sender, channel)
             backlog = self.seen_released[sender][channel] - self.gate.sent(number)
-            self.gate.see_backlog(number, backlog)
+            self.gate.on_backlog(number, backlog)
 
     @rule()
     def announce(self):
@@ -394,7 +394,7 @@ def test_a_channel_that_is_not_consumed_leaves_the_others_their_buffers(sizes, s
     for _ in range(batches):
         for channel in [slow, *(n for n in numbers if n != slow)]:
             while pool.request(channel):
-                gate.see_backlog(channel, pool.used[channel])
+                gate.on_backlog(channel, pool.used[channel])
                 gate.announce()
                 gate.take(channel, 0)
         for channel in numbers:

@@ -73,7 +73,7 @@ def test_memory_is_short_from_seven_tenths_on(in_use: int, size: int, short: int
 
 @pytest.mark.parametrize(("size", "count"), [(0, 0), (2, 0), (3, 1), (9, 3), (10, 4), (2048, 819)])
 def test_four_tenths_are_given_back(size: int, count: int) -> None:
-    assert k.given_back(size) == count
+    assert k.buffers_to_evict(size) == count
 
 
 @pytest.mark.parametrize(
@@ -165,4 +165,4 @@ def test_the_disk_is_never_faster_than_its_rate(nbytes: int, rate: float) -> Non
 @given(in_use=st.integers(0, 10**6), size=st.integers(1, 10**6))
 def test_what_is_given_back_is_no_more_than_there_is(in_use: int, size: int) -> None:
     if k.memory_is_short(in_use, size) == 1:
-        assert k.given_back(size) <= in_use
+        assert k.buffers_to_evict(size) <= in_use

@@ -19,7 +19,7 @@ from flowcontrol.protocol.partitioners import (
     murmur,
     next_by_share,
     pointwise_channels,
-    spread,
+    smooth_round_robin,
 )
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
@@ -189,7 +189,7 @@ def test_pointwise_refuses(sender, senders, receivers):
     ],
 )
 def test_spread_by_hand(weights, expected):
-    assert spread(len(expected), weights) == expected
+    assert smooth_round_robin(len(expected), weights) == expected
 
 
 @given(
@@ -198,7 +198,7 @@ def test_spread_by_hand(weights, expected):
 )
 def test_no_channel_is_a_record_ahead_and_a_full_turn_is_exact(weights, records):
     total = sum(weights)
-    channels = spread(max(records, total), weights)
+    channels = smooth_round_robin(max(records, total), weights)
     assert [channels[:total].count(c) for c in range(len(weights))] == weights
     for taken in range(len(channels) + 1):
         for c, weight in enumerate(weights):
@@ -214,7 +214,7 @@ def test_the_next_channel_changes_nothing():
 @pytest.mark.parametrize(("records", "weights"), [(-1, [1]), (1, [0, 0]), (1, [2, -1]), (1, [])])
 def test_spread_refuses(records, weights):
     with pytest.raises(ValueError, match=r"records|weights"):
-        spread(records, weights)
+        smooth_round_robin(records, weights)
 
 
 @pytest.mark.parametrize(

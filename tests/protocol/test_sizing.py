@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.protocol import gate_spec, partition_spec
-from flowcontrol.protocol.rules import UNLIMITED, redistribute
+from flowcontrol.protocol.rows import UNLIMITED
+from flowcontrol.protocol.sizing import redistribute
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from dataclasses import astuple
 
 import pytest
 
-from flowcontrol.protocol import rules as r
+from flowcontrol.protocol import channel_rules, pool_rules, rows, sender_rules
 from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
 
 MESSAGES = 3
@@ -28,7 +28,7 @@ def start(exclusive, floating):
     pool = (floating, 0, 1, 1, floating, 0, 0, 0)  # of a LocalPool
     segments = (total, floating - 1, sum(exclusive), 1)  # of a GlobalPool
     senders = tuple((MESSAGES, 0, credit, 0, 0, (), (), ()) for credit in exclusive)
-    return tuple(channels), pool, segments, (0,) * (r.FIFO_SLOTS + 2), senders
+    return tuple(channels), pool, segments, (0,) * (rows.FIFO_SLOTS + 2), senders
 
 
 def unfreeze(state):
@@ -55,14 +55,14 @@ def freeze(channels, pool, segments, waiting, senders):
 def normal(waiting):
     """One form for every rotation of the same queue."""
     row, values = list(waiting), []
-    while (value := r.fifo_pop(row)) >= 0:
+    while (value := rows.fifo_pop(row)) >= 0:
         values.append(value)
-    return (0, len(values), *values, *[0] * (len(waiting) - r.FIFO_SLOTS - len(values)))
+    return (0, len(values), *values, *[0] * (len(waiting) - rows.FIFO_SLOTS - len(values)))
 
 
 def backlog_of(sender):
     """Of full buffers behind which the end is known: the queue was finished or flushed."""
-    return r.reported_backlog(sender[1], 1, 0, 0, 0)
+    return sender_rules.reported_backlog(sender[1], 1, 0, 0, 0)
 
 
 def write(i, channels, pool, segments, waiting, senders):
@@ -71,18 +71,18 @@ def write(i, channels, pool, segments, waiting, senders):
         return False
     sender[0] -= 1
     sender[1] += 1
-    if r.needs_backlog_announcement(channels[i].initial, sender[2], sender[1], 0):
+    if sender_rules.needs_backlog_announcement(channels[i].initial, sender[2], sender[1], 0):
         sender[5] += (-backlog_of(sender),)
     return True
 
 
 def send(i, channels, pool, segments, waiting, senders):
     sender = senders[i]
-    available = r.is_data_available(0, 1 if sender[1] else 0, 0)
-    if not r.is_reader_available(sender[2], available, 0):
+    available = sender_rules.is_data_available(0, 1 if sender[1] else 0, 0)
+    if not sender_rules.is_reader_available(sender[2], available, 0):
         return False
     sender[1] -= 1
-    sender[2] = r.credit_after_send(sender[2], 0)
+    sender[2] = sender_rules.credit_after_send(sender[2], 0)
     sender[3] += 1
     sender[5] += (backlog_of(sender),)
     return True
@@ -94,10 +94,10 @@ def deliver(i, channels, pool, segments, waiting, senders):
         return False
     backlog, sender[5] = sender[5][0], sender[5][1:]
     if backlog >= 0:
-        kind = r.take_buffer(channels[i])
-        assert kind != r.TAKEN_NONE
+        kind = channel_rules.take_buffer(channels[i])
+        assert kind != rows.TAKEN_NONE
         sender[6] += (kind,)
-    r.on_backlog(channels[i], i, abs(backlog), pool, segments, waiting)
+    channel_rules.on_backlog(channels[i], i, abs(backlog), pool, segments, waiting)
     return True
 
 
@@ -107,16 +107,16 @@ def consume(i, channels, pool, segments, waiting, senders):
         return False
     kind, sender[6] = sender[6][0], sender[6][1:]
     sender[4] += 1
-    if kind == r.TAKEN_FLOATING:
-        r.recycle_floating(channels, pool, segments, waiting)
+    if kind == rows.TAKEN_FLOATING:
+        channel_rules.recycle_floating(channels, pool, segments, waiting)
     else:
-        r.recycle_exclusive(channels[i], pool, segments, channels, waiting)
-    r.serve_pools([pool], segments)
+        channel_rules.recycle_exclusive(channels[i], pool, segments, channels, waiting)
+    pool_rules.serve_pools([pool], segments)
     return True
 
 
 def announce(i, channels, pool, segments, waiting, senders):
-    credit = r.announce(channels[i])
+    credit = channel_rules.announce(channels[i])
     senders[i][7] += (credit,) if credit else ()
     return credit > 0
 
@@ -142,17 +142,17 @@ def check(state, total):
         assert credit >= 0
         assert consumed <= sent <= MESSAGES
         granted = credit + sent + sum(back) + row.unannounced
-        held = r.available_buffers(row) + len(kinds)
+        held = channel_rules.available_buffers(row) + len(kinds)
         assert granted - consumed == held
         assert sum(message >= 0 for message in wire) + len(kinds) + consumed == sent
-        floating += row.floating + kinds.count(r.TAKEN_FLOATING)
-        exclusive += row.exclusive + kinds.count(r.TAKEN_EXCLUSIVE)
+        floating += row.floating + kinds.count(rows.TAKEN_FLOATING)
+        exclusive += row.exclusive + kinds.count(rows.TAKEN_EXCLUSIVE)
         assert row.exclusive <= row.initial
     pool, segments = LocalPool(*pool), GlobalPool(*segments)
     assert floating == pool.in_use <= pool.size
     assert exclusive == segments.unpooled
     assert segments.free + pool.free + floating + exclusive == total
-    queued = waiting[r.FIFO_SLOTS : r.FIFO_SLOTS + waiting[r.FIFO_COUNT]]
+    queued = waiting[rows.FIFO_SLOTS : rows.FIFO_SLOTS + waiting[rows.FIFO_COUNT]]
     assert sorted(queued) == [i for i in (0, 1) if channels[i].is_waiting]
     assert not (queued and pool.free)
 
@@ -186,6 +186,6 @@ def explore(exclusive, floating):
 def test_no_order_of_events_breaks_an_invariant_or_ends_in_a_deadlock(exclusive, floating):
     states, final = explore(exclusive, floating)
     assert len(states) > 500
-    assert any(state[3][r.FIFO_COUNT] == 2 for state in states)  # both waited at once
+    assert any(state[3][rows.FIFO_COUNT] == 2 for state in states)  # both waited at once
     for *_, senders in final:
         assert [sender[4] for sender in senders] == [MESSAGES, MESSAGES]

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -15,6 +12,7 @@ import pytest
 
 from flowcontrol.analysis import summarise
 from flowcontrol.scenario import Scenario
+from modules import load
 
 JOB = [("left", "clean"), ("right", "clean"), ("clean", "store"), ("right", "sink")]
 
@@ -31,23 +29,13 @@ class Run:
 @pytest.fixture(scope="session")
 def synthetic() -> ModuleType:
     """Return the module ``synthetic.py`` beside this file."""
-    return _module("synthetic_runs", Path(__file__).with_name("synthetic.py"))
+    return load("tests/report/synthetic.py")
 
 
 @pytest.fixture(scope="session")
 def drawing() -> ModuleType:
     """Return the script ``picture.py``."""
-    return _module("readme_picture", Path(__file__).parents[2] / "scripts" / "picture.py")
-
-
-def _module(name: str, path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load("scripts/picture.py")
 
 
 def summarised(tables: dict[str, pa.Table], scenario: Scenario) -> Run:

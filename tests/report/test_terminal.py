@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from flowcontrol.report import print_summary, render_table
+from flowcontrol.report import StageTable, print_summary
 
 EVERY_HEAD = [
     "Stage", "Pressure", "Subtasks", "In rec/s", "Out rec/s", "Busy", "Idle", "Blocked", "In pool",
@@ -20,7 +20,7 @@ EVERY_HEAD = [
 def printed(summary: dict[str, Any], width: int, *, table_only: bool = False) -> list[str]:
     console = Console(file=io.StringIO(), width=width)
     if table_only:
-        console.print(render_table(summary))
+        console.print(StageTable(summary))
     else:
         print_summary(summary, console)
     assert isinstance(console.file, io.StringIO)
@@ -113,7 +113,7 @@ def test_markup_in_a_name_is_printed_as_it_is(experiment: Any) -> None:
 
 def test_statuses_are_coloured_on_a_terminal_and_plain_elsewhere(experiment: Any) -> None:
     console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system="standard")
-    console.print(render_table(experiment.summary))
+    console.print(StageTable(experiment.summary))
     assert isinstance(console.file, io.StringIO)
     assert "\x1b[33mLOW" in console.file.getvalue()
     assert "\x1b" not in "\n".join(printed(experiment.summary, 80))

@@ -99,6 +99,16 @@ def test_record_size_holds_downstream_until_restated() -> None:
     assert {stage.record_bytes for stage in diamond().stages} == {1024}
 
 
+def test_upstream_and_downstream_stages_come_senders_first() -> None:
+    links = [("left", "map"), ("right", "map"), ("map", "sink"), ("right", "log")]
+    scenario = parse_scenario(job(links, ["sink", "log", "map", "right", "left"]))
+    assert scenario.upstream("sink") == ("right", "left", "map")
+    assert scenario.downstream("right") == ("log", "map", "sink")
+    assert (scenario.upstream("left"), scenario.downstream("log")) == ((), ())
+    assert [stage.name for stage in scenario.sources] == ["right", "left"]
+    assert [stage.name for stage in scenario.sinks] == ["sink", "log"]
+
+
 def test_order_is_topological_then_that_of_the_file() -> None:
     scenario = diamond()
     assert [stage.name for stage in scenario.stages] == ["sink", "end", "right", "left", "top"]

@@ -101,8 +101,8 @@ REFUSED = [
     # what is changed; where it is refused; what the text says
     (("jobs", []), "jobs", "at least one job"),
     (("jobs", "first"), "jobs", "'first' is no such list"),
-    (("stages", []), "stages", "stands beside jobs"),
-    (("edges", []), "edges", "stands beside jobs"),
+    (("stages", []), "stages", "must not be next to jobs"),
+    (("edges", []), "edges", "must not be next to jobs"),
     (("jobs/1", 3), "jobs[1]", "is not a mapping"),
     (("jobs/1/begin", 3), "jobs[1].begin", "unknown key 'begin'"),
     (("jobs/1/stages", []), "jobs[1].stages", "is empty"),

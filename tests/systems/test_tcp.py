@@ -11,7 +11,8 @@ from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.channel_rules import recycle_floating
 from flowcontrol.protocol.pool_rules import fetch_segment
 from flowcontrol.protocol.queues import new_queue
-from flowcontrol.protocol.sizing import UNLIMITED, unreserved_sizes
+from flowcontrol.protocol.rows import UNLIMITED
+from flowcontrol.protocol.sizing import unreserved_sizes
 from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool, Message, Subpartition
 from flowcontrol.systems import tcp_buffers as tb
 from flowcontrol.systems import tcp_connection as t

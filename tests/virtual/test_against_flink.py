@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
+from modules import load
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def load() -> ModuleType:
-    """Return the benchmark that holds the measurements."""
-    path = ROOT / "bench" / "against_flink.py"
-    spec = importlib.util.spec_from_file_location("bench_against_flink", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-BENCH = load()
+BENCH = load("bench/against_flink.py")
 
 
 @pytest.fixture(scope="module")

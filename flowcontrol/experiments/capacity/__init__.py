@@ -1,10 +1,9 @@
-"""The sustainable rate of a source: the most it can emit without sustained back pressure.
+"""The sustainable rate of a source: the highest one without sustained backpressure.
 
 Karimov et al., "Benchmarking Distributed Stream Data Processing Systems" (ICDE 2018): sustainable
 throughput is the highest load that a system can handle without prolonged back pressure, that is
-without a latency that grows for ever. What "prolonged" means here, exactly, stands in
-:mod:`~flowcontrol.experiments.capacity.probe`; how the rate is found in
-:mod:`~flowcontrol.experiments.capacity.search`.
+without a latency that grows for ever. :mod:`~flowcontrol.experiments.capacity.probe` defines
+"prolonged"; :mod:`~flowcontrol.experiments.capacity.search` finds the rate.
 """
 
 from __future__ import annotations

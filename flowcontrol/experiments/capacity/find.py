@@ -20,8 +20,8 @@ TOLERANCE: Final = 0.01
 """Relative error that is allowed by default."""
 
 OVERLOAD: Final = Fraction(3, 2)
-"""The run that shows what limits has this many times the sustainable rate: just above it, what
-limits is blocked for too small a share of the time to be told from what does not."""
+"""Multiple of the sustainable rate at which a run shows the limit: just above the sustainable rate,
+backpressure is too short to identify it."""
 
 
 @dataclass(frozen=True)
@@ -51,17 +51,17 @@ class Capacity:
     tolerance : float
         Relative error that was allowed.
     window : tuple of float, s
-        The part of each run that was judged.
+        The judged part of each run.
     below : Probe or None
         The run at the highest sustained rate; None if no rate was.
     above : Probe or None
         The run at the lowest rate that was not; None if all were.
     limit : Bottleneck or None
-        What limits, from a run at OVERLOAD times the rate; None if nothing does.
+        The bottleneck of a run at OVERLOAD times the rate; None if there is none.
     force : ForceInUse or None
         Service rate of the stage that limits; None for an edge or a stage without one.
     probes : tuple of Probe
-        All runs that were judged, in order.
+        All judged runs, in order.
     """
 
     source: str
@@ -93,13 +93,13 @@ def find_capacity(
     simulate: Simulate | None = None,
     progress: Callable[[Probe], None] | None = None,
 ) -> Capacity:
-    """Find the highest rate that a source can keep up.
+    """Find the highest rate that a source can sustain.
 
     Parameters
     ----------
     scenario : Scenario
         The job. The schedule of the source is replaced by a constant, the same for each of its
-        subtasks; everything else stands.
+        subtasks; everything else is unchanged.
     source : str
         Name of the source.
     tolerance : float, default 0.01
@@ -108,7 +108,7 @@ def find_capacity(
     simulate : callable, optional
         Runs a scenario; by default the virtual clock.
     progress : callable, optional
-        Called with each probe when it is known.
+        Called with each probe.
 
     Returns
     -------
@@ -118,7 +118,7 @@ def find_capacity(
     Raises
     ------
     ScenarioError
-        If the stage is no source of the scenario, or the virtual clock refuses the scenario.
+        If the stage is not a source of the scenario, or the virtual clock refuses the scenario.
     RunError
         If a source's input ends before a run does.
     ValueError
@@ -145,7 +145,7 @@ def find_capacity(
 
 
 class _Seeker:
-    """Runs a rate, judges it, remembers it."""
+    """Runs and judges rates, and keeps the probes."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ def _checked_source(scenario: Scenario, source: str) -> Stage:
 
 
 def _start(stage: Stage) -> Fraction:
-    """Return where to begin: the highest rate that the scenario states, within what is tried."""
+    """Return the first rate to try: the highest one that the scenario states, within limits."""
     rates = [phase.rate for schedule in stage.emit_rate or () for phase in schedule.phases]
     return min(max([*rates, 4 * LOWEST]), HIGHEST) if any(rates) else Fraction(1)
 
@@ -197,7 +197,7 @@ def _start(stage: Stage) -> Fraction:
 def _limit(
     seeker: _Seeker, below: Fraction | None, above: Fraction | None
 ) -> tuple[Bottleneck | None, ForceInUse | None]:
-    """Return what limits, and the rate in force there."""
+    """Return the bottleneck and the rate in force there."""
     if above is None:
         return None, None
     rate = above if below is None else rounded(below * OVERLOAD, seeker.allowance)

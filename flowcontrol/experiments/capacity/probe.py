@@ -1,7 +1,7 @@
-"""What a run at one constant rate shows, and whether that rate is sustained.
+"""A run at one constant rate, and whether that rate is sustained.
 
 A run is judged over its second half, when a job that starts empty has settled. With e the
-allowance, half of the tolerance that was asked for, back pressure is *sustained* if
+allowance, half of the requested tolerance, backpressure is *sustained* if
 
 - a subtask of the source was blocked for more than the share e of that time, and, where its pace
   is not random, emitted less than 1 - e of what it was to emit (what a random one emits differs
@@ -13,8 +13,8 @@ allowance, half of the tolerance that was asked for, back pressure is *sustained
   growing queue.
 
 The first is back pressure that has arrived, the second is back pressure on its way: full buffers
-delay it, and with them it grows as Karimov's latency does. Schedules of all other stages stand as
-they are, so that a phase in which a stage is slow counts for as long as it lasts.
+delay it, and with them it grows as Karimov's latency does. The schedules of all other stages are
+kept, so a slow phase of a stage counts for its whole length.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _MS_PER_S = 1000.0
 _ENDED = 10
-"""A source that emits this many allowances less than it was to, and is not blocked, has ended."""
+"""Allowances by which an unblocked source falls short of its rate if its input has ended."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Growth:
 
     @property
     def blind(self) -> float:
-        """Growth that is not noticed, as such a share; infinite if nothing was carried."""
+        """Share of growth up to which a queue counts as constant; infinite if none was carried."""
         return self.least / self.carried if self.carried > 0 else float("inf")
 
 
@@ -92,7 +92,7 @@ class Probe:
     latency_ms : float or None, ms
         Mean latency at the sinks; None where nothing arrived.
     is_sustained : bool
-        Whether the job can go on like this.
+        Whether the job can sustain the rate.
     """
 
     rate: Fraction
@@ -126,10 +126,7 @@ def at_rate(scenario: Scenario, source: str, rate: Fraction) -> Scenario:
 
 def reached_edges(scenario: Scenario, source: str) -> tuple[Edge, ...]:
     """Return the edges that records of a source come to, in the order of the file."""
-    reached = {source}
-    for stage in scenario.topological():
-        if any(edge.sender in reached for edge in scenario.inputs(stage.name)):
-            reached.add(stage.name)
+    reached = {source, *scenario.downstream(source)}
     return tuple(edge for edge in scenario.edges if edge.sender in reached)
 
 
@@ -197,7 +194,7 @@ def _is_throttled(
 
 
 def _check_input(scenario: Scenario, source: str, probe: Probe, allowance: float) -> None:
-    """Refuse to judge a source whose rows ran out: it was not held back, it was done."""
+    """Refuse to judge a source whose rows ran out."""
     if scenario.stage(source).input is None or probe.blocked > allowance:
         return
     if probe.emitted < (1 - _ENDED * allowance) * float(probe.rate):

@@ -1,7 +1,6 @@
-"""Where a yes becomes a no: bracketing by doubling, then bisection, on rates with few digits.
+"""Find where a predicate changes: doubling, then bisection, on rates with few digits.
 
-Nothing here knows what is asked of a rate; only that it is a yes for low ones and a no for high
-ones.
+The predicate is any function of a rate that holds for low rates and fails for high ones.
 """
 
 from __future__ import annotations
@@ -11,10 +10,10 @@ from fractions import Fraction
 from typing import Final
 
 HIGHEST: Final = Fraction(10**8)
-"""Rate beyond which nothing is tried, records/s: a hundred million a subtask."""
+"""Highest rate to try, records/s per subtask."""
 
 LOWEST: Final = Fraction(1, 1000)
-"""Rate below which nothing is tried: 1 record in 1,000 s."""
+"""Lowest rate to try: 1 record in 1,000 s."""
 
 _GUARD: Final = 8
 """Rates are rounded to this share of the width at which the search ends."""
@@ -52,9 +51,9 @@ def search(holds: Callable[[Fraction], bool], start: Fraction, width: float) -> 
     Parameters
     ----------
     holds : callable
-        Asked of a rate in records/s, each rate once.
+        Called with rates in records/s, each once.
     start : Fraction, records/s
-        Where to begin, between LOWEST and HIGHEST.
+        First rate, between LOWEST and HIGHEST.
     width : float
         Relative distance at which to stop, more than 0.
 
@@ -80,7 +79,7 @@ def search(holds: Callable[[Fraction], bool], start: Fraction, width: float) -> 
 
 
 def _bracket(holds: Callable[[Fraction], bool], rate: Fraction) -> Bracket:
-    """Double, or quarter, until one end is a yes and the other a no."""
+    """Double, or quarter, until the predicate holds at one end only."""
     if holds(rate):
         below = rate
         while below * 2 <= HIGHEST:

@@ -74,7 +74,7 @@ def _limit(capacity: Capacity) -> str:
 
 
 def _sentence(capacity: Capacity, limit: Bottleneck) -> str:
-    """Return what is known of the run that shows the limit."""
+    """Return the sentence about the run that shows the limit."""
     rate = "that rate" if capacity.below is None else f"{float(OVERLOAD):g} times that rate"
     return f"At {rate}: {limit.sentence}"
 
@@ -101,7 +101,7 @@ def _evidence(capacity: Capacity) -> Iterator[str]:
 
 
 def _remark(capacity: Capacity) -> Iterator[str]:
-    """Say so if the runs are too short for the tolerance."""
+    """Warn if the runs are too short for the tolerance."""
     probe, allowance = capacity.below, capacity.tolerance / 2
     if probe is not None and allowance < probe.growth.blind < float("inf"):
         blind = probe.growth.blind
@@ -127,7 +127,7 @@ def _row(word: str, probe: Probe) -> str:
 
 
 def _number(value: float | Fraction) -> str:
-    """Return a number with five digits that matter, thousands separated."""
+    """Return a number with about five significant digits."""
     size = abs(float(value))
     decimals = 0 if size >= 10_000 else 1 if size >= 1000 else 2 if size >= 100 else 3
     text = f"{float(value):,.{decimals}f}"

@@ -1,8 +1,8 @@
 """Several systems on one scenario: run side by side, measured against what the job can carry.
 
-:mod:`.limits` says what a job can carry, :mod:`.metrics` and :mod:`.figures` what a run comes to,
-:mod:`.starving` who starves and why, :mod:`.run` runs one system, :mod:`.compare` all of them, and
-:mod:`.page` draws them.
+:mod:`.limits` computes the limit of a job, :mod:`.metrics` and :mod:`.figures` the figures of a
+run, :mod:`.starving` which receivers starve and why; :mod:`.run` runs one system, :mod:`.compare`
+all of them, and :mod:`.page` draws them.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from flowcontrol.experiments.compare.page import write_page
 from flowcontrol.experiments.compare.plan import Clock, Comparison, plan_comparison
 from flowcontrol.experiments.compare.run import check_one, refusal, run_one
 from flowcontrol.experiments.compare.work import Work, read_outcomes, stop_file, write_outcome
+from flowcontrol.experiments.executor import Executor, check_processes, make_executor
 from flowcontrol.experiments.folder import open_experiment
 from flowcontrol.experiments.follow import (
     Progress,
@@ -27,7 +28,6 @@ from flowcontrol.experiments.follow import (
     unseen_results,
 )
 from flowcontrol.experiments.run import Simulate
-from flowcontrol.experiments.spread import Spread, check_processes, spread_over
 from flowcontrol.folders import Kind, OwnedFolder
 from flowcontrol.job import Job
 from flowcontrol.scenario import Scenario
@@ -41,7 +41,7 @@ KIND: Final = Kind(
 )
 
 LiveRunner = Callable[[Path], Simulate]
-"""Given the folder of one run, returns what runs a scenario on the live clock there."""
+"""Returns a function that runs a scenario on the live clock in a folder."""
 
 
 def compare(
@@ -71,20 +71,20 @@ def compare(
         On the virtual clock the systems are spread over Spark, on the live clock they run one
         after the other: each of them is a set of Spark's queries.
     out : Path or str, optional
-        Folder of the results; by default ``out/<scenario name>-compare``. What an unfinished
-        comparison of the same kind has in it is not run again.
+        Folder of the results; by default ``out/<scenario name>-compare``. Systems that an
+        unfinished run of the same comparison has finished are not repeated.
     overrides : sequence of str, default ()
         Changes of the scenario for all systems, ``KEY=VALUE`` each.
     overwrite : bool, default False
-        Replace the comparison that stands in ``out``.
+        Replace the comparison in ``out``.
     spark : SparkSession or callable, optional
-        A session, or what returns one; by default the running one, else a new one.
+        A session, or a function that returns one; by default the running or a new one.
     processes : int, optional
-        Without Spark: so many processes of this machine. Virtual clock only.
+        Run in this number of local processes, without Spark. Virtual clock only.
     progress : callable, optional
         Called with the number of systems and of those done; returns a context manager.
     warn : callable, optional
-        Called with each remark, such as that the virtual clock is being compiled.
+        Called with each warning, such as that the virtual clock is being compiled.
     runner : callable, optional
         Runs one scenario on the virtual clock; by default :func:`flowcontrol.virtual.simulate`.
     live : callable, optional
@@ -93,14 +93,14 @@ def compare(
     Returns
     -------
     CompareResult
-        What was written. Systems that are refused, or that failed, are in it with the reason.
+        The results as written; systems that were refused or failed have a reason.
 
     Raises
     ------
     ScenarioError
         If the scenario, the command, the folder or every system is refused. Nothing was written.
     RunError
-        If the workers died. What was done is kept, and the same call goes on.
+        If the workers died. Finished systems are kept, and the same call continues.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def compare(
                 _run_live(comparison, missing, folder.root, live, bar)
             elif missing:
                 work = _work(comparison, missing, notes, runner)
-                _run_virtual(work, spread_over(spark, processes), bar, len(jobs), warn or ignore)
+                _run_virtual(work, make_executor(spark, processes), bar, len(jobs), warn or ignore)
         found = {**refused, **read_outcomes(notes)}
         return _written(folder, comparison, found, job_limits(next(iter(jobs.values()))))
     finally:
@@ -136,7 +136,7 @@ def _notes(folder: OwnedFolder) -> Path:
 
 
 def _check(comparison: Comparison) -> tuple[dict[str, Job], dict[str, Outcome]]:
-    """Return the jobs of the systems that can be run, and why the others cannot."""
+    """Return the jobs of the systems that can run, and the refusals of the others."""
     jobs: dict[str, Job] = {}
     refused: dict[str, Outcome] = {}
     problems: list[Problem] = []
@@ -185,7 +185,7 @@ def _run_live(
 ) -> None:
     """Run systems one after the other on the live clock."""
     if live is None:
-        raise ValueError("the live clock needs what runs a scenario on it (live=...)")
+        raise ValueError("the live clock needs a runner: pass live=...")
     notes = root / ".notes"
     for system in systems:
         runner = live(root / "runs" / system)
@@ -202,18 +202,18 @@ def _work(
 
 
 def _run_virtual(
-    work: Work, spread: Spread, bar: Progress, total: int, warn: Callable[[str], None]
+    work: Work, executor: Executor, bar: Progress, total: int, warn: Callable[[str], None]
 ) -> None:
     """Run systems side by side on the virtual clock."""
     if work.runner is None:
-        spread.warm_up(warn, work.parts)
+        executor.warm_up(warn, work.parts)
 
     def poll() -> str:
         done = len(read_outcomes(work.notes))
         bar.update(min(done, total))
         return f"{done} of {total} systems are done"
 
-    follow(spread, work, stop_file(work.notes), poll, warn, "systems")
+    follow(executor, work, stop_file(work.notes), poll, warn, "systems")
     missing = set(work.chunks) - set(read_outcomes(work.notes))
     if missing:
         raise unseen_results(

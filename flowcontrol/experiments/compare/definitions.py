@@ -1,4 +1,4 @@
-"""What the figures of a comparison mean, once: for the page, and for ``docs/compare.md``."""
+"""The definitions of a comparison's figures, for the page and for ``docs/compare.md``."""
 
 from __future__ import annotations
 

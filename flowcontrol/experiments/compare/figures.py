@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from flowcontrol.scenario import Scenario
+    from flowcontrol.scenario import Scenario, Stage
 
 _MEGABYTE: Final = 1e6
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a run knows of itself besides its tables; None: it does not say.
+    """Figures of a run besides its tables; None: unknown.
 
     Attributes
     ----------
@@ -49,13 +49,13 @@ class Facts:
 
     @classmethod
     def of(cls, run: object) -> Facts:
-        """Return what a run says of itself."""
+        """Return the facts of a run."""
         return cls(*(getattr(run, name, None) for name in cls.__dataclass_fields__))
 
 
 @dataclass(frozen=True)
 class PiledUp:
-    """Where most piled up between two moments.
+    """The edge on which most records piled up between two moments.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class PiledUp:
 
 @dataclass(frozen=True)
 class Figures:
-    """What one run comes to. None: the scenario or the run has no such figure.
+    """The figures of a run; None: the scenario or the run has no such figure.
 
     Attributes
     ----------
@@ -155,21 +155,17 @@ def limit_steps(limits: Sequence[LimitPhase] | None) -> list[Step]:
 
 def produced(tables: Mapping[str, pa.Table], scenario: Scenario) -> Counted:
     """Return what all sources together emitted."""
-    return _counted(tables, _ends(scenario, is_source=True), "records_out")
+    return _counted(tables, scenario.sources, "records_out")
 
 
 def _consumed(tables: Mapping[str, pa.Table], scenario: Scenario) -> Counted:
-    return _counted(tables, _ends(scenario, is_source=False), "records_in")
+    return _counted(tables, scenario.sinks, "records_in")
 
 
-def _ends(scenario: Scenario, *, is_source: bool) -> list[str]:
-    near = scenario.inputs if is_source else scenario.outputs
-    return [stage.name for stage in scenario.stages if not near(stage.name)]
-
-
-def _counted(tables: Mapping[str, pa.Table], stages: Sequence[str], column: str) -> Counted:
+def _counted(tables: Mapping[str, pa.Table], stages: Sequence[Stage], column: str) -> Counted:
     frame = result_frame(tables, "stages")
-    sums = frame[frame["stage"].isin(stages)].groupby("t_s")[column].sum()
+    names = [stage.name for stage in stages]
+    sums = frame[frame["stage"].isin(names)].groupby("t_s")[column].sum()
     return Counted([float(t) for t in sums.index], [float(count) for count in sums])
 
 
@@ -188,9 +184,9 @@ def figures_of(
     scenario : Scenario
         What was run.
     limits : sequence of LimitPhase, or None
-        What the job can carry; None: not known.
+        The limit of the job; None: unknown.
     facts : Facts
-        What the run says of itself.
+        Facts of the run.
 
     Returns
     -------

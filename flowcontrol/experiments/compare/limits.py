@@ -1,4 +1,4 @@
-"""What a job can carry at each moment: the limit that every system is measured against.
+"""The limit of a job over time, against which every system is measured.
 
 A job is a network of rates. A record of a source subtask causes a fixed number of records at
 every other subtask: selectivities say how many, partitioners share them out. So what a subtask, a
@@ -62,18 +62,18 @@ class LimitPhase:
 
 
 def job_limits(job: Job) -> list[LimitPhase] | None:
-    """Return what a job can carry over time.
+    """Return the limit of a job over time.
 
     Parameters
     ----------
     job : Job
-        Laid out; which system moves its records does not matter.
+        The physical graph; its system does not matter.
 
     Returns
     -------
     list of LimitPhase, or None
-        One after the other over the whole run. None where the rows of a source decide their
-        channels, or when it ends: that is not in the scenario.
+        Consecutive phases of the whole run. None if a source replays rows: the scenario does not
+        say where they go or when they end.
     """
     if any(member.stage.input is not None for plan in job.stages for member in plan.members):
         return None

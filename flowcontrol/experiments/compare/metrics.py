@@ -21,7 +21,7 @@ TRANSIENT: Final = 0.25
 """Share of a phase that counts as its transient."""
 
 WINDOW_SAMPLES: Final = 5
-"""Samples over which a rate is averaged to say whether it is at its limit."""
+"""Samples over which a rate is averaged before it is compared with its limit."""
 
 _FEWEST: Final = 3
 """Samples after the transient from which on a phase has a swing."""
@@ -48,7 +48,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Counted:
-    """What was counted over a run.
+    """A cumulative count over a run.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class Response:
-    """What a producer did after a change of its limit.
+    """The response of a producer to a change of its limit.
 
     Attributes
     ----------
@@ -168,7 +168,7 @@ def swing(produced: Counted, steps: Sequence[Step]) -> float | None:
 
 
 def responses(produced: Counted, steps: Sequence[Step], window_s: float) -> list[Response]:
-    """Return what a producer did after each change of its limit.
+    """Return the response of a producer to each change of its limit.
 
     Parameters
     ----------
@@ -182,8 +182,8 @@ def responses(produced: Counted, steps: Sequence[Step], window_s: float) -> list
     Returns
     -------
     list of Response
-        A change of at most a tenth of the higher limit is none; nor is one counted after which
-        the limit stays for less than a window: then nothing can be said.
+        Changes of at most a tenth of the higher limit do not count, nor do those after which the
+        limit stays for less than a window.
 
     Notes
     -----

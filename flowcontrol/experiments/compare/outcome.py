@@ -1,4 +1,4 @@
-"""What one system came to, as workers hand it to the driver, and what a comparison left."""
+"""The outcome of one system, as workers write it, and the result of a comparison."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flowcontrol.experiments.compare.starving import Starved
 
 @dataclass(frozen=True)
 class Lines:
-    """What is drawn of a run; each series has a value per time.
+    """The series of a run's chart; each has a value per time.
 
     Attributes
     ----------
@@ -37,16 +37,16 @@ class Lines:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one system came to.
+    """The outcome of one system.
 
     Attributes
     ----------
     system : str
         Its name.
     state : {"ran", "refused", "failed"}
-        Refused: the clock does not emulate it, or not with this scenario.
+        Refused: the clock cannot run the system with this scenario.
     reason : str
-        Why not, for the two others.
+        Why it was refused or failed.
     figures, lines : Figures and Lines, or None
         Of one that ran.
     starved : tuple of Starved
@@ -78,24 +78,24 @@ class Outcome:
 
     @classmethod
     def from_json(cls, text: str) -> Outcome:
-        """Return what :meth:`to_json` made text of."""
+        """Return the outcome that :meth:`to_json` has written."""
         return TypeAdapter(cls).validate_json(text)
 
 
 @dataclass(frozen=True)
 class CompareResult:
-    """What a comparison left.
+    """The result of a comparison.
 
     Attributes
     ----------
     path : Path
         Its folder: Delta tables ``results`` and ``rates``, and ``report.html``.
     comparison : Comparison
-        What was compared.
+        The plan.
     outcomes : tuple of Outcome
-        Of each system, in the order in which they were named.
+        Of each system, in the order of the plan.
     limits : list of LimitPhase, or None
-        What the job can carry.
+        The limit of the job.
     """
 
     path: Path

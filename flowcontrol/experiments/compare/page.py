@@ -1,4 +1,4 @@
-"""report.html of a comparison: one page that carries everything it needs and fetches nothing."""
+"""report.html of a comparison: one self-contained page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flowcontrol.experiments.compare.table import COLUMNS, CompareColumn
 from flowcontrol.experiments.compare.wording import headline, starving_sentences, system_sentence
 from flowcontrol.files import write_atomically
 from flowcontrol.report.keyfigures import CLOCKS
-from flowcontrol.report.pieces import html_table, page
+from flowcontrol.report.markup import html_table, page
 from flowcontrol.scenario.presets import PRESETS
 
 if TYPE_CHECKING:
@@ -35,13 +35,13 @@ def write_page(
     Parameters
     ----------
     path : Path
-        The file; it is replaced whole or not at all.
+        The file, which is replaced atomically.
     comparison : Comparison
-        What was compared.
+        The plan.
     outcomes : sequence of Outcome
         Of each system.
     limits : sequence of LimitPhase, or None
-        What the job can carry.
+        The limit of the job.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def _run_line(comparison: Comparison, ran: Sequence[Outcome]) -> str:
 
 
 def _figure_table(ran: Sequence[Outcome]) -> str:
-    """Return the table of the figures; its script makes the heads sort."""
+    """Return the table of the figures; a script sorts it by column."""
     heads = ["System", *(column.title for column in COLUMNS)]
     rows = []
     for outcome in ran:

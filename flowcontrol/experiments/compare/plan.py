@@ -1,4 +1,4 @@
-"""What is compared: a scenario, a clock and the names of systems."""
+"""The plan of a comparison: a scenario, a clock and systems."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ Clock = Literal["live", "virtual"]
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is compared.
+    """The plan of a comparison.
 
     Attributes
     ----------
     base : Base
-        The scenario, its own system not counting.
+        The scenario; its own system is ignored.
     clock : {"live", "virtual"}
         Which clock runs it.
     systems : tuple of str
         Names of presets, each once.
     scenario : Scenario
-        The scenario as it reads under the first system that is emulated.
+        The scenario under the first system for which it is valid.
     """
 
     base: Base
@@ -54,7 +54,7 @@ class Comparison:
 
 
 def read_systems(names: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the systems that are named; all presets if none are.
+    """Return the named systems; by default all presets.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def read_systems(names: Sequence[str] | None) -> tuple[str, ...]:
     Raises
     ------
     ScenarioError
-        If one is not known, or stands there twice.
+        If one is unknown or repeated.
     """
     if names is None:
         return tuple(PRESETS)
@@ -80,7 +80,7 @@ def read_systems(names: Sequence[str] | None) -> tuple[str, ...]:
         if system not in PRESETS:
             problems.append(Problem("--systems", known(name, [*PRESETS, *ALIASES], "system")))
         elif system in found:
-            problems.append(Problem("--systems", f"{name!r} stands there twice: name it once"))
+            problems.append(Problem("--systems", f"{name!r} is repeated: name it once"))
         else:
             found.append(system)
     if not names:
@@ -97,7 +97,7 @@ def plan_comparison(
     clock: Clock = "virtual",
     overrides: Sequence[str] = (),
 ) -> Comparison:
-    """Read what is to be compared.
+    """Read the plan of a comparison.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def plan_comparison(
     Returns
     -------
     Comparison
-        Of a scenario that reads under some system; what a clock refuses is found out later.
+        Its scenario is valid under some system; refusals of the clock are checked later.
 
     Notes
     -----
@@ -124,7 +124,7 @@ def plan_comparison(
     Raises
     ------
     ScenarioError
-        If the scenario does not read under any system, or the command is wrong.
+        If the scenario is valid under no system, or an argument is wrong.
     """
     names = read_systems(systems)
     if clock == "virtual" and not any(text.startswith("round_ms=") for text in overrides):

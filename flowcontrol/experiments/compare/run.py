@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from flowcontrol.errors import ScenarioError
@@ -15,7 +15,7 @@ from flowcontrol.experiments.run import Run, Simulate, virtual_clock
 from flowcontrol.job import Job, lay_out
 from flowcontrol.report.rundata import RunData
 from flowcontrol.report.series import summed, thinned
-from flowcontrol.scenario import Scenario, check_clock
+from flowcontrol.scenario import Scenario, Stage, check_clock
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,7 +71,7 @@ def run_one(base: Base, system: str, clock: Clock, runner: Simulate | None = Non
     Returns
     -------
     Outcome
-        Of whatever happened: one that is refused, or that fails, has its reason and no figures.
+        A refused or failed run has a reason and no figures.
     """
     try:
         job = check_one(base, system, clock)
@@ -84,7 +84,7 @@ def run_one(base: Base, system: str, clock: Clock, runner: Simulate | None = Non
 
 
 def refusal(error: ScenarioError) -> str:
-    """Return in one line why a scenario was refused."""
+    """Return the problems of a refused scenario in one line."""
     return "; ".join(map(str, error.problems))
 
 
@@ -107,16 +107,17 @@ def _outcome(system: str, job: Job, run: Run) -> Outcome:
 
 def _lines(tables: Mapping[str, pa.Table], scenario: Scenario) -> Lines:
     data = RunData.of(tables, scenario)
-    sources = [stage.name for stage in scenario.stages if not scenario.inputs(stage.name)]
-    sinks = [stage.name for stage in scenario.stages if not scenario.outputs(stage.name)]
-    t_s, emitted = _rate(data.stages, sources, "rate_out")
+    t_s, emitted = _rate(data.stages, scenario.sources, "rate_out")
     return Lines(
         t_s,
         emitted,
-        _rate(data.stages, sinks, "rate_in")[1],
+        _rate(data.stages, scenario.sinks, "rate_in")[1],
         thinned(summed(data.channels, "in_flight_records"), "in_flight_records")[1],
     )
 
 
-def _rate(stages: pd.DataFrame, names: list[str], column: str) -> tuple[list[float], list[float]]:
-    return thinned(summed(stages[stages["stage"].isin(names)], column), column)
+def _rate(
+    rows: pd.DataFrame, stages: Sequence[Stage], column: str
+) -> tuple[list[float], list[float]]:
+    names = [stage.name for stage in stages]
+    return thinned(summed(rows[rows["stage"].isin(names)], column), column)

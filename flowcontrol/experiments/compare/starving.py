@@ -1,4 +1,4 @@
-"""Who starves, and why: a receiver that idles although there are records for it.
+"""Starving receivers: idle although there are records for them.
 
 There are three reasons, and two of them are a matter of the system. Its records wait behind those
 of another receiver in something that both share on the way, a connection or a queue: then the job
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Cause = Literal["producer", "throttle", "road"]
 
 LEAST_SHARE: Final = 0.9
-"""A receiver that takes less of what it could, by itself, starves."""
+"""A receiver that processes less than this share of what it could by itself starves."""
 
 
 @dataclass(frozen=True)
@@ -75,14 +75,13 @@ def find_starved(
     job : Job
         Laid out.
     limits : sequence of LimitPhase, or None
-        What it can carry; None: nothing can be said.
+        The limit of the job; None: unknown.
 
     Returns
     -------
     list of Starved
-        In the order of the job. A receiver that was blocked more than it was idle does not
-        starve, nor does one that shares nothing with a receiver that is full: then the system
-        holds back whatever it is that feeds it.
+        In the order of the job. A receiver that was blocked more than idle does not starve, nor
+        does one that shares nothing with a full receiver.
     """
     if limits is None:
         return []
@@ -129,7 +128,7 @@ def _integral(limits: Sequence[LimitPhase], kind: str, stage: str, subtask: int)
 
 
 def task_name(job: Job, stage: str, subtask: int) -> str:
-    """Return how people call a task: ``sink``, or ``workers [3]`` where there are several."""
+    """Return the name of a task: ``sink``, or ``workers [3]`` if there are several."""
     count = job.scenario.stage(stage).parallelism
     return stage if count == 1 else f"{stage} [{subtask}]"
 

@@ -40,7 +40,7 @@ class CompareColumn:
     cell : callable
         Returns its text.
     order : callable
-        Returns the number by which a table is sorted; None stands behind all others.
+        Returns the number by which a table is sorted; None sorts last.
     """
 
     title: str
@@ -119,14 +119,14 @@ COLUMNS: Final = (
 
 
 def print_comparison(result: CompareResult, console: Console | None = None) -> None:
-    """Print the table of a comparison and what it comes to.
+    """Print the table of a comparison and its conclusion.
 
     Parameters
     ----------
     result : CompareResult
         Of :func:`flowcontrol.experiments.compare.compare`.
     console : rich.console.Console, optional
-        Where to; by default standard output. It gets as many columns as it has room for.
+        By default standard output; the table has as many columns as fit.
     """
     console = console or Console()
     ran = [outcome for outcome in result.outcomes if outcome.figures is not None]
@@ -141,7 +141,7 @@ def print_comparison(result: CompareResult, console: Console | None = None) -> N
 
 
 def _table(ran: Sequence[Outcome], count: int, gap: int) -> Table:
-    """Return the table with the most telling columns, so many blanks between two."""
+    """Return the table with the first ``count`` columns by rank, ``gap`` blanks apart."""
     columns = [column for column in COLUMNS if column.rank <= count]
     table = plain_table(gap)
     table.add_column("\nsystem", no_wrap=True, vertical="bottom")

@@ -1,4 +1,4 @@
-"""What a comparison says: cells of its tables, a sentence per system, and who starves and why."""
+"""The texts of a comparison: cells, a sentence per system, and which receivers starve and why."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from flowcontrol.experiments.compare.starving import Starved
 from flowcontrol.report.numbers import bytes_text, number, percent
 
 NOTHING: Final = "-"
-"""Stands for a figure that there is not."""
+"""Cell of a missing figure."""
 
 _EVEN, _WIDE = 0.05, 0.25
 """Swing up to which a rate is even, and from which it swings widely."""
 
 _MOST_SHARES: Final = 3
-"""Shares that are listed; of more the ends are named."""
+"""Shares that are listed; of more only the extremes are named."""
 
 _MISSED: Final = {
     "above": "did not follow",
@@ -129,7 +129,7 @@ def _which(figures: Figures, how: str, noun: str, *, slowdown: bool) -> str:
 
 
 def headline(outcomes: Sequence[Outcome]) -> str:
-    """Return what the comparison comes to: who is best at what, and who did not run."""
+    """Return the conclusion: the best systems by figure, and those that did not run."""
     ran = [(o.system, o.figures) for o in outcomes if o.figures is not None]
     texts = []
     if len(ran) > 1:
@@ -162,7 +162,7 @@ def _best(
     key: Callable[[Figures], float | None],
     show: Callable[[Figures], str],
 ) -> list[str]:
-    """Return who has the smallest key, with all that share the place."""
+    """Return the systems with the smallest key."""
     valued = [(found, name, f) for name, f in ran if (found := key(f)) is not None]
     if not valued:
         return []
@@ -172,7 +172,7 @@ def _best(
 
 
 def _keeps_up(figures: Figures) -> bool:
-    """Whether a system brings through what the job can carry, and its producers keep to it."""
+    """Whether a system reaches the limit of the job and its producers keep to it."""
     is_through = figures.of_limit is None or figures.of_limit >= _LEAST_SHARE
     return is_through and not _missed(figures)
 
@@ -196,7 +196,7 @@ def _follow(figures: Figures) -> float | None:
 
 
 def starving_sentences(outcomes: Sequence[Outcome]) -> list[str]:
-    """Return who starves under which systems, and why; nothing if nobody does.
+    """Return which receivers starve under which systems, and why; empty if none does.
 
     Parameters
     ----------

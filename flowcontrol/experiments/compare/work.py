@@ -1,4 +1,4 @@
-"""What a worker of a comparison does: run a system, and leave what it came to in a file."""
+"""The worker of a comparison: runs a system and writes its outcome to a file."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 from flowcontrol.experiments.base import Base
 from flowcontrol.experiments.compare.outcome import Outcome
 from flowcontrol.experiments.compare.run import run_one
+from flowcontrol.experiments.executor import warm_up
 from flowcontrol.experiments.run import Simulate
-from flowcontrol.experiments.spread import warm_up
 from flowcontrol.files import write_atomically
 
 
 @dataclass(frozen=True)
 class Work:
-    """What every worker of a comparison knows.
+    """The work of a comparison, for every worker.
 
     Attributes
     ----------
@@ -48,16 +48,16 @@ class Work:
 
 
 def stop_file(notes: Path) -> Path:
-    """There when no more systems are to be started."""
+    """Created to stop the start of further systems."""
     return notes / "stop"
 
 
 def write_outcome(notes: Path, outcome: Outcome) -> None:
-    """Leave what a system came to where the driver looks."""
+    """Write the outcome of a system for the driver."""
     write_atomically(notes / f"{outcome.system}.json", outcome.to_json())
 
 
 def read_outcomes(notes: Path) -> dict[str, Outcome]:
-    """Return what workers have left, by system; nothing of those that failed."""
+    """Return the outcomes that workers have written, by system."""
     found = (Outcome.from_json(path.read_text()) for path in sorted(notes.glob("[!.]*.json")))
     return {outcome.system: outcome for outcome in found}

@@ -1,11 +1,11 @@
 """Many variants of a scenario at once: spread over Spark, one table, one report.
 
-:mod:`~flowcontrol.experiments.sweep.plan` says which variants there are,
-:mod:`~flowcontrol.experiments.sweep.checks` what is wrong with them,
-:mod:`~flowcontrol.experiments.sweep.balance` who runs which,
-:mod:`~flowcontrol.experiments.sweep.worker` what a worker does,
-:mod:`~flowcontrol.experiments.sweep.store` how its rows get into the table, once, and
-:mod:`~flowcontrol.experiments.sweep.page` what is drawn of them.
+:mod:`~flowcontrol.experiments.sweep.plan` lists the variants,
+:mod:`~flowcontrol.experiments.sweep.checks` checks them,
+:mod:`~flowcontrol.experiments.sweep.balance` cuts them into chunks,
+:mod:`~flowcontrol.experiments.sweep.worker` runs a chunk,
+:mod:`~flowcontrol.experiments.sweep.store` collects the rows in the table, and
+:mod:`~flowcontrol.experiments.sweep.page` draws them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Axes for varied keys: numbers where they are spaced like numbers, else one place a value."""
+"""Axes for varied keys: numeric if evenly spaced, else one place per value."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any, Final
 
-from flowcontrol.experiments.sweep.varied import Varied, show_value
+from flowcontrol.experiments.sweep.keys import Varied, show_value
 from flowcontrol.report.numbers import number
 
 _MOST_TICKS: Final = 12
 """Values up to which each one gets a tick."""
 
 _TOLERANCE: Final = 1.05
-"""Ratio of the widest to the narrowest step up to which steps count as equal."""
+"""Ratio of the widest to the narrowest step up to which steps are equal."""
 
 
 def value_text(value: Any) -> str:
@@ -67,8 +67,8 @@ def key_axis(varied: Varied) -> dict[str, Any]:
 def cells_axis(varied: Varied, ticks: int = _MOST_TICKS) -> tuple[dict[Any, Any], dict[str, Any]]:
     """Return the place of each value on the axis of a heat map, and the axis.
 
-    Many evenly spaced numbers stand on an axis of numbers; else each value has a place of the
-    same width, with the texts of at most ``ticks`` of them beside it.
+    Many evenly spaced numbers get an axis of numbers; otherwise each value gets a place of equal
+    width, and at most ``ticks`` of them a label.
     """
     made = _titled(varied) | {"tickangle": 0}
     if is_even(varied) and len(varied.values) > _MOST_TICKS:

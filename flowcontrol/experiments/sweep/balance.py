@@ -1,4 +1,4 @@
-"""Handing out variants: chunks that cost about the same, in an order that the last one suits.
+"""Cut variants into chunks that shrink towards the end, so that workers finish together.
 
 Guided self-scheduling (Polychronopoulos and Kuck, 1987): a chunk is a share of what is left, so
 the chunks shrink towards the end and no worker has much to do when the others are through. What
@@ -16,18 +16,18 @@ from flowcontrol.experiments.sweep.checks import Variant
 from flowcontrol.job import Job
 
 _SHARES: Final = 4
-"""A chunk is the work that is left, over so many times the workers."""
+"""A chunk is the remaining work over this multiple of the workers."""
 
 _SMALLEST: Final = 64
-"""No chunk is a smaller share of all work than one in so many times the workers: a task of Spark
-costs some 10 ms however small it is."""
+"""The smallest chunk is all work over this multiple of the workers: any task of Spark costs some
+10 ms."""
 
 _RECORD: Final = 0.02
-"""Cost of a record on a hop, in rounds of a channel: rounds are stepped, records counted."""
+"""Cost of a record on a hop, in rounds of a channel."""
 
 
 def estimated_cost(job: Job) -> float:
-    """Return an estimate of what a run costs, in steps of one channel or subtask.
+    """Return the estimated cost of a run, in steps of one channel or subtask.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def estimated_cost(job: Job) -> float:
     Returns
     -------
     float
-        Above 0. Only good to compare variants of one sweep with each other.
+        Above 0; only comparable within one sweep.
     """
     subtasks = sum(plan.stage.parallelism for plan in job.stages)
     channels = sum(len(link.channels) for link in job.links)
@@ -50,12 +50,12 @@ def estimated_cost(job: Job) -> float:
 
 
 def into_chunks(variants: Sequence[Variant], workers: int, seed: int) -> list[list[Variant]]:
-    """Cut variants into chunks to be handed out in this order.
+    """Cut variants into chunks, in the order of their start.
 
     Parameters
     ----------
     variants : sequence of Variant
-        What is to be run.
+        Variants to run.
     workers : int
         Chunks that run at a time; at least 1.
     seed : int

@@ -8,7 +8,6 @@ and run from blue at the good end of a metric to vermillion at its bad one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from typing import TYPE_CHECKING, Final
 
 from flowcontrol.experiments.sweep.axes import chart_id, chart_layout, key_axis, value_text
@@ -19,11 +18,11 @@ from flowcontrol.experiments.sweep.heat import (
     heat_chart,
     scatter_chart,
 )
+from flowcontrol.experiments.sweep.keys import Varied
 from flowcontrol.experiments.sweep.limits import limit_traces
 from flowcontrol.experiments.sweep.metric import Metric, points_frame
 from flowcontrol.experiments.sweep.parallel import effects_figure, parallel_figure
 from flowcontrol.experiments.sweep.plan import Plan
-from flowcontrol.experiments.sweep.varied import Varied
 from flowcontrol.report.colours import GREY
 from flowcontrol.report.figures import Chart, Figure, axis
 
@@ -51,14 +50,14 @@ def sweep_charts(table: pa.Table, plan: Plan, metrics: Sequence[Metric]) -> list
     table : pyarrow.Table
         Of the sweep; at least one row.
     plan : Plan
-        What was varied.
+        The plan of the sweep.
     metrics : sequence of Metric
-        What to draw.
+        The metrics to draw.
 
     Returns
     -------
     list of Chart
-        One or two a metric, and one of the bottlenecks where they are not in those.
+        One or two per metric, and for two keys one of the bottlenecks.
     """
     dims = dimensions(plan)
     frames = [points_frame(table, plan, metric) for metric in metrics]
@@ -80,7 +79,7 @@ def sweep_charts(table: pa.Table, plan: Plan, metrics: Sequence[Metric]) -> list
 
 
 def _line_chart(frame: pd.DataFrame, varied: Varied, metric: Metric, plan: Plan) -> Chart:
-    """Return a metric over one varied key, each point marked by what limits there."""
+    """Return a metric over one varied key, each point marked by its limit."""
     x = [value_text(value) if not varied.is_numeric else value for value in frame[varied.column]]
     y = [None if value != value else value for value in frame["mean"]]
     connecting = {
@@ -95,7 +94,7 @@ def _line_chart(frame: pd.DataFrame, varied: Varied, metric: Metric, plan: Plan)
     errors = frame["error"].tolist() if plan.replications > 1 else None
     points = limit_traces(frame, x, y, size=9, errors=errors)
     traces = [connecting, *points] if varied.is_numeric else points
-    value_axis = axis(escape(metric.title, quote=False))
+    value_axis = axis(metric.axis_title)
     layout = chart_layout(400, xaxis=key_axis(varied), yaxis=value_axis, showlegend=True)
     figure: Figure = {"data": traces, "layout": layout}
     explanation = (

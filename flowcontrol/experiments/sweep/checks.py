@@ -1,4 +1,4 @@
-"""All variants of a sweep are checked before the first one runs."""
+"""Check all variants of a sweep before the first one runs."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def check_variants(plan: Plan, estimate: Callable[[Job], float]) -> list[Variant
 
 
 def _point_variants(plan: Plan, point: Point, estimate: Callable[[Job], float]) -> list[Variant]:
-    """Check one point; its replications differ by the seed only, so one stands for all."""
+    """Check one point; its replications differ only in the seed, so one check is enough."""
     first = variant_scenario(plan, point, None)
     problems = check_clock(first, "virtual")
     if problems:
@@ -146,7 +146,7 @@ def _also(count: int) -> str:
 
 
 def _cut(problems: list[Problem]) -> list[Problem]:
-    """Return as many problems as a screen has room for, and how many there are besides."""
+    """Return the problems that fit a screen, and the number of the others."""
     left = len(problems) - _MOST_SHOWN
     if left <= 0:
         return problems

@@ -1,7 +1,7 @@
 """Every column of the table of a sweep, once: name, type, unit, meaning, and what is better.
 
-A row is one stage in one variant. The figures are those of ``summary.json``; each stands twice,
-over the whole run and, with :data:`SECOND_HALF` behind its name, over the second half of it.
+A row is one stage in one variant. The figures are those of ``summary.json``, each over the whole
+run and, with the suffix :data:`SECOND_HALF`, over its second half.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, Literal
 from flowcontrol.records import STAGES, Column, Table
 
 SECOND_HALF: Final = "_second_half"
-"""What is added to the name of a figure that covers the second half of the run only."""
+"""Suffix of a figure that covers only the second half of the run."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,9 @@ class Figure:
     column : Column
         Over the whole run.
     better : {"higher", "lower"}
-        Which end of a sweep is the good one.
+        Which values are better.
     is_peak : bool, default False
-        Whether it is the largest that occurred, which counts whenever it did.
+        Whether it is the maximum over the run, whenever it occurred.
     """
 
     column: Column
@@ -150,7 +150,7 @@ def results_table(varied: Sequence[Column]) -> Table:
 
 
 FIXED: Final = results_table(()).names
-"""Names that every sweep's table has, so that a varied key's column must have another."""
+"""Names of the columns of every sweep; columns of varied keys have other names."""
 
 
 def figure_named(name: str) -> Figure | None:

@@ -1,4 +1,4 @@
-"""The folder of a sweep: what makes it the same sweep, and where things stand in it."""
+"""The folder of a sweep: its identity and its paths."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KIND: Final = Kind("sweep", "sweep.json", "sweep", frozenset({"version", "varian
 
 @dataclass(frozen=True)
 class SweepPaths:
-    """Where things stand in the folder of a sweep.
+    """Paths in the folder of a sweep.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class SweepPaths:
 
     @property
     def notes(self) -> Path:
-        """What workers tell the driver; gone when the sweep is finished."""
+        """Notes of the workers for the driver; removed when the sweep is finished."""
         return self.root / ".notes"
 
     @property
@@ -46,15 +46,15 @@ class SweepPaths:
         return self.root / "report.html"
 
     def stop_file(self, run_id: str) -> Path:
-        """There when the workers of a run are to stop."""
+        """Created to stop the workers of a run."""
         return self.notes / f"{run_id}.stop"
 
 
 def describe(plan: Plan, variants: Sequence[Variant]) -> dict[str, Any]:
-    """Return what a sweep is: two are the same if ``sweep`` is equal.
+    """Return the identity of a sweep: two are the same if ``sweep`` is equal.
 
-    The variants decide, in whichever order they were stated, the columns, and the rules: figures of
-    two models do not belong in one table.
+    It covers the variants in any order, the columns, and the version of the rules, since one table
+    must not hold the figures of two models.
     """
     columns = sorted((varied.key, varied.column) for varied in plan.varied)
     rules = rules_version("virtual")

@@ -7,9 +7,9 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.experiments.sweep.axes import cells_axis, chart_id, chart_layout, value_text
+from flowcontrol.experiments.sweep.keys import Varied
 from flowcontrol.experiments.sweep.limits import limit_traces
 from flowcontrol.experiments.sweep.metric import NOTHING, Metric
-from flowcontrol.experiments.sweep.varied import Varied
 from flowcontrol.report.colours import GOOD_TO_BAD_FILLS
 from flowcontrol.report.figures import Chart, Figure, caption, numbered
 from flowcontrol.report.numbers import number
@@ -26,7 +26,7 @@ _MOST_TEXTS: Final = 120
 
 
 def _grid(frame: pd.DataFrame, down: Varied, across: Varied, column: str) -> list[list[Any]]:
-    """Return a column as rows of cells; None where a variant is missing or has no value."""
+    """Return a column as rows of cells; None if a variant is missing or has no value."""
     cells = frame.set_index([down.column, across.column])[column].to_dict()
     rows = [
         [cells.get((down.typed(y), across.typed(x))) for x in across.values] for y in down.values
@@ -129,7 +129,7 @@ def _layout(dims: Sequence[Varied], **more: Any) -> dict[str, Any]:
 
 
 def _places(frame: pd.DataFrame, dims: Sequence[Varied]) -> tuple[list[Any], list[Any]]:
-    """Return where the points stand on the two axes."""
+    """Return the coordinates of the points."""
     down, across = _down_and_across(dims)
     x, y = (frame[key.column].map(cells_axis(key)[0]).tolist() for key in (across, down))
     return x, y
@@ -146,7 +146,7 @@ def _heat_height(down: Varied) -> int:
 
 
 def facet_key(dims: Sequence[Varied]) -> Varied | None:
-    """Return the key whose values get a heat map each; None if it would be too many."""
+    """Return the key with a heat map per value; None if there would be too many."""
     fewest = min(dims, key=lambda varied: len(varied.values))
     return fewest if len(fewest.values) <= _MOST_FACETS else None
 

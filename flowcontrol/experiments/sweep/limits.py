@@ -28,7 +28,7 @@ def limit_traces(
     frame : pandas.DataFrame
         A row a point, with ``bottleneck``.
     x, y : sequence
-        Where each point stands.
+        Coordinates of the points.
     size : int, px
         Of a marker.
     errors : sequence of float, optional

@@ -1,4 +1,4 @@
-"""What a sweep is judged by: a figure of a stage, its mean and its spread over replications."""
+"""The metrics of a sweep: a figure of a stage, its mean and its error over replications."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 NOTHING: Final = "nothing"
-"""How people are told of a bottleneck where there is none."""
+"""Text in place of a bottleneck if there is none."""
 
 _T_975: Final = (
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
@@ -58,12 +58,12 @@ class Metric:
 
     @property
     def short_name(self) -> str:
-        """The name without the half of the run, for a sentence that says it."""
+        """The name without the suffix of the second half."""
         return self.name.removesuffix(SECOND_HALF)
 
     @property
     def steady(self) -> Metric:
-        """The same over the second half of the run, where it has settled; of a peak, itself."""
+        """The same metric over the second half of the run; a peak is returned unchanged."""
         if self.is_steady or self.figure.is_peak:
             return self
         return replace(self, figure=replace(self.figure, column=self.figure.second_half))
@@ -74,13 +74,21 @@ class Metric:
         return f"{self.name} ({self.figure.column.unit})"
 
     @property
+    def axis_title(self) -> str:
+        """Unit, or the name of the column if it has none: short enough for a vertical axis.
+
+        The heading of a chart names the metric; plotly clips a title longer than its axis.
+        """
+        return self.figure.column.unit or self.figure.column.name
+
+    @property
     def meaning(self) -> str:
         """What it is, with its unit, in sentences."""
         return f"{self.figure.column.meaning} Unit: {self.figure.column.unit}."
 
     @property
     def good_end(self) -> str:
-        """Which end is the good one, for a legend whose good end is blue."""
+        """Which values are good, for a legend whose good end is blue."""
         return "high is good (blue)" if self.is_higher_better else "low is good (blue)"
 
     @property
@@ -90,7 +98,7 @@ class Metric:
 
 
 def read_metrics(texts: Sequence[str], scenario: Scenario) -> tuple[Metric, ...]:
-    """Return the metrics that were asked for.
+    """Return the requested metrics.
 
     Parameters
     ----------
@@ -110,8 +118,7 @@ def read_metrics(texts: Sequence[str], scenario: Scenario) -> tuple[Metric, ...]
     ScenarioError
         If there is no such stage or column, with the nearest one.
     """
-    sinks = [stage.name for stage in scenario.stages if not scenario.outputs(stage.name)]
-    wanted = texts or [f"{sinks[0]}.{name}{SECOND_HALF}" for name in _DEFAULT]
+    wanted = texts or [f"{scenario.sinks[0].name}.{name}{SECOND_HALF}" for name in _DEFAULT]
     stages = [stage.name for stage in scenario.stages]
     columns = [figure.column.name for figure in FIGURES]
     problems: list[Problem] = []
@@ -141,7 +148,7 @@ def points_frame(table: pa.Table, plan: Plan, metric: Metric) -> pd.DataFrame:
     plan : Plan
         Its varied keys.
     metric : Metric
-        What to look at.
+        The metric.
 
     Returns
     -------
@@ -187,7 +194,7 @@ def _most_frequent(rows: pd.DataFrame, columns: Sequence[str]) -> pd.Series[str]
 
 
 def _in_order(frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
-    """Sort points by where their values stand in the plan."""
+    """Sort points by the order of their values in the plan."""
     for varied in reversed(plan.varied):
         order = {varied.typed(value): index for index, value in enumerate(varied.values)}
         frame = frame.sort_values(varied.column, key=lambda c: c.map(order), kind="stable")

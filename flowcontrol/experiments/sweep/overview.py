@@ -1,4 +1,4 @@
-"""What a sweep comes to, in numbers and words: for the page and for the terminal alike."""
+"""The result of a sweep in numbers and words, for the page and the terminal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PointRow:
     figures : tuple of str
         Of the metrics, each with its ± where there are replications.
     bottleneck : str
-        What limits there.
+        The limit there.
     """
 
     values: tuple[str, ...]
@@ -39,18 +39,18 @@ class PointRow:
 
 @dataclass(frozen=True)
 class Overview:
-    """What a sweep comes to.
+    """The result of a sweep.
 
     Attributes
     ----------
     variants, points : int
         In the table.
     sentence : str
-        Best, worst, and what limits; or that the best differ by no more than noise.
+        Best, worst and limits; or that the best differ by no more than noise.
     limits : dict of str to int
-        Points by what limits them, the most frequent first.
+        Number of points by limit, the most frequent first.
     simulated_s : float, s
-        Time that all simulations took together.
+        Wall-clock time of all simulations together.
     """
 
     variants: int
@@ -62,16 +62,16 @@ class Overview:
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """What the rows show: first the one that puts them in order."""
+        """Metrics of the rows; the first one orders them."""
         return self._ranking.metrics
 
     @property
     def valued(self) -> int:
-        """Points with a value of the first metric, which puts them in order."""
+        """Number of points with a value of the first metric."""
         return len(self._ranking.order)
 
     def ends(self, count: int) -> list[PointRow | None]:
-        """Return the best and the worst rows, best first; None stands for those between them."""
+        """Return the best and the worst rows, best first; None marks the rows left out."""
         if self.valued <= 2 * count:
             return [self._row(place) for place in range(self.valued)]
         best = [self._row(place) for place in range(count)]
@@ -89,21 +89,21 @@ class Overview:
 
 
 def overview(table: pa.Table, plan: Plan, metrics: Sequence[Metric]) -> Overview:
-    """Return what a sweep comes to.
+    """Return the result of a sweep.
 
     Parameters
     ----------
     table : pyarrow.Table
         Of the sweep; at least one row.
     plan : Plan
-        What was varied.
+        The plan of the sweep.
     metrics : sequence of Metric
         The first one decides what is best, by the second half of the run.
 
     Returns
     -------
     Overview
-        Points without a value of the first metric are at neither end.
+        Points without a value of the first metric are in no row.
     """
     ranking = rank(table, plan, metrics)
     first = ranking.frames[0]

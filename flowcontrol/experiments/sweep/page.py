@@ -1,4 +1,4 @@
-"""report.html of a sweep: one page that carries everything it needs and fetches nothing."""
+"""report.html of a sweep: one self-contained page."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from flowcontrol.experiments.sweep.metric import Metric
 from flowcontrol.experiments.sweep.overview import Overview, overview
 from flowcontrol.experiments.sweep.plan import Plan
 from flowcontrol.files import write_atomically
+from flowcontrol.report.markup import chart_section, html_table, key_figure, page
 from flowcontrol.report.numbers import number
-from flowcontrol.report.pieces import chart_section, html_table, key_figure, page
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,7 +23,7 @@ _ENDS: Final = 10
 """Rows at each end of the table of points."""
 
 _VALUES: Final = 12
-"""Values of a key that are listed before the rest is only counted."""
+"""Values of a key that are listed; the others are counted."""
 
 
 def write_page(path: Path, table: pa.Table, plan: Plan, metrics: Sequence[Metric]) -> None:
@@ -32,13 +32,13 @@ def write_page(path: Path, table: pa.Table, plan: Plan, metrics: Sequence[Metric
     Parameters
     ----------
     path : Path
-        The file; it is replaced whole or not at all.
+        The file, which is replaced atomically.
     table : pyarrow.Table
         Of the sweep; at least one row.
     plan : Plan
-        What was varied.
+        The plan of the sweep.
     metrics : sequence of Metric
-        What to draw.
+        The metrics to draw.
 
     Raises
     ------

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.experiments.sweep.axes import key_axis, value_text
 from flowcontrol.experiments.sweep.heat import colour_axis
+from flowcontrol.experiments.sweep.keys import Varied
 from flowcontrol.experiments.sweep.metric import Metric
-from flowcontrol.experiments.sweep.varied import Varied
 from flowcontrol.report.colours import GOOD_TO_BAD, line_style
 from flowcontrol.report.figures import Figure, axis, numbered
 from flowcontrol.report.numbers import number
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _MOST_RIBBONS: Final = 2_000
-"""Points drawn; more would be a smear and a slow page."""
+"""Points drawn; more are unreadable and slow."""
 
 _MOST_CLASSES: Final = 12
-"""Places in a column; where a key has more values, neighbours share one."""
+"""Categories of a column; neighbouring values share one if a key has more values."""
 
 _BANDS: Final = 5
 """Places in the column of the metric."""
 
 _RIGHT: Final = 0.88
-"""Right end of the columns, as a share of the width: the names of the last one stand beyond."""
+"""Right end of the columns, as a share of the width; room for the names of the last one."""
 
 
 def parallel_figure(
@@ -111,7 +111,7 @@ def _column(places: list[int], names: Sequence[str]) -> dict[str, Any]:
 
 
 def _title(content: str, share: float) -> dict[str, Any]:
-    """Return what stands above a column; plotly's own titles of columns have one line."""
+    """Return the title above a column; plotly's own titles of columns have one line."""
     return {
         "text": _markup(content),
         "x": share * _RIGHT,
@@ -157,7 +157,7 @@ def effects_figure(frame: pd.DataFrame, dims: Sequence[Varied], metric: Metric) 
         "margin": {"l": 70, "r": 20, "t": 14, "b": 80},
         "showlegend": False,
         "grid": {"rows": 1, "columns": len(dims), "xgap": 0.1},
-        "yaxis": axis(escape(metric.title, quote=False)),
+        "yaxis": axis(metric.axis_title),
     }
     traces = []
     for index, varied in enumerate(dims):

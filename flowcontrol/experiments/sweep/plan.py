@@ -1,6 +1,6 @@
-"""The plan of a sweep: which points of the product of all values are run, and how often.
+"""The plan of a sweep: the points of the product of all values, and their replications.
 
-Nothing here knows what a scenario means; :mod:`flowcontrol.experiments.sweep.checks` does.
+The scenarios are checked in :mod:`flowcontrol.experiments.sweep.checks`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.base import Base
-from flowcontrol.experiments.sweep.values import MAX_POINTS, plain_values, read_values
-from flowcontrol.experiments.sweep.varied import (
+from flowcontrol.experiments.sweep.keys import (
     Varied,
     label_of,
     name_columns,
     read_path,
     show_value,
 )
+from flowcontrol.experiments.sweep.values import MAX_POINTS, plain_values, read_values
 from flowcontrol.scenario.problems import key_path
 
 Point = tuple[Any, ...]
@@ -28,7 +28,7 @@ Point = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Plan:
-    """What a sweep runs.
+    """The points and replications of a sweep.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Plan:
     sample : int or None
         Points drawn from the product; None: all of them.
     seed : int
-        Of that draw, and of the order in which work is handed out.
+        Of that draw, and of the order of the variants.
     """
 
     base: Base
@@ -94,7 +94,7 @@ def make_plan(
     sample: int | None = None,
     seed: int = 1,
 ) -> Plan:
-    """Read what is to be varied.
+    """Read the varied keys and their values.
 
     Parameters
     ----------
@@ -114,12 +114,12 @@ def make_plan(
     Returns
     -------
     Plan
-        Not checked against what scenarios may say.
+        Its scenarios are not checked.
 
     Raises
     ------
     ScenarioError
-        With everything that is wrong with these arguments.
+        With every problem of these arguments.
     """
     problems: list[Problem] = []
     pairs = list(vary.items() if isinstance(vary, Mapping) else vary)
@@ -165,7 +165,7 @@ def _named(
 
 
 def _refusals(plan: Plan, *, is_whole: bool) -> Iterator[Problem]:
-    """Yield what is wrong with the numbers of a plan; with its size only if all keys were read."""
+    """Yield the problems of a plan's numbers; of its size only if all keys were read."""
     if not plan.varied and is_whole:
         yield Problem("--vary", "nothing is varied: name at least one key, --vary KEY=VALUES")
     if plan.replications < 1:

@@ -12,20 +12,20 @@ from flowcontrol.report.bar import ProgressBar
 
 
 class SweepProgress(ProgressBar):
-    """Shows how far a sweep is: variants done, variants per second, time left.
+    """Progress of a sweep: variants done, variants per second, time left.
 
     Parameters
     ----------
     total : int
         Variants of the whole sweep, at least 1.
     done : int, default 0
-        Where a continued sweep stands already.
+        Variants done before, of a continued sweep.
     console : rich.console.Console, optional
-        Where to; by default standard error, so that standard output holds results only.
+        By default standard error: standard output is for results.
     now : callable returning float, s
-        The clock for the rate; by default a monotonic one.
+        Clock of the rate; by default a monotonic one.
     noun : str, default "variants"
-        What is counted.
+        Name of what is counted.
 
     Raises
     ------
@@ -48,20 +48,20 @@ class SweepProgress(ProgressBar):
         super().__init__(total, done, console, now)
 
     def update(self, done: int, failed: int = 0) -> None:
-        """Show a new state.
+        """Show progress.
 
         Parameters
         ----------
         done : int
-            Variants in the table, those of earlier starts included.
+            Variants in the table, including those of earlier starts.
         failed : int, default 0
-            Variants that could not be run.
+            Variants that failed.
         """
         self._failed = failed
         self._show(done)
 
     def _text(self) -> str:
-        """Return what stands beside the bar."""
+        """Return the text next to the bar."""
         text = f"{self._done:,} of {self._total:,} {self._noun}"
         elapsed_s, ran = self._elapsed_s(), self._done - self._first
         if elapsed_s > 0 and ran > 0:
@@ -72,7 +72,7 @@ class SweepProgress(ProgressBar):
 
 
 def _duration(length_s: float) -> str:
-    """Return a time as one looks at a clock: ``40 s``, ``3 min``, ``2.5 h``."""
+    """Return a time in a readable unit: ``40 s``, ``3 min``, ``2.5 h``."""
     if length_s < 90:
         return f"{length_s:.0f} s"
     return f"{length_s / 60:.0f} min" if length_s < 5400 else f"{length_s / 3600:.1f} h"

@@ -1,13 +1,13 @@
 """The order of a sweep's points, best first.
 
-Points are ranked by the second half of the run: what fills buffers at the beginning flatters a rate
-over the whole run, the more, the larger the buffers are. Among those that differ from the best one
-by no more than noise, a second figure decides.
+Points are ranked by the second half of the run: records that fill buffers at the beginning raise a
+rate over the whole run, the more, the larger the buffers are. Among points that differ from the
+best one by no more than noise, a second figure decides.
 
-Two means are the same within the largest of three tolerances: :data:`BAND` of the larger one, which
-is what buffers that are not yet full, or not yet empty, make of a run of ordinary length; the 95 %
-confidence interval of their difference, where there are replications; and the least step of the
-figure, a round for a latency and a record for what is counted.
+Two means are the same within the largest of three tolerances: :data:`BAND` of the larger one, the
+effect of filling and draining buffers in a run of ordinary length; the 95 % confidence interval of
+their difference, if there are replications; and the least step of the figure, a round for a latency
+and a record for a count.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BAND: Final = 0.01
-"""Share of the larger of two means up to which they are the same."""
+"""Difference up to which two means are the same, as a share of the larger one."""
 
 _DECIDES = f"latency_p99_ms{SECOND_HALF}"
-"""What decides between equal rates if no other metric was asked for."""
+"""Metric that breaks ties between equal rates if no other was requested."""
 
 
 @dataclass(frozen=True)
@@ -39,18 +39,18 @@ class Ranking:
     Attributes
     ----------
     plan : Plan
-        What was varied.
+        The plan of the sweep.
     metrics : tuple of Metric
-        What a table shows: the one that ranks first, then the one that decides between equals,
-        then the others that were asked for.
+        Metrics of the table: the one that ranks, then the one that breaks ties,
+        then the other requested ones.
     frames : tuple of pandas.DataFrame
         The points, for each of these metrics.
     order : tuple of int
         Rows of the frames, best first; points without a value are left out.
     leaders : int
-        So many of them, from the first on, are the same within noise.
+        Number of points, from the first on, that are the same within noise.
     has_decider : bool
-        Whether the second metric has put the leaders in order.
+        Whether the second metric orders the leaders.
     """
 
     plan: Plan
@@ -69,10 +69,10 @@ def rank(table: pa.Table, plan: Plan, metrics: Sequence[Metric]) -> Ranking:
     table : pyarrow.Table
         Of the sweep; at least one row.
     plan : Plan
-        What was varied.
+        The plan of the sweep.
     metrics : sequence of Metric
-        What was asked for. The first one ranks, by its second half (a peak by the whole run); the
-        next one that is another figure decides between equals.
+        The requested metrics. The first one ranks, by its second half (a peak by the whole run);
+        the next other figure breaks ties.
 
     Returns
     -------
@@ -134,7 +134,7 @@ def is_noise(frame: pd.DataFrame, one: int, other: int) -> bool:
 
 
 def noise_text(frame: pd.DataFrame) -> str:
-    """Return how much counts as noise, for a sentence: ``up to 1 %``."""
+    """Return the tolerance for a sentence: ``up to 1 %``."""
     text = f"up to {100 * BAND:g} %"
     if (frame["error"] > 0).any():
         text += ", or as the replications scatter,"

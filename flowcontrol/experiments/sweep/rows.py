@@ -1,4 +1,4 @@
-"""From the summary of one run to the rows of the sweep's table."""
+"""Make the rows of a sweep's table from the summary of a run."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The table of a sweep: what is in it, and how the files of the workers get into it.
+"""The table of a sweep, and the commits of the workers' files to it.
 
-Only the driver commits, and only one process drives a folder, so a variant gets into the table
-once: what a task that was repeated hands over a second time is left out.
+Only the driver commits, and only one process drives a folder, so a variant enters the table once:
+rows that a repeated task writes again are left out.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ def _make_table(paths: SweepPaths, plan: Plan) -> None:
 
 @dataclass
 class Collector:
-    """Commits what the workers hand over.
+    """Commits the workers' files.
 
     Parameters
     ----------
     paths : SweepPaths
-        The folder; its table is made if need be, and files that no commit names are removed.
+        The folder; its table is created if need be, and uncommitted files are removed.
     plan : Plan
         Of the sweep.
     sweep_id : str
@@ -87,24 +87,24 @@ class Collector:
     _seen: set[str] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
-        """Read what is there, and clear away what an earlier start left over."""
+        """Read the table, and remove what an earlier start left."""
         _make_table(self.paths, self.plan)
         self.paths.notes.mkdir(exist_ok=True)
         self.look_again()
         self._remove_leftovers()
 
     def look_again(self) -> None:
-        """Forget what is known, and see what is in the table.
+        """Read the table again.
 
-        Whoever is interrupted inside :meth:`collect` cannot know whether it has committed; all
-        notes are read once more then, and what is in the table is left out.
+        An interrupted :meth:`collect` may have committed or not, so all notes are read again, and
+        variants in the table are left out.
         """
         self._writer = Writer(self.paths.results, self.sweep_id, for_users=True)
         self.done = self._committed()
         self.failed, self._seen = [], set()
 
     def collect(self) -> int:
-        """Commit what was handed over since the last call; return the variants it adds."""
+        """Commit the files written since the last call; return the number of new variants."""
         files: list[NewFile] = []
         added: set[str] = set()
         for note in self._new_notes():
@@ -143,14 +143,14 @@ class Collector:
             path.unlink()
 
     def _new_notes(self) -> list[dict[str, Any]]:
-        """Return the notes of this start's workers that were not read yet."""
+        """Return the unread notes of this start's workers."""
         found = sorted(self.paths.notes.glob(f"{self.run_id}-*.json"))
         new = [path for path in found if path.name not in self._seen]
         self._seen |= {path.name for path in new}
         return [json.loads(path.read_text()) for path in new]
 
     def _file(self, note: dict[str, Any], wanted: Collection[str]) -> NewFile:
-        """Return the file of a note, written anew if some of its variants are there already."""
+        """Return the file of a note, rewritten if some of its variants are in the table."""
         name, nbytes, rows = note["file"], note["nbytes"], note["rows"]
         if len(wanted) < len(note["variants"]):
             name, nbytes, rows = _filtered(self.paths, name, wanted)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.errors import RunError
 from flowcontrol.experiments.base import as_base
+from flowcontrol.experiments.executor import Executor, check_processes, make_executor
 from flowcontrol.experiments.follow import (
     Progress,
     ShowProgress,
@@ -21,7 +22,6 @@ from flowcontrol.experiments.follow import (
     unseen_results,
 )
 from flowcontrol.experiments.run import Simulate
-from flowcontrol.experiments.spread import Spread, check_processes, spread_over
 from flowcontrol.experiments.sweep.balance import estimated_cost, into_chunks
 from flowcontrol.experiments.sweep.checks import Variant, check_variants
 from flowcontrol.experiments.sweep.columns import FIXED
@@ -40,26 +40,26 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _MANY: Final = 5_000
-"""Points from which the check takes so long, some milliseconds each, that one asks what it does."""
+"""Points from which a message announces the check, which takes some milliseconds each."""
 
 _SLOW: Final = (
-    "the workers have no numba: the virtual clock is interpreted there, which is some hundred "
-    "times slower; install numba in the Python of the executors"
+    "the workers have no numba, so the virtual clock is interpreted there, some hundred times "
+    "slower; install numba in the Python of the executors"
 )
 
 
 @dataclass(frozen=True)
 class SweepResult:
-    """What a sweep left.
+    """Results of a sweep.
 
     Attributes
     ----------
     path : Path
         Its folder.
     plan : Plan
-        What was run.
+        The plan of the sweep.
     metrics : tuple of Metric
-        What the report draws; the first decides what is best.
+        Metrics of the report; the first one ranks the points.
     table : pyarrow.Table
         A row per variant and stage; ``to_pandas()`` makes a frame of it.
     """
@@ -71,7 +71,7 @@ class SweepResult:
 
     @property
     def sentence(self) -> str:
-        """What it comes to, as terminal and page say it; empty if nothing was run."""
+        """The conclusion, as on terminal and page; empty if nothing was run."""
         if not self.table.num_rows:
             return ""
         return overview(self.table, self.plan, self.metrics).sentence
@@ -104,45 +104,45 @@ def sweep(
     Parameters
     ----------
     scenario : str or Path, mapping, or Scenario
-        The file of a scenario, what stands in one, or a scenario that was read.
+        A file, the mapping in a file, or a scenario.
     vary : mapping of str to values, or sequence of (str, values)
         Values of each varied key: a list, or a text as on the command line (``"1,2,4"``,
         ``"1000:10000:50"``). All combinations are run.
     out : Path or str, optional
-        Folder of the results; by default ``out/<scenario name>-sweep``. A sweep in it goes on.
+        Folder of the results, by default ``out/<scenario name>-sweep``; the same sweep continues.
     replications : int, default 1
         Runs of each combination, with the scenario's seed, the next one, and so on.
     sample, seed : int, optional
-        Draw so many combinations, with this seed (1), instead of running all of them.
+        Run only ``sample`` combinations, drawn with this seed (1).
     metrics : sequence of str, default ()
-        What the report draws, ``STAGE.COLUMN`` each; by default throughput and latency of a sink.
-        Points are ranked by the second half of the first one.
+        Metrics of the report, ``STAGE.COLUMN`` each; by default throughput and latency of a sink.
+        Points are ranked by the first one, over the second half of the run.
     overrides : sequence of str, default ()
         Changes of the scenario that hold for all variants, ``KEY=VALUE`` each.
     overwrite : bool, default False
-        Replace the sweep that stands in ``out``.
+        Replace the sweep in ``out``.
     spark : SparkSession or callable, optional
-        A session, or what returns one; by default the running one, else a new one.
+        A session, or a function that returns one; by default the running or a new one.
     processes : int, optional
-        Without Spark: so many processes of this machine.
+        Run in this number of local processes, without Spark.
     progress : callable, optional
-        Shows it: :class:`~flowcontrol.experiments.sweep.SweepProgress`, or what is called like it.
+        Shows progress: :class:`~flowcontrol.experiments.sweep.SweepProgress` or the like.
     warn : callable, optional
-        Called with each remark, such as that workers have no compiler.
+        Called with each warning, such as that workers have no compiler.
     simulate : callable, optional
         Runs one scenario; by default :func:`flowcontrol.virtual.simulate`.
 
     Returns
     -------
     SweepResult
-        What was written.
+        The results as written.
 
     Raises
     ------
     ScenarioError
         If a variant, an argument or the folder is refused. Nothing was run or written.
     RunError
-        If some variants failed; the others are in the table, and the same call tries again.
+        If some variants failed; the others are in the table, and the same call retries them.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def sweep(
     folder = _open(plan, variants, out, overwrite=overwrite)
     try:
         runner = _Runner(plan, variants, folder, simulate, warn)
-        runner.run(lambda: spread_over(spark, processes), progress)
+        runner.run(lambda: make_executor(spark, processes), progress)
         return _written(runner, plan, chosen)
     finally:
         folder.close()
@@ -175,7 +175,7 @@ def _checked(
 
 
 def _first(plan: Plan, variants: Sequence[Variant]) -> Scenario:
-    """Return the first variant's scenario: its name and its stages stand for all."""
+    """Return the first variant's scenario: all have its name and stages."""
     return plan.base.scenario(plan.changes(variants[0].point))
 
 
@@ -187,7 +187,7 @@ def _open(
 
 
 def _written(runner: _Runner, plan: Plan, metrics: tuple[Metric, ...]) -> SweepResult:
-    """Write the page of what was run, then mark the sweep as finished if all of it was."""
+    """Write the page, then mark the sweep as finished if no variant is missing."""
     paths = runner.paths
     result = SweepResult(paths.root, plan, metrics, read_results(paths))
     if result.table.num_rows:
@@ -197,7 +197,7 @@ def _written(runner: _Runner, plan: Plan, metrics: tuple[Metric, ...]) -> SweepR
 
 
 class _Runner:
-    """Runs what is missing of a sweep and collects it."""
+    """Runs the missing variants of a sweep and collects their rows."""
 
     def __init__(
         self,
@@ -213,14 +213,14 @@ class _Runner:
         self._run_id = uuid.uuid4().hex[:12]
         self._collector = Collector(self.paths, plan, folder.identity, self._run_id)
 
-    def run(self, spread: Callable[[], Spread], progress: ShowProgress | None) -> None:
-        """Run what is missing; Spark is asked for only if something is."""
+    def run(self, executor: Callable[[], Executor], progress: ShowProgress | None) -> None:
+        """Run the missing variants; Spark is started only if there are any."""
         done = self._collector.done
         missing = [variant for variant in self._variants if variant.id not in done]
         if not missing:
             return
         self._folder.mark(finished=False)
-        runner, parts = spread(), reduce(or_, (variant.parts for variant in missing))
+        runner, parts = executor(), reduce(or_, (variant.parts for variant in missing))
         if self._simulate is None:
             runner.warm_up(self._warn, parts)
         chunks = into_chunks(missing, runner.workers, self._plan.seed)
@@ -236,7 +236,7 @@ class _Runner:
                 raise
 
     def _poll(self, bar: Progress) -> str:
-        """Commit what the workers have handed over; return how far the sweep is."""
+        """Commit the workers' results; return the progress as text."""
         collector = self._collector
         collector.collect()
         bar.update(len(collector.done), len(collector.failed))
@@ -260,5 +260,5 @@ class _Runner:
         raise RunError(
             f"{len(missing):,} of {len(self._variants):,} variants failed, first "
             f"({self._plan.text(first.point)}): {errors[first.id]}; the others are in the table, "
-            "and the same command tries these again"
+            "and the same command retries these"
         )

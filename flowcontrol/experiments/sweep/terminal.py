@@ -1,4 +1,4 @@
-"""The table at the end of a sweep: its best points, its worst, and one or two sentences."""
+"""The table at the end of a sweep: the best and the worst points, and a conclusion."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from flowcontrol.experiments.sweep.sweep import SweepResult
 
 _HEAD: Final = 12
-"""Letters that a line in the head of a column is filled up to."""
+"""Width of a column's head in characters."""
 
 _ENDS: Final = 5
 """Rows at each end of the table."""
 
 
 def print_sweep(result: SweepResult, console: Console | None = None) -> None:
-    """Print what a sweep comes to.
+    """Print the result of a sweep.
 
     Parameters
     ----------
     result : SweepResult
         Of :func:`~flowcontrol.experiments.sweep.sweep`.
     console : rich.console.Console, optional
-        Where to; by default standard output. It gets as many of the metrics as it has room for.
+        By default standard output; the table has as many metrics as fit.
     """
     console = console or Console()
     found = overview(result.table, result.plan, result.metrics)
@@ -40,7 +40,7 @@ def print_sweep(result: SweepResult, console: Console | None = None) -> None:
 
 
 def _table(result: SweepResult, found: Overview, metrics: int) -> Table:
-    """Return the table with so many of the metrics."""
+    """Return the table with the first metrics."""
     table = plain_table()
     for varied in result.plan.varied:
         table.add_column(_head(varied.label), justify="right", no_wrap=True, vertical="bottom")

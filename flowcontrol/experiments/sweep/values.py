@@ -1,4 +1,4 @@
-"""What a varied key is given on a command line: a list of values, ranges among them.
+"""Values of a varied key on the command line: a list of values and ranges.
 
 ``1,2,4`` is a list of YAML values; ``1000:10000:50`` is a range of 50 points from 1000 to 10000,
 both included. The two may be mixed: ``0,100:400:4``. Points between the ends are rounded to a
@@ -23,7 +23,7 @@ MAX_POINTS: Final = 1_000_000
 """Most values of one key, and most variants of a sweep: each is checked and kept in memory."""
 
 _EXACT: Final = 2.0**53
-"""Below it a whole double is the integer that it looks like."""
+"""Below it every whole double is an exact integer."""
 
 _STEP_DIGITS: Final = 4
 """Digits behind the first one of a range's step that its points are rounded to: 1183.67 reads
@@ -64,7 +64,7 @@ def read_values(text: str) -> tuple[Any, ...]:
     Raises
     ------
     ValueError
-        If the text is no list, a range has fewer than two points, or a value stands twice.
+        If the text is not a list, a range has fewer than two points, or a value is repeated.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def plain_values(values: Iterable[Any]) -> tuple[Any, ...]:
     Parameters
     ----------
     values : iterable
-        Numbers (those of numpy too), texts, or what a scenario file may say in their place.
+        Numbers (of numpy too), texts, or other values of a scenario file.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def plain_values(values: Iterable[Any]) -> tuple[Any, ...]:
     Raises
     ------
     ValueError
-        If there are none or too many, one is not finite or not JSON, or one stands twice.
+        If there are none or too many, or one is not finite, not JSON, or repeated.
     """
     if not isinstance(values, Iterable) or isinstance(values, Mapping):
         raise ValueError(f"{show(values)} is no list of values")
@@ -110,18 +110,18 @@ def plain_values(values: Iterable[Any]) -> tuple[Any, ...]:
         value = value.item() if hasattr(value, "item") else value
         text = _json(value)
         if text in seen:
-            raise ValueError(f"{show(value)} stands twice: state each value once")
+            raise ValueError(f"{show(value)} is repeated: state each value once")
         seen.add(text)
         plain.append(json.loads(text))
         if len(plain) > MAX_POINTS:
             raise ValueError(f"more than {MAX_POINTS:,} values: state fewer")
     if not plain:
-        raise ValueError("no value is given: state at least one")
+        raise ValueError("no value: state at least one")
     return tuple(plain)
 
 
 def _json(value: Any) -> str:
-    """Return JSON in which equal numbers look equal."""
+    """Return JSON that is equal for equal numbers."""
     if isinstance(value, float) and abs(value) < _EXACT and value.is_integer():
         value = int(value)
     try:

@@ -1,4 +1,4 @@
-"""What a sweep comes to, in a few sentences: who is best, or that nobody is measurably."""
+"""The conclusion of a sweep: the best point, or that the best differ by no more than noise."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def plain(value: Any) -> Any:
 
 
 def verdict(ranking: Ranking, limits: Counter[str]) -> str:
-    """Return what a sweep comes to.
+    """Return the conclusion of a sweep.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def _tied(ranking: Ranking) -> list[str]:
 
 
 def _whom(ranking: Ranking) -> str:
-    """Return which points are the same: two by name, more by number."""
+    """Name the points that are the same: two by their values, more by their number."""
     count, points = ranking.leaders, len(ranking.order)
     if count == 2:
         return " and ".join(_at(ranking, row) for row in ranking.order[:2])
@@ -88,7 +88,7 @@ def _whom(ranking: Ranking) -> str:
 
 
 def _decided(ranking: Ranking, leaders: list[int]) -> str:
-    """Return the sentence on what the best points differ in."""
+    """Return the sentence on the second metric of the best points."""
     metric, frame = ranking.metrics[1], ranking.frames[1]
     valued = [row for row in leaders if frame["mean"][row] == frame["mean"][row]]
     best, worst = valued[0], valued[-1]

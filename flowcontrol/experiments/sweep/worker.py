@@ -18,8 +18,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from flowcontrol.experiments.executor import warm_up
 from flowcontrol.experiments.run import Simulate, virtual_clock
-from flowcontrol.experiments.spread import warm_up
 from flowcontrol.experiments.sweep.checks import Variant, variant_scenario
 from flowcontrol.experiments.sweep.columns import results_table
 from flowcontrol.experiments.sweep.folder import SweepPaths
@@ -89,7 +89,7 @@ def run_variant(plan: Plan, variant: Variant, simulate: Simulate | None) -> list
 
 
 def run_chunk(work: Work, number: int, now: Callable[[], float] = time.monotonic) -> int:
-    """Run a chunk and hand over its rows, in parts.
+    """Run a chunk and write its rows in parts.
 
     Parameters
     ----------
@@ -103,8 +103,8 @@ def run_chunk(work: Work, number: int, now: Callable[[], float] = time.monotonic
     Returns
     -------
     int
-        Variants that were run. One that fails is noted and does not stop the others; a sweep that
-        is to be stopped ends after the variant under way.
+        Number of variants run. A failed variant is noted and does not stop the others; when the
+        sweep is stopped, the chunk ends after the current variant.
     """
     if work.simulate is None:
         warm_up(work.parts)
@@ -133,7 +133,7 @@ class _Part:
         self._failed: list[dict[str, str]] = []
 
     def add(self, variant: Variant) -> None:
-        """Run a variant and keep its rows, or the reason why there are none."""
+        """Run a variant and keep its rows or its error."""
         try:
             self._rows += run_variant(self._work.plan, variant, self._work.simulate)
             self._done.append(variant.id)
@@ -142,7 +142,7 @@ class _Part:
             self._failed.append({"variant": variant.id, "error": text})
 
     def hand_over(self) -> None:
-        """Write the file, and then the note that tells of it."""
+        """Write the file, then the note that announces it."""
         if not self._done and not self._failed:
             return
         paths = self._work.paths
@@ -171,7 +171,7 @@ _tasks_run = 0
 
 
 def _settle() -> None:
-    """Take what a worker has loaded out of the garbage collector's sight.
+    """Exempt a worker's loaded modules from garbage collection.
 
     Spark's Python worker collects all garbage after every task, which takes 20 ms and more with
     the modules of pandas and a compiler loaded. After three tasks nothing new is loaded.

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from rich.console import Console, RenderableType
 from rich.live import Live
 
-from flowcontrol.ledger.places import read_place
+from flowcontrol.ledger.paths import read_place
 from flowcontrol.link.monitoring.figures import LinkLook
 from flowcontrol.link.monitoring.look import WINDOW_S, LinkMonitor
 from flowcontrol.link.monitoring.table import render

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -19,6 +16,7 @@ from flowcontrol.job import Job, lay_out
 from flowcontrol.records import RESULTS
 from flowcontrol.scenario import Scenario, parse_scenario
 from flowcontrol.scenario.presets import PRESETS
+from modules import load
 
 CHAIN: dict[str, Any] = {
     "schema": 1,
@@ -165,11 +163,4 @@ def running() -> Callable[..., FakeRun]:
 @pytest.fixture(scope="session")
 def experiment() -> ModuleType:
     """Return ``experiment.py``: the classic experiment, run once under each preset."""
-    path = Path(__file__).parent / "experiment.py"
-    spec = importlib.util.spec_from_file_location("comparing_experiment", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+    return load("tests/experiments/compare/experiment.py")

@@ -126,8 +126,8 @@ def test_if_every_system_is_refused_nothing_is_written(comparing, tmp_path):
     ("names", "text"),
     [
         (["flnk"], "unknown system 'flnk'; did you mean 'flink'?"),
-        (["flink", "flink"], "'flink' stands there twice"),
-        (["storm", "storm-1"], "'storm-1' stands there twice"),
+        (["flink", "flink"], "'flink' is repeated"),
+        (["storm", "storm-1"], "'storm-1' is repeated"),
         ([], "names no system"),
     ],
 )

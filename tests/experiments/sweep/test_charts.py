@@ -56,10 +56,22 @@ def test_axes_carry_units(charts):
     (chart,) = charts({SINK: [10, 20]})
     layout = chart.figure["layout"]
     assert layout["xaxis"]["title"]["text"] == "sink service_rate (records/s per subtask)"
-    assert layout["yaxis"]["title"]["text"] == "sink.rate_in (records/s)"
+    assert (chart.title, layout["yaxis"]["title"]["text"]) == ("sink.rate_in", "records/s")
     chart, _ = charts({SINK: [10, 20], MAP: [1, 2]})
     bar = chart.figure["layout"]["coloraxis"]["colorbar"]
     assert bar["title"]["text"] == "records/s, high is good (blue)"
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_no_title_is_longer_than_its_vertical_axis(charts, count):
+    """A letter is about 7 px wide; plotly clips a title that does not fit."""
+    vary = {SINK: [10, 20], MAP: [1, 2, 3], SOURCE: [5, 6], SIZE: "4kb,8kb"}
+    for text in ("sink.latency_p99_ms_second_half", "sink.floating_buffers_usage_second_half"):
+        chart = charts(dict(list(vary.items())[:count]), texts=(text,))[-1]
+        layout = chart.figure["layout"]
+        height = layout["height"] - layout["margin"]["t"] - layout["margin"]["b"]
+        assert 7 * len(layout["yaxis"]["title"]["text"]) < height
+        assert text in chart.title
 
 
 def test_a_point_is_marked_by_what_limits_there(charts):

@@ -23,7 +23,7 @@ def test_a_sample_draws_points_without_repetition(plan):
     assert set(drawn) <= set(plan(vary).points())
     assert drawn == list(plan(vary, sample=300).points())
     assert drawn != list(plan(vary, sample=300, seed=2).points())
-    # Spread over the whole of it: a first or last quarter of the rows alone would be 0 in 4^300.
+    # Executor over the whole of it: a first or last quarter of the rows alone would be 0 in 4^300.
     assert {(x - 1) // 25 for x, _ in drawn} == {0, 1, 2, 3}
 
 
@@ -52,7 +52,7 @@ def test_a_point_in_words(plan):
     ("vary", "more", "words"),
     [
         ({}, {}, ["--vary", "nothing is varied"]),
-        ({"stages.sink.service_rate": "1,1"}, {}, ["--vary stages.sink.service_rate", "twice"]),
+        ({"stages.sink.service_rate": "1,1"}, {}, ["--vary stages.sink.service_rate", "repeated"]),
         ({"a.": "1"}, {}, ["--vary a.", "no path"]),
         ({"duration_s": 5}, {}, ["--vary duration_s", "no list"]),
         ({"stages.sink.service_rate": "1", "stages[2].service_rate": "2"}, {}, ["varied twice"]),

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
 from flowcontrol.systems.control import make_controller
+from modules import load
 
 
 @pytest.fixture(scope="session")
 def toy() -> ModuleType:
     """Return ``toy.py``."""
-    path = Path(__file__).with_name("toy.py")
-    spec = importlib.util.spec_from_file_location("toy", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load("tests/systems/control/toy.py")
 
 
 @pytest.fixture(scope="session")

@@ -12,8 +12,13 @@ import pandas as pd
 import pytest
 
 from flowcontrol.errors import RunError
-from flowcontrol.experiments import spread
-from flowcontrol.experiments.spread import OnSpark, Processes, reason_of, spread_over
+from flowcontrol.experiments import executor
+from flowcontrol.experiments.executor import (
+    ProcessExecutor,
+    SparkExecutor,
+    make_executor,
+    reason_of,
+)
 from flowcontrol.experiments.sweep import sweep
 
 RATE = "stages.sink.service_rate"
@@ -125,7 +130,7 @@ def test_a_spark_that_cannot_be_started_is_no_dead_end():
         raise OSError("no Java here\nsecond line")
 
     with pytest.raises(RunError) as caught:
-        spread_over(broken, None)
+        make_executor(broken, None)
     for text in ("no Java here", "--processes 2"):
         assert text in str(caught.value)
 
@@ -144,7 +149,7 @@ def test_a_session_is_started_when_it_is_needed_only(chain, fakes, tmp_path):
 @pytest.mark.parametrize("count", [0, -1])
 def test_there_is_at_least_one_process(count):
     with pytest.raises(ValueError, match=f"{count} processes"):
-        Processes(count)
+        ProcessExecutor(count)
 
 
 def test_one_process_is_a_thread_of_this_one(chain, fakes, tmp_path):
@@ -161,7 +166,7 @@ def test_one_process_is_a_thread_of_this_one(chain, fakes, tmp_path):
 
 @pytest.mark.spark
 def test_spark_says_how_many_tasks_it_runs_at_a_time(spark):
-    assert OnSpark(spark).workers == 2
+    assert SparkExecutor(spark).workers == 2
 
 
 @pytest.mark.parametrize("is_compiled", [True, False])
@@ -220,26 +225,26 @@ class Cluster:
     ],
 )
 def test_a_cluster_says_that_it_compiles(monkeypatch, cold, machines, said):
-    monkeypatch.setattr(spread, "lacks_kernel", lambda parts: cold)
-    monkeypatch.setattr(spread, "warm_up", lambda parts: pytest.fail("compiled on the driver"))
+    monkeypatch.setattr(executor, "lacks_kernel", lambda parts: cold)
+    monkeypatch.setattr(executor, "warm_up", lambda parts: pytest.fail("compiled on the driver"))
     cluster, heard = Cluster(machines), []
-    OnSpark(cluster).warm_up(heard.append, 5)
+    SparkExecutor(cluster).warm_up(heard.append, 5)
     assert (heard, cluster.asked) == (said, 1)
 
 
 def test_a_cluster_that_fails_says_so_when_the_work_starts(monkeypatch):
     cluster, heard = Cluster(["a"]), []
     monkeypatch.setattr(cluster, "collect", lambda: 1 / 0)
-    OnSpark(cluster).warm_up(heard.append, 5)
+    SparkExecutor(cluster).warm_up(heard.append, 5)
     assert heard == []
 
 
 @pytest.mark.parametrize("cold", [True, False])
 def test_this_machine_says_that_it_compiles(monkeypatch, cold):
-    monkeypatch.setattr(spread, "lacks_kernel", lambda parts: cold)
+    monkeypatch.setattr(executor, "lacks_kernel", lambda parts: cold)
     compiled, heard = [], []
-    monkeypatch.setattr(spread, "warm_up", compiled.append)
-    Processes(2).warm_up(heard.append, 5)
+    monkeypatch.setattr(executor, "warm_up", compiled.append)
+    ProcessExecutor(2).warm_up(heard.append, 5)
     assert heard == ["compiling the virtual clock, 15 to 40 s, once"] * cold
     assert compiled == [5]
 
@@ -251,4 +256,4 @@ def test_this_machine_says_that_it_compiles(monkeypatch, cold):
 def test_a_local_master_is_known(master, is_local):
     cluster = Cluster(["a"])
     cluster.master = master
-    assert spread._is_local(cluster) == is_local
+    assert executor._is_local(cluster) == is_local

@@ -1,7 +1,7 @@
 """Where chunks run: in Spark's Python workers, in processes of this machine, or right here.
 
-Each way starts the chunks in their order, as many at a time as it has workers, and says when all
-are through. What a chunk yields goes to files.
+Each way starts the chunks in order, one per worker at a time, and reports when all are done. Chunks
+write their results to files.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ _PER_CORE: Final = 2
 
 
 COMPILING: Final = "compiling the virtual clock{place}, 15 to 40 s, once"
-"""What a user is told before it takes that long."""
+"""Message before the first compilation."""
 
 
 class Chunked(Protocol):
-    """Work cut into chunks; it must be possible to pickle it."""
+    """Work cut into chunks; picklable."""
 
     @property
     def chunks(self) -> Sequence[Any]:
-        """The chunks, in the order in which they are to be started."""
+        """The chunks in the order of their start."""
 
     def run(self, number: int) -> int:
-        """Run a chunk where this is called; return how much of it was done."""
+        """Run a chunk in this process; return the number of runs done."""
 
 
-class Spread(Protocol):
+class Executor(Protocol):
     """A way to run chunks."""
 
     @property
@@ -54,7 +54,7 @@ class Spread(Protocol):
         """Chunks that run at a time."""
 
     def warm_up(self, say: Callable[[str], None], parts: int) -> None:
-        """Have the virtual clock compiled once where chunks run; say so if that takes long.
+        """Compile the virtual clock once where chunks run; report it if that takes long.
 
         ``parts`` are those of the kernel that all chunks together need.
         """
@@ -63,19 +63,19 @@ class Spread(Protocol):
         """Start all chunks of some work; the futures are done when the chunks are."""
 
     def stop(self) -> None:
-        """Start no more chunks; those under way end by themselves (the stop file)."""
+        """Start no more chunks; current ones end by themselves (the stop file)."""
 
     def abandon(self) -> None:
-        """Wait no longer for what is under way."""
+        """Stop waiting for current chunks."""
 
 
-class Processes:
+class ProcessExecutor:
     """Chunks in processes of this machine.
 
     Parameters
     ----------
     count : int
-        How many, at least 1; with 1 the chunks run in a thread of this process.
+        Number of processes, at least 1; 1 runs the chunks in a thread of this process.
 
     Raises
     ------
@@ -90,7 +90,7 @@ class Processes:
         self._pool: ProcessPoolExecutor | ThreadPoolExecutor | None = None
 
     def warm_up(self, say: Callable[[str], None], parts: int) -> None:
-        """Compile before many processes would."""
+        """Compile once, before each process would."""
         _warm_up_here(say, parts)
 
     def start(self, work: Chunked) -> list[Future[Any]]:
@@ -106,27 +106,27 @@ class Processes:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
     def abandon(self) -> None:
-        """Leave the processes to end with this one."""
+        """Do nothing: the processes end with this one."""
 
     def _make_pool(self) -> ProcessPoolExecutor | ThreadPoolExecutor:
         if self.workers == 1:
             return ThreadPoolExecutor(1, thread_name_prefix="sweep")
         import multiprocessing
 
-        # A fork would copy the threads' locks of pyarrow in whatever state they are.
+        # A fork would copy locks that pyarrow's threads hold.
         context = multiprocessing.get_context("spawn")
         return ProcessPoolExecutor(self.workers, mp_context=context, initializer=_follow_parent)
 
 
 def _warm_up_here(say: Callable[[str], None], parts: int) -> None:
-    """Compile on this machine, unless that was done."""
+    """Compile on this machine if need be."""
     if lacks_kernel(parts):
         say(COMPILING.format(place=""))
     warm_up(parts)
 
 
 def lacks_kernel(parts: int) -> bool:
-    """Tell whether the first run on this machine compiles, and the next ones need not.
+    """Tell whether the first run on this machine has to compile.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def lacks_kernel(parts: int) -> bool:
 
 
 def warm_up(parts: int) -> None:
-    """Compile the kernel that has these parts, or load it; nothing without a compiler."""
+    """Compile or load the kernel that has these parts; do nothing without a compiler."""
     if is_compiled():
         from flowcontrol.virtual.loop import prepare
 
@@ -145,7 +145,7 @@ def warm_up(parts: int) -> None:
 
 
 def _follow_parent() -> None:
-    """Leave Ctrl-C to the parent, and end with it, however it ends."""
+    """Leave Ctrl-C to the parent process, and end when it ends."""
     import multiprocessing
     from multiprocessing.connection import wait
 
@@ -162,13 +162,13 @@ def _follow_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-class OnSpark:
+class SparkExecutor:
     """Chunks as tasks of one Spark job, through ``mapInPandas``.
 
     Parameters
     ----------
     spark : SparkSession
-        Where.
+        The session.
 
     Notes
     -----
@@ -206,7 +206,7 @@ class OnSpark:
         tasks = self._spark.range(0, self.workers, 1, self.workers)
         try:
             found = tasks.mapInPandas(look, "machine string").collect()
-        except Exception:  # the same will befall the work, and is reported there
+        except Exception:  # the work will fail likewise and report it
             return 0
         return len({row.machine for row in found} - {None})
 
@@ -218,14 +218,14 @@ class OnSpark:
         return [future]
 
     def stop(self) -> None:
-        """Let tasks that are still to start find the stop file, and end."""
+        """Do nothing: pending tasks find the stop file and end."""
 
     def abandon(self) -> None:
-        """Cancel the job, if it still runs."""
+        """Cancel the job if it still runs."""
         self._spark.interruptTag(self._tag)
 
     def _run(self, work: Chunked) -> int:
-        """Run the job; return what its tasks have done."""
+        """Run the job; return the number of runs done."""
         self._spark.addTag(self._tag)
         chunks = len(work.chunks)
 
@@ -257,26 +257,26 @@ def _is_local(spark: SparkSession) -> bool:
 
 
 def check_processes(count: int | None, place: str) -> None:
-    """Raise ScenarioError if processes are asked for, but fewer than one."""
+    """Raise ScenarioError if the number of processes is below one."""
     if count is not None and count < 1:
         raise ScenarioError([Problem("--processes", f"{count}: state at least 1")], place)
 
 
-def spread_over(
+def make_executor(
     spark: SparkSession | Callable[[], SparkSession] | None, processes: int | None
-) -> Spread:
-    """Return the way that was asked for.
+) -> Executor:
+    """Return the requested way to run chunks.
 
     Parameters
     ----------
     spark : SparkSession or callable, optional
-        A session, or what returns one; by default the running one, else a new one.
+        A session, or a function that returns one; by default the running or a new one.
     processes : int, optional
-        Processes of this machine instead.
+        Number of local processes to use instead.
 
     Returns
     -------
-    Spread
+    Executor
         Ready to start.
 
     Raises
@@ -285,18 +285,18 @@ def spread_over(
         If Spark is wanted and cannot be started.
     """
     if processes is not None:
-        return Processes(processes)
+        return ProcessExecutor(processes)
     try:
-        return OnSpark(spark() if callable(spark) else spark or _any_session())
+        return SparkExecutor(spark() if callable(spark) else spark or _any_session())
     except Exception as error:
         raise RunError(
             f"Spark cannot be started, {reason_of(error)}; install pyspark and Java 17 or newer, "
-            "or do without Spark, in processes of this machine (--processes 2)"
+            "or run without Spark, in processes of this machine (--processes 2)"
         ) from error
 
 
 def reason_of(error: BaseException) -> str:
-    """Return one line on an error: of a Python traceback that Spark passes on, the last."""
+    """Return an error in one line: the last line of a traceback that Spark passes on."""
     lines = str(error).strip().splitlines()
     named = [line for line in lines if _ERROR_LINE.match(line)]
     return named[-1] if named else f"{type(error).__name__}: {lines[0] if lines else ''}"

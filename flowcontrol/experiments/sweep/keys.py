@@ -1,4 +1,4 @@
-"""The keys that a sweep varies: where they stand, what they are called, what they are given."""
+"""The keys that a sweep varies: paths, names, values."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class Varied:
     path : tuple of str
         Its place in the scenario, from the top.
     values : tuple
-        What it is given, plain JSON, each once.
+        Its values, plain JSON, each once.
     column : str
         Its column in the results.
     label : str
-        What people are shown: ``sink service_rate``, ``buffers-per-channel``.
+        Short name: ``sink service_rate``, ``buffers-per-channel``.
     """
 
     path: tuple[str, ...]
@@ -97,7 +97,7 @@ class Varied:
 
 
 def show_value(value: Any) -> str:
-    """Return a value as people read it in a table or beside an axis."""
+    """Return a value as text for tables and axes."""
     return value if isinstance(value, str) else show(value)
 
 
@@ -106,14 +106,14 @@ def _is_number(value: Any) -> bool:
 
 
 def read_path(key: str, base: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the path of a varied key, written one way.
+    """Return the path of a varied key in its one form.
 
     Parameters
     ----------
     key : str
         As ``--set`` takes it.
     base : mapping
-        The scenario file; a stage may be given by its position in it.
+        The scenario file; a stage may be given by its position.
 
     Returns
     -------
@@ -147,13 +147,13 @@ def name_columns(paths: Sequence[tuple[str, ...]], reserved: Collection[str]) ->
     paths : sequence of tuple of str
         The varied keys.
     reserved : collection of str
-        Names that other columns have.
+        Names of other columns.
 
     Returns
     -------
     list of str
-        ``sink_service_rate``, ``buffers_per_channel``; the whole path where the short name is
-        taken, and with a number where that is taken too.
+        ``sink_service_rate``, ``buffers_per_channel``; the whole path if the short name is taken,
+        with a number if that is taken too.
     """
     short = [_snake([label_of(path)]) for path in paths]
     names: list[str] = []
@@ -169,7 +169,7 @@ def name_columns(paths: Sequence[tuple[str, ...]], reserved: Collection[str]) ->
 
 
 def label_of(path: tuple[str, ...]) -> str:
-    """Return what people call a key: without the list it stands in, an option by its last part."""
+    """Return the short name of a key: without its list, an option by its last part."""
     first, *rest = path
     if first == "options" and rest:
         return rest[0].rpartition(".")[2]

@@ -13,8 +13,6 @@ from urllib.parse import urlsplit
 
 from flowcontrol.errors import LedgerError
 
-__all__ = ["STORES", "Place", "local_folder", "read_place"]
-
 STORES = {
     "s3": "s3",
     "s3a": "s3",

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from flowcontrol.errors import LedgerError
-from flowcontrol.ledger import places
-from flowcontrol.ledger.places import local_folder, read_place
+from flowcontrol.ledger import paths
+from flowcontrol.ledger.paths import local_folder, read_place
 from flowcontrol.ledger.storage import Storage
 
 
@@ -77,7 +77,7 @@ def test_a_place_in_a_store(text, root):
 def test_a_path_of_databricks_is_its_mount(tmp_path, monkeypatch):
     with pytest.raises(LedgerError, match=r"dbfs:/a: a path of Databricks, which is not mounted"):
         read_place("dbfs:/a")
-    monkeypatch.setattr(places, "DBFS_MOUNT", str(tmp_path))
+    monkeypatch.setattr(paths, "DBFS_MOUNT", str(tmp_path))
     for text in ("dbfs:/a/b", "dbfs:///a/b", Path("dbfs:/a/b")):
         assert read_place(text) == (f"{tmp_path}/a/b", True)
 

@@ -1,4 +1,4 @@
-"""Pieces that pages are put together from: charts, tables, key figures, what they carry along."""
+"""Parts of pages: charts, tables, key figures, scripts and styles."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def html_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     heads : sequence of str
         Plain text.
     rows : iterable of sequence of str
-        Cells as markup, escaped already; a row of one cell goes over all columns.
+        Cells as escaped markup; a row of one cell spans all columns.
     """
     head = "".join(f'<th scope="col">{escape(title)}</th>' for title in heads)
     body = "".join(f"<tr>{_cells(row, len(heads))}</tr>" for row in rows)
@@ -79,7 +79,7 @@ def plotly_script() -> str:
 
 
 def asset(package: str, name: str) -> str:
-    """Return a text file that lies beside the modules of a package."""
+    """Return a text file of a package."""
     return resources.files(package).joinpath(name).read_text("utf-8")
 
 
@@ -95,23 +95,23 @@ def page(
     below: str = "",
     **parts: str,
 ) -> str:
-    """Return a page that carries everything it needs and fetches nothing.
+    """Return a self-contained page.
 
     Parameters
     ----------
     package : str
-        Its ``page.html`` is the body; its ``page.css`` and ``page.js``, if there are any, come
-        after those of the report.
+        Holds ``page.html``, the body, and perhaps ``page.css`` and ``page.js``, which follow those
+        of the report.
     drawn : iterable of Chart
-        What the script draws; those without data are left out.
+        The charts; those without data are left out.
     title, run, sentence : str
-        Plain text at the top: the name, what was run, what it comes to.
+        Plain text at the top: name, what was run, result.
     noscript : str
-        Plain text: what needs JavaScript, and what does not.
+        Plain text shown without JavaScript.
     headline_class, below : str, optional
         Class of the sentence, and markup under it.
     **parts : str
-        Markup for the places of the body.
+        Markup for the placeholders of the body.
 
     Raises
     ------

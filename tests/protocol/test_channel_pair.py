@@ -1,4 +1,4 @@
-"""ChannelPair: what users test with must itself notice when something is wrong."""
+"""ChannelPair: what tests of channels go through must itself notice when something is wrong."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import pytest
 
 from flowcontrol.errors import InvariantError, ProtocolError
 from flowcontrol.protocol import ConnectionQueue, InputGate, NetworkBufferPool
-from flowcontrol.testing import ChannelPair, send_next
+from modules import load
+
+channel_pair = load("tests/protocol/channel_pair.py")
+ChannelPair, send_next = channel_pair.ChannelPair, channel_pair.send_next
 
 
 def make_pair(credit=2, floating=4, sender_buffers=None, overdraft=0):
