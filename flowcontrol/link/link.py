@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from flowcontrol.link.batches import SenderBatch
 
-__all__ = ["Link"]
-
 
 class Link:
     """Credit-based flow control between two Structured Streaming queries.
@@ -155,7 +153,8 @@ class Link:
         """
         from flowcontrol.link.batches import SenderBatch
 
-        return SenderBatch(self, check_name("sender", name), reset=reset)
+        name = check_name("sender", name)
+        return SenderBatch(self.storage, self.note_schema, name, reset=reset)
 
     def receive(
         self,

@@ -38,9 +38,7 @@ def stopped(monkeypatch):
     found: list[bool] = []
 
     def pack(batch, rows, sender):
-        work = PackRows(
-            batch.link.storage.child(EXCHANGE), sender.index, sender.settings.buffer_bytes
-        )
+        work = PackRows(batch.storage.child(EXCHANGE), sender.index, sender.settings.buffer_bytes)
         if not len(rows.table):
             return []
         table = rows.table.append_column(CHANNEL, rows.table.column("channel").cast(pa.int32()))
