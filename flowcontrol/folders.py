@@ -27,8 +27,6 @@ from flowcontrol.errors import LedgerError, Problem, ScenarioError
 from flowcontrol.files import write_atomically
 from flowcontrol.ledger.places import local_folder
 
-__all__ = ["LOCK_FILE", "Kind", "OwnedFolder", "folder_refused", "open_owned"]
-
 LOCK_FILE: Final = ".lock"
 """Name of the file that is locked while a process writes to the folder."""
 

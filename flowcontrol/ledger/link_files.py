@@ -15,8 +15,6 @@ from flowcontrol.ledger.seals import sealed
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.ledger.writing import writing
 
-__all__ = ["LinkFiles", "PackedRows", "create_log", "folder_of"]
-
 MOST_REMOVES = 256
 """Files trimmed by one commit."""
 

@@ -13,8 +13,6 @@ from typing import Any, NamedTuple
 
 from flowcontrol.ledger.channel_log import ChannelLog, Extent, Piece
 
-__all__ = ["BatchEntry", "ChannelEnd", "FileEntry", "Numbering", "PackedRows"]
-
 Numbered = list[list[int]]
 """Pieces of a channel in a file: number of the message, rows, bytes."""
 

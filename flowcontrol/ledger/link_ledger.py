@@ -30,8 +30,6 @@ from flowcontrol.ledger.storage import Storage
 from flowcontrol.ledger.writing import writing
 from flowcontrol.records import LEDGER
 
-__all__ = ["Latest", "LinkLedger", "LinkLedgerView", "create_ledger", "member_rows", "rows_since"]
-
 PACK = 64
 """Files of a level that are packed into one of the next."""
 

@@ -19,8 +19,6 @@ from flowcontrol.ledger.log import RESTORE, Add, Commit, DeltaLog
 from flowcontrol.ledger.seals import check_seal
 from flowcontrol.ledger.storage import Storage
 
-__all__ = ["SENDER", "LinkLog", "LoggedFile"]
-
 SENDER = "link_sender"
 """Partition column of the log: index of the sender. Few users have a column of that name."""
 

@@ -15,8 +15,6 @@ from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.members import receiver_id, receivers_of, remove_member
 from flowcontrol.link.settings import ALTERABLE, SETTINGS, LinkSettings, altered, check
 
-__all__ = ["alter", "remove_receiver"]
-
 FIXED = {
     "key": "rows of one key would be in two channels at once, and out of order",
     "channels": "messages are numbered by channel",

@@ -11,8 +11,6 @@ import numpy as np
 
 from flowcontrol.link.batch_cost import CostBelief, Floats, fit_costs
 
-__all__ = ["BatchSize"]
-
 MOST_OVER = 0.18
 """How much longer than its target a batch is meant to take where nearly all of that is fixed cost:
 there a little more time is much more throughput. From half of the target on it rises to this."""

@@ -16,16 +16,6 @@ from flowcontrol.ledger.link_log import LinkLog
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.members import Sender
 
-__all__ = [
-    "check_from_start",
-    "note_beginning",
-    "oldest",
-    "oldest_of",
-    "skipped_rows",
-    "skipped_text",
-    "written_of",
-]
-
 _log = logging.getLogger("flowcontrol.link")
 
 

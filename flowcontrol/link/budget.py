@@ -16,8 +16,6 @@ import numpy as np
 
 from flowcontrol.link.batch_size import BatchSize
 
-__all__ = ["Budget"]
-
 BATCHES = 24
 """Batches that are remembered; those that took all there was are at most half of them."""
 

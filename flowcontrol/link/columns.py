@@ -12,8 +12,6 @@ from flowcontrol.ledger.link_log import SENDER
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-__all__ = ["CHANNEL", "check_columns", "is_quoted", "quoted"]
-
 CHANNEL = "_link_channel"
 """Hidden column: the channel of a row. It does not go into files."""
 

@@ -15,8 +15,6 @@ from flowcontrol.live.take import settle
 if TYPE_CHECKING:
     from flowcontrol.ledger.storage import Storage
 
-__all__ = ["FileRows", "LinkPartition", "read_rows", "share_out"]
-
 YIELD_BYTES = 256 << 10
 """Least size of the Arrow batches that Spark is given, but for the last: what is larger is handed
 on as it was read, without a copy."""

@@ -10,19 +10,6 @@ from typing import Any, NamedTuple
 from flowcontrol.errors import DetachedError, LinkError, RemovedError
 from flowcontrol.ledger.link_ledger import Latest, LinkLedger, LinkLedgerView
 
-__all__ = [
-    "Receiver",
-    "Sender",
-    "check_attached",
-    "check_kept",
-    "check_name",
-    "check_unshared",
-    "receiver_id",
-    "receivers_of",
-    "remove_member",
-    "senders_of",
-]
-
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 

@@ -23,8 +23,6 @@ from flowcontrol.link.settings import (
     schema_of,
 )
 
-__all__ = ["agree", "find"]
-
 ATTEMPTS = 10
 """Times that a link is looked up again that others make or change at the same moment."""
 

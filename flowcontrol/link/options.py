@@ -12,8 +12,6 @@ from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.members import check_name
 from flowcontrol.link.settings import LinkSettings, is_target, read_settings
 
-__all__ = ["ReceiverOptions", "read_options"]
-
 SCHEMA_WAIT_S = 60.0
 """How long a receiver of a link that holds nothing yet waits for its columns."""
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from flowcontrol.ledger.storage import Storage
 
-__all__ = ["publish_ledger"]
-
 OWN = ("link_id", "member")
 """Columns that stand before the ledger's: which link, and who has written the row."""
 

@@ -44,8 +44,6 @@ from flowcontrol.live import faults
 from flowcontrol.protocol.free_running import LinkGate
 from flowcontrol.protocol.rules import unsent
 
-__all__ = ["Cursors", "LinkReceiver"]
-
 Cursors = dict[str, list[int]]
 """Records read of each of the receiver's channels, by the sender's index."""
 

@@ -8,8 +8,6 @@ from typing import Any
 
 from flowcontrol.protocol.free_running import LinkGate
 
-__all__ = ["cursors_of", "label", "receiver_row"]
-
 
 def receiver_row(
     gate: LinkGate,

@@ -17,8 +17,6 @@ from flowcontrol.errors import LinkError
 from flowcontrol.ledger.link_ledger import LinkLedger, LinkLedgerView, create_ledger
 from flowcontrol.ledger.storage import Storage
 
-__all__ = ["COLUMNS", "Columns", "agree_columns", "check_known", "columns_of"]
-
 COLUMNS = "settings/columns"
 """The ledger's member whose newest commit holds the columns."""
 

@@ -20,8 +20,6 @@ from flowcontrol.ledger.seals import check_file, digest
 if TYPE_CHECKING:
     from flowcontrol.ledger.storage import Storage
 
-__all__ = ["SealedFile", "SealedWriter"]
-
 PIECES = b"flowcontrol.pieces"
 """Key in a file's footer: size and digest of each row group's bytes, JSON."""
 

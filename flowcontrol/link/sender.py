@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 from flowcontrol.errors import LinkError
 from flowcontrol.ledger.channel_log import ChannelLog
 from flowcontrol.ledger.commit import Writer
-from flowcontrol.ledger.link_files import LinkFiles, PackedRows
+from flowcontrol.ledger.link_files import LinkFiles
+from flowcontrol.ledger.link_index import PackedRows
 from flowcontrol.ledger.link_ledger import LinkLedger
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.members import Receiver, receivers_of, senders_of
@@ -33,8 +34,6 @@ from flowcontrol.protocol.rules import credit_of, unsent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-__all__ = ["LinkSender"]
 
 ASK_EVERY_S = 0.1
 """How often a blocked sender asks whether its query was stopped."""

@@ -17,21 +17,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-__all__ = [
-    "ALTERABLE",
-    "DEFAULTS",
-    "FILE",
-    "SETTINGS",
-    "LinkSettings",
-    "altered",
-    "check",
-    "is_target",
-    "read_made",
-    "read_settings",
-    "schema_json",
-    "schema_of",
-]
-
 FILE = "link.json"
 
 FORMAT = 2

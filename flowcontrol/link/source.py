@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from flowcontrol.link.receiver import LinkReceiver
 
-__all__ = ["LinkReader", "LinkSource"]
-
 LOOK_S = 0.1
 """How long Spark waits for an answer when there is no news; then it may see that it is to stop."""
 

@@ -19,8 +19,6 @@ from urllib.parse import unquote, urlparse
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["Checkpoint", "checkpoint_of", "running_query"]
-
 _log = logging.getLogger("flowcontrol.link")
 
 OFFSETS_VERSION = "v1"

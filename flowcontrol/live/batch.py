@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-__all__ = ["StageBatch"]
-
 Reports = dict[int, dict[str, Any]]
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["cause_of"]
-
 _PYTHON_ERROR = re.compile(r"[\w.]+(Error|Exception|Interrupt)\b")
 
 

@@ -10,20 +10,6 @@ from __future__ import annotations
 import os
 import signal
 
-__all__ = [
-    "AFTER_CLAIM",
-    "AFTER_LEDGER",
-    "AFTER_RELEASE",
-    "BEFORE_EXCHANGE",
-    "BEFORE_LEDGER",
-    "BEFORE_RELEASE",
-    "BEFORE_RETURN",
-    "BETWEEN_LEDGERS",
-    "PLANNED",
-    "VARIABLE",
-    "reach",
-]
-
 VARIABLE = "FLOWCONTROL_KILL_AT"
 
 BEFORE_EXCHANGE = "before-exchange"

@@ -13,8 +13,6 @@ from flowcontrol.job.rules_version import rules_version
 from flowcontrol.live.paths import RunPaths
 from flowcontrol.scenario import Scenario
 
-__all__ = ["RunFolder", "open_folder"]
-
 KIND: Final = Kind("run", "run.json", "run_id", frozenset({"scenario"}))
 
 

@@ -17,8 +17,6 @@ from flowcontrol.live.paths import RunPaths
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Channel", "History", "Rounds", "Row"]
-
 Row = dict[str, Any]
 Channel = tuple[int, int]
 

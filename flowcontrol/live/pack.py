@@ -22,8 +22,6 @@ from flowcontrol.errors import RunError
 from flowcontrol.live.rowschema import HIDDEN, ROUND, SUBTASK
 from flowcontrol.live.take import settle
 
-__all__ = ["RESULT", "EdgeOrder", "SubtaskOrder", "SubtaskWork"]
-
 RESULT = "result"
 """The one column of what comes back: a JSON text a subtask."""
 

@@ -6,8 +6,6 @@ from pathlib import Path
 
 from flowcontrol.job import Link
 
-__all__ = ["RunPaths"]
-
 
 class RunPaths:
     """Places below the folder of one run.

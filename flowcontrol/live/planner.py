@@ -15,8 +15,6 @@ from flowcontrol.live.runtime import StageRuntime, links_seen
 from flowcontrol.live.take import TakePartition
 from flowcontrol.scenario import parse_scenario
 
-__all__ = ["RoundPlanner"]
-
 SHORTEST_WAIT_S = 0.0005
 LONGEST_WAIT_S = 0.002
 """A neighbour's commit is looked for after waits that double from the one to the other: a look

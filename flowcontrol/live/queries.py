@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["StageQueries"]
-
 LOOK_EVERY_S = 0.1
 
 NOT_STARTED = "Python worker failed to connect back"

@@ -26,8 +26,6 @@ from flowcontrol.scenario.inputs import read_rows
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Replay", "stage_replay"]
-
 ROW_GROUP_ROWS = 4096
 """Rows of a row group of the split input; a round reads a few of them."""
 

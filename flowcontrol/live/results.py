@@ -17,8 +17,6 @@ from flowcontrol.records import RESULTS
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["History", "result_tables"]
-
 CHUNK_ROWS: Final = 4096
 """Rows of a result table that are Python objects at a time."""
 

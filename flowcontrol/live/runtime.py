@@ -18,8 +18,6 @@ from flowcontrol.ledger.ledger import LedgerView
 from flowcontrol.live.paths import RunPaths
 from flowcontrol.live.replay import Replay
 
-__all__ = ["StageRuntime", "links_seen"]
-
 SIDES = ("sender", "receiver")
 
 

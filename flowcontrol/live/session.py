@@ -10,8 +10,6 @@ from flowcontrol.live.interrupts import holding_interrupts
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["SETTINGS", "get_session"]
-
 SETTINGS = {
     # Delta, for users' SQL over the tables.
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

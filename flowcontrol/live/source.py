@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from flowcontrol.live.planner import RoundPlanner
 
-__all__ = ["StageReader", "StageSource"]
-
 
 class StageSource(DataSource):
     """The data source ``flowcontrol_stage``.

@@ -13,8 +13,6 @@ from pyspark.sql.datasource import InputPartition
 from flowcontrol.ledger.exchange import Span
 from flowcontrol.live.rowschema import HIDDEN, ROUND, SUBTASK, made_schema
 
-__all__ = ["TakePartition", "rows_of", "settle"]
-
 SETTLED_AFTER = 3
 """Tasks after which a worker has loaded all that it ever will."""
 

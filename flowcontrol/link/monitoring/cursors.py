@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from flowcontrol.link.members import Receiver, Sender, receiver_id
 from flowcontrol.link.settings import LinkSettings
 
-__all__ = ["NOBODY", "Cursors", "member_of"]
-
 NOBODY = Receiver("", [], {}, {}, {})
 """Reads the channels that no receiver has come for."""
 

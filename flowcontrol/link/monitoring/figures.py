@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from flowcontrol.analysis.pressure import Pressure, pressure_of
 
-__all__ = ["ChannelLook", "LinkLook", "ReceiverLook", "SenderLook"]
-
 
 @dataclass(frozen=True)
 class ChannelLook:

@@ -20,8 +20,6 @@ from flowcontrol.ledger.link_log import LinkLog
 from flowcontrol.ledger.log import Add
 from flowcontrol.ledger.storage import Storage
 
-__all__ = ["Amounts", "Key", "LedgerHistory", "Step", "TimedLog"]
-
 Key = tuple[int, int]
 """Number of the sender, channel."""
 

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
         StreamingQueryProgress,
     )
 
-__all__ = ["LinkListener"]
-
 FLUSH_S = 10.0
 """Time between two commits, seconds: a commit costs some 20 ms, a file and a place in the log."""
 

@@ -22,8 +22,6 @@ from flowcontrol.link.monitoring.history import Key, LedgerHistory, TimedLog
 from flowcontrol.link.settings import LinkSettings, altered, read_made
 from flowcontrol.protocol.sender_rules import credit_of
 
-__all__ = ["WINDOW_S", "LinkMonitor"]
-
 WINDOW_S = 10.0
 """What rates and shares cover, seconds: several micro-batches, and still the present."""
 

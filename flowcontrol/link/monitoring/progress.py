@@ -11,8 +11,6 @@ from flowcontrol.records import Column, Table
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-__all__ = ["QUERY_PROGRESS", "ProgressTable"]
-
 COMPACT_EVERY = 100
 """Appends between two compactions: about a quarter of an hour of an append every 10 s."""
 

@@ -15,8 +15,6 @@ from flowcontrol.link.monitoring.figures import ChannelLook, LinkLook, ReceiverL
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
-__all__ = ["METRICS", "LinkCollector", "serve"]
-
 LOOPBACK = "127.0.0.1"
 
 

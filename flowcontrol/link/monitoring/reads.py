@@ -16,9 +16,6 @@ from flowcontrol.link.monitoring.figures import ChannelLook, LinkLook
 from flowcontrol.link.monitoring.look import LinkMonitor
 from flowcontrol.link.monitoring.watch import labels
 
-__all__ = ["LinkReads"]
-
-
 FRESH_S = 1.0
 """Age of a look from which another is taken, s: queries of many small batches cost no more."""
 

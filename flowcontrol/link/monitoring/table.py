@@ -12,9 +12,8 @@ from flowcontrol.analysis.pressure import Pressure
 from flowcontrol.link.members import ranges
 from flowcontrol.link.monitoring.figures import ChannelLook, LinkLook, ReceiverLook, SenderLook
 from flowcontrol.link.monitoring.verdict import describe_bottleneck
-from flowcontrol.link.monitoring.words import clock_time, count, duration, percent, size
-
-__all__ = ["render"]
+from flowcontrol.link.monitoring.words import clock_time, count, duration, size
+from flowcontrol.report.numbers import percent
 
 _STYLES = {Pressure.OK: "green", Pressure.LOW: "yellow", Pressure.HIGH: "bold red"}
 

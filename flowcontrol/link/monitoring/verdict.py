@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from flowcontrol.analysis.pressure import Pressure
 from flowcontrol.link.members import ranges
 from flowcontrol.link.monitoring.figures import ChannelLook, LinkLook, ReceiverLook, SenderLook
-from flowcontrol.link.monitoring.words import duration, percent
-
-__all__ = ["describe_bottleneck"]
+from flowcontrol.link.monitoring.words import duration
+from flowcontrol.report.numbers import percent
 
 BUSY_ABOVE = 0.5
 """Busy share of its time above which a receiver, and not the buffers before it, is slow."""

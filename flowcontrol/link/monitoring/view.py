@@ -22,8 +22,6 @@ from flowcontrol.link.settings import LinkSettings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["COMMITS", "create_view", "view_sql"]
-
 COMMITS = 2000
 """Newest commits of each member that rates are worked out from: minutes of a busy link."""
 

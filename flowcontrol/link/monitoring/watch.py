@@ -16,8 +16,6 @@ from flowcontrol.link.monitoring.figures import LinkLook
 from flowcontrol.link.monitoring.look import WINDOW_S, LinkMonitor
 from flowcontrol.link.monitoring.table import render
 
-__all__ = ["WatchConsole", "labels", "open_monitors", "watch"]
-
 LEAST_CHANNELS = 1
 """Channels that are shown on the smallest terminal."""
 

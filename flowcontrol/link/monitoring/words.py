@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from flowcontrol.report.numbers import percent
-
-__all__ = ["clock_time", "count", "duration", "percent", "size"]
-
 _THOUSANDS = ("", "k", "M", "G", "T")
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 _LARGER = (("s", 60.0), ("min", 60.0), ("h", 24.0))
