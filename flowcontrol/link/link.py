@@ -220,12 +220,12 @@ class Link:
         return spark.readStream.format("flowcontrol").options(**options).load()
 
     def create_view(self, spark: SparkSession, name: str, *, window_s: float = 10.0) -> None:
-        """Make a temporary view of the link's figures: a row per sender, receiver and channel.
+        """Create a temporary view of the link's figures: a row per sender, receiver and channel.
 
         Parameters
         ----------
         spark : SparkSession
-            With Delta's extension.
+            Where it is created.
         name : str
             Of the view; one of that name is replaced.
         window_s : float, default 10
@@ -234,7 +234,7 @@ class Link:
         Raises
         ------
         LinkError
-            If the name is not one.
+            If the name is not valid, or the link has not been made yet.
 
         Notes
         -----
@@ -242,7 +242,8 @@ class Link:
         """
         from flowcontrol.link.monitoring.view import create_view
 
-        create_view(spark, name, self.storage, self.settings, window_s=window_s)
+        _ = self.settings  # refuse a link that is not there now, not when the view is read
+        create_view(spark, name, self.storage, window_s=window_s)
 
     def publish(self, spark: SparkSession, table: str) -> int:
         """Append what is new in the link's ledger to a catalog table, through delta-spark.

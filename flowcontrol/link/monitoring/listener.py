@@ -110,23 +110,23 @@ class LinkListener(StreamingQueryListener):
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         """Note that a query has started."""
-        self._hear(lambda: self._started(event))
+        self._enqueue(lambda: self._started(event))
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         """Note what a micro-batch reports."""
-        self._hear(lambda: self._progress(event.progress))
+        self._enqueue(lambda: self._progress(event.progress))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Nothing to note: nothing happened."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         """Note that a query has ended, and write without delay."""
-        self._hear(lambda: self._terminated(event))
-        self._hear(threading.Event())
+        self._enqueue(lambda: self._terminated(event))
+        self._enqueue(threading.Event())
 
     # ------------------------------------------------------------------ the queue
 
-    def _hear(self, item: Event | threading.Event) -> None:
+    def _enqueue(self, item: Event | threading.Event) -> None:
         """Hand an event over to the thread; Spark waits for this."""
         try:
             self._start()

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from flowcontrol.errors import LinkError
 from flowcontrol.link.members import ranges
-from flowcontrol.link.monitoring.figures import ChannelLook, LinkLook, ReceiverLook, SenderLook
+from flowcontrol.link.monitoring.snapshot import (
+    ChannelSnapshot,
+    LinkSnapshot,
+    ReceiverSnapshot,
+    SenderSnapshot,
+)
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -107,40 +112,44 @@ class LinkCollector:
 
     Attributes
     ----------
-    looks : sequence of LinkLook
+    looks : sequence of LinkSnapshot
         What was found last.
     """
 
     def __init__(self) -> None:
-        self.looks: Sequence[LinkLook] = ()
+        self.snapshots: Sequence[LinkSnapshot] = ()
 
-    def note(self, looks: Sequence[LinkLook]) -> None:
+    def note(self, snapshots: Sequence[LinkSnapshot]) -> None:
         """Take what was found."""
-        self.looks = looks
+        self.snapshots = snapshots
 
     def collect(self) -> Iterable[Metric]:
         """Yield every metric with the values of the newest look."""
-        looks = self.looks  # one reference: the watching thread may replace it meanwhile
-        channels = [(_channel(look, c), c) for look in looks for c in look.channels]
-        senders = [([look.label, s.name], s) for look in looks for s in look.senders]
-        receivers = [(_receiver(look, r), r) for look in looks for r in look.receivers]
+        snapshots = self.snapshots  # one reference: the watching thread may replace it meanwhile
+        channels = [(_channel(snapshot, c), c) for snapshot in snapshots for c in snapshot.channels]
+        senders = [
+            ([snapshot.label, s.name], s) for snapshot in snapshots for s in snapshot.senders
+        ]
+        receivers = [
+            (_receiver(snapshot, r), r) for snapshot in snapshots for r in snapshot.receivers
+        ]
         yield from _metrics(_CHANNELS, _CHANNEL, channels)
         yield from _metrics(_SENDERS, _SENDER, senders)
         yield from _metrics(_RECEIVERS, _RECEIVER, receivers)
 
 
-def _channel(look: LinkLook, channel: ChannelLook) -> list[str]:
-    return [look.label, channel.sender, channel.receiver, str(channel.channel)]
+def _channel(snapshot: LinkSnapshot, channel: ChannelSnapshot) -> list[str]:
+    return [snapshot.label, channel.sender, channel.receiver, str(channel.channel)]
 
 
-def _receiver(look: LinkLook, receiver: ReceiverLook) -> list[str]:
-    return [look.label, receiver.name, ranges(receiver.channels)]
+def _receiver(snapshot: LinkSnapshot, receiver: ReceiverSnapshot) -> list[str]:
+    return [snapshot.label, receiver.name, ranges(receiver.channels)]
 
 
 def _metrics(
     gauges: Iterable[_Gauge],
     labels: Sequence[str],
-    found: Sequence[tuple[list[str], ChannelLook | SenderLook | ReceiverLook]],
+    found: Sequence[tuple[list[str], ChannelSnapshot | SenderSnapshot | ReceiverSnapshot]],
 ) -> Iterable[Metric]:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from flowcontrol.errors import FlowControlError
-from flowcontrol.link.monitoring.figures import ChannelLook, LinkLook
-from flowcontrol.link.monitoring.look import LinkMonitor
+from flowcontrol.link.monitoring.monitor import LinkMonitor
+from flowcontrol.link.monitoring.snapshot import ChannelSnapshot, LinkSnapshot
 from flowcontrol.link.monitoring.watch import labels
 
 FRESH_S = 1.0
@@ -39,7 +39,7 @@ class LinkReads:
     def __init__(self, links: Sequence[str]) -> None:
         self._paths, self._labels = list(links), labels(list(links))
         self._monitors: list[LinkMonitor | None] = [None] * len(links)
-        self._looks: list[LinkLook | None] = [None] * len(links)
+        self._snapshots: list[LinkSnapshot | None] = [None] * len(links)
         self._known: dict[tuple[str, int], set[_Reader]] = {}
 
     def backlog(self, run: str, offsets: Sequence[Any]) -> dict[str, Any]:
@@ -61,31 +61,34 @@ class LinkReads:
             return {}
         is_known = all(len(self._known.get((run, n), ())) == 1 for n, _ in cursors)
         old_s = FRESH_S if is_known else 0.0
-        looks = [self._look(number, old_s) for number in range(len(self._paths))]
-        readers = [self._reader((run, number), own, looks) for number, own in cursors]
+        snapshots = [self._snapshot(number, old_s) for number in range(len(self._paths))]
+        readers = [self._reader((run, number), own, snapshots) for number, own in cursors]
         found = [reader for reader in readers if reader is not None]
-        return self._columns(found, looks) if found else {}
+        return self._columns(found, snapshots) if found else {}
 
-    def _look(self, number: int, old_s: float) -> LinkLook | None:
+    def _snapshot(self, number: int, old_s: float) -> LinkSnapshot | None:
         """Return a look at a link that is at most so old; None if the link is not there."""
-        last = self._looks[number]
+        last = self._snapshots[number]
         if last is not None and time.time() - last.at <= old_s:
             return last
-        self._looks[number] = self._fresh_look(number)
-        return self._looks[number]
+        self._snapshots[number] = self._fresh_snapshot(number)
+        return self._snapshots[number]
 
-    def _fresh_look(self, number: int) -> LinkLook | None:
+    def _fresh_snapshot(self, number: int) -> LinkSnapshot | None:
         try:
             monitor = self._monitors[number]
             if monitor is None:
                 monitor = LinkMonitor(self._paths[number], self._labels[number])
                 self._monitors[number] = monitor
-            return monitor.look()
+            return monitor.snapshot()
         except FlowControlError:  # it is not there yet, or no more
             return None
 
     def _reader(
-        self, key: tuple[str, int], cursors: dict[str, list[int]], looks: Sequence[LinkLook | None]
+        self,
+        key: tuple[str, int],
+        cursors: dict[str, list[int]],
+        snapshots: Sequence[LinkSnapshot | None],
     ) -> _Reader | None:
         """Return who reported cursors, once only one receiver is left that can have been it."""
         known = self._known.get(key)
@@ -95,8 +98,8 @@ class LinkReads:
             return None  # at the very beginning all are alike
         can_be = {
             _Reader(number, member)
-            for number, look in enumerate(looks)
-            if look is not None
+            for number, snapshot in enumerate(snapshots)
+            if snapshot is not None
             for member, ends in self._ends(number).items()
             if cursors in ends
         }
@@ -109,11 +112,11 @@ class LinkReads:
         return {} if monitor is None else monitor.ends()
 
     def _columns(
-        self, readers: Sequence[_Reader], looks: Sequence[LinkLook | None]
+        self, readers: Sequence[_Reader], snapshots: Sequence[LinkSnapshot | None]
     ) -> dict[str, Any]:
-        own: list[ChannelLook] = []
+        own: list[ChannelSnapshot] = []
         for reader in readers:
-            own += _channels(looks[reader.link], reader.member)
+            own += _channels(snapshots[reader.link], reader.member)
         return {
             "links": ",".join(dict.fromkeys(self._labels[reader.link] for reader in readers)),
             "backlog_rows": sum(channel.backlog_rows for channel in own),
@@ -122,12 +125,14 @@ class LinkReads:
         }
 
 
-def _channels(look: LinkLook | None, member: str) -> list[ChannelLook]:
+def _channels(snapshot: LinkSnapshot | None, member: str) -> list[ChannelSnapshot]:
     """Return the channels that a receiver reads."""
-    if look is None:
+    if snapshot is None:
         return []
-    for receiver in look.receivers:
+    for receiver in snapshot.receivers:
         if receiver.member == member:
             mine = set(receiver.channels)
-            return [c for c in look.channels if c.receiver == receiver.name and c.channel in mine]
+            return [
+                c for c in snapshot.channels if c.receiver == receiver.name and c.channel in mine
+            ]
     return []

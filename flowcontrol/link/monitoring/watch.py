@@ -12,8 +12,8 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 
 from flowcontrol.ledger.places import read_place
-from flowcontrol.link.monitoring.figures import LinkLook
-from flowcontrol.link.monitoring.look import WINDOW_S, LinkMonitor
+from flowcontrol.link.monitoring.monitor import WINDOW_S, LinkMonitor
+from flowcontrol.link.monitoring.snapshot import LinkSnapshot
 from flowcontrol.link.monitoring.table import render
 
 LEAST_CHANNELS = 1
@@ -59,7 +59,7 @@ def watch(
     every_s: float,
     *,
     once: bool = False,
-    on_look: Callable[[Sequence[LinkLook]], None] | None = None,
+    on_look: Callable[[Sequence[LinkSnapshot]], None] | None = None,
 ) -> None:
     """Look at links and print what was found, until it is interrupted.
 
@@ -87,13 +87,13 @@ def watch(
     with context:
         while True:
             started = time.monotonic()
-            looks = [monitor.look() for monitor in monitors]
+            snapshots = [monitor.snapshot() for monitor in monitors]
             if on_look is not None:
-                on_look(looks)
+                on_look(snapshots)
             if live is not None:
-                live.update(_fitting(looks, console), refresh=True)
+                live.update(_fitting(snapshots, console), refresh=True)
             else:
-                console.print(render(looks))
+                console.print(render(snapshots))
             if once:
                 return
             if live is None:
@@ -102,13 +102,13 @@ def watch(
             time.sleep(max(0.0, every_s - (time.monotonic() - started)))
 
 
-def _fitting(looks: Sequence[LinkLook], console: Console) -> RenderableType:
+def _fitting(snapshots: Sequence[LinkSnapshot], console: Console) -> RenderableType:
     """Return a render with as many channels as the terminal has lines for."""
-    whole = render(looks)
+    whole = render(snapshots)
     over = len(console.render_lines(whole)) - console.size.height + 1
     if over <= 0:
         return whole
-    pairs = sum(len({(c.sender, c.receiver) for c in look.channels}) for look in looks)
-    most = max((len({c.channel for c in look.channels}) for look in looks), default=0)
+    pairs = sum(len({(c.sender, c.receiver) for c in snapshot.channels}) for snapshot in snapshots)
+    most = max((len({c.channel for c in snapshot.channels}) for snapshot in snapshots), default=0)
     left_out = -(-over // max(1, pairs)) + 1  # and a line that says so
-    return render(looks, max(LEAST_CHANNELS, most - left_out))
+    return render(snapshots, max(LEAST_CHANNELS, most - left_out))

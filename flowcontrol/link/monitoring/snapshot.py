@@ -8,7 +8,7 @@ from flowcontrol.analysis.pressure import Pressure, pressure_of
 
 
 @dataclass(frozen=True)
-class ChannelLook:
+class ChannelSnapshot:
     """One channel from a sender to a receiver.
 
     Attributes
@@ -71,13 +71,13 @@ class ChannelLook:
     is_holding: bool
 
     @property
-    def verdict(self) -> Pressure:
+    def backpressure_level(self) -> Pressure:
         """Back pressure by this receiver, as Flink grades it."""
         return pressure_of(1000 * self.blocked_ratio) if self.is_holding else Pressure.OK
 
 
 @dataclass(frozen=True)
-class SenderLook:
+class SenderSnapshot:
     """One sender.
 
     Attributes
@@ -109,13 +109,13 @@ class SenderLook:
     silent_s: float
 
     @property
-    def verdict(self) -> Pressure:
+    def backpressure_level(self) -> Pressure:
         """How much of its time the sender is blocked, as Flink grades it."""
         return pressure_of(1000 * self.blocked_ratio)
 
 
 @dataclass(frozen=True)
-class ReceiverLook:
+class ReceiverSnapshot:
     """One receiver; receivers of one name share the channels between them.
 
     Attributes
@@ -172,7 +172,7 @@ class ReceiverLook:
 
 
 @dataclass(frozen=True)
-class LinkLook:
+class LinkSnapshot:
     """One look at one link.
 
     Attributes
@@ -185,11 +185,11 @@ class LinkLook:
         When, Unix time, seconds.
     window_s : float
         What rates and shares cover: the time before ``at``, or since the link's first commit.
-    senders : tuple of SenderLook
+    senders : tuple of SenderSnapshot
         In the order in which they came.
-    receivers : tuple of ReceiverLook
+    receivers : tuple of ReceiverSnapshot
         By name and first channel.
-    channels : tuple of ChannelLook
+    channels : tuple of ChannelSnapshot
         By sender, receiver and channel.
     """
 
@@ -197,9 +197,9 @@ class LinkLook:
     path: str
     at: float
     window_s: float
-    senders: tuple[SenderLook, ...]
-    receivers: tuple[ReceiverLook, ...]
-    channels: tuple[ChannelLook, ...]
+    senders: tuple[SenderSnapshot, ...]
+    receivers: tuple[ReceiverSnapshot, ...]
+    channels: tuple[ChannelSnapshot, ...]
 
     @property
     def blocked_ratio(self) -> float:
@@ -207,6 +207,6 @@ class LinkLook:
         return max((sender.blocked_ratio for sender in self.senders), default=0.0)
 
     @property
-    def verdict(self) -> Pressure:
+    def backpressure_level(self) -> Pressure:
         """Grade of the sender that waited most."""
         return pressure_of(1000 * self.blocked_ratio)
