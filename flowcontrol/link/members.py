@@ -43,6 +43,14 @@ class Sender(NamedTuple):
     trimmed: list[int]
 
 
+class ChannelCursors(NamedTuple):
+    """How far a receiver is with one channel, messages."""
+
+    announced: int = 0
+    sent: int = 0
+    consumed: int = 0
+
+
 class Receiver(NamedTuple):
     """What the ledger says of a receiver.
 
@@ -61,6 +69,14 @@ class Receiver(NamedTuple):
     announced: dict[int, list[int]]
     sent: dict[int, list[int]]
     consumed: dict[int, list[int]]
+
+    def cursors(self, sender: int, channel: int) -> ChannelCursors:
+        """Return how far it is with a channel that it reads; 0 if it does not know the sender."""
+        if sender not in self.sent:
+            return ChannelCursors()
+        place = self.channels.index(channel)
+        own = (cursor[sender][place] for cursor in (self.announced, self.sent, self.consumed))
+        return ChannelCursors(*own)
 
 
 def check_name(kind: str, name: str) -> str:

@@ -25,6 +25,7 @@ from flowcontrol.ledger import log as log_module
 from flowcontrol.ledger.commit import Writer
 from flowcontrol.link import sender as sender_module
 from flowcontrol.link import source as source_module
+from flowcontrol.link.background import BackgroundRelease
 from flowcontrol.link.link import Link
 from flowcontrol.link.packing import CHANNEL, PackRows, packed_rows
 from flowcontrol.link.sender import LinkSender
@@ -125,7 +126,7 @@ class Pipeline:
         self._patches.setattr(source_module, "LOOK_S", 0.0)
         self._patches.setattr(sender_module, "ASK_EVERY_S", -1.0)
         # What spilled is released step by step, not by a thread at times of its own.
-        self._patches.setattr(LinkSender, "_release_in_background", lambda _: None)
+        self._patches.setattr(BackgroundRelease, "start", lambda _: None)
 
     @property
     def settings(self) -> LinkSettings:
@@ -298,10 +299,10 @@ class SenderQuery:
         yield from self._settle(sender)
 
     def _settle(self, sender: LinkSender) -> Iterator[bool]:
-        before = list(sender.released)
+        before = list(sender.output.released)
         while not sender.settle(lambda: True):
-            yield sender.released != before
-            before = list(sender.released)
+            yield sender.output.released != before
+            before = list(sender.output.released)
 
     def _pack(self, table: pa.Table, sender: LinkSender) -> list[str]:
         """Have tasks write files of the rows, split as a source's partitions are."""

@@ -66,7 +66,7 @@ def drain(pipeline, receiver):
 def test_a_batch_that_fits_into_the_buffers_returns_at_once(pipeline, dry, stopped):
     send = pipeline.link.sender("a")
     send(rows_of(dry, 0, 4), 0)
-    assert send._sender.released == [2]
+    assert send._sender.output.released == [2]
     send(rows_of(dry, 0, 4), 0)  # Spark runs it again after a kill
     assert send._sender.files.log.channel(0, 0).end == 2
     send(rows_of(dry, 4, 0), 1)  # a batch without rows

@@ -100,7 +100,7 @@ def test_what_is_trimmed_was_announced_a_commit_before(make, dry, monkeypatch):
     def note(who, point):
         if (who, point) == ("a", "before exchange"):
             state = a.sender.ledger.latest.state
-            trims.append((a.sender._trimmable(), state["trimmed"]))
+            trims.append((a.sender.output.trimmable(), state["trimmed"]))
 
     a.batches.clear()
     monkeypatch.setattr(pipeline, "pass_by", note)

@@ -174,7 +174,7 @@ class _Snapshot:
         writing = self.batches[member_of(sender)]
         reading = None if reader is NOBODY else self.batches[member_of(reader)]
         written, released = sender.written[channel], sender.released[channel]
-        announced, sent = self.cursors.announced_and_sent(sender.number, group, channel)
+        announced, sent, _ = reader.cursors(*key)
         consumed = self.cursors.consumed(sender.number, group)[channel]
         position = self._position(reader, key, consumed)
         nbytes = self._unconsumed(key, consumed, written, position)
