@@ -14,7 +14,7 @@ from flowcontrol.link.packing import RESULT, PackRows, packed_rows
 from flowcontrol.link.source_batch import Checkpoint, checkpoint_of
 from flowcontrol.link.stopping import is_stopped
 from flowcontrol.link.tables import EXCHANGE, make_tables
-from flowcontrol.live import faults
+from flowcontrol.live.crash_points import CrashPoint, crash_point
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,7 +104,7 @@ class SenderBatch:
             self._row_bytes = mean_row_bytes(files) or self._row_bytes
             sender.write(batch_id, files, source)
         if sender.settle(lambda: is_stopped(rows, query)):
-            faults.reach(self.name, batch_id, faults.BEFORE_RETURN)
+            crash_point(self.name, batch_id, CrashPoint.BEFORE_RETURN)
 
     def _opened(self, rows: DataFrame) -> LinkSender:
         """Return the sender; the first batch of a start opens it."""

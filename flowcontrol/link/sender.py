@@ -27,7 +27,7 @@ from flowcontrol.link.output import LinkOutput
 from flowcontrol.link.schema import columns_of
 from flowcontrol.link.settings import LinkSettings, altered
 from flowcontrol.link.source_batch import check_same
-from flowcontrol.live import faults
+from flowcontrol.live.crash_points import CrashPoint, crash_point
 
 ASK_EVERY_S = 0.1
 """How often a blocked sender asks whether its query was stopped."""
@@ -95,7 +95,7 @@ class LinkSender:
         for channel, known in enumerate(zip(written, records, strict=True)):
             self.files.log.check_holds(index, channel, *known)
         self.files.claim()
-        faults.reach(name, self.epoch, faults.AFTER_CLAIM)
+        crash_point(name, self.epoch, CrashPoint.AFTER_CLAIM)
         next_batch = self.files.last_batch() + 1 if state else 0
         self._first_batch = state["first_batch"] if state.get("query") == query else next_batch
         self._acted_on = -1
@@ -161,13 +161,13 @@ class LinkSender:
                     rows[channel] += sum(piece[0] for piece in pieces)
                     nbytes[channel] += sum(piece[1] for piece in pieces)
             self.step()  # learn of new receivers before anything is trimmed
-            faults.reach(self.name, batch_id, faults.BEFORE_EXCHANGE)
+            crash_point(self.name, batch_id, CrashPoint.BEFORE_EXCHANGE)
             trimmable = dict(enumerate(self.output.trimmable()))
             self.files.commit(self._first_batch + batch_id, files, trimmable, source)
-            faults.reach(self.name, batch_id, faults.BEFORE_LEDGER)
+            crash_point(self.name, batch_id, CrashPoint.BEFORE_LEDGER)
             self.output.release()
             self._commit(batch_id, rows, nbytes, self.output.consumed())
-            faults.reach(self.name, batch_id, faults.AFTER_LEDGER)
+            crash_point(self.name, batch_id, CrashPoint.AFTER_LEDGER)
 
     # ------------------------------------------------------------------ releasing
 
@@ -220,10 +220,10 @@ class LinkSender:
                 return False
             latest = self.ledger.latest
             number = 0 if latest is None else latest.batch_id + 1
-            faults.reach(self.name, number, faults.BEFORE_RELEASE)
+            crash_point(self.name, number, CrashPoint.BEFORE_RELEASE)
             none = [0] * self.settings.channels
             self._commit(-1, none, none)
-            faults.reach(self.name, number, faults.AFTER_RELEASE)
+            crash_point(self.name, number, CrashPoint.AFTER_RELEASE)
             return True
 
     def _release_some(self) -> bool | None:

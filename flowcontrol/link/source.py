@@ -135,9 +135,9 @@ class LinkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         wait, until = shortest, self._until()
         receiver.refresh()
         while True:
-            is_over = self._is_over(receiver.filled(cursors))
+            is_over = self._is_over(receiver.input.filled(cursors))
             end = receiver.next(cursors, is_over=is_over)
-            if receiver.filled(end) != receiver.filled(cursors):
+            if receiver.input.filled(end) != receiver.input.filled(cursors):
                 return {"cursors": end}
             if is_over or time.monotonic() > until or os.getppid() != self._parent:
                 return start

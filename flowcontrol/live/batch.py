@@ -26,7 +26,7 @@ from flowcontrol.job.snapshot import task_state
 from flowcontrol.ledger.exchange import Exchange, PackedFile
 from flowcontrol.ledger.ledger import Ledger, LedgerView, create_ledger
 from flowcontrol.ledger.output import OutputTable
-from flowcontrol.live import faults
+from flowcontrol.live.crash_points import CrashPoint, crash_point
 from flowcontrol.live.pack import (
     GROUP_BYTES,
     RESULT,
@@ -102,9 +102,9 @@ class StageBatch:
         if not runtime.is_committed(batch_id):
             works = runtime.advance(batch_id)
             reports = self._move_rows(rows, batch_id, works)
-            faults.reach(self.plan.name, batch_id, faults.BEFORE_LEDGER)
+            crash_point(self.plan.name, batch_id, CrashPoint.BEFORE_LEDGER)
             self._commit_ledgers(batch_id, reports)
-            faults.reach(self.plan.name, batch_id, faults.AFTER_LEDGER)
+            crash_point(self.plan.name, batch_id, CrashPoint.AFTER_LEDGER)
             self.records = sum(subtask.task.taken for subtask in runtime.subtasks)
         self.rounds = batch_id + 1
 
@@ -121,7 +121,7 @@ class StageBatch:
         for row in found:
             report = json.loads(row[RESULT])
             reports[report["subtask"]] = report
-        faults.reach(self.plan.name, number, faults.BEFORE_EXCHANGE)
+        crash_point(self.plan.name, number, CrashPoint.BEFORE_EXCHANGE)
         for place, link in enumerate(self.plan.outputs):
             self._commit_exchange(number, place, link, reports)
         if self._output is not None:
@@ -205,7 +205,7 @@ class StageBatch:
                 rows[link.name] += sender_rows(job, state, place)
         for done, (name, ledger) in enumerate(self._ledgers.items()):
             if done == 1:
-                faults.reach(self.plan.name, number, faults.BETWEEN_LEDGERS)
+                crash_point(self.plan.name, number, CrashPoint.BETWEEN_LEDGERS)
             ledger.commit(number, rows[name])
 
     def _latency(self, number: int, report: dict[str, Any] | None) -> list[list[int]] | None:

@@ -32,7 +32,7 @@ from flowcontrol.link.sender import LinkSender
 from flowcontrol.link.settings import LinkSettings, schema_of
 from flowcontrol.link.source import LinkReader
 from flowcontrol.link.tables import EXCHANGE, make_tables
-from flowcontrol.live import faults
+from flowcontrol.live import crash_points
 
 SCHEMA = pa.schema(
     [
@@ -118,7 +118,7 @@ class Pipeline:
         self.may_detach, self.kills = False, 0
         self._armed: tuple[str, str] | None = None
         self._patches = pytest.MonkeyPatch()
-        self._patches.setattr(faults, "reach", self._reach)
+        self._patches.setattr(crash_points, "hook", self._reach)
         self._patches.setattr(Writer, "commit", self._watched(Writer.commit))
         # A test that cleans logs does so at once, not after a minute.
         self._patches.setattr(log_module, "CHECK_EVERY_S", 0.0)

@@ -276,8 +276,8 @@ def link_receiver_again(link, before):
 
     own = before.own
     second = object.__new__(type(before))
-    second.own = LinkReceiver(link.storage, link.settings, own.group, own.channels, None)
-    second.at = own.begin
+    second.own = LinkReceiver(link.storage, link.settings, own.group, own.input.channels, None)
+    second.at = own.input.begin
     return second
 
 
