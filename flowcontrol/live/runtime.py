@@ -159,25 +159,25 @@ class StageRuntime:
 
     def _incoming(self, before: int) -> list[list[list[Incoming]]]:
         """Return what each subtask's gates see, by subtask, gate and channel."""
-        seen: list[list[list[Incoming]]] = [[] for _ in self.subtasks]
-        for link in self.plan.inputs:
-            rows = [] if before < 0 else self.views[link.name].rows("sender", before)
-            for i, gates in enumerate(seen):
-                if before < 0:
-                    gates.append([first_incoming() for _ in link.incoming(i)])
-                else:
-                    gates.append([incoming_of(row) for row in rows if row["receiver"] == i])
-        return seen
+        links, count = self.plan.inputs, range(len(self.subtasks))
+        if before < 0:
+            return [[[first_incoming() for _ in link.incoming(i)] for link in links] for i in count]
+        seen = [self.views[link.name].rows("sender", before) for link in links]
+        return [
+            [[incoming_of(row) for row in rows if row["receiver"] == i] for rows in seen]
+            for i in count
+        ]
 
     def _outgoing(self, before: int) -> list[list[list[Outgoing]]]:
         """Return what each subtask's partitions see, by subtask, partition and subpartition."""
-        seen: list[list[list[Outgoing]]] = [[] for _ in self.subtasks]
-        for link in self.plan.outputs:
-            rows = [] if before < 0 else self.views[link.name].rows("receiver", before)
-            rows = sorted(rows, key=lambda row: row["receiver"])
-            for i, partitions in enumerate(seen):
-                if before < 0:
-                    partitions.append(first_outgoing(self.job, link, i))
-                else:
-                    partitions.append([outgoing_of(row) for row in rows if row["sender"] == i])
-        return seen
+        links, count = self.plan.outputs, range(len(self.subtasks))
+        if before < 0:
+            return [[first_outgoing(self.job, link, i) for link in links] for i in count]
+        seen = [
+            sorted(self.views[link.name].rows("receiver", before), key=lambda row: row["receiver"])
+            for link in links
+        ]
+        return [
+            [[outgoing_of(row) for row in rows if row["sender"] == i] for rows in seen]
+            for i in count
+        ]

@@ -71,9 +71,14 @@ class ChannelSnapshot:
     is_holding: bool
 
     @property
+    def held_ratio(self) -> float:
+        """Share of the window for which messages waited for a buffer because of this receiver."""
+        return self.blocked_ratio if self.is_holding else 0.0
+
+    @property
     def backpressure_level(self) -> Pressure:
         """Back pressure by this receiver, as Flink grades it."""
-        return pressure_of(1000 * self.blocked_ratio) if self.is_holding else Pressure.OK
+        return pressure_of(1000 * self.held_ratio)
 
 
 @dataclass(frozen=True)
@@ -169,6 +174,12 @@ class ReceiverSnapshot:
     fixed_s: float | None = None
     keeps_target: bool = True
     rows_skipped: int = 0
+
+    @property
+    def longest_batch_s(self) -> float | None:
+        """Mean time of the last micro-batches, or of the running one if that is longer, s."""
+        times = [time for time in (self.batch_s, self.running_s) if time is not None]
+        return max(times, default=None)
 
 
 @dataclass(frozen=True)

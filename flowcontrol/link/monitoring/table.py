@@ -186,7 +186,7 @@ def _channel_cells(channel: ChannelSnapshot) -> list[Text | str]:
         size(channel.waiting_bytes),
         count(channel.rows_in_per_s),
         count(channel.rows_out_per_s),
-        _grade(channel.backpressure_level, channel.blocked_ratio if channel.is_holding else 0.0),
+        _grade(channel.backpressure_level, channel.held_ratio),
     ]
 
 
@@ -194,7 +194,7 @@ def _total_cells(channels: Sequence[ChannelSnapshot]) -> list[Text | str]:
     """Return sums; of times the longest."""
     drains = [channel.drain_s for channel in channels]
     known = [drain for drain in drains if drain is not None]
-    worst = max(channels, key=lambda c: c.blocked_ratio if c.is_holding else 0.0)
+    worst = max(channels, key=lambda c: c.held_ratio)
     return [
         "all",
         count(sum(c.backlog_rows for c in channels)),
@@ -205,7 +205,7 @@ def _total_cells(channels: Sequence[ChannelSnapshot]) -> list[Text | str]:
         size(sum(c.waiting_bytes for c in channels)),
         count(sum(c.rows_in_per_s for c in channels)),
         count(sum(c.rows_out_per_s for c in channels)),
-        _grade(worst.backpressure_level, worst.blocked_ratio if worst.is_holding else 0.0),
+        _grade(worst.backpressure_level, worst.held_ratio),
     ]
 
 
