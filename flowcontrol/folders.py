@@ -2,10 +2,10 @@
 
 Two files say what a folder is. The **kind file** (``run.json``, ``sweep.json``) says what it holds
 and whether that is finished. The **lock file** is locked while a process writes there; it is never
-deleted, so whoever locks it locks the same file as everybody else, and every decision about the
-folder is made, and every file removed, while it is locked.
+deleted, so all processes lock the same file, and every decision about the folder is made, and every
+file removed, while it is locked.
 
-What is replaced is first marked in the kind file, then removed, then the kind file is written anew.
+What is replaced is first marked in the kind file, then removed, then the kind file is rewritten.
 So a start that is killed leaves one of three: the old content whole, content that is marked (the
 next start removes the rest and begins), or something new that has just begun.
 """
@@ -112,9 +112,9 @@ def open_owned(
     described : dict
         The content of its file, but for ``finished``.
     is_continued : callable
-        Given what the folder holds, say whether it goes on.
+        Given what the folder holds, returns whether it is continued.
     why_kept : callable
-        Given what the folder holds, say why it must not be replaced; None if it may be.
+        Given what the folder holds, returns why it must not be replaced; None if it may be.
 
     Returns
     -------
@@ -183,10 +183,10 @@ def _check_kind(root: Path | str, absolute: Path, kind: Kind) -> dict[str, Any] 
         raise folder_refused(f"{root} is a file; name a folder")
     found = _read(absolute, kind)
     if found is None and absolute.exists():
-        # What a start leaves that was killed before the folder said what it is.
+        # Left by a start that was killed before it wrote the kind file.
         firsts = (LOCK_FILE, f".{kind.file_name}.")
         if any(not file.name.startswith(firsts) for file in absolute.iterdir()):
-            # Between the two looks another process may have begun.
+            # Another process may have begun since the first read.
             found = _read(absolute, kind)
             if found is None:
                 raise folder_refused(

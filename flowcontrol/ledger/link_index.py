@@ -1,8 +1,8 @@
-"""What a commit of the exchange log says of a file, and how it is written and read.
+"""The entry of a file in a commit of the exchange log: its form, and how messages are numbered.
 
-The entry of a file stands beside its statistics: its place in the source batch, its digest, and a
-line per channel. The first file of a batch also carries where every channel of the sender then
-ends and what is kept: a reader that finds less knows that something is missing.
+An entry is part of the file's statistics: its place in the source batch, its digest, and a line
+per channel. The first file of a batch also carries where every channel of the sender then ends and
+what is kept: a reader that finds less knows that something is missing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class PackedRows(NamedTuple):
         Per channel, in the order of the file: rows and bytes of each piece, at most a
         message's size but for a single row that is larger.
     footer : (int, int)
-        Size and digest of the file's end, which holds the digests of all that stands before it.
+        Size and digest of the file's end, which holds the digests of everything before it.
     """
 
     path: str
@@ -130,7 +130,7 @@ class FileEntry:
     head: BatchEntry | None = None
 
     def to_stats(self) -> dict[str, Any]:
-        """Return what stands in the log."""
+        """Return the entry as the log stores it."""
         stats: dict[str, Any] = {
             "numRecords": self.rows,
             "place": [self.batch, self.file, self.files],
@@ -146,7 +146,7 @@ class FileEntry:
 
     @classmethod
     def from_stats(cls, stats: Mapping[str, Any]) -> FileEntry:
-        """Read what stands in the log."""
+        """Read an entry of the log."""
         head = None
         if "ends" in stats:
             head = BatchEntry([ChannelEnd(*end) for end in stats["ends"]], stats["source"])
@@ -167,7 +167,7 @@ class FileEntry:
 
 @dataclass
 class _Filling:
-    """Where a channel stands while the files of a batch are numbered."""
+    """State of a channel while the files of a batch are numbered."""
 
     number: int
     """Of the message that is being filled."""

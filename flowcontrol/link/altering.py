@@ -1,6 +1,6 @@
 """Change a link that is in use: remove a receiver, alter a setting.
 
-Both are commits to the ledger, which every member follows, so that running senders see them.
+Both are commits to the ledger, which every member follows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FIXED = {
 
 
 def alter(storage: Storage, settings: LinkSettings, given: Mapping[str, Any]) -> LinkSettings:
-    """Change settings of a link; senders that run see it with their next look.
+    """Change settings of a link; running senders follow at once.
 
     Parameters
     ----------

@@ -13,8 +13,8 @@ class BackgroundRelease:
     Parameters
     ----------
     lock : threading.RLock
-        The sender's. A step runs under it, and so does the end of the thread: who adds to what
-        waits sees the thread go on, or none.
+        The sender's. Each step holds it, and so does the end of the thread: a caller that adds
+        messages sees either a running thread or none.
     step : callable
         Releases what it can: True if it did, False if it could not, None if nothing waits.
     waits_s : (float, float)

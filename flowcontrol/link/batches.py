@@ -84,8 +84,8 @@ class SenderBatch:
         try:
             self._send(rows, batch_id)
         except BaseException:
-            self._sender = None  # it may believe what was not committed
-            self._row_bytes = None  # rows may have become so large that this was the reason
+            self._sender = None  # its state may be ahead of what was committed
+            self._row_bytes = None  # larger rows may be the cause
             raise
 
     def _send(self, rows: DataFrame, batch_id: int) -> None:
@@ -128,7 +128,7 @@ class SenderBatch:
         work = PackRows(self.storage.child(EXCHANGE), sender.index, settings.buffer_bytes)
         routed = rows.withColumn(CHANNEL, self._channel(rows, settings))
         if any(is_quoted(name) for name in rows.columns):
-            # mapInArrow looks its columns up by names, which it does not quote.
+            # mapInArrow resolves columns by their names, without quotes.
             work.names = rows.columns
             plain = [f"column_{place}" for place in range(len(rows.columns))]
             routed = routed.toDF(*plain, CHANNEL)
@@ -150,7 +150,7 @@ class SenderBatch:
 
 
 def _property(rows: DataFrame, name: str) -> str | None:
-    """Return what Spark says of the running query; Spark Connect does not tell it here."""
+    """Return a property of the running query; None with Spark Connect, which hides them."""
     try:
         found = rows.sparkSession.sparkContext.getLocalProperty(name)
     except Exception:

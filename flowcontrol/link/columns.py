@@ -50,7 +50,7 @@ def quoted(name: str) -> str:
 
 
 def is_quoted(name: str) -> bool:
-    """Whether Spark takes a column's name for something else unless it is quoted."""
+    """Whether Spark misreads a column's name unless it is quoted."""
     return "." in name or "`" in name
 
 

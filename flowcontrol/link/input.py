@@ -42,7 +42,7 @@ class LinkInput:
     numbers : dict of (int, int) to int
         Number in the gate of each channel, in the order in which they were added.
     begin, end : dict of str to list of int
-        Between which the last batch that was decided stands.
+        Begin and end of the last batch that was decided.
     origin : dict of str to list of int
         Where the receiver began to read each sender's channels.
     """
@@ -56,7 +56,7 @@ class LinkInput:
         self.origin: Cursors = {}
 
     def restore(self, task: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
-        """Take up what the rows of the last commit hold."""
+        """Restore the state in the rows of the last commit."""
         keys = [(row["sender"], row["receiver"]) for row in rows]
         self.numbers = {key: number for number, key in enumerate(keys)}
         states = [json.loads(row["channel_state"])["gate"] for row in rows]

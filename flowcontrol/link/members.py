@@ -1,4 +1,4 @@
-"""Who takes part in a link: names of senders and receivers, and what they tell each other."""
+"""The members of a link: names of senders and receivers, and the state that each commits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 class Sender(NamedTuple):
-    """What the ledger says of a sender.
+    """A sender, as its newest commit to the ledger describes it.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class Sender(NamedTuple):
     detached : list of str
         Receivers that it no longer waits for.
     trimmed : list of int
-        Messages that it may trim from the log without asking who has come since.
+        Messages that it may trim from the log without checking for new receivers.
     """
 
     name: str
@@ -52,14 +52,14 @@ class ChannelCursors(NamedTuple):
 
 
 class Receiver(NamedTuple):
-    """What the ledger says of a receiver.
+    """A receiver, as its newest commit to the ledger describes it.
 
     Attributes
     ----------
     group : str
         Its name; receivers of one name share the rows between them.
     channels : list of int
-        Those that it reads.
+        The channels that it reads.
     announced, sent, consumed : dict of int to list of int
         Per sender, credits and messages of each of its channels.
     """
@@ -133,7 +133,7 @@ def check_attached(
 
 
 def remove_member(ledger: LinkLedger) -> None:
-    """Have a receiver's own next commit say that it was removed; its cursors stay.
+    """Commit, as the receiver, that it was removed; its cursors are kept.
 
     Raises
     ------

@@ -54,7 +54,7 @@ class LinkOutput:
 
     @property
     def logs(self) -> list[ChannelLog]:
-        """What stands in the exchange log of each channel."""
+        """Index of each channel in the exchange log."""
         return [self.log.channel(self.index, c) for c in range(self.settings.channels)]
 
     # ------------------------------------------------------------------ releasing
@@ -152,7 +152,7 @@ class LinkOutput:
         rows, nbytes : sequence of int
             What the source batch adds to each channel.
         task : dict
-            State of the sender; it stands in the first row.
+            State of the sender, written into the first row.
         """
         return [
             {

@@ -1,8 +1,8 @@
 """A receiver's side of a link, on the driver: which rows the next micro-batch reads, and why.
 
-Every decision is committed to the ledger before Spark hears of it: the rows of the batch, and with
-it everything of the batch before is consumed. So a decision that Spark never noted is found and
-made again, and the ledger says of every batch what it was allowed.
+Every decision is committed to the ledger before Spark learns of it: the rows of the batch, and with
+them that the batch before is consumed. So a decision that Spark never noted is found and repeated,
+and the ledger records what each batch was allowed to read.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FIRST_BYTES = 512 << 10
 seen to be slow, and sizes double from batch to batch where it is not."""
 
 NO_TARGET: dict[str, object] = {"rates": {}, "target_batch_s": None}
-"""What stands in the ledger of a receiver without a target."""
+"""What the ledger holds of a receiver without a target."""
 
 
 class LinkReceiver:
@@ -97,7 +97,7 @@ class LinkReceiver:
         check_unshared(self.ledger, group, channels)
         self.epoch = self.ledger.claim()
         crash_point(group, self.epoch, CrashPoint.AFTER_CLAIM)
-        self._restore()  # not before: until then whoever was here could still commit
+        self._restore()  # not before: until the claim an older process could still commit
 
     def _restore(self) -> None:
         rows = [] if self.ledger.latest is None else self.ledger.last_rows(self.member)
@@ -156,7 +156,7 @@ class LinkReceiver:
         return own.filled(own.begin)
 
     def _register(self, *, from_start: bool = False) -> None:
-        """Take a place in the ledger, then see what is there.
+        """Register in the ledger, then read what is there.
 
         Once a sender knows of this receiver it trims nothing that this one has not consumed.
         What it trimmed, or announced that it would, before the registration lies behind it.
@@ -196,8 +196,8 @@ class LinkReceiver:
     def refresh(self) -> bool:
         """Read all new commits; whether there were any.
 
-        The ledger first: a sender commits rows before it says so, and a log that ends before what
-        the ledger knows of has lost a commit.
+        The ledger first: a sender commits rows before it counts them there, so a log that ends
+        before the ledger's count has lost a commit.
         """
         self.ledger.refresh()
         if self.ledger.version == self._acted_on:
@@ -216,9 +216,9 @@ class LinkReceiver:
         Parameters
         ----------
         start : Cursors
-            Up to where all is read and in the sink.
+            Where all before is read and in the sink.
         is_over : bool, default False
-            Whether the query is to end: then nothing more is taken.
+            Whether the query is ending: then nothing more is taken.
 
         Raises
         ------
@@ -301,8 +301,7 @@ class LinkReceiver:
         LinkError
             If some of it has been trimmed, or is missing.
         """
-        latest = self.ledger.latest
-        crash_point(self.group, 0 if latest is None else latest.batch_id, CrashPoint.PLANNED)
+        crash_point(self.group, max(0, self.ledger.next_number - 1), CrashPoint.PLANNED)
         found = []
         begin = self.input.filled(start)
         for sender, ends in self.input.filled(end).items():
@@ -322,7 +321,7 @@ class LinkReceiver:
     def _commit(
         self, takes: Mapping[Channel, tuple[int, int]], end: Cursors, *, is_new: bool = False
     ) -> None:
-        """Commit a decision, and only then believe in it."""
+        """Commit a decision, and adopt it only then."""
         own, begin = self.input, self.input.end
         task = {
             "name": self.group,
@@ -335,8 +334,7 @@ class LinkReceiver:
             **(NO_TARGET if self._budget is None else self._budget.to_json()),
         }
         state = {"channels": own.channels, "epoch": self.epoch, "is_new": is_new, **own.cursors()}
-        latest = self.ledger.latest
-        number = 0 if latest is None else latest.batch_id + 1
+        number = self.ledger.next_number
         crash_point(self.group, number, CrashPoint.BEFORE_LEDGER)
         try:
             self.ledger.commit(own.rows(takes, task), state)

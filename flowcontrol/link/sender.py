@@ -2,11 +2,11 @@
 
 Steps, and what a crash right after each one leaves:
 
-1. What an earlier start left unreleased is released: nothing else is begun before.
+1. What an earlier start left unreleased is released, before anything else begins.
 2. Executors write files: orphans, which no commit names; the batch runs again.
-3. The exchange log is committed: the batch runs again, finds its rows there and goes on.
+3. The exchange log is committed: the batch runs again and finds its rows there.
 4. Messages are released as receivers consume, a commit to the ledger each time: the batch runs
-   again and goes on with those that wait.
+   again and releases the rest.
 5. All are released and the function returns. While it waits, Spark asks the source for nothing.
 """
 
@@ -218,8 +218,7 @@ class LinkSender:
             output.release()
             if (output.released, output.detached) == before:
                 return False
-            latest = self.ledger.latest
-            number = 0 if latest is None else latest.batch_id + 1
+            number = self.ledger.next_number
             crash_point(self.name, number, CrashPoint.BEFORE_RELEASE)
             none = [0] * self.settings.channels
             self._commit(-1, none, none)

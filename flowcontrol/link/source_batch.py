@@ -1,9 +1,9 @@
 """What identifies a source batch: where its rows end in the query's sources.
 
-A batch is known by its number, and Spark gives a number to other rows when a checkpoint is put
-back and new data has come. What a batch holds stands in the checkpoint: ``offsets/<batch>`` says
-how far it goes in each source, and for a source of files, whose offset only counts,
-``sources/<n>/<count>`` names the files. The digest of both goes into the link with the rows.
+The number of a batch is not enough: after a checkpoint was put back Spark gives the same number to
+other rows. The checkpoint says what a batch holds: ``offsets/<batch>`` where it ends in each
+source, and, for a source of files, whose offset only counts, ``sources/<n>/<count>`` the files. The
+link stores the digest of both with the rows.
 """
 
 from __future__ import annotations

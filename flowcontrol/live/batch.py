@@ -5,9 +5,9 @@ Steps of a micro-batch, and what a crash right after each one leaves:
 1. The rules run on the ledger's rows of the round before: nothing is written.
 2. Executors write files: orphans, which no commit names; the batch runs again.
 3. The exchange logs (a sink: its table) are committed, a transaction each: the batch runs
-   again, finds them there, moves no row and goes on with step 4.
+   again, finds them there, moves no row and continues with step 4.
 4. The ledgers' rows are committed, a transaction each. That recycles the round's buffers.
-   Neighbours go on with those that are there; the batch runs again and adds the others.
+   Neighbours continue with those that are there; the batch runs again and adds the others.
 5. Spark notes the end of the batch: if not, it is run again and does nothing.
 """
 
@@ -66,7 +66,7 @@ class StageBatch:
     rounds : int
         Rounds done, those of an earlier start included.
     records : int
-        Records taken up, for the progress bar only.
+        Records processed, for the progress bar only.
     """
 
     def __init__(
@@ -176,10 +176,10 @@ class StageBatch:
             self._exchanges[link.name].commit(number, files, lambda: self._taken(number, link))
 
     def _taken(self, number: int, link: Link) -> Mapping[tuple[int, int], int]:
-        """Records of each channel that the receiver has taken up for good.
+        """Return the records of each channel that the receiver will not read again.
 
-        As of two rounds ago: a receiver that died between the ledgers of two inputs runs its
-        last round, whose rows are in one of them, once more.
+        As of two rounds ago: a receiver that died between the ledgers of two inputs repeats its
+        last round, whose rows are in one of them.
         """
         if number < 2:
             return {}

@@ -1,4 +1,4 @@
-"""Find what a person wants to know in what Spark says of a failure."""
+"""Extract the cause from Spark's message of a failure."""
 
 from __future__ import annotations
 

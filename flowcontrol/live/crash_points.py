@@ -1,7 +1,7 @@
 """Named points between the steps of a commit protocol, at which tests stop the process.
 
-Each point stands where a crash leaves a state of its own. Nothing happens there unless somebody
-has set :data:`hook`; the package itself never does.
+A crash at each point leaves a different state. Nothing happens there unless :data:`hook` is set,
+which the package itself never does.
 """
 
 from __future__ import annotations

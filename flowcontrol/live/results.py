@@ -58,7 +58,7 @@ class _Did:
     times_us : list of int
         Busy, idle, back-pressured, microseconds.
     latency : Counter of int
-        Records taken up, by rounds since their emission.
+        Records processed, by rounds since their emission.
     taken : int
         Records in by the last round, cumulative.
     """

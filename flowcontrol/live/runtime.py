@@ -22,7 +22,7 @@ SIDES = ("sender", "receiver")
 
 
 def links_seen(job: Job, plan: StagePlan) -> tuple[Link, ...]:
-    """Return the links at whose ledgers a stage looks: its own, and all if it is throttled."""
+    """Return the links whose ledgers a stage reads: its own, and all if it is throttled."""
     if plan.is_source and job.scenario.system.throttle != "none":
         return job.links
     return (*plan.inputs, *plan.outputs)
@@ -40,7 +40,7 @@ class StageRuntime:
     paths : RunPaths
         The run's folder.
     views : dict of str to LedgerView
-        The ledger of each link that the stage looks at, by edge name (:func:`links_seen`).
+        The ledger of each link that the stage reads, by edge name (:func:`links_seen`).
     """
 
     def __init__(self, job: Job, stage: str, paths: RunPaths, views: dict[str, LedgerView]) -> None:
@@ -54,17 +54,17 @@ class StageRuntime:
         self._is_throttled = job.scenario.system.throttle != "none" and self.plan.is_source
 
     def refresh(self) -> None:
-        """Take notice of what has been committed."""
+        """Read the new commits of all ledgers."""
         for view in self.views.values():
             view.refresh()
 
     def check_reachable(self) -> None:
-        """Make sure that the neighbours' next commits can still be seen."""
+        """Verify that the neighbours' next commits can still be read."""
         for view in self.views.values():
             view.check_reachable()
 
     def is_ready(self, number: int) -> bool:
-        """Whether the rows of the round before are there: the neighbours', or everybody's."""
+        """Whether the rows of the round before are there: the neighbours', or all if throttled."""
         before = number - 1
         if self._is_throttled:
             views = self.views.values()
@@ -110,7 +110,7 @@ class StageRuntime:
         outgoing = self._outgoing(number - 1)
         if self._control is not None:
             self._control.before_round(number, self._everything(number - 1))
-        self.round = -2  # half done: a failure in between must not pass for either round
+        self.round = -2  # unfinished: after a failure it must not count as either round
         self.works = [
             subtask.step(number, incoming[subtask.index], outgoing[subtask.index])
             for subtask in self.subtasks

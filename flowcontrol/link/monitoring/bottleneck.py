@@ -1,4 +1,4 @@
-"""Which stage holds a chain of links up, in one sentence and why.
+"""Name the bottleneck of a chain of links, and why, in one sentence.
 
 A slow stage blocks the sender of the link before it, that blocks the one before, and so on: all
 links up to the slow stage are HIGH, and those behind it are not. So the bottleneck is what reads
@@ -24,7 +24,7 @@ BUSY_ABOVE = 0.5
 """Busy share of its time above which a receiver, and not the buffers before it, is slow."""
 
 SILENT_S = 30.0
-"""Time without a commit after which it is said that a receiver may have stopped."""
+"""Time without a commit after which a receiver is reported as perhaps stopped."""
 
 PATIENCE = 3.0
 """The same in usual times of a micro-batch: a slow batch is no stop."""
@@ -35,7 +35,7 @@ def describe_bottleneck(snapshots: Sequence[LinkSnapshot]) -> str:
 
     Parameters
     ----------
-    looks : sequence of LinkSnapshot
+    snapshots : sequence of LinkSnapshot
         In the order in which rows pass.
 
     Returns

@@ -1,4 +1,4 @@
-"""Who reads what of a link, how far, and which receiver a sender waits for."""
+"""Which receiver reads which channel, how far, and which one a sender waits for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flowcontrol.link.pacing import consumed_of, least, pacing
 from flowcontrol.link.settings import LinkSettings
 
 NOBODY = Receiver("", [], {}, {}, {})
-"""Reads the channels that no receiver has come for."""
+"""Stands for the reader of a channel that no receiver reads."""
 
 
 class Cursors:
@@ -57,7 +57,7 @@ class Cursors:
         }
 
     def reader(self, group: str, channel: int) -> Receiver:
-        """Return who reads a channel; :data:`NOBODY` if no receiver does."""
+        """Return the receiver of a channel; :data:`NOBODY` if there is none."""
         return self._readers.get((group, channel), NOBODY)
 
     def consumed(self, sender: int, group: str) -> list[int]:

@@ -1,6 +1,6 @@
-"""One look at a link: read what is new in its ledger and its log, and work the figures out.
+"""Follow a link and compute its figures from the new commits to its ledger and its log.
 
-No Spark and no lock: whoever looks follows the two Delta logs as the link's own members do, and
+Needs neither Spark nor a lock: a monitor reads the two Delta logs as the link's members do, and
 writes nothing.
 """
 
@@ -85,14 +85,14 @@ class LinkMonitor:
             If the link is gone.
         """
         settings = self._read_settings()
-        if settings.link_id != self._settings.link_id:  # made anew in the same folder
+        if settings.link_id != self._settings.link_id:  # recreated in the same folder
             self._open()
         self._settings = settings
-        # The ledger first: a sender commits rows before it says so.
+        # The ledger first: a sender commits rows before it counts them there.
         for table in (self._ledger, self._log):
             try:
                 table.refresh()
-            except LedgerError:  # the tables come with the link's first member
+            except LedgerError:  # the link's first member creates the tables
                 break
         settings = altered(settings, self._ledger)
         now = time.time() if now is None else now
@@ -123,7 +123,7 @@ class LinkMonitor:
 
 
 class _Snapshot:
-    """Works one look out."""
+    """Computes one snapshot."""
 
     def __init__(
         self,
@@ -284,7 +284,7 @@ def _ends(rows: Sequence[dict[str, Any]]) -> list[dict[str, list[int]]]:
 
 
 def _drain(nbytes: int, rate: float | None) -> float | None:
-    """Return how long so many bytes take; None if the rate is not known."""
+    """Return the time to move some bytes, s; None if the rate is unknown."""
     if nbytes == 0:
         return 0.0
     return nbytes / rate if rate else None

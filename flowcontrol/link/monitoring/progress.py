@@ -21,7 +21,7 @@ QUERY_PROGRESS = Table(
     "query_progress",
     "What one streaming query reported of one micro-batch, or that it started or ended.",
     (
-        Column("at", "timestamp", "us, UTC", "When the trigger started, or the event was heard."),
+        Column("at", "timestamp", "us, UTC", "When the trigger started, or the event arrived."),
         Column(
             "event",
             "string",
@@ -83,14 +83,16 @@ QUERY_PROGRESS = Table(
             "backlog_rows",
             "int64",
             "records",
-            "Records written into these links and not consumed by this query, when the progress "
-            "was heard.",
+            "Records written into these links and not consumed by this query when the progress "
+            "arrived.",
         ),
         Column("backlog_bytes", "int64", "bytes", "Size of those records."),
         Column(
             "backlog_age_s", "float64", "s", "Time for which the oldest of them has waited there."
         ),
-        Column("error", "string", "", "Why the query ended; null if it was stopped or goes on."),
+        Column(
+            "error", "string", "", "Why the query failed; null if it was stopped or still runs."
+        ),
     ),
 )
 

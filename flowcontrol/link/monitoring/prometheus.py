@@ -1,4 +1,4 @@
-"""The figures of the newest look as Prometheus reads them: text over HTTP.
+"""The figures of the newest snapshot for Prometheus: text over HTTP.
 
 Names follow Prometheus' conventions: base units in the name, ``_total`` for what only grows.
 """
@@ -98,23 +98,23 @@ METRICS = tuple(PREFIX + gauge.name for gauge in (*_CHANNELS, *_SENDERS, *_RECEI
 
 
 class LinkCollector:
-    """Gives Prometheus the newest look.
+    """Exports the newest snapshots.
 
     Attributes
     ----------
-    looks : sequence of LinkSnapshot
-        What was found last.
+    snapshots : sequence of LinkSnapshot
+        One of each link.
     """
 
     def __init__(self) -> None:
         self.snapshots: Sequence[LinkSnapshot] = ()
 
     def note(self, snapshots: Sequence[LinkSnapshot]) -> None:
-        """Take what was found."""
+        """Replace the snapshots."""
         self.snapshots = snapshots
 
     def collect(self) -> Iterable[Metric]:
-        """Yield every metric with the values of the newest look."""
+        """Yield every metric with the values of the newest snapshots."""
         snapshots = self.snapshots  # one reference: the watching thread may replace it meanwhile
         channels = [(_channel(snapshot, c), c) for snapshot in snapshots for c in snapshot.channels]
         senders = [
@@ -154,12 +154,12 @@ def _metrics(
 
 
 def serve(collector: LinkCollector, port: int, address: str = LOOPBACK) -> Callable[[], None]:
-    """Serve a collector's metrics at ``http://address:port/metrics``; return what ends it.
+    """Serve a collector's metrics at ``http://address:port/metrics``; return what stops it.
 
     Raises
     ------
     LinkError
-        If prometheus_client is not installed, or the port cannot be had.
+        If prometheus_client is not installed, or the port cannot be opened.
     """
     try:
         from prometheus_client import CollectorRegistry, start_http_server

@@ -1,8 +1,7 @@
-"""Which links a query reads, found out by the offsets that it reports, and their backlog.
+"""Which links a query reads, derived from the offsets that it reports, and their backlog.
 
-Spark does not say what a source reads. But a receiver's ledger has the very offsets that Spark
-reports, so where both are the same, the query is that receiver. What several receivers could be
-is looked at again with the next progress.
+Spark does not report what a Python source reads. A receiver's ledger holds the same offsets that
+Spark reports, so a match identifies the receiver. While several match, the next progress decides.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from flowcontrol.link.monitoring.snapshot import ChannelSnapshot, LinkSnapshot
 from flowcontrol.link.monitoring.watch import labels
 
 FRESH_S = 1.0
-"""Age of a look from which another is taken, s: queries of many small batches cost no more."""
+"""Age at which a snapshot is replaced, s: it bounds the cost of queries with many small batches."""
 
 
 class _Reader(NamedTuple):
@@ -28,12 +27,12 @@ class _Reader(NamedTuple):
 
 
 class LinkReads:
-    """Finds out who reads which link.
+    """Finds the receiver behind each query.
 
     Parameters
     ----------
     links : sequence of str
-        Their paths. One that does not exist yet is looked for again.
+        Their paths. One that does not exist yet is tried again with each progress.
     """
 
     def __init__(self, links: Sequence[str]) -> None:
@@ -67,7 +66,7 @@ class LinkReads:
         return self._columns(found, snapshots) if found else {}
 
     def _snapshot(self, number: int, old_s: float) -> LinkSnapshot | None:
-        """Return a look at a link that is at most so old; None if the link is not there."""
+        """Return a snapshot of at most the given age; None if the link is not there."""
         last = self._snapshots[number]
         if last is not None and time.time() - last.at <= old_s:
             return last
@@ -81,7 +80,7 @@ class LinkReads:
                 monitor = LinkMonitor(self._paths[number], self._labels[number])
                 self._monitors[number] = monitor
             return monitor.snapshot()
-        except FlowControlError:  # it is not there yet, or no more
+        except FlowControlError:  # not created yet, or deleted
             return None
 
     def _reader(
@@ -90,12 +89,12 @@ class LinkReads:
         cursors: dict[str, list[int]],
         snapshots: Sequence[LinkSnapshot | None],
     ) -> _Reader | None:
-        """Return who reported cursors, once only one receiver is left that can have been it."""
+        """Return the receiver that reported cursors, once only one candidate is left."""
         known = self._known.get(key)
         if known is not None and len(known) == 1:
             return next(iter(known))
         if not any(any(own) for own in cursors.values()):
-            return None  # at the very beginning all are alike
+            return None  # at the start all receivers have the same cursors
         can_be = {
             _Reader(number, member)
             for number, snapshot in enumerate(snapshots)

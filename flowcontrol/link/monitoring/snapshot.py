@@ -1,4 +1,4 @@
-"""What one look at a link finds: plain figures, each with its meaning and unit."""
+"""The figures of a link at one moment, each with its meaning and unit."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class ReceiverSnapshot:
     fixed_s : float or None
         What a micro-batch takes without any rows; None without a target, or not known yet.
     keeps_target : bool
-        Whether micro-batches can take their target time; else they take longer without any rows.
+        Whether the target can be met; False if a micro-batch takes longer even without rows.
     rows_skipped : int
         Rows that it never reads: all others had consumed them when it came.
     """
@@ -184,7 +184,7 @@ class ReceiverSnapshot:
 
 @dataclass(frozen=True)
 class LinkSnapshot:
-    """One look at one link.
+    """A link at one moment.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What a look found, as text for a terminal of 80 columns or more."""
+"""Snapshots as text for a terminal of 80 columns or more."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def render(snapshots: Sequence[LinkSnapshot], most_channels: int | None = None) 
 
     Parameters
     ----------
-    looks : sequence of LinkSnapshot
+    snapshots : sequence of LinkSnapshot
         In the order in which rows pass.
     most_channels : int, optional
         Channels to show of each pair of a sender and a receiver: the worst. By default all.
@@ -164,7 +164,7 @@ def _channels(channels: Sequence[ChannelSnapshot], most: int | None) -> Table:
 
 
 def _left_out(channels: Sequence[ChannelSnapshot], most: int | None) -> list[RenderableType]:
-    """Return a line that tells of the channels that are not shown."""
+    """Return a line that counts the channels that are not shown."""
     count = 0 if most is None else len(channels) - max(1, most)
     return [Text(f"and {count} channels that wait less", style="dim")] if count > 0 else []
 

@@ -1,4 +1,4 @@
-"""Show links again and again: in place on a terminal, one table after the other elsewhere."""
+"""Show links periodically: in place on a terminal, one table after another elsewhere."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ LEAST_CHANNELS = 1
 
 
 class WatchConsole(Console):
-    """A console that lets the caller say how a closed pipe ends; rich's own ends with status 1."""
+    """A console that raises BrokenPipeError for a closed pipe; rich's own exits with status 1."""
 
     def on_broken_pipe(self) -> None:
-        """Let nothing be written any more, not even at exit, and tell the caller."""
+        """Discard all further output, also at exit, and raise BrokenPipeError."""
         self.quiet = True
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise BrokenPipeError
 
 
 def labels(paths: Sequence[str]) -> list[str]:
-    """Return short names of links: as much of the end of each path as tells them apart."""
+    """Return short names of links: the shortest ends of the paths that differ."""
     parts = [path.rstrip("/").split("/") for path in paths]
     for length in range(1, max((len(own) for own in parts), default=0) + 1):
         found = ["/".join(own[-length:]) for own in parts]
@@ -61,20 +61,20 @@ def watch(
     once: bool = False,
     on_look: Callable[[Sequence[LinkSnapshot]], None] | None = None,
 ) -> None:
-    """Look at links and print what was found, until it is interrupted.
+    """Print snapshots of links until interrupted.
 
     Parameters
     ----------
     monitors : sequence of LinkMonitor
         In the order in which rows pass.
     console : rich.console.Console
-        Where to.
+        Where they are printed.
     every_s : float
-        Time between two looks, seconds.
+        Time between two snapshots, seconds.
     once : bool, default False
         Print one table and return.
     on_look : callable, optional
-        Given what each look found.
+        Called with each round of snapshots.
 
     Raises
     ------

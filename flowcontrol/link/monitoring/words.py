@@ -21,7 +21,7 @@ def _scaled(value: float, base: float, units: tuple[str, ...]) -> tuple[float, s
 
 
 def _digits(value: float, most: int) -> str:
-    """Return at most so many digits that matter, none of them after a whole number."""
+    """Return a number with a limited count of significant digits; no decimals if it is whole."""
     decimals = 0 if value == int(value) else max(0, most - len(str(int(value))))
     text = f"{value:.{decimals}f}"
     return text if len(text) <= most + 1 else f"{value:.{max(0, decimals - 1)}f}"
