@@ -22,10 +22,7 @@ class BackgroundRelease:
     """
 
     def __init__(
-        self,
-        lock: threading.RLock,
-        step: Callable[[], bool | None],
-        waits_s: tuple[float, float],
+        self, lock: threading.RLock, step: Callable[[], bool | None], waits_s: tuple[float, float]
     ) -> None:
         self._lock, self._step, self._waits_s = lock, step, waits_s
         self._thread: threading.Thread | None = None

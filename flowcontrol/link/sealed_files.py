@@ -23,11 +23,7 @@ if TYPE_CHECKING:
 PIECES = b"flowcontrol.pieces"
 """Key in a file's footer: size and digest of each row group's bytes, JSON."""
 
-FORMAT: dict[str, Any] = {
-    "compression": "lz4",
-    "use_dictionary": False,
-    "write_statistics": False,
-}
+FORMAT: dict[str, Any] = {"compression": "lz4", "use_dictionary": False, "write_statistics": False}
 """Rows are read once, whole, and soon: trying dictionaries took a third of the time that a file of
 100-byte rows took to write, and nothing searches the files."""
 

@@ -119,11 +119,7 @@ def _files_of(text: str, number: int) -> Iterator[str]:
 
 
 def check_same(
-    sender: str,
-    batch_id: int,
-    known: Newest,
-    source: str | None,
-    count: Callable[[], int] | None,
+    sender: str, batch_id: int, known: Newest, source: str | None, count: Callable[[], int] | None
 ) -> None:
     """Make sure that a batch that runs again has the rows that are in the link.
 

@@ -27,13 +27,7 @@ from flowcontrol.ledger.exchange import Exchange, PackedFile
 from flowcontrol.ledger.ledger import Ledger, LedgerView, create_ledger
 from flowcontrol.ledger.output import OutputTable
 from flowcontrol.live.crash_points import CrashPoint, crash_point
-from flowcontrol.live.pack import (
-    GROUP_BYTES,
-    RESULT,
-    EdgeOrder,
-    SubtaskOrder,
-    SubtaskWork,
-)
+from flowcontrol.live.pack import GROUP_BYTES, RESULT, EdgeOrder, SubtaskOrder, SubtaskWork
 from flowcontrol.live.paths import RunPaths
 from flowcontrol.live.rowschema import exchange_schema
 from flowcontrol.live.runtime import StageRuntime, links_seen
