@@ -2,10 +2,10 @@
 
 Two files say what a folder is. The **kind file** (``run.json``, ``sweep.json``) says what it holds
 and whether that is finished. The **lock file** is locked while a process writes there; it is never
-deleted, so whoever locks it locks the same file as everybody else, and every decision about the
-folder is made, and every file removed, while it is locked.
+deleted, so all processes lock the same file, and every decision about the folder is made, and every
+file removed, while it is locked.
 
-What is replaced is first marked in the kind file, then removed, then the kind file is written anew.
+What is replaced is first marked in the kind file, then removed, then the kind file is rewritten.
 So a start that is killed leaves one of three: the old content whole, content that is marked (the
 next start removes the rest and begins), or something new that has just begun.
 """
@@ -25,7 +25,7 @@ from typing import IO, Any, Final
 
 from flowcontrol.errors import LedgerError, Problem, ScenarioError
 from flowcontrol.files import write_atomically
-from flowcontrol.ledger.paths import local_folder
+from flowcontrol.ledger.places import local_folder
 
 LOCK_FILE: Final = ".lock"
 """Name of the file that is locked while a process writes to the folder."""
@@ -112,9 +112,9 @@ def open_owned(
     described : dict
         The content of its file, but for ``finished``.
     is_continued : callable
-        Tells, from the content of the folder, whether it is continued.
+        Given what the folder holds, returns whether it is continued.
     why_kept : callable
-        Returns, from the content of the folder, why it must not be replaced; None if it may.
+        Given what the folder holds, returns why it must not be replaced; None if it may be.
 
     Returns
     -------
@@ -183,10 +183,10 @@ def _check_kind(root: Path | str, absolute: Path, kind: Kind) -> dict[str, Any] 
         raise folder_refused(f"{root} is a file; name a folder")
     found = _read(absolute, kind)
     if found is None and absolute.exists():
-        # Left by a start that was killed before it described the folder.
+        # Left by a start that was killed before it wrote the kind file.
         firsts = (LOCK_FILE, f".{kind.file_name}.")
         if any(not file.name.startswith(firsts) for file in absolute.iterdir()):
-            # Another process may have begun meanwhile.
+            # Another process may have begun since the first read.
             found = _read(absolute, kind)
             if found is None:
                 raise folder_refused(

@@ -1,4 +1,4 @@
-"""The sender's hand on a link's exchange log: number the messages, commit the files, trim."""
+"""A sender's writes to a link's exchange log: number messages, commit files, trim."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ from flowcontrol.ledger.seals import sealed
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.ledger.writing import writing
 
-__all__ = ["LinkFiles", "PackedRows", "create_log", "folder_of"]
-
 MOST_REMOVES = 256
 """Files trimmed by one commit."""
 
 SWEEP_EVERY_S = 3600.0
-"""How often files are looked for that no commit names, and how old they must be: what a failed, a
-repeated or a killed task has left."""
+"""Time between two sweeps for files that no commit names, and their least age: failed, repeated and
+killed tasks leave some."""
 
 
 def folder_of(sender: int) -> str:
@@ -137,7 +135,7 @@ class LinkFiles:
         consumed: Mapping[int, int],
         head: BatchEntry,
     ) -> list[FileEntry]:
-        """Return the log entry of each file."""
+        """Return the entry of each file for the log."""
         log, sender = self.log, self.sender
         known = {channel for owner, channel in log.channels if owner == sender}
         known |= {channel for file in files for channel, _ in file.channels}

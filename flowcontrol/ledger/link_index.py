@@ -1,8 +1,8 @@
-"""Entries of files in the exchange log: content, writing, reading.
+"""The entry of a file in a commit of the exchange log: its form, and how messages are numbered.
 
-The entry of a file is stored with its statistics: its place in the source batch, its digest, and a
-line per channel. The first file of a batch also carries where every channel of the sender then
-ends and what is kept: a reader that finds less knows that something is missing.
+An entry is part of the file's statistics: its place in the source batch, its digest, and a line
+per channel. The first file of a batch also carries where every channel of the sender then ends and
+what is kept: a reader that finds less knows that something is missing.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class FileEntry:
 
 @dataclass
 class _Filling:
-    """Position of a channel while the files of a batch are numbered."""
+    """State of a channel while the files of a batch are numbered."""
 
     number: int
     """Of the message that is being filled."""

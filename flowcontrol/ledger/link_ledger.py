@@ -1,9 +1,9 @@
 """The ledger of a plug-in link: every sender and every receiver appends its own rows.
 
-Each commit adds one small file with a row per channel. The cursors that the other side waits for
-are stored with the file's statistics, so following the ledger costs a small text per commit.
-Small files are packed in the background, level by level: a member packs 64 of a level into one of
-the next, and the packed file goes in with the member's next commit.
+Each commit adds one small file with a row per channel. The file's statistics hold the cursors that
+the other side waits for, so following the ledger costs one small text per commit. A background
+thread packs small files level by level: 64 of a level become one of the next, which is added by
+the member's next commit.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SWEEP_AGE_S = 3600.0
 """How old a file must be that no commit names before it is deleted."""
 
 LOOKS = 20
-"""Times that a reader of all rows begins again when files were packed before it came to them."""
+"""Attempts to read all rows while members pack files at the same time."""
 
 _NAME = re.compile(r"(.+)\.L(\d)\.(\d+)-(\d+)\.[0-9a-f]+\.parquet")
 
@@ -210,7 +210,7 @@ class LinkLedger(LinkLedgerView):
         self._packing: Future[tuple[NewFile, list[NewFile]]] | None = None
 
     def claim(self) -> int:
-        """Take over the member's place; return the epoch."""
+        """Take the member's place; return the new epoch, which fences earlier processes."""
         with writing(self.storage, f"the claim of {self.member}"):
             epoch = self._writer.claim()
         self.refresh()
@@ -232,6 +232,11 @@ class LinkLedger(LinkLedgerView):
         """Newest commit of this member."""
         return self.members.get(self.member)
 
+    @property
+    def next_number(self) -> int:
+        """Number of this member's next commit."""
+        return 0 if self.latest is None else self.latest.batch_id + 1
+
     def commit(self, rows: Sequence[Mapping[str, Any]], state: Mapping[str, Any]) -> int:
         """Append rows, a channel each; return the number of the commit.
 
@@ -241,7 +246,7 @@ class LinkLedger(LinkLedgerView):
             The columns that the member owns; ``side``, ``batch_id`` and ``committed_at`` are
             filled in.
         state : mapping
-            State for the other side, stored in the log itself.
+            What the other side waits for; it is part of the log itself.
 
         Raises
         ------
@@ -250,8 +255,7 @@ class LinkLedger(LinkLedgerView):
         LinkError
             If the disk is full, or cannot be written for another reason.
         """
-        latest = self.latest
-        number = 0 if latest is None else latest.batch_id + 1
+        number = self.next_number
         side = self.member.partition("/")[0]
         fixed = {"side": side, "batch_id": number, "committed_at": datetime.now(UTC)}
         table = pa.Table.from_pylist([{**row, **fixed} for row in rows], schema=self._schema)
@@ -270,9 +274,9 @@ class LinkLedger(LinkLedgerView):
         for gone in removes:
             self.storage.delete(gone.path)
         self.refresh()
-        if self.latest is None or self.latest.batch_id < number:
+        if self.next_number <= number:
             self.refresh(at_once=True)
-        if self.latest is None or self.latest.batch_id < number:
+        if self.next_number <= number:
             raise LinkError(
                 f"{self.storage}: commit {number} of {self.member} cannot be read again: "
                 f"{self._log.next_file} is missing. {RESTORE}"
@@ -304,8 +308,8 @@ class LinkLedger(LinkLedgerView):
         for level in range(TOP_LEVEL):
             files = levels.get(level, [])
             if len(files) > PACK:  # the newest stays: it is the state
-                # The thread is given copies: whoever made the state goes on with its lists, and a
-                # log that others have cleaned is read anew, which empties what is known of files.
+                # The thread gets copies: the caller goes on changing its state's lists, and a log
+                # that others have cleaned is read from the start, which empties _digests.
                 chosen = files[:PACK]
                 old = levels.get(TOP_LEVEL, [])[:-1] if level + 1 == TOP_LEVEL else []
                 written = {path: self._digests[path] for _, _, path in (*chosen, *old)}
@@ -399,7 +403,7 @@ def rows_since(storage: Storage, last: Mapping[str, int]) -> tuple[int, dict[str
         view.refresh()
         try:
             return view.version, _rows_since(view, last)
-        except FileNotFoundError as error:  # packed between the look at the log and at the file
+        except FileNotFoundError as error:  # packed after the log was read
             missing = error
     raise LedgerError(f"{storage}: a file is missing although a commit names it: {missing}")
 

@@ -1,6 +1,6 @@
 """The exchange log of a plug-in link: rows cut into messages, as files named in commits.
 
-A commit holds the rows of one source batch of one sender. A file's statistics are stored with its
+A commit holds the rows of one source batch of one sender. A file's statistics include its
 index: per channel the first row, the number of its first record, and the pieces of messages that
 lie there in order. A message is cut at the link's size of buffer, may lie in several files of one
 commit, and never continues in the next commit: a flushed slice is a message of its own.
@@ -54,7 +54,7 @@ class Newest(NamedTuple):
 
 
 class LinkLog:
-    """Positions of the records of every channel of a link.
+    """Index of the records of every channel of a link.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ class LinkLog:
             )
 
     def extents(self, sender: int, channel: int, start: int, end: int) -> list[Extent]:
-        """Return the positions of the records ``start`` to ``end`` of a channel.
+        """Return the places of the records ``start`` to ``end`` of a channel.
 
         Raises
         ------

@@ -34,6 +34,7 @@ KNOWN = {
 LAST = {"metaData", "protocol", "txn"}
 """One of these is the last action of every commit that a ledger, or a link, makes."""
 
+_COMMIT = re.compile(r"\d{20}\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
 
 ATTEMPTS = 20
@@ -175,7 +176,8 @@ class DeltaLog:
         if now - self._checked_at < CHECK_EVERY_S and not at_once:
             return False
         self._checked_at = now
-        if not self._is_cut_off():
+        # On an object store a listing is a billed request: not once a second.
+        if not self._is_cut_off(lists=at_once or self._storage.is_local):
             return False
         self.version = -1
         return True
@@ -218,18 +220,22 @@ class DeltaLog:
         found = [_CHECKPOINT.fullmatch(name) for name in names]
         return max((int(match[1]) for match in found if match), default=-1)
 
-    def _is_cut_off(self) -> bool:
-        """Whether the log has later commits but not the next one.
+    def _is_cut_off(self, *, lists: bool = True) -> bool:
+        """Whether the log has later commits although the next one is not there.
+
+        Parameters
+        ----------
+        lists : bool, default True
+            List the log to find any later commit; else check for the one after the next.
 
         Raises
         ------
         DamagedError
             If no checkpoint covers the missing one.
         """
-        # The checkpoint first: a commit that comes between the two looks is no gap.
-        is_covered = self._checkpoint_version() > self.version
-        has_later = is_covered or self._storage.exists(self._commit_file(self.version + 2))
-        if not has_later or self._storage.exists(self._commit_file(self.version + 1)):
+        # Later commits first: one that is added between the two checks is no gap.
+        has_later = self._checkpoint_version() > self.version or self._has_later_commit(lists)
+        if not has_later or self._storage.exists(self.next_file):
             return False
         if self._checkpoint_version() <= self.version:
             raise DamagedError(
@@ -237,6 +243,13 @@ class DeltaLog:
                 f"commits are there. {RESTORE}"
             )
         return True
+
+    def _has_later_commit(self, lists: bool) -> bool:
+        if not lists:
+            return self._storage.exists(self._commit_file(self.version + 2))
+        folder, _, following = self.next_file.rpartition("/")
+        names = self._storage.child(folder).names()
+        return any(name > following and _COMMIT.fullmatch(name) for name in names)
 
     def _newest_checkpoint(self) -> Commit | None:
         """Return what the newest checkpoint says; None if there is none."""

@@ -1,6 +1,6 @@
 """Change a link that is in use: remove a receiver, alter a setting.
 
-Both are commits to the ledger, which every member follows, so that running senders see them.
+Both are commits to the ledger, which every member follows.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.members import receiver_id, receivers_of, remove_member
 from flowcontrol.link.settings import ALTERABLE, SETTINGS, LinkSettings, altered, check
 
-__all__ = ["alter", "remove_receiver"]
-
 FIXED = {
     "key": "rows of one key would be in two channels at once, and out of order",
     "channels": "messages are numbered by channel",
@@ -28,7 +26,7 @@ FIXED = {
 
 
 def alter(storage: Storage, settings: LinkSettings, given: Mapping[str, Any]) -> LinkSettings:
-    """Change settings of a link; senders that run see it with their next look.
+    """Change settings of a link; running senders follow at once.
 
     Parameters
     ----------

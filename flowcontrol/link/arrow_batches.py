@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from flowcontrol.ledger.link_files import PackedRows
-
-__all__ = ["arrow_batches", "mean_row_bytes"]
+    from flowcontrol.ledger.link_index import PackedRows
 
 BATCH_BYTES = 256 << 10
 """Size of an Arrow batch, about: 2,500 rows of 100 bytes cost a fifth less CPU than 10,000."""

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CostBelief", "fit_costs"]
-
 Floats = NDArray[np.float64]
 
 SHARES = np.array([0, 0.05, 0.15, 0.3, 0.5, 0.7, 0.82, 0.9, 0.95, 0.975, 0.99, 0.997])

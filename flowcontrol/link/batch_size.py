@@ -2,7 +2,7 @@
 
 Where the fixed cost of a batch is above the target no size keeps it, and smaller batches only cost
 throughput. Then, and only then, batches are made so large that the fixed cost is a small part of
-them; what is taken up is said in :attr:`BatchSize.keeps_target`.
+them; :attr:`BatchSize.keeps_target` is then False.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from __future__ import annotations
 import numpy as np
 
 from flowcontrol.link.batch_cost import CostBelief, Floats, fit_costs
-
-__all__ = ["BatchSize"]
 
 MOST_OVER = 0.18
 """How much longer than its target a batch is meant to take where nearly all of that is fixed cost:
@@ -36,7 +34,7 @@ FIRST_PROBE, PROBE_EVERY = 3, 6
 """Batches before the first probing one, and from one to the next."""
 
 TELLS = 0.25
-"""Part of the size that was allowed from which a batch that took all there was tells the speed."""
+"""Part of the allowed size from which a batch that took everything available shows the speed."""
 
 MOST_TIMES, GROWTH = 2.0, 8.0
 """Times what it is meant to take that a batch takes at most, if costs did not change; times the
@@ -63,11 +61,11 @@ class BatchSize:
     Attributes
     ----------
     keeps_target : bool
-        Whether batches can take the target; else their fixed cost is above it.
+        Whether batches can meet the target; False if their fixed cost is above it.
     belief : CostBelief or None
         What batches cost; None as long as nothing is known.
     byte_s : float
-        What a byte costs, s, as the last batch says that was large enough to tell.
+        What a byte costs, s, according to the last batch that was large enough.
     """
 
     def __init__(self, target_s: float, first_bytes: int) -> None:

@@ -9,20 +9,21 @@ from pyspark.sql.types import StructType
 
 from flowcontrol.errors import LinkError
 from flowcontrol.link.arrow_batches import arrow_batches, mean_row_bytes
-from flowcontrol.link.columns import is_quoted, quoted
-from flowcontrol.link.packing import CHANNEL, RESULT, PackRows, packed_rows
+from flowcontrol.link.columns import CHANNEL, is_quoted, quoted
+from flowcontrol.link.packing import RESULT, PackRows, packed_rows
 from flowcontrol.link.source_batch import Checkpoint, checkpoint_of
 from flowcontrol.link.stopping import is_stopped
 from flowcontrol.link.tables import EXCHANGE, make_tables
-from flowcontrol.live import faults
+from flowcontrol.live.crash_points import CrashPoint, crash_point
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import Column, DataFrame
 
-    from flowcontrol.link.link import Link
+    from flowcontrol.ledger.storage import Storage
     from flowcontrol.link.sender import LinkSender
-
-__all__ = ["SenderBatch"]
+    from flowcontrol.link.settings import LinkSettings
 
 QUERY_ID = "sql.streaming.queryId"
 """Spark's property with the identity of a query's checkpoint."""
@@ -36,8 +37,11 @@ class SenderBatch:
 
     Parameters
     ----------
-    link : Link
-        Where the rows go.
+    storage : Storage
+        The link's folder.
+    agree : callable
+        Given the schema of the rows, creates the link or verifies that it carries them; returns
+        its settings. It is pickled with this object.
     name : str
         The sender's.
     reset : bool
@@ -49,8 +53,16 @@ class SenderBatch:
     driver's script (Spark Connect) it opens the link there.
     """
 
-    def __init__(self, link: Link, name: str, *, reset: bool) -> None:
-        self.link, self.name, self.reset = link, name, reset
+    def __init__(
+        self,
+        storage: Storage,
+        agree: Callable[[StructType], LinkSettings],
+        name: str,
+        *,
+        reset: bool,
+    ) -> None:
+        self.storage, self.name, self.reset = storage, name, reset
+        self._agree = agree
         self._sender: LinkSender | None = None
         self._start: tuple[str | None, str | None] = (None, None)
         self._checkpoint: Checkpoint | None = None
@@ -72,8 +84,8 @@ class SenderBatch:
         try:
             self._send(rows, batch_id)
         except BaseException:
-            self._sender = None  # it may believe what was not committed
-            self._row_bytes = None  # rows may have become so large that this was the reason
+            self._sender = None  # its state may be ahead of what was committed
+            self._row_bytes = None  # larger rows may be the cause
             raise
 
     def _send(self, rows: DataFrame, batch_id: int) -> None:
@@ -83,7 +95,7 @@ class SenderBatch:
         if not sender.settle(lambda: is_stopped(rows, query)):
             # Returning would let Spark commit a batch whose rows are not in the link.
             raise LinkError(
-                f"{self.link.storage}: sender {self.name!r} was stopped before batch {batch_id} "
+                f"{self.storage}: sender {self.name!r} was stopped before batch {batch_id} "
                 "was written; it is run again at the next start"
             )
         source = None if self._checkpoint is None else self._checkpoint.digest(batch_id)
@@ -92,7 +104,7 @@ class SenderBatch:
             self._row_bytes = mean_row_bytes(files) or self._row_bytes
             sender.write(batch_id, files, source)
         if sender.settle(lambda: is_stopped(rows, query)):
-            faults.reach(self.name, batch_id, faults.BEFORE_RETURN)
+            crash_point(self.name, batch_id, CrashPoint.BEFORE_RETURN)
 
     def _opened(self, rows: DataFrame) -> LinkSender:
         """Return the sender; the first batch of a start opens it."""
@@ -100,25 +112,23 @@ class SenderBatch:
         if self._sender is None or start != self._start:
             from flowcontrol.link.sender import LinkSender
 
-            settings = self.link.note_schema(rows.schema)
-            storage = self.link.storage
-            make_tables(storage, settings)
+            settings = self._agree(rows.schema)
+            make_tables(self.storage, settings)
             query = start[0] or f"sender {self.name}"
             names = rows.schema.fieldNames()
             self._sender = LinkSender(
-                storage, settings, self.name, query, reset=self.reset, columns=names
+                self.storage, settings, self.name, query, reset=self.reset, columns=names
             )
             self._start, self._checkpoint = start, checkpoint_of(rows, query)
         return self._sender
 
     def _pack(self, rows: DataFrame, sender: LinkSender) -> list[str]:
         """Have executors write the rows; return their reports."""
-        work = PackRows(
-            self.link.storage.child(EXCHANGE), sender.index, sender.settings.buffer_bytes
-        )
-        routed = rows.withColumn(CHANNEL, self._channel(rows))
+        settings = sender.settings
+        work = PackRows(self.storage.child(EXCHANGE), sender.index, settings.buffer_bytes)
+        routed = rows.withColumn(CHANNEL, self._channel(rows, settings))
         if any(is_quoted(name) for name in rows.columns):
-            # mapInArrow looks its columns up by names, which it does not quote.
+            # mapInArrow resolves columns by their names, without quotes.
             work.names = rows.columns
             plain = [f"column_{place}" for place in range(len(rows.columns))]
             routed = routed.toDF(*plain, CHANNEL)
@@ -126,22 +136,21 @@ class SenderBatch:
             found = routed.mapInArrow(work, StructType().add(RESULT, "string")).collect()
         return [row[RESULT] for row in found]
 
-    def _channel(self, rows: DataFrame) -> Column:
+    def _channel(self, rows: DataFrame, settings: LinkSettings) -> Column:
         """Return the channel of a row: by the hash that Spark's own shuffle uses."""
-        settings = self.link.settings
         if settings.key is None:
             return (F.monotonically_increasing_id() % settings.channels).cast("int")
         missing = [name for name in settings.key if name not in rows.columns]
         if missing:
             raise LinkError(
-                f"{self.link.storage}: the key {', '.join(missing)} is none of the columns "
+                f"{self.storage}: the key {', '.join(missing)} is none of the columns "
                 f"{', '.join(rows.columns)}"
             )
         return F.pmod(F.hash(*map(quoted, settings.key)), F.lit(settings.channels)).cast("int")
 
 
 def _property(rows: DataFrame, name: str) -> str | None:
-    """Return what Spark says of the running query; Spark Connect does not tell it here."""
+    """Return a property of the running query; None with Spark Connect, which hides them."""
     try:
         found = rows.sparkSession.sparkContext.getLocalProperty(name)
     except Exception:

@@ -1,4 +1,4 @@
-"""Where a receiver begins to read, and what is said of the rows before.
+"""Where a new receiver begins to read, and how the rows before that are reported.
 
 A receiver registers in the ledger first, and decides from what it reads after that. A sender
 trims only what it has announced in a commit before, and what all receivers have consumed that it
@@ -16,16 +16,6 @@ from flowcontrol.ledger.link_log import LinkLog
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.members import Sender
 
-__all__ = [
-    "check_from_start",
-    "note_beginning",
-    "oldest",
-    "oldest_of",
-    "skipped_rows",
-    "skipped_text",
-    "written_of",
-]
-
 _log = logging.getLogger("flowcontrol.link")
 
 
@@ -35,7 +25,7 @@ def oldest(log: LinkLog, sender: Sender, channel: int) -> tuple[int, int]:
     Parameters
     ----------
     log : LinkLog
-        As it stands after the look at the ledger that found the sender.
+        Refreshed after the ledger in which the sender was found.
     sender : Sender
         As the ledger says.
     channel : int

@@ -16,8 +16,6 @@ import numpy as np
 
 from flowcontrol.link.batch_size import BatchSize
 
-__all__ = ["Budget"]
-
 BATCHES = 24
 """Batches that are remembered; those that took all there was are at most half of them."""
 
@@ -30,8 +28,8 @@ EQUAL = 0.5
 MOST_APART = 50.0
 """Most that a channel is believed to be faster or slower than their mean."""
 
-SAYS_AFTER = 3
-"""Batches for which the target cannot be kept before the log says so."""
+WARN_AFTER = 3
+"""Batches that miss the target before the log warns."""
 
 _log = logging.getLogger("flowcontrol.link")
 
@@ -88,11 +86,11 @@ class Budget:
 
     @property
     def keeps_target(self) -> bool:
-        """Whether batches can take their target time; else what they cost anyway is above it."""
+        """Whether batches can meet the target; False if their fixed cost is above it."""
         return self._size.keeps_target
 
     def to_json(self) -> dict[str, Any]:
-        """Return what the ledger keeps: for the next start, and for who watches."""
+        """Return what the ledger keeps, for the next start and for monitors."""
         fixed_s = self.fixed_s
         return {
             "rates": {channel: round(rate, 1) for channel, rate in self.rates.items()},
@@ -102,7 +100,7 @@ class Budget:
         }
 
     def restore(self, rates: Mapping[str, float], fixed_s: float | None = None) -> None:
-        """Take up what an earlier start has learnt, as batches that it may have seen."""
+        """Restore what an earlier start learnt, as batches that it may have seen."""
         rates = {c: float(r) for c, r in rates.items() if r and math.isfinite(r) and r > 0}
         if not rates:
             return
@@ -141,7 +139,7 @@ class Budget:
             self._seen.remove(free[0])
         del self._seen[:-BATCHES]
         self._learn()
-        self._say()
+        self._warn()
 
     def _learn(self) -> None:
         """Find what channels cost beside each other, then what a batch costs."""
@@ -179,11 +177,11 @@ class Budget:
         mean = float(nbytes.sum(axis=0) @ found / nbytes.sum())
         self._costs = dict(zip(channels, (found / mean).tolist(), strict=True))
 
-    def _say(self) -> None:
-        """Say in the log that the target cannot be kept, or can be again; once each."""
+    def _warn(self) -> None:
+        """Log once that the target cannot be met, and once that it can again."""
         before, fixed_s = self._missed, self.fixed_s or 0.0
         self._missed = 0 if self.keeps_target else before + 1
-        if self._missed == SAYS_AFTER:
+        if self._missed == WARN_AFTER:
             _log.warning(
                 "a batch takes %.3g s without any rows, target_batch_s is %.3g: batches are made "
                 "so large that this is at most a fifth of them; raise target_batch_s or make the "
@@ -191,7 +189,7 @@ class Budget:
                 fixed_s,
                 self.target_s,
             )
-        elif self.keeps_target and before >= SAYS_AFTER:
+        elif self.keeps_target and before >= WARN_AFTER:
             _log.warning(
                 "a batch takes %.3g s without any rows: batches keep target_batch_s, %.3g, again",
                 fixed_s,

@@ -12,8 +12,6 @@ from flowcontrol.ledger.link_log import SENDER
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-__all__ = ["CHANNEL", "check_columns", "is_quoted", "quoted"]
-
 CHANNEL = "_link_channel"
 """Hidden column: the channel of a row. It does not go into files."""
 
@@ -52,7 +50,7 @@ def quoted(name: str) -> str:
 
 
 def is_quoted(name: str) -> bool:
-    """Whether Spark takes a column's name for something else unless it is quoted."""
+    """Whether Spark misreads a column's name unless it is quoted."""
     return "." in name or "`" in name
 
 

@@ -12,8 +12,6 @@ from flowcontrol.errors import LinkError
 if TYPE_CHECKING:
     from flowcontrol.link.link import Link
 
-__all__ = ["add_commands"]
-
 UNSET = "none"
 
 

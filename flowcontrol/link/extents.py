@@ -15,15 +15,13 @@ from flowcontrol.live.take import settle
 if TYPE_CHECKING:
     from flowcontrol.ledger.storage import Storage
 
-__all__ = ["FileRows", "LinkPartition", "read_rows", "share_out"]
-
 YIELD_BYTES = 256 << 10
 """Least size of the Arrow batches that Spark is given, but for the last: what is larger is handed
 on as it was read, without a copy."""
 
 
 class FileRows(NamedTuple):
-    """Rows of one file, in order, and what tells whether they are what was written."""
+    """Rows of one file, in order, with what is needed to verify them."""
 
     path: str
     """Relative to the exchange log."""
@@ -43,9 +41,9 @@ class LinkPartition(InputPartition):
     number : int
         Which.
     rows : int
-        How many rows the batch's offsets say that these are.
+        Rows according to the batch's offsets.
     extents : list of FileRows
-        Where they lie, in the order in which they are read.
+        The rows' files, in the order in which they are read.
     """
 
     def __init__(self, number: int, rows: int, extents: list[FileRows]) -> None:
@@ -56,14 +54,14 @@ class LinkPartition(InputPartition):
 def share_out(
     channels: Sequence[tuple[int, list[FileRows]]], partitions: int
 ) -> list[LinkPartition]:
-    """Share channels out to partitions of about equal size, a channel whole and in order.
+    """Distribute channels over partitions of about equal size, each channel whole and in order.
 
     Parameters
     ----------
     channels : sequence of (int, list of FileRows)
-        Rows of each channel that has any in the batch, as the offsets say, and where they lie.
+        Per channel of the batch, its rows according to the offsets, and their files.
     partitions : int
-        At most so many.
+        Most partitions to make.
     """
     loads = [0] * max(1, min(partitions, len(channels)))
     extents: list[list[FileRows]] = [[] for _ in loads]

@@ -1,4 +1,4 @@
-"""The link: what a user puts between two streaming queries."""
+"""The link between two streaming queries: the class that users call."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from flowcontrol.link.batches import SenderBatch
 
-__all__ = ["Link"]
-
 
 class Link:
     """Credit-based flow control between two Structured Streaming queries.
@@ -34,11 +32,11 @@ class Link:
     Parameters
     ----------
     path : str or Path
-        Folder of the link, which both queries reach: local, or a URI that pyarrow and delta-rs
+        Folder of the link, reachable by both queries: local, or a URI that pyarrow and delta-rs
         know (``s3://...``).
     key : str or sequence of str, optional
-        Columns that route a row to its channel; rows of one key keep their order. None deals rows
-        out evenly.
+        Columns that route a row to its channel; rows of one key keep their order. None
+        distributes rows evenly.
     channels : int, default 8
         Channels of each sender. A slow one leaves the others their exclusive buffers.
     exclusive_buffers : int, default 2
@@ -55,13 +53,13 @@ class Link:
         How long a receiver's micro-batch should take: it reads what fits into that time, however
         fast or slow the sink is.
     detach_after_bytes : int or str, optional
-        With several receivers: cut one off that lags further behind the fastest. By default the
-        slowest holds the sender up.
+        With several receivers: detach one that lags further behind the fastest. By default the
+        slowest blocks the sender.
     spill_bytes : int or str, default 0
         What may wait on disk outside the buffers when a source batch ends. With 0 the next source
         batch begins when all of this one is released.
     evolve_schema : bool, default False
-        Let a sender bring columns that the link does not have yet.
+        Let a sender add columns that the link does not have yet.
     storage_options : mapping of str to str, optional
         Passed to delta-rs.
 
@@ -73,10 +71,10 @@ class Link:
 
     Notes
     -----
-    What is not given is taken from the link if it exists. Where there is none yet, stating a
-    setting or the columns makes it, and so does a sender's first batch; a path alone writes
-    nothing, so that a receiver may start first. The object holds settings only and can be pickled:
-    all state is in the folder's Delta tables, ``exchange`` and ``ledger``.
+    Settings that are not given are those of the existing link. If there is none, a setting or the
+    columns create it, and so does a sender's first batch; a path alone writes nothing, so that a
+    receiver may start first. The object holds settings only and can be pickled: all state is in
+    the folder's Delta tables, ``exchange`` and ``ledger``.
 
     Examples
     --------
@@ -143,19 +141,20 @@ class Link:
         Parameters
         ----------
         name : str
-            Of the sender. It belongs to one query and its checkpoint.
+            Name of the sender. It belongs to one query and its checkpoint.
         reset : bool, default False
-            Take the name over although another checkpoint has used it: rows of a batch that was in
-            the middle may come twice.
+            Take the name over although another checkpoint has used it: rows of an unfinished batch
+            may be delivered twice.
 
         Raises
         ------
         LinkError
-            If the name is not one.
+            If the name is not valid.
         """
         from flowcontrol.link.batches import SenderBatch
 
-        return SenderBatch(self, check_name("sender", name), reset=reset)
+        name = check_name("sender", name)
+        return SenderBatch(self.storage, self.note_schema, name, reset=reset)
 
     def receive(
         self,
@@ -174,59 +173,60 @@ class Link:
         Parameters
         ----------
         spark : SparkSession
-            Where it runs.
+            Where the query runs.
         channels : sequence of int, optional
-            Read only these; other receivers of the same name read the others. Queries of their
-            own, so that a slow channel does not even share a micro-batch with another.
+            Read only these; other queries with the same receiver name read the others, so that a
+            slow channel does not even share a micro-batch with them.
         name : str, default "main"
-            Of the receiver. Receivers of different names read all rows each.
+            Name of the receiver. Each receiver reads all rows.
         target_batch_s : float, optional
-            How long a micro-batch should take; by default the link's. A batch's time is that
-            until Spark asks for the next one, so a ``trigger(processingTime=...)`` counts too.
+            How long a micro-batch should take; by default the link's. A batch lasts until Spark
+            asks for the next one, so a ``trigger(processingTime=...)`` counts too.
         reset : bool, default False
-            Go on where the ledger says that this receiver is although the checkpoint is new: the
-            rows of its last batch may come twice. A receiver that was removed comes back.
+            Continue at the receiver's position in the ledger although the checkpoint is new: the
+            rows of its last batch may be delivered twice. A removed receiver is restored.
         from_start : bool, default False
-            Begin at the first row, or not at all: a receiver that is new to a link begins at
-            the oldest rows that not all others have consumed.
+            Begin at the first row, or refuse to start. By default a new receiver begins at the
+            oldest rows that not all others have consumed.
         new_columns : str, default "refuse"
             What to do with rows that have columns which senders added since the query started:
             stop (``refuse``) until it is started again, or read them without (``ignore``).
         wait_s : float, default 60
-            How long to wait for a link that is not there yet, or has no columns.
+            How long to wait for a link that does not exist yet, or has no columns.
 
         Raises
         ------
         LinkError
-            If the name is not one, or no sender has brought the columns in time.
+            If the name is not valid, or no sender has set the columns in time.
         """
         from flowcontrol.link.source import LinkSource
         from flowcontrol.live.register import register_source
 
         check_name("receiver", name)
         register_source(spark, LinkSource)
-        options: dict[str, Any] = {"path": str(self.storage), "name": name}
-        if channels is not None:
-            options["channels"] = ",".join(str(channel) for channel in channels)
-        if target_batch_s is not None:
-            options["target_batch_s"] = target_batch_s
-        if wait_s is not None:
-            options["wait_s"] = wait_s
-        if new_columns != "refuse":
-            options["new_columns"] = new_columns
-        if self.storage.options:
-            options["storage_options"] = json.dumps(self.storage.options)
-        options |= {"reset": str(reset).lower(), "from_start": str(from_start).lower()}
-        options |= {"partitions": _parallelism(spark)}
-        return spark.readStream.format("flowcontrol").options(**options).load()
+        stored = self.storage.options
+        options = {
+            "path": str(self.storage),
+            "name": name,
+            "channels": None if channels is None else ",".join(map(str, channels)),
+            "target_batch_s": target_batch_s,
+            "wait_s": wait_s,
+            "new_columns": new_columns,
+            "storage_options": json.dumps(stored) if stored else None,
+            "reset": reset,
+            "from_start": from_start,
+            "partitions": _parallelism(spark),
+        }
+        given = {key: value for key, value in options.items() if value is not None}
+        return spark.readStream.format("flowcontrol").options(**given).load()
 
     def create_view(self, spark: SparkSession, name: str, *, window_s: float = 10.0) -> None:
-        """Make a temporary view of the link's figures: a row per sender, receiver and channel.
+        """Create a temporary view of the link's figures: a row per sender, receiver and channel.
 
         Parameters
         ----------
         spark : SparkSession
-            With Delta's extension.
+            Where it is created.
         name : str
             Of the view; one of that name is replaced.
         window_s : float, default 10
@@ -235,7 +235,7 @@ class Link:
         Raises
         ------
         LinkError
-            If the name is not one.
+            If the name is not valid, or the link has not been made yet.
 
         Notes
         -----
@@ -243,45 +243,46 @@ class Link:
         """
         from flowcontrol.link.monitoring.view import create_view
 
-        create_view(spark, name, self.storage, self.settings, window_s=window_s)
+        _ = self.settings  # refuse a link that is not there now, not when the view is read
+        create_view(spark, name, self.storage, window_s=window_s)
 
     def publish(self, spark: SparkSession, table: str) -> int:
-        """Append what is new in the link's ledger to a catalog table, through delta-spark.
+        """Append the new rows of the link's ledger to a catalog table, through delta-spark.
 
         Parameters
         ----------
         spark : SparkSession
             With Delta's extension and catalog.
         table : str
-            Name of the table, ``catalog.schema.table`` or shorter; it is made if it is not there.
+            Name of the table, ``catalog.schema.table`` or shorter; created if it does not exist.
             Links may share one.
 
         Returns
         -------
         int
-            Rows appended: as many as have been committed since the last call, by anybody.
+            Rows appended: all that any member committed since the last call.
 
         Raises
         ------
         LinkError
-            If the table is there and is no such ledger.
+            If the table exists and is not such a ledger.
 
         Notes
         -----
-        One process at a time may do this for a link. Rows that the link itself no longer keeps,
-        those of more than a week, stay in the table.
+        Only one process at a time may publish a link. Rows older than a week, which the link
+        itself no longer keeps, stay in the table.
         """
         from flowcontrol.link.publish import publish_ledger
 
         return publish_ledger(spark, self.storage.child("ledger"), self.settings.link_id, table)
 
     def note_schema(self, schema: StructType) -> LinkSettings:
-        """Make sure that the link carries these columns.
+        """Create the link with these columns, or verify that it carries them.
 
         Raises
         ------
         LinkError
-            If it carries others; both are named.
+            If it carries other columns; both are listed.
         """
         given = self._given if self._settings is None else {}
         found = agree(self.storage, given, schema_json(schema), evolve=self.evolve_schema)
@@ -289,22 +290,22 @@ class Link:
         return found
 
     def remove_receiver(self, name: str) -> None:
-        """Remove a receiver that does not come back; senders no longer wait for it.
+        """Remove a retired receiver; senders no longer wait for it.
 
         Parameters
         ----------
         name : str
-            The receiver's. All of its queries are removed; they should have been stopped.
+            Name of the receiver. All of its queries are removed; stop them first.
 
         Raises
         ------
         LinkError
-            If there is no receiver of that name; the known ones are named.
+            If there is no receiver of that name; the message lists those that exist.
 
         Notes
         -----
-        A query of it that still runs ends with a message. It comes back with a new checkpoint
-        and ``reset=True``, at the place where it was if the rows are still there.
+        A query of it that still runs fails. A new checkpoint with ``reset=True`` restores the
+        receiver, at its position if the rows are still there.
         """
         from flowcontrol.link.altering import remove_receiver
 
@@ -322,16 +323,16 @@ class Link:
         Returns
         -------
         LinkSettings
-            As they are now.
+            The settings after the change.
 
         Raises
         ------
         LinkError
-            If there is no link, a value is out of range, or a setting cannot change.
+            If there is no link, a value is out of range, or a setting is fixed.
 
         Notes
         -----
-        Senders that run see it at once, receivers take ``target_batch_s`` at their next start.
+        Running senders follow at once; receivers read ``target_batch_s`` at their next start.
         """
         from flowcontrol.link.altering import alter
 
@@ -340,7 +341,7 @@ class Link:
 
 
 def _parallelism(spark: SparkSession) -> int:
-    """Return how many tasks the session runs at once; Spark Connect does not say."""
+    """Return how many tasks the session runs at once; 8 with Spark Connect, which hides it."""
     try:
         return max(1, int(spark.sparkContext.defaultParallelism))
     except Exception:
@@ -348,7 +349,7 @@ def _parallelism(spark: SparkSession) -> int:
 
 
 def open_link(path: str | Path) -> Link:
-    """Return the link that stands in a folder.
+    """Open the link in a folder.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Who takes part in a link: names of senders and receivers, and what they tell each other."""
+"""The members of a link: names of senders and receivers, and the state that each commits."""
 
 from __future__ import annotations
 
@@ -10,24 +10,11 @@ from typing import Any, NamedTuple
 from flowcontrol.errors import DetachedError, LinkError, RemovedError
 from flowcontrol.ledger.link_ledger import Latest, LinkLedger, LinkLedgerView
 
-__all__ = [
-    "Receiver",
-    "Sender",
-    "check_attached",
-    "check_kept",
-    "check_name",
-    "check_unshared",
-    "receiver_id",
-    "receivers_of",
-    "remove_member",
-    "senders_of",
-]
-
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 class Sender(NamedTuple):
-    """What the ledger says of a sender.
+    """A sender, as its newest commit to the ledger describes it.
 
     Attributes
     ----------
@@ -44,7 +31,7 @@ class Sender(NamedTuple):
     detached : list of str
         Receivers that it no longer waits for.
     trimmed : list of int
-        Messages that it may trim from the log without asking who has come since.
+        Messages that it may trim from the log without checking for new receivers.
     """
 
     name: str
@@ -56,15 +43,23 @@ class Sender(NamedTuple):
     trimmed: list[int]
 
 
+class ChannelCursors(NamedTuple):
+    """How far a receiver is with one channel, messages."""
+
+    announced: int = 0
+    sent: int = 0
+    consumed: int = 0
+
+
 class Receiver(NamedTuple):
-    """What the ledger says of a receiver.
+    """A receiver, as its newest commit to the ledger describes it.
 
     Attributes
     ----------
     group : str
         Its name; receivers of one name share the rows between them.
     channels : list of int
-        Those that it reads.
+        The channels that it reads.
     announced, sent, consumed : dict of int to list of int
         Per sender, credits and messages of each of its channels.
     """
@@ -74,6 +69,14 @@ class Receiver(NamedTuple):
     announced: dict[int, list[int]]
     sent: dict[int, list[int]]
     consumed: dict[int, list[int]]
+
+    def cursors(self, sender: int, channel: int) -> ChannelCursors:
+        """Return how far it is with a channel that it reads; 0 if it does not know the sender."""
+        if sender not in self.sent:
+            return ChannelCursors()
+        place = self.channels.index(channel)
+        own = (cursor[sender][place] for cursor in (self.announced, self.sent, self.consumed))
+        return ChannelCursors(*own)
 
 
 def check_name(kind: str, name: str) -> str:
@@ -130,7 +133,7 @@ def check_attached(
 
 
 def remove_member(ledger: LinkLedger) -> None:
-    """Have a receiver's own next commit say that it was removed; its cursors stay.
+    """Commit, as the receiver, that it was removed; its cursors are kept.
 
     Raises
     ------

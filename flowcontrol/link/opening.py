@@ -1,4 +1,4 @@
-"""Make a link, or open the one that is there: only stating what a link is makes one."""
+"""Create a link or open an existing one; a path alone never creates one."""
 
 from __future__ import annotations
 
@@ -23,32 +23,30 @@ from flowcontrol.link.settings import (
     schema_of,
 )
 
-__all__ = ["agree", "find"]
-
 ATTEMPTS = 10
-"""Times that a link is looked up again that others make or change at the same moment."""
+"""Attempts to read a link that others create or change at the same moment."""
 
 
 def find(
     storage: Storage, given: Mapping[str, Any], schema: str, *, evolve: bool = False
 ) -> LinkSettings | None:
-    """Return the link that is there; made if anything was stated of it, None if nothing was.
+    """Return the existing link, or create one if anything about it is given; else None.
 
     Parameters
     ----------
     storage : Storage
         The link's folder.
     given : mapping of str to object
-        What was stated; None for what is left to the link.
+        Settings that were given; None for those left to the link.
     schema : str
-        Spark's JSON of the rows' columns; empty if not stated.
+        Spark's JSON of the rows' columns; empty if not given.
     evolve : bool, default False
         Let the link take columns that it does not have yet.
 
     Raises
     ------
     LinkError
-        If the link has other settings or columns, or the folder is none of a link.
+        If the link has other settings or columns, or the folder holds something else.
     """
     is_stated = bool(schema) or any(value is not None for value in given.values())
     if not is_stated and read_made(storage) is None:
@@ -58,7 +56,7 @@ def find(
 
 
 def check_free(storage: Storage) -> None:
-    """Refuse a folder in which something stands that is not a link.
+    """Refuse a folder that holds something other than a link.
 
     Raises
     ------
@@ -85,28 +83,28 @@ def check_free(storage: Storage) -> None:
 def agree(
     storage: Storage, given: Mapping[str, Any], schema: str, *, evolve: bool = False
 ) -> LinkSettings:
-    """Make a link, or verify that the one that is there has these settings.
+    """Create the link, or verify that the existing one matches.
 
     Parameters
     ----------
     storage : Storage
         The link's folder.
     given : mapping of str to object
-        What the user has said; None for what is left to the link.
+        Settings that were given; None for those left to the link.
     schema : str
-        Spark's JSON of the rows' columns; empty if not said.
+        Spark's JSON of the rows' columns; empty if not given.
     evolve : bool, default False
         Let the link take the columns that it does not have yet.
 
     Returns
     -------
     LinkSettings
-        As they stand in the folder.
+        Those of the link in the folder.
 
     Raises
     ------
     LinkError
-        If the link is another one, or its rows have other columns.
+        If the existing link has other settings or columns.
     """
     said = {name: value for name, value in check(str(storage), given).items() if value is not None}
     for _ in range(ATTEMPTS):
@@ -119,7 +117,7 @@ def agree(
             made = LinkSettings(uuid.uuid4().hex[:12], **{**DEFAULTS, **said}, schema=schema)
             with writing(storage, FILE):
                 storage.create(FILE, made.to_json().encode())
-            continue  # whoever made it, on an object store the last one: what stands there counts
+            continue  # another process may have created it first: what is there counts
         _check_same(storage, found, said)
         if not schema:
             return found

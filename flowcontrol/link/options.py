@@ -12,18 +12,16 @@ from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.members import check_name
 from flowcontrol.link.settings import LinkSettings, is_target, read_settings
 
-__all__ = ["ReceiverOptions", "read_options"]
-
 SCHEMA_WAIT_S = 60.0
 """How long a receiver of a link that holds nothing yet waits for its columns."""
 
 LOOK_EVERY_S = 0.05
-"""How often it looks for them."""
+"""Time between two checks for them, seconds."""
 
 
 @dataclass(frozen=True)
 class ReceiverOptions:
-    """What was said of a receiver.
+    """Options of a receiver.
 
     Attributes
     ----------

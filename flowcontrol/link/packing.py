@@ -26,8 +26,6 @@ from flowcontrol.live.take import settle
 if TYPE_CHECKING:
     from flowcontrol.ledger.storage import Storage
 
-__all__ = ["CHANNEL", "RESULT", "PackRows", "packed_rows", "row_bytes"]
-
 RESULT = "result"
 """The one column of what comes back: a JSON text a file."""
 

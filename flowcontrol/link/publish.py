@@ -21,14 +21,12 @@ if TYPE_CHECKING:
 
     from flowcontrol.ledger.storage import Storage
 
-__all__ = ["publish_ledger"]
-
 OWN = ("link_id", "member")
-"""Columns that stand before the ledger's: which link, and who has written the row."""
+"""Columns before the ledger's own: the link, and the member that wrote the row."""
 
 
 def publish_ledger(spark: SparkSession, storage: Storage, link_id: str, table: str) -> int:
-    """Append what a link's ledger has that a table has not.
+    """Append the rows of a link's ledger that a table lacks.
 
     Parameters
     ----------
@@ -53,8 +51,8 @@ def publish_ledger(spark: SparkSession, storage: Storage, link_id: str, table: s
 
     Notes
     -----
-    One process at a time may do this for a link: appending looks what is there and adds the rest,
-    as an application transaction numbered by the ledger's version, without MERGE.
+    Only one process at a time may publish a link: it reads which rows the table has and appends
+    the others, as an application transaction numbered by the ledger's version, without MERGE.
     """
     from pyspark.sql import functions as F
 

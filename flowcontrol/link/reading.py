@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 from flowcontrol.ledger.channel_log import ChannelLog
 
-__all__ = ["Taken", "take_rows", "unread_bytes"]
-
 
 class Taken(NamedTuple):
     """What a batch reads of a channel."""

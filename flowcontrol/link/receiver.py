@@ -1,8 +1,8 @@
 """A receiver's side of a link, on the driver: which rows the next micro-batch reads, and why.
 
-Every decision is a commit to the ledger before Spark hears of it: the rows of the batch, and with
-it everything of the batch before is consumed. So a decision that Spark never noted is found and
-made again, and the ledger says of every batch what it was allowed.
+Every decision is committed to the ledger before Spark learns of it: the rows of the batch, and with
+them that the batch before is consumed. So a decision that Spark never noted is found and repeated,
+and the ledger records what each batch was allowed to read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.beginning import (
     check_from_start,
     note_beginning,
-    oldest,
     oldest_of,
     skipped_rows,
     skipped_text,
@@ -27,6 +26,7 @@ from flowcontrol.link.beginning import (
 )
 from flowcontrol.link.budget import Budget
 from flowcontrol.link.extents import FileRows
+from flowcontrol.link.input import Channel, Cursors, LinkInput
 from flowcontrol.link.members import (
     Sender,
     check_attached,
@@ -36,28 +36,16 @@ from flowcontrol.link.members import (
     remove_member,
     senders_of,
 )
-from flowcontrol.link.reading import take_rows, unread_bytes
-from flowcontrol.link.receiver_rows import cursors_of, label, receiver_row
 from flowcontrol.link.schema import check_known
 from flowcontrol.link.settings import LinkSettings
-from flowcontrol.live import faults
-from flowcontrol.protocol.free_running import LinkGate
-from flowcontrol.protocol.sender_rules import unsent
-
-__all__ = ["Cursors", "LinkReceiver"]
-
-Cursors = dict[str, list[int]]
-"""Records read of each of the receiver's channels, by the sender's index."""
+from flowcontrol.live.crash_points import CrashPoint, crash_point
 
 FIRST_BYTES = 512 << 10
 """What a batch with a target may take before anything was measured: a slow sink has not yet been
 seen to be slow, and sizes double from batch to batch where it is not."""
 
 NO_TARGET: dict[str, object] = {"rates": {}, "target_batch_s": None}
-"""What stands in the ledger of a receiver without a target."""
-
-Channel = tuple[int, int]
-"""Index of the sender, channel."""
+"""What the ledger holds of a receiver without a target."""
 
 
 class LinkReceiver:
@@ -80,10 +68,8 @@ class LinkReceiver:
 
     Attributes
     ----------
-    begin, end : dict of str to list of int
-        Between which the last batch that was decided stands.
-    origin : dict of str to list of int
-        Where the receiver began to read each sender's channels.
+    input : LinkInput
+        Its channels.
     """
 
     def __init__(
@@ -95,50 +81,37 @@ class LinkReceiver:
         target_s: float | None,
         columns: Sequence[str] | None = None,
     ) -> None:
-        self.settings, self.group, self.channels = settings, group, channels
-        self._known = columns
+        self.settings, self.group, self._known = settings, group, columns
         self.member = receiver_id(group, channels)
         self.ledger = LinkLedger(storage.child("ledger"), self.member)
         self.log = LinkLog(storage.child("exchange"))
-        self._gate = LinkGate(settings.exclusive_buffers, settings.floating_buffers)
-        self._numbers: dict[Channel, int] = {}
+        self.input = LinkInput(settings, self.log, channels)
         self._planned_at: float | None = None
         self._was_limited = False
-        self._noted: list[int] = []
+        self._committed: list[int] = []
         self._skipped = 0
         self._acted_on = -1
-        self.begin: Cursors = {}
-        self.end: Cursors = {}
-        self.origin: Cursors = {}
         self._batch: dict[Channel, tuple[int, int]] = {}
         first = min(settings.buffer_bytes, FIRST_BYTES) // max(1, len(channels))
         self._budget = None if target_s is None else Budget(target_s, first)
         check_unshared(self.ledger, group, channels)
         self.epoch = self.ledger.claim()
-        faults.reach(self.group, self.epoch, faults.AFTER_CLAIM)
-        self._restore()  # not before: until then whoever was here could still commit
+        crash_point(group, self.epoch, CrashPoint.AFTER_CLAIM)
+        self._restore()  # not before: until the claim an older process could still commit
 
     def _restore(self) -> None:
-        if self.ledger.latest is None:
-            return
-        rows = self.ledger.last_rows(self.member)
+        rows = [] if self.ledger.latest is None else self.ledger.last_rows(self.member)
         if not rows:  # no sender had come
             return
         task = json.loads(rows[0]["task_state"])
-        states = []
-        for number, row in enumerate(rows):
-            self._numbers[row["sender"], row["receiver"]] = number
-            states.append(json.loads(row["channel_state"])["gate"])
-            self._batch[row["sender"], row["receiver"]] = (row["rows"], row["bytes"])
-        own = self.settings
-        self._gate = LinkGate.restore(
-            own.exclusive_buffers, own.floating_buffers, task["gate"], states
-        )
-        self.begin, self.end, self.origin = task["begin"], task["end"], task["origin"]
+        self.input.restore(task, rows)
+        self._batch = {
+            (row["sender"], row["receiver"]): (row["rows"], row["bytes"]) for row in rows
+        }
         self._skipped = task.get("skipped", 0)
         if self._budget is not None:
             self._budget.restore(task["rates"], task.get("fixed_s"))
-        self._noted = [self._gate.consumed(number) for number in self._numbers.values()]
+        self._committed = self.input.consumed()
 
     # ------------------------------------------------------------------ beginning
 
@@ -161,15 +134,16 @@ class LinkReceiver:
             If the receiver has read before, or was removed, and ``reset`` was not asked for; or
             if the first rows are gone.
         """
+        own = self.input
         if not reset:
             check_kept(self.ledger, self.group, self.member)
         latest = self.ledger.latest
         if latest is None or latest.state.get("removed", False):
             self._register(from_start=from_start)
-        elif self.filled(self.end) == self.origin:
+        elif own.filled(own.end) == own.origin:
             if latest.state.get("is_new", True):  # killed before it knew where it begins
                 self._begin_at_oldest({}, from_start=from_start)
-        elif self.filled(self.begin) != self.origin:
+        elif own.filled(own.begin) != own.origin:
             # Spark asks again until the first batch is done, also when it was killed in it.
             if not reset:
                 raise LinkError(
@@ -177,57 +151,53 @@ class LinkReceiver:
                     "with another checkpoint. Use that checkpoint, give the receiver another name, "
                     "or go on where the ledger says that it is with .option('reset', True)"
                 )
-            self.origin = self.end = self.filled(self.begin)
-            self._commit({}, self.end)
-        return self.filled(self.begin)
+            own.origin = own.end = own.filled(own.begin)
+            self._commit({}, own.end)
+        return own.filled(own.begin)
 
     def _register(self, *, from_start: bool = False) -> None:
-        """Take a place in the ledger, then see what is there.
+        """Register in the ledger, then read what is there.
 
         Once a sender knows of this receiver it trims nothing that this one has not consumed.
         What it trimmed, or announced that it would, before the registration lies behind it.
         """
+        own = self.input
         self.refresh()
         senders = senders_of(self.ledger)
         if from_start:  # before anything is written
-            now = oldest_of(self.log, senders, self.channels)
-            skipped = skipped_text(senders, self.channels, now, self.begin)
+            now = oldest_of(self.log, senders, own.channels)
+            skipped = skipped_text(senders, own.channels, now, own.begin)
             check_from_start(self.ledger.storage, self.group, skipped)
-        had = dict(self.begin)
-        self._add_channels(senders)
-        self.origin = self.end = self.filled(self.begin)
-        self._commit({}, self.end, is_new=True)  # without a row if there is no sender yet
+        had = dict(own.begin)
+        own.add(senders)
+        own.origin = own.end = own.filled(own.begin)
+        self._commit({}, own.end, is_new=True)  # without a row if there is no sender yet
         self._begin_at_oldest(had, from_start=from_start)
 
     def _begin_at_oldest(self, had: Cursors, *, from_start: bool) -> None:
         """Move to the oldest rows that stay, and commit that."""
+        own = self.input
         self.refresh()
         senders = senders_of(self.ledger)
-        self._add_channels(senders)
-        origin = {sender: list(own) for sender, own in self.filled(self.end).items()}
-        for sender in senders:
-            for place, channel in enumerate(self.channels):
-                first, record = oldest(self.log, sender, channel)
-                self._gate.skip_to(self._numbers[sender.number, channel], first)
-                own = origin[str(sender.number)]
-                own[place] = max(record, own[place])
-        skipped = skipped_text(senders, self.channels, origin, had)
+        own.add(senders)
+        origin = own.begin_at_oldest(senders)
+        skipped = skipped_text(senders, own.channels, origin, had)
         if from_start and skipped:  # trimmed while this receiver registered
             remove_member(self.ledger)
             check_from_start(self.ledger.storage, self.group, skipped)
         note_beginning(self.ledger.storage, self.group, skipped)
-        self.begin = self.end = self.origin = origin
+        own.begin = own.end = own.origin = origin
         self._skipped += skipped_rows(origin, had)
         if senders:
-            self._commit({}, self.end)
+            self._commit({}, own.end)
 
     # ------------------------------------------------------------------ decisions
 
     def refresh(self) -> bool:
-        """Take notice of all commits; whether there were any since the last look.
+        """Read all new commits; whether there were any.
 
-        The ledger first: a sender commits rows before it says so, and a log that ends before what
-        the ledger knows of has lost a commit.
+        The ledger first: a sender commits rows before it counts them there, so a log that ends
+        before the ledger's count has lost a commit.
         """
         self.ledger.refresh()
         if self.ledger.version == self._acted_on:
@@ -235,7 +205,7 @@ class LinkReceiver:
         self._acted_on = self.ledger.version
         self.log.refresh()
         for sender in senders_of(self.ledger):
-            for channel in self.channels:
+            for channel in self.input.channels:
                 known = sender.written[channel], sender.records[channel]
                 self.log.check_holds(sender.number, channel, *known)
         return True
@@ -246,9 +216,9 @@ class LinkReceiver:
         Parameters
         ----------
         start : Cursors
-            Up to where all is read and in the sink.
+            Where all before is read and in the sink.
         is_over : bool, default False
-            Whether the query is to end: then nothing more is taken.
+            Whether the query is ending: then nothing more is taken.
 
         Raises
         ------
@@ -257,176 +227,71 @@ class LinkReceiver:
         DetachedError
             If a sender has cut this receiver off.
         """
+        own = self.input
         check_kept(self.ledger, self.group, self.member)
-        if self.filled(start) != self.filled(self.end):
+        if own.filled(start) != own.filled(own.end):
             return self._again(start)
         self._learn()
         if self.ledger.latest is None:
             self._register()
         senders = senders_of(self.ledger)
         check_attached(self.ledger, self.group, senders, self.settings.detach_after_bytes)
-        self._add_channels(senders)
-        self._consume()
+        own.add(senders)
+        own.consume()
         takes = {} if is_over else self._take(senders)
         if any(rows for rows, _ in takes.values()):
-            self._commit(takes, self._after(takes))
+            self._commit(takes, own.after(takes))
             self._planned_at = time.monotonic()
-        elif self._consumed() != self._noted:
-            self._commit({}, self.end)
-        return self.end
-
-    def filled(self, cursors: Cursors) -> Cursors:
-        """Return cursors with the senders that appeared later, at their origin."""
-        return {**self.origin, **cursors}
+        elif own.consumed() != self._committed:
+            self._commit({}, own.end)
+        return own.end
 
     def _again(self, start: Cursors) -> Cursors:
-        """Repeat the last decision, of which Spark has not taken note."""
-        if self.filled(start) != self.filled(self.begin):
+        """Repeat the last decision, which Spark has not noted."""
+        own = self.input
+        if own.filled(start) != own.filled(own.begin):
             raise LinkError(
                 f"{self.ledger.storage}: receiver {self.group!r} asks for what comes after "
-                f"{json.dumps(start)}, but the ledger has it between {json.dumps(self.begin)} and "
-                f"{json.dumps(self.end)}: the checkpoint belongs to another time. Use the newest "
+                f"{json.dumps(start)}, but the ledger has it between {json.dumps(own.begin)} and "
+                f"{json.dumps(own.end)}: the checkpoint belongs to another time. Use the newest "
                 "one, or a new one and .option('reset', True)"
             )
         self._planned_at = None
-        return self.end
+        return own.end
 
     def _learn(self) -> None:
         """Measure the batch that has just ended."""
         if self._planned_at is not None and self._budget is not None:
-            taken = {label(channel): nbytes for channel, (_, nbytes) in self._batch.items()}
+            taken = {_label(channel): nbytes for channel, (_, nbytes) in self._batch.items()}
             duration = time.monotonic() - self._planned_at
             self._budget.observe(taken, duration, is_limited=self._was_limited)
         self._planned_at = None
 
-    def _add_channels(self, senders: list[Sender]) -> None:
-        """Open the channels of senders that are new, at the oldest message still in the log."""
-        for sender in senders:
-            if str(sender.number) in self.end:
-                continue
-            cursors = []
-            for channel in self.channels:
-                number = self._gate.add_channel()
-                self._numbers[sender.number, channel] = number
-                first, record = oldest(self.log, sender, channel)
-                self._gate.skip_to(number, first)
-                cursors.append(record)
-            self.origin = {**self.origin, str(sender.number): cursors}
-            self.end = {**self.end, str(sender.number): cursors}
-
-    def _consume(self) -> None:
-        """Recycle the buffers of what has been read to its end."""
-        for (sender, channel), number in self._numbers.items():
-            log = self.log.channel(sender, channel)
-            read = log.holding(self._position(sender, channel))
-            done = min(read, self._gate.sent(number)) - self._gate.consumed(number)
-            self._gate.consume(number, max(0, done))
-
-    def _position(self, sender: int, channel: int) -> int:
-        return self.end[str(sender)][self.channels.index(channel)]
-
-    def _consumed(self) -> list[int]:
-        return [self._gate.consumed(number) for number in self._numbers.values()]
-
-    def _take(self, senders: list[Sender]) -> dict[Channel, tuple[int, int]]:
+    def _take(self, senders: Sequence[Sender]) -> dict[Channel, tuple[int, int]]:
         """Move ``sent`` as far as released, credit and budget allow; rows and bytes taken."""
-        released = {
-            (sender.number, channel): min(sender.released[channel], log.end)
-            for sender in senders
-            for channel in self.channels
-            for log in [self.log.channel(sender.number, channel)]
-        }
-        self._announce(released)
-        while self._recycle_begun(released):
-            self._announce(released)
-        reach = {
-            channel: max(
-                self._gate.sent(number), min(released[channel], self._gate.announced(number))
-            )
-            for channel, number in self._numbers.items()
-        }
-        available = {channel: self._unread(channel, reach[channel]) for channel in reach}
+        own = self.input
+        released = own.released(senders)
+        reach = own.reach(released)
+        available = {channel: own.unread_bytes(channel, end) for channel, end in reach.items()}
         allowed = available
         if self._budget is not None:
-            named = {label(channel): nbytes for channel, nbytes in available.items()}
+            named = {_label(channel): nbytes for channel, nbytes in available.items()}
             budget = self._budget.allow(named)
-            allowed = {channel: budget.get(label(channel), 0) for channel in available}
+            allowed = {channel: budget.get(_label(channel), 0) for channel in available}
         self._was_limited = allowed != available
         takes = {
-            channel: self._read(channel, reach[channel], allowed[channel], released[channel])
-            for channel in reach
+            channel: own.read(channel, end, allowed[channel], released[channel])
+            for channel, end in reach.items()
         }
-        if not any(rows for rows, _ in takes.values()):
-            self._force(takes, available, reach, released)
+        if any(available.values()) and not any(rows for rows, _ in takes.values()):
+            # The budget is less than any row: take one, for an empty batch gets nowhere.
+            most = max(available, key=lambda channel: available[channel])
+            takes[most] = own.read(most, reach[most], 0, released[most], least=1)
         return takes
 
-    def _force(
-        self,
-        takes: dict[Channel, tuple[int, int]],
-        available: Mapping[Channel, int],
-        reach: Mapping[Channel, int],
-        released: Mapping[Channel, int],
-    ) -> None:
-        """Take one row where the budget is less than any: a batch of nothing gets nowhere."""
-        most = max(available.values(), default=0)
-        for channel, nbytes in available.items():
-            if nbytes == most > 0:
-                takes[channel] = self._read(channel, reach[channel], 0, released[channel], least=1)
-                return
-
-    def _announce(self, released: Mapping[Channel, int]) -> None:
-        """Ask for buffers for what waits, and grant credit for those that there are."""
-        for channel, number in self._numbers.items():
-            backlog = max(0, unsent(released[channel], self._gate.sent(number)))
-            self._gate.on_backlog(number, backlog)
-        self._gate.announce()
-
-    def _recycle_begun(self, released: Mapping[Channel, int]) -> bool:
-        """Take and recycle messages in which no record ends; whether there were any.
-
-        Flink's deserializer copies such a buffer out when it polls it (section 1.9); else a row
-        larger than all of a channel's buffers would never get through.
-        """
-        before = self._consumed()
-        for channel, number in self._numbers.items():
-            read = self.log.channel(*channel).holding(self._position(*channel))
-            reach = min(read, released[channel], self._gate.announced(number))
-            self._take_to(channel, reach, released[channel])
-        self._consume()
-        return self._consumed() != before
-
-    def _take_to(self, channel: Channel, reach: int, released: int) -> None:
-        """Take a buffer for every message before ``reach``."""
-        number = self._numbers[channel]
-        while (sent := self._gate.sent(number)) < reach:
-            if not self._gate.take(number, unsent(released, sent) - 1):
-                raise LinkError(f"channel {channel}: no credit for message {sent}")
-
-    def _unread(self, channel: Channel, reach: int) -> int:
-        """Bytes of a channel that may be read up to message ``reach``."""
-        return unread_bytes(self.log.channel(*channel), self._position(*channel), reach)
-
-    def _read(
-        self, channel: Channel, reach: int, budget: int, released: int, least: int = 0
-    ) -> tuple[int, int]:
-        """Take rows of a channel within a budget of bytes, and a buffer for each message."""
-        log, position = self.log.channel(*channel), self._position(*channel)
-        rows, nbytes, messages = take_rows(log, position, reach, budget, least=least)
-        self._take_to(channel, messages, released)
-        return rows, nbytes
-
-    def _after(self, takes: Mapping[Channel, tuple[int, int]]) -> Cursors:
-        return {
-            sender: [
-                record + takes.get((int(sender), channel), (0, 0))[0]
-                for channel, record in zip(self.channels, own, strict=True)
-            ]
-            for sender, own in self.end.items()
-        }
-
     def written(self) -> Cursors:
-        """Return how many records each channel has that is known of now."""
-        return written_of(self.log, senders_of(self.ledger), self.channels)
+        """Return how many records each channel is known to have."""
+        return written_of(self.log, senders_of(self.ledger), self.input.channels)
 
     def extents(self, start: Cursors, end: Cursors) -> list[tuple[int, list[FileRows]]]:
         """Return rows and places of each channel of the batch between two cursors.
@@ -436,12 +301,11 @@ class LinkReceiver:
         LinkError
             If some of it has been trimmed, or is missing.
         """
-        latest = self.ledger.latest
-        faults.reach(self.group, 0 if latest is None else latest.batch_id, faults.PLANNED)
+        crash_point(self.group, max(0, self.ledger.next_number - 1), CrashPoint.PLANNED)
         found = []
-        begin = self.filled(start)
-        for sender, ends in self.filled(end).items():
-            for channel, low, high in zip(self.channels, begin[sender], ends, strict=True):
+        begin = self.input.filled(start)
+        for sender, ends in self.input.filled(end).items():
+            for channel, low, high in zip(self.input.channels, begin[sender], ends, strict=True):
                 own = self.log.extents(int(sender), channel, low, high)
                 if own:
                     found.append((high - low, [self._file_rows(extent) for extent in own]))
@@ -457,43 +321,34 @@ class LinkReceiver:
     def _commit(
         self, takes: Mapping[Channel, tuple[int, int]], end: Cursors, *, is_new: bool = False
     ) -> None:
-        """Commit a decision, and only then believe in it."""
-        begin = self.end
+        """Commit a decision, and adopt it only then."""
+        own, begin = self.input, self.input.end
         task = {
             "name": self.group,
             "epoch": self.epoch,
             "begin": begin,
             "end": end,
-            "origin": self.origin,
+            "origin": own.origin,
             "skipped": self._skipped,
-            "gate": self._gate.task_state(),
+            "gate": own.task_state(),
             **(NO_TARGET if self._budget is None else self._budget.to_json()),
         }
-        rows = [
-            receiver_row(
-                self._gate,
-                number,
-                channel,
-                takes.get(channel, (0, 0)),
-                self._position(*channel),
-                task,
-            )
-            for channel, number in self._numbers.items()
-        ]
-        state = {"channels": self.channels, "epoch": self.epoch, "is_new": is_new}
-        state |= cursors_of(self._gate, self._numbers)
-        latest = self.ledger.latest
-        number = 0 if latest is None else latest.batch_id + 1
-        faults.reach(self.group, number, faults.BEFORE_LEDGER)
+        state = {"channels": own.channels, "epoch": self.epoch, "is_new": is_new, **own.cursors()}
+        number = self.ledger.next_number
+        crash_point(self.group, number, CrashPoint.BEFORE_LEDGER)
         try:
-            self.ledger.commit(rows, state)
+            self.ledger.commit(own.rows(takes, task), state)
         except FencedError:
             self.ledger.refresh()
             check_kept(self.ledger, self.group, self.member)  # removed, or taken over
             raise
-        faults.reach(self.group, number, faults.AFTER_LEDGER)
-        self.begin, self.end = begin, end
+        crash_point(self.group, number, CrashPoint.AFTER_LEDGER)
+        own.begin, own.end = begin, end
         self._batch = dict(takes)
-        self._noted = self._consumed()
-        for (sender, channel), number in self._numbers.items():
-            self.log.channel(sender, channel).forget(self._gate.consumed(number))
+        self._committed = own.consumed()
+        own.forget()
+
+
+def _label(channel: Channel) -> str:
+    """Return a channel's name in the ledger: the sender's index and its own number."""
+    return f"{channel[0]}/{channel[1]}"

@@ -1,8 +1,8 @@
 """The columns of a link: what they are, and how they change while it is in use.
 
-``link.json`` has the columns that the link was made with, if any. Every change is a commit to the
-ledger, numbered: of two that come at once one finds its number taken, looks again and adds its own
-columns to the other's. Columns are only ever added behind those that are there, so a version is a
+``link.json`` has the columns that the link was created with, if any. Every change is a numbered
+commit to the ledger: of two at once, one finds its number taken, reads again and adds its columns
+to the other's. Columns are only ever added behind those that are there, so a version is a
 number of columns, and the commit of a batch names the first version that has all of its columns.
 """
 
@@ -16,8 +16,6 @@ from typing import Any
 from flowcontrol.errors import LinkError
 from flowcontrol.ledger.link_ledger import LinkLedger, LinkLedgerView, create_ledger
 from flowcontrol.ledger.storage import Storage
-
-__all__ = ["COLUMNS", "Columns", "agree_columns", "check_known", "columns_of"]
 
 COLUMNS = "settings/columns"
 """The ledger's member whose newest commit holds the columns."""
@@ -98,7 +96,7 @@ def columns_of(made: str, view: LinkLedgerView) -> Columns:
 
 
 def agree_columns(storage: Storage, made: str, schema: str, *, evolve: bool) -> Columns:
-    """Make sure that a link carries these columns; add those that it lacks if that is wanted.
+    """Verify that a link carries these columns; add those that it lacks if asked to.
 
     Parameters
     ----------
@@ -130,14 +128,14 @@ def agree_columns(storage: Storage, made: str, schema: str, *, evolve: bool) -> 
             wanted = _merged(storage, current, Columns(schema), evolve=evolve)
             if wanted == current:
                 return current
-            number = -1 if ledger.latest is None else ledger.latest.batch_id
+            number = ledger.next_number
             try:
                 ledger.commit([], {"schema": wanted.schema, "counts": list(wanted.counts)})
             except LinkError:
                 ledger.refresh()
-                if ledger.latest is None or ledger.latest.batch_id <= number:
+                if ledger.next_number == number:
                     raise
-                continue  # somebody else was first: theirs counts, and ours is added to it
+                continue  # another process was first: add these columns to its
             return wanted
         finally:
             ledger.close()
@@ -177,7 +175,7 @@ def check_known(
     version : int
         Of the rows.
     known : sequence of str or None
-        Columns that the query has had since it started; None if it goes on without others.
+        Columns that the query has had since it started; None if it ignores others.
     who : str
         The receiver's name.
 

@@ -1,8 +1,8 @@
 """Parquet files of which every byte is checked when it is read.
 
-A row group is a piece of a message. The digests of all pieces stand in the file's footer, and the
-footer's own size and digest in the commit that names the file: so a reader needs no more than that
-to check exactly the bytes that it reads, headers included, and reads them once.
+A row group is a piece of a message. The file's footer holds the digests of all pieces, and the
+commit that names the file holds the size and digest of the footer: a reader checks exactly the
+bytes that it reads, headers included, and reads them once.
 """
 
 from __future__ import annotations
@@ -20,18 +20,12 @@ from flowcontrol.ledger.seals import check_file, digest
 if TYPE_CHECKING:
     from flowcontrol.ledger.storage import Storage
 
-__all__ = ["SealedFile", "SealedWriter"]
-
 PIECES = b"flowcontrol.pieces"
 """Key in a file's footer: size and digest of each row group's bytes, JSON."""
 
-FORMAT: dict[str, Any] = {
-    "compression": "lz4",
-    "use_dictionary": False,
-    "write_statistics": False,
-}
+FORMAT: dict[str, Any] = {"compression": "lz4", "use_dictionary": False, "write_statistics": False}
 """Rows are read once, whole, and soon: trying dictionaries took a third of the time that a file of
-100-byte rows took to write, and nobody looks for a value."""
+100-byte rows took to write, and nothing searches the files."""
 
 
 class _Sink:

@@ -1,4 +1,4 @@
-"""What a link is: its settings, read from ``link.json`` and from what its ledger says since."""
+"""Settings of a link, read from ``link.json`` and from later changes in its ledger."""
 
 from __future__ import annotations
 
@@ -17,25 +17,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-__all__ = [
-    "ALTERABLE",
-    "DEFAULTS",
-    "FILE",
-    "SETTINGS",
-    "LinkSettings",
-    "altered",
-    "check",
-    "is_target",
-    "read_made",
-    "read_settings",
-    "schema_json",
-    "schema_of",
-]
-
 FILE = "link.json"
 
 FORMAT = 2
-"""Of the folder, its tables included: what a link of another format holds is not read."""
+"""Version of the folder's layout, tables included; links of other versions are refused."""
 
 MOST_CHANNELS = 1024
 SMALLEST_BUFFER, LARGEST_BUFFER = 1024, 1 << 30
@@ -50,7 +35,7 @@ DEFAULTS: dict[str, Any] = {
     "detach_after_bytes": None,
     "spill_bytes": 0,
 }
-"""What a link is made with where nothing is said; numbers of buffers are Flink's."""
+"""Defaults of a new link; numbers of buffers are Flink's."""
 
 
 ALTERABLE = ("detach_after_bytes", "spill_bytes", "target_batch_s")
@@ -137,12 +122,12 @@ class LinkSettings:
 
 
 def _seal(content: Mapping[str, Any]) -> int:
-    """Return the digest of what stands in ``link.json``."""
+    """Return the digest of the content of ``link.json``."""
     return digest(json.dumps(content).encode())
 
 
 def check(place: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Check what a user says of a link, and bring it into one form.
+    """Check the settings that a user gives, and normalise them.
 
     Raises
     ------
@@ -210,7 +195,7 @@ def read_made(storage: Storage) -> LinkSettings | None:
     Raises
     ------
     LinkError
-        If the path is that of a file, or what stands there cannot be read.
+        If the path is a file, or ``link.json`` cannot be read.
     """
     try:
         return LinkSettings.from_json(storage.read(FILE), str(storage))
@@ -225,7 +210,7 @@ def read_made(storage: Storage) -> LinkSettings | None:
 
 
 def altered(settings: LinkSettings, view: LinkLedgerView) -> LinkSettings:
-    """Return a link's settings with what its ledger says was altered."""
+    """Return a link's settings with the changes in its ledger."""
     latest = view.members.get(SETTINGS)
     schema = columns_of(settings.schema, view).schema
     return replace(settings, **({} if latest is None else latest.state), schema=schema)

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from flowcontrol.link.receiver import LinkReceiver
 
-__all__ = ["LinkReader", "LinkSource"]
-
 LOOK_S = 0.1
 """How long Spark waits for an answer when there is no news; then it may see that it is to stop."""
 
@@ -137,9 +135,9 @@ class LinkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         wait, until = shortest, self._until()
         receiver.refresh()
         while True:
-            is_over = self._is_over(receiver.filled(cursors))
+            is_over = self._is_over(receiver.input.filled(cursors))
             end = receiver.next(cursors, is_over=is_over)
-            if receiver.filled(end) != receiver.filled(cursors):
+            if receiver.input.filled(end) != receiver.input.filled(cursors):
                 return {"cursors": end}
             if is_over or time.monotonic() > until or os.getppid() != self._parent:
                 return start

@@ -1,9 +1,9 @@
 """What identifies a source batch: where its rows end in the query's sources.
 
-A batch is known by its number, and Spark gives a number to other rows when a checkpoint is put
-back and new data has come. What a batch holds stands in the checkpoint: ``offsets/<batch>`` says
-how far it goes in each source, and for a source of files, whose offset only counts,
-``sources/<n>/<count>`` names the files. The digest of both goes into the link with the rows.
+The number of a batch is not enough: after a checkpoint was put back Spark gives the same number to
+other rows. The checkpoint says what a batch holds: ``offsets/<batch>`` where it ends in each
+source, and, for a source of files, whose offset only counts, ``sources/<n>/<count>`` the files. The
+link stores the digest of both with the rows.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
+from flowcontrol.errors import LinkError
+from flowcontrol.ledger.link_log import Newest
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-__all__ = ["Checkpoint", "checkpoint_of", "running_query"]
 
 _log = logging.getLogger("flowcontrol.link")
 
@@ -115,6 +116,45 @@ def _files_of(text: str, number: int) -> Iterator[str]:
         file = json.loads(line)
         if file["batchId"] == number:
             yield f"{file['path']} {file['timestamp']}"
+
+
+def check_same(
+    sender: str, batch_id: int, known: Newest, source: str | None, count: Callable[[], int] | None
+) -> None:
+    """Make sure that a batch that runs again has the rows that are in the link.
+
+    Parameters
+    ----------
+    sender : str
+        The link and the sender, for the message.
+    batch_id : int
+        Number of the batch.
+    known : Newest
+        What the link has of it.
+    source : str or None
+        What identifies its rows in the source.
+    count : callable or None
+        Returns how many rows it has; asked where one of the two does not identify them.
+
+    Raises
+    ------
+    LinkError
+        If it has other rows.
+    """
+    if source and known.source:
+        here, there = f"the source's offsets {source}", f"the source's offsets {known.source}"
+    elif count is not None:
+        here, there = f"{count()} rows", f"{known.rows} rows"
+    else:
+        return
+    if here != there:
+        raise LinkError(
+            f"{sender} runs batch {batch_id} again with other rows: it has {here}, the batch "
+            f"{batch_id} that is in the link had {there}. Its checkpoint was put back by a batch "
+            "and the source has gone on. Nothing was written: use the newest checkpoint; if that "
+            "is lost, a new one with link.sender(name, reset=True), then the source's rows come "
+            "again from its start"
+        )
 
 
 def running_query(rows: DataFrame, query: str) -> Any:

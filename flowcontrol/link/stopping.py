@@ -14,8 +14,6 @@ from flowcontrol.link.source_batch import running_query
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["is_stopped"]
-
 _log = logging.getLogger("flowcontrol.link")
 _said: set[str] = set()
 _listed: set[str] = set()

@@ -7,8 +7,6 @@ from flowcontrol.ledger.link_ledger import create_ledger
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.settings import LinkSettings, schema_of
 
-__all__ = ["EXCHANGE", "LEDGER", "make_tables"]
-
 EXCHANGE, LEDGER = "exchange", "ledger"
 """Folders below the link's."""
 

@@ -5,9 +5,9 @@ Steps of a micro-batch, and what a crash right after each one leaves:
 1. The rules run on the ledger's rows of the round before: nothing is written.
 2. Executors write files: orphans, which no commit names; the batch runs again.
 3. The exchange logs (a sink: its table) are committed, a transaction each: the batch runs
-   again, finds them there, moves no row and goes on with step 4.
+   again, finds them there, moves no row and continues with step 4.
 4. The ledgers' rows are committed, a transaction each. That recycles the round's buffers.
-   Neighbours go on with those that are there; the batch runs again and adds the others.
+   Neighbours continue with those that are there; the batch runs again and adds the others.
 5. Spark notes the end of the batch: if not, it is run again and does nothing.
 """
 
@@ -26,14 +26,8 @@ from flowcontrol.job.snapshot import task_state
 from flowcontrol.ledger.exchange import Exchange, PackedFile
 from flowcontrol.ledger.ledger import Ledger, LedgerView, create_ledger
 from flowcontrol.ledger.output import OutputTable
-from flowcontrol.live import faults
-from flowcontrol.live.pack import (
-    GROUP_BYTES,
-    RESULT,
-    EdgeOrder,
-    SubtaskOrder,
-    SubtaskWork,
-)
+from flowcontrol.live.crash_points import CrashPoint, crash_point
+from flowcontrol.live.pack import GROUP_BYTES, RESULT, EdgeOrder, SubtaskOrder, SubtaskWork
 from flowcontrol.live.paths import RunPaths
 from flowcontrol.live.rowschema import exchange_schema
 from flowcontrol.live.runtime import StageRuntime, links_seen
@@ -41,8 +35,6 @@ from flowcontrol.live.runtime import StageRuntime, links_seen
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
-
-__all__ = ["StageBatch"]
 
 Reports = dict[int, dict[str, Any]]
 
@@ -68,7 +60,7 @@ class StageBatch:
     rounds : int
         Rounds done, those of an earlier start included.
     records : int
-        Records taken up, for the progress bar only.
+        Records processed, for the progress bar only.
     """
 
     def __init__(
@@ -104,9 +96,9 @@ class StageBatch:
         if not runtime.is_committed(batch_id):
             works = runtime.advance(batch_id)
             reports = self._move_rows(rows, batch_id, works)
-            faults.reach(self.plan.name, batch_id, faults.BEFORE_LEDGER)
+            crash_point(self.plan.name, batch_id, CrashPoint.BEFORE_LEDGER)
             self._commit_ledgers(batch_id, reports)
-            faults.reach(self.plan.name, batch_id, faults.AFTER_LEDGER)
+            crash_point(self.plan.name, batch_id, CrashPoint.AFTER_LEDGER)
             self.records = sum(subtask.task.taken for subtask in runtime.subtasks)
         self.rounds = batch_id + 1
 
@@ -123,7 +115,7 @@ class StageBatch:
         for row in found:
             report = json.loads(row[RESULT])
             reports[report["subtask"]] = report
-        faults.reach(self.plan.name, number, faults.BEFORE_EXCHANGE)
+        crash_point(self.plan.name, number, CrashPoint.BEFORE_EXCHANGE)
         for place, link in enumerate(self.plan.outputs):
             self._commit_exchange(number, place, link, reports)
         if self._output is not None:
@@ -178,10 +170,10 @@ class StageBatch:
             self._exchanges[link.name].commit(number, files, lambda: self._taken(number, link))
 
     def _taken(self, number: int, link: Link) -> Mapping[tuple[int, int], int]:
-        """Records of each channel that the receiver has taken up for good.
+        """Return the records of each channel that the receiver will not read again.
 
-        As of two rounds ago: a receiver that died between the ledgers of two inputs runs its
-        last round, whose rows are in one of them, once more.
+        As of two rounds ago: a receiver that died between the ledgers of two inputs repeats its
+        last round, whose rows are in one of them.
         """
         if number < 2:
             return {}
@@ -207,7 +199,7 @@ class StageBatch:
                 rows[link.name] += sender_rows(job, state, place)
         for done, (name, ledger) in enumerate(self._ledgers.items()):
             if done == 1:
-                faults.reach(self.plan.name, number, faults.BETWEEN_LEDGERS)
+                crash_point(self.plan.name, number, CrashPoint.BETWEEN_LEDGERS)
             ledger.commit(number, rows[name])
 
     def _latency(self, number: int, report: dict[str, Any] | None) -> list[list[int]] | None:

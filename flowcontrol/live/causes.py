@@ -1,10 +1,8 @@
-"""Find what a person wants to know in what Spark says of a failure."""
+"""Extract the cause from Spark's message of a failure."""
 
 from __future__ import annotations
 
 import re
-
-__all__ = ["cause_of"]
 
 _PYTHON_ERROR = re.compile(r"[\w.]+(Error|Exception|Interrupt)\b")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,41 +12,21 @@ from flowcontrol.job.rules_version import rules_version
 from flowcontrol.live.paths import RunPaths
 from flowcontrol.scenario import Scenario
 
-__all__ = ["RunFolder", "open_folder"]
-
 KIND: Final = Kind("run", "run.json", "run_id", frozenset({"scenario"}))
 
 
-@dataclass(frozen=True)
-class RunFolder:
-    """A folder that this process may write a run to.
+class RunFolder(OwnedFolder):
+    """A folder that this process may write a run to."""
 
-    Attributes
-    ----------
-    paths : RunPaths
-        Where things stand.
-    """
-
-    paths: RunPaths
-    _owned: OwnedFolder
+    @property
+    def paths(self) -> RunPaths:
+        """Places in the folder."""
+        return RunPaths(self.root)
 
     @property
     def run_id(self) -> str:
         """Identity of the run; the same when it is resumed."""
-        return str(self._owned.described["run_id"])
-
-    @property
-    def is_resumed(self) -> bool:
-        """Whether an unfinished run goes on."""
-        return self._owned.is_resumed
-
-    def mark(self, *, finished: bool) -> None:
-        """Note whether the run is finished."""
-        self._owned.mark(finished=finished)
-
-    def close(self) -> None:
-        """Let other processes use the folder."""
-        self._owned.close()
+        return self.identity
 
 
 def open_folder(root: Path | str, scenario: Scenario, *, named: bool, overwrite: bool) -> RunFolder:
@@ -62,7 +41,7 @@ def open_folder(root: Path | str, scenario: Scenario, *, named: bool, overwrite:
     named : bool
         Whether the user named the folder: then a finished run in it is not replaced.
     overwrite : bool
-        Replace whatever run is in it; an unfinished one of this scenario goes on all the same.
+        Replace any run in it; an unfinished one of this scenario is still resumed.
 
     Returns
     -------
@@ -77,8 +56,8 @@ def open_folder(root: Path | str, scenario: Scenario, *, named: bool, overwrite:
 
     Notes
     -----
-    An unfinished run goes on under the rules that it was begun with: each of its rounds starts
-    from the state that the one before left, and other rules would read it in another way.
+    An unfinished run is resumed under the rules that it was begun with only: each round starts from
+    the state that the one before left, which other rules would read differently.
     """
     described = {
         "run_id": uuid.uuid4().hex[:12],
@@ -94,9 +73,9 @@ def open_folder(root: Path | str, scenario: Scenario, *, named: bool, overwrite:
         ),
         why_kept=lambda found: None if overwrite else _why_kept(root, found, described, named),
     )
-    paths = RunPaths(owned.root)
-    paths.stop_file.unlink(missing_ok=True)
-    return RunFolder(paths, owned)
+    folder = RunFolder(**vars(owned))
+    folder.paths.stop_file.unlink(missing_ok=True)
+    return folder
 
 
 def _is_same(found: Mapping[str, Any], described: Mapping[str, Any]) -> bool:

@@ -17,14 +17,12 @@ from flowcontrol.live.paths import RunPaths
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Channel", "History", "Rounds", "Row"]
-
 Row = dict[str, Any]
 Channel = tuple[int, int]
 
 ROUNDS_IN_HAND: Final = 3
-"""Rounds of a side whose rows are Python objects at a time: a sample looks at its last round, and
-at the one before its first."""
+"""Rounds of a side whose rows are Python objects at a time: a sample reads its last round, and the
+one before its first."""
 
 
 class Rounds:

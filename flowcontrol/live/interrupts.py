@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["asking_on_interrupt", "holding_interrupts"]
-
 
 @contextmanager
 def asking_on_interrupt(ask: Callable[[], None]) -> Iterator[None]:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = ["LiveRun", "run_live"]
-
 
 @dataclass(frozen=True)
 class LiveRun:

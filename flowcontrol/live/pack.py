@@ -1,6 +1,6 @@
 """What an executor does with the rows of one subtask in a round: pack them, or count them.
 
-Rows arrive in the order in which the task takes them up. For each output edge they are laid
+Rows arrive in the order in which the task processes them. For each output edge they are laid
 out by receiver, each channel's rows in that order, and written as one Parquet file with row
 groups cut by bytes. What comes back to the driver is names, sizes and counts, never rows.
 """
@@ -21,8 +21,6 @@ import pyarrow.parquet as pq
 from flowcontrol.errors import RunError
 from flowcontrol.live.rowschema import HIDDEN, ROUND, SUBTASK
 from flowcontrol.live.take import settle
-
-__all__ = ["RESULT", "EdgeOrder", "SubtaskOrder", "SubtaskWork"]
 
 RESULT = "result"
 """The one column of what comes back: a JSON text a subtask."""
@@ -47,7 +45,7 @@ class EdgeOrder:
     first : tuple of int
         Number of the first record on each channel.
     routes, parents : ndarray of int64
-        Per output record: its subpartition, and the row taken up that it is made of.
+        Per output record: its subpartition, and the input row that it is made of.
     group_rows : int
         Most rows of a row group.
     """
@@ -68,7 +66,7 @@ class SubtaskOrder:
     Attributes
     ----------
     rows : int
-        Rows that it takes up.
+        Rows that it processes.
     edges : tuple of EdgeOrder
         Per output edge; of a sink that writes a table, that table.
     is_sink : bool
@@ -102,7 +100,7 @@ class SubtaskWork:
         order = self.orders[subtask]
         if len(table) != order.rows:
             raise RunError(
-                f"subtask {subtask} takes {order.rows} rows up, but {len(table)} came: the "
+                f"subtask {subtask} processes {order.rows} rows, but {len(table)} came: the "
                 "exchange log and the ledger disagree"
             )
         report: dict[str, Any] = {"subtask": subtask, "rows": len(table)}

@@ -1,12 +1,10 @@
-"""Where things stand in a run's folder. The links' places are a contract."""
+"""Places in a run's folder. Those of the links are a contract."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from flowcontrol.job import Link
-
-__all__ = ["RunPaths"]
 
 
 class RunPaths:
@@ -42,16 +40,11 @@ class RunPaths:
         return self.root / folder
 
     @property
-    def run_file(self) -> Path:
-        """What the run is: its scenario, its identity, whether it is finished."""
-        return self.root / "run.json"
-
-    @property
     def stop_file(self) -> Path:
-        """While it stands, no stage starts another round."""
+        """While it exists, no stage starts another round."""
         return self.root / "stop"
 
     @property
     def failure_file(self) -> Path:
-        """All that Spark said of the failure that ended the run."""
+        """Spark's full message of the failure that ended the run."""
         return self.root / "failure.txt"

@@ -1,4 +1,4 @@
-"""What the reader of a stage does on the driver: wait for a round, and say which rows it takes."""
+"""The reader of a stage on the driver: wait for a round, and plan which rows it reads."""
 
 from __future__ import annotations
 
@@ -15,15 +15,13 @@ from flowcontrol.live.runtime import StageRuntime, links_seen
 from flowcontrol.live.take import TakePartition
 from flowcontrol.scenario import parse_scenario
 
-__all__ = ["RoundPlanner"]
-
 SHORTEST_WAIT_S = 0.0005
 LONGEST_WAIT_S = 0.002
-"""A neighbour's commit is looked for after waits that double from the one to the other: a look
-costs the existence of one file per link."""
+"""Pauses between two polls for a neighbour's commit double from the shortest to the longest: a poll
+tests whether one file per link exists."""
 
 LONG_WAIT_S = 5.0
-"""After so long the log is looked at more closely: a commit may have been cleaned away."""
+"""Time after which the log is checked for a gap: a commit may have been cleaned away."""
 
 Cursors = dict[str, list[list[list[int]]]]
 
@@ -79,7 +77,7 @@ class RoundPlanner:
             wait = min(2 * wait, LONGEST_WAIT_S)
 
     def partitions(self, number: int) -> Sequence[TakePartition]:
-        """Return a partition per subtask that takes rows up in a round.
+        """Return a partition per subtask that processes rows in a round.
 
         A round whose ledger rows are committed is over: it is run again only because Spark
         had not noted its end, and its rows may have been trimmed.

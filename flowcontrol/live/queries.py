@@ -25,17 +25,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["StageQueries"]
-
 LOOK_EVERY_S = 0.1
 
 NOT_STARTED = "Python worker failed to connect back"
-"""What Spark says if a reader's process has not called back within 10 s, which no setting
-changes (``PythonWorkerFactory``). On a busy machine that is no reason to give a run up: the query
-goes on from its checkpoint."""
+"""Spark's message if a reader's process has not called back within 10 s, which no setting changes
+(``PythonWorkerFactory``). A busy machine can cause it, so the query is restarted from its
+checkpoint."""
 
 MOST_RESTARTS = 10
-"""Times in a row, without a round in between, that a stage's query is started again for it."""
+"""Restarts of a stage's query for that reason without a round in between."""
 
 PATIENCE_S = 30.0
 """Seconds that queries are given to end between batches when a run fails; then they are stopped."""
@@ -86,7 +84,7 @@ class StageQueries:
         ----------
         watch : callable
             Called now and then with the rounds that all stages have done, and with the
-            records that the sinks have taken up.
+            records that the sinks have processed.
 
         Returns
         -------
@@ -140,7 +138,7 @@ class StageQueries:
         self._paths.stop_file.touch()
 
     def _end(self) -> None:
-        """End every query: between batches where it hears of it in time."""
+        """End every query: between batches if it notices the stop file in time."""
         deadline = time.monotonic() + PATIENCE_S
         try:
             with suppress(OSError):
@@ -187,7 +185,7 @@ class StageQueries:
         return done, sum(self.batches[name].records for name in sinks)
 
     def _raise_failure(self) -> None:
-        """Raise the first failure; all that Spark says of it stands in a file."""
+        """Raise the first failure; Spark's full message goes into a file."""
         for stage, query in self._queries.items():
             error = query.exception()
             if error is not None:

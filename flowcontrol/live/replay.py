@@ -1,8 +1,8 @@
 """Real rows for a replaying source: read once, on executors, and split by subtask.
 
-Row *i* of the input is record *i // n* of subtask *i mod n* (*n* subtasks). Beside the rows
-stands, per edge that a key column routes, the subpartition of every row. That much metadata
-the rules must know beforehand: which channel a record goes to decides when a task blocks.
+Row *i* of the input is record *i // n* of subtask *i mod n* (*n* subtasks). For an edge that a key
+column routes, the subpartition of every row is stored beside the rows: the rules need it in
+advance, since the channel of a record decides when a task blocks.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ from flowcontrol.scenario.inputs import read_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-__all__ = ["Replay", "stage_replay"]
 
 ROW_GROUP_ROWS = 4096
 """Rows of a row group of the split input; a round reads a few of them."""
@@ -55,7 +53,7 @@ class Replay:
         return pq.read_schema(self.file(0)).remove_metadata()
 
     def table(self, link: Link, subtask: int) -> np.ndarray[Any, np.dtype[np.int64]] | None:
-        """Return the subpartition of each row over a link that a key routes, else None."""
+        """Return the subpartition of each row over a link; None if no key routes it."""
         if link.edge.key is None:
             return None
         routes = np.load(self.folder / f"routes-{link.folder}-{subtask}.npy")

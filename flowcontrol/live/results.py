@@ -20,8 +20,6 @@ from flowcontrol.records import RESULTS
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["History", "result_tables"]
-
 CHUNK_ROWS: Final = 4096
 """Rows of a result table that are Python objects at a time."""
 
@@ -63,7 +61,7 @@ class _Did:
     times_us : list of int
         Busy, idle, back-pressured, microseconds.
     latency : Counter of int
-        Records taken up, by rounds since their emission.
+        Records processed, by rounds since their emission.
     taken : int
         Records in by the last round, cumulative.
     """

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from flowcontrol.job import Job, StagePlan
 
-__all__ = ["HIDDEN", "ROUND", "SUBTASK", "exchange_schema", "made_schema", "row_schemas"]
-
 ROUND = "_round"
 """Hidden column: round of emission at the source."""
 

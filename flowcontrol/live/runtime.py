@@ -18,13 +18,11 @@ from flowcontrol.ledger.ledger import LedgerView
 from flowcontrol.live.paths import RunPaths
 from flowcontrol.live.replay import Replay
 
-__all__ = ["StageRuntime", "links_seen"]
-
 SIDES = ("sender", "receiver")
 
 
 def links_seen(job: Job, plan: StagePlan) -> tuple[Link, ...]:
-    """Return the links at whose ledgers a stage looks: its own, and all if it is throttled."""
+    """Return the links whose ledgers a stage reads: its own, and all if it is throttled."""
     if plan.is_source and job.scenario.system.throttle != "none":
         return job.links
     return (*plan.inputs, *plan.outputs)
@@ -42,7 +40,7 @@ class StageRuntime:
     paths : RunPaths
         The run's folder.
     views : dict of str to LedgerView
-        The ledger of each link that the stage looks at, by edge name (:func:`links_seen`).
+        The ledger of each link that the stage reads, by edge name (:func:`links_seen`).
     """
 
     def __init__(self, job: Job, stage: str, paths: RunPaths, views: dict[str, LedgerView]) -> None:
@@ -56,17 +54,17 @@ class StageRuntime:
         self._is_throttled = job.scenario.system.throttle != "none" and self.plan.is_source
 
     def refresh(self) -> None:
-        """Take notice of what has been committed."""
+        """Read the new commits of all ledgers."""
         for view in self.views.values():
             view.refresh()
 
     def check_reachable(self) -> None:
-        """Make sure that the neighbours' next commits can still be seen."""
+        """Verify that the neighbours' next commits can still be read."""
         for view in self.views.values():
             view.check_reachable()
 
     def is_ready(self, number: int) -> bool:
-        """Whether the rows of the round before are there: the neighbours', or everybody's."""
+        """Whether the rows of the round before are there: the neighbours', or all if throttled."""
         before = number - 1
         if self._is_throttled:
             views = self.views.values()
@@ -112,7 +110,7 @@ class StageRuntime:
         outgoing = self._outgoing(number - 1)
         if self._control is not None:
             self._control.before_round(number, self._everything(number - 1))
-        self.round = -2  # half done: a failure in between must not pass for either round
+        self.round = -2  # unfinished: after a failure it must not count as either round
         self.works = [
             subtask.step(number, incoming[subtask.index], outgoing[subtask.index])
             for subtask in self.subtasks
@@ -161,25 +159,25 @@ class StageRuntime:
 
     def _incoming(self, before: int) -> list[list[list[Incoming]]]:
         """Return what each subtask's gates see, by subtask, gate and channel."""
-        seen: list[list[list[Incoming]]] = [[] for _ in self.subtasks]
-        for link in self.plan.inputs:
-            rows = [] if before < 0 else self.views[link.name].rows("sender", before)
-            for i, gates in enumerate(seen):
-                if before < 0:
-                    gates.append([first_incoming() for _ in link.incoming(i)])
-                else:
-                    gates.append([incoming_of(row) for row in rows if row["receiver"] == i])
-        return seen
+        links, count = self.plan.inputs, range(len(self.subtasks))
+        if before < 0:
+            return [[[first_incoming() for _ in link.incoming(i)] for link in links] for i in count]
+        seen = [self.views[link.name].rows("sender", before) for link in links]
+        return [
+            [[incoming_of(row) for row in rows if row["receiver"] == i] for rows in seen]
+            for i in count
+        ]
 
     def _outgoing(self, before: int) -> list[list[list[Outgoing]]]:
         """Return what each subtask's partitions see, by subtask, partition and subpartition."""
-        seen: list[list[list[Outgoing]]] = [[] for _ in self.subtasks]
-        for link in self.plan.outputs:
-            rows = [] if before < 0 else self.views[link.name].rows("receiver", before)
-            rows = sorted(rows, key=lambda row: row["receiver"])
-            for i, partitions in enumerate(seen):
-                if before < 0:
-                    partitions.append(first_outgoing(self.job, link, i))
-                else:
-                    partitions.append([outgoing_of(row) for row in rows if row["sender"] == i])
-        return seen
+        links, count = self.plan.outputs, range(len(self.subtasks))
+        if before < 0:
+            return [[first_outgoing(self.job, link, i) for link in links] for i in count]
+        seen = [
+            sorted(self.views[link.name].rows("receiver", before), key=lambda row: row["receiver"])
+            for link in links
+        ]
+        return [
+            [[outgoing_of(row) for row in rows if row["sender"] == i] for rows in seen]
+            for i in count
+        ]

@@ -10,8 +10,6 @@ from flowcontrol.live.interrupts import holding_interrupts
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["SETTINGS", "get_session"]
-
 SETTINGS = {
     # Delta, for users' SQL over the tables.
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -30,7 +28,7 @@ SETTINGS = {
 
 
 LAUNCHERS = {"PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT"}
-"""Variables of the environment that say that Spark's settings were chosen by who started us."""
+"""Environment variables that are set if a launcher has chosen Spark's settings."""
 
 
 def get_session(name: str) -> SparkSession:
@@ -44,7 +42,7 @@ def get_session(name: str) -> SparkSession:
     Notes
     -----
     Where a launcher has chosen settings already (``spark-submit.sh``, spark-submit, a platform),
-    they stand. ``-Xss16m`` cannot be set on a running JVM; ``spark-submit.sh`` does it. Without
+    they are kept. ``-Xss16m`` cannot be set on a running JVM; ``spark-submit.sh`` does it. Without
     it stopping a Python foreachBatch query in mid-batch overflows the JVM's stack in Spark 4.2.0.
     """
     from pyspark.sql import SparkSession

@@ -2,8 +2,8 @@
 
 One source serves all inputs of a stage (two sources in one query drift apart). A batch is a
 round: it starts when the neighbours' rows of the round before are in their ledgers, and reads
-exactly what the rules let the stage take up. Nothing waits inside foreachBatch; the waiting is
-done here, where Spark asks for the next offset.
+exactly what the rules let the stage process. Nothing waits inside foreachBatch; a stage waits
+here, where Spark asks for the next offset.
 
 Executors import this module as well, so it imports little; planning is in :mod:`.planner`.
 """
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from flowcontrol.live.planner import RoundPlanner
-
-__all__ = ["StageReader", "StageSource"]
 
 
 class StageSource(DataSource):
@@ -101,7 +99,7 @@ class StageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start if cursors is None else {"round": number, "cursors": cursors}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return a partition per subtask that takes rows up in the round that ends at ``end``."""
+        """Return a partition per subtask that processes rows in the round that ends at ``end``."""
         return self._planner().partitions(int(end["round"]))
 
     def commit(self, end: dict[str, Any]) -> None:
@@ -111,7 +109,7 @@ class StageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Nothing is held open."""
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a partition in the order in which they are taken up."""
+        """Yield the rows of a partition in the order in which they are processed."""
         if not isinstance(partition, TakePartition):
             raise TypeError(f"{type(partition).__name__} is not a partition of this source")
         yield from rows_of(partition, self._columns)

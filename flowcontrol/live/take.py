@@ -1,4 +1,4 @@
-"""The rows that a subtask takes up, on an executor: made, replayed, or off the exchange log."""
+"""The rows that a subtask processes, on an executor: made, replayed, or from the exchange log."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from pyspark.sql.datasource import InputPartition
 from flowcontrol.ledger.exchange import Span
 from flowcontrol.live.rowschema import HIDDEN, ROUND, SUBTASK, made_schema
 
-__all__ = ["TakePartition", "rows_of", "settle"]
-
 SETTLED_AFTER = 3
 """Tasks after which a worker has loaded all that it ever will."""
 
@@ -22,14 +20,14 @@ _tasks_run = 0
 
 
 class TakePartition(InputPartition):
-    """Rows that one subtask takes up in a round.
+    """Rows that one subtask processes in a round.
 
     Parameters
     ----------
     subtask : int
         Which.
     spans : list of Span
-        Where they stand, in the order in which they are taken up. Empty for made rows.
+        Their places, in the order in which they are processed. Empty for made rows.
     made : tuple of (str, int, int, int), optional
         Of made or replayed rows: source, first number, how many, round.
     """
@@ -67,10 +65,10 @@ def rows_of(partition: TakePartition, columns: Sequence[str]) -> Iterator[pa.Rec
 
 
 def settle() -> None:
-    """Take what a worker has loaded out of the garbage collector's sight, once.
+    """Freeze the objects that a worker has loaded, so that the garbage collector skips them.
 
-    Spark's Python worker collects all garbage after every task. With the modules of pandas and
-    pyarrow loaded that took some 20 ms a task here, nine tenths of all that a worker did.
+    Spark's Python worker collects garbage after every task. With the modules of pandas and pyarrow
+    loaded that took some 20 ms a task, nine tenths of a worker's CPU time.
     """
     global _tasks_run
     if _tasks_run < SETTLED_AFTER:

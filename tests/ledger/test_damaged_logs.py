@@ -72,9 +72,11 @@ def test_a_commit_that_is_not_what_was_written_is_named(storage, damage) -> None
         look(storage)
 
 
-def test_a_commit_that_is_missing_is_named(storage) -> None:
+@pytest.mark.parametrize("missing", [(4,), (4, 5), (4, 5, 6)])
+def test_a_commit_that_is_missing_is_named(storage, missing) -> None:
     """It was waited for, for ever."""
-    commit_file(storage, 4).unlink()
+    for version in missing:
+        commit_file(storage, version).unlink()
     with pytest.raises(DamagedError, match=f"{commit_file(storage, 4).name} is missing"):
         look(storage)
     with pytest.raises(DamagedError, match=r"_delta_log cannot be read.*missing or damaged"):

@@ -25,13 +25,14 @@ from flowcontrol.ledger import log as log_module
 from flowcontrol.ledger.commit import Writer
 from flowcontrol.link import sender as sender_module
 from flowcontrol.link import source as source_module
+from flowcontrol.link.background import BackgroundRelease
 from flowcontrol.link.link import Link
 from flowcontrol.link.packing import CHANNEL, PackRows, packed_rows
 from flowcontrol.link.sender import LinkSender
 from flowcontrol.link.settings import LinkSettings, schema_of
 from flowcontrol.link.source import LinkReader
 from flowcontrol.link.tables import EXCHANGE, make_tables
-from flowcontrol.live import faults
+from flowcontrol.live import crash_points
 
 SCHEMA = pa.schema(
     [
@@ -117,7 +118,7 @@ class Pipeline:
         self.may_detach, self.kills = False, 0
         self._armed: tuple[str, str] | None = None
         self._patches = pytest.MonkeyPatch()
-        self._patches.setattr(faults, "reach", self._reach)
+        self._patches.setattr(crash_points, "hook", self._reach)
         self._patches.setattr(Writer, "commit", self._watched(Writer.commit))
         # A test that cleans logs does so at once, not after a minute.
         self._patches.setattr(log_module, "CHECK_EVERY_S", 0.0)
@@ -125,7 +126,7 @@ class Pipeline:
         self._patches.setattr(source_module, "LOOK_S", 0.0)
         self._patches.setattr(sender_module, "ASK_EVERY_S", -1.0)
         # What spilled is released step by step, not by a thread at times of its own.
-        self._patches.setattr(LinkSender, "_release_in_background", lambda _: None)
+        self._patches.setattr(BackgroundRelease, "start", lambda _: None)
 
     @property
     def settings(self) -> LinkSettings:
@@ -298,10 +299,10 @@ class SenderQuery:
         yield from self._settle(sender)
 
     def _settle(self, sender: LinkSender) -> Iterator[bool]:
-        before = list(sender.released)
+        before = list(sender.output.released)
         while not sender.settle(lambda: True):
-            yield sender.released != before
-            before = list(sender.released)
+            yield sender.output.released != before
+            before = list(sender.output.released)
 
     def _pack(self, table: pa.Table, sender: LinkSender) -> list[str]:
         """Have tasks write files of the rows, split as a source's partitions are."""

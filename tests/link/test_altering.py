@@ -23,7 +23,7 @@ def test_a_running_sender_sees_that_it_may_cut_a_receiver_off(make, dry, verify)
     pipeline.drain()
     assert a.done == 7
     assert a.sender is sender
-    assert sender._detached == ["slow"]
+    assert sender.output.detached == ["slow"]
     assert pipeline.receivers[0].rows.num_rows == 160
 
 

@@ -38,9 +38,7 @@ def stopped(monkeypatch):
     found: list[bool] = []
 
     def pack(batch, rows, sender):
-        work = PackRows(
-            batch.link.storage.child(EXCHANGE), sender.index, sender.settings.buffer_bytes
-        )
+        work = PackRows(batch.storage.child(EXCHANGE), sender.index, sender.settings.buffer_bytes)
         if not len(rows.table):
             return []
         table = rows.table.append_column(CHANNEL, rows.table.column("channel").cast(pa.int32()))
@@ -68,7 +66,7 @@ def drain(pipeline, receiver):
 def test_a_batch_that_fits_into_the_buffers_returns_at_once(pipeline, dry, stopped):
     send = pipeline.link.sender("a")
     send(rows_of(dry, 0, 4), 0)
-    assert send._sender.released == [2]
+    assert send._sender.output.released == [2]
     send(rows_of(dry, 0, 4), 0)  # Spark runs it again after a kill
     assert send._sender.files.log.channel(0, 0).end == 2
     send(rows_of(dry, 4, 0), 1)  # a batch without rows

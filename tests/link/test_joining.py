@@ -12,7 +12,7 @@ from rich.console import Console
 
 from flowcontrol.errors import LinkError
 from flowcontrol.link.link import Link
-from flowcontrol.link.monitoring.look import LinkMonitor
+from flowcontrol.link.monitoring.monitor import LinkMonitor
 from flowcontrol.link.monitoring.table import render
 from flowcontrol.link.settings import schema_of
 from flowcontrol.link.source import LinkReader
@@ -100,7 +100,7 @@ def test_what_is_trimmed_was_announced_a_commit_before(make, dry, monkeypatch):
     def note(who, point):
         if (who, point) == ("a", "before exchange"):
             state = a.sender.ledger.latest.state
-            trims.append((a.sender._trimmable(), state["trimmed"]))
+            trims.append((a.sender.output.trimmable(), state["trimmed"]))
 
     a.batches.clear()
     monkeypatch.setattr(pipeline, "pass_by", note)
@@ -210,7 +210,7 @@ def test_watch_says_which_receiver_began_late(make, dry):
     late = pipeline.receiver("late")
     first = late.open().initialOffset()["cursors"]["0"]
     console = Console(width=100, file=io.StringIO())
-    console.print(render([LinkMonitor(str(pipeline.storage)).look()]))
+    console.print(render([LinkMonitor(str(pipeline.storage)).snapshot()]))
     assert (
         f"late began {sum(first)} rows late: the others had consumed them"
         in console.file.getvalue()

@@ -67,7 +67,7 @@ class Link:
         names = {receiver.group for receiver in receivers_of(view)}
         assert names == {"main", *self.late}, order
         for name, query in self.late.items():
-            begin = query.reader._made().filled({})
+            begin = query.reader._made().input.filled({})
             for channel, record in enumerate(begin["0"]):
                 found = log.extents(0, channel, record, sender.records[channel])
                 rows = sum(extent.rows for extent in found)

@@ -163,11 +163,11 @@ def test_a_receiver_that_was_cut_off_and_removed_may_come_back(make, dry, verify
     slow = pipeline.receiver("slow")
     pipeline.lose(slow)
     pipeline.drain()
-    assert a.sender._detached == ["slow"]
+    assert a.sender.output.detached == ["slow"]
     pipeline.link.remove_receiver("slow")
     a.batches += dry.batches_of(9, first=8)
     pipeline.drain()
-    assert a.sender._detached == []
+    assert a.sender.output.detached == []
     slow.forget_checkpoint()
     slow.options["reset"] = "true"
     slow.is_late = True

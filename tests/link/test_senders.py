@@ -166,7 +166,7 @@ def test_a_blocked_sender_returns_when_it_is_stopped_and_the_rest_comes_later(ma
     query = pipeline.sender("a", [rows_of(dry, 100, channels=1)])
     for _ in range(3):
         query.advance()
-    assert query.sender.released == [2]
+    assert query.sender.output.released == [2]
     assert not query.sender.settle(lambda: True)
     query.stop(is_noted=True)
     pipeline.receiver()
@@ -193,9 +193,9 @@ def test_a_consumer_that_was_faster_than_the_senders_commit_is_not_overlooked(ma
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LinkLedger, "commit", meanwhile)
         assert query.sender.step()
-    assert query.sender.released == [2, 1]
+    assert query.sender.output.released == [2, 1]
     assert query.sender.step()
-    assert query.sender.released == [2, 2]
+    assert query.sender.output.released == [2, 2]
     assert not query.sender.step()
     pipeline.drain()
     verify.check_pipeline(pipeline)
@@ -217,7 +217,7 @@ def test_what_spills_is_released_in_the_background(make, dry, verify):
     receiver = pipeline.receiver()
     while receiver.rows.num_rows < 60:
         receiver.advance()
-    while sender._releasing is not None:
+    while sender._background.is_running:
         time.sleep(0.001)
     assert sender.waiting_bytes() == 0
     verify.check_rows(query.batches, [receiver.rows])
@@ -241,7 +241,7 @@ def test_what_comes_while_the_background_thread_ends_does_not_wait_for_ever(make
         return found
 
     monkeypatch.setattr(sender, "waiting_bytes", slow)
-    sender._release_in_background()  # nothing waits: it is about to end
+    sender._background.start()  # nothing waits: it is about to end
     assert seen.wait(1800)
     packed = dry.packed_rows(query._pack(rows_of(dry, 60, channels=1), sender))
     sender.write(0, packed)
@@ -268,7 +268,7 @@ def test_a_failure_in_the_background_is_said_with_the_next_batch(make, dry, monk
     with monkeypatch.context() as patch:
         patch.setattr(sender, "step", broken)
         assert sender.settle(lambda: False)
-        while sender._releasing is not None:
+        while sender._background.is_running:
             time.sleep(0.001)
     packed = dry.packed_rows(query._pack(rows_of(dry, 20, first=60, channels=1), sender))
     with pytest.raises(OSError, match="No space left"):
@@ -336,11 +336,11 @@ def test_a_late_receiver_takes_buffers_for_all_that_lies_before_it(make, dry, ve
     late = pipeline.receiver("late")
     late.open().initialOffset()  # at the oldest rows, which are all in one file still
     query.batches.append(rows_of(dry, 10, first=100, channels=1))
-    released = list(query.sender.released)
+    released = list(query.sender.output.released)
     for _ in range(5):
         query.advance()
         first.advance()
-    assert query.sender.released == released
+    assert query.sender.output.released == released
     pipeline.drain()
     verify.check_pipeline(pipeline)
     assert late.rows.num_rows == 110
@@ -369,10 +369,10 @@ def test_the_slowest_receiver_holds_the_sender_up(make, dry, verify):
     for _ in range(10):
         query.advance()
         fast.advance()
-    assert query.sender.released == [3]
+    assert query.sender.output.released == [3]
     slow.advance()
     slow.advance()
     query.advance()
-    assert query.sender.released[0] > 3
+    assert query.sender.output.released[0] > 3
     pipeline.drain()
     verify.check_pipeline(pipeline)

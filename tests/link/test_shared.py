@@ -34,8 +34,10 @@ def test_every_use_of_what_is_shared_holds_the_lock(make, dry):
     receiver = pipeline.receiver("main")
     query, used = pipeline.senders["a"], list[str]()
     sender = query.open()
-    sender.ledger = Guarded(sender.ledger, sender._lock, used)
+    output = sender.output
+    sender.ledger = output.ledger = Guarded(sender.ledger, sender._lock, used)
     sender.files = Guarded(sender.files, sender._lock, used)
+    output.log = Guarded(output.log, sender._lock, used)
     for batch in range(4):
         assert sender.settle(lambda: True)
         assert not sender.is_written(batch)
@@ -44,8 +46,8 @@ def test_every_use_of_what_is_shared_holds_the_lock(make, dry):
         assert sender.waiting_bytes() >= 0
         assert sender.is_written(batch, None, lambda: 10)
         receiver.advance()
-        sender._released_some()
-        sender._raise_failure()
+        sender._background.try_step()
+        sender._background.raise_failure()
     assert {"refresh", "commit", "last_batch", "log"} <= set(used)
 
 
@@ -59,8 +61,8 @@ def test_foreach_batch_and_the_releasing_thread_get_on(make, dry, verify):
         while not is_over.is_set():
             try:
                 with sender._lock:
-                    sender._released_some()
-                sender._raise_failure()
+                    sender._background.try_step()
+                sender._background.raise_failure()
             except BaseException as error:
                 failures.append(error)
                 return

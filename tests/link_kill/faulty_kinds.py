@@ -14,14 +14,24 @@ from deltalake.exceptions import DeltaError
 from faulty_disk import FULL, READ_ONLY
 from faulty_pipeline import Pipeline, copy_of
 
-from flowcontrol.live import faults
+from flowcontrol.live.crash_points import CrashPoint
 
 POINTS = {
     "sender": [
-        *(faults.AFTER_CLAIM, faults.BEFORE_EXCHANGE, faults.BEFORE_LEDGER, faults.AFTER_LEDGER),
-        *(faults.BEFORE_RELEASE, faults.AFTER_RELEASE),
+        *(
+            CrashPoint.AFTER_CLAIM,
+            CrashPoint.BEFORE_EXCHANGE,
+            CrashPoint.BEFORE_LEDGER,
+            CrashPoint.AFTER_LEDGER,
+        ),
+        *(CrashPoint.BEFORE_RELEASE, CrashPoint.AFTER_RELEASE),
     ],
-    "receiver": [faults.AFTER_CLAIM, faults.BEFORE_LEDGER, faults.AFTER_LEDGER, faults.PLANNED],
+    "receiver": [
+        CrashPoint.AFTER_CLAIM,
+        CrashPoint.BEFORE_LEDGER,
+        CrashPoint.AFTER_LEDGER,
+        CrashPoint.PLANNED,
+    ],
 }
 
 OLD_S = 1.5

@@ -34,6 +34,9 @@ from flowcontrol.link.settings import schema_of
 from flowcontrol.link.source import LinkReader
 from flowcontrol.link.tables import EXCHANGE, make_tables
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # the script may be started by hand
+from at_start import kill_at
+
 NAMED, CONFLICT, RAW = 3, 4, 5
 """Exit statuses: an error of ours, a checkpoint that another process has gone on with, the rest."""
 
@@ -250,7 +253,7 @@ def main(start: Start) -> None:
     log = os.open(start.folder / start.place / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(log, 1)
     os.dup2(log, 2)
-    os.environ["FLOWCONTROL_KILL_AT"] = start.kill_at
+    kill_at.install(start.kill_at)
     asked: list[int] = []
     signal.signal(signal.SIGTERM, lambda *_: asked.append(1))
     signal.signal(signal.SIGINT, signal.SIG_DFL)

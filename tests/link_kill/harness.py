@@ -15,18 +15,23 @@ from deltalake import DeltaTable
 from processes import StageProcess
 from watch import LedgerWatch
 
-from flowcontrol.live import faults
+from flowcontrol.live.crash_points import CrashPoint
 
 SENDER = [
-    faults.AFTER_CLAIM,
-    faults.BEFORE_EXCHANGE,
-    faults.BEFORE_LEDGER,
-    faults.AFTER_LEDGER,
-    faults.BEFORE_RELEASE,
-    faults.AFTER_RELEASE,
-    faults.BEFORE_RETURN,
+    CrashPoint.AFTER_CLAIM,
+    CrashPoint.BEFORE_EXCHANGE,
+    CrashPoint.BEFORE_LEDGER,
+    CrashPoint.AFTER_LEDGER,
+    CrashPoint.BEFORE_RELEASE,
+    CrashPoint.AFTER_RELEASE,
+    CrashPoint.BEFORE_RETURN,
 ]
-RECEIVER = [faults.AFTER_CLAIM, faults.BEFORE_LEDGER, faults.AFTER_LEDGER, faults.PLANNED]
+RECEIVER = [
+    CrashPoint.AFTER_CLAIM,
+    CrashPoint.BEFORE_LEDGER,
+    CrashPoint.AFTER_LEDGER,
+    CrashPoint.PLANNED,
+]
 
 POINTS = {
     "source": [("source", point) for point in SENDER],
@@ -50,10 +55,10 @@ STUCK_S = 1800.0
 """A pipeline in which nothing has happened for so long has failed, s."""
 
 WRITING = [
-    faults.BEFORE_EXCHANGE,
-    faults.BEFORE_LEDGER,
-    faults.AFTER_LEDGER,
-    faults.BEFORE_RETURN,
+    CrashPoint.BEFORE_EXCHANGE,
+    CrashPoint.BEFORE_LEDGER,
+    CrashPoint.AFTER_LEDGER,
+    CrashPoint.BEFORE_RETURN,
 ]
 BY_BATCH = {(who, point) for who in ("source", "middle") for point in WRITING}
 BY_BATCH |= {("table", "before-table"), ("table", "after-table")}
@@ -137,7 +142,7 @@ class Stage:
 
     def _number(self, kill: Kill) -> int:
         """Return a number that a point will reach before long."""
-        if kill.point == faults.AFTER_CLAIM:
+        if kill.point == CrashPoint.AFTER_CLAIM:
             return 0
         if (kill.who, kill.point) in BY_BATCH:
             offsets = (self.folder / f"checkpoint-{self.name}" / "offsets").glob("[0-9]*")

@@ -10,6 +10,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from at_start.kill_at import dying_at
 from jvm import java_environment
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,7 +29,7 @@ class StageProcess:
     start : int
         How often it was started before; names the log.
     kill_at : str, optional
-        Named point at which it dies (``flowcontrol.live.faults``).
+        Named point at which it dies (``flowcontrol.live.crash_points``).
     """
 
     def __init__(
@@ -38,13 +39,11 @@ class StageProcess:
         start: int,
         kill_at: str | None = None,
     ) -> None:
-        environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONHASHSEED": "0"}
-        environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": str(ROOT)}
+        environment = dying_at(kill_at, {**os.environ, "PYTHONPATH": str(ROOT)})
+        environment |= {"PYSPARK_PYTHON": sys.executable, "PYTHONHASHSEED": "0"}
+        environment |= {"SPARK_LOCAL_IP": "127.0.0.1"}
         environment |= java_environment()
         environment["JDK_JAVA_OPTIONS"] += " -Xss16m"
-        environment.pop("FLOWCONTROL_KILL_AT", None)
-        if kill_at is not None:
-            environment["FLOWCONTROL_KILL_AT"] = kill_at
         # The settings of this process's own Spark session are none of the stage's.
         for name in ("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT"):
             environment.pop(name, None)

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from flowcontrol import Link
-from flowcontrol.live import faults
+from flowcontrol.live.crash_points import crash_point
 
 SETTINGS: dict[str, Any] = {
     "key": "key",
@@ -65,14 +65,14 @@ class TableSink:
         table = batch.toArrow()
         table = table.append_column("batch", pa.array([batch_id] * len(table), pa.int64()))
         table = table.append_column("place", pa.array(range(len(table)), pa.int64()))
-        faults.reach("table", batch_id, "before-table")
+        crash_point("table", batch_id, "before-table")
         last = None
         if DeltaTable.is_deltatable(str(self.path)):
             last = DeltaTable(str(self.path)).transaction_version("sink")
         if last is None or last < batch_id:
             once = CommitProperties(app_transactions=[Transaction("sink", batch_id)])
             write_deltalake(str(self.path), table, mode="append", commit_properties=once)
-        faults.reach("table", batch_id, "after-table")
+        crash_point("table", batch_id, "after-table")
         time.sleep(self.delay_s)
 
 

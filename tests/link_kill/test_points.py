@@ -9,12 +9,14 @@ import sys
 
 import pytest
 
+from at_start.kill_at import dying_at
+
 CODE = """
-from flowcontrol.live import faults
+from flowcontrol.live.crash_points import crash_point
 for number in range(3):
-    faults.reach("other", number, "here")
-    faults.reach("stage", number, "there")
-    faults.reach("stage", number, "here")
+    crash_point("other", number, "here")
+    crash_point("stage", number, "there")
+    crash_point("stage", number, "here")
     print(number)
 """
 
@@ -37,7 +39,7 @@ for number in range(3):
 def test_a_point_is_reached_by_name_and_number(asked: str, said: str) -> None:
     done = subprocess.run(
         [sys.executable, "-u", "-c", CODE],
-        env={**os.environ, "FLOWCONTROL_KILL_AT": asked},
+        env=dying_at(asked, os.environ),
         capture_output=True,
         text=True,
         check=False,

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from flowcontrol import Link
 from flowcontrol.ledger.link_ledger import member_rows
-from flowcontrol.link.monitoring.look import LinkMonitor
+from flowcontrol.link.monitoring.monitor import LinkMonitor
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,5 +59,5 @@ def test_a_sink_that_costs_a_second_a_batch_gets_larger_batches(
     known = [task for task in tasks if task.get("fixed_s") is not None]
     assert not known[-1]["keeps_target"]
     assert known[-1]["fixed_s"] > TARGET_S
-    (reader,) = LinkMonitor(str(link.storage)).look(time.time()).receivers
+    (reader,) = LinkMonitor(str(link.storage)).snapshot(time.time()).receivers
     assert not reader.keeps_target

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ import pytest
 from flowcontrol import Link
 from flowcontrol.ledger.link_ledger import member_rows
 from flowcontrol.link.members import receivers_of, senders_of
+from flowcontrol.link.stopping import is_stopped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -87,13 +87,25 @@ def pipeline(spark: SparkSession, tmp_path: Path, events: Any) -> Any:
 
 
 def test_a_sender_waits_for_its_receiver_and_loses_nothing(
-    pipeline: Pipeline, events: Any, sink: Any, until: Callable[..., None]
+    pipeline: Pipeline,
+    events: Any,
+    sink: Any,
+    until: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Longer than it takes to ask whether the query was stopped, which it was not."""
+    """Also when it has asked several times whether its query was stopped, which it was not."""
+    answers: list[bool] = []
+
+    def ask(rows: DataFrame, query: str) -> bool:
+        answers.append(is_stopped(rows, query))
+        return answers[-1]
+
+    monkeypatch.setattr("flowcontrol.link.batches.is_stopped", ask)
     events.write(1200, files=3)
     up = pipeline.send()
     until(pipeline.has_begun, up)
-    time.sleep(1.0)
+    until(lambda: len(answers) >= 3, up)
+    assert not any(answers)
     written, released, consumed = pipeline.cursors()
     assert (released, consumed) == (6, 0)
     assert written > 7
@@ -136,7 +148,7 @@ def test_a_receiver_that_is_stopped_in_mid_batch_goes_on(
     until(entered.is_set, up, down)
     stopper = threading.Thread(target=down.stop)
     stopper.start()
-    time.sleep(0.5)
+    until(lambda: not down.isActive, up)
     leave.set()
     stopper.join()
     assert not down.isActive

@@ -15,7 +15,8 @@ import pytest
 from flowcontrol.ledger.link_files import PackedRows, create_log
 from flowcontrol.ledger.link_ledger import create_ledger
 from flowcontrol.ledger.storage import Storage
-from flowcontrol.link.receiver import Cursors, LinkReceiver
+from flowcontrol.link.input import Cursors
+from flowcontrol.link.receiver import LinkReceiver
 from flowcontrol.link.sender import LinkSender
 from flowcontrol.link.settings import DEFAULTS, LinkSettings
 

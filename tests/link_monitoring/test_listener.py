@@ -16,7 +16,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from flowcontrol.link.monitoring import progress as progress_module
 from flowcontrol.link.monitoring.listener import LinkListener
-from flowcontrol.link.monitoring.look import LinkMonitor
+from flowcontrol.link.monitoring.monitor import LinkMonitor
 from flowcontrol.link.monitoring.progress import QUERY_PROGRESS, ProgressTable
 from flowcontrol.link.monitoring.reads import LinkReads
 
@@ -242,7 +242,7 @@ def test_it_can_be_pickled(metrics):
 def chain(make_link, clock, monkeypatch):
     """Two links with a receiver each, the second one read by two."""
     fake = SimpleNamespace(time=lambda: clock.now)
-    monkeypatch.setattr("flowcontrol.link.monitoring.look.time", fake)
+    monkeypatch.setattr("flowcontrol.link.monitoring.monitor.time", fake)
     monkeypatch.setattr("flowcontrol.link.monitoring.reads.time", fake)
     first, second = make_link("orders"), make_link("enriched")
     for link, rows in ((first, 40), (second, 70)):
@@ -289,14 +289,14 @@ def test_once_known_a_look_a_second_is_enough(chain, clock, monkeypatch):
     reads, orders, _, _ = chain
     orders.take()
     reads.backlog("run-1", [{"cursors": orders.at}])
-    looks = []
-    real = LinkMonitor.look
-    monkeypatch.setattr(LinkMonitor, "look", lambda self: looks.append(self) or real(self))
+    snapshots = []
+    real = LinkMonitor.snapshot
+    monkeypatch.setattr(LinkMonitor, "snapshot", lambda self: snapshots.append(self) or real(self))
     for _ in range(10):
         clock.forward(0.5)
         found = reads.backlog("run-1", [{"cursors": {"0": [999, 999]}}])
         assert found["links"] == "orders"
-    assert len(looks) == 2 * 3
+    assert len(snapshots) == 2 * 3
 
 
 def test_before_the_first_row_nobody_is_known(chain):

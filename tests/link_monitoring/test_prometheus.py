@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from flowcontrol.errors import LinkError
-from flowcontrol.link.monitoring.look import LinkMonitor
+from flowcontrol.link.monitoring.monitor import LinkMonitor
 from flowcontrol.link.monitoring.prometheus import METRICS, LinkCollector, serve
 
 
@@ -25,7 +25,7 @@ def collector(link, clock):
     receiver.take()
     clock.forward(2)
     collector = LinkCollector()
-    collector.note([LinkMonitor(link.path).look(clock.now)])
+    collector.note([LinkMonitor(link.path).snapshot(clock.now)])
     return collector
 
 
@@ -43,10 +43,10 @@ def values(collector, name):
 
 
 def test_figures_are_those_of_the_look(collector):
-    (look,) = collector.looks
+    (snapshot,) = collector.snapshots
     found = values(collector, "backlog_rows")
     assert len(found) == 2
-    for channel in look.channels:
+    for channel in snapshot.channels:
         labels = {"link": "orders", "sender": "events", "receiver": "main"}
         key = {**labels, "channel": str(channel.channel)}
         (sample,) = [
@@ -57,7 +57,7 @@ def test_figures_are_those_of_the_look(collector):
     assert set(values(collector, "sender_rows_total").values()) == {120.0}
     assert set(values(collector, "sender_pool_size_buffers").values()) == {8.0}
     assert set(values(collector, "receiver_batch_target_seconds").values()) == {2.0}
-    assert set(values(collector, "sender_blocked_ratio").values()) == {look.blocked_ratio}
+    assert set(values(collector, "sender_blocked_ratio").values()) == {snapshot.blocked_ratio}
 
 
 def test_every_metric_is_there_and_explained(collector):
@@ -82,7 +82,7 @@ def test_what_is_not_known_is_absent(link, clock):
     link.sender().write({0: 100})
     clock.forward(1)
     collector = LinkCollector()
-    collector.note([LinkMonitor(link.path).look(clock.now)])
+    collector.note([LinkMonitor(link.path).snapshot(clock.now)])
     assert list(values(collector, "drain_seconds").values()) == [0.0]  # channel 1, without backlog
     assert values(collector, "receiver_batch_seconds") == {}
     assert len(values(collector, "backlog_rows")) == 2
@@ -97,7 +97,7 @@ def test_a_channel_that_another_receiver_holds_is_not_blocked_by_this_one(link, 
         clock.forward(1)
         sender.step()
     collector = LinkCollector()
-    collector.note([LinkMonitor(link.path).look(clock.now)])
+    collector.note([LinkMonitor(link.path).snapshot(clock.now)])
     family = families(collector)["flowcontrol_link_blocked_ratio"]
     held = {s.labels["receiver"]: s.value for s in family.samples if s.labels["channel"] == "0"}
     assert held["fast"] == 0.0

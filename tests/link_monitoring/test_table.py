@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from flowcontrol.link.monitoring.look import LinkMonitor
+from flowcontrol.link.monitoring.monitor import LinkMonitor
 from flowcontrol.link.monitoring.table import render
 from flowcontrol.link.monitoring.words import count, size
 
 
-def text(looks, width=80, most=None, **options):
+def text(snapshots, width=80, most=None, **options):
     console = Console(file=io.StringIO(), width=width, **options)
-    console.print(render(looks, most))
+    console.print(render(snapshots, most))
     return console.file.getvalue()
 
 
@@ -26,7 +26,7 @@ def cells(output, first):
 
 
 @pytest.fixture
-def looks(make_link, clock):
+def snapshots(make_link, clock):
     """A chain of two links, the second of which is slow."""
     found = []
     for name, takes in (("orders", 1), ("enriched", 0)):
@@ -40,23 +40,23 @@ def looks(make_link, clock):
             receiver.take()
             sender.step()
         clock.forward(3)
-        found.append(LinkMonitor(link.path).look(clock.now))
+        found.append(LinkMonitor(link.path).snapshot(clock.now))
     return found
 
 
-def test_the_sentence_stands_above_the_links(looks):
-    lines = text(looks).splitlines()
+def test_the_sentence_stands_above_the_links(snapshots):
+    lines = text(snapshots).splitlines()
     assert lines[0].startswith("Bottleneck: the stage that reads")
     heads = [line.split()[0] for line in lines if "last " in line and ":" in line.split()[1]]
     assert heads == ["orders", "enriched"]
 
 
-def test_members(looks):
-    output = text(looks[:1])
+def test_members(snapshots):
+    output = text(snapshots[:1])
     assert cells(output, "events →") == [
         "events →", "2.47k", "2.4 MiB", "10/12", "HIGH 83 %", "5 s"
     ]  # fmt: skip
-    (reader,) = looks[0].receivers
+    (reader,) = snapshots[0].receivers
     rows, nbytes = count(reader.rows_per_s), size(reader.bytes_per_s)
     pool = f"{reader.pool_used}/8"
     assert cells(output, "→ main") == [
@@ -64,8 +64,8 @@ def test_members(looks):
     ]  # fmt: skip
 
 
-def test_channels_and_their_sum(looks):
-    output = text(looks[:1])
+def test_channels_and_their_sum(snapshots):
+    output = text(snapshots[:1])
     first, second, whole = (cells(output, name) for name in ("0", "1", "all"))
     assert len(first) == len(second) == len(whole) == 10
     assert second[1:5] == ["0", "0", "-", "-"]
@@ -75,14 +75,14 @@ def test_channels_and_their_sum(looks):
 
 
 @pytest.mark.parametrize("width", [80, 100, 200])
-def test_nothing_is_cut_off_or_wrapped(looks, width):
-    lines = text(looks, width).splitlines()
+def test_nothing_is_cut_off_or_wrapped(snapshots, width):
+    lines = text(snapshots, width).splitlines()
     assert max(len(line) for line in lines) <= width
     assert "…" not in "".join(lines)
 
 
-def test_wide_numbers_fit_as_well(looks):
-    look = looks[0]
+def test_wide_numbers_fit_as_well(snapshots):
+    snapshot = snapshots[0]
     wide = [
         replace(
             c,
@@ -97,69 +97,69 @@ def test_wide_numbers_fit_as_well(looks):
             rows_out_per_s=123_456.7,
             blocked_ratio=1.0,
         )
-        for c in look.channels
+        for c in snapshot.channels
     ]
-    assert "…" not in text([replace(look, channels=tuple(wide))])
+    assert "…" not in text([replace(snapshot, channels=tuple(wide))])
 
 
-def test_no_colours_outside_a_terminal(looks):
-    assert "\x1b" not in text(looks)
-    assert "\x1b[1;31mHIGH" in text(looks, force_terminal=True, color_system="standard")
+def test_no_colours_outside_a_terminal(snapshots):
+    assert "\x1b" not in text(snapshots)
+    assert "\x1b[1;31mHIGH" in text(snapshots, force_terminal=True, color_system="standard")
 
 
-def test_the_worst_channels_are_kept_in_their_order(looks):
-    look = looks[0]
+def test_the_worst_channels_are_kept_in_their_order(snapshots):
+    snapshot = snapshots[0]
     many = [
-        replace(look.channels[0], channel=n, blocked_ratio=n % 3 / 2, backlog_bytes=1000 * n)
+        replace(snapshot.channels[0], channel=n, blocked_ratio=n % 3 / 2, backlog_bytes=1000 * n)
         for n in range(9)
     ]
-    output = text([replace(look, channels=tuple(many))], most=4)
+    output = text([replace(snapshot, channels=tuple(many))], most=4)
     shown = [line.split()[0] for line in output.splitlines() if line[:1].isdigit()]
     assert shown == ["2", "5", "7", "8"]
     assert "and 5 channels that wait less" in output
-    assert "that wait less" not in text([replace(look, channels=tuple(many))], most=9)
+    assert "that wait less" not in text([replace(snapshot, channels=tuple(many))], most=9)
 
 
-def test_a_batch_that_runs_longer_than_the_last_ones_is_shown_so_far(looks):
-    (receiver,) = looks[0].receivers
+def test_a_batch_that_runs_longer_than_the_last_ones_is_shown_so_far(snapshots):
+    (receiver,) = snapshots[0].receivers
     late = replace(receiver, batch_s=1.0, running_s=7.0)
-    assert ">7 s/2 s" in text([replace(looks[0], receivers=(late,))])
+    assert ">7 s/2 s" in text([replace(snapshots[0], receivers=(late,))])
     usual = replace(receiver, batch_s=1.0, running_s=0.5)
-    assert " 1 s/2 s" in text([replace(looks[0], receivers=(usual,))])
+    assert " 1 s/2 s" in text([replace(snapshots[0], receivers=(usual,))])
     free = replace(receiver, batch_s=1.0, running_s=None, target_s=None)
-    assert cells(text([replace(looks[0], receivers=(free,))]), "→ main")[4] == "1 s"
+    assert cells(text([replace(snapshots[0], receivers=(free,))]), "→ main")[4] == "1 s"
 
 
-def test_a_target_below_the_fixed_cost_is_said(looks):
-    (receiver,) = looks[0].receivers
-    assert "without rows" not in text(looks)
+def test_a_target_below_the_fixed_cost_is_said(snapshots):
+    (receiver,) = snapshots[0].receivers
+    assert "without rows" not in text(snapshots)
     missed = replace(receiver, fixed_s=6.0, keeps_target=False)
-    lines = text([replace(looks[0], receivers=(missed,))], width=200).splitlines()
+    lines = text([replace(snapshots[0], receivers=(missed,))], width=200).splitlines()
     assert (
         "main: a batch takes 6 s without rows, its target is 2 s; batches are longer, for 80 % of "
         "the throughput"
     ) in [line.strip() for line in lines]
 
 
-def test_receivers_of_one_name_are_told_apart(looks):
-    (receiver,) = looks[0].receivers
+def test_receivers_of_one_name_are_told_apart(snapshots):
+    (receiver,) = snapshots[0].receivers
     pair = (replace(receiver, channels=(0,)), replace(receiver, channels=(1,), is_detached=True))
-    output = text([replace(looks[0], receivers=pair)])
+    output = text([replace(snapshots[0], receivers=pair)])
     assert cells(output, "→ main 0")
     assert "DETACHED" in cells(output, "→ main 1")
 
 
-def test_several_pairs_have_a_heading_each(looks):
-    look = looks[0]
-    more = [replace(c, receiver="audit") for c in look.channels]
-    output = text([replace(look, channels=(*look.channels, *more))])
+def test_several_pairs_have_a_heading_each(snapshots):
+    snapshot = snapshots[0]
+    more = [replace(c, receiver="audit") for c in snapshot.channels]
+    output = text([replace(snapshot, channels=(*snapshot.channels, *more))])
     assert "events → main\n" in output.replace(" \n", "\n")
     assert "events → audit" in output
-    assert "events → main\n" not in text([look])
+    assert "events → main\n" not in text([snapshot])
 
 
 def test_an_empty_link(make_link, clock):
-    output = text([LinkMonitor(make_link().path).look(clock.now)])
+    output = text([LinkMonitor(make_link().path).snapshot(clock.now)])
     assert "No sender has written into a link yet." in output
     assert "no commit yet" in output
     assert "No sender and no receiver has started yet." in output
@@ -168,6 +168,6 @@ def test_an_empty_link(make_link, clock):
 def test_a_link_without_a_receiver(link, clock):
     link.sender().write({0: 100})
     clock.forward(1)
-    output = text([LinkMonitor(link.path).look(clock.now)])
+    output = text([LinkMonitor(link.path).snapshot(clock.now)])
     assert "nobody reads orders, no receiver has started" in output
     assert cells(output, "0")[4] == "?"

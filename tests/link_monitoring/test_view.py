@@ -1,49 +1,38 @@
-"""The view for SQL finds what a look finds."""
+"""The view for SQL shows the figures of a snapshot."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import asdict, fields
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from chispa import assert_approx_df_equality
 
 from flowcontrol.errors import LinkError
 from flowcontrol.link.altering import remove_receiver
-from flowcontrol.link.link import open_link
-from flowcontrol.link.monitoring.figures import ChannelLook
-from flowcontrol.link.monitoring.look import LinkMonitor
-from flowcontrol.link.monitoring.view import create_view, view_sql
-
-TYPES = {"str": "string", "int": "bigint", "float": "double", "float | None": "double"}
-SCHEMA = ", ".join(
-    f"{field.name} {'int' if field.name == 'channel' else TYPES.get(field.type, 'boolean')}"
-    for field in fields(ChannelLook)
-)
+from flowcontrol.link.link import Link, open_link
+from flowcontrol.link.monitoring.monitor import LinkMonitor
+from flowcontrol.link.monitoring.snapshot import ChannelSnapshot
+from flowcontrol.link.monitoring.view import COLUMNS, FiguresSource, create_view
+from flowcontrol.live.register import register_source
 
 
 def compare(spark, link, clock):
-    """Compare the view with a look, both of now; return its rows."""
-    now = datetime.fromtimestamp(clock.now, UTC)
-    create_view(spark, "orders_link", link.storage, link.settings, as_of=now)
-    rows = spark.table("orders_link").collect()
-    names = [field.name for field in fields(ChannelLook)]
-    # As plain rows: the columns' descriptions come along from the ledger otherwise.
-    found = spark.createDataFrame([tuple(row[name] for name in names) for row in rows], SCHEMA)
-    look = LinkMonitor(link.path).look(clock.now)
-    expected = spark.createDataFrame([tuple(asdict(c).values()) for c in look.channels], SCHEMA)
-    assert_approx_df_equality(
-        found, expected, precision=0.01, ignore_row_order=True, ignore_nullable=True
-    )
-    verdicts = {(c.sender, c.receiver, c.channel): c.verdict.value for c in look.channels}
-    assert {(r.sender, r.receiver, r.channel): r.verdict for r in rows} == verdicts
-    pools = {sender.name: sender.pool_used for sender in look.senders}
+    """Compare the view with a snapshot, both of now; return its rows."""
+    create_view(spark, "orders_link", link.storage, now=clock.now)
+    frame = spark.table("orders_link")
+    assert dict(frame.dtypes) == COLUMNS
+    rows = frame.collect()
+    snapshot = LinkMonitor(link.path).snapshot(clock.now)
+    names = [field.name for field in fields(ChannelSnapshot)]
+    found = [{name: row[name] for name in names} for row in rows]
+    assert found == [asdict(channel) for channel in snapshot.channels]
+    assert [row.verdict for row in rows] == [c.backpressure_level.value for c in snapshot.channels]
+    pools = {sender.name: sender.pool_used for sender in snapshot.senders}
     assert all(row.pool_used == pools[row.sender] for row in rows)
     times = {
         (reader.name, channel): (reader.batch_s, reader.running_s, reader.target_s)
-        for reader in look.receivers
+        for reader in snapshot.receivers
         for channel in reader.channels
     }
     for row in rows:
@@ -53,7 +42,7 @@ def compare(spark, link, clock):
 
 
 @pytest.mark.spark
-def test_the_view_equals_the_look(spark, link, clock):
+def test_the_view_equals_the_snapshot(spark, link, clock):
     sender, other = link.sender("events"), link.sender("more", query="another")
     fast, slow = link.receiver("fast"), link.receiver("slow.one")
     half = link.receiver("half", channels=[1])
@@ -93,7 +82,7 @@ def test_who_is_cut_off_and_who_paces(spark, make_link, clock):
         fast.take()
         clock.forward(1)
         sender.step()
-    assert LinkMonitor(link.path).look(clock.now).receivers[1].is_detached
+    assert LinkMonitor(link.path).snapshot(clock.now).receivers[1].is_detached
     rows = compare(spark, link, clock)
     assert {row.receiver: row.is_holding for row in rows} == {"fast": True, "slow": False}
 
@@ -132,12 +121,43 @@ def test_the_view_follows_the_link(spark, live_link):
 @pytest.mark.parametrize("name", ["", "1st", "a-b", "a.b", "a b", "`a`", "v; DROP TABLE x"])
 def test_what_is_no_name_of_a_view_is_refused(link, name):
     with pytest.raises(LinkError, match=r"needs letters, digits and '_'"):
-        create_view(None, name, link.storage, link.settings)
+        create_view(None, name, link.storage)
     assert not (link.path / "ledger").exists()
 
 
-def test_a_path_is_quoted(link):
-    assert "FROM delta.`/lake/o``dd/ledger`" in view_sql("/lake/o`dd/ledger", link.settings)
+@pytest.mark.spark
+def test_sql_alone_creates_a_view(spark, make_link):
+    link = make_link("o`dd li'nk")
+    register_source(spark, FiguresSource)
+    place = str(link.path).replace("'", "\\'")
+    spark.sql(
+        "CREATE GLOBAL TEMPORARY VIEW figures_by_sql USING flowcontrol_figures "
+        f"OPTIONS (link '{place}', window_s '60')"
+    )
+    try:
+        view = spark.table("global_temp.figures_by_sql")
+        assert view.count() == 0
+        link.sender().write({0: 10})
+        (row,) = view.where("backlog_rows > 0").collect()
+        assert (row.channel, row.backlog_rows, row.backlog_bytes) == (0, 10, 1000)
+    finally:
+        spark.sql("DROP VIEW global_temp.figures_by_sql")
+
+
+def test_spark_finds_the_source_by_itself():
+    from pyspark_flowcontrol_figures import DefaultSource
+
+    assert DefaultSource.name() == "flowcontrol_figures"
+
+
+def test_a_view_of_no_link_is_refused(tmp_path):
+    with pytest.raises(LinkError, match="there is no link yet"):
+        Link(tmp_path / "none").create_view(None, "none")
+
+
+def test_a_source_without_a_link_is_refused():
+    with pytest.raises(LinkError, match=r"option\('link', ...\)"):
+        FiguresSource({}).reader(None)
 
 
 @pytest.mark.spark
@@ -149,8 +169,8 @@ def test_a_removed_receiver_is_shown_by_neither(spark, link, clock):
         sender.step()
         fast.take()
         gone.take()
-    look = LinkMonitor(link.path).look(clock.now)
-    assert {channel.receiver for channel in look.channels} == {"fast", "gone"}
+    snapshot = LinkMonitor(link.path).snapshot(clock.now)
+    assert {channel.receiver for channel in snapshot.channels} == {"fast", "gone"}
     remove_receiver(link.storage, "gone")
     clock.forward(0.5)
     sender.step()

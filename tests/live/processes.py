@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from at_start.kill_at import dying_at
 from jvm import java_environment
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,7 +34,7 @@ class Emulation:
     arguments : str
         What follows it.
     kill_at : str, optional
-        Named point at which the driver dies (``flowcontrol.live.faults``).
+        Named point at which the driver dies (``flowcontrol.live.crash_points``).
     cwd : Path
         Current folder of the process.
     """
@@ -42,9 +43,8 @@ class Emulation:
         self, scenario: Path, *arguments: str, cwd: Path, kill_at: str | None = None
     ) -> None:
         self.mark = uuid.uuid4().hex
-        environment = {**os.environ, MARK: self.mark, "FLOWCONTROL_VENV": sys.prefix}
-        if kill_at is not None:
-            environment["FLOWCONTROL_KILL_AT"] = kill_at
+        environment = dying_at(kill_at, os.environ)
+        environment |= {MARK: self.mark, "FLOWCONTROL_VENV": sys.prefix}
         # The settings of this process's own Spark session are none of the start script's.
         for name in ("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "SPARK_CONF_DIR"):
             environment.pop(name, None)

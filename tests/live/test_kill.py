@@ -18,23 +18,23 @@ import pytest
 import yaml
 from deltalake import DeltaTable
 
-from flowcontrol.live import faults
+from flowcontrol.live.crash_points import CrashPoint
 from flowcontrol.live.paths import RunPaths
 from flowcontrol.run import RunResult
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 KILLS = [
-    ("source", 1, faults.BEFORE_EXCHANGE),
-    ("source", 2, faults.BEFORE_LEDGER),
-    ("source", 3, faults.AFTER_LEDGER),
-    ("map", 5, faults.BEFORE_EXCHANGE),
-    ("map", 6, faults.BEFORE_LEDGER),
-    ("map", 7, faults.BETWEEN_LEDGERS),
-    ("map", 8, faults.AFTER_LEDGER),
-    ("sink", 10, faults.BEFORE_EXCHANGE),
-    ("sink", 11, faults.BEFORE_LEDGER),
-    ("sink", 12, faults.AFTER_LEDGER),
+    ("source", 1, CrashPoint.BEFORE_EXCHANGE),
+    ("source", 2, CrashPoint.BEFORE_LEDGER),
+    ("source", 3, CrashPoint.AFTER_LEDGER),
+    ("map", 5, CrashPoint.BEFORE_EXCHANGE),
+    ("map", 6, CrashPoint.BEFORE_LEDGER),
+    ("map", 7, CrashPoint.BETWEEN_LEDGERS),
+    ("map", 8, CrashPoint.AFTER_LEDGER),
+    ("sink", 10, CrashPoint.BEFORE_EXCHANGE),
+    ("sink", 11, CrashPoint.BEFORE_LEDGER),
+    ("sink", 12, CrashPoint.AFTER_LEDGER),
 ]
 """A stage may be ahead of one that is killed by a round for every edge between the two: hence
 the gaps where another stage is next."""
@@ -67,7 +67,7 @@ def test_every_point_is_reached_in_every_kind_of_stage(cases: ModuleType, runs: 
         own = [row for row in ledgers[edge] if (row["side"], row["batch_id"]) == (side, number)]
         assert sum(row["rows"] for row in own) > 0, (stage, number)
     points = {(stage, point) for stage, _, point in KILLS}
-    for point in (faults.BEFORE_EXCHANGE, faults.BEFORE_LEDGER, faults.AFTER_LEDGER):
+    for point in (CrashPoint.BEFORE_EXCHANGE, CrashPoint.BEFORE_LEDGER, CrashPoint.AFTER_LEDGER):
         assert {(stage, point) for stage in STAGES} <= points
 
 

@@ -182,7 +182,7 @@ def test_a_partition_without_rows_reports_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ordered", [3, 5])
 def test_rows_that_the_ledger_did_not_order_are_refused(ordered: int, tmp_path: Path) -> None:
     orders = {SUBTASK_NUMBER: SubtaskOrder(ordered, (edge(tmp_path, [0], [0]),), False)}
-    text = f"subtask 2 takes {ordered} rows up, but 4 came: .* disagree"
+    text = f"subtask 2 processes {ordered} rows, but 4 came: .* disagree"
     with pytest.raises(RunError, match=text):
         list(SubtaskWork(orders)(iter(taken(4))))
     assert list(tmp_path.iterdir()) == []

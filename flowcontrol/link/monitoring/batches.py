@@ -14,8 +14,6 @@ from flowcontrol.link.monitoring.rates import (
     spread_time,
 )
 
-__all__ = ["Batches", "waiting_share"]
-
 
 class Batches:
     """The recent micro-batches of one member.

@@ -1,7 +1,7 @@
 """Follow a link's two tables: every member's newest commits, and when rows were written.
 
-The cursors and the time of a commit stand in the log's text, so following costs a small text a
-commit; the file with a commit's rows is read only when somebody asks for them.
+Delta's log holds the cursors and the time of each commit, so following costs one small text per
+commit; the file with the rows is read only when they are needed.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from flowcontrol.ledger.link_ledger import LinkLedgerView
 from flowcontrol.ledger.link_log import LinkLog
 from flowcontrol.ledger.log import Add
 from flowcontrol.ledger.storage import Storage
-
-__all__ = ["Amounts", "Key", "LedgerHistory", "Step", "TimedLog"]
 
 Key = tuple[int, int]
 """Number of the sender, channel."""
@@ -50,7 +48,7 @@ class Step:
     state : dict
         What the other side waits for: the cursors.
     path : str
-        Where its rows stand.
+        The file with its rows.
     end : float or None
         When the next commit was made; None for the newest.
     is_cut : bool
@@ -103,7 +101,7 @@ class LedgerHistory(LinkLedgerView):
     storage : Storage
         The ledger's table.
     window_s : float
-        How far back the commits are wanted that were packed before the first look, seconds.
+        How far back packed commits are read at the start, seconds.
 
     Attributes
     ----------
@@ -192,7 +190,7 @@ class LedgerHistory(LinkLedgerView):
                 return
 
     def read(self, member: str, step: Step) -> list[dict[str, Any]]:
-        """Return the rows of a commit; none if a house-keeper has just moved them away."""
+        """Return the rows of a commit; none if they were packed at this moment."""
         if step.rows is None:
             step.rows = []
             for path in (step.path, *self._packed(member, step.number)):
@@ -215,7 +213,7 @@ class LedgerHistory(LinkLedgerView):
         return rows
 
     def _packed(self, member: str, number: int) -> list[str]:
-        """Return the packed files in which a commit may stand."""
+        """Return the packed files that may hold a commit."""
         levels = self._files[member].levels if member in self._files else {}
         return [
             path
@@ -256,7 +254,7 @@ class TimedLog(LinkLog):
         self._added[add.path] = add.added_ms / 1000
 
     def refresh(self, *, at_once: bool = False) -> None:
-        """Take notice of the commits since the last look."""
+        """Read the commits since the last refresh."""
         super().refresh(at_once=at_once)
         self._added = {path: at for path, at in self._added.items() if path in self.files}
 

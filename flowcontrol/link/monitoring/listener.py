@@ -1,8 +1,7 @@
-"""A listener that keeps what streaming queries report in a Delta table.
+"""A listener that writes the progress of streaming queries to a Delta table.
 
-Spark waits for its listeners, so a callback only puts the event into a queue; a thread of its own
-looks at the links and writes, a commit every few seconds. Whatever goes wrong there is logged and
-never reaches Spark.
+Spark waits for its listeners, so a callback only queues the event; a background thread reads the
+links and writes, one commit every few seconds. Failures there are logged and never reach Spark.
 """
 
 from __future__ import annotations
@@ -35,17 +34,15 @@ if TYPE_CHECKING:
         StreamingQueryProgress,
     )
 
-__all__ = ["LinkListener"]
-
 FLUSH_S = 10.0
 """Time between two commits, seconds: a commit costs some 20 ms, a file and a place in the log."""
 
 MOST_ROWS = 10_000
-"""Rows that wait while the table cannot be written, and events while a look hangs; older rows
-and later events are dropped."""
+"""Rows kept while the table cannot be written, and events while a snapshot hangs; then the oldest
+rows and the newest events are dropped."""
 
 Event = Callable[[], dict[str, Any]]
-"""Makes the row of an event; in the thread, errors and all."""
+"""Makes the row of an event; called in the thread, which handles its errors."""
 
 _log = logging.getLogger("flowcontrol.listener")
 
@@ -99,37 +96,37 @@ class LinkListener(StreamingQueryListener):
         self._reads = LinkReads(self.links)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle what was asked for, not what was heard."""
+        """Pickle the arguments, not the queued events."""
         names = ("path", "links", "flush_s", "storage_options")
         return {name: self.__dict__[name] for name in names}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Begin anew elsewhere."""
+        """Start empty in another process."""
         self.__dict__.update(state)
         self._begin()
 
     # ------------------------------------------------------------------ what Spark calls
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """Note that a query has started."""
-        self._hear(lambda: self._started(event))
+        """Record that a query has started."""
+        self._enqueue(lambda: self._started(event))
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        """Note what a micro-batch reports."""
-        self._hear(lambda: self._progress(event.progress))
+        """Record the progress of a micro-batch."""
+        self._enqueue(lambda: self._progress(event.progress))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """Nothing to note: nothing happened."""
+        """Do nothing: an idle trigger has no figures."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """Note that a query has ended, and write without delay."""
-        self._hear(lambda: self._terminated(event))
-        self._hear(threading.Event())
+        """Record that a query has ended, and write without delay."""
+        self._enqueue(lambda: self._terminated(event))
+        self._enqueue(threading.Event())
 
     # ------------------------------------------------------------------ the queue
 
-    def _hear(self, item: Event | threading.Event) -> None:
-        """Hand an event over to the thread; Spark waits for this."""
+    def _enqueue(self, item: Event | threading.Event) -> None:
+        """Queue an event for the thread; Spark waits for this."""
         try:
             self._start()
             self._queue.put_nowait(item)
@@ -159,7 +156,7 @@ class LinkListener(StreamingQueryListener):
                 return
 
     def _next(self, due: float) -> Event | threading.Event | None:
-        """Return what comes next; when rows have waited long enough, a flag of nobody's."""
+        """Return the next item; an unused flag when rows have waited long enough."""
         try:
             wait = max(0.0, due - time.monotonic()) if self._rows else None
             return self._queue.get(timeout=wait)
@@ -182,7 +179,7 @@ class LinkListener(StreamingQueryListener):
             _log.exception("%s: %d rows wait for the next try", self.path, len(self._rows))
 
     def flush(self) -> None:
-        """Write what has been heard; return when that was tried."""
+        """Write all queued events; return after the attempt."""
         tried = threading.Event()
         with self._lock:
             if self._thread is None:
@@ -191,7 +188,7 @@ class LinkListener(StreamingQueryListener):
         tried.wait()
 
     def close(self) -> None:
-        """Write what has been heard, and end the thread; a later event starts another."""
+        """Write all queued events and end the thread; a later event starts another."""
         with self._lock:
             thread, self._thread = self._thread, None
         if thread is not None:
@@ -245,7 +242,7 @@ def _row(kind: str, event: QueryStartedEvent | QueryTerminatedEvent, name: str) 
 
 
 def _finite(value: float | None) -> float | None:
-    """Return a number; None for what Spark could not work out."""
+    """Return a finite number, else None."""
     return None if value is None or not math.isfinite(value) else float(value)
 
 

@@ -11,8 +11,6 @@ from flowcontrol.records import Column, Table
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-__all__ = ["QUERY_PROGRESS", "ProgressTable"]
-
 COMPACT_EVERY = 100
 """Appends between two compactions: about a quarter of an hour of an append every 10 s."""
 
@@ -23,76 +21,50 @@ QUERY_PROGRESS = Table(
     "query_progress",
     "What one streaming query reported of one micro-batch, or that it started or ended.",
     (
-        Column("at", "timestamp", "us, UTC", "When the trigger started, or the event was heard."),
-        Column(
-            "event",
-            "string",
-            "",
-            '"started", "progress" or "terminated". Only progress has the figures that follow.',
-        ),
+        Column("at", "timestamp", "us, UTC", "When the trigger started, or the event arrived."),
+        Column("event", "string", "", '"started", "terminated" or, with figures, "progress".'),
         Column("query", "string", "", "Name of the query; its id if it has none."),
         Column("query_id", "string", "", "Id of the query's checkpoint: the same after a restart."),
         Column("run_id", "string", "", "Id of this start of the query."),
         Column("batch_id", "int64", "", "Micro-batch of the query, from 0."),
         Column("rows", "int64", "records", "Records that the micro-batch read from all sources."),
-        Column(
-            "rows_written",
-            "int64",
-            "records",
-            "Records that the sink has counted; null where it does not count, as foreachBatch.",
-        ),
+        Column("rows_written", "int64", "records", "Counted by the sink; null for foreachBatch."),
         Column(
             "rows_in_per_s",
             "float64",
             "records/s",
-            "Records read over the time since the trigger before (Spark's inputRowsPerSecond).",
+            "rows / time since the trigger before (inputRowsPerSecond).",
         ),
         Column(
-            "rows_out_per_s",
-            "float64",
-            "records/s",
-            "Records read over the time of the micro-batch (Spark's processedRowsPerSecond).",
+            "rows_out_per_s", "float64", "records/s", "rows / batch time (processedRowsPerSecond)."
         ),
         Column("batch_ms", "float64", "ms", "Time of the whole trigger (triggerExecution)."),
         Column(
             "add_batch_ms",
             "float64",
             "ms",
-            "Of that, time of the user's code and the sink, a sender's wait for buffers "
-            "included (addBatch).",
+            "Of that, user code and sink, a sender's wait for buffers too (addBatch).",
         ),
         Column(
             "latest_offset_ms",
             "float64",
             "ms",
-            "Of that, time to ask the sources how far they go; a receiver's wait for rows "
-            "included (latestOffset).",
+            "Of that, asking the sources, a receiver's wait for rows too (latestOffset).",
         ),
-        Column("planning_ms", "float64", "ms", "Of that, time to plan (queryPlanning)."),
+        Column("planning_ms", "float64", "ms", "Of that, planning (queryPlanning)."),
         Column(
             "commit_ms",
             "float64",
             "ms",
-            "Of that, time to write the checkpoint (walCommit and commitOffsets).",
+            "Of that, writing the checkpoint (walCommit, commitOffsets).",
         ),
-        Column(
-            "links",
-            "string",
-            "",
-            "Links that the query reads, by comma; null as long as none is known.",
-        ),
-        Column(
-            "backlog_rows",
-            "int64",
-            "records",
-            "Records written into these links and not consumed by this query, when the progress "
-            "was heard.",
-        ),
+        Column("links", "string", "", "Links that the query reads, by comma; null while unknown."),
+        Column("backlog_rows", "int64", "records", "In these links, not consumed by this query."),
         Column("backlog_bytes", "int64", "bytes", "Size of those records."),
+        Column("backlog_age_s", "float64", "s", "Age of the oldest of them."),
         Column(
-            "backlog_age_s", "float64", "s", "Time for which the oldest of them has waited there."
+            "error", "string", "", "Why the query failed; null if it was stopped or still runs."
         ),
-        Column("error", "string", "", "Why the query ended; null if it was stopped or goes on."),
     ),
 )
 

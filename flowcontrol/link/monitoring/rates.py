@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-__all__ = ["Time", "busy_rate", "mean_length", "recent", "share", "spread_time"]
-
 Time = tuple[float, float]
 """From when to when, Unix time, seconds."""
 

@@ -1,8 +1,7 @@
-"""Which links a query reads, found out by the offsets that it reports, and their backlog.
+"""Which links a query reads, derived from the offsets that it reports, and their backlog.
 
-Spark does not say what a source reads. But a receiver's ledger has the very offsets that Spark
-reports, so where both are the same, the query is that receiver. What several receivers could be
-is looked at again with the next progress.
+Spark does not report what a Python source reads. A receiver's ledger holds the same offsets that
+Spark reports, so a match identifies the receiver. While several match, the next progress decides.
 """
 
 from __future__ import annotations
@@ -12,15 +11,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from flowcontrol.errors import FlowControlError
-from flowcontrol.link.monitoring.figures import ChannelLook, LinkLook
-from flowcontrol.link.monitoring.look import LinkMonitor
+from flowcontrol.link.monitoring.monitor import LinkMonitor
+from flowcontrol.link.monitoring.snapshot import ChannelSnapshot, LinkSnapshot
 from flowcontrol.link.monitoring.watch import labels
 
-__all__ = ["LinkReads"]
-
-
 FRESH_S = 1.0
-"""Age of a look from which another is taken, s: queries of many small batches cost no more."""
+"""Age at which a snapshot is replaced, s: it bounds the cost of queries with many small batches."""
 
 
 class _Reader(NamedTuple):
@@ -31,18 +27,18 @@ class _Reader(NamedTuple):
 
 
 class LinkReads:
-    """Finds out who reads which link.
+    """Finds the receiver behind each query.
 
     Parameters
     ----------
     links : sequence of str
-        Their paths. One that does not exist yet is looked for again.
+        Their paths. One that does not exist yet is tried again with each progress.
     """
 
     def __init__(self, links: Sequence[str]) -> None:
         self._paths, self._labels = list(links), labels(list(links))
         self._monitors: list[LinkMonitor | None] = [None] * len(links)
-        self._looks: list[LinkLook | None] = [None] * len(links)
+        self._snapshots: list[LinkSnapshot | None] = [None] * len(links)
         self._known: dict[tuple[str, int], set[_Reader]] = {}
 
     def backlog(self, run: str, offsets: Sequence[Any]) -> dict[str, Any]:
@@ -64,42 +60,45 @@ class LinkReads:
             return {}
         is_known = all(len(self._known.get((run, n), ())) == 1 for n, _ in cursors)
         old_s = FRESH_S if is_known else 0.0
-        looks = [self._look(number, old_s) for number in range(len(self._paths))]
-        readers = [self._reader((run, number), own, looks) for number, own in cursors]
+        snapshots = [self._snapshot(number, old_s) for number in range(len(self._paths))]
+        readers = [self._reader((run, number), own, snapshots) for number, own in cursors]
         found = [reader for reader in readers if reader is not None]
-        return self._columns(found, looks) if found else {}
+        return self._columns(found, snapshots) if found else {}
 
-    def _look(self, number: int, old_s: float) -> LinkLook | None:
-        """Return a look at a link that is at most so old; None if the link is not there."""
-        last = self._looks[number]
+    def _snapshot(self, number: int, old_s: float) -> LinkSnapshot | None:
+        """Return a snapshot of at most the given age; None if the link is not there."""
+        last = self._snapshots[number]
         if last is not None and time.time() - last.at <= old_s:
             return last
-        self._looks[number] = self._fresh_look(number)
-        return self._looks[number]
+        self._snapshots[number] = self._fresh_snapshot(number)
+        return self._snapshots[number]
 
-    def _fresh_look(self, number: int) -> LinkLook | None:
+    def _fresh_snapshot(self, number: int) -> LinkSnapshot | None:
         try:
             monitor = self._monitors[number]
             if monitor is None:
                 monitor = LinkMonitor(self._paths[number], self._labels[number])
                 self._monitors[number] = monitor
-            return monitor.look()
-        except FlowControlError:  # it is not there yet, or no more
+            return monitor.snapshot()
+        except FlowControlError:  # not created yet, or deleted
             return None
 
     def _reader(
-        self, key: tuple[str, int], cursors: dict[str, list[int]], looks: Sequence[LinkLook | None]
+        self,
+        key: tuple[str, int],
+        cursors: dict[str, list[int]],
+        snapshots: Sequence[LinkSnapshot | None],
     ) -> _Reader | None:
-        """Return who reported cursors, once only one receiver is left that can have been it."""
+        """Return the receiver that reported cursors, once only one candidate is left."""
         known = self._known.get(key)
         if known is not None and len(known) == 1:
             return next(iter(known))
         if not any(any(own) for own in cursors.values()):
-            return None  # at the very beginning all are alike
+            return None  # at the start all receivers have the same cursors
         can_be = {
             _Reader(number, member)
-            for number, look in enumerate(looks)
-            if look is not None
+            for number, snapshot in enumerate(snapshots)
+            if snapshot is not None
             for member, ends in self._ends(number).items()
             if cursors in ends
         }
@@ -112,11 +111,11 @@ class LinkReads:
         return {} if monitor is None else monitor.ends()
 
     def _columns(
-        self, readers: Sequence[_Reader], looks: Sequence[LinkLook | None]
+        self, readers: Sequence[_Reader], snapshots: Sequence[LinkSnapshot | None]
     ) -> dict[str, Any]:
-        own: list[ChannelLook] = []
+        own: list[ChannelSnapshot] = []
         for reader in readers:
-            own += _channels(looks[reader.link], reader.member)
+            own += _channels(snapshots[reader.link], reader.member)
         return {
             "links": ",".join(dict.fromkeys(self._labels[reader.link] for reader in readers)),
             "backlog_rows": sum(channel.backlog_rows for channel in own),
@@ -125,12 +124,14 @@ class LinkReads:
         }
 
 
-def _channels(look: LinkLook | None, member: str) -> list[ChannelLook]:
+def _channels(snapshot: LinkSnapshot | None, member: str) -> list[ChannelSnapshot]:
     """Return the channels that a receiver reads."""
-    if look is None:
+    if snapshot is None:
         return []
-    for receiver in look.receivers:
+    for receiver in snapshot.receivers:
         if receiver.member == member:
             mine = set(receiver.channels)
-            return [c for c in look.channels if c.receiver == receiver.name and c.channel in mine]
+            return [
+                c for c in snapshot.channels if c.receiver == receiver.name and c.channel in mine
+            ]
     return []

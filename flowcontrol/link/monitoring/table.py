@@ -1,4 +1,4 @@
-"""What a look found, as text for a terminal of 80 columns or more."""
+"""Snapshots as text for a terminal of 80 columns or more."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ from rich.text import Text
 
 from flowcontrol.analysis.pressure import Pressure
 from flowcontrol.link.members import ranges
-from flowcontrol.link.monitoring.figures import ChannelLook, LinkLook, ReceiverLook, SenderLook
-from flowcontrol.link.monitoring.verdict import describe_bottleneck
-from flowcontrol.link.monitoring.words import clock_time, count, duration, percent, size
-
-__all__ = ["render"]
+from flowcontrol.link.monitoring.bottleneck import describe_bottleneck
+from flowcontrol.link.monitoring.snapshot import (
+    ChannelSnapshot,
+    LinkSnapshot,
+    ReceiverSnapshot,
+    SenderSnapshot,
+)
+from flowcontrol.link.monitoring.words import clock_time, count, duration, size
+from flowcontrol.report.numbers import percent
 
 _STYLES = {Pressure.OK: "green", Pressure.LOW: "yellow", Pressure.HIGH: "bold red"}
 
@@ -25,34 +29,34 @@ _MEMBERS = ("rows/s", "bytes/s", "pool", "batch/target", "state", "seen")
 _CHANNELS = ("rows", "bytes", "age", "drain", "credit", "waits", "in/s", "out/s", "verdict")
 
 
-def render(looks: Sequence[LinkLook], most_channels: int | None = None) -> RenderableType:
+def render(snapshots: Sequence[LinkSnapshot], most_channels: int | None = None) -> RenderableType:
     """Return the sentence on the bottleneck and all links, for ``rich``.
 
     Parameters
     ----------
-    looks : sequence of LinkLook
+    snapshots : sequence of LinkSnapshot
         In the order in which rows pass.
     most_channels : int, optional
         Channels to show of each pair of a sender and a receiver: the worst. By default all.
     """
-    parts: list[RenderableType] = [Text(describe_bottleneck(looks))]
-    for look in looks:
-        parts += ["", *_link(look, most_channels)]
+    parts: list[RenderableType] = [Text(describe_bottleneck(snapshots))]
+    for snapshot in snapshots:
+        parts += ["", *_link(snapshot, most_channels)]
     return Group(*parts)
 
 
-def _link(look: LinkLook, most_channels: int | None) -> list[RenderableType]:
+def _link(snapshot: LinkSnapshot, most_channels: int | None) -> list[RenderableType]:
     title = Table.grid(expand=True)
     title.add_column(no_wrap=True, overflow="ellipsis")
     title.add_column(justify="right", no_wrap=True)
-    window = f"last {duration(look.window_s)}" if look.window_s else "no commit yet"
-    title.add_row(Text(look.label, style="bold"), f"{clock_time(look.at)}, {window}")
-    if not look.senders and not look.receivers:
+    window = f"last {duration(snapshot.window_s)}" if snapshot.window_s else "no commit yet"
+    title.add_row(Text(snapshot.label, style="bold"), f"{clock_time(snapshot.at)}, {window}")
+    if not snapshot.senders and not snapshot.receivers:
         return [title, "No sender and no receiver has started yet."]
-    parts: list[RenderableType] = [title, _members(look), *_missed(look), *_late(look)]
-    pairs = list(dict.fromkeys((c.sender, c.receiver) for c in look.channels))
+    parts: list[RenderableType] = [title, _members(snapshot), *_missed(snapshot), *_late(snapshot)]
+    pairs = list(dict.fromkeys((c.sender, c.receiver) for c in snapshot.channels))
     for sender, receiver in pairs:
-        own = [c for c in look.channels if (c.sender, c.receiver) == (sender, receiver)]
+        own = [c for c in snapshot.channels if (c.sender, c.receiver) == (sender, receiver)]
         parts.append("")
         if len(pairs) > 1:
             parts.append(Text(f"{sender} → {receiver}", style="italic"))
@@ -71,12 +75,14 @@ def _table(first: str, heads: Iterable[str]) -> Table:
 # ---------------------------------------------------------------------- senders and receivers
 
 
-def _members(look: LinkLook) -> Table:
+def _members(snapshot: LinkSnapshot) -> Table:
     table = _table("", _MEMBERS)
-    for sender in look.senders:
+    for sender in snapshot.senders:
         table.add_row(*_sender_cells(sender))
-    shared = {r.name for r in look.receivers if sum(o.name == r.name for o in look.receivers) > 1}
-    for receiver in look.receivers:
+    shared = {
+        r.name for r in snapshot.receivers if sum(o.name == r.name for o in snapshot.receivers) > 1
+    }
+    for receiver in snapshot.receivers:
         name = receiver.name
         if name in shared:
             name += f" {ranges(receiver.channels)}"
@@ -84,28 +90,28 @@ def _members(look: LinkLook) -> Table:
     return table
 
 
-def _late(look: LinkLook) -> list[RenderableType]:
+def _late(snapshot: LinkSnapshot) -> list[RenderableType]:
     """Return a line for each receiver that began in the middle."""
     return [
         Text(f"{one.name} began {count(one.rows_skipped)} rows late: the others had consumed them")
-        for one in look.receivers
+        for one in snapshot.receivers
         if one.rows_skipped
     ]
 
 
-def _sender_cells(sender: SenderLook) -> list[Text | str]:
+def _sender_cells(sender: SenderSnapshot) -> list[Text | str]:
     return [
         f"{sender.name} →",
         count(sender.rows_per_s),
         size(sender.bytes_per_s),
         f"{sender.pool_used}/{sender.pool_size}",
         "",
-        _grade(sender.verdict, sender.blocked_ratio),
+        _grade(sender.backpressure_level, sender.blocked_ratio),
         duration(sender.silent_s),
     ]
 
 
-def _receiver_cells(receiver: ReceiverLook, name: str) -> list[Text | str]:
+def _receiver_cells(receiver: ReceiverSnapshot, name: str) -> list[Text | str]:
     state = Text(f"busy {percent(receiver.busy_ratio)}")
     if receiver.is_detached:
         state = Text("DETACHED", style="bold red")
@@ -120,7 +126,7 @@ def _receiver_cells(receiver: ReceiverLook, name: str) -> list[Text | str]:
     ]
 
 
-def _missed(look: LinkLook) -> list[RenderableType]:
+def _missed(snapshot: LinkSnapshot) -> list[RenderableType]:
     """Return a line for each receiver whose target is below what a batch costs anyway."""
     return [
         Text(
@@ -128,12 +134,12 @@ def _missed(look: LinkLook) -> list[RenderableType]:
             f"is {duration(receiver.target_s)}; batches are longer, for 80 % of the throughput",
             style="yellow",
         )
-        for receiver in look.receivers
+        for receiver in snapshot.receivers
         if not receiver.keeps_target
     ]
 
 
-def _batch(receiver: ReceiverLook) -> Text:
+def _batch(receiver: ReceiverSnapshot) -> Text:
     """Return the batch time against its target; of a batch that takes longer, its time so far."""
     taken, sign = receiver.batch_s, ""
     if receiver.running_s is not None and (taken is None or receiver.running_s > taken):
@@ -148,7 +154,7 @@ def _batch(receiver: ReceiverLook) -> Text:
 # ---------------------------------------------------------------------- channels
 
 
-def _channels(channels: Sequence[ChannelLook], most: int | None) -> Table:
+def _channels(channels: Sequence[ChannelSnapshot], most: int | None) -> Table:
     table = _table("ch", _CHANNELS)
     chosen = _worst(channels, len(channels) if most is None else most)
     for channel in chosen:
@@ -157,19 +163,19 @@ def _channels(channels: Sequence[ChannelLook], most: int | None) -> Table:
     return table
 
 
-def _left_out(channels: Sequence[ChannelLook], most: int | None) -> list[RenderableType]:
-    """Return a line that tells of the channels that are not shown."""
+def _left_out(channels: Sequence[ChannelSnapshot], most: int | None) -> list[RenderableType]:
+    """Return a line that counts the channels that are not shown."""
     count = 0 if most is None else len(channels) - max(1, most)
     return [Text(f"and {count} channels that wait less", style="dim")] if count > 0 else []
 
 
-def _worst(channels: Sequence[ChannelLook], most: int) -> list[ChannelLook]:
+def _worst(channels: Sequence[ChannelSnapshot], most: int) -> list[ChannelSnapshot]:
     """Return the channels that are blocked most or have most to do, in their order."""
     ranked = sorted(channels, key=lambda c: (-c.blocked_ratio, -c.backlog_bytes, c.channel))
     return sorted(ranked[: max(1, most)], key=lambda c: c.channel)
 
 
-def _channel_cells(channel: ChannelLook) -> list[Text | str]:
+def _channel_cells(channel: ChannelSnapshot) -> list[Text | str]:
     return [
         str(channel.channel),
         count(channel.backlog_rows),
@@ -180,15 +186,15 @@ def _channel_cells(channel: ChannelLook) -> list[Text | str]:
         size(channel.waiting_bytes),
         count(channel.rows_in_per_s),
         count(channel.rows_out_per_s),
-        _grade(channel.verdict, channel.blocked_ratio if channel.is_holding else 0.0),
+        _grade(channel.backpressure_level, channel.held_ratio),
     ]
 
 
-def _total_cells(channels: Sequence[ChannelLook]) -> list[Text | str]:
+def _total_cells(channels: Sequence[ChannelSnapshot]) -> list[Text | str]:
     """Return sums; of times the longest."""
     drains = [channel.drain_s for channel in channels]
     known = [drain for drain in drains if drain is not None]
-    worst = max(channels, key=lambda c: c.blocked_ratio if c.is_holding else 0.0)
+    worst = max(channels, key=lambda c: c.held_ratio)
     return [
         "all",
         count(sum(c.backlog_rows for c in channels)),
@@ -199,7 +205,7 @@ def _total_cells(channels: Sequence[ChannelLook]) -> list[Text | str]:
         size(sum(c.waiting_bytes for c in channels)),
         count(sum(c.rows_in_per_s for c in channels)),
         count(sum(c.rows_out_per_s for c in channels)),
-        _grade(worst.verdict, worst.blocked_ratio if worst.is_holding else 0.0),
+        _grade(worst.backpressure_level, worst.held_ratio),
     ]
 
 
@@ -208,5 +214,5 @@ def _time(seconds: float | None) -> str:
     return "-" if seconds == 0 else duration(seconds)
 
 
-def _grade(verdict: Pressure, ratio: float) -> Text:
-    return Text(f"{verdict.value} {percent(ratio)}", style=_STYLES[verdict])
+def _grade(backpressure_level: Pressure, ratio: float) -> Text:
+    return Text(f"{backpressure_level.value} {percent(ratio)}", style=_STYLES[backpressure_level])

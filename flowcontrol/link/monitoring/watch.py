@@ -1,4 +1,4 @@
-"""Show links again and again: in place on a terminal, one table after the other elsewhere."""
+"""Show links periodically: in place on a terminal, one table after another elsewhere."""
 
 from __future__ import annotations
 
@@ -11,29 +11,27 @@ from contextlib import AbstractContextManager, nullcontext
 from rich.console import Console, RenderableType
 from rich.live import Live
 
-from flowcontrol.ledger.paths import read_place
-from flowcontrol.link.monitoring.figures import LinkLook
-from flowcontrol.link.monitoring.look import WINDOW_S, LinkMonitor
+from flowcontrol.ledger.places import read_place
+from flowcontrol.link.monitoring.monitor import WINDOW_S, LinkMonitor
+from flowcontrol.link.monitoring.snapshot import LinkSnapshot
 from flowcontrol.link.monitoring.table import render
-
-__all__ = ["WatchConsole", "labels", "open_monitors", "watch"]
 
 LEAST_CHANNELS = 1
 """Channels that are shown on the smallest terminal."""
 
 
 class WatchConsole(Console):
-    """A console that lets the caller say how a closed pipe ends; rich's own ends with status 1."""
+    """A console that raises BrokenPipeError for a closed pipe; rich's own exits with status 1."""
 
     def on_broken_pipe(self) -> None:
-        """Let nothing be written any more, not even at exit, and tell the caller."""
+        """Discard all further output, also at exit, and raise BrokenPipeError."""
         self.quiet = True
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise BrokenPipeError
 
 
 def labels(paths: Sequence[str]) -> list[str]:
-    """Return short names of links: as much of the end of each path as tells them apart."""
+    """Return short names of links: the shortest ends of the paths that differ."""
     parts = [path.rstrip("/").split("/") for path in paths]
     for length in range(1, max((len(own) for own in parts), default=0) + 1):
         found = ["/".join(own[-length:]) for own in parts]
@@ -61,22 +59,22 @@ def watch(
     every_s: float,
     *,
     once: bool = False,
-    on_look: Callable[[Sequence[LinkLook]], None] | None = None,
+    on_look: Callable[[Sequence[LinkSnapshot]], None] | None = None,
 ) -> None:
-    """Look at links and print what was found, until it is interrupted.
+    """Print snapshots of links until interrupted.
 
     Parameters
     ----------
     monitors : sequence of LinkMonitor
         In the order in which rows pass.
     console : rich.console.Console
-        Where to.
+        Where they are printed.
     every_s : float
-        Time between two looks, seconds.
+        Time between two snapshots, seconds.
     once : bool, default False
         Print one table and return.
     on_look : callable, optional
-        Given what each look found.
+        Called with each round of snapshots.
 
     Raises
     ------
@@ -89,13 +87,13 @@ def watch(
     with context:
         while True:
             started = time.monotonic()
-            looks = [monitor.look() for monitor in monitors]
+            snapshots = [monitor.snapshot() for monitor in monitors]
             if on_look is not None:
-                on_look(looks)
+                on_look(snapshots)
             if live is not None:
-                live.update(_fitting(looks, console), refresh=True)
+                live.update(_fitting(snapshots, console), refresh=True)
             else:
-                console.print(render(looks))
+                console.print(render(snapshots))
             if once:
                 return
             if live is None:
@@ -104,13 +102,13 @@ def watch(
             time.sleep(max(0.0, every_s - (time.monotonic() - started)))
 
 
-def _fitting(looks: Sequence[LinkLook], console: Console) -> RenderableType:
+def _fitting(snapshots: Sequence[LinkSnapshot], console: Console) -> RenderableType:
     """Return a render with as many channels as the terminal has lines for."""
-    whole = render(looks)
+    whole = render(snapshots)
     over = len(console.render_lines(whole)) - console.size.height + 1
     if over <= 0:
         return whole
-    pairs = sum(len({(c.sender, c.receiver) for c in look.channels}) for look in looks)
-    most = max((len({c.channel for c in look.channels}) for look in looks), default=0)
+    pairs = sum(len({(c.sender, c.receiver) for c in snapshot.channels}) for snapshot in snapshots)
+    most = max((len({c.channel for c in snapshot.channels}) for snapshot in snapshots), default=0)
     left_out = -(-over // max(1, pairs)) + 1  # and a line that says so
-    return render(looks, max(LEAST_CHANNELS, most - left_out))
+    return render(snapshots, max(LEAST_CHANNELS, most - left_out))

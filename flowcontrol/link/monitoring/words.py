@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from flowcontrol.report.numbers import percent
-
-__all__ = ["clock_time", "count", "duration", "percent", "size"]
-
 _THOUSANDS = ("", "k", "M", "G", "T")
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 _LARGER = (("s", 60.0), ("min", 60.0), ("h", 24.0))
@@ -25,7 +21,7 @@ def _scaled(value: float, base: float, units: tuple[str, ...]) -> tuple[float, s
 
 
 def _digits(value: float, most: int) -> str:
-    """Return at most so many digits that matter, none of them after a whole number."""
+    """Return a number with a limited count of significant digits; no decimals if it is whole."""
     decimals = 0 if value == int(value) else max(0, most - len(str(int(value))))
     text = f"{value:.{decimals}f}"
     return text if len(text) <= most + 1 else f"{value:.{max(0, decimals - 1)}f}"

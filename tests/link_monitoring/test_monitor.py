@@ -8,12 +8,12 @@ import pytest
 
 from flowcontrol.analysis.pressure import Pressure
 from flowcontrol.errors import LinkError
-from flowcontrol.link.monitoring.look import LinkMonitor
+from flowcontrol.link.monitoring.monitor import LinkMonitor
 
 
-def look(link, clock):
+def snapshot(link, clock):
     """Return what somebody sees who looks for the first time."""
-    return LinkMonitor(link.path).look(clock.now)
+    return LinkMonitor(link.path).snapshot(clock.now)
 
 
 def total(channels, name):
@@ -29,17 +29,17 @@ def test_a_folder_without_a_link_is_refused(tmp_path):
 
 
 def test_a_link_that_nobody_has_used(link, clock):
-    found = look(link, clock)
+    found = snapshot(link, clock)
     assert (found.senders, found.receivers, found.channels) == ((), (), ())
     assert (found.label, found.path, found.window_s) == ("orders", str(link.path), 0.0)
-    assert found.verdict is Pressure.OK
+    assert found.backpressure_level is Pressure.OK
     link.make_tables()
-    assert look(link, clock).channels == ()
+    assert snapshot(link, clock).channels == ()
 
 
 def test_a_receiver_alone(link, clock):
     link.receiver().take()
-    found = look(link, clock)
+    found = snapshot(link, clock)
     assert [(r.name, r.rows_read, r.running_s) for r in found.receivers] == [("main", 0, None)]
     assert (found.senders, found.channels) == ((), ())
 
@@ -49,11 +49,11 @@ def test_a_sender_alone_waits_for_a_receiver(link, clock):
     clock.forward(1)
     sender.write({0: 100, 1: 10})
     clock.forward(3)
-    found = look(link, clock)
+    found = snapshot(link, clock)
     (own,) = found.senders
     assert (own.name, own.rows_written, own.pool_used, own.pool_size) == ("events", 110, 7, 8)
     assert (own.waiting_bytes, own.silent_s) == (4000, 3.0)
-    assert (own.blocked_ratio, own.verdict) == (0.75, Pressure.HIGH)  # 3 s of 4
+    assert (own.blocked_ratio, own.backpressure_level) == (0.75, Pressure.HIGH)  # 3 s of 4
     first, second = found.channels
     assert (first.receiver, first.written, first.released, first.consumed) == ("", 10, 6, 0)
     assert (first.in_flight, first.waiting, first.waiting_bytes, first.credit) == (6, 4, 4000, 0)
@@ -82,7 +82,7 @@ def test_figures_of_a_run(link, clock):
         clock.forward(2)
         taken.append(next_batch(sender, receiver))
     clock.forward(1)  # 6 s in all; the third batch has run for 1 s
-    found = look(link, clock)
+    found = snapshot(link, clock)
     assert taken == [80, 60, 60]  # two exclusive buffers each and four floating ones
     (reader,) = found.receivers
     assert (reader.name, reader.channels, reader.rows_read) == ("main", (0, 1), 140)
@@ -109,8 +109,8 @@ def test_nothing_left_to_do(link, clock):
     clock.forward(1)
     assert receiver.take() == 0  # an empty decision: the batch before is consumed
     clock.forward(30)
-    found = look(link, clock)
-    assert found.verdict is Pressure.OK
+    found = snapshot(link, clock)
+    assert found.backpressure_level is Pressure.OK
     assert [c.drain_s for c in found.channels] == [0.0, 0.0]
     assert [c.age_s for c in found.channels] == [0.0, 0.0]
     assert [c.rows_in_per_s for c in found.channels] == [0.0, 0.0]
@@ -128,9 +128,9 @@ def test_a_sink_that_hangs_drains_ever_more_slowly(link, clock):
     clock.forward(1)
     next_batch(sender, receiver)
     clock.forward(1)
-    before = look(link, clock).channels[0].drain_s
+    before = snapshot(link, clock).channels[0].drain_s
     clock.forward(60)
-    found = look(link, clock)
+    found = snapshot(link, clock)
     assert found.channels[0].drain_s > 10 * before
     assert found.channels[0].rows_out_per_s == 0.0
     assert found.receivers[0].running_s == 61.0
@@ -145,7 +145,7 @@ def test_a_target_and_its_batches_are_shown(link, clock):
         receiver.take()
         clock.forward(0.5)
         sender.step()
-    (reader,) = look(link, clock).receivers
+    (reader,) = snapshot(link, clock).receivers
     assert (reader.target_s, reader.batch_s) == (0.5, 0.5)
 
 
@@ -156,7 +156,7 @@ def test_the_part_of_a_message_that_was_read_is_no_backlog(link, clock):
     assert 0 < taken < 10
     clock.forward(1)
     assert receiver.take() > 0
-    first = look(link, clock).channels[0]
+    first = snapshot(link, clock).channels[0]
     assert (first.consumed, first.backlog_rows) == (0, 10 - taken)
     assert first.backlog_bytes == 100 * (10 - taken)
     assert first.age_s == 1.0
@@ -175,9 +175,12 @@ def test_of_several_receivers_the_slowest_holds(link, clock):
         clock.forward(1)
         sender.step()
     slow.take()
-    found = {c.receiver: c for c in look(link, clock).channels if c.channel == 0}
+    found = {c.receiver: c for c in snapshot(link, clock).channels if c.channel == 0}
     assert (found["fast"].is_holding, found["slow"].is_holding) == (False, True)
-    assert (found["fast"].verdict, found["slow"].verdict) == (Pressure.OK, Pressure.HIGH)
+    assert (found["fast"].backpressure_level, found["slow"].backpressure_level) == (
+        Pressure.OK,
+        Pressure.HIGH,
+    )
     assert found["fast"].blocked_ratio == found["slow"].blocked_ratio > 0.5
     assert (found["fast"].backlog_rows, found["slow"].backlog_rows) == (40, 100)
 
@@ -193,7 +196,7 @@ def test_with_a_limit_the_fastest_holds_and_the_other_is_cut_off(make_link, cloc
         fast.take()
         clock.forward(1)
         sender.step()
-        seen.append(look(link, clock))
+        seen.append(snapshot(link, clock))
     found = {c.receiver: c for c in seen[1].channels if c.channel == 0}
     assert (found["fast"].is_holding, found["slow"].is_holding) == (True, False)
     assert [r.is_detached for r in seen[0].receivers] == [False, False]
@@ -207,7 +210,7 @@ def test_receivers_that_share_the_channels(link, clock):
     left.take(), right.take()
     clock.forward(1)
     left.take()
-    found = look(link, clock)
+    found = snapshot(link, clock)
     assert [(r.name, r.channels) for r in found.receivers] == [("main", (0,)), ("main", (1,))]
     assert [(c.channel, c.backlog_rows) for c in found.channels] == [(0, 0), (1, 20)]
 
@@ -220,10 +223,14 @@ def test_a_channel_that_no_receiver_reads(link, clock):
     clock.forward(1)
     receiver.take()
     clock.forward(9)
-    first, second = look(link, clock).channels
+    first, second = snapshot(link, clock).channels
     assert (first.backlog_rows, second.backlog_rows) == (0, 100)
     assert (second.credit, second.sent, second.drain_s) == (0, 0, None)
-    assert (second.verdict, second.is_holding, second.age_s) == (Pressure.HIGH, True, 10.0)
+    assert (second.backpressure_level, second.is_holding, second.age_s) == (
+        Pressure.HIGH,
+        True,
+        10.0,
+    )
 
 
 def test_several_senders(link, clock):
@@ -234,7 +241,7 @@ def test_several_senders(link, clock):
     two.write({0: 50, 1: 50})
     receiver.take()
     clock.forward(1)
-    found = look(link, clock)
+    found = snapshot(link, clock)
     assert [(s.name, s.rows_written) for s in found.senders] == [("one", 30), ("two", 100)]
     assert [(c.sender, c.channel, c.written) for c in found.channels] == [
         ("one", 0, 3),
@@ -259,7 +266,7 @@ def test_a_batch_that_was_killed_is_no_measurement(link, clock):
     clock.forward(1)
     second.take()
     clock.forward(1)
-    (reader,) = look(link, clock).receivers
+    (reader,) = snapshot(link, clock).receivers
     assert reader.batch_s == 1.0
 
 
@@ -269,8 +276,8 @@ def link_receiver_again(link, before):
 
     own = before.own
     second = object.__new__(type(before))
-    second.own = LinkReceiver(link.storage, link.settings, own.group, own.channels, None)
-    second.at = own.begin
+    second.own = LinkReceiver(link.storage, link.settings, own.group, own.input.channels, None)
+    second.at = own.input.begin
     return second
 
 
@@ -284,7 +291,7 @@ def test_a_source_that_stood_still_between_two_starts_has_no_slow_batch(link, cl
     second.batch = sender.batch
     clock.forward(2)
     second.write({0: 10})
-    assert look(link, clock).senders[0].rows_per_s == pytest.approx(5.0)
+    assert snapshot(link, clock).senders[0].rows_per_s == pytest.approx(5.0)
 
 
 def drive(link, clock, rounds):
@@ -312,9 +319,9 @@ def test_who_comes_late_sees_what_a_follower_sees(link, clock):
     follower, compared = LinkMonitor(link.path), 0
     for number, _ in enumerate(drive(link, clock, 110)):  # checkpoints, packed files, trimmed rows
         if number % 3 == 0:
-            seen = follower.look(clock.now)
+            seen = follower.snapshot(clock.now)
         if number % 15 == 0:
-            late = look(link, clock)
+            late = snapshot(link, clock)
             same(late, seen)
             compared += 1
     assert compared == 8
@@ -323,7 +330,7 @@ def test_who_comes_late_sees_what_a_follower_sees(link, clock):
 def test_a_follower_remembers_no_more_than_its_window(link, clock):
     monitor, sizes = LinkMonitor(link.path), []
     for number, _ in enumerate(drive(link, clock, 90)):
-        monitor.look(clock.now)
+        monitor.snapshot(clock.now)
         if number in (45, 89):
             steps = {member: len(own) for member, own in monitor._ledger.steps.items()}
             messages = sum(len(c.messages) for c in monitor._log.channels.values())
@@ -339,19 +346,19 @@ def test_a_link_that_was_made_anew_is_looked_at_anew(make_link, clock):
     link = make_link()
     link.sender().write({0: 100})
     monitor = LinkMonitor(link.path)
-    assert total(monitor.look(clock.now).channels, "backlog_rows") == 100
+    assert total(monitor.snapshot(clock.now).channels, "backlog_rows") == 100
     shutil.rmtree(link.path)
     with pytest.raises(LinkError, match="there is no link here"):
-        monitor.look(clock.now)
+        monitor.snapshot(clock.now)
     make_link().sender().write({0: 10})
-    assert total(monitor.look(clock.now).channels, "backlog_rows") == 10
+    assert total(monitor.snapshot(clock.now).channels, "backlog_rows") == 10
 
 
 def test_a_clock_that_is_behind_gives_no_negative_times(link, clock):
     sender, receiver = link.sender(), link.receiver()
     sender.write({0: 100})
     receiver.take()
-    found = LinkMonitor(link.path).look(clock.now - 5)
+    found = LinkMonitor(link.path).snapshot(clock.now - 5)
     assert found.channels[0].age_s == 0.0
     assert found.senders[0].silent_s == 0.0
     assert found.receivers[0].running_s == 0.0

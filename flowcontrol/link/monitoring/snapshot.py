@@ -1,4 +1,4 @@
-"""What one look at a link finds: plain figures, each with its meaning and unit."""
+"""The figures of a link at one moment, each with its meaning and unit."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from dataclasses import dataclass
 
 from flowcontrol.analysis.pressure import Pressure, pressure_of
 
-__all__ = ["ChannelLook", "LinkLook", "ReceiverLook", "SenderLook"]
-
 
 @dataclass(frozen=True)
-class ChannelLook:
+class ChannelSnapshot:
     """One channel from a sender to a receiver.
 
     Attributes
@@ -73,13 +71,18 @@ class ChannelLook:
     is_holding: bool
 
     @property
-    def verdict(self) -> Pressure:
+    def held_ratio(self) -> float:
+        """Share of the window for which messages waited for a buffer because of this receiver."""
+        return self.blocked_ratio if self.is_holding else 0.0
+
+    @property
+    def backpressure_level(self) -> Pressure:
         """Back pressure by this receiver, as Flink grades it."""
-        return pressure_of(1000 * self.blocked_ratio) if self.is_holding else Pressure.OK
+        return pressure_of(1000 * self.held_ratio)
 
 
 @dataclass(frozen=True)
-class SenderLook:
+class SenderSnapshot:
     """One sender.
 
     Attributes
@@ -111,13 +114,13 @@ class SenderLook:
     silent_s: float
 
     @property
-    def verdict(self) -> Pressure:
+    def backpressure_level(self) -> Pressure:
         """How much of its time the sender is blocked, as Flink grades it."""
         return pressure_of(1000 * self.blocked_ratio)
 
 
 @dataclass(frozen=True)
-class ReceiverLook:
+class ReceiverSnapshot:
     """One receiver; receivers of one name share the channels between them.
 
     Attributes
@@ -149,7 +152,7 @@ class ReceiverLook:
     fixed_s : float or None
         What a micro-batch takes without any rows; None without a target, or not known yet.
     keeps_target : bool
-        Whether micro-batches can take their target time; else they take longer without any rows.
+        Whether the target can be met; False if a micro-batch takes longer even without rows.
     rows_skipped : int
         Rows that it never reads: all others had consumed them when it came.
     """
@@ -172,10 +175,16 @@ class ReceiverLook:
     keeps_target: bool = True
     rows_skipped: int = 0
 
+    @property
+    def longest_batch_s(self) -> float | None:
+        """Mean time of the last micro-batches, or of the running one if that is longer, s."""
+        times = [time for time in (self.batch_s, self.running_s) if time is not None]
+        return max(times, default=None)
+
 
 @dataclass(frozen=True)
-class LinkLook:
-    """One look at one link.
+class LinkSnapshot:
+    """A link at one moment.
 
     Attributes
     ----------
@@ -187,11 +196,11 @@ class LinkLook:
         When, Unix time, seconds.
     window_s : float
         What rates and shares cover: the time before ``at``, or since the link's first commit.
-    senders : tuple of SenderLook
+    senders : tuple of SenderSnapshot
         In the order in which they came.
-    receivers : tuple of ReceiverLook
+    receivers : tuple of ReceiverSnapshot
         By name and first channel.
-    channels : tuple of ChannelLook
+    channels : tuple of ChannelSnapshot
         By sender, receiver and channel.
     """
 
@@ -199,9 +208,9 @@ class LinkLook:
     path: str
     at: float
     window_s: float
-    senders: tuple[SenderLook, ...]
-    receivers: tuple[ReceiverLook, ...]
-    channels: tuple[ChannelLook, ...]
+    senders: tuple[SenderSnapshot, ...]
+    receivers: tuple[ReceiverSnapshot, ...]
+    channels: tuple[ChannelSnapshot, ...]
 
     @property
     def blocked_ratio(self) -> float:
@@ -209,6 +218,6 @@ class LinkLook:
         return max((sender.blocked_ratio for sender in self.senders), default=0.0)
 
     @property
-    def verdict(self) -> Pressure:
+    def backpressure_level(self) -> Pressure:
         """Grade of the sender that waited most."""
         return pressure_of(1000 * self.blocked_ratio)

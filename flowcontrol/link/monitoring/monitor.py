@@ -1,6 +1,6 @@
-"""One look at a link: read what is new in its ledger and its log, and work the figures out.
+"""Follow a link and compute its figures from the new commits to its ledger and its log.
 
-No Spark and no lock: whoever looks follows the two Delta logs as the link's own members do, and
+Needs neither Spark nor a lock: a monitor reads the two Delta logs as the link's members do, and
 writes nothing.
 """
 
@@ -17,12 +17,15 @@ from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.members import Receiver, Sender, receivers_of, senders_of
 from flowcontrol.link.monitoring.batches import Batches, waiting_share
 from flowcontrol.link.monitoring.cursors import NOBODY, Cursors, member_of
-from flowcontrol.link.monitoring.figures import ChannelLook, LinkLook, ReceiverLook, SenderLook
 from flowcontrol.link.monitoring.history import Key, LedgerHistory, TimedLog
+from flowcontrol.link.monitoring.snapshot import (
+    ChannelSnapshot,
+    LinkSnapshot,
+    ReceiverSnapshot,
+    SenderSnapshot,
+)
 from flowcontrol.link.settings import LinkSettings, altered, read_made
 from flowcontrol.protocol.sender_rules import credit_of
-
-__all__ = ["WINDOW_S", "LinkMonitor"]
 
 WINDOW_S = 10.0
 """What rates and shares cover, seconds: several micro-batches, and still the present."""
@@ -33,7 +36,7 @@ class LinkMonitor:
 
     Parameters
     ----------
-    path : str or Path
+    place : str, Path or Storage
         Folder of the link.
     label : str, optional
         Short name; by default the last part of the path.
@@ -46,8 +49,10 @@ class LinkMonitor:
         If there is no link.
     """
 
-    def __init__(self, path: str | Path, label: str = "", window_s: float = WINDOW_S) -> None:
-        self.storage = Storage(path)
+    def __init__(
+        self, place: str | Path | Storage, label: str = "", window_s: float = WINDOW_S
+    ) -> None:
+        self.storage = place if isinstance(place, Storage) else Storage(place)
         self.window_s = window_s
         self.label = label or self.storage.root.rpartition("/")[2]
         self._settings = self._read_settings()
@@ -66,7 +71,7 @@ class LinkMonitor:
             )
         return found
 
-    def look(self, now: float | None = None) -> LinkLook:
+    def snapshot(self, now: float | None = None) -> LinkSnapshot:
         """Return the link's figures.
 
         Parameters
@@ -80,23 +85,23 @@ class LinkMonitor:
             If the link is gone.
         """
         settings = self._read_settings()
-        if settings.link_id != self._settings.link_id:  # made anew in the same folder
+        if settings.link_id != self._settings.link_id:  # recreated in the same folder
             self._open()
         self._settings = settings
-        # The ledger first: a sender commits rows before it says so.
+        # The ledger first: a sender commits rows before it counts them there.
         for table in (self._ledger, self._log):
             try:
                 table.refresh()
-            except LedgerError:  # the tables come with the link's first member
+            except LedgerError:  # the link's first member creates the tables
                 break
         settings = altered(settings, self._ledger)
         now = time.time() if now is None else now
         first = [steps[0].at for steps in self._ledger.steps.values() if steps]
         since = max(now - self.window_s, min(first, default=now))
         self._ledger.forget(since)
-        look = _Look(settings, self._ledger, self._log, now, self.window_s, since)
-        found = look.link(self.label, str(self.storage))
-        self._forget(look.cursors)
+        snapshot = _Snapshot(settings, self._ledger, self._log, now, self.window_s, since)
+        found = snapshot.link(self.label, str(self.storage))
+        self._forget(snapshot.cursors)
         return found
 
     def ends(self) -> dict[str, list[dict[str, list[int]]]]:
@@ -117,8 +122,8 @@ class LinkMonitor:
                 self._log.channel(sender.number, channel).forget(count)
 
 
-class _Look:
-    """Works one look out."""
+class _Snapshot:
+    """Computes one snapshot."""
 
     def __init__(
         self,
@@ -143,7 +148,7 @@ class _Look:
         rows = self.ledger.read(member, self.batches[member].newest)
         return {(row["sender"], row["receiver"]): row for row in rows}
 
-    def link(self, label: str, path: str) -> LinkLook:
+    def link(self, label: str, path: str) -> LinkSnapshot:
         """Return all figures."""
         cursors = self.cursors
         channels = [
@@ -152,7 +157,7 @@ class _Look:
             for group in cursors.groups
             for channel in range(self.settings.channels)
         ]
-        return LinkLook(
+        return LinkSnapshot(
             label=label,
             path=path,
             at=self.now,
@@ -164,16 +169,16 @@ class _Look:
 
     # ------------------------------------------------------------------ a channel
 
-    def _channel(self, sender: Sender, group: str, channel: int) -> ChannelLook:
+    def _channel(self, sender: Sender, group: str, channel: int) -> ChannelSnapshot:
         key, reader = (sender.number, channel), self.cursors.reader(group, channel)
         writing = self.batches[member_of(sender)]
         reading = None if reader is NOBODY else self.batches[member_of(reader)]
         written, released = sender.written[channel], sender.released[channel]
-        announced, sent = self.cursors.announced_and_sent(sender.number, group, channel)
+        announced, sent, _ = reader.cursors(*key)
         consumed = self.cursors.consumed(sender.number, group)[channel]
         position = self._position(reader, key, consumed)
         nbytes = self._unconsumed(key, consumed, written, position)
-        return ChannelLook(
+        return ChannelSnapshot(
             sender=sender.name,
             receiver=group,
             channel=channel,
@@ -230,10 +235,10 @@ class _Look:
 
     # ------------------------------------------------------------------ members
 
-    def _sender(self, sender: Sender, channels: Sequence[ChannelLook]) -> SenderLook:
+    def _sender(self, sender: Sender, channels: Sequence[ChannelSnapshot]) -> SenderSnapshot:
         group = self.cursors.groups[0]
         own = [c for c in channels if (c.sender, c.receiver) == (sender.name, group)]
-        return SenderLook(
+        return SenderSnapshot(
             name=sender.name,
             rows_written=sum(sender.records),
             rows_per_s=sum(c.rows_in_per_s for c in own),
@@ -245,13 +250,15 @@ class _Look:
             silent_s=self.batches[member_of(sender)].silent_s,
         )
 
-    def _receiver(self, receiver: Receiver, channels: Sequence[ChannelLook]) -> ReceiverLook:
+    def _receiver(
+        self, receiver: Receiver, channels: Sequence[ChannelSnapshot]
+    ) -> ReceiverSnapshot:
         group, rows = receiver.group, list(self._rows[member_of(receiver)].values())
         own = [c for c in channels if c.receiver == group and c.channel in receiver.channels]
         batches = self.batches[member_of(receiver)]
         states = [json.loads(row["task_state"]) for row in rows if row["task_state"]]
         read = (self._position(receiver, key, 0) for key in self._rows[member_of(receiver)])
-        return ReceiverLook(
+        return ReceiverSnapshot(
             name=group,
             member=member_of(receiver),
             channels=tuple(receiver.channels),
@@ -277,7 +284,7 @@ def _ends(rows: Sequence[dict[str, Any]]) -> list[dict[str, list[int]]]:
 
 
 def _drain(nbytes: int, rate: float | None) -> float | None:
-    """Return how long so many bytes take; None if the rate is not known."""
+    """Return the time to move some bytes, s; None if the rate is unknown."""
     if nbytes == 0:
         return 0.0
     return nbytes / rate if rate else None

@@ -6,15 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from flowcontrol.link.monitoring.figures import ChannelLook, LinkLook, ReceiverLook, SenderLook
-from flowcontrol.link.monitoring.verdict import describe_bottleneck
+from flowcontrol.link.monitoring.bottleneck import describe_bottleneck
+from flowcontrol.link.monitoring.snapshot import (
+    ChannelSnapshot,
+    LinkSnapshot,
+    ReceiverSnapshot,
+    SenderSnapshot,
+)
 
-CHANNEL = ChannelLook(
+CHANNEL = ChannelSnapshot(
     "events", "main", 0, 9, 8, 8, 8, 4, 0, 4, 1, 1000, 50, 5000, 3.0, 5.0, 10.0, 1000.0, 10.0,
     1000.0, 0.0, True,
 )  # fmt: skip
-SENDER = SenderLook("events", 100, 10.0, 1000.0, 8, 8, 1000, 0.0, 0.5)
-RECEIVER = ReceiverLook(
+SENDER = SenderSnapshot("events", 100, 10.0, 1000.0, 8, 8, 1000, 0.0, 0.5)
+RECEIVER = ReceiverSnapshot(
     "main",
     "receiver/main/0-3",
     (0, 1, 2, 3),
@@ -42,11 +47,11 @@ def link(label, *blocked, receiver=RECEIVER, readers=True):
         channels = tuple(replace(channel, receiver="") for channel in channels)
     sender = replace(SENDER, blocked_ratio=max(blocked, default=0.0))
     receivers = (receiver,) if readers else ()
-    return LinkLook(label, f"/lake/{label}", 1e9, 10.0, (sender,), receivers, channels)
+    return LinkSnapshot(label, f"/lake/{label}", 1e9, 10.0, (sender,), receivers, channels)
 
 
 def test_no_link_has_a_sender():
-    empty = LinkLook("orders", "/lake/orders", 1e9, 0.0, (), (), ())
+    empty = LinkSnapshot("orders", "/lake/orders", 1e9, 0.0, (), (), ())
     assert describe_bottleneck([empty, empty]) == "No sender has written into a link yet."
 
 
@@ -150,9 +155,9 @@ def test_the_first_batch():
 
 
 def test_of_several_receivers_the_one_that_holds_is_named():
-    look = link("a", 0.9, 0.8)
-    slow = tuple(replace(c, receiver="audit", backlog_bytes=9000) for c in look.channels)
-    fast = tuple(replace(c, is_holding=False) for c in look.channels)
+    snapshot = link("a", 0.9, 0.8)
+    slow = tuple(replace(c, receiver="audit", backlog_bytes=9000) for c in snapshot.channels)
+    fast = tuple(replace(c, is_holding=False) for c in snapshot.channels)
     audit = replace(RECEIVER, name="audit")
-    look = replace(look, receivers=(audit, RECEIVER), channels=(*slow, *fast))
-    assert "the stage that reads a (receiver audit)" in describe_bottleneck([look])
+    snapshot = replace(snapshot, receivers=(audit, RECEIVER), channels=(*slow, *fast))
+    assert "the stage that reads a (receiver audit)" in describe_bottleneck([snapshot])

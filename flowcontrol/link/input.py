@@ -1,0 +1,250 @@
+"""The receiving end of a link's channels: what is read of each, and the gate's buffers for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from flowcontrol.errors import LinkError
+from flowcontrol.ledger.link_log import LinkLog
+from flowcontrol.link.beginning import oldest
+from flowcontrol.link.members import Sender
+from flowcontrol.link.reading import take_rows, unread_bytes
+from flowcontrol.link.settings import LinkSettings
+from flowcontrol.protocol.free_running import LinkGate
+from flowcontrol.protocol.rules import unsent
+
+Cursors = dict[str, list[int]]
+"""Records read of each of the receiver's channels, by the sender's index."""
+
+Channel = tuple[int, int]
+"""Index of the sender, channel."""
+
+Takes = Mapping[Channel, tuple[int, int]]
+"""Rows and bytes of each channel in a batch."""
+
+
+class LinkInput:
+    """A receiver's channels and their gate.
+
+    Parameters
+    ----------
+    settings : LinkSettings
+        The link's.
+    log : LinkLog
+        The exchange log.
+    channels : list of int
+        Those that the receiver reads of each sender, in order.
+
+    Attributes
+    ----------
+    numbers : dict of (int, int) to int
+        Number in the gate of each channel, in the order in which they were added.
+    begin, end : dict of str to list of int
+        Begin and end of the last batch that was decided.
+    origin : dict of str to list of int
+        Where the receiver began to read each sender's channels.
+    """
+
+    def __init__(self, settings: LinkSettings, log: LinkLog, channels: list[int]) -> None:
+        self._settings, self._log, self.channels = settings, log, channels
+        self._gate = LinkGate(settings.exclusive_buffers, settings.floating_buffers)
+        self.numbers: dict[Channel, int] = {}
+        self.begin: Cursors = {}
+        self.end: Cursors = {}
+        self.origin: Cursors = {}
+
+    def restore(self, task: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
+        """Restore the state in the rows of the last commit."""
+        keys = [(row["sender"], row["receiver"]) for row in rows]
+        self.numbers = {key: number for number, key in enumerate(keys)}
+        states = [json.loads(row["channel_state"])["gate"] for row in rows]
+        buffers = self._settings.exclusive_buffers, self._settings.floating_buffers
+        self._gate = LinkGate.restore(*buffers, task["gate"], states)
+        self.begin, self.end, self.origin = task["begin"], task["end"], task["origin"]
+
+    # ------------------------------------------------------------------ where it stands
+
+    def filled(self, cursors: Cursors) -> Cursors:
+        """Return cursors with the senders that appeared later, at their origin."""
+        return {**self.origin, **cursors}
+
+    def after(self, takes: Takes) -> Cursors:
+        """Return the cursors after a batch."""
+        return {
+            sender: [
+                record + takes.get((int(sender), channel), (0, 0))[0]
+                for channel, record in zip(self.channels, own, strict=True)
+            ]
+            for sender, own in self.end.items()
+        }
+
+    def consumed(self) -> list[int]:
+        """Return the messages that were consumed of each channel."""
+        return [self._gate.consumed(number) for number in self.numbers.values()]
+
+    def _position(self, channel: Channel) -> int:
+        return self.end[str(channel[0])][self.channels.index(channel[1])]
+
+    # ------------------------------------------------------------------ channels
+
+    def add(self, senders: Iterable[Sender]) -> None:
+        """Open the channels of new senders, at the oldest message still in the log."""
+        for sender in senders:
+            if str(sender.number) in self.end:
+                continue
+            for channel in self.channels:
+                self.numbers[sender.number, channel] = self._gate.add_channel()
+            cursors = {str(sender.number): self._skip_to_oldest(sender)}
+            self.origin, self.end = {**self.origin, **cursors}, {**self.end, **cursors}
+
+    def begin_at_oldest(self, senders: Iterable[Sender]) -> Cursors:
+        """Skip to the oldest rows that stay, and return where they begin; never back."""
+        begin = {sender: list(own) for sender, own in self.filled(self.end).items()}
+        for sender in senders:
+            own = begin[str(sender.number)]
+            found = self._skip_to_oldest(sender)
+            begin[str(sender.number)] = [max(both) for both in zip(found, own, strict=True)]
+        return begin
+
+    def _skip_to_oldest(self, sender: Sender) -> list[int]:
+        records = []
+        for channel in self.channels:
+            first, record = oldest(self._log, sender, channel)
+            self._gate.skip_to(self.numbers[sender.number, channel], first)
+            records.append(record)
+        return records
+
+    # ------------------------------------------------------------------ credit
+
+    def released(self, senders: Iterable[Sender]) -> dict[Channel, int]:
+        """Return the messages of each channel that are released and in the log."""
+        return {
+            (sender.number, channel): min(
+                sender.released[channel], self._log.channel(sender.number, channel).end
+            )
+            for sender in senders
+            for channel in self.channels
+        }
+
+    def reach(self, released: Mapping[Channel, int]) -> dict[Channel, int]:
+        """Grant credit for what is released; return before which message each channel may be read.
+
+        Messages in which no record ends are consumed at once, as Flink's deserializer copies such
+        a buffer out when it polls it (section 1.9 of the reference); else a row larger than all
+        of a channel's buffers would never get through.
+        """
+        self._announce(released)
+        while self._consume_begun(released):
+            self._announce(released)
+        gate = self._gate
+        return {
+            channel: max(gate.sent(number), min(released[channel], gate.announced(number)))
+            for channel, number in self.numbers.items()
+        }
+
+    def _announce(self, released: Mapping[Channel, int]) -> None:
+        for channel, number in self.numbers.items():
+            backlog = max(0, unsent(released[channel], self._gate.sent(number)))
+            self._gate.see_backlog(number, backlog)
+        self._gate.announce()
+
+    def _consume_begun(self, released: Mapping[Channel, int]) -> bool:
+        """Take and consume messages in which no record ends; whether there were any."""
+        before = self.consumed()
+        for channel, number in self.numbers.items():
+            read = self._log.channel(*channel).holding(self._position(channel))
+            most = min(released[channel], self._gate.announced(number))
+            self._take(channel, min(read, most), released[channel])
+        self.consume()
+        return self.consumed() != before
+
+    def consume(self) -> None:
+        """Recycle the buffers of what has been read to its end."""
+        for channel, number in self.numbers.items():
+            read = self._log.channel(*channel).holding(self._position(channel))
+            done = min(read, self._gate.sent(number)) - self._gate.consumed(number)
+            self._gate.consume(number, max(0, done))
+
+    def unread_bytes(self, channel: Channel, reach: int) -> int:
+        """Return the bytes of a channel that may be read before a message."""
+        return unread_bytes(self._log.channel(*channel), self._position(channel), reach)
+
+    def read(
+        self, channel: Channel, reach: int, budget: int, released: int, *, least: int = 0
+    ) -> tuple[int, int]:
+        """Take rows of a channel within a budget, and a buffer for each message.
+
+        Parameters
+        ----------
+        channel : (int, int)
+            The channel.
+        reach : int
+            Message before which it may be read.
+        budget : int
+            Bytes that may be read.
+        released : int
+            Messages that its sender has released.
+        least : int, default 0
+            Rows to take however large they are.
+
+        Returns
+        -------
+        (int, int)
+            Rows and bytes.
+        """
+        log, position = self._log.channel(*channel), self._position(channel)
+        taken = take_rows(log, position, reach, budget, least=least)
+        self._take(channel, taken.messages, released)
+        return taken.rows, taken.nbytes
+
+    def _take(self, channel: Channel, reach: int, released: int) -> None:
+        """Take a buffer for every message before ``reach``."""
+        number = self.numbers[channel]
+        while (sent := self._gate.sent(number)) < reach:
+            if not self._gate.take(number, unsent(released, sent) - 1):
+                raise LinkError(f"channel {channel}: no credit for message {sent}")
+
+    # ------------------------------------------------------------------ the ledger
+
+    def task_state(self) -> dict[str, Any]:
+        """Return what a restart needs of the gate as a whole."""
+        return self._gate.task_state()
+
+    def rows(self, takes: Takes, task: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the ledger's row of each channel; the first carries the receiver's state."""
+        gate = self._gate
+        return [
+            {
+                "sender": channel[0],
+                "receiver": channel[1],
+                "announced": gate.announced(number),
+                "sent": gate.sent(number),
+                "consumed": gate.consumed(number),
+                "exclusive": gate.exclusive,
+                "floating_held": gate.floating_held(number),
+                "pool_used": gate.pool_used,
+                "pool_size": gate.floating,
+                "rows": takes.get(channel, (0, 0))[0],
+                "bytes": takes.get(channel, (0, 0))[1],
+                "channel_state": json.dumps(
+                    {"gate": gate.channel_state(number), "record": self._position(channel)}
+                ),
+                "task_state": json.dumps(task) if number == 0 else None,
+            }
+            for channel, number in self.numbers.items()
+        ]
+
+    def cursors(self) -> dict[str, dict[int, list[int]]]:
+        """Return what senders wait for: by cursor and sender, a number per channel."""
+        found: dict[str, dict[int, list[int]]] = {"announced": {}, "sent": {}, "consumed": {}}
+        for name, cursors in found.items():
+            for (sender, _), number in self.numbers.items():
+                cursors.setdefault(sender, []).append(getattr(self._gate, name)(number))
+        return found
+
+    def forget(self) -> None:
+        """Drop the index of the messages that were consumed."""
+        for channel, number in self.numbers.items():
+            self._log.channel(*channel).forget(self._gate.consumed(number))

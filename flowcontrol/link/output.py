@@ -1,0 +1,193 @@
+"""The sending end of a link's channels: what is released, and which receivers hold it up."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from flowcontrol.ledger.channel_log import ChannelLog
+from flowcontrol.ledger.link_ledger import LinkLedger
+from flowcontrol.ledger.link_log import LinkLog
+from flowcontrol.link.members import receivers_of
+from flowcontrol.link.pacing import Consumed, consumed_of, least, pacing
+from flowcontrol.link.settings import LinkSettings
+from flowcontrol.protocol.free_running import OutputPool
+from flowcontrol.protocol.rules import credit_of, unsent
+
+
+class LinkOutput:
+    """A sender's channels and their output pool, as its last commit left them.
+
+    Parameters
+    ----------
+    settings : LinkSettings
+        The link's.
+    index : int
+        Of the sender.
+    ledger : LinkLedger
+        The sender's, up to date.
+    log : LinkLog
+        The exchange log, up to date.
+
+    Attributes
+    ----------
+    released : list of int
+        Messages of each channel that receivers may read.
+    trimmed : list of int
+        Messages of each channel that the last commit announced as trimmed.
+    detached : list of str
+        Receivers that are cut off.
+    """
+
+    def __init__(
+        self, settings: LinkSettings, index: int, ledger: LinkLedger, log: LinkLog
+    ) -> None:
+        self.settings, self.index, self.ledger, self.log = settings, index, ledger, log
+        state = {} if ledger.latest is None else ledger.latest.state
+        none = [0] * settings.channels
+        self.released: list[int] = list(state.get("released", none))
+        self.trimmed: list[int] = list(state.get("trimmed", none))
+        self.detached: list[str] = list(state.get("detached", ()))
+        own = settings.exclusive_buffers, settings.floating_buffers
+        self._pool = OutputPool(*own, self._in_use())
+
+    @property
+    def logs(self) -> list[ChannelLog]:
+        """Index of each channel in the exchange log."""
+        return [self.log.channel(self.index, c) for c in range(self.settings.channels)]
+
+    # ------------------------------------------------------------------ releasing
+
+    def release(self) -> None:
+        """Release a message of each channel in turn as long as the pool has a buffer."""
+        ends = [log.end for log in self.logs]
+        moved = True
+        while moved:
+            moved = False
+            for channel, end in enumerate(ends):
+                if self.released[channel] < end and self._pool.request(channel):
+                    self.released[channel] += 1
+                    moved = True
+
+    def recycle(self) -> None:
+        """Take back the buffers of what the pacing receivers have consumed.
+
+        A receiver that has just registered may have consumed less than those before it: what
+        lies before it is in flight again, and takes buffers as far as there are any.
+        """
+        more = [used - had for used, had in zip(self._in_use(), self._pool.used, strict=True)]
+        for channel, count in enumerate(more):
+            self._pool.recycle(channel, max(0, -count))
+        for channel, count in enumerate(more):
+            for _ in range(count):
+                if not self._pool.request(channel):
+                    break
+
+    def _in_use(self) -> list[int]:
+        paced = pacing(self._attached(), detaches=self.settings.detach_after_bytes is not None)
+        done = least(paced, self.settings.channels)
+        return [max(0, released - own) for released, own in zip(self.released, done, strict=True)]
+
+    def waiting_bytes(self) -> int:
+        """Return the bytes that are written and not released."""
+        return sum(self._waiting(c) for c in range(self.settings.channels))
+
+    def _waiting(self, channel: int) -> int:
+        log = self.log.channel(self.index, channel)
+        return log.nbytes(self.released[channel], log.end)
+
+    # ------------------------------------------------------------------ receivers
+
+    def _attached(self) -> Consumed:
+        found = consumed_of(receivers_of(self.ledger), self.index, self.settings.channels)
+        return {group: own for group, own in found.items() if group not in self.detached}
+
+    def consumed(self) -> list[int]:
+        """Return the messages of each channel that all attached receivers have consumed."""
+        return least(self._attached(), self.settings.channels)
+
+    def trimmable(self) -> list[int]:
+        """Return the messages of each channel that may leave the log.
+
+        They were announced in an earlier commit, so a receiver that registered after it begins
+        behind them; one that registered before it is known by now, and has consumed them.
+        """
+        return [min(both) for both in zip(self.trimmed, self.consumed(), strict=True)]
+
+    def detach(self) -> None:
+        """Cut off receivers that lag too far behind the fastest; forget those that were removed."""
+        if self.detached:
+            known = {receiver.group for receiver in receivers_of(self.ledger)}
+            self.detached = [group for group in self.detached if group in known]
+        limit, attached = self.settings.detach_after_bytes, self._attached()
+        if limit is None:
+            return
+        logs, fastest = self.logs, pacing(attached, detaches=True)
+        for group, own in attached.items():
+            ends = zip(logs, own, self.released, strict=True)
+            lag = sum(log.nbytes(done, released) for log, done, released in ends)
+            if lag > limit and group not in fastest:
+                self.detached.append(group)
+
+    def _sent_and_announced(self) -> list[tuple[int, int]]:
+        """Return messages sent and credits announced per channel, by the slowest receiver."""
+        found: list[list[tuple[int, int]]] = [[] for _ in self.released]
+        for receiver in receivers_of(self.ledger):
+            if receiver.group not in self.detached and self.index in receiver.sent:
+                for channel in receiver.channels:
+                    own = receiver.cursors(self.index, channel)
+                    found[channel].append((own.sent, own.announced))
+        return [min(own, default=(0, 0)) for own in found]
+
+    # ------------------------------------------------------------------ the ledger
+
+    def rows(
+        self, rows: Sequence[int], nbytes: Sequence[int], task: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        """Return the ledger's row of each channel.
+
+        Parameters
+        ----------
+        rows, nbytes : sequence of int
+            What the source batch adds to each channel.
+        task : dict
+            State of the sender, written into the first row.
+        """
+        return [
+            {
+                "sender": self.index,
+                "receiver": channel,
+                "written": log.end,
+                "released": self.released[channel],
+                "credit": credit_of(announced, sent),
+                "backlog": unsent(self.released[channel], sent),
+                "pool_used": self._pool.in_use,
+                "pool_size": self._pool.size,
+                "rows": rows[channel],
+                "bytes": nbytes[channel],
+                "channel_state": json.dumps(
+                    {"records": log.records, "waiting_bytes": self._waiting(channel)}
+                ),
+                "task_state": json.dumps(task) if channel == 0 else None,
+            }
+            for channel, (log, (sent, announced)) in enumerate(
+                zip(self.logs, self._sent_and_announced(), strict=True)
+            )
+        ]
+
+    def state(self) -> dict[str, Any]:
+        """Return the cursors that receivers follow and the next start checks."""
+        logs = self.logs
+        return {
+            "index": self.index,
+            "written": [log.end for log in logs],
+            "records": [log.records for log in logs],
+            "released": list(self.released),
+            "detached": list(self.detached),
+        }
+
+    def forget(self) -> None:
+        """Drop the index of the messages that all attached receivers have consumed."""
+        for log, done in zip(self.logs, self.consumed(), strict=True):
+            log.forget(done)

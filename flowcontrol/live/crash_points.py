@@ -1,0 +1,51 @@
+"""Named points between the steps of a commit protocol, at which tests stop the process.
+
+A crash at each point leaves a different state. Nothing happens there unless :data:`hook` is set,
+which the package itself never does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+
+
+class CrashPoint(StrEnum):
+    """What is done, and what is not, when the point is reached."""
+
+    BEFORE_EXCHANGE = "before-exchange"
+    """The round's files are written, nothing is committed."""
+
+    BEFORE_LEDGER = "before-ledger"
+    """The exchange log (a sink: its table) is committed, the ledger is not."""
+
+    BETWEEN_LEDGERS = "between-ledgers"
+    """The ledger of a stage's first link is committed, those of its other links are not."""
+
+    AFTER_LEDGER = "after-ledger"
+    """The ledger is committed, Spark has not noted the end of the batch."""
+
+    AFTER_CLAIM = "after-claim"
+    """A side of a link has taken its place over, and nothing else; numbered by epoch."""
+
+    BEFORE_RELEASE = "before-release"
+    """A sender has room for more messages; numbered, as the next, by its commits to the ledger."""
+
+    AFTER_RELEASE = "after-release"
+    """The ledger lists more messages as released."""
+
+    BEFORE_RETURN = "before-return"
+    """All of a sender's batch is released, its function has not returned."""
+
+    PLANNED = "planned"
+    """Spark has noted what a receiver's batch reads, nothing is read."""
+
+
+hook: Callable[[str, int, str], None] | None = None
+"""Called at each point with the stage's name, the number of its round or batch, and the point."""
+
+
+def crash_point(stage: str, number: int, point: str) -> None:
+    """Mark a point of the protocol."""
+    if hook is not None:
+        hook(stage, number, point)
