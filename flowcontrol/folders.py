@@ -25,7 +25,7 @@ from typing import IO, Any, Final
 
 from flowcontrol.errors import LedgerError, Problem, ScenarioError
 from flowcontrol.files import write_atomically
-from flowcontrol.ledger.places import local_folder
+from flowcontrol.ledger.paths import local_folder
 
 LOCK_FILE: Final = ".lock"
 """Name of the file that is locked while a process writes to the folder."""

@@ -13,7 +13,7 @@ from flowcontrol.link.members import Sender
 from flowcontrol.link.reading import take_rows, unread_bytes
 from flowcontrol.link.settings import LinkSettings
 from flowcontrol.protocol.free_running import LinkGate
-from flowcontrol.protocol.rules import unsent
+from flowcontrol.protocol.sender_rules import unsent
 
 Cursors = dict[str, list[int]]
 """Records read of each of the receiver's channels, by the sender's index."""
@@ -147,7 +147,7 @@ class LinkInput:
     def _announce(self, released: Mapping[Channel, int]) -> None:
         for channel, number in self.numbers.items():
             backlog = max(0, unsent(released[channel], self._gate.sent(number)))
-            self._gate.see_backlog(number, backlog)
+            self._gate.on_backlog(number, backlog)
         self._gate.announce()
 
     def _consume_begun(self, released: Mapping[Channel, int]) -> bool:

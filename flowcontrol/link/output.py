@@ -13,7 +13,7 @@ from flowcontrol.link.members import receivers_of
 from flowcontrol.link.pacing import Consumed, consumed_of, least, pacing
 from flowcontrol.link.settings import LinkSettings
 from flowcontrol.protocol.free_running import OutputPool
-from flowcontrol.protocol.rules import credit_of, unsent
+from flowcontrol.protocol.sender_rules import credit_of, unsent
 
 
 class LinkOutput:

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from rich.console import Console, RenderableType
 from rich.live import Live
 
-from flowcontrol.ledger.places import read_place
+from flowcontrol.ledger.paths import read_place
 from flowcontrol.link.monitoring.monitor import WINDOW_S, LinkMonitor
 from flowcontrol.link.monitoring.snapshot import LinkSnapshot
 from flowcontrol.link.monitoring.table import render
