@@ -23,6 +23,7 @@ from flowcontrol.virtual.kept import (
     with_globals,
 )
 from flowcontrol.virtual.parts import EVERYTHING
+from flowcontrol.virtual.registry import KERNEL, PARTS
 
 __all__ = [
     "best_parts",
@@ -31,14 +32,9 @@ __all__ = [
     "has_numba",
     "is_compiled",
     "is_kept",
-    "kernel",
-    "part_of",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-_KERNEL: list[Callable[..., Any]] = []
-_PARTS: dict[Callable[..., Any], int] = {}
 
 COPIED = {
     *(
@@ -57,26 +53,6 @@ COPIED = {
 """Modules whose functions are copied to where they are called: what every job under credits runs
 in every round. Without the last six a chain takes a fifth longer. What only other systems run is
 left out: it would take a fifth longer to compile, and gain nothing."""
-
-
-def kernel(function: F) -> F:
-    """Mark a function as part of the kernel: compiled where numba is, as it stands elsewhere."""
-    _KERNEL.append(function)
-    return function
-
-
-def part_of(part: int) -> Callable[[F], F]:
-    """Mark a function of the kernel that only jobs with a part need (:mod:`.parts`).
-
-    Its first parameter is the memory. A kernel without the part has FLAG_PARTS raised in its
-    place, and nothing that only it calls is compiled.
-    """
-
-    def mark(function: F) -> F:
-        _PARTS[function] = part
-        return kernel(function)
-
-    return mark
 
 
 @cache
@@ -202,7 +178,7 @@ def _register() -> None:
         for value in vars(module).values()
         if isinstance(value, FunctionType) and value.__module__ == module.__name__
     ]
-    for function in [*own, *_KERNEL]:
+    for function in [*own, *KERNEL]:
         # Only the entry is called from outside, so no other function needs a C wrapper; and none
         # has an expression of arrays, which is what numba would rewrite.
         options = {
@@ -212,8 +188,8 @@ def _register() -> None:
             "no_rewrites": True,
             "forceinline": function.__module__.rsplit(".", 1)[1] in COPIED,
         }
-        if function in _PARTS:
-            register_part(function, _PARTS[function], options)
+        if function in PARTS:
+            register_part(function, PARTS[function], options)
         else:
             register(**options)(function)
 

@@ -22,7 +22,7 @@ from flowcontrol.protocol.times import (
 )
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.closed import close
-from flowcontrol.virtual.compiled import best_parts, compile_entry, kernel
+from flowcontrol.virtual.compiled import best_parts, compile_entry
 from flowcontrol.virtual.connection import transmit
 from flowcontrol.virtual.debloat import debloat_gates, measure_gates
 from flowcontrol.virtual.disk import hear_disk, serve_disk
@@ -32,6 +32,7 @@ from flowcontrol.virtual.messages import announce_all, hear, receive_all, send
 from flowcontrol.virtual.parts import EVERYTHING, THROTTLES
 from flowcontrol.virtual.pointers import row, rows
 from flowcontrol.virtual.records import grant_all
+from flowcontrol.virtual.registry import kernel
 from flowcontrol.virtual.sharing import in_order, serve_waiting
 from flowcontrol.virtual.spilling import note_memory, note_waits, send_spilled
 from flowcontrol.virtual.task import (

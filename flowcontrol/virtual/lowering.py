@@ -16,21 +16,6 @@ from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_jitable, register_model
 
 from flowcontrol.protocol.state import cell
-from flowcontrol.protocol.states import GlobalPool, LocalPool, Message, ReceivedMessage
-from flowcontrol.systems.record_transport import ChannelGrant, RecordTransport
-from flowcontrol.systems.tcp_connection import TcpConnection, TcpMessage
-from flowcontrol.systems.throttled_source import ThrottledSource
-from flowcontrol.virtual.fields import (
-    Age,
-    KernelCredit,
-    KernelGate,
-    KernelInputChannel,
-    KernelMessage,
-    KernelPartition,
-    KernelSubpartition,
-    KernelTask,
-    Run,
-)
 from flowcontrol.virtual.header import FLAG_PARTS, KernelMemory
 from flowcontrol.virtual.lowered_state import (
     CELL,
@@ -46,40 +31,8 @@ from flowcontrol.virtual.lowered_state import (
 )
 from flowcontrol.virtual.pointers import lowest_bit, row, rows
 from flowcontrol.virtual.randoms import mix_modulo, uniform
-from flowcontrol.virtual.spill_fields import (
-    ConsumerRegion,
-    SpilledBuffer,
-    SpillingPartition,
-    SpillingSubpartition,
-)
-from flowcontrol.virtual.spilled import (
-    consumer_region,
-    spilled_buffers,
-    spilling_partition,
-    spilling_subpartition,
-)
-from flowcontrol.virtual.tcp import tcp_connection, tcp_messages
-from flowcontrol.virtual.views import (
-    age_rows,
-    channel_grants,
-    credit_queue,
-    finished_queues,
-    gate_of,
-    gate_rows,
-    gates_of,
-    global_pool,
-    in_rows,
-    local_pool,
-    out_rows,
-    partition_rows,
-    received_queues,
-    record_transport,
-    run_rows,
-    task_rows,
-    throttled_source,
-    whole,
-    wire_queue,
-)
+from flowcontrol.virtual.registry import PLACED
+from flowcontrol.virtual.views import gate_of, gates_of, whole
 
 # ---- rows
 
@@ -263,28 +216,10 @@ def _get(gates: Any, index: Any) -> Any:
 
 # ---- state
 
-state_at(local_pool, LocalPool)
-state_at(global_pool, GlobalPool)
-rows_at(gate_rows, KernelGate)
-rows_at(partition_rows, KernelPartition)
-rows_at(run_rows, Run)
-rows_at(age_rows, Age)
-queue_at(wire_queue, KernelMessage)
-queue_at(credit_queue, KernelCredit)
-queues_at(finished_queues, Message)
-queues_at(received_queues, ReceivedMessage)
-rows_at(in_rows, KernelInputChannel)
-rows_at(out_rows, KernelSubpartition)
-rows_at(task_rows, KernelTask)
-state_at(record_transport, RecordTransport)
-state_at(spilling_partition, SpillingPartition)
-state_at(spilling_subpartition, SpillingSubpartition)
-state_at(consumer_region, ConsumerRegion)
-state_at(tcp_connection, TcpConnection)
-state_at(throttled_source, ThrottledSource)
-rows_at(channel_grants, ChannelGrant)
-rows_at(tcp_messages, TcpMessage)
-rows_at(spilled_buffers, SpilledBuffer)
+for _function, (_form, _class) in PLACED.items():
+    {"state": state_at, "rows": rows_at, "queue": queue_at, "queues": queues_at}[_form](
+        _function, _class
+    )
 
 
 # ---- random numbers

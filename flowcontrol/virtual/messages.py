@@ -15,9 +15,9 @@ from flowcontrol.protocol.rounds import (
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, WORD
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.closed import poll
-from flowcontrol.virtual.compiled import kernel
 from flowcontrol.virtual.counted import receive_counted, send_counted
 from flowcontrol.virtual.header import FLAG_PROTOCOL, KernelMemory
+from flowcontrol.virtual.registry import kernel
 from flowcontrol.virtual.turns import enqueue, serve_now
 from flowcontrol.virtual.views import (
     credit_queue,

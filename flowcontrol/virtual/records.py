@@ -17,10 +17,10 @@ from flowcontrol.systems.record_transport import (
     UNBOUNDED,
 )
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.compiled import kernel, part_of
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.messages import tell, tell_late
 from flowcontrol.virtual.parts import RECORDS
+from flowcontrol.virtual.registry import kernel, part_of
 from flowcontrol.virtual.views import (
     channel_grants,
     gate_row,

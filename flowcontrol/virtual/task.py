@@ -30,11 +30,11 @@ from flowcontrol.protocol.rows import (
 from flowcontrol.protocol.service import CONSTANT, service_work
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.ages import log_age, push_records, take_ages, take_one_age
-from flowcontrol.virtual.compiled import kernel
 from flowcontrol.virtual.counted import write_counted
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.randoms import uniform
+from flowcontrol.virtual.registry import kernel
 from flowcontrol.virtual.routes import next_channel
 from flowcontrol.virtual.spilled import quota_of
 from flowcontrol.virtual.spilling import is_stopped, stop

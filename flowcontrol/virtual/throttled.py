@@ -10,10 +10,10 @@ from flowcontrol.systems.throttled_source import (
 )
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.ages import log_age, peek_run, push_run, run_length, take_run
-from flowcontrol.virtual.compiled import kernel, part_of
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import THROTTLES
 from flowcontrol.virtual.pointers import rows
+from flowcontrol.virtual.registry import kernel, part_of
 from flowcontrol.virtual.task import (
     BLOCKED,
     CAPACITY,
