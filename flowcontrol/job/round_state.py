@@ -29,7 +29,7 @@ from flowcontrol.protocol.states import (
 )
 from flowcontrol.systems.record_transport import ChannelGrant
 from flowcontrol.systems.tcp_connection import TcpConnection
-from flowcontrol.systems.throttled_source import ThrottledSource
+from flowcontrol.systems.throttles.throttled_source import ThrottledSource
 
 
 class BufferKind(IntEnum):

@@ -109,8 +109,8 @@ def _rule_modules() -> list[ModuleType]:
         tcp_connection,
         tcp_reader,
         tcp_writer,
-        throttled_source,
     )
+    from flowcontrol.systems.throttles import throttled_source
 
     rules = [rows, queues, pool_rules, channel_rules, sender_rules, rounds, sizing]
     policies = [batched_credit, bdp_window, blocking_queue, cumulative_credit, grants]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flowcontrol.protocol.service import work_by
-from flowcontrol.systems.throttled_source import (
+from flowcontrol.systems.throttles.throttled_source import (
     after_emitting,
     may_emit,
     offer,

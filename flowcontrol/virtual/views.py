@@ -9,7 +9,7 @@ from flowcontrol.protocol.rows import FIFO_SLOTS, WORD
 from flowcontrol.protocol.state import width
 from flowcontrol.protocol.states import GlobalPool, LocalPool, Message, ReceivedMessage
 from flowcontrol.systems.record_transport import ChannelGrant, RecordTransport
-from flowcontrol.systems.throttled_source import ThrottledSource
+from flowcontrol.systems.throttles.throttled_source import ThrottledSource
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import queue_of, queues_of, rows_of, state_of, whole_view
 from flowcontrol.virtual.header import KernelMemory

@@ -45,8 +45,8 @@ from flowcontrol.systems import (
     tcp_buffers,
     tcp_connection,
     tcp_writer,
-    throttled_source,
 )
+from flowcontrol.systems.throttles import throttled_source
 from flowcontrol.virtual.compiled import _rule_modules
 
 ROUND_US = MAX_SECONDS * 1000

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from flowcontrol.systems.control import Controller, Seen, SourceSeen, make_controller
+from flowcontrol.systems.throttles import (
+    Controller,
+    JobObservation,
+    SourceObservation,
+    make_controller,
+)
 
 
 def controller(**values: float) -> Controller:
@@ -13,8 +18,10 @@ def controller(**values: float) -> Controller:
     return made
 
 
-def sources(*rates: float, emitted: int = 0) -> tuple[SourceSeen, ...]:
-    return tuple(SourceSeen("source", i, emitted, 0, 0, rate) for i, rate in enumerate(rates))
+def sources(*rates: float, emitted: int = 0) -> tuple[SourceObservation, ...]:
+    return tuple(
+        SourceObservation("source", i, emitted, 0, 0, rate) for i, rate in enumerate(rates)
+    )
 
 
 def look(made: Controller, now_s: float, emitted: int, age_s: float = -1.0) -> float:
@@ -22,7 +29,7 @@ def look(made: Controller, now_s: float, emitted: int, age_s: float = -1.0) -> f
     now_us = int(now_s * 1e6)
     oldest = now_us - int(age_s * 1e6) if age_s >= 0 else -1
     command = made.observe(
-        Seen(now_us, sources(9000.0, emitted=emitted), (), age_s < 0, 0, oldest)
+        JobObservation(now_us, sources(9000.0, emitted=emitted), (), age_s < 0, 0, oldest)
     )[0]
     return 1e9 / command.gap_ns
 

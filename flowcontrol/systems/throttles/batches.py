@@ -6,8 +6,8 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
-from flowcontrol.systems.control.controller import Controller
-from flowcontrol.systems.control.seen import Command, Seen, SourceSeen
+from flowcontrol.systems.throttles.controller import Controller
+from flowcontrol.systems.throttles.observation import Command, JobObservation, SourceObservation
 
 __all__ = ["Batches"]
 
@@ -35,7 +35,7 @@ class Batches(Controller):
         """True while a batch runs."""
         return self.is_running
 
-    def first(self, sources: Sequence[SourceSeen]) -> list[Command]:
+    def first(self, sources: Sequence[SourceObservation]) -> list[Command]:
         """Let nothing be emitted before the first batch."""
         self.admitted = [0] * len(sources)
         return self._commands()
@@ -44,17 +44,17 @@ class Batches(Controller):
         """Return when the next batch may be formed."""
         return self.look_us
 
-    def observe(self, seen: Seen) -> list[Command]:
+    def observe(self, job: JobObservation) -> list[Command]:
         """End a batch that is done, then form and begin what it is time for."""
-        if self.is_running and self._is_done(seen):
+        if self.is_running and self._is_done(job):
             self.is_running = False
-            self._end(seen)
-        self._form(seen)
+            self._end(job)
+        self._form(job)
         return self._commands()
 
-    def _is_done(self, seen: Seen) -> bool:
-        pairs = zip(seen.sources, self.admitted, strict=True)
-        return seen.is_empty and all(source.emitted >= most for source, most in pairs)
+    def _is_done(self, job: JobObservation) -> bool:
+        pairs = zip(job.sources, self.admitted, strict=True)
+        return job.is_empty and all(source.emitted >= most for source, most in pairs)
 
     def _begin(self, sizes: Sequence[int], now_us: int) -> None:
         self.admitted = [most + size for most, size in zip(self.admitted, sizes, strict=True)]
@@ -65,15 +65,15 @@ class Batches(Controller):
         return [Command(0, 0, most) for most in self.admitted]
 
     @abstractmethod
-    def _end(self, seen: Seen) -> None:
+    def _end(self, job: JobObservation) -> None:
         """Take notice of a batch that is done."""
 
     @abstractmethod
-    def _form(self, seen: Seen) -> None:
+    def _form(self, job: JobObservation) -> None:
         """Form and begin batches."""
 
 
-def waiting(seen: Seen, planned: Sequence[int]) -> list[int]:
+def waiting(job: JobObservation, planned: Sequence[int]) -> list[int]:
     """Return how many records of each source's log no batch has yet, by what batches have."""
-    pairs = zip(seen.sources, planned, strict=True)
+    pairs = zip(job.sources, planned, strict=True)
     return [max(0, source.emitted + source.log - most) for source, most in pairs]

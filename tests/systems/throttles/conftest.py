@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.systems.control import make_controller
+from flowcontrol.systems.throttles import make_controller
 
 
 @pytest.fixture(scope="session")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["GO", "STOP", "Command", "Seen", "SourceSeen", "TaskSeen"]
+__all__ = ["GO", "STOP", "Command", "JobObservation", "SourceObservation", "TaskObservation"]
 
 
-class SourceSeen(NamedTuple):
+class SourceObservation(NamedTuple):
     """One source subtask at the end of a round.
 
     Attributes
@@ -32,7 +32,7 @@ class SourceSeen(NamedTuple):
     rate: float
 
 
-class TaskSeen(NamedTuple):
+class TaskObservation(NamedTuple):
     """One subtask of a stage that is no source, at the end of a round.
 
     Attributes
@@ -55,16 +55,16 @@ class TaskSeen(NamedTuple):
     service_ms: float
 
 
-class Seen(NamedTuple):
+class JobObservation(NamedTuple):
     """A whole job at the end of a round.
 
     Attributes
     ----------
     now_us : int
         The end of that round, microseconds.
-    sources : tuple of SourceSeen
+    sources : tuple of SourceObservation
         Always the same subtasks, in the same order.
-    tasks : tuple of TaskSeen
+    tasks : tuple of TaskObservation
         Likewise.
     is_empty : bool
         Nothing that was emitted is unfinished: no record is under way, queued or in service.
@@ -76,8 +76,8 @@ class Seen(NamedTuple):
     """
 
     now_us: int
-    sources: tuple[SourceSeen, ...]
-    tasks: tuple[TaskSeen, ...]
+    sources: tuple[SourceObservation, ...]
+    tasks: tuple[TaskObservation, ...]
     is_empty: bool
     arrived: int
     oldest_us: int

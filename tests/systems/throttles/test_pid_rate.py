@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from flowcontrol.systems.control import Controller, Seen, SourceSeen, make_controller
+from flowcontrol.systems.throttles import (
+    Controller,
+    JobObservation,
+    SourceObservation,
+    make_controller,
+)
 
 # mu = 1000/s, offered 2000/s, B = 1 s: when a batch begins, ms, and its records. A batch is formed
 # at each whole second; with P = 1, I = 0.2 and every batch at speed 1000, the rate after one is
@@ -35,16 +40,16 @@ def controller(**values: float) -> Controller:
     return made
 
 
-def sources(*parts: tuple[int, int]) -> tuple[SourceSeen, ...]:
+def sources(*parts: tuple[int, int]) -> tuple[SourceObservation, ...]:
     """Return sources by what they have emitted and what waits in their logs."""
     return tuple(
-        SourceSeen("source", i, emitted, log, emitted + log, 100.0)
+        SourceObservation("source", i, emitted, log, emitted + log, 100.0)
         for i, (emitted, log) in enumerate(parts)
     )
 
 
 def look(made: Controller, now_s: float, *parts: tuple[int, int], empty: bool = True) -> list[int]:
-    commands = made.observe(Seen(int(now_s * 1e6), sources(*parts), (), empty, 0, -1))
+    commands = made.observe(JobObservation(int(now_s * 1e6), sources(*parts), (), empty, 0, -1))
     assert all((command.is_stopped, command.gap_ns) == (0, 0) for command in commands)
     return [command.admitted for command in commands]
 

@@ -1,7 +1,7 @@
 """Structured Streaming: a fixed number of rows a trigger, whatever the job does with them.
 
-``ProcessingTimeExecutor``, ``MicroBatchExecution`` and ``KafkaMicroBatchStream`` of Spark 4; the
-formulas are in :mod:`flowcontrol.systems.static_admission`. Kafka Streams' loop
+``ProcessingTimeExecutor``, ``MicroBatchExecution``, ``ReadLimit`` and its kinds,
+``KafkaMicroBatchStream``, Delta's ``DeltaSource`` (Spark 3.0 to 4.2). Kafka Streams' loop
 (``StreamThread.runOnce``) is the same without a trigger: a poll brings what waits, up to
 ``max.poll.records``, and the next one follows when those records are done. ``poll.ms`` is no tick:
 only a poll of an empty log waits so long, and the first record ends it.
@@ -26,15 +26,65 @@ Where it differs from Kafka Streams:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
 from typing import ClassVar
 
-from flowcontrol.systems.control.batches import Batches, waiting
-from flowcontrol.systems.control.controller import NEVER, interval_us
-from flowcontrol.systems.control.seen import Seen
-from flowcontrol.systems.static_admission import is_skipped, next_trigger, partition_share
+from flowcontrol.systems.throttles.batches import Batches, waiting
+from flowcontrol.systems.throttles.controller import NEVER, ControllerSettings, interval_us
+from flowcontrol.systems.throttles.observation import JobObservation
 
-__all__ = ["StaticAdmission"]
+__all__ = ["StaticAdmission", "is_skipped", "next_trigger", "partition_share"]
+
+
+def is_skipped(backlog: int, least: int, since_ms: int, delay_ms: int) -> int:
+    """Tell whether a trigger makes no batch: 1 if too few rows wait and too little time has passed.
+
+    Parameters
+    ----------
+    backlog, least : int
+        Rows that wait, and ``minOffsetsPerTrigger``; 0: none.
+    since_ms, delay_ms : int
+        Time since the last batch, and ``maxTriggerDelay``, 15 min. Before the first batch the time
+        since 1970, so that one is made.
+    """
+    return 1 if backlog < least and since_ms < delay_ms else 0
+
+
+def partition_share(size: int, total: int, most: int) -> int:
+    """Return the rows of one Kafka partition, in proportion to what waits there.
+
+    Notes
+    -----
+    ``KafkaMicroBatchStream.rateLimit``: limit * (size / total) in doubles, in this order. A share
+    below one is rounded up, any other down, and never past the partition's end, so the sum may be a
+    little more or less than ``most``; 290 of 1,000 at a limit of 100 are 28, for 290 / 1,000 * 100
+    is 28.999999999999996. Nothing is special about a limit that covers all that waits: then, too, a
+    partition may keep a record back.
+    """
+    if total < 1:
+        return size
+    share = most * (size / total)
+    return min(math.ceil(share) if share < 1 else math.floor(share), size)
+
+
+def next_trigger(started: int, ended: int, interval: int) -> int:
+    """Return when the next batch begins: at the next tick, or at once if a tick was missed.
+
+    Parameters
+    ----------
+    started, ended : int
+        When the batch before began and ended.
+    interval : int
+        Of the trigger, in the same unit of time; 0: no trigger.
+
+    Notes
+    -----
+    ``ProcessingTimeExecutor``: ticks are whole multiples of the interval.
+    """
+    if interval <= 0:
+        return ended
+    tick = (started // interval + 1) * interval
+    return tick if ended <= tick else ended
 
 
 class StaticAdmission(Batches):
@@ -44,15 +94,14 @@ class StaticAdmission(Batches):
 
     Parameters
     ----------
-    values : mapping of str to float
-        The throttle's parameters.
-    round_us : int
-        Length of a round, microseconds.
+    settings : ControllerSettings
+        Parameters of the throttle, and what the job is.
     """
 
     _kept: ClassVar[tuple[str, ...]] = (*Batches._kept, "stamp_us")
 
-    def __init__(self, values: Mapping[str, float], round_us: int) -> None:
+    def __init__(self, settings: ControllerSettings) -> None:
+        values, round_us = settings.values, settings.round_us
         self._round_us = round_us
         is_timed = values["interval_ms"] > 0
         self._interval_us = interval_us(values["interval_ms"], round_us) if is_timed else 0
@@ -61,16 +110,16 @@ class StaticAdmission(Batches):
         self._delay_us = round(values["max_delay_ms"] * 1000)
         self.stamp_us = -1  # when the log was last found to have enough, or after the delay
 
-    def _end(self, seen: Seen) -> None:
+    def _end(self, job: JobObservation) -> None:
         """Make the next batch at the next tick, at once if that has passed."""
-        self.look_us = next_trigger(self.begun_us, seen.now_us, self._interval_us)
+        self.look_us = next_trigger(self.begun_us, job.now_us, self._interval_us)
 
-    def _form(self, seen: Seen) -> None:
+    def _form(self, job: JobObservation) -> None:
         """Begin a batch if it is time and enough waits."""
-        if self.is_running or seen.now_us < self.look_us:
+        if self.is_running or job.now_us < self.look_us:
             return
-        now_us = seen.now_us
-        backlog = waiting(seen, self.admitted)
+        now_us = job.now_us
+        backlog = waiting(job, self.admitted)
         since_us = now_us - self.stamp_us if self.stamp_us >= 0 else self._delay_us
         is_skip = is_skipped(sum(backlog), self._least, since_us, self._delay_us)
         if is_skip == 0:

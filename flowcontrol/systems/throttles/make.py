@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from flowcontrol.scenario.parts_table import NOT_ABOVE, THROTTLE_PARTS
-from flowcontrol.systems.control.aimd_rate import AimdRate
-from flowcontrol.systems.control.controller import Controller
-from flowcontrol.systems.control.frontier_lag import FrontierLag
-from flowcontrol.systems.control.global_hysteresis import GlobalHysteresis
-from flowcontrol.systems.control.pid_rate import PidRate
-from flowcontrol.systems.control.static_admission import StaticAdmission
-from flowcontrol.systems.control.stepwise_sleep import StepwiseSleep
+from flowcontrol.systems.throttles.aimd_rate import AimdRate
+from flowcontrol.systems.throttles.controller import Controller, ControllerSettings
+from flowcontrol.systems.throttles.frontier_lag import FrontierLag
+from flowcontrol.systems.throttles.global_hysteresis import GlobalHysteresis
+from flowcontrol.systems.throttles.pid_rate import PidRate
+from flowcontrol.systems.throttles.static_admission import StaticAdmission
+from flowcontrol.systems.throttles.stepwise_sleep import StepwiseSleep
 
-__all__ = ["check_values", "make_controller"]
+__all__ = ["CONTROLLERS", "check_values", "make_controller"]
+
+CONTROLLERS: Final[dict[str, Callable[[ControllerSettings], Controller]]] = {
+    "global_hysteresis": GlobalHysteresis,
+    "stepwise_sleep": StepwiseSleep,
+    "pid_rate": PidRate,
+    "static_admission": StaticAdmission,
+    "aimd_rate": AimdRate,
+    "frontier_lag": FrontierLag,
+}
+"""The controller of every throttle but ``none``, each in the module of its name."""
 
 
 def check_values(throttle: str, values: Mapping[str, float]) -> list[tuple[str, str]]:
@@ -86,23 +97,10 @@ def make_controller(
         raise ValueError("; ".join(wrong))
     if round_us <= 0:
         raise ValueError(f"round_us is {round_us}: a round must be longer than nothing")
-    full = _full(throttle, values)
-    match throttle:
-        case "none":
-            return None
-        case "global_hysteresis":
-            return GlobalHysteresis(full, round_us)
-        case "stepwise_sleep":
-            return StepwiseSleep(full, round_us, spouts_above)
-        case "pid_rate":
-            return PidRate(full, round_us)
-        case "static_admission":
-            return StaticAdmission(full, round_us)
-        case "aimd_rate":
-            return AimdRate(full, round_us)
-        case "frontier_lag":
-            return FrontierLag(full, round_us)
-    raise NotImplementedError(f"throttle {throttle!r} has parameters but no controller")
+    if throttle == "none":
+        return None
+    settings = ControllerSettings(_full(throttle, values), round_us, spouts_above)
+    return CONTROLLERS[throttle](settings)
 
 
 def _full(throttle: str, values: Mapping[str, float]) -> dict[str, float]:

@@ -6,7 +6,13 @@ from itertools import pairwise
 
 import pytest
 
-from flowcontrol.systems.control import Controller, Seen, SourceSeen, TaskSeen, make_controller
+from flowcontrol.systems.throttles import (
+    Controller,
+    JobObservation,
+    SourceObservation,
+    TaskObservation,
+    make_controller,
+)
 
 MS = 1_000_000
 
@@ -33,17 +39,17 @@ def controller(above: dict[str, list[str]], **values: float) -> Controller:
     return made
 
 
-def period(made: Controller, number: int, *tasks: TaskSeen, spouts: str = "a") -> list[int]:
+def period(made: Controller, number: int, *tasks: TaskObservation, spouts: str = "a") -> list[int]:
     """Let four samples see the same; return the spouts' sleeps, ms."""
-    sources = tuple(SourceSeen(spout, 0, 0, 0, 0, 0.0) for spout in spouts)
+    sources = tuple(SourceObservation(spout, 0, 0, 0, 0, 0.0) for spout in spouts)
     for sample in range(4):
         now_us = (4 * number + sample + 1) * 500_000
-        commands = made.observe(Seen(now_us, sources, tasks, False, 0, -1))
+        commands = made.observe(JobObservation(now_us, sources, tasks, False, 0, -1))
     return [command.gap_ns // MS for command in commands]
 
 
-def bolt(stage: str, subtask: int, queued: int, service_ms: float = 9.0) -> TaskSeen:
-    return TaskSeen(stage, subtask, queued, 0, 0, service_ms)
+def bolt(stage: str, subtask: int, queued: int, service_ms: float = 9.0) -> TaskObservation:
+    return TaskObservation(stage, subtask, queued, 0, 0, service_ms)
 
 
 @pytest.mark.holds("stepwise_sleep", "rules", "a job by hand")
@@ -125,13 +131,13 @@ def test_looks_that_are_rounded_to_rounds_lose_no_period():
     """Rounds of 300 ms: samples at 600, 1200, 1500, 2100; periods are 2000 ms all the same."""
     made = make_controller("stepwise_sleep", {}, round_us=300_000, spouts_above={"b": ["a"]})
     assert made is not None
-    source = SourceSeen("a", 0, 0, 0, 0, 0.0)
+    source = SourceObservation("a", 0, 0, 0, 0, 0.0)
     sleeps = []
     for number in range(1, 41):
         now_us = number * 300_000
         if now_us >= made.next_look_us():
             tasks = (bolt("b", 0, 1024 if number < 20 else 0),)
-            command = made.observe(Seen(now_us, (source,), tasks, False, 0, -1))[0]
+            command = made.observe(JobObservation(now_us, (source,), tasks, False, 0, -1))[0]
             sleeps.append((now_us // 1000, command.gap_ns // MS))
     changes = [b for a, b in pairwise(sleeps) if a[1] != b[1]]
     assert changes == [(2100, 9), (4200, 10), (8100, 5), (10_200, 2), (12_000, 1)]

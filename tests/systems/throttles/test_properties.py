@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS
-from flowcontrol.systems.control import (
+from flowcontrol.systems.throttles import (
     Command,
     Controller,
-    Seen,
-    SourceSeen,
-    TaskSeen,
+    JobObservation,
+    SourceObservation,
+    TaskObservation,
     make_controller,
 )
 
@@ -65,9 +65,9 @@ def drive(controllers: Sequence[Controller], drawn: list) -> Iterator[list[list[
     emitted, offered = [0, 0, 0], [0, 0, 0]
     has_log = controllers[0].has_log
 
-    def sources() -> tuple[SourceSeen, ...]:
+    def sources() -> tuple[SourceObservation, ...]:
         return tuple(
-            SourceSeen("ab"[i > 1], i % 2, emitted[i], (offered[i] - emitted[i]) * has_log,
+            SourceObservation("ab"[i > 1], i % 2, emitted[i], (offered[i] - emitted[i]) * has_log,
                        offered[i], [250.0, 0.0, 1e3 / 3][i])
             for i in range(3)
         )  # fmt: skip
@@ -81,14 +81,14 @@ def drive(controllers: Sequence[Controller], drawn: list) -> Iterator[list[list[
             waits = offered[i] - emitted[i] if has_log else due[i]
             emitted[i] += min(can[i], waits) if most < 0 else min(can[i], waits, most - emitted[i])
         tasks = tuple(
-            TaskSeen(stage, subtask, queued, 9 * queued, 0, service_ms)
+            TaskObservation(stage, subtask, queued, 9 * queued, 0, service_ms)
             for stage, subtask, queued, service_ms in zip(
                 ["map", "map", "sink"], [0, 1, 0], queues, [3.7, 12.0, 0.0], strict=True
             )
         )
         now_us = number * ROUND_US
         oldest_us = max(0, now_us - age * ROUND_US) if age >= 0 else -1
-        seen = Seen(now_us, sources(), tasks, is_empty, 0, oldest_us)
+        seen = JobObservation(now_us, sources(), tasks, is_empty, 0, oldest_us)
         looks = {(c.next_look_us(), c.wants_empty) for c in controllers}
         assert len(looks) == 1
         if now_us >= min(looks)[0] or (is_empty and min(looks)[1]):

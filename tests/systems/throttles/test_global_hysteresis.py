@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.scenario.presets import PRESETS
-from flowcontrol.systems.control import (
+from flowcontrol.systems.throttles import (
     Command,
     Controller,
-    Seen,
-    SourceSeen,
-    TaskSeen,
+    JobObservation,
+    SourceObservation,
+    TaskObservation,
     make_controller,
 )
 
@@ -31,13 +31,13 @@ def controller(round_ms: int = 10, **values: float) -> Controller:
     return made
 
 
-def source() -> SourceSeen:
-    return SourceSeen("source", 0, 0, 0, 0, 1000.0)
+def source() -> SourceObservation:
+    return SourceObservation("source", 0, 0, 0, 0, 1000.0)
 
 
-def seen(now_ms: int, *queued: int, nbytes: int = 0) -> Seen:
-    tasks = tuple(TaskSeen("sink", i, n, nbytes, 0, 1.0) for i, n in enumerate(queued))
-    return Seen(now_ms * 1000, (source(),), tasks, False, 0, -1)
+def seen(now_ms: int, *queued: int, nbytes: int = 0) -> JobObservation:
+    tasks = tuple(TaskObservation("sink", i, n, nbytes, 0, 1.0) for i, n in enumerate(queued))
+    return JobObservation(now_ms * 1000, (source(),), tasks, False, 0, -1)
 
 
 @pytest.mark.holds("global_hysteresis", "rules", "the saw-tooth between its marks")

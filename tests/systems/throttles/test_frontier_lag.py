@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from flowcontrol.systems.control import Controller, Seen, SourceSeen, make_controller
+from flowcontrol.systems.throttles import (
+    Controller,
+    JobObservation,
+    SourceObservation,
+    make_controller,
+)
 
 
 def controller(**values: float) -> Controller:
@@ -14,15 +19,15 @@ def controller(**values: float) -> Controller:
     return made
 
 
-def source() -> SourceSeen:
-    return SourceSeen("source", 0, 0, 0, 0, 100.0)
+def source() -> SourceObservation:
+    return SourceObservation("source", 0, 0, 0, 0, 100.0)
 
 
 def look(made: Controller, now_ms: int, oldest_ms: float) -> int:
     oldest_us = int(oldest_ms * 1000) if oldest_ms >= 0 else -1
-    return made.observe(Seen(now_ms * 1000, (source(),), (), oldest_ms < 0, 0, oldest_us))[
-        0
-    ].is_stopped
+    return made.observe(
+        JobObservation(now_ms * 1000, (source(),), (), oldest_ms < 0, 0, oldest_us)
+    )[0].is_stopped
 
 
 @pytest.mark.holds("frontier_lag", "rules", "a source by hand")

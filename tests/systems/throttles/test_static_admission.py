@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from flowcontrol.systems.control import NEVER, Controller, Seen, SourceSeen, make_controller
+from flowcontrol.systems.throttles import (
+    NEVER,
+    Controller,
+    JobObservation,
+    SourceObservation,
+    make_controller,
+)
 
 
 def controller(**values: float) -> Controller:
@@ -13,15 +19,15 @@ def controller(**values: float) -> Controller:
     return made
 
 
-def sources(*parts: tuple[int, int]) -> tuple[SourceSeen, ...]:
+def sources(*parts: tuple[int, int]) -> tuple[SourceObservation, ...]:
     return tuple(
-        SourceSeen("source", i, emitted, log, emitted + log, 100.0)
+        SourceObservation("source", i, emitted, log, emitted + log, 100.0)
         for i, (emitted, log) in enumerate(parts)
     )
 
 
 def look(made: Controller, now_ms: int, *parts: tuple[int, int], empty: bool = True) -> list[int]:
-    seen = Seen(now_ms * 1000, sources(*parts), (), empty, 0, -1)
+    seen = JobObservation(now_ms * 1000, sources(*parts), (), empty, 0, -1)
     return [command.admitted for command in made.observe(seen)]
 
 

@@ -10,7 +10,13 @@ from collections import deque
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from flowcontrol.systems.control import Command, Controller, Seen, SourceSeen, TaskSeen
+from flowcontrol.systems.throttles import (
+    Command,
+    Controller,
+    JobObservation,
+    SourceObservation,
+    TaskObservation,
+)
 
 ABOVE = {"sink": ["source"]}
 
@@ -38,17 +44,19 @@ class Toy:
     def __post_init__(self) -> None:
         self.say(self.controller.first([self.source()]))
 
-    def source(self) -> SourceSeen:
+    def source(self) -> SourceObservation:
         log = self.offered - self.emitted if self.controller.has_log else 0
-        return SourceSeen("source", 0, self.emitted, log, self.offered, float(self.arrival))
+        return SourceObservation("source", 0, self.emitted, log, self.offered, float(self.arrival))
 
-    def seen(self) -> Seen:
+    def seen(self) -> JobObservation:
         queued = len(self.queue)
         service_ms = 1000 / self.service
-        task = TaskSeen("sink", 0, queued, queued * self.record_bytes, self.taken, service_ms)
+        task = TaskObservation(
+            "sink", 0, queued, queued * self.record_bytes, self.taken, service_ms
+        )
         is_empty = queued == 0 and self.free_us <= self.now_us
         oldest = self.queue[0] if self.queue else -1
-        return Seen(self.now_us, (self.source(),), (task,), is_empty, self.taken, oldest)
+        return JobObservation(self.now_us, (self.source(),), (task,), is_empty, self.taken, oldest)
 
     def say(self, commands: list[Command]) -> None:
         """Keep what was said if it is something new."""

@@ -5,14 +5,32 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
-from flowcontrol.systems.control.seen import Command, Seen, SourceSeen
+from flowcontrol.systems.throttles.observation import Command, JobObservation, SourceObservation
 
-__all__ = ["NEVER", "Controller", "interval_us", "next_tick_us"]
+__all__ = ["NEVER", "Controller", "ControllerSettings", "interval_us", "next_tick_us"]
 
 NEVER = 1 << 62
 """A time that does not come, microseconds: no look is due."""
+
+
+class ControllerSettings(NamedTuple):
+    """What a controller is made from.
+
+    Attributes
+    ----------
+    values : mapping of str to float
+        Every parameter of the throttle.
+    round_us : int
+        Length of a round, microseconds.
+    spouts_above : mapping of str to sequence of str
+        By stage that is no source, the source stages from which it can be reached.
+    """
+
+    values: Mapping[str, float]
+    round_us: int
+    spouts_above: Mapping[str, Sequence[str]]
 
 
 class Controller(ABC):
@@ -27,7 +45,7 @@ class Controller(ABC):
     has_log : bool
         The sources stand before a durable log: what is not emitted waits there and is not lost.
     needs_ages : bool
-        It looks at when the oldest record was emitted (``Seen.oldest_us``).
+        It looks at when the oldest record was emitted (``JobObservation.oldest_us``).
     messages : int
         Control messages sent so far, counted once per receiver: claims, events, rates. What a
         message is, each controller says.
@@ -48,7 +66,7 @@ class Controller(ABC):
         return False
 
     @abstractmethod
-    def first(self, sources: Sequence[SourceSeen]) -> list[Command]:
+    def first(self, sources: Sequence[SourceObservation]) -> list[Command]:
         """Return a command for each source, in force from round 0 on."""
 
     @abstractmethod
@@ -56,12 +74,12 @@ class Controller(ABC):
         """Return the time of its next look, microseconds; :data:`NEVER` if none is due."""
 
     @abstractmethod
-    def observe(self, seen: Seen) -> list[Command]:
-        """Return a command for each source, in the order of ``seen.sources``.
+    def observe(self, job: JobObservation) -> list[Command]:
+        """Return a command for each source, in the order of ``job.sources``.
 
         Parameters
         ----------
-        seen : Seen
+        seen : JobObservation
             The job at the end of a round, later than the one before.
         """
 
