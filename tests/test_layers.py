@@ -18,7 +18,7 @@ PACKAGE = ROOT / "flowcontrol"
 # Each layer, and the layers that it may import besides itself. Imports go one way.
 BASE = {"errors", "records", "scenario"}
 CORE = BASE | {"protocol", "job"}
-SYSTEMS = {"systems", "systems/throttles"}
+SYSTEMS = {"systems", "systems/throttles", "systems/transports"}
 KIT = CORE | {"files", "folders", "virtual", "analysis", "report", "experiments"}
 ALLOWED = {
     "errors": set(),
@@ -30,6 +30,7 @@ ALLOWED = {
     "testing": {"errors", "protocol"},
     "systems": {"errors", "protocol"},
     "systems/throttles": {"errors", "scenario", "protocol", "systems"},
+    "systems/transports": {"scenario", "protocol"},
     "job": BASE | {"protocol"} | SYSTEMS,
     "virtual": CORE | {"files"} | SYSTEMS,
     "ledger": BASE | {"protocol"},

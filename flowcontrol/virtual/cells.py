@@ -18,6 +18,7 @@ import numpy.typing as npt
 from flowcontrol.protocol.queues import Queue
 from flowcontrol.protocol.state import cell, members, per_class, width
 from flowcontrol.protocol.states import Ring
+from flowcontrol.systems.transports.transport import RecordTransport
 from flowcontrol.virtual.registry import placed
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "rows_in",
     "rows_of",
     "state_of",
+    "transport_at",
     "view",
     "views",
     "whole_view",
@@ -140,6 +142,13 @@ class QueueRows(Generic[S]):
 def state_of(cls: type[S]) -> Callable[[Any, int], S]:
     """Return a function that gives the state of a class at a place, also when compiled."""
     return placed(lambda memory, at: view(cls, memory, at), "state", cls)
+
+
+def transport_at() -> Callable[[Any, int], RecordTransport]:
+    """Return one for a transport's parameters; compiled, their type has its rules."""
+    return placed(
+        lambda memory, at: view(RecordTransport, memory, at), "transport", RecordTransport
+    )
 
 
 def rows_of(cls: type[S]) -> Callable[[Any, int, int], Sequence[S]]:

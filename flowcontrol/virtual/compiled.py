@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, TypeVar, cast
 
+from flowcontrol.systems.transports.rules import CHOSEN, names
 from flowcontrol.virtual.kept import (
     addressed,
     compiled_once,
@@ -94,29 +95,15 @@ def _rule_modules() -> list[ModuleType]:
         sizing,
         times,
     )
-    from flowcontrol.systems import (
-        batched_credit,
-        bdp_window,
-        blocking_queue,
-        cumulative_credit,
-        grants,
-        half_return_credit,
-        hop_hysteresis,
-        rate_window,
-        record_rounds,
-        record_transport,
-        tcp_buffers,
-        tcp_connection,
-        tcp_reader,
-        tcp_writer,
-    )
+    from flowcontrol.systems import tcp_buffers, tcp_connection, tcp_reader, tcp_writer
     from flowcontrol.systems.throttles import throttled_source
+    from flowcontrol.systems.transports import record_rounds, transport
 
     rules = [rows, queues, pool_rules, channel_rules, sender_rules, rounds, sizing]
-    policies = [batched_credit, bdp_window, blocking_queue, cumulative_credit, grants]
-    policies += [half_return_credit, hop_hysteresis, rate_window, record_rounds, record_transport]
-    policies += [tcp_buffers, tcp_connection, tcp_reader, tcp_writer, throttled_source]
-    return [*rules, ratios, service, times, debloating, partitioners, partition_kinds, *policies]
+    rules += [ratios, service, times, debloating, partitioners, partition_kinds]
+    rules += [tcp_buffers, tcp_connection, tcp_reader, tcp_writer, throttled_source]
+    own = [import_module(f"{transport.__package__}.{name}") for name in names()]
+    return [*rules, record_rounds, transport, *own]
 
 
 def _sources() -> Iterator[tuple[str, bytes]]:
@@ -158,8 +145,8 @@ def best_parts(parts: int) -> int:
         return parts
     folder = cache_folder(parts)
     name = folder.name.removesuffix(f"{parts}")
-    larger = [other for other in range(parts, EVERYTHING + 1) if other & parts == parts]
-    larger.sort(key=int.bit_count)
+    kept = [int(other.name.removeprefix(name)) for other in folder.parent.glob(f"{name}*")]
+    larger = sorted((other for other in kept if other & parts == parts), key=int.bit_count)
     return next((k for k in larger if has_kernel(folder.with_name(f"{name}{k}"))), parts)
 
 
@@ -168,7 +155,7 @@ def _register() -> None:
     """Register the rows, the protocol's functions and the kernel's own with numba."""
     import numba.extending
 
-    from flowcontrol.virtual.lowering import register_part
+    from flowcontrol.virtual.lowering import register_choice, register_part
 
     register: Any = numba.extending.register_jitable
 
@@ -178,7 +165,7 @@ def _register() -> None:
         for value in vars(module).values()
         if isinstance(value, FunctionType) and value.__module__ == module.__name__
     ]
-    for function in [*own, *KERNEL]:
+    for function in [*own, *CHOSEN, *KERNEL]:
         # Only the entry is called from outside, so no other function needs a C wrapper; and none
         # has an expression of arrays, which is what numba would rewrite.
         options = {
@@ -188,7 +175,9 @@ def _register() -> None:
             "no_rewrites": True,
             "forceinline": function.__module__.rsplit(".", 1)[1] in COPIED,
         }
-        if function in PARTS:
+        if function in CHOSEN:
+            register_choice(function, options)
+        elif function in PARTS:
             register_part(function, PARTS[function], options)
         else:
             register(**options)(function)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from flowcontrol.protocol.rounds import Gate, Partition
 from flowcontrol.protocol.rows import Row
-from flowcontrol.systems.record_rounds import receive_records, send_records, write_records
+from flowcontrol.systems.transports.record_rounds import (
+    receive_records,
+    send_records,
+    write_records,
+)
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import RECORDS

@@ -16,6 +16,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_jitable, register_model
 
 from flowcontrol.protocol.state import cell
+from flowcontrol.systems.transports.rules import rules_of_kind
 from flowcontrol.virtual.header import FLAG_PARTS, KernelMemory
 from flowcontrol.virtual.lowered_state import (
     CELL,
@@ -28,6 +29,7 @@ from flowcontrol.virtual.lowered_state import (
     queues_at,
     rows_at,
     state_at,
+    transport_at,
 )
 from flowcontrol.virtual.pointers import lowest_bit, row, rows
 from flowcontrol.virtual.randoms import mix_modulo, uniform
@@ -162,6 +164,37 @@ def register_part(function: Any, part: int, options: dict[str, Any]) -> None:
     in_place(function)(absent)
 
 
+# ---- transports
+
+
+def register_choice(function: Any, options: dict[str, Any]) -> None:
+    """Have the rules of the kernel's own transports compiled in the place of a function.
+
+    It is one of :data:`flowcontrol.systems.transports.rules.CHOSEN`, and its first argument the
+    parameters of a transport.
+    """
+    chains: dict[Any, Any] = {}
+
+    def chain(kinds: Any) -> Any:
+        if kinds not in chains:
+            rule = getattr(rules_of_kind(kinds[0]), function.__name__)
+            register_jitable(**options)(rule)
+            chains[kinds] = rule if len(kinds) == 1 else _choice(kinds[0], rule, chain(kinds[1:]))
+        return chains[kinds]
+
+    def _choice(kind: int, rule: Any, others: Any) -> Any:
+        def choose(transport: Any, *rest: Any) -> Any:
+            if transport.kind == kind:
+                return rule(transport, *rest)
+            return others(transport, *rest)
+
+        return register_jitable(**options)(choose)
+
+    @overload(function, jit_options=options, strict=False)
+    def chosen(transport: Any, *rest: Any) -> Any:
+        return chain(transport.kinds)
+
+
 # ---- lists of gates
 
 
@@ -216,10 +249,15 @@ def _get(gates: Any, index: Any) -> Any:
 
 # ---- state
 
+_FORMS = {
+    "state": state_at,
+    "transport": transport_at,
+    "rows": rows_at,
+    "queue": queue_at,
+    "queues": queues_at,
+}
 for _function, (_form, _class) in PLACED.items():
-    {"state": state_at, "rows": rows_at, "queue": queue_at, "queues": queues_at}[_form](
-        _function, _class
-    )
+    _FORMS[_form](_function, _class)
 
 
 # ---- random numbers

@@ -26,7 +26,7 @@ def parts_of(job: Job) -> int:
     if scenario.system.transport == "tcp":
         parts |= k.TCP | k.WIRES
     if job.record_transport is not None:
-        parts |= k.RECORDS
+        parts |= k.RECORDS | k.transport_part(job.record_transport.kind)
     if kinds_of(job):
         parts |= k.SPILLS
     if scenario.cluster.bandwidth_bytes_per_s is not None:

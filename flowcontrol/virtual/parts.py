@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from flowcontrol.systems.transports.rules import names
+
 __all__ = [
     "DEBLOATING",
     "EVERYTHING",
@@ -11,6 +13,8 @@ __all__ = [
     "TCP",
     "THROTTLES",
     "WIRES",
+    "transport_kinds",
+    "transport_part",
 ]
 
 TCP = 1
@@ -28,4 +32,19 @@ DEBLOATING = 32
 JOBS = 64
 """Jobs that start and stop, and share the network memory of their task managers."""
 
-EVERYTHING = TCP | RECORDS | SPILLS | WIRES | THROTTLES | DEBLOATING | JOBS
+_FIRST_TRANSPORT = 7
+"""Place of the part of the first transport that counts records."""
+
+
+def transport_part(kind: int) -> int:
+    """Return the part with the rules of a transport that counts records; RECORDS besides."""
+    return 1 << (_FIRST_TRANSPORT + kind)
+
+
+def transport_kinds(parts: int) -> list[int]:
+    """Return the kinds of the transports whose rules are among some parts."""
+    bits = parts >> _FIRST_TRANSPORT
+    return [kind for kind in range(bits.bit_length()) if bits >> kind & 1]
+
+
+EVERYTHING = (1 << _FIRST_TRANSPORT + len(names())) - 1

@@ -8,10 +8,17 @@ from flowcontrol.protocol.rounds import Gate, Partition
 from flowcontrol.protocol.rows import FIFO_SLOTS, WORD
 from flowcontrol.protocol.state import width
 from flowcontrol.protocol.states import GlobalPool, LocalPool, Message, ReceivedMessage
-from flowcontrol.systems.record_transport import ChannelGrant, RecordTransport
 from flowcontrol.systems.throttles.throttled_source import ThrottledSource
+from flowcontrol.systems.transports.transport import ChannelGrant, RecordTransport
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.cells import queue_of, queues_of, rows_of, state_of, whole_view
+from flowcontrol.virtual.cells import (
+    queue_of,
+    queues_of,
+    rows_of,
+    state_of,
+    transport_at,
+    whole_view,
+)
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.pointers import lowest_bit, row, rows
 from flowcontrol.virtual.registry import kernel
@@ -114,7 +121,7 @@ finished_queues = queues_of(Message)
 received_queues = queues_of(ReceivedMessage)
 local_pool = state_of(LocalPool)
 global_pool = state_of(GlobalPool)
-record_transport = state_of(RecordTransport)
+record_transport = transport_at()
 channel_grants = rows_of(ChannelGrant)
 throttled_source = state_of(ThrottledSource)
 

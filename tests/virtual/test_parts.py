@@ -11,6 +11,7 @@ import pytest
 from flowcontrol.errors import RunError
 from flowcontrol.job import Job, lay_out
 from flowcontrol.scenario import load_scenario
+from flowcontrol.systems.transports.rules import kind_of, names
 from flowcontrol.virtual import choose_round_us, compiled, loop, run_job, running
 from flowcontrol.virtual import parts as k
 from flowcontrol.virtual.memory import fill
@@ -20,15 +21,21 @@ CONF = Path(__file__).resolve().parents[2] / "conf"
 DEBLOATING = "options.taskmanager.network.memory.buffer-debloat.enabled=true"
 BANDWIDTH = "cluster.bandwidth_bytes_per_s=1000000"
 
+
+def records(transport: str) -> int:
+    """The parts of a transport that counts records."""
+    return k.RECORDS | k.transport_part(kind_of(transport))
+
+
 CASES: dict[str, tuple[str, tuple[str, ...], int]] = {
     "credits": ("experiment", (), 0),
     "debloating": ("experiment", (DEBLOATING,), k.DEBLOATING),
     "bandwidth": ("experiment", (BANDWIDTH,), k.WIRES),
     "tcp": ("experiment", ("system=flink-1.4",), k.TCP | k.WIRES),
-    "records": ("experiment", ("system=hazelcast-jet",), k.RECORDS),
-    "throttled": ("experiment", ("system=storm-1",), k.RECORDS | k.THROTTLES),
+    "throttled": ("experiment", ("system=storm-1",), records("unbounded") | k.THROTTLES),
     "partitions": ("partition-types", (), k.SPILLS),
     "jobs": ("two-jobs", (), k.JOBS),
+    **{name: ("experiment", (f"system={{transport: {name}}}",), records(name)) for name in names()},
 }
 
 needs_numba = pytest.mark.skipif(not compiled.is_compiled(), reason="no compiler")

@@ -15,30 +15,14 @@ from flowcontrol.protocol.rounds import (
     enqueue_message,
 )
 from flowcontrol.protocol.rows import Row
-from flowcontrol.protocol.sender_rules import credit_of
 from flowcontrol.protocol.states import Message, Task
-from flowcontrol.systems.record_transport import (
-    HOP_HYSTERESIS,
-    RecordTransport,
-)
+from flowcontrol.systems.transports.rules import may_send, room
+from flowcontrol.systems.transports.transport import RecordTransport
 
-__all__ = ["QUEUE_MESSAGES", "receive_records", "room", "send_records", "write_records"]
+__all__ = ["QUEUE_MESSAGES", "receive_records", "send_records", "write_records"]
 
 QUEUE_MESSAGES = 16
 """Messages of one channel that a receiver keeps apart; later ones join the last."""
-
-
-def room(transport: RecordTransport, partition: Partition, channel: int, record_bytes: int) -> int:
-    """Return how many records may be written to a channel now.
-
-    Notes
-    -----
-    A sender that a switch has stopped takes on what its cache holds, then blocks.
-    """
-    row = partition.channels[channel]
-    if transport.kind == HOP_HYSTERESIS and row.announced == 0:
-        return max(0, transport.cache_bytes // record_bytes - row.buffers)
-    return max(0, credit_of(row.announced, row.sent) - row.buffers)
 
 
 def write_records(
@@ -50,7 +34,7 @@ def write_records(
         first, last = 0, len(partition.channels)
     count = most
     for other in range(first, last):
-        count = min(count, room(transport, partition, other, record_bytes))
+        count = min(count, room(transport, partition.channels[other], record_bytes))
     for other in range(first, last):
         partition.channels[other].buffers += count
         partition.channels[other].written += count
@@ -58,9 +42,9 @@ def write_records(
 
 
 def send_records(transport: RecordTransport, partition: Partition, channel: int) -> int:
-    """Send all that was written, unless a switch has stopped it; return how many records."""
+    """Send all that was written, if it may be sent; return how many records."""
     row = partition.channels[channel]
-    if transport.kind == HOP_HYSTERESIS and row.announced == 0:
+    if may_send(transport, row) == 0:
         return 0
     count = row.buffers
     row.sent += count

@@ -6,7 +6,10 @@ Apache Pekko.
 
 from __future__ import annotations
 
-__all__ = ["half", "returned"]
+from flowcontrol.protocol.states import InputChannel
+from flowcontrol.systems.transports.transport import ChannelGrant, Given, RecordTransport, Transport
+
+__all__ = ["RULES", "half", "returned"]
 
 
 def half(size: int) -> int:
@@ -37,3 +40,27 @@ def returned(available: int, taken: int, lot: int, is_paused: int) -> tuple[int,
     if is_paused == 1 or available < lot:
         return available, 0
     return 0, available
+
+
+def _parameters(given: Given) -> RecordTransport:
+    slots = given.whole("slots")
+    share = given.values["share"]
+    lot = half(slots) if share == 0.5 else max(1, int(slots * share))
+    return RecordTransport(slots=slots, lot=lot)
+
+
+def _next_grant(
+    transport: RecordTransport,
+    state: ChannelGrant,
+    channel: InputChannel,
+    held: int,
+    record_bytes: int,
+    now: int,
+) -> int:
+    fresh = channel.processed - state.seen
+    state.seen = channel.processed
+    state.held, back = returned(state.held, fresh, transport.lot, 0)
+    return channel.announced + back
+
+
+RULES = Transport(_next_grant, _parameters)

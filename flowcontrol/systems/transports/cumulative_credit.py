@@ -6,7 +6,10 @@ up.
 
 from __future__ import annotations
 
-__all__ = ["topped_up"]
+from flowcontrol.protocol.states import InputChannel
+from flowcontrol.systems.transports.transport import ChannelGrant, Given, RecordTransport, Transport
+
+__all__ = ["RULES", "topped_up"]
 
 
 def topped_up(left: int, most: int, mark: int) -> int:
@@ -25,3 +28,22 @@ def topped_up(left: int, most: int, mark: int) -> int:
         Credit that is added.
     """
     return most - left if left <= mark else 0
+
+
+def _parameters(given: Given) -> RecordTransport:
+    return RecordTransport(slots=given.whole("credit"), mark=given.whole("mark"))
+
+
+def _next_grant(
+    transport: RecordTransport,
+    state: ChannelGrant,
+    channel: InputChannel,
+    held: int,
+    record_bytes: int,
+    now: int,
+) -> int:
+    granted = channel.announced
+    return granted + topped_up(granted - channel.processed, transport.slots, transport.mark)
+
+
+RULES = Transport(_next_grant, _parameters)

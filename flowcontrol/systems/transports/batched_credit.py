@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
-__all__ = ["chunk_cost", "may_send_barrier", "may_send_chunk", "returned"]
+from flowcontrol.protocol.states import InputChannel
+from flowcontrol.systems.transports.transport import ChannelGrant, Given, RecordTransport, Transport
+
+__all__ = ["RULES", "chunk_cost", "may_send_barrier", "may_send_chunk", "returned"]
 
 
 def chunk_cost(rows: int, initial: int, lot: int) -> int:
@@ -51,3 +54,24 @@ def returned(held: int, cost: int, lot: int) -> tuple[int, int]:
     """
     held += cost
     return (held, 0) if held < lot else (0, held)
+
+
+def _parameters(given: Given) -> RecordTransport:
+    return RecordTransport(slots=given.whole("slots"), lot=given.whole("lot"))
+
+
+def _next_grant(
+    transport: RecordTransport,
+    state: ChannelGrant,
+    channel: InputChannel,
+    held: int,
+    record_bytes: int,
+    now: int,
+) -> int:
+    fresh = channel.processed - state.seen
+    state.seen = channel.processed
+    state.held, back = returned(state.held, fresh, transport.lot)
+    return channel.announced + back
+
+
+RULES = Transport(_next_grant, _parameters)
