@@ -16,8 +16,6 @@ from flowcontrol.systems.transports.record_rounds import (
 from flowcontrol.systems.transports.rules import first_grant, is_held, next_grant, rules_of_kind
 from flowcontrol.systems.transports.transport import ChannelGrant, RecordTransport
 
-__all__ = ["RecordSubtask", "new_subtask"]
-
 
 def new_subtask(job: Job, plan: StagePlan, index: int, **rest: Any) -> Subtask:
     """Return a fresh subtask of the kind that the job's transport wants; see :class:`Subtask`."""

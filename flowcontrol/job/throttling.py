@@ -22,8 +22,6 @@ from flowcontrol.systems.throttles import (
     make_controller,
 )
 
-__all__ = ["SourceControl", "controller_of", "observe_job"]
-
 Row = Mapping[str, Any]
 Rows = Mapping[str, Mapping[str, Sequence[Row]]]
 """A round's ledger rows by edge and side, as a rehearsal yields them."""

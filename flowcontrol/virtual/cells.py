@@ -21,23 +21,6 @@ from flowcontrol.protocol.states import Ring
 from flowcontrol.systems.transports.transport import RecordTransport
 from flowcontrol.virtual.registry import placed
 
-__all__ = [
-    "Cells",
-    "QueueRows",
-    "cells_of",
-    "dtype",
-    "queue_of",
-    "queue_view",
-    "queues_of",
-    "rows_in",
-    "rows_of",
-    "state_of",
-    "transport_at",
-    "view",
-    "views",
-    "whole_view",
-]
-
 S = TypeVar("S")
 Cells = npt.NDArray[np.int64]
 

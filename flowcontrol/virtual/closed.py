@@ -9,8 +9,6 @@ from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import TCP
 from flowcontrol.virtual.registry import part_of
 
-__all__ = ["close", "has_closed", "poll"]
-
 
 @part_of(TCP)
 def close(m: KernelMemory, partition: Partition, place: int) -> None:

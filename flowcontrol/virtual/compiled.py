@@ -26,34 +26,23 @@ from flowcontrol.virtual.kept import (
 from flowcontrol.virtual.parts import EVERYTHING
 from flowcontrol.virtual.registry import KERNEL, PARTS
 
-__all__ = [
-    "best_parts",
-    "cache_folder",
-    "compile_entry",
-    "has_numba",
-    "is_compiled",
-    "is_kept",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
-COPIED = {
-    *(
-        "rows",
-        "queues",
-        "pool_rules",
-        "channel_rules",
-        "sender_rules",
-        "rounds",
-        "service",
-        "times",
-        "ratios",
-    ),
-    *("views", "pointers", "wheel", "loop", "messages", "task", "ages", "routes", "turns"),
+RULES = {
+    "protocol": "rows queues pool_rules channel_rules sender_rules rounds sizing ratios service "
+    "times debloating partitioners partition_kinds",
+    "systems": "tcp_buffers tcp_connection tcp_reader tcp_writer",
+    "systems.throttles": "throttled_source",
+    "systems.transports": "record_rounds transport",
 }
+"""Modules with rules that the kernel compiles, by package; besides those of the transports."""
+
+_COPIED_RULES = "rows queues pool_rules channel_rules sender_rules rounds service times ratios"
+_COPIED_KERNEL = "views pointers wheel loop messages buffered task ages routes turns"
+COPIED = {*_COPIED_RULES.split(), *_COPIED_KERNEL.split()}
 """Modules whose functions are copied to where they are called: what every job under credits runs
-in every round. Without the last six a chain takes a fifth longer. What only other systems run is
-left out: it would take a fifth longer to compile, and gain nothing."""
+in every round. Without the kernel's own a chain takes a fifth longer. What only other systems run
+is left out: it would take a fifth longer to compile, and gain nothing."""
 
 
 @cache
@@ -80,30 +69,9 @@ def _settings() -> Any:
 
 def _rule_modules() -> list[ModuleType]:
     """Modules whose functions the kernel calls."""
-    from flowcontrol.protocol import (
-        channel_rules,
-        debloating,
-        partition_kinds,
-        partitioners,
-        pool_rules,
-        queues,
-        ratios,
-        rounds,
-        rows,
-        sender_rules,
-        service,
-        sizing,
-        times,
-    )
-    from flowcontrol.systems import tcp_buffers, tcp_connection, tcp_reader, tcp_writer
-    from flowcontrol.systems.throttles import throttled_source
-    from flowcontrol.systems.transports import record_rounds, transport
-
-    rules = [rows, queues, pool_rules, channel_rules, sender_rules, rounds, sizing]
-    rules += [ratios, service, times, debloating, partitioners, partition_kinds]
-    rules += [tcp_buffers, tcp_connection, tcp_reader, tcp_writer, throttled_source]
-    own = [import_module(f"{transport.__package__}.{name}") for name in names()]
-    return [*rules, record_rounds, transport, *own]
+    rules = [f"{package}.{name}" for package, found in RULES.items() for name in found.split()]
+    own = [f"systems.transports.{name}" for name in names()]
+    return [import_module(f"flowcontrol.{name}") for name in (*rules, *own)]
 
 
 def _sources() -> Iterator[tuple[str, bytes]]:
@@ -113,8 +81,11 @@ def _sources() -> Iterator[tuple[str, bytes]]:
         if file.name.endswith(".py"):
             yield file.name, file.read_bytes()
     from flowcontrol.protocol import state, states
+    from flowcontrol.scenario import parts_table
+    from flowcontrol.systems.transports import rules
 
-    for module in (state, states, *_rule_modules()):  # the first two say where each field is
+    # where each field is, and which transport each part
+    for module in (state, states, parts_table, rules, *_rule_modules()):
         yield module.__name__, _text(module)
 
 

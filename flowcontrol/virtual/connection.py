@@ -18,8 +18,6 @@ from flowcontrol.virtual.turns import is_sendable
 from flowcontrol.virtual.views import out_row, partition_of, partition_row, task_row
 from flowcontrol.virtual.wheel import wake
 
-__all__ = ["HEADER_BYTES", "transmit"]
-
 HEADER_BYTES = 43
 """What a message weighs besides its data (reference section 13)."""
 

@@ -16,8 +16,6 @@ from flowcontrol.systems.throttles.throttled_source import ThrottledSource
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.views import throttled_source
 
-__all__ = ["Control"]
-
 
 class Control:
     """Shows a controller the job at the ends of rounds, and hands its commands to the sources.

@@ -15,8 +15,6 @@ from flowcontrol.virtual.parts import RECORDS
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.views import transport_of
 
-__all__ = ["receive_counted", "send_counted", "write_counted"]
-
 
 @part_of(RECORDS)
 def receive_counted(

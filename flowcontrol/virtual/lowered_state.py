@@ -22,7 +22,7 @@ from numba.extending import models, register_model
 from flowcontrol.protocol.state import cell, members, per_class, width
 from flowcontrol.protocol.states import Ring
 from flowcontrol.virtual.header import KernelMemory
-from flowcontrol.virtual.parts import transport_kinds
+from flowcontrol.virtual.parts import SWITCHES, transport_kinds
 
 CELL = ir.IntType(64)
 
@@ -179,6 +179,10 @@ def _place_of(context: Any, builder: Any, kind: Any, value: Any, name: str) -> A
 @lower_getattr_generic(MemoryType)
 def _get(context: Any, builder: Any, kind: Any, value: Any, name: str) -> Any:
     cls = KernelMemory if isinstance(kind, MemoryType) else kind.cls
+    if isinstance(kind, MemoryType) and name in SWITCHES:
+        part, otherwise = SWITCHES[name]
+        if kind.parts & part == 0:  # what hangs on it is left out
+            return ir.Constant(CELL, otherwise)
     place = _place_of(context, builder, kind, value, name)
     return builder.load(place) if dict(members(cls))[name] is None else place
 

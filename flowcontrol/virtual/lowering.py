@@ -15,9 +15,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_jitable, register_model
 
-from flowcontrol.protocol.state import cell
 from flowcontrol.systems.transports.rules import rules_of_kind
-from flowcontrol.virtual.header import FLAG_PARTS, KernelMemory
 from flowcontrol.virtual.lowered_state import (
     CELL,
     MemoryType,
@@ -136,7 +134,7 @@ def _whole(typing: Any, memory: Any, parts: Any) -> Any:
 
 
 def register_part(function: Any, part: int, options: dict[str, Any]) -> None:
-    """Have a function compiled for kernels with its part; in others it raises a flag."""
+    """Have a function compiled for kernels with its part; others never call it, and it is 0."""
 
     @overload(function, jit_options=options, strict=False)
     def present(*values: Any) -> Any:
@@ -147,12 +145,6 @@ def register_part(function: Any, part: int, options: dict[str, Any]) -> None:
             return None
 
         def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            base = data_of(context, builder, signature.args[0], arguments[0])
-            flags = builder.gep(
-                base, [ir.Constant(CELL, cell(KernelMemory, "flags"))], inbounds=True
-            )
-            raised = builder.or_(builder.load(flags), ir.Constant(CELL, FLAG_PARTS))
-            builder.store(raised, flags)
             return ir.Constant(CELL, 0)
 
         return types.int64(m, *values), code

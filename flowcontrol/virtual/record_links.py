@@ -19,8 +19,6 @@ from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import cells_of
 from flowcontrol.virtual.places import Builder, Ints
 
-__all__ = ["fill_record_gate"]
-
 
 def fill_record_gate(
     job: Job,

@@ -18,8 +18,6 @@ from flowcontrol.virtual.views import (
 )
 from flowcontrol.virtual.wheel import wake
 
-__all__ = ["grant_all"]
-
 
 @part_of(RECORDS)
 def grant_all(m: KernelMemory, number: int, task: f.KernelTask, now: int) -> None:

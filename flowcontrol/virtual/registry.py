@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-__all__ = ["KERNEL", "PARTS", "PLACED", "kernel", "part_of", "placed"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 KERNEL: Final[list[Callable[..., Any]]] = []
@@ -32,8 +30,8 @@ def kernel(function: F) -> F:
 def part_of(part: int) -> Callable[[F], F]:
     """Mark a function of the kernel that only jobs with a part need (:mod:`.parts`).
 
-    Its first parameter is the memory. A kernel without the part has FLAG_PARTS raised in its
-    place, and nothing that only it calls is compiled.
+    Its first parameter is the memory. In a kernel without the part a call of it is 0, and nothing
+    that only it calls is compiled; a job that needs the part is refused before its first round.
     """
 
     def mark(function: F) -> F:

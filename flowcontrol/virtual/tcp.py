@@ -40,8 +40,6 @@ from flowcontrol.virtual.turns import may_be_served
 from flowcontrol.virtual.views import gate_of, out_row, partition_of, task_row, union_of
 from flowcontrol.virtual.wheel import wake
 
-__all__ = ["carry", "tcp_connection", "tcp_messages"]
-
 CONNECTION_CELLS = width(TcpConnection)
 
 

@@ -32,8 +32,6 @@ from flowcontrol.virtual.views import (
     throttled_source,
 )
 
-__all__ = ["emit_throttled", "is_empty"]
-
 
 @part_of(THROTTLES)
 def emit_throttled(m: KernelMemory, number: int, task: f.KernelTask, end: int) -> int:

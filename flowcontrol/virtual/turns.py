@@ -12,8 +12,6 @@ from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.registry import kernel, part_of
 from flowcontrol.virtual.views import out_row, task_row
 
-__all__ = ["enqueue", "is_sendable", "may_be_served", "serve_now"]
-
 
 @kernel
 def is_sendable(out: f.KernelSubpartition) -> int:

@@ -9,8 +9,6 @@ from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.registry import kernel
 from flowcontrol.virtual.views import next_bit, set_bit, task_row
 
-__all__ = ["collect", "next_round", "sleep", "wake"]
-
 _LAST = f.WHEEL_SLOTS - 1
 
 

@@ -9,6 +9,9 @@ from types import ModuleType
 
 import pytest
 
+from flowcontrol.virtual.loop import prepare
+from flowcontrol.virtual.parts import EVERYTHING
+
 HERE = Path(__file__).parent
 
 
@@ -69,3 +72,9 @@ def awkward_jobs() -> ModuleType:
 def jobs() -> ModuleType:
     """Return ``small_jobs.py`` of the emulation's tests: jobs made by hand."""
     return load(HERE.parent / "job" / "small_jobs.py")
+
+
+@pytest.fixture(scope="session")
+def whole_kernel() -> None:
+    """Compile one kernel with all parts: less work than one for each transport."""
+    prepare(EVERYTHING)

@@ -28,13 +28,13 @@ def records(transport: str) -> int:
 
 
 CASES: dict[str, tuple[str, tuple[str, ...], int]] = {
-    "credits": ("experiment", (), 0),
-    "debloating": ("experiment", (DEBLOATING,), k.DEBLOATING),
-    "bandwidth": ("experiment", (BANDWIDTH,), k.WIRES),
-    "tcp": ("experiment", ("system=flink-1.4",), k.TCP | k.WIRES),
+    "credits": ("experiment", (), k.BUFFERS),
+    "debloating": ("experiment", (DEBLOATING,), k.BUFFERS | k.DEBLOATING),
+    "bandwidth": ("experiment", (BANDWIDTH,), k.BUFFERS | k.WIRES),
+    "tcp": ("experiment", ("system=flink-1.4",), k.BUFFERS | k.TCP | k.WIRES),
     "throttled": ("experiment", ("system=storm-1",), records("unbounded") | k.THROTTLES),
-    "partitions": ("partition-types", (), k.SPILLS),
-    "jobs": ("two-jobs", (), k.JOBS),
+    "partitions": ("partition-types", (), k.BUFFERS | k.SPILLS),
+    "jobs": ("two-jobs", (), k.BUFFERS | k.JOBS),
     **{name: ("experiment", (f"system={{transport: {name}}}",), records(name)) for name in names()},
 }
 
@@ -82,7 +82,7 @@ def test_a_kernel_without_other_parts_does_the_same(case: str) -> None:
 
 @needs_numba
 def test_a_part_that_is_missing_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "advance", loop._kernel(0))
+    monkeypatch.setattr(running, "advance", loop._kernel(k.BUFFERS))
     assert run_job(laid_out("experiment", "duration_s=2")).transfers > 0
     with pytest.raises(RunError, match="lacks a part that this job needs"):
         run_job(laid_out("experiment", "duration_s=2", DEBLOATING))

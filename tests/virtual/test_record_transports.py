@@ -21,6 +21,8 @@ from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory, fill
 from flowcontrol.virtual.views import wire_queue
 
+pytestmark = pytest.mark.usefixtures("whole_kernel")
+
 EXAMPLES = settings.default.max_examples // 4
 
 BOUNDED = {"blocking_queue": "slots", "half_return_credit": "slots", "batched_credit": "slots"}

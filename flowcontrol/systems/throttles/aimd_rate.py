@@ -30,8 +30,6 @@ from flowcontrol.systems.throttles.controller import (
 from flowcontrol.systems.throttles.emission import rate_gap_ns
 from flowcontrol.systems.throttles.observation import Command, JobObservation, SourceObservation
 
-__all__ = ["BAD", "GOOD", "TIMEOUT", "AimdRate", "next_rate", "outcome", "used_rate"]
-
 GOOD, BAD, TIMEOUT = 0, 1, 2
 """What a request has met: an answer in time; a failure that may be tried again, or a late answer;
 none at all."""

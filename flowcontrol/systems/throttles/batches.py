@@ -9,8 +9,6 @@ from typing import ClassVar
 from flowcontrol.systems.throttles.controller import Controller
 from flowcontrol.systems.throttles.observation import Command, JobObservation, SourceObservation
 
-__all__ = ["Batches"]
-
 
 class Batches(Controller):
     """Admit a batch, wait until the job is empty, admit the next.

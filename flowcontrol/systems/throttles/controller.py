@@ -9,8 +9,6 @@ from typing import Any, ClassVar, NamedTuple
 
 from flowcontrol.systems.throttles.observation import Command, JobObservation, SourceObservation
 
-__all__ = ["NEVER", "Controller", "ControllerSettings", "interval_us", "next_tick_us"]
-
 NEVER = 1 << 62
 """A time that does not come, microseconds: no look is due."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from flowcontrol.protocol.ratios import MOST
 
-__all__ = ["rate_gap_ns", "sleep_gap_ns"]
-
 NS_PER_S = 1_000_000_000
 NS_PER_MS = 1_000_000
 

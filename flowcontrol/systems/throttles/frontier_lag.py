@@ -25,8 +25,6 @@ from flowcontrol.systems.throttles.observation import (
     SourceObservation,
 )
 
-__all__ = ["FrontierLag", "frontier", "may_begin"]
-
 
 def frontier(first: int, ends: Sequence[int], oldest: int) -> int:
     """Return the number of the first batch that is not done.

@@ -36,17 +36,6 @@ from flowcontrol.systems.throttles.observation import (
     SourceObservation,
 )
 
-__all__ = [
-    "GlobalHysteresis",
-    "is_claimed",
-    "is_pressed",
-    "is_throttled",
-    "mark",
-    "mark_below",
-    "may_emit",
-    "streak",
-]
-
 
 def mark(share: float, slots: int) -> int:
     """Return a mark in whole slots, truncated: 0.9 and 0.4 of 1024 are 921 and 409."""

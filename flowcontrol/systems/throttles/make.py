@@ -14,8 +14,6 @@ from flowcontrol.systems.throttles.pid_rate import PidRate
 from flowcontrol.systems.throttles.static_admission import StaticAdmission
 from flowcontrol.systems.throttles.stepwise_sleep import StepwiseSleep
 
-__all__ = ["CONTROLLERS", "check_values", "make_controller"]
-
 CONTROLLERS: Final[dict[str, Callable[[ControllerSettings], Controller]]] = {
     "global_hysteresis": GlobalHysteresis,
     "stepwise_sleep": StepwiseSleep,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["GO", "STOP", "Command", "JobObservation", "SourceObservation", "TaskObservation"]
-
 
 class SourceObservation(NamedTuple):
     """One source subtask at the end of a round.

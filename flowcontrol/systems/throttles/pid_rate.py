@@ -25,8 +25,6 @@ from flowcontrol.systems.throttles.batches import Batches, waiting
 from flowcontrol.systems.throttles.controller import ControllerSettings, interval_us, next_tick_us
 from flowcontrol.systems.throttles.observation import Command, JobObservation, SourceObservation
 
-__all__ = ["FIRST", "PidRate", "partition_limit", "pid_rate", "published_rate"]
-
 HIGHEST = float(MOST)
 """Rate that is told from a higher one no more, records/s."""
 

@@ -33,8 +33,6 @@ from flowcontrol.systems.throttles.batches import Batches, waiting
 from flowcontrol.systems.throttles.controller import NEVER, ControllerSettings, interval_us
 from flowcontrol.systems.throttles.observation import JobObservation
 
-__all__ = ["StaticAdmission", "is_skipped", "next_trigger", "partition_share"]
-
 
 def is_skipped(backlog: int, least: int, since_ms: int, delay_ms: int) -> int:
     """Tell whether a trigger makes no batch: 1 if too few rows wait and too little time has passed.

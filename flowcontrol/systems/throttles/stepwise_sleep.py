@@ -36,20 +36,6 @@ from flowcontrol.systems.throttles.observation import (
     TaskObservation,
 )
 
-__all__ = [
-    "NOTHING",
-    "START",
-    "STOP",
-    "StepwiseSleep",
-    "faster",
-    "is_start_due",
-    "is_stop_forwarded",
-    "is_widespread",
-    "slower",
-    "tally",
-    "vote",
-]
-
 START, STOP, NOTHING = 1, -1, 0
 
 SURPRISE_MS = 5

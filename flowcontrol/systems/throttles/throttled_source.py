@@ -10,14 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = [
-    "ThrottledSource",
-    "after_emitting",
-    "may_emit",
-    "offer",
-    "permitted",
-]
-
 
 @dataclass(slots=True)
 class ThrottledSource:

@@ -8,8 +8,6 @@ from __future__ import annotations
 from flowcontrol.protocol.states import InputChannel
 from flowcontrol.systems.transports.transport import ChannelGrant, Given, RecordTransport, Transport
 
-__all__ = ["RULES", "chunk_cost", "may_send_barrier", "may_send_chunk", "returned"]
-
 
 def chunk_cost(rows: int, initial: int, lot: int) -> int:
     """Return the permits that a chunk takes: one a row, at least 1, at most what always comes back.

@@ -11,17 +11,6 @@ from flowcontrol.protocol.ratios import MOST
 from flowcontrol.protocol.states import InputChannel
 from flowcontrol.systems.transports.transport import ChannelGrant, Given, RecordTransport, Transport
 
-__all__ = [
-    "ALPHA",
-    "BETA",
-    "GAMMA",
-    "INITIAL_BYTES",
-    "MOST_BYTES",
-    "RULES",
-    "SETTLING",
-    "next_window",
-]
-
 ALPHA, BETA, GAMMA = 0.9, 0.66, 2
 """Weight of the old round trip in the mean; share that a sample must fill; growth."""
 

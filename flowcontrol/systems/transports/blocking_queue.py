@@ -8,8 +8,6 @@ from __future__ import annotations
 from flowcontrol.protocol.states import InputChannel
 from flowcontrol.systems.transports.transport import ChannelGrant, Given, RecordTransport, Transport
 
-__all__ = ["RULES", "free_slots"]
-
 
 def free_slots(queued: int, slots: int) -> int:
     """Return how many more a producer may publish; at none it waits, whatever else it could do."""

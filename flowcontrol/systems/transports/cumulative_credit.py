@@ -9,8 +9,6 @@ from __future__ import annotations
 from flowcontrol.protocol.states import InputChannel
 from flowcontrol.systems.transports.transport import ChannelGrant, Given, RecordTransport, Transport
 
-__all__ = ["RULES", "topped_up"]
-
 
 def topped_up(left: int, most: int, mark: int) -> int:
     """Return the credit that a receiver adds: up to ``most`` once no more than ``mark`` is left.

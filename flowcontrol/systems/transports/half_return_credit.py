@@ -9,8 +9,6 @@ from __future__ import annotations
 from flowcontrol.protocol.states import InputChannel
 from flowcontrol.systems.transports.transport import ChannelGrant, Given, RecordTransport, Transport
 
-__all__ = ["RULES", "half", "returned"]
-
 
 def half(size: int) -> int:
     """Return the lot of Pulsar and Pekko: half of the queue, rounded down, at least 1."""

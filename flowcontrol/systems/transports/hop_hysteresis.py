@@ -18,8 +18,6 @@ from flowcontrol.systems.transports.transport import (
     period_end,
 )
 
-__all__ = ["RULES", "is_flagged", "is_on"]
-
 
 def is_on(was: int, queued: int, cached: int, slots: int, high: float, low: float) -> int:
     """Return whether JStorm's receiver holds its senders up.

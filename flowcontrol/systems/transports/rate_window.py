@@ -17,8 +17,6 @@ from flowcontrol.systems.transports.transport import (
     period_end,
 )
 
-__all__ = ["INITIAL_UNITS", "ITEM_OVERHEAD", "RULES", "UNIT_BYTES", "next_window", "units"]
-
 UNIT_BYTES = 1 << 16
 """Bytes of a unit."""
 

@@ -19,8 +19,6 @@ from flowcontrol.protocol.states import Message, Task
 from flowcontrol.systems.transports.rules import may_send, room
 from flowcontrol.systems.transports.transport import RecordTransport
 
-__all__ = ["QUEUE_MESSAGES", "receive_records", "send_records", "write_records"]
-
 QUEUE_MESSAGES = 16
 """Messages of one channel that a receiver keeps apart; later ones join the last."""
 

@@ -18,21 +18,6 @@ from flowcontrol.systems.transports.transport import (
     Transport,
 )
 
-__all__ = [
-    "CHOSEN",
-    "first_grant",
-    "is_held",
-    "kind_of",
-    "may_send",
-    "names",
-    "next_grant",
-    "next_look",
-    "parameters",
-    "room",
-    "rules_of_kind",
-    "transport_named",
-]
-
 
 def names() -> list[str]:
     """Return the transports that count records, by kind."""

@@ -12,8 +12,6 @@ from typing import Final, NamedTuple
 from flowcontrol.protocol.sender_rules import credit_of
 from flowcontrol.protocol.states import InputChannel, Subpartition
 
-__all__ = ["FREE", "ChannelGrant", "Given", "RecordTransport", "Transport", "period_end"]
-
 FREE: Final = 1 << 60
 """The grant of a receiver that never stops its senders: more records than any run has."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from flowcontrol.protocol.states import InputChannel
 from flowcontrol.systems.transports.transport import FREE, ChannelGrant, RecordTransport, Transport
 
-__all__ = ["RULES"]
-
 
 def _first_grant(transport: RecordTransport, state: ChannelGrant, record_bytes: int) -> int:
     return FREE
