@@ -18,7 +18,7 @@ PACKAGE = ROOT / "flowcontrol"
 # Each layer, and the layers that it may import besides itself. Imports go one way.
 BASE = {"errors", "records", "scenario"}
 CORE = BASE | {"protocol", "job"}
-SYSTEMS = {"systems", "systems/control"}
+SYSTEMS = {"systems", "systems/throttles", "systems/transports"}
 KIT = CORE | {"files", "folders", "virtual", "analysis", "report", "experiments"}
 ALLOWED = {
     "errors": set(),
@@ -28,7 +28,8 @@ ALLOWED = {
     "scenario": {"errors", "records"},
     "protocol": {"errors"},
     "systems": {"errors", "protocol"},
-    "systems/control": {"errors", "scenario", "protocol", "systems"},
+    "systems/throttles": {"errors", "scenario", "protocol", "systems"},
+    "systems/transports": {"scenario", "protocol"},
     "job": BASE | {"protocol"} | SYSTEMS,
     "virtual": CORE | {"files"} | SYSTEMS,
     "ledger": BASE | {"protocol"},

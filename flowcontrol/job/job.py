@@ -17,10 +17,11 @@ import numpy.typing as npt
 from flowcontrol.job.buffers import Demand, Sizes, demands_of, largest_sizes, size_buffers
 from flowcontrol.job.chains import Member, chained_rates, chained_stalls, members_of
 from flowcontrol.job.limits import check_limits
-from flowcontrol.job.record_queues import record_transport
 from flowcontrol.protocol.partitioners import pointwise_channels
 from flowcontrol.scenario import Edge, Scenario, Schedule, Stage
-from flowcontrol.systems.record_transport import RecordTransport
+from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
+from flowcontrol.systems.transports import rules
+from flowcontrol.systems.transports.transport import RecordTransport
 
 __all__ = ["Channel", "Job", "Link", "StagePlan", "demands_by_job", "lay_out"]
 
@@ -170,14 +171,18 @@ class Job:
     @cached_property
     def record_transport(self) -> RecordTransport | None:
         """Parameters of a transport that counts records; None: it moves buffers."""
-        if not self.scenario.system.counts_records:
+        system = self.scenario.system
+        if not system.counts_records:
             return None
-        return record_transport(self.scenario, self.round_us)
+        latency = max(1, -(-self.scenario.cluster.network_latency_us // self.round_us))
+        return rules.parameters(
+            system.transport, system.transport_values, round_us=self.round_us, latency=latency
+        )
 
     @property
     def has_grants(self) -> bool:
         """Whether senders of remote channels wait for what receivers grant, and may count on it."""
-        return self.scenario.system.transport not in {"unbounded", "hop_hysteresis"}
+        return TRANSPORT_PARTS[self.scenario.system.transport].has_grants
 
     def sources_above(self) -> dict[str, list[str]]:
         """Return, by stage that is no source, the sources from which it can be reached."""

@@ -17,6 +17,7 @@ from flowcontrol.job.job import Job
 from flowcontrol.job.round_state import InputChannelState, TaskState
 from flowcontrol.protocol.rows import TAKEN_FLOATING
 from flowcontrol.protocol.states import Task
+from flowcontrol.systems.transports.rules import rules_of_kind
 
 Rows = list[dict[str, Any]]
 """Ledger rows of one side of an edge."""
@@ -76,10 +77,9 @@ def receiver_rows(job: Job, task: TaskState, gate_number: int, latency: Any = No
 
 def _announced(job: Job, channel: InputChannelState) -> int:
     """Return the grant as its sender is to see it; where there is none, what has arrived."""
-    no_credit = channel.is_local and job.record_transport is None
-    if job.scenario.system.transport == "unbounded" or no_credit:
-        return channel.state.arrived
-    return channel.state.announced
+    records = job.record_transport
+    has_one = not channel.is_local if records is None else rules_of_kind(records.kind).announces
+    return channel.state.announced if has_one else channel.state.arrived
 
 
 def sender_rows(job: Job, task: TaskState, number: int) -> Rows:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.protocol.ratios import MOST
-from flowcontrol.systems.rate_window import ITEM_OVERHEAD
+from flowcontrol.systems.transports.rate_window import ITEM_OVERHEAD
 
 if TYPE_CHECKING:
     from flowcontrol.job.job import Job, Link, StagePlan

@@ -7,12 +7,14 @@ from typing import Any
 
 from flowcontrol.job.job import Job, StagePlan
 from flowcontrol.job.subtask import Incoming, Outgoing, Subtask
-from flowcontrol.protocol.states import InputChannel, Message
-from flowcontrol.systems import record_transport as g
-from flowcontrol.systems.grants import after_period, after_taking, after_trip, first_grant, is_held
-from flowcontrol.systems.record_rounds import receive_records, send_records, write_records
-
-__all__ = ["RecordSubtask", "new_subtask"]
+from flowcontrol.protocol.states import Message
+from flowcontrol.systems.transports.record_rounds import (
+    receive_records,
+    send_records,
+    write_records,
+)
+from flowcontrol.systems.transports.rules import first_grant, is_held, next_grant, rules_of_kind
+from flowcontrol.systems.transports.transport import ChannelGrant, RecordTransport
 
 
 def new_subtask(job: Job, plan: StagePlan, index: int, **rest: Any) -> Subtask:
@@ -34,8 +36,8 @@ class RecordSubtask(Subtask):
 
     def __init__(self, job: Job, plan: StagePlan, index: int, **rest: Any) -> None:
         super().__init__(job, plan, index, **rest)
-        self._transport = job.record_transport or g.RecordTransport()
-        self.grants = [[g.ChannelGrant() for _ in own] for _, own in self.in_links]
+        self._transport = job.record_transport or RecordTransport()
+        self.grants = [[ChannelGrant() for _ in own] for _, own in self.in_links]
         self.held = 0
         for (link, _), states in zip(self.in_links, self.grants, strict=True):
             for state in states:
@@ -50,7 +52,7 @@ class RecordSubtask(Subtask):
         return True
 
     def _hear(self, outgoing: Sequence[Sequence[Outgoing]]) -> None:
-        if self._transport.kind == g.UNBOUNDED:
+        if not rules_of_kind(self._transport.kind).announces:
             return
         for part, seen in zip(self.partitions, outgoing, strict=True):
             for row, state in zip(part.channels, seen, strict=True):
@@ -76,28 +78,10 @@ class RecordSubtask(Subtask):
 
     def _announce(self, number: int) -> None:
         transport = self._transport
-        if transport.kind == g.HOP_HYSTERESIS:
-            self.held = is_held(transport, self.held, self.task.queued, number)
+        self.held = is_held(transport, self.held, self.task.queued, number)
         for (link, _), gate, states in zip(self.in_links, self.gates, self.grants, strict=True):
             for channel, state in zip(gate.channels, states, strict=True):
-                before = channel.announced
-                channel.announced = self._granted(channel, state, before, link.record_bytes, number)
+                channel.announced = next_grant(
+                    transport, state, channel, self.held, link.record_bytes, number
+                )
             gate.news[:] = [0] * len(gate.news)
-
-    def _granted(
-        self, channel: InputChannel, state: g.ChannelGrant, before: int, size: int, number: int
-    ) -> int:
-        """Return the grant of a channel after a round."""
-        transport, kind = self._transport, self._transport.kind
-        arrived, taken = channel.arrived, channel.processed
-        if kind == g.UNBOUNDED:
-            return before
-        if kind == g.HOP_HYSTERESIS:
-            return 0 if self.held else g.FREE
-        if kind == g.RATE_WINDOW:
-            if (number + 1) % transport.period > 0:
-                return before
-            return after_period(transport, state, taken, int(arrived == taken), size)
-        if kind == g.BDP_WINDOW:
-            after_trip(transport, state, arrived, number, size)
-        return after_taking(transport, state, before, taken, size)

@@ -28,9 +28,9 @@ from flowcontrol.protocol.states import (
     Subpartition,
     Task,
 )
-from flowcontrol.systems.record_transport import ChannelGrant
 from flowcontrol.systems.tcp_connection import TcpConnection
-from flowcontrol.systems.throttled_source import ThrottledSource
+from flowcontrol.systems.throttles.throttled_source import ThrottledSource
+from flowcontrol.systems.transports.transport import ChannelGrant
 
 
 class BufferKind(IntEnum):

@@ -19,11 +19,11 @@ from flowcontrol.protocol.states import (
     ReceivedMessage,
     Subpartition,
 )
-from flowcontrol.systems.grants import (
+from flowcontrol.systems.transports.record_rounds import QUEUE_MESSAGES
+from flowcontrol.systems.transports.rules import (
     first_grant,
 )
-from flowcontrol.systems.record_rounds import QUEUE_MESSAGES
-from flowcontrol.systems.record_transport import ChannelGrant, RecordTransport
+from flowcontrol.systems.transports.transport import ChannelGrant, RecordTransport
 
 __all__ = [
     "LOCAL",

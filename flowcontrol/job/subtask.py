@@ -32,7 +32,7 @@ from flowcontrol.protocol.times import (
     flush_ticks,
     is_blocked,
 )
-from flowcontrol.systems import throttled_source as s
+from flowcontrol.systems.throttles import throttled_source as s
 
 __all__ = ["BACKPRESSURED", "BUSY", "IDLE", "Incoming", "Outgoing", "Subtask", "Work"]
 

@@ -14,9 +14,13 @@ from typing import Any
 from flowcontrol.job.job import Job, Link, StagePlan
 from flowcontrol.job.subtask import Subtask
 from flowcontrol.job.work import WorkClock
-from flowcontrol.systems.control import Controller, Seen, SourceSeen, TaskSeen, make_controller
-
-__all__ = ["SourceControl", "controller_of", "see"]
+from flowcontrol.systems.throttles import (
+    Controller,
+    JobObservation,
+    SourceObservation,
+    TaskObservation,
+    make_controller,
+)
 
 Row = Mapping[str, Any]
 Rows = Mapping[str, Mapping[str, Sequence[Row]]]
@@ -77,7 +81,7 @@ class SourceControl:
         due = number * self._job.round_us >= self.controller.next_look_us()
         if not due and not self.controller.wants_empty:
             return
-        seen = see(self._job, number, rows)
+        seen = observe_job(self._job, number, rows)
         if due or seen.is_empty:
             self._tell(self.controller.observe(seen))
 
@@ -95,7 +99,7 @@ class SourceControl:
             source.controller_state = state
 
 
-def see(job: Job, number: int, rows: Rows) -> Seen:
+def observe_job(job: Job, number: int, rows: Rows) -> JobObservation:
     """Return what a controller sees at the beginning of a round.
 
     Parameters
@@ -125,9 +129,11 @@ def see(job: Job, number: int, rows: Rows) -> Seen:
         nbytes = sum(waits[link.name].get(i, 0) * link.record_bytes for link in plan.inputs)
         queued, taken = task["queued"], task["taken"]
         service_ms = 1000 / rate if rate > 0 else 0.0
-        tasks.append(TaskSeen(plan.name, i, queued, nbytes, taken, service_ms))
+        tasks.append(TaskObservation(plan.name, i, queued, nbytes, taken, service_ms))
         arrived += taken * sum(member.is_sink for member in plan.members)
-    return Seen(now_us, sources, tuple(tasks), _is_empty(job, states, waits, now_us), arrived, -1)
+    return JobObservation(
+        now_us, sources, tuple(tasks), _is_empty(job, states, waits, now_us), arrived, -1
+    )
 
 
 def _subtasks(job: Job, *, is_source: bool) -> list[tuple[StagePlan, int]]:
@@ -137,14 +143,14 @@ def _subtasks(job: Job, *, is_source: bool) -> list[tuple[StagePlan, int]]:
 
 def _source_seen(
     plan: StagePlan, index: int, state: Mapping[str, Any] | None, now_us: int
-) -> SourceSeen:
+) -> SourceObservation:
     rates = plan.rates(index)
     rate = 0.0 if rates is None else float(rates.rate_at(now_us))
     if state is None:
-        return SourceSeen(plan.name, index, 0, 0, 0, rate)
+        return SourceObservation(plan.name, index, 0, 0, 0, rate)
     own = state["source"]
     emitted = state["task"]["taken"]
-    return SourceSeen(plan.name, index, emitted, own["log"], own["offered"], rate)
+    return SourceObservation(plan.name, index, emitted, own["log"], own["offered"], rate)
 
 
 def _task_states(job: Job, rows: Rows) -> dict[tuple[str, int], dict[str, Any]]:

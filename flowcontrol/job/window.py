@@ -12,8 +12,8 @@ from fractions import Fraction
 
 from flowcontrol.job.job import Job, Link
 from flowcontrol.scenario import Schedule
-from flowcontrol.systems.grants import first_grant
-from flowcontrol.systems.record_transport import ChannelGrant, RecordTransport
+from flowcontrol.systems.transports.rules import first_grant, transport_named
+from flowcontrol.systems.transports.transport import ChannelGrant, RecordTransport
 
 __all__ = ["window_warnings"]
 
@@ -87,7 +87,7 @@ def _grant_warnings(job: Job, link: Link, rates: dict[str, Fraction]) -> Iterato
     window = first_grant(
         job.record_transport or RecordTransport(), ChannelGrant(), link.record_bytes
     )
-    adapts = job.scenario.system.transport in {"rate_window", "bdp_window"}
+    adapts = transport_named(job.scenario.system.transport).adapts
     share = rates[link.edge.sender] / len(link.channels)
     needed = share * job.round_us / 1_000_000 * ROUND_TRIP
     if needed > window and not adapts:

@@ -44,10 +44,17 @@ class Part:
         What it does.
     parameters : dict of str to Parameter
         By name, as a scenario writes it.
+    counts_records : bool
+        Of a transport: its channels have queues of records, rather than buffers of bytes.
+    has_grants : bool
+        Of a transport: a sender may count on what its receiver grants, so that what is held between
+        the two has a bound.
     """
 
     meaning: str
     parameters: dict[str, Parameter]
+    counts_records: bool = False
+    has_grants: bool = True
 
 
 _SLOTS = Parameter(1024, "records", "slots of a receiver's queue", 1)
@@ -56,6 +63,14 @@ _LATER = Parameter(0, "ms", "until it reaches the sources, added to the network"
 
 def _part(meaning: str, **parameters: Parameter) -> Part:
     return Part(meaning, parameters)
+
+
+def _records(meaning: str, **parameters: Parameter) -> Part:
+    return Part(meaning, parameters, counts_records=True)
+
+
+def _free(meaning: str, **parameters: Parameter) -> Part:
+    return Part(meaning, parameters, counts_records=True, has_grants=False)
 
 
 TRANSPORT_PARTS: Final[dict[str, Part]] = {
@@ -75,35 +90,37 @@ TRANSPORT_PARTS: Final[dict[str, Part]] = {
     ),
     "local": _part("a pool that producer and consumer share, as within one task manager"),
     "chained": _part("a function call: the producer does the consumer's work"),
-    "blocking_queue": _part("a queue per channel; a producer waits while it is full", slots=_SLOTS),
-    "half_return_credit": _part(
+    "blocking_queue": _records(
+        "a queue per channel; a producer waits while it is full", slots=_SLOTS
+    ),
+    "half_return_credit": _records(
         "permits that come back together, once a share of the queue is free",
         slots=Parameter(1000, "records", "permits of a channel at the beginning", 1),
         share=Parameter(0.5, "", "of the slots: permits that are returned", 0.0, 1.0),
     ),
-    "batched_credit": _part(
+    "batched_credit": _records(
         "permits that come back in lots; barriers have a lane of their own",
         slots=Parameter(2048, "records", "initial permits", 1),
         lot=Parameter(256, "records", "permits that come back at a time", 1),
     ),
-    "cumulative_credit": _part(
+    "cumulative_credit": _records(
         "a limit of deliveries that only grows; it is raised when little is left",
         credit=Parameter(128, "records", "most that a link has", 1),
         mark=Parameter(64, "records", "credit from which it is topped up"),
     ),
-    "rate_window": _part(
+    "rate_window": _records(
         "a window of some periods of the recent processing rate",
         unit=Parameter(1 << 16, "bytes", "what windows are counted in", 1),
         initial_units=Parameter(800, "units", "window at the beginning", 1),
         multiplier=Parameter(3, "periods", "that a window is worth", 1),
         period_ms=Parameter(100, "ms", "between two packets of flow control", 1),
     ),
-    "bdp_window": _part(
+    "bdp_window": _records(
         "a window that doubles while a round trip fills it",
         initial=Parameter(65_535, "bytes", "window at the beginning", 1),
         most=Parameter(16 << 20, "bytes", "window from which it does not grow", 1),
     ),
-    "hop_hysteresis": _part(
+    "hop_hysteresis": _free(
         "a receiver's queue stops and resumes its senders",
         slots=Parameter(256, "records", "of the receiver's queue", 1),
         high=Parameter(0.8, "", "share above which senders are stopped", 0.0, 1.0),
@@ -115,7 +132,7 @@ TRANSPORT_PARTS: Final[dict[str, Part]] = {
         ),
         cache_bytes=Parameter(0, "bytes", "what a stopped sender takes on before it waits"),
     ),
-    "unbounded": _part(
+    "unbounded": _free(
         "all records are kept in memory",
         heap_bytes=Parameter(float(1 << 30), "bytes", "heap of a task manager", 1),
     ),

@@ -27,9 +27,6 @@ SYSTEMS: Final = (*PRESETS, *ALIASES)
 THROTTLE_ALIASES: Final = {"pid": "pid_rate"}
 """Shorter names of throttles."""
 
-BUFFER_TRANSPORTS: Final = ("credit", "tcp", "local", "chained")
-"""Transports that move Flink's network buffers."""
-
 Values = dict[str, float]
 
 
@@ -58,7 +55,7 @@ class SystemSpec(BaseModel):
     @property
     def counts_records(self) -> bool:
         """Whether channels count records and have queues of them, rather than buffers of bytes."""
-        return self.transport not in BUFFER_TRANSPORTS
+        return TRANSPORT_PARTS[self.transport].counts_records
 
     @property
     def is_bounded(self) -> bool:
@@ -69,7 +66,7 @@ class SystemSpec(BaseModel):
         """
         if self.throttle == "static_admission" and self.throttle_values["max_records"] > 0:
             return True
-        return self.transport not in {"unbounded", "hop_hysteresis"}
+        return TRANSPORT_PARTS[self.transport].has_grants
 
     @model_serializer
     def _write(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Transports and throttles: how other systems than Flink keep a stage from being overrun.
 
-One file each. Every rule is a function of numbers, without state, clock or random, so that both
-clocks call the same; what a policy remembers between two calls is handed in and comes back. The
-sources of the formulas are named in each file.
+One file each, in :mod:`.transports` and :mod:`.throttles`; the modules ``tcp_*`` are Flink's own
+connections before it had credits. Every rule is a function of numbers and typed state, without
+clock or random, so that both clocks call the same. Each file names the sources of its formulas.
 """

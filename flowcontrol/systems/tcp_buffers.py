@@ -11,8 +11,6 @@ from flowcontrol.protocol.rounds import (
 from flowcontrol.protocol.rows import fifo_push
 from flowcontrol.protocol.states import Message, Subpartition
 
-__all__ = ["close_buffer", "closed_buffers", "poll_closed"]
-
 
 def closed_buffers(row: Subpartition) -> int:
     """Return the buffers of a subpartition that may be sent: all but the open one.

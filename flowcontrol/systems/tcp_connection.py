@@ -17,8 +17,6 @@ from dataclasses import dataclass
 
 from flowcontrol.protocol.states import Message
 
-__all__ = ["HEADER_BYTES", "READ_BYTES", "TcpConnection", "TcpMessage", "ring_slots"]
-
 HEADER_BYTES = 34
 """Bytes of a message besides its data: frame 9, receiver 16, sequence 4, kind 1, size 4."""
 

@@ -9,14 +9,6 @@ from flowcontrol.protocol.rows import Row
 from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
 from flowcontrol.systems.tcp_connection import READ_BYTES, TcpConnection, TcpMessage
 
-__all__ = [
-    "deliver_message",
-    "obtain_buffer",
-    "read_socket",
-    "stage_message",
-    "staged_slot",
-]
-
 
 def read_socket(wire: TcpConnection, ring: Sequence[TcpMessage], now: int, heard: int) -> int:
     """Read the socket once, if it is read at all: what has arrived, at most ``READ_BYTES``.

@@ -6,18 +6,6 @@ from collections.abc import Sequence
 
 from flowcontrol.systems.tcp_connection import HEADER_BYTES, TcpConnection, TcpMessage
 
-__all__ = [
-    "enter_message",
-    "enters_kernel",
-    "has_room",
-    "hear_window",
-    "high_mark",
-    "is_writable",
-    "low_mark",
-    "next_message",
-    "write_message",
-]
-
 
 def high_mark(segments: int, segment_bytes: int) -> int:
     """Return the high water mark, bytes (``NettyServer``: two segments)."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.compiled import kernel
 from flowcontrol.virtual.header import FLAG_AGES, FLAG_RUNS, KernelMemory
+from flowcontrol.virtual.registry import kernel
 from flowcontrol.virtual.views import age_rows, run_rows
 
 __all__ = [

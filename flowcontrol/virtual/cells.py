@@ -7,8 +7,9 @@ the interpreted kernel finds a wrong address.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple
+from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
@@ -17,18 +18,8 @@ import numpy.typing as npt
 from flowcontrol.protocol.queues import Queue
 from flowcontrol.protocol.state import cell, members, per_class, width
 from flowcontrol.protocol.states import Ring
-
-__all__ = [
-    "Cells",
-    "QueueRows",
-    "cells_of",
-    "dtype",
-    "queue_view",
-    "rows_in",
-    "view",
-    "views",
-    "whole_view",
-]
+from flowcontrol.systems.transports.transport import RecordTransport
+from flowcontrol.virtual.registry import placed
 
 S = TypeVar("S")
 Cells = npt.NDArray[np.int64]
@@ -129,6 +120,34 @@ class QueueRows(Generic[S]):
 
     def __len__(self) -> int:
         return self._count
+
+
+def state_of(cls: type[S]) -> Callable[[Any, int], S]:
+    """Return a function that gives the state of a class at a place, also when compiled."""
+    return placed(lambda memory, at: view(cls, memory, at), "state", cls)
+
+
+def transport_at() -> Callable[[Any, int], RecordTransport]:
+    """Return one for a transport's parameters; compiled, their type has its rules."""
+    return placed(
+        lambda memory, at: view(RecordTransport, memory, at), "transport", RecordTransport
+    )
+
+
+def rows_of(cls: type[S]) -> Callable[[Any, int, int], Sequence[S]]:
+    """Return one that gives so many states, one behind the other from a place on."""
+    return placed(lambda memory, at, count: views(cls, memory, at, count), "rows", cls)
+
+
+def queue_of(cls: type[S]) -> Callable[[Any, int, int], Queue[S]]:
+    """Return one that gives the queue at a place, of so many slots."""
+    return placed(lambda memory, at, most: queue_view(cls, memory, at, most), "queue", cls)
+
+
+def queues_of(cls: type[S]) -> Callable[[Any, int, int, int], Any]:
+    """Return one that gives so many queues from a place on, of so many slots each."""
+    found = partial(QueueRows, cls)
+    return placed(lambda memory, at, count, most: found(memory, at, count, most), "queues", cls)
 
 
 def rows_in(block: Any, cls: type[S]) -> Sequence[S]:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from flowcontrol.job.job import Job, Link, lay_out
 from flowcontrol.scenario import Scenario, Schedule
-from flowcontrol.systems.grants import first_grant
-from flowcontrol.systems.record_transport import ChannelGrant
+from flowcontrol.systems.transports.rules import first_grant
+from flowcontrol.systems.transports.transport import ChannelGrant
 
 __all__ = ["Discretisation", "choose_round_us", "discretisation"]
 

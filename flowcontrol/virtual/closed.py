@@ -5,11 +5,9 @@ from __future__ import annotations
 from flowcontrol.protocol.rounds import Partition
 from flowcontrol.systems.tcp_buffers import close_buffer, closed_buffers, poll_closed
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.compiled import part_of
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import TCP
-
-__all__ = ["close", "has_closed", "poll"]
+from flowcontrol.virtual.registry import part_of
 
 
 @part_of(TCP)

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, TypeVar, cast
 
+from flowcontrol.systems.transports.rules import CHOSEN, names
 from flowcontrol.virtual.kept import (
     addressed,
     compiled_once,
@@ -23,60 +24,25 @@ from flowcontrol.virtual.kept import (
     with_globals,
 )
 from flowcontrol.virtual.parts import EVERYTHING
-
-__all__ = [
-    "best_parts",
-    "cache_folder",
-    "compile_entry",
-    "has_numba",
-    "is_compiled",
-    "is_kept",
-    "kernel",
-    "part_of",
-]
+from flowcontrol.virtual.registry import KERNEL, PARTS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_KERNEL: list[Callable[..., Any]] = []
-_PARTS: dict[Callable[..., Any], int] = {}
-
-COPIED = {
-    *(
-        "rows",
-        "queues",
-        "pool_rules",
-        "channel_rules",
-        "sender_rules",
-        "rounds",
-        "service",
-        "times",
-        "ratios",
-    ),
-    *("views", "pointers", "wheel", "loop", "messages", "task", "ages", "routes", "turns"),
+RULES = {
+    "protocol": "rows queues pool_rules channel_rules sender_rules rounds sizing ratios service "
+    "times debloating partitioners partition_kinds",
+    "systems": "tcp_buffers tcp_connection tcp_reader tcp_writer",
+    "systems.throttles": "throttled_source",
+    "systems.transports": "record_rounds transport",
 }
+"""Modules with rules that the kernel compiles, by package; besides those of the transports."""
+
+_COPIED_RULES = "rows queues pool_rules channel_rules sender_rules rounds service times ratios"
+_COPIED_KERNEL = "views pointers wheel loop messages buffered task ages routes turns"
+COPIED = {*_COPIED_RULES.split(), *_COPIED_KERNEL.split()}
 """Modules whose functions are copied to where they are called: what every job under credits runs
-in every round. Without the last six a chain takes a fifth longer. What only other systems run is
-left out: it would take a fifth longer to compile, and gain nothing."""
-
-
-def kernel(function: F) -> F:
-    """Mark a function as part of the kernel: compiled where numba is, as it stands elsewhere."""
-    _KERNEL.append(function)
-    return function
-
-
-def part_of(part: int) -> Callable[[F], F]:
-    """Mark a function of the kernel that only jobs with a part need (:mod:`.parts`).
-
-    Its first parameter is the memory. A kernel without the part has FLAG_PARTS raised in its
-    place, and nothing that only it calls is compiled.
-    """
-
-    def mark(function: F) -> F:
-        _PARTS[function] = part
-        return kernel(function)
-
-    return mark
+in every round. Without the kernel's own a chain takes a fifth longer. What only other systems run
+is left out: it would take a fifth longer to compile, and gain nothing."""
 
 
 @cache
@@ -103,44 +69,9 @@ def _settings() -> Any:
 
 def _rule_modules() -> list[ModuleType]:
     """Modules whose functions the kernel calls."""
-    from flowcontrol.protocol import (
-        channel_rules,
-        debloating,
-        partition_kinds,
-        partitioners,
-        pool_rules,
-        queues,
-        ratios,
-        rounds,
-        rows,
-        sender_rules,
-        service,
-        sizing,
-        times,
-    )
-    from flowcontrol.systems import (
-        batched_credit,
-        bdp_window,
-        blocking_queue,
-        cumulative_credit,
-        grants,
-        half_return_credit,
-        hop_hysteresis,
-        rate_window,
-        record_rounds,
-        record_transport,
-        tcp_buffers,
-        tcp_connection,
-        tcp_reader,
-        tcp_writer,
-        throttled_source,
-    )
-
-    rules = [rows, queues, pool_rules, channel_rules, sender_rules, rounds, sizing]
-    policies = [batched_credit, bdp_window, blocking_queue, cumulative_credit, grants]
-    policies += [half_return_credit, hop_hysteresis, rate_window, record_rounds, record_transport]
-    policies += [tcp_buffers, tcp_connection, tcp_reader, tcp_writer, throttled_source]
-    return [*rules, ratios, service, times, debloating, partitioners, partition_kinds, *policies]
+    rules = [f"{package}.{name}" for package, found in RULES.items() for name in found.split()]
+    own = [f"systems.transports.{name}" for name in names()]
+    return [import_module(f"flowcontrol.{name}") for name in (*rules, *own)]
 
 
 def _sources() -> Iterator[tuple[str, bytes]]:
@@ -150,8 +81,11 @@ def _sources() -> Iterator[tuple[str, bytes]]:
         if file.name.endswith(".py"):
             yield file.name, file.read_bytes()
     from flowcontrol.protocol import state, states
+    from flowcontrol.scenario import parts_table
+    from flowcontrol.systems.transports import rules
 
-    for module in (state, states, *_rule_modules()):  # the first two say where each field is
+    # where each field is, and which transport each part
+    for module in (state, states, parts_table, rules, *_rule_modules()):
         yield module.__name__, _text(module)
 
 
@@ -182,8 +116,8 @@ def best_parts(parts: int) -> int:
         return parts
     folder = cache_folder(parts)
     name = folder.name.removesuffix(f"{parts}")
-    larger = [other for other in range(parts, EVERYTHING + 1) if other & parts == parts]
-    larger.sort(key=int.bit_count)
+    kept = [int(other.name.removeprefix(name)) for other in folder.parent.glob(f"{name}*")]
+    larger = sorted((other for other in kept if other & parts == parts), key=int.bit_count)
     return next((k for k in larger if has_kernel(folder.with_name(f"{name}{k}"))), parts)
 
 
@@ -192,7 +126,7 @@ def _register() -> None:
     """Register the rows, the protocol's functions and the kernel's own with numba."""
     import numba.extending
 
-    from flowcontrol.virtual.lowering import register_part
+    from flowcontrol.virtual.lowering import register_choice, register_part
 
     register: Any = numba.extending.register_jitable
 
@@ -202,7 +136,7 @@ def _register() -> None:
         for value in vars(module).values()
         if isinstance(value, FunctionType) and value.__module__ == module.__name__
     ]
-    for function in [*own, *_KERNEL]:
+    for function in [*own, *CHOSEN, *KERNEL]:
         # Only the entry is called from outside, so no other function needs a C wrapper; and none
         # has an expression of arrays, which is what numba would rewrite.
         options = {
@@ -212,8 +146,10 @@ def _register() -> None:
             "no_rewrites": True,
             "forceinline": function.__module__.rsplit(".", 1)[1] in COPIED,
         }
-        if function in _PARTS:
-            register_part(function, _PARTS[function], options)
+        if function in CHOSEN:
+            register_choice(function, options)
+        elif function in PARTS:
+            register_part(function, PARTS[function], options)
         else:
             register(**options)(function)
 

@@ -9,16 +9,14 @@ from __future__ import annotations
 from flowcontrol.protocol.ratios import capped
 from flowcontrol.protocol.rounds import send_message
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_pop, fifo_push
-from flowcontrol.virtual.compiled import part_of
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.messages import next_message, put
 from flowcontrol.virtual.parts import WIRES
 from flowcontrol.virtual.pointers import row
+from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.turns import is_sendable
 from flowcontrol.virtual.views import out_row, partition_of, partition_row, task_row
 from flowcontrol.virtual.wheel import wake
-
-__all__ = ["HEADER_BYTES", "transmit"]
 
 HEADER_BYTES = 43
 """What a message weighs besides its data (reference section 13)."""

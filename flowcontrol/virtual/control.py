@@ -5,12 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from flowcontrol.job.job import Job, StagePlan
-from flowcontrol.systems.control import Command, Controller, Seen, SourceSeen, TaskSeen
-from flowcontrol.systems.throttled_source import ThrottledSource
+from flowcontrol.systems.throttles import (
+    Command,
+    Controller,
+    JobObservation,
+    SourceObservation,
+    TaskObservation,
+)
+from flowcontrol.systems.throttles.throttled_source import ThrottledSource
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.views import throttled_source
-
-__all__ = ["Control"]
 
 
 class Control:
@@ -50,7 +54,7 @@ class Control:
         """Show the controller the rounds that are done, and pass its commands on."""
         head = self._memory.head
         now_us = head.round * self._job.round_us
-        seen = Seen(
+        seen = JobObservation(
             now_us,
             tuple(self._source(plan, i, now_us) for plan, i in self._sources),
             tuple(self._task(plan, i, now_us) for plan, i in self._tasks),
@@ -74,9 +78,9 @@ class Control:
     def _state(self, plan: StagePlan, index: int) -> ThrottledSource:
         return throttled_source(self._memory.cells, int(self._row(plan, index)["throttle"]))
 
-    def _source(self, plan: StagePlan, index: int, now_us: int) -> SourceSeen:
+    def _source(self, plan: StagePlan, index: int, now_us: int) -> SourceObservation:
         state, rates = self._state(plan, index), plan.rates(index)
-        return SourceSeen(
+        return SourceObservation(
             plan.name,
             index,
             int(self._row(plan, index)["taken"]),
@@ -85,7 +89,7 @@ class Control:
             0.0 if rates is None else float(rates.rate_at(now_us)),
         )
 
-    def _task(self, plan: StagePlan, index: int, now_us: int) -> TaskSeen:
+    def _task(self, plan: StagePlan, index: int, now_us: int) -> TaskObservation:
         task, rates, nbytes = self._row(plan, index), plan.rates(index), 0
         gates = self._memory.gates[int(task["first_gate"]) :][: int(task["gates"])]
         for gate in gates:
@@ -95,7 +99,7 @@ class Control:
             queued = sent - rows["processed"]
             nbytes += int(queued.sum() * gate["record_bytes"])
         rate = 0.0 if rates is None else float(rates.rate_at(now_us))
-        return TaskSeen(
+        return TaskObservation(
             plan.name,
             index,
             int(task["queued"]),

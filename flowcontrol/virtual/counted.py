@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from flowcontrol.protocol.rounds import Gate, Partition
 from flowcontrol.protocol.rows import Row
-from flowcontrol.systems.record_rounds import receive_records, send_records, write_records
+from flowcontrol.systems.transports.record_rounds import (
+    receive_records,
+    send_records,
+    write_records,
+)
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.compiled import part_of
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import RECORDS
+from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.views import transport_of
-
-__all__ = ["receive_counted", "send_counted", "write_counted"]
 
 
 @part_of(RECORDS)

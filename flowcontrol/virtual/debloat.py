@@ -14,10 +14,10 @@ from flowcontrol.protocol.debloating import (
 )
 from flowcontrol.protocol.rows import FIFO_COUNT
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.compiled import kernel, part_of
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.messages import tell, tell_late
 from flowcontrol.virtual.parts import DEBLOATING
+from flowcontrol.virtual.registry import kernel, part_of
 from flowcontrol.virtual.views import gate_row, in_row, out_row, received_queues
 from flowcontrol.virtual.wheel import wake
 

@@ -11,10 +11,10 @@ from flowcontrol.protocol.rounds import flush
 from flowcontrol.protocol.rows import Rows
 from flowcontrol.protocol.service import PHASE_RATE, PHASE_START
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.compiled import kernel, part_of
 from flowcontrol.virtual.disk import finish_writing
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import SPILLS
+from flowcontrol.virtual.registry import kernel, part_of
 from flowcontrol.virtual.spilled import spill_row
 from flowcontrol.virtual.spilling import close_partition
 from flowcontrol.virtual.views import (

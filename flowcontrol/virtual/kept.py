@@ -24,17 +24,6 @@ from typing import Any, Final
 
 from flowcontrol.files import write_atomically
 
-__all__ = [
-    "CACHE",
-    "UNUSED_S",
-    "addressed",
-    "compiled_once",
-    "drop_old_kernels",
-    "folder_named",
-    "has_kernel",
-    "with_globals",
-]
-
 CACHE: Final = "FLOWCONTROL_CACHE"
 """Environment variable: folder of compiled kernels; default ``~/.cache/flowcontrol``."""
 

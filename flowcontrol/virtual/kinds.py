@@ -11,8 +11,6 @@ from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.places import Ints
 from flowcontrol.virtual.spill_memory import kinds_of
 
-__all__ = ["partition_figures"]
-
 
 def partition_figures(job: Job, memory: Memory) -> dict[str, dict[str, Any]]:
     """Return what the partitions of each edge did that are not pipelined and bounded.

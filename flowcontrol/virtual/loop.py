@@ -22,16 +22,17 @@ from flowcontrol.protocol.times import (
 )
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.closed import close
-from flowcontrol.virtual.compiled import best_parts, compile_entry, kernel
+from flowcontrol.virtual.compiled import best_parts, compile_entry
 from flowcontrol.virtual.connection import transmit
 from flowcontrol.virtual.debloat import debloat_gates, measure_gates
 from flowcontrol.virtual.disk import hear_disk, serve_disk
 from flowcontrol.virtual.ending import finish_when_over
-from flowcontrol.virtual.header import FLAG_DRAIN, FLAG_EMPTY, KernelMemory
+from flowcontrol.virtual.header import FLAG_DRAIN, FLAG_EMPTY, FLAG_PARTS, KernelMemory
 from flowcontrol.virtual.messages import announce_all, hear, receive_all, send
-from flowcontrol.virtual.parts import EVERYTHING, THROTTLES
+from flowcontrol.virtual.parts import BUFFERS, EVERYTHING, THROTTLES
 from flowcontrol.virtual.pointers import row, rows
 from flowcontrol.virtual.records import grant_all
+from flowcontrol.virtual.registry import kernel, part_of
 from flowcontrol.virtual.sharing import in_order, serve_waiting
 from flowcontrol.virtual.spilling import note_memory, note_waits, send_spilled
 from flowcontrol.virtual.task import (
@@ -67,6 +68,9 @@ def _advance(memory: Any, end: int) -> int:
     After FLAG_DRAIN, and when the log is empty, it goes on where it was.
     """
     m = whole(memory, PARTS)
+    if m.parts & ~PARTS != 0:
+        m.flags |= FLAG_PARTS
+        return m.flags
     now = next_round(m, m.round, end)
     while now < end:
         m.now = now
@@ -236,7 +240,7 @@ def account(
     task.idle += whole - busy - lost
 
 
-@kernel
+@part_of(BUFFERS)
 def flush_all(m: KernelMemory, task: f.KernelTask, start_us: int, end_us: int) -> None:
     """Let the flushers run whose time has come."""
     interval = m.flush_us
@@ -342,7 +346,7 @@ def wake_at(m: KernelMemory, number: int, us: int) -> None:
     wake(m, number, max(m.now + 1, (us + whole - 1) // whole - 1))
 
 
-@kernel
+@part_of(BUFFERS)
 def plan_flush(m: KernelMemory, number: int, task: f.KernelTask, end_us: int) -> None:
     """Have a task looked at when its next flusher runs, if there is something to flush."""
     interval = m.flush_us

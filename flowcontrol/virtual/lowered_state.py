@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -21,6 +22,7 @@ from numba.extending import models, register_model
 from flowcontrol.protocol.state import cell, members, per_class, width
 from flowcontrol.protocol.states import Ring
 from flowcontrol.virtual.header import KernelMemory
+from flowcontrol.virtual.parts import SWITCHES, transport_kinds
 
 CELL = ir.IntType(64)
 
@@ -35,6 +37,14 @@ class _ClassType(types.Type):
 
 class StateType(_ClassType):
     """A state of a class."""
+
+
+class TransportType(StateType):
+    """The parameters of a transport, in a kernel that has the rules of some."""
+
+    def __init__(self, cls: type[Any], kinds: tuple[int, ...]) -> None:
+        self.cls, self.kinds = cls, kinds
+        types.Type.__init__(self, name=f"Transport{kinds}")
 
 
 class RowsType(_ClassType):
@@ -92,6 +102,7 @@ ints_type = IntsType()
 
 
 @register_model(StateType)
+@register_model(TransportType)
 class _StateModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Any) -> None:
         super().__init__(manager, kind, CELL.as_pointer())
@@ -168,6 +179,10 @@ def _place_of(context: Any, builder: Any, kind: Any, value: Any, name: str) -> A
 @lower_getattr_generic(MemoryType)
 def _get(context: Any, builder: Any, kind: Any, value: Any, name: str) -> Any:
     cls = KernelMemory if isinstance(kind, MemoryType) else kind.cls
+    if isinstance(kind, MemoryType) and name in SWITCHES:
+        part, otherwise = SWITCHES[name]
+        if kind.parts & part == 0:  # what hangs on it is left out
+            return ir.Constant(CELL, otherwise)
     place = _place_of(context, builder, kind, value, name)
     return builder.load(place) if dict(members(cls))[name] is None else place
 
@@ -330,13 +345,21 @@ def queues_at(function: Any, cls: type[Any]) -> None:
 
 def state_at(function: Any, cls: type[Any]) -> None:
     """Have a function return the state of a class at a place of an array or a row."""
+    _state_at(function, lambda memory: state_type(cls))
 
+
+def transport_at(function: Any, cls: type[Any]) -> None:
+    """Have a function return a transport's parameters; their type knows the kernel's rules."""
+    _state_at(function, lambda memory: TransportType(cls, tuple(transport_kinds(memory.parts))))
+
+
+def _state_at(function: Any, type_in: Callable[[Any], Any]) -> None:
     @in_place(function)
     def found(typing: Any, memory: Any, at: Any) -> Any:
         def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             return _place(context, builder, signature.args, values)
 
-        return state_type(cls)(memory, at), code
+        return type_in(memory)(memory, at), code
 
 
 def _place(context: Any, builder: Any, kinds: Any, values: Any) -> Any:

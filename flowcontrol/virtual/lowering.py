@@ -15,23 +15,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_jitable, register_model
 
-from flowcontrol.protocol.state import cell
-from flowcontrol.protocol.states import GlobalPool, LocalPool, Message, ReceivedMessage
-from flowcontrol.systems.record_transport import ChannelGrant, RecordTransport
-from flowcontrol.systems.tcp_connection import TcpConnection, TcpMessage
-from flowcontrol.systems.throttled_source import ThrottledSource
-from flowcontrol.virtual.fields import (
-    Age,
-    KernelCredit,
-    KernelGate,
-    KernelInputChannel,
-    KernelMessage,
-    KernelPartition,
-    KernelSubpartition,
-    KernelTask,
-    Run,
-)
-from flowcontrol.virtual.header import FLAG_PARTS, KernelMemory
+from flowcontrol.systems.transports.rules import rules_of_kind
 from flowcontrol.virtual.lowered_state import (
     CELL,
     MemoryType,
@@ -43,43 +27,12 @@ from flowcontrol.virtual.lowered_state import (
     queues_at,
     rows_at,
     state_at,
+    transport_at,
 )
 from flowcontrol.virtual.pointers import lowest_bit, row, rows
 from flowcontrol.virtual.randoms import mix_modulo, uniform
-from flowcontrol.virtual.spill_fields import (
-    ConsumerRegion,
-    SpilledBuffer,
-    SpillingPartition,
-    SpillingSubpartition,
-)
-from flowcontrol.virtual.spilled import (
-    consumer_region,
-    spilled_buffers,
-    spilling_partition,
-    spilling_subpartition,
-)
-from flowcontrol.virtual.tcp import tcp_connection, tcp_messages
-from flowcontrol.virtual.views import (
-    age_rows,
-    channel_grants,
-    credit_queue,
-    finished_queues,
-    gate_of,
-    gate_rows,
-    gates_of,
-    global_pool,
-    in_rows,
-    local_pool,
-    out_rows,
-    partition_rows,
-    received_queues,
-    record_transport,
-    run_rows,
-    task_rows,
-    throttled_source,
-    whole,
-    wire_queue,
-)
+from flowcontrol.virtual.registry import PLACED
+from flowcontrol.virtual.views import gate_of, gates_of, whole
 
 # ---- rows
 
@@ -181,7 +134,7 @@ def _whole(typing: Any, memory: Any, parts: Any) -> Any:
 
 
 def register_part(function: Any, part: int, options: dict[str, Any]) -> None:
-    """Have a function compiled for kernels with its part; in others it raises a flag."""
+    """Have a function compiled for kernels with its part; others never call it, and it is 0."""
 
     @overload(function, jit_options=options, strict=False)
     def present(*values: Any) -> Any:
@@ -192,12 +145,6 @@ def register_part(function: Any, part: int, options: dict[str, Any]) -> None:
             return None
 
         def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            base = data_of(context, builder, signature.args[0], arguments[0])
-            flags = builder.gep(
-                base, [ir.Constant(CELL, cell(KernelMemory, "flags"))], inbounds=True
-            )
-            raised = builder.or_(builder.load(flags), ir.Constant(CELL, FLAG_PARTS))
-            builder.store(raised, flags)
             return ir.Constant(CELL, 0)
 
         return types.int64(m, *values), code
@@ -207,6 +154,37 @@ def register_part(function: Any, part: int, options: dict[str, Any]) -> None:
     # numba matches arguments with this one, and takes no variable number of them
     absent.__signature__ = given.replace(parameters=[context, *given.parameters.values()])
     in_place(function)(absent)
+
+
+# ---- transports
+
+
+def register_choice(function: Any, options: dict[str, Any]) -> None:
+    """Have the rules of the kernel's own transports compiled in the place of a function.
+
+    It is one of :data:`flowcontrol.systems.transports.rules.CHOSEN`, and its first argument the
+    parameters of a transport.
+    """
+    chains: dict[Any, Any] = {}
+
+    def chain(kinds: Any) -> Any:
+        if kinds not in chains:
+            rule = getattr(rules_of_kind(kinds[0]), function.__name__)
+            register_jitable(**options)(rule)
+            chains[kinds] = rule if len(kinds) == 1 else _choice(kinds[0], rule, chain(kinds[1:]))
+        return chains[kinds]
+
+    def _choice(kind: int, rule: Any, others: Any) -> Any:
+        def choose(transport: Any, *rest: Any) -> Any:
+            if transport.kind == kind:
+                return rule(transport, *rest)
+            return others(transport, *rest)
+
+        return register_jitable(**options)(choose)
+
+    @overload(function, jit_options=options, strict=False)
+    def chosen(transport: Any, *rest: Any) -> Any:
+        return chain(transport.kinds)
 
 
 # ---- lists of gates
@@ -263,28 +241,15 @@ def _get(gates: Any, index: Any) -> Any:
 
 # ---- state
 
-state_at(local_pool, LocalPool)
-state_at(global_pool, GlobalPool)
-rows_at(gate_rows, KernelGate)
-rows_at(partition_rows, KernelPartition)
-rows_at(run_rows, Run)
-rows_at(age_rows, Age)
-queue_at(wire_queue, KernelMessage)
-queue_at(credit_queue, KernelCredit)
-queues_at(finished_queues, Message)
-queues_at(received_queues, ReceivedMessage)
-rows_at(in_rows, KernelInputChannel)
-rows_at(out_rows, KernelSubpartition)
-rows_at(task_rows, KernelTask)
-state_at(record_transport, RecordTransport)
-state_at(spilling_partition, SpillingPartition)
-state_at(spilling_subpartition, SpillingSubpartition)
-state_at(consumer_region, ConsumerRegion)
-state_at(tcp_connection, TcpConnection)
-state_at(throttled_source, ThrottledSource)
-rows_at(channel_grants, ChannelGrant)
-rows_at(tcp_messages, TcpMessage)
-rows_at(spilled_buffers, SpilledBuffer)
+_FORMS = {
+    "state": state_at,
+    "transport": transport_at,
+    "rows": rows_at,
+    "queue": queue_at,
+    "queues": queues_at,
+}
+for _function, (_form, _class) in PLACED.items():
+    _FORMS[_form](_function, _class)
 
 
 # ---- random numbers

@@ -12,7 +12,7 @@ from flowcontrol.job.work import WorkClock, emission_cost_ns
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.state import assign, cell, columns, members, per_class, width
 from flowcontrol.protocol.states import GlobalPool, Ring
-from flowcontrol.systems.throttled_source import ThrottledSource
+from flowcontrol.systems.throttles.throttled_source import ThrottledSource
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import cells_of, dtype, whole_view
 from flowcontrol.virtual.header import KernelMemory

@@ -5,19 +5,20 @@ from __future__ import annotations
 from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.queues import DATA, Queue, append, drop, is_event, next_slot
 from flowcontrol.protocol.rounds import (
+    Partition,
     announce_backlog,
     announce_credit,
     channel_backlog,
-    free_local,
-    receive,
     send_message,
 )
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, WORD
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.buffered import free_lent, receive_buffer
 from flowcontrol.virtual.closed import poll
-from flowcontrol.virtual.compiled import kernel
 from flowcontrol.virtual.counted import receive_counted, send_counted
-from flowcontrol.virtual.header import FLAG_PROTOCOL, KernelMemory
+from flowcontrol.virtual.header import KernelMemory
+from flowcontrol.virtual.parts import BUFFERS, RECORDS
+from flowcontrol.virtual.registry import kernel, part_of
 from flowcontrol.virtual.turns import enqueue, serve_now
 from flowcontrol.virtual.views import (
     credit_queue,
@@ -69,8 +70,8 @@ def receive_all(m: KernelMemory, task: f.KernelTask, now: int) -> None:
                 message = drop(queue)
                 if m.counts_records == 1:
                     receive_counted(m, task, gate, union, i, channel, message)
-                elif receive(task, gate, union, i, channel, message) == 0:
-                    m.flags |= FLAG_PROTOCOL
+                else:
+                    receive_buffer(m, task, gate, union, i, channel, message)
             if queue.ends.count == 0:
                 m[bits + channel // WORD] &= ~(1 << (channel % WORD))
             channel = next_bit(m, bits, count, channel)
@@ -96,8 +97,7 @@ def hear(m: KernelMemory, task: f.KernelTask, now: int) -> None:
             if p.kind > PIPELINED and out.is_local == 1:
                 pass  # disk.hear_disk takes notice
             elif out.is_local == 1 and m.counts_records == 0:
-                consumed = into.consumed
-                free_local(partition, place, consumed, m.quota)
+                free_lent(m, partition, place, into.consumed)
             elif into.credits_most == 0:
                 out.announced = into.announced
             else:
@@ -140,45 +140,58 @@ def send(m: KernelMemory, task: f.KernelTask, now: int) -> None:
         while place >= 0:
             word = bits + place // WORD
             m[word] &= ~(1 << (place % WORD))
-            out = out_row(m, p.first_channel + place)
-            local = out.is_local
             if m.counts_records == 1:
-                records = send_counted(m, partition, place)
-                if records > 0:
-                    message = next_message(m, out)
-                    message.kind = DATA
-                    message.records = records
-                    message.nbytes = records * p.record_bytes
-                    message.backlog = 0
-                    put(m, out, now + (1 if local == 1 else m.latency))
-                    task.has_sent = 1
-                place = next_bit(m, bits, count, place)
-                continue
-            if out.initial == 0 and m.is_tcp == 0:
-                tell_backlog(m, out, channel_backlog(out), now)
-            if out.connection >= 0:
-                enqueue(m, p.first_channel + place)
-                place = next_bit(m, bits, count, place)
-                continue
-            held, queue = partition.held[place], wire_of(m, out)
-            at = now + (1 if local == 1 else m.latency)
-            before = queue.ends.count
-            while (
-                held[FIFO_COUNT] < len(held) - FIFO_SLOTS
-                if local == 1
-                else out.sent < out.announced
-            ):
-                if m.is_tcp == 1:
-                    found = poll(m, partition, place, local, next_slot(queue))
-                else:
-                    found = send_message(partition, place, m.quota, local, next_slot(queue))
-                if found == 0:
-                    break
-                depart(m, queue, at)
-            if queue.ends.count > before:
-                expect(m, out, at)
-                task.has_sent = 1
+                task.has_sent |= _send_records(m, p, partition, place, now)
+            else:
+                task.has_sent |= _send_buffers(m, p, partition, place, now)
             place = next_bit(m, bits, count, place)
+
+
+@part_of(RECORDS)
+def _send_records(
+    m: KernelMemory, p: f.KernelPartition, partition: Partition, place: int, now: int
+) -> int:
+    """Send what a channel of records may: 1 if there was anything."""
+    out = out_row(m, p.first_channel + place)
+    records = send_counted(m, partition, place)
+    if records == 0:
+        return 0
+    message = next_message(m, out)
+    message.kind = DATA
+    message.records = records
+    message.nbytes = records * p.record_bytes
+    message.backlog = 0
+    put(m, out, now + (1 if out.is_local == 1 else m.latency))
+    return 1
+
+
+@part_of(BUFFERS)
+def _send_buffers(
+    m: KernelMemory, p: f.KernelPartition, partition: Partition, place: int, now: int
+) -> int:
+    """Send the buffers that a channel may: 1 if there were any."""
+    out = out_row(m, p.first_channel + place)
+    local = out.is_local
+    if out.initial == 0 and m.is_tcp == 0:
+        tell_backlog(m, out, channel_backlog(out), now)
+    if out.connection >= 0:
+        enqueue(m, p.first_channel + place)
+        return 0
+    held, queue = partition.held[place], wire_of(m, out)
+    at = now + (1 if local == 1 else m.latency)
+    before = queue.ends.count
+    while held[FIFO_COUNT] < len(held) - FIFO_SLOTS if local == 1 else out.sent < out.announced:
+        if m.is_tcp == 1:
+            found = poll(m, partition, place, local, next_slot(queue))
+        else:
+            found = send_message(partition, place, m.quota, local, next_slot(queue))
+        if found == 0:
+            break
+        depart(m, queue, at)
+    if queue.ends.count == before:
+        return 0
+    expect(m, out, at)
+    return 1
 
 
 @kernel
@@ -224,7 +237,7 @@ def expect(m: KernelMemory, out: f.KernelSubpartition, at: int) -> None:
     wake(m, out.receiver, at)
 
 
-@kernel
+@part_of(BUFFERS)
 def announce_all(m: KernelMemory, task: f.KernelTask, now: int) -> None:
     """Announce the credit that channels gained, and what local ones have consumed."""
     for i in range(task.gates):

@@ -6,8 +6,6 @@ from flowcontrol.job.job import Job
 from flowcontrol.virtual import parts as k
 from flowcontrol.virtual.spill_memory import kinds_of
 
-__all__ = ["parts_of"]
-
 
 def parts_of(job: Job) -> int:
     """Return the parts that a job needs, as a sum.
@@ -20,13 +18,13 @@ def parts_of(job: Job) -> int:
     Returns
     -------
     int
-        A sum of the constants of :mod:`.parts`; 0 of a job under credits alone.
+        A sum of the constants of :mod:`.parts`; BUFFERS of a job under credits alone.
     """
-    scenario, parts = job.scenario, 0
+    scenario, parts = job.scenario, k.BUFFERS
+    if job.record_transport is not None:
+        parts = k.RECORDS | k.transport_part(job.record_transport.kind)
     if scenario.system.transport == "tcp":
         parts |= k.TCP | k.WIRES
-    if job.record_transport is not None:
-        parts |= k.RECORDS
     if kinds_of(job):
         parts |= k.SPILLS
     if scenario.cluster.bandwidth_bytes_per_s is not None:

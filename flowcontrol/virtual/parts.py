@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "DEBLOATING",
-    "EVERYTHING",
-    "JOBS",
-    "RECORDS",
-    "SPILLS",
-    "TCP",
-    "THROTTLES",
-    "WIRES",
-]
+from flowcontrol.systems.transports.rules import names
 
 TCP = 1
 """Connections without credits, as Flink up to 1.4 had them."""
@@ -27,5 +18,32 @@ DEBLOATING = 32
 """Buffer debloating."""
 JOBS = 64
 """Jobs that start and stop, and share the network memory of their task managers."""
+BUFFERS = 128
+"""Transports that move buffers, under credits or without."""
 
-EVERYTHING = TCP | RECORDS | SPILLS | WIRES | THROTTLES | DEBLOATING | JOBS
+_FIRST_TRANSPORT = 8
+"""Place of the part of the first transport that counts records."""
+
+
+def transport_part(kind: int) -> int:
+    """Return the part with the rules of a transport that counts records; RECORDS besides."""
+    return 1 << (_FIRST_TRANSPORT + kind)
+
+
+def transport_kinds(parts: int) -> list[int]:
+    """Return the kinds of the transports whose rules are among some parts."""
+    bits = parts >> _FIRST_TRANSPORT
+    return [kind for kind in range(bits.bit_length()) if bits >> kind & 1]
+
+
+SWITCHES = {
+    "is_tcp": (TCP, 0),
+    "counts_records": (RECORDS, 0),
+    "is_shared": (JOBS, 0),
+    "is_watched": (THROTTLES, 0),
+    "debloat_us": (DEBLOATING, 0),
+}
+"""Fields of the memory's head that have one value in every job that a kernel without a part runs:
+the part and the value."""
+
+EVERYTHING = (1 << _FIRST_TRANSPORT + len(names())) - 1

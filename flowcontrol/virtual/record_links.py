@@ -10,16 +10,14 @@ from flowcontrol.job.job import Job, Link
 from flowcontrol.job.rows import LOCAL
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.states import ReceivedMessage
-from flowcontrol.systems.grants import (
+from flowcontrol.systems.transports.record_rounds import QUEUE_MESSAGES
+from flowcontrol.systems.transports.rules import (
     first_grant,
 )
-from flowcontrol.systems.record_rounds import QUEUE_MESSAGES
-from flowcontrol.systems.record_transport import ChannelGrant, RecordTransport
+from flowcontrol.systems.transports.transport import ChannelGrant, RecordTransport
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import cells_of
 from flowcontrol.virtual.places import Builder, Ints
-
-__all__ = ["fill_record_gate"]
 
 
 def fill_record_gate(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from flowcontrol.protocol.partitioners import count_share, next_by_share
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.compiled import kernel
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.randoms import mix_modulo
+from flowcontrol.virtual.registry import kernel
 
 __all__ = ["next_channel"]
 

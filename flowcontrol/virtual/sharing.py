@@ -9,9 +9,9 @@ from __future__ import annotations
 from flowcontrol.protocol.pool_rules import fetch_segment
 from flowcontrol.protocol.rows import Row
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.compiled import part_of
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import JOBS
+from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.views import (
     gate_row,
     global_pool,

@@ -6,9 +6,6 @@ decided about it is in :mod:`flowcontrol.virtual.spilling` and :mod:`flowcontrol
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from flowcontrol.protocol.partition_kinds import (
     FULL,
     HASH,
@@ -26,9 +23,9 @@ from flowcontrol.protocol.rows import UNLIMITED
 from flowcontrol.protocol.state import width
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s
-from flowcontrol.virtual.cells import view, views
-from flowcontrol.virtual.compiled import kernel
+from flowcontrol.virtual.cells import rows_of, state_of
 from flowcontrol.virtual.header import FLAG_SPILLS, KernelMemory
+from flowcontrol.virtual.registry import kernel
 from flowcontrol.virtual.views import out_row
 
 __all__ = [
@@ -52,24 +49,10 @@ __all__ = [
 LANE_CELLS = width(s.SpillingSubpartition)
 
 
-def spilling_partition(memory: Any, at: int) -> s.SpillingPartition:
-    """A partition that stands at a place."""
-    return view(s.SpillingPartition, memory, at)
-
-
-def spilling_subpartition(memory: Any, at: int) -> s.SpillingSubpartition:
-    """A subpartition that stands at a place."""
-    return view(s.SpillingSubpartition, memory, at)
-
-
-def spilled_buffers(memory: Any, at: int, count: int) -> Sequence[s.SpilledBuffer]:
-    """Buffers that stand at a place."""
-    return views(s.SpilledBuffer, memory, at, count)
-
-
-def consumer_region(memory: Any, at: int) -> s.ConsumerRegion:
-    """A region of consumers that stands at a place."""
-    return view(s.ConsumerRegion, memory, at)
+spilling_partition = state_of(s.SpillingPartition)
+spilling_subpartition = state_of(s.SpillingSubpartition)
+spilled_buffers = rows_of(s.SpilledBuffer)
+consumer_region = state_of(s.ConsumerRegion)
 
 
 @kernel

@@ -25,11 +25,11 @@ from flowcontrol.protocol.rounds import Partition
 from flowcontrol.protocol.rows import WORD
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s
-from flowcontrol.virtual.compiled import kernel, part_of
 from flowcontrol.virtual.disk import ask_disk
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.messages import next_message, put, tell_backlog
 from flowcontrol.virtual.parts import SPILLS
+from flowcontrol.virtual.registry import kernel, part_of
 from flowcontrol.virtual.spilled import (
     buffer_at,
     close_open_buffer,

@@ -17,9 +17,9 @@ from flowcontrol.protocol.states import (
     Subpartition,
     Task,
 )
-from flowcontrol.systems.control import Controller
-from flowcontrol.systems.record_transport import ChannelGrant
-from flowcontrol.systems.throttled_source import ThrottledSource
+from flowcontrol.systems.throttles import Controller
+from flowcontrol.systems.throttles.throttled_source import ThrottledSource
+from flowcontrol.systems.transports.transport import ChannelGrant
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.state_connections import connection_states, messages_on_wires

@@ -13,12 +13,12 @@ from flowcontrol.protocol.partition_kinds import SORTED
 from flowcontrol.protocol.ratios import times
 from flowcontrol.protocol.rounds import (
     Gate,
+    Partition,
     next_input,
     stays_blocked,
     take_record,
     write_broadcast,
     write_bytes,
-    write_whole_records,
 )
 from flowcontrol.protocol.rows import (
     FIFO_COUNT,
@@ -30,11 +30,13 @@ from flowcontrol.protocol.rows import (
 from flowcontrol.protocol.service import CONSTANT, service_work
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.ages import log_age, push_records, take_ages, take_one_age
-from flowcontrol.virtual.compiled import kernel
+from flowcontrol.virtual.buffered import write_together
 from flowcontrol.virtual.counted import write_counted
 from flowcontrol.virtual.header import KernelMemory
+from flowcontrol.virtual.parts import BUFFERS
 from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.randoms import uniform
+from flowcontrol.virtual.registry import kernel, part_of
 from flowcontrol.virtual.routes import next_channel
 from flowcontrol.virtual.spilled import quota_of
 from flowcontrol.virtual.spilling import is_stopped, stop
@@ -140,6 +142,14 @@ def write(m: KernelMemory, number: int, p: f.KernelPartition, channel: int, nbyt
             set_bit(m, p.dirty, other)
     if m.counts_records == 1:
         return nbytes * (1 - write_counted(m, partition, channel, nbytes, 1))
+    return write_buffers(m, p, partition, channel, nbytes)
+
+
+@part_of(BUFFERS)
+def write_buffers(
+    m: KernelMemory, p: f.KernelPartition, partition: Partition, channel: int, nbytes: int
+) -> int:
+    """Write bytes of a record; return those left over."""
     if p.is_broadcast == 1:
         return write_broadcast(partition, nbytes, m.quota, m.segment_bytes)
     if p.is_stopped == 1:
@@ -255,7 +265,7 @@ def emit_together(m: KernelMemory, task: f.KernelTask, most: int) -> int:
     if m.counts_records == 1:
         count = write_counted(m, partition, 0, p.record_bytes, most)
     else:
-        count = write_whole_records(partition, 0, p.record_bytes, most)
+        count = write_together(m, partition, p.record_bytes, most)
     if count > 0:
         task.taken += count
         p.emitted += count

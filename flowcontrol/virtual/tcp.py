@@ -9,7 +9,6 @@ next round, as it does under credits.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from flowcontrol.protocol.ratios import capped
 from flowcontrol.protocol.rounds import receive
@@ -32,28 +31,20 @@ from flowcontrol.systems.tcp_writer import (
     write_message,
 )
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.cells import view, views
-from flowcontrol.virtual.compiled import kernel, part_of
+from flowcontrol.virtual.cells import rows_of, state_of
 from flowcontrol.virtual.header import FLAG_PROTOCOL, KernelMemory
 from flowcontrol.virtual.parts import TCP
 from flowcontrol.virtual.pointers import row
+from flowcontrol.virtual.registry import kernel, part_of
 from flowcontrol.virtual.turns import may_be_served
 from flowcontrol.virtual.views import gate_of, out_row, partition_of, task_row, union_of
 from flowcontrol.virtual.wheel import wake
 
-__all__ = ["carry", "tcp_connection", "tcp_messages"]
-
 CONNECTION_CELLS = width(TcpConnection)
 
 
-def tcp_connection(memory: Any, at: int) -> TcpConnection:
-    """A connection that stands at a place."""
-    return view(TcpConnection, memory, at)
-
-
-def tcp_messages(memory: Any, at: int, count: int) -> Sequence[TcpMessage]:
-    """The ring of messages that stands at a place."""
-    return views(TcpMessage, memory, at, count)
+tcp_connection = state_of(TcpConnection)
+tcp_messages = rows_of(TcpMessage)
 
 
 @part_of(TCP)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from flowcontrol.protocol.service import work_by
-from flowcontrol.systems.throttled_source import (
+from flowcontrol.systems.throttles.throttled_source import (
     after_emitting,
     may_emit,
     offer,
 )
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.ages import log_age, peek_run, push_run, run_length, take_run
-from flowcontrol.virtual.compiled import kernel, part_of
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import THROTTLES
 from flowcontrol.virtual.pointers import rows
+from flowcontrol.virtual.registry import kernel, part_of
 from flowcontrol.virtual.task import (
     BLOCKED,
     CAPACITY,
@@ -31,8 +31,6 @@ from flowcontrol.virtual.views import (
     task_row,
     throttled_source,
 )
-
-__all__ = ["emit_throttled", "is_empty"]
 
 
 @part_of(THROTTLES)

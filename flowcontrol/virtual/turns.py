@@ -6,13 +6,11 @@ from flowcontrol.protocol.rows import FIFO_SLOTS, fifo_push
 from flowcontrol.protocol.sender_rules import finished_count, is_data_available
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.closed import has_closed
-from flowcontrol.virtual.compiled import kernel, part_of
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import WIRES
 from flowcontrol.virtual.pointers import row
+from flowcontrol.virtual.registry import kernel, part_of
 from flowcontrol.virtual.views import out_row, task_row
-
-__all__ = ["enqueue", "is_sendable", "may_be_served", "serve_now"]
 
 
 @kernel

@@ -2,54 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from flowcontrol.protocol.queues import Queue
 from flowcontrol.protocol.rounds import Gate, Partition
 from flowcontrol.protocol.rows import FIFO_SLOTS, WORD
 from flowcontrol.protocol.state import width
 from flowcontrol.protocol.states import GlobalPool, LocalPool, Message, ReceivedMessage
-from flowcontrol.systems.record_transport import ChannelGrant, RecordTransport
-from flowcontrol.systems.throttled_source import ThrottledSource
+from flowcontrol.systems.throttles.throttled_source import ThrottledSource
+from flowcontrol.systems.transports.transport import ChannelGrant, RecordTransport
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.cells import QueueRows, queue_view, view, views, whole_view
-from flowcontrol.virtual.compiled import kernel
+from flowcontrol.virtual.cells import (
+    queue_of,
+    queues_of,
+    rows_of,
+    state_of,
+    transport_at,
+    whole_view,
+)
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.pointers import lowest_bit, row, rows
-
-__all__ = [
-    "GateList",
-    "age_rows",
-    "channel_grants",
-    "credit_queue",
-    "finished_queues",
-    "gate_of",
-    "gate_row",
-    "gate_rows",
-    "gates_of",
-    "global_pool",
-    "in_row",
-    "in_rows",
-    "local_pool",
-    "next_bit",
-    "out_row",
-    "out_rows",
-    "partition_of",
-    "partition_row",
-    "partition_rows",
-    "received_queues",
-    "record_transport",
-    "run_rows",
-    "set_bit",
-    "task_row",
-    "task_rows",
-    "throttled_source",
-    "transport_of",
-    "union_of",
-    "whole",
-    "wire_queue",
-]
+from flowcontrol.virtual.registry import kernel
 
 
 def whole(memory: Any, parts: int) -> KernelMemory:
@@ -103,84 +75,22 @@ INPUT_CELLS = width(f.KernelInputChannel)
 OUTPUT_CELLS = width(f.KernelSubpartition)
 
 
-def in_rows(memory: Any, at: int, count: int) -> Sequence[f.KernelInputChannel]:
-    """Channels at their receivers, that stand at a place."""
-    return views(f.KernelInputChannel, memory, at, count)
-
-
-def out_rows(memory: Any, at: int, count: int) -> Sequence[f.KernelSubpartition]:
-    """Channels at their senders, that stand at a place."""
-    return views(f.KernelSubpartition, memory, at, count)
-
-
-def task_rows(memory: Any, at: int, count: int) -> Sequence[f.KernelTask]:
-    """Tasks that stand at a place."""
-    return views(f.KernelTask, memory, at, count)
-
-
-def gate_rows(memory: Any, at: int, count: int) -> Sequence[f.KernelGate]:
-    """Gates that stand at a place."""
-    return views(f.KernelGate, memory, at, count)
-
-
-def partition_rows(memory: Any, at: int, count: int) -> Sequence[f.KernelPartition]:
-    """Partitions that stand at a place."""
-    return views(f.KernelPartition, memory, at, count)
-
-
-def run_rows(memory: Any, at: int, count: int) -> Sequence[f.Run]:
-    """Runs of records that stand at a place."""
-    return views(f.Run, memory, at, count)
-
-
-def age_rows(memory: Any, at: int, count: int) -> Sequence[f.Age]:
-    """Entries of the log of ages that stand at a place."""
-    return views(f.Age, memory, at, count)
-
-
-def wire_queue(memory: Any, at: int, most: int) -> Queue[f.KernelMessage]:
-    """Messages under way, whose queue stands at a place."""
-    return queue_view(f.KernelMessage, memory, at, most)
-
-
-def credit_queue(memory: Any, at: int, most: int) -> Queue[f.KernelCredit]:
-    """Credits under way, whose queue stands at a place."""
-    return queue_view(f.KernelCredit, memory, at, most)
-
-
-def finished_queues(memory: Any, at: int, count: int, most: int) -> Any:
-    """Finished buffers of a partition's channels, whose queues stand at a place."""
-    return QueueRows(Message, memory, at, count, most)
-
-
-def received_queues(memory: Any, at: int, count: int, most: int) -> Any:
-    """Received messages of a gate's channels, whose queues stand at a place."""
-    return QueueRows(ReceivedMessage, memory, at, count, most)
-
-
-def local_pool(memory: Any, at: int) -> LocalPool:
-    """A local pool that stands at a place."""
-    return view(LocalPool, memory, at)
-
-
-def global_pool(memory: Any, at: int) -> GlobalPool:
-    """A global pool, or a share of it, that stands at a place."""
-    return view(GlobalPool, memory, at)
-
-
-def record_transport(memory: Any, at: int) -> RecordTransport:
-    """Parameters of a transport that stand at a place."""
-    return view(RecordTransport, memory, at)
-
-
-def channel_grants(memory: Any, at: int, count: int) -> Sequence[ChannelGrant]:
-    """What the receiver of channels remembers, that stands at a place."""
-    return views(ChannelGrant, memory, at, count)
-
-
-def throttled_source(memory: Any, at: int) -> ThrottledSource:
-    """A throttled source that stands at a place."""
-    return view(ThrottledSource, memory, at)
+in_rows = rows_of(f.KernelInputChannel)
+out_rows = rows_of(f.KernelSubpartition)
+task_rows = rows_of(f.KernelTask)
+gate_rows = rows_of(f.KernelGate)
+partition_rows = rows_of(f.KernelPartition)
+run_rows = rows_of(f.Run)
+age_rows = rows_of(f.Age)
+wire_queue = queue_of(f.KernelMessage)
+credit_queue = queue_of(f.KernelCredit)
+finished_queues = queues_of(Message)
+received_queues = queues_of(ReceivedMessage)
+local_pool = state_of(LocalPool)
+global_pool = state_of(GlobalPool)
+record_transport = transport_at()
+channel_grants = rows_of(ChannelGrant)
+throttled_source = state_of(ThrottledSource)
 
 
 @kernel

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from flowcontrol.protocol.rows import WORD
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.compiled import kernel
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.pointers import row
+from flowcontrol.virtual.registry import kernel
 from flowcontrol.virtual.views import next_bit, set_bit, task_row
-
-__all__ = ["collect", "next_round", "sleep", "wake"]
 
 _LAST = f.WHEEL_SLOTS - 1
 

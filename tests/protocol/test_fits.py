@@ -32,20 +32,27 @@ from flowcontrol.protocol import (
 from flowcontrol.protocol.queues import new_queue
 from flowcontrol.protocol.ratios import MOST, MOST_SHARES
 from flowcontrol.protocol.state import width
-from flowcontrol.protocol.states import GlobalPool, LocalPool, Message, Subpartition
+from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool, Message, Subpartition
 from flowcontrol.scenario.fields import MAX_BYTES, MAX_PARALLELISM, MAX_SECONDS
 from flowcontrol.scenario.option_table import MAX_SEGMENT_BYTES
 from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
 from flowcontrol.systems import (
-    bdp_window,
-    grants,
-    hop_hysteresis,
-    rate_window,
-    record_transport,
     tcp_buffers,
     tcp_connection,
     tcp_writer,
-    throttled_source,
+)
+from flowcontrol.systems.throttles import throttled_source
+from flowcontrol.systems.transports import (
+    bdp_window,
+    half_return_credit,
+    hop_hysteresis,
+    rate_window,
+)
+from flowcontrol.systems.transports.transport import (
+    ChannelGrant,
+    Given,
+    RecordTransport,
+    period_end,
 )
 from flowcontrol.virtual.compiled import _rule_modules
 
@@ -129,7 +136,8 @@ CASES: dict[Rule, tuple[str, Callable[..., bool] | None]] = {
     sizing.unreserved_sizes: ("channels buffers buffers", None),
     rate_window.next_window: ("speed bytes bytes flag flag parameter flag",
                               lambda *x: x[3] == x[4] == 1 and x[1] >= x[2]),
-    grants._records_of: ("number parameter record_bytes", None),
+    period_end: ("us us", lambda now, period: period > 0),
+    rate_window._records_of: ("number parameter record_bytes", None),
     tcp_writer.high_mark: ("segments segment_bytes", None),
     tcp_writer.low_mark: ("segments segment_bytes bytes", None),
     tcp_connection.ring_slots: ("parameter bytes segment_bytes record_bytes channels",
@@ -138,7 +146,7 @@ CASES: dict[Rule, tuple[str, Callable[..., bool] | None]] = {
 
 BY_HAND = {
     rounds.write_whole_records, service.work_by, service.first_us_at, service.service_work,
-    sizing.redistribute, debloating.debloat, grants.after_period, grants.after_trip,
+    sizing.redistribute, debloating.debloat, rate_window._next_grant, bdp_window._measure,
     bdp_window.next_window, throttled_source.after_emitting, tcp_buffers.close_buffer,
 }  # fmt: skip
 """Rules that the tests below call, for their arguments depend on each other."""
@@ -149,10 +157,11 @@ NOT_IN_A_RUN = {
     partitioners.default_max_parallelism, partitioners.pointwise_channels,
     partitioners.smooth_round_robin,
     partitioners.integer_weights, debloating.time_to_consume_ms, rows.fifo,
+    half_return_credit._parameters, hop_hysteresis._parameters, Given.rounds,
 }  # fmt: skip
 """What is worked out before a run, or beside it, in Python's own integers."""
 
-OF_DOUBLES = {service.relative_time, hop_hysteresis.is_on}
+OF_DOUBLES = {service.relative_time, hop_hysteresis.is_on, hop_hysteresis._is_held}
 OF_BITS = {rows.add_member, rows.add_all_members}
 
 
@@ -225,33 +234,33 @@ def test_shares_fit_after_all_records(narrow: type[int]) -> None:
 @pytest.mark.parametrize("unit", ends("parameter"))
 @pytest.mark.parametrize("multiplier", ends("parameter"))
 def test_windows_fit(narrow: type[int], size: int, unit: int, multiplier: int) -> None:
-    values = fresh(record_transport.RecordTransport, narrow)
-    state = fresh(record_transport.ChannelGrant, narrow)
+    values = fresh(RecordTransport, narrow)
+    state = fresh(ChannelGrant, narrow)
     slots = int(TRANSPORT_PARTS["rate_window"].parameters["initial_units"].most)
-    values.kind = narrow(record_transport.RATE_WINDOW)
     values.unit, values.slots = narrow(unit), narrow(slots)
-    values.multiplier = narrow(multiplier)
-    granted = grants.first_grant(values, state, narrow(size))
+    values.multiplier, values.period = narrow(multiplier), narrow(1)
+    granted = rate_window.RULES.first_grant(values, state, narrow(size))
     most = MOST_BYTES // (size + rate_window.ITEM_OVERHEAD)
     for taken in (0, 0, 1, most // 2, most, most):
-        granted = grants.after_period(values, state, narrow(taken), 0, narrow(size))
+        channel = InputChannel(processed=narrow(taken), arrived=narrow(taken + 1))
+        granted = rate_window.RULES.next_grant(values, state, channel, 0, narrow(size), 0)
         assert granted >= taken
 
 
 @pytest.mark.parametrize("size", ends("record_bytes"))
 @pytest.mark.parametrize("round_us", [1, 1000, ROUND_US])
 def test_round_trips_fit(narrow: type[int], size: int, round_us: int) -> None:
-    values = fresh(record_transport.RecordTransport, narrow)
-    state = fresh(record_transport.ChannelGrant, narrow)
-    values.kind = narrow(record_transport.BDP_WINDOW)
+    values = fresh(RecordTransport, narrow)
+    state = fresh(ChannelGrant, narrow)
     values.slots = values.most = narrow(PARAMETER)
     values.trip = narrow(max(2, 2 * ROUND_US // round_us))
     values.round_ns = narrow(1000 * round_us)
-    grants.first_grant(values, state, narrow(size))
+    bdp_window.RULES.first_grant(values, state, narrow(size))
     for turn, arrived in enumerate((0, 1, MOST_BYTES // size // 2, MOST_BYTES // size)):
         now = narrow(turn * 3 * values.trip)
-        grants.after_trip(values, state, narrow(arrived), now, narrow(size))
-        grants.after_trip(values, state, narrow(arrived), now + values.trip, narrow(size))
+        channel = InputChannel(arrived=narrow(arrived))
+        for at in (now, now + values.trip):
+            bdp_window.RULES.next_grant(values, state, channel, 0, narrow(size), at)
         assert all(-(2**63) <= value < 2**63 for value in astuple(state))
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.systems import global_hysteresis as g
-from flowcontrol.systems import hop_hysteresis as h
+from flowcontrol.systems.throttles import global_hysteresis as g
+from flowcontrol.systems.transports import hop_hysteresis as h
 
 # Storm 1, 1024 slots: on at 921 and above, off at 409 and below.
 STORM_1 = [

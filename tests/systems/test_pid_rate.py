@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.systems.pid_rate import (
+from flowcontrol.systems.throttles.pid_rate import (
     FIRST,
     partition_limit,
     pid_rate,

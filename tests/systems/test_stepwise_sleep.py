@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.systems import stepwise_sleep as s
+from flowcontrol.systems.throttles import stepwise_sleep as s
 
 # What comes; then sleep s, largest bound M, smallest bound m.
 STEPS = [

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.systems import batched_credit as b
-from flowcontrol.systems import bdp_window, grants
-from flowcontrol.systems import cumulative_credit as c
-from flowcontrol.systems import half_return_credit as p
-from flowcontrol.systems import rate_window as w
-from flowcontrol.systems import record_transport as g
+from flowcontrol.protocol.states import InputChannel
+from flowcontrol.systems.transports import batched_credit as b
+from flowcontrol.systems.transports import bdp_window
+from flowcontrol.systems.transports import cumulative_credit as c
+from flowcontrol.systems.transports import half_return_credit as p
+from flowcontrol.systems.transports import rate_window as w
+from flowcontrol.systems.transports import transport as g
 
 # Jet, packets every 100 ms, three periods: units acked in the period, time it took, starved or not;
 # then the window. Target 3 ceil(100 acked / time); half of the way, towards zero.
@@ -207,15 +208,16 @@ def test_grpc_also_doubles_at_a_bandwidth_that_equals_the_highest():
 @pytest.mark.parametrize("sample", [700, 701, 703])
 def test_a_channel_s_row_keeps_the_highest_bandwidth_so_that_an_equal_one_is_equal(sample):
     """With a round trip of 70 ms: bandwidths that are no whole number, rounded up and down."""
-    values = g.RecordTransport(kind=g.BDP_WINDOW, trip=1, round_ns=70_000_000)
+    values = g.RecordTransport(trip=1, round_ns=70_000_000)
+    rules = bdp_window.RULES
     values.slots, values.most = 2000, 100_000
     state = g.ChannelGrant()
-    assert grants.first_grant(values, state, 1) == 2000
+    assert rules.first_grant(values, state, 1) == 2000
     arrived, now, windows = 0, 0, []
     for _ in range(2):
         arrived += sample
-        grants.after_trip(values, state, arrived, now, 1)
-        grants.after_trip(values, state, arrived, now + 1, 1)
+        for at in (now, now + 1):
+            rules.next_grant(values, state, InputChannel(arrived=arrived), 0, 1, at)
         windows.append(state.window)
         state.window = 1000
         now += 2

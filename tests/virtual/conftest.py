@@ -7,6 +7,8 @@ from types import ModuleType
 
 import pytest
 
+from flowcontrol.virtual.loop import prepare
+from flowcontrol.virtual.parts import EVERYTHING
 from modules import load
 
 HERE = Path(__file__).parent
@@ -58,3 +60,9 @@ def awkward_jobs() -> ModuleType:
 def jobs() -> ModuleType:
     """Return ``small_jobs.py`` of the emulation's tests: jobs made by hand."""
     return load("tests/job/small_jobs.py")
+
+
+@pytest.fixture(scope="session")
+def whole_kernel() -> None:
+    """Compile one kernel with all parts: less work than one for each transport."""
+    prepare(EVERYTHING)

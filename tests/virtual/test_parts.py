@@ -11,6 +11,7 @@ import pytest
 from flowcontrol.errors import RunError
 from flowcontrol.job import Job, lay_out
 from flowcontrol.scenario import load_scenario
+from flowcontrol.systems.transports.rules import kind_of, names
 from flowcontrol.virtual import choose_round_us, compiled, loop, run_job, running
 from flowcontrol.virtual import parts as k
 from flowcontrol.virtual.memory import fill
@@ -20,15 +21,21 @@ CONF = Path(__file__).resolve().parents[2] / "conf"
 DEBLOATING = "options.taskmanager.network.memory.buffer-debloat.enabled=true"
 BANDWIDTH = "cluster.bandwidth_bytes_per_s=1000000"
 
+
+def records(transport: str) -> int:
+    """The parts of a transport that counts records."""
+    return k.RECORDS | k.transport_part(kind_of(transport))
+
+
 CASES: dict[str, tuple[str, tuple[str, ...], int]] = {
-    "credits": ("experiment", (), 0),
-    "debloating": ("experiment", (DEBLOATING,), k.DEBLOATING),
-    "bandwidth": ("experiment", (BANDWIDTH,), k.WIRES),
-    "tcp": ("experiment", ("system=flink-1.4",), k.TCP | k.WIRES),
-    "records": ("experiment", ("system=hazelcast-jet",), k.RECORDS),
-    "throttled": ("experiment", ("system=storm-1",), k.RECORDS | k.THROTTLES),
-    "partitions": ("partition-types", (), k.SPILLS),
-    "jobs": ("two-jobs", (), k.JOBS),
+    "credits": ("experiment", (), k.BUFFERS),
+    "debloating": ("experiment", (DEBLOATING,), k.BUFFERS | k.DEBLOATING),
+    "bandwidth": ("experiment", (BANDWIDTH,), k.BUFFERS | k.WIRES),
+    "tcp": ("experiment", ("system=flink-1.4",), k.BUFFERS | k.TCP | k.WIRES),
+    "throttled": ("experiment", ("system=storm-1",), records("unbounded") | k.THROTTLES),
+    "partitions": ("partition-types", (), k.BUFFERS | k.SPILLS),
+    "jobs": ("two-jobs", (), k.BUFFERS | k.JOBS),
+    **{name: ("experiment", (f"system={{transport: {name}}}",), records(name)) for name in names()},
 }
 
 needs_numba = pytest.mark.skipif(not compiled.is_compiled(), reason="no compiler")
@@ -75,7 +82,7 @@ def test_a_kernel_without_other_parts_does_the_same(case: str) -> None:
 
 @needs_numba
 def test_a_part_that_is_missing_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "advance", loop._kernel(0))
+    monkeypatch.setattr(running, "advance", loop._kernel(k.BUFFERS))
     assert run_job(laid_out("experiment", "duration_s=2")).transfers > 0
     with pytest.raises(RunError, match="lacks a part that this job needs"):
         run_job(laid_out("experiment", "duration_s=2", DEBLOATING))

@@ -11,15 +11,17 @@ from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
 from flowcontrol.job import Job
-from flowcontrol.job.record_queues import KINDS
 from flowcontrol.protocol.queues import in_order
 from flowcontrol.protocol.state import width
 from flowcontrol.scenario.models import SystemSpec
-from flowcontrol.systems.rate_window import ITEM_OVERHEAD
-from flowcontrol.systems.record_transport import FREE, ChannelGrant
+from flowcontrol.systems.transports.rate_window import ITEM_OVERHEAD
+from flowcontrol.systems.transports.rules import names
+from flowcontrol.systems.transports.transport import FREE, ChannelGrant
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory, fill
 from flowcontrol.virtual.views import wire_queue
+
+pytestmark = pytest.mark.usefixtures("whole_kernel")
 
 EXAMPLES = settings.default.max_examples // 4
 
@@ -81,7 +83,7 @@ def jobs_with(draw: Any, random_jobs: ModuleType, transport: str, *, is_drained:
 @pytest.mark.holds("rate_window", "virtual", "the rehearsal: every ledger row, random jobs")
 @pytest.mark.holds("bdp_window", "virtual", "the rehearsal: every ledger row, random jobs")
 @pytest.mark.holds("hop_hysteresis", "virtual", "the rehearsal: every ledger row, random jobs")
-@pytest.mark.parametrize("transport", KINDS)
+@pytest.mark.parametrize("transport", names())
 def test_the_kernel_does_what_the_rehearsal_does(
     clocks: ModuleType, random_jobs: ModuleType, transport: str
 ) -> None:
@@ -175,7 +177,7 @@ def run(job: Job, *, rounds: int) -> Memory:
 @pytest.mark.holds("rate_window", "virtual", "its rules after every round, random jobs")
 @pytest.mark.holds("bdp_window", "virtual", "its rules after every round, random jobs")
 @pytest.mark.holds("hop_hysteresis", "virtual", "its rules after every round, random jobs")
-@pytest.mark.parametrize("transport", KINDS)
+@pytest.mark.parametrize("transport", names())
 def test_grants_bounds_and_conservation(random_jobs: ModuleType, transport: str) -> None:
     @settings(max_examples=EXAMPLES)
     @given(data=st.data())
@@ -186,7 +188,7 @@ def test_grants_bounds_and_conservation(random_jobs: ModuleType, transport: str)
     look()
 
 
-@pytest.mark.parametrize("transport", KINDS)
+@pytest.mark.parametrize("transport", names())
 def test_everything_arrives_in_the_end(random_jobs: ModuleType, transport: str) -> None:
     """Liveness: sources stop, every stage goes on, so no record may stay behind for want of one."""
 

@@ -31,6 +31,8 @@ FEW: dict[str, Any] = {
 }
 """Parts with limits that this job meets within seconds."""
 
+pytestmark = pytest.mark.usefixtures("whole_kernel")
+
 THROTTLES = ("global_hysteresis", "stepwise_sleep", "pid_rate", "static_admission", "aimd_rate")
 TIGHT: dict[str, Any] = {
     name: {"throttle" if name in (*THROTTLES, "frontier_lag") else "transport": {"name": name} | v}

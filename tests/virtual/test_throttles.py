@@ -16,7 +16,7 @@ from flowcontrol.job.throttling import controller_of
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.scenario.models import SystemSpec
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS
-from flowcontrol.systems.throttled_source import ThrottledSource
+from flowcontrol.systems.throttles.throttled_source import ThrottledSource
 from flowcontrol.virtual import simulate
 from flowcontrol.virtual.control import Control
 from flowcontrol.virtual.loop import advance

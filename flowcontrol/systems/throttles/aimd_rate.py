@@ -1,0 +1,171 @@
+"""A rate that grows by steps and falls by a factor: OpenSearch's bulk limiter before the sources.
+
+``BulkRequestRateLimiterImpl`` and ``RequestRateMeter`` of OpenSearch for Spark; TCP's congestion
+avoidance (RFC 5681, with a unit for a segment) is the same rule.
+
+Where this differs from it:
+
+- It has an answer for each request, here there is one every ``interval_ms``: late if the oldest
+  record under way is older than ``late_ms``, so a late answer is known before it comes. Nothing
+  fails and nothing times out.
+- Records are counted, not bytes. What counts as used is what the sources have emitted in the last
+  ``window_ms``, over all of that time, also while the job is younger: as there, a rate cannot grow
+  before it has been used for some time.
+- One rate holds for the whole job. Each source gets of it in proportion to what it is offered now;
+  one that is offered nothing now gets an equal part, for it may be offered something before the
+  next look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from flowcontrol.systems.throttles.controller import (
+    Controller,
+    ControllerSettings,
+    interval_us,
+    next_tick_us,
+)
+from flowcontrol.systems.throttles.emission import rate_gap_ns
+from flowcontrol.systems.throttles.observation import Command, JobObservation, SourceObservation
+
+GOOD, BAD, TIMEOUT = 0, 1, 2
+"""What a request has met: an answer in time; a failure that may be tried again, or a late answer;
+none at all."""
+
+
+def outcome(age_ms: float, late_ms: float) -> int:
+    """Return what the oldest request has met, by its age; negative if there is none."""
+    return BAD if age_ms > late_ms else GOOD
+
+
+def used_rate(sent: int, window_ms: float) -> float:
+    """Return the rate that was measured lately, a second.
+
+    Notes
+    -----
+    ``RequestRateMeter``: what was sent within the window, over the whole window even while the
+    window is older than the flow, so a rate cannot grow in its first seconds.
+    """
+    return sent * 1000 / window_ms
+
+
+def next_rate(
+    rate: float,
+    outcome: int,
+    used: float,
+    since_fall_ms: int,
+    least: float,
+    most: float,
+    add: float,
+    factor: float,
+    cooldown_ms: int,
+    use_share: float,
+) -> tuple[float, int]:
+    """Return the rate after a request, and 1 if it fell.
+
+    Parameters
+    ----------
+    rate : float
+        The rate, in whatever a second.
+    outcome : int
+        :data:`GOOD`, :data:`BAD` or :data:`TIMEOUT`.
+    used : float
+        Rate that was measured lately: who does not use what it has gets no more.
+    since_fall_ms : int
+        Time since the rate last fell.
+    least, most : float
+        Bounds; 500 kB/s and 3500 kB/s.
+    add, factor : float
+        100 kB/s for a good answer, half for a bad one; a timeout goes to the least.
+    cooldown_ms : int
+        20 s in which it does not fall again.
+    use_share : float
+        0.8 of the rate must be used for it to grow.
+    """
+    if outcome == GOOD:
+        grown = min(rate + add, most) if used >= use_share * rate else rate
+        return grown, 0
+    if since_fall_ms < cooldown_ms:
+        return rate, 0
+    fallen = least if outcome == TIMEOUT else max(rate * factor, least)
+    return fallen, 1
+
+
+class AimdRate(Controller):
+    """Raise the sources' rate while records arrive in time and it is used; else cut it.
+
+    Messages are the changes of the rate that each source is told.
+
+    Parameters
+    ----------
+    settings : ControllerSettings
+        Parameters of the throttle, and what the job is.
+    """
+
+    needs_ages: ClassVar[bool] = True
+
+    _kept: ClassVar[tuple[str, ...]] = ("look_us", "rate", "fell_us", "history")
+
+    def __init__(self, settings: ControllerSettings) -> None:
+        values, round_us = settings.values, settings.round_us
+        super().__init__()
+        self._least, self._most = values["min_rate"], values["max_rate"]
+        self._add, self._factor = values["add"], values["factor"]
+        self._late_ms, self._use_share = values["late_ms"], values["use_share"]
+        self._cooldown_us = round(values["cooldown_ms"] * 1000)
+        self._window_us = round(values["window_ms"] * 1000)
+        self._interval_us = interval_us(values["interval_ms"], round_us)
+        self.look_us = self._interval_us
+        self.rate = self._least
+        self.fell_us = -1
+        # Time and records emitted: looks of the window, and the newest one before it.
+        self.history: list[list[int]] = [[0, 0]]
+
+    def first(self, sources: Sequence[SourceObservation]) -> list[Command]:
+        """Begin with the least rate."""
+        return self._commands(sources)
+
+    def next_look_us(self) -> int:
+        """Return when the next answer is taken notice of."""
+        return self.look_us
+
+    def observe(self, job: JobObservation) -> list[Command]:
+        """Take notice of what the oldest record has met."""
+        if job.now_us >= self.look_us:
+            self.look_us = next_tick_us(job.now_us, self._interval_us)
+            self._answer(job)
+        return self._commands(job.sources)
+
+    def _answer(self, job: JobObservation) -> None:
+        now_us = job.now_us
+        age_us = now_us - job.oldest_us if job.oldest_us >= 0 else -1
+        since_us = now_us - self.fell_us if self.fell_us >= 0 else self._cooldown_us
+        before = self.rate
+        self.rate, has_fallen = next_rate(
+            before, outcome(age_us / 1000, self._late_ms), self._used(job), since_us,
+            self._least, self._most, self._add, self._factor, self._cooldown_us, self._use_share,
+        )  # fmt: skip
+        if has_fallen == 1:
+            self.fell_us = now_us
+        if self.rate != before:
+            self.messages += len(job.sources)
+
+    def _used(self, job: JobObservation) -> float:
+        """Return the rate at which the sources have emitted within the window."""
+        emitted = sum(source.emitted for source in job.sources)
+        begin_us = job.now_us - self._window_us
+        while len(self.history) > 1 and self.history[1][0] <= begin_us:
+            self.history.pop(0)
+        used = used_rate(emitted - self.history[0][1], self._window_us / 1000)
+        self.history.append([job.now_us, emitted])
+        return used
+
+    def _commands(self, sources: Sequence[SourceObservation]) -> list[Command]:
+        offered = sum(source.rate for source in sources)
+        shares = [
+            self.rate * source.rate / offered if source.rate > 0 else self.rate / len(sources)
+            for source in sources
+        ]
+        return [Command(0, rate_gap_ns(share), -1) for share in shares]

@@ -1,0 +1,77 @@
+"""Batches that are read from the log before the sources and run one at a time."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+from flowcontrol.systems.throttles.controller import Controller
+from flowcontrol.systems.throttles.observation import Command, JobObservation, SourceObservation
+
+
+class Batches(Controller):
+    """Admit a batch, wait until the job is empty, admit the next.
+
+    A batch is done at the end of the first round at which all its records were emitted and nothing
+    is unfinished in the job; so it takes a round at least.
+    """
+
+    has_log: ClassVar[bool] = True
+
+    _kept: ClassVar[tuple[str, ...]] = ("look_us", "admitted", "is_running", "begun_us")
+
+    def __init__(self, look_us: int) -> None:
+        super().__init__()
+        self.look_us = look_us
+        self.admitted: list[int] = []
+        self.is_running = False
+        self.begun_us = 0
+
+    @property
+    def wants_empty(self) -> bool:
+        """True while a batch runs."""
+        return self.is_running
+
+    def first(self, sources: Sequence[SourceObservation]) -> list[Command]:
+        """Let nothing be emitted before the first batch."""
+        self.admitted = [0] * len(sources)
+        return self._commands()
+
+    def next_look_us(self) -> int:
+        """Return when the next batch may be formed."""
+        return self.look_us
+
+    def observe(self, job: JobObservation) -> list[Command]:
+        """End a batch that is done, then form and begin what it is time for."""
+        if self.is_running and self._is_done(job):
+            self.is_running = False
+            self._end(job)
+        self._form(job)
+        return self._commands()
+
+    def _is_done(self, job: JobObservation) -> bool:
+        pairs = zip(job.sources, self.admitted, strict=True)
+        return job.is_empty and all(source.emitted >= most for source, most in pairs)
+
+    def _begin(self, sizes: Sequence[int], now_us: int) -> None:
+        self.admitted = [most + size for most, size in zip(self.admitted, sizes, strict=True)]
+        self.is_running = True
+        self.begun_us = now_us
+
+    def _commands(self) -> list[Command]:
+        return [Command(0, 0, most) for most in self.admitted]
+
+    @abstractmethod
+    def _end(self, job: JobObservation) -> None:
+        """Take notice of a batch that is done."""
+
+    @abstractmethod
+    def _form(self, job: JobObservation) -> None:
+        """Form and begin batches."""
+
+
+def waiting(job: JobObservation, planned: Sequence[int]) -> list[int]:
+    """Return how many records of each source's log no batch has yet, by what batches have."""
+    pairs = zip(job.sources, planned, strict=True)
+    return [max(0, source.emitted + source.log - most) for source, most in pairs]

@@ -1,0 +1,107 @@
+"""The controller of a throttle, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from flowcontrol.scenario.parts_table import NOT_ABOVE, THROTTLE_PARTS
+from flowcontrol.systems.throttles.aimd_rate import AimdRate
+from flowcontrol.systems.throttles.controller import Controller, ControllerSettings
+from flowcontrol.systems.throttles.frontier_lag import FrontierLag
+from flowcontrol.systems.throttles.global_hysteresis import GlobalHysteresis
+from flowcontrol.systems.throttles.pid_rate import PidRate
+from flowcontrol.systems.throttles.static_admission import StaticAdmission
+from flowcontrol.systems.throttles.stepwise_sleep import StepwiseSleep
+
+CONTROLLERS: Final[dict[str, Callable[[ControllerSettings], Controller]]] = {
+    "global_hysteresis": GlobalHysteresis,
+    "stepwise_sleep": StepwiseSleep,
+    "pid_rate": PidRate,
+    "static_admission": StaticAdmission,
+    "aimd_rate": AimdRate,
+    "frontier_lag": FrontierLag,
+}
+"""The controller of every throttle but ``none``, each in the module of its name."""
+
+
+def check_values(throttle: str, values: Mapping[str, float]) -> list[tuple[str, str]]:
+    """Return what is wrong with the parameters of a throttle: parameter and message, each.
+
+    Parameters
+    ----------
+    throttle : str
+        A key of ``THROTTLE_PARTS``.
+    values : mapping of str to float
+        Parameters that are stated; the others have their defaults.
+
+    Raises
+    ------
+    ValueError
+        If there is no such throttle.
+    """
+    if throttle not in THROTTLE_PARTS:
+        names = ", ".join(THROTTLE_PARTS)
+        raise ValueError(f"{throttle!r} is not the name of a throttle: write one of {names}")
+    table = THROTTLE_PARTS[throttle].parameters
+    wrong = []
+    for key, value in values.items():
+        if key not in table:
+            names = ", ".join(table) or "none"
+            wrong.append((key, f"{throttle} has no such parameter; it has {names}"))
+        elif not table[key].least <= value <= table[key].most:
+            least, most = table[key].least, table[key].most
+            wrong.append((key, f"{value:g} is not within {least:g} and {most:g}"))
+    full = _full(throttle, values)
+    for low, high in NOT_ABOVE.get(throttle, ()):
+        if full[low] > full[high]:
+            text = f"{full[low]:g} is above {high}, which is {full[high]:g}: lower the one or raise"
+            wrong.append((low, f"{text} the other"))
+    return wrong
+
+
+def make_controller(
+    throttle: str,
+    values: Mapping[str, float],
+    *,
+    round_us: int,
+    spouts_above: Mapping[str, Sequence[str]],
+) -> Controller | None:
+    """Return the controller of a throttle, at rest.
+
+    Parameters
+    ----------
+    throttle : str
+        A key of ``THROTTLE_PARTS``.
+    values : mapping of str to float
+        Parameters that are stated; the others have their defaults.
+    round_us : int
+        Length of a round, microseconds.
+    spouts_above : mapping of str to sequence of str
+        By stage that is no source, the source stages from which it can be reached.
+
+    Returns
+    -------
+    Controller or None
+        None for ``none``: sources emit as they can.
+
+    Raises
+    ------
+    ValueError
+        If there is no such throttle, if a parameter is wrong, or if the round is not positive.
+    """
+    wrong = [f"{throttle}.{key}: {message}" for key, message in check_values(throttle, values)]
+    if wrong:
+        raise ValueError("; ".join(wrong))
+    if round_us <= 0:
+        raise ValueError(f"round_us is {round_us}: a round must be longer than nothing")
+    if throttle == "none":
+        return None
+    settings = ControllerSettings(_full(throttle, values), round_us, spouts_above)
+    return CONTROLLERS[throttle](settings)
+
+
+def _full(throttle: str, values: Mapping[str, float]) -> dict[str, float]:
+    """Return every parameter's value: what is stated, else the default."""
+    table = THROTTLE_PARTS[throttle].parameters
+    return {key: float(values.get(key, part.default)) for key, part in table.items()}

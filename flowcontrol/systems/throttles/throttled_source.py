@@ -1,0 +1,88 @@
+"""What a throttled source emits in a round: its switch, its gap, its log and its admission.
+
+What throttles a source is decided elsewhere (:mod:`.control`) and comes as a command;
+here is what the command lets it do. Without a log a source that may not emit holds one record in
+its hand, as a blocked one does, and what falls due meanwhile is lost. With a log (Kafka, files)
+everything that falls due waits there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class ThrottledSource:
+    """The command in force for a source, and what waits at it."""
+
+    is_stopped: int = 0
+    """Command: 1: emit nothing."""
+    gap_ns: int = 0
+    """Command: least time between two emissions, ns; 0: none."""
+    admitted: int = -1
+    """Command: records that may ever have been emitted; -1: no limit."""
+    has_log: int = 0
+    """1: what is not emitted waits in a log."""
+    next_ns: int = 0
+    """When the gap lets the next record go, ns."""
+    waiting: int = 0
+    """Without a log: 1 if a record is in hand."""
+    log: int = 0
+    """Records in the log."""
+    offered: int = 0
+    """Records that ever fell due."""
+
+
+def offer(state: ThrottledSource, due: int) -> int:
+    """Take in what falls due in a round; return how many records there are to emit."""
+    state.offered += due
+    if state.has_log == 1:
+        state.log += due
+        return state.log
+    return state.waiting + due
+
+
+def permitted(next_ns: int, gap_ns: int, start_ns: int, end_ns: int) -> int:
+    """Return how many emissions a gap lets go in a round.
+
+    Parameters
+    ----------
+    next_ns : int
+        When the next one may go; a time before the round saves nothing up.
+    gap_ns : int
+        Time between two of them, positive.
+    start_ns, end_ns : int
+        The round.
+    """
+    first = max(next_ns, start_ns)
+    return 0 if first >= end_ns else (end_ns - 1 - first) // gap_ns + 1
+
+
+def may_emit(state: ThrottledSource, waiting: int, emitted: int, start_ns: int, end_ns: int) -> int:
+    """Return how many records the source may emit in a round.
+
+    Parameters
+    ----------
+    waiting : int
+        What :func:`offer` has returned.
+    emitted : int
+        Records that it has ever emitted.
+    """
+    if state.is_stopped == 1:
+        return 0
+    count = waiting
+    if state.gap_ns > 0:
+        count = min(count, permitted(state.next_ns, state.gap_ns, start_ns, end_ns))
+    if state.admitted >= 0:
+        count = min(count, state.admitted - emitted)
+    return max(0, count)
+
+
+def after_emitting(state: ThrottledSource, waiting: int, done: int, start_ns: int) -> None:
+    """Note that ``done`` of the records that waited were emitted; the rest is kept or lost."""
+    if state.has_log == 1:
+        state.log -= done
+    else:
+        state.waiting = 1 if waiting > done else 0
+    if done > 0 and state.gap_ns > 0:
+        state.next_ns = max(state.next_ns, start_ns) + done * state.gap_ns

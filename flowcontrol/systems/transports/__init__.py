@@ -1,0 +1,6 @@
+"""Transports that count records, one file each: what a receiver grants, and what a sender may do.
+
+A file has the formulas of a transport and ``RULES``, its functions of one signature
+(:class:`.transport.Transport`); both clocks call them through :mod:`.rules`. To add a transport,
+write its file and its line in :mod:`flowcontrol.scenario.parts_table`.
+"""

@@ -1,0 +1,134 @@
+"""gRPC's window: it doubles while a round trip fills it and no bandwidth was higher before.
+
+``bdp_estimator.go`` of gRPC for Go: ``bwCurrent == bwMax`` once the maximum has taken the sample
+in, so a bandwidth that equals the highest counts. gRPC's C++ core differs: there it must be a new
+high. The window only grows.
+"""
+
+from __future__ import annotations
+
+from flowcontrol.protocol.ratios import MOST
+from flowcontrol.protocol.states import InputChannel
+from flowcontrol.systems.transports.transport import ChannelGrant, Given, RecordTransport, Transport
+
+ALPHA, BETA, GAMMA = 0.9, 0.66, 2
+"""Weight of the old round trip in the mean; share that a sample must fill; growth."""
+
+INITIAL_BYTES, MOST_BYTES = 65_535, 16 << 20
+
+SETTLING = 10
+"""Samples for which the mean of round trips is a plain one."""
+
+
+def next_window(
+    window: int,
+    trip_s: float,
+    highest: float,
+    samples: int,
+    sample: int,
+    measured_s: float,
+    most: int,
+) -> tuple[int, float, float, int]:
+    """Take notice of a round trip: the bytes that came in it, and how long it took.
+
+    Parameters
+    ----------
+    window : int
+        The window, bytes.
+    trip_s, highest : float
+        Mean round trip, s, and the highest bandwidth so far, whole bytes/s; 0 at the beginning.
+    samples : int
+        Round trips so far.
+    sample : int
+        Bytes received during this one.
+    measured_s : float
+        How long it took, s.
+    most : int
+        The window does not grow any more from here, bytes.
+
+    Returns
+    -------
+    tuple of (int, float, float, int)
+        The four that are handed in next time.
+
+    Notes
+    -----
+    The bandwidth is sample / (1.5 x mean round trip): a ping leaves, on average, half a trip late.
+    It is compared in whole bytes/s, which is how a channel's row keeps the highest one.
+    """
+    samples += 1
+    if samples < SETTLING:
+        trip_s += (measured_s - trip_s) / samples
+    else:
+        trip_s += (measured_s - trip_s) * ALPHA
+    bandwidth = float(round(sample / (trip_s * 1.5))) if trip_s > 0 else 0.0
+    is_highest = bandwidth >= highest
+    highest = max(highest, bandwidth)
+    if window < most and is_highest and sample >= BETA * window:
+        window = min(GAMMA * sample, most)
+    return window, trip_s, highest, samples
+
+
+HIGHEST = float(MOST)
+"""Bandwidth that is kept at the most, bytes/s."""
+
+
+def _measure(
+    transport: RecordTransport, state: ChannelGrant, arrived: int, now: int, record_bytes: int
+) -> None:
+    """Measure round trips.
+
+    Notes
+    -----
+    A ping goes out with the first data after the one before has come back (``bdp_estimator.go``).
+    """
+    if state.began < 0:
+        if arrived == state.arrived:
+            return
+        state.began = now
+    if now < state.began + transport.trip:
+        return
+    window, trip_s, highest, samples = next_window(
+        state.window,
+        state.trip_ns / 1e9,
+        float(state.highest),
+        state.samples,
+        (arrived - state.arrived) * record_bytes,
+        transport.trip * transport.round_ns / 1e9,
+        transport.most,
+    )
+    state.window = window
+    state.trip_ns = round(trip_s * 1e9)
+    state.highest = int(min(highest, HIGHEST))
+    state.samples = samples
+    state.arrived = arrived
+    state.began = -1
+
+
+def _parameters(given: Given) -> RecordTransport:
+    return RecordTransport(slots=given.whole("initial"), most=given.whole("most"))
+
+
+def _first_grant(transport: RecordTransport, state: ChannelGrant, record_bytes: int) -> int:
+    state.window = transport.slots
+    return max(1, transport.slots // record_bytes)
+
+
+def _next_grant(
+    transport: RecordTransport,
+    state: ChannelGrant,
+    channel: InputChannel,
+    held: int,
+    record_bytes: int,
+    now: int,
+) -> int:
+    _measure(transport, state, channel.arrived, now, record_bytes)
+    return max(channel.announced, channel.processed + max(1, state.window // record_bytes))
+
+
+def _next_look(transport: RecordTransport, state: ChannelGrant, held: int, now: int) -> int:
+    """Return the round in which the trip ends that is being measured."""
+    return state.began + transport.trip if state.began >= 0 else 0
+
+
+RULES = Transport(_next_grant, _parameters, _first_grant, _next_look, adapts=True)

@@ -1,0 +1,33 @@
+"""Queues that block: Storm 2 within a worker, Arroyo's edges.
+
+``JCQueue`` of Storm 2.8; ``ArrowContext`` of Arroyo 0.15.
+"""
+
+from __future__ import annotations
+
+from flowcontrol.protocol.states import InputChannel
+from flowcontrol.systems.transports.transport import ChannelGrant, Given, RecordTransport, Transport
+
+
+def free_slots(queued: int, slots: int) -> int:
+    """Return how many more a producer may publish; at none it waits, whatever else it could do."""
+    return max(0, slots - queued)
+
+
+def _parameters(given: Given) -> RecordTransport:
+    return RecordTransport(slots=given.whole("slots"))
+
+
+def _next_grant(
+    transport: RecordTransport,
+    state: ChannelGrant,
+    channel: InputChannel,
+    held: int,
+    record_bytes: int,
+    now: int,
+) -> int:
+    granted = channel.announced
+    return granted + free_slots(granted - channel.processed, transport.slots)
+
+
+RULES = Transport(_next_grant, _parameters)

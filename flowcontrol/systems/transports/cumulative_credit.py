@@ -1,0 +1,47 @@
+"""AMQP's credit: what may ever be delivered, so that a lost or repeated grant does no harm.
+
+OASIS AMQP 1.0, core transport 2.6.7; RabbitMQ's limits; Reactive Streams 1.0.4, whose demand adds
+up.
+"""
+
+from __future__ import annotations
+
+from flowcontrol.protocol.states import InputChannel
+from flowcontrol.systems.transports.transport import ChannelGrant, Given, RecordTransport, Transport
+
+
+def topped_up(left: int, most: int, mark: int) -> int:
+    """Return the credit that a receiver adds: up to ``most`` once no more than ``mark`` is left.
+
+    Parameters
+    ----------
+    left : int
+        Credit that the sender has by the receiver's count.
+    most, mark : int
+        128 a link in RabbitMQ, topped up at half.
+
+    Returns
+    -------
+    int
+        Credit that is added.
+    """
+    return most - left if left <= mark else 0
+
+
+def _parameters(given: Given) -> RecordTransport:
+    return RecordTransport(slots=given.whole("credit"), mark=given.whole("mark"))
+
+
+def _next_grant(
+    transport: RecordTransport,
+    state: ChannelGrant,
+    channel: InputChannel,
+    held: int,
+    record_bytes: int,
+    now: int,
+) -> int:
+    granted = channel.announced
+    return granted + topped_up(granted - channel.processed, transport.slots, transport.mark)
+
+
+RULES = Transport(_next_grant, _parameters)

@@ -1,0 +1,64 @@
+"""Credit that comes back in lots: permits of Pulsar, demand of Pekko.
+
+``ConsumerImpl.increaseAvailablePermits`` of Apache Pulsar's client; ``ActorGraphInterpreter`` of
+Apache Pekko.
+"""
+
+from __future__ import annotations
+
+from flowcontrol.protocol.states import InputChannel
+from flowcontrol.systems.transports.transport import ChannelGrant, Given, RecordTransport, Transport
+
+
+def half(size: int) -> int:
+    """Return the lot of Pulsar and Pekko: half of the queue, rounded down, at least 1."""
+    return max(1, size // 2)
+
+
+def returned(available: int, taken: int, lot: int, is_paused: int) -> tuple[int, int]:
+    """Count what was taken from a queue, and give permits back when there are enough.
+
+    Parameters
+    ----------
+    available : int
+        Permits that have come free and were not given back.
+    taken : int
+        Messages taken now.
+    lot : int
+        Permits from which all are given back at once.
+    is_paused : int
+        1 if the consumer withholds them.
+
+    Returns
+    -------
+    tuple of (int, int)
+        Permits that are kept, and those that the sender gets.
+    """
+    available += taken
+    if is_paused == 1 or available < lot:
+        return available, 0
+    return 0, available
+
+
+def _parameters(given: Given) -> RecordTransport:
+    slots = given.whole("slots")
+    share = given.values["share"]
+    lot = half(slots) if share == 0.5 else max(1, int(slots * share))
+    return RecordTransport(slots=slots, lot=lot)
+
+
+def _next_grant(
+    transport: RecordTransport,
+    state: ChannelGrant,
+    channel: InputChannel,
+    held: int,
+    record_bytes: int,
+    now: int,
+) -> int:
+    fresh = channel.processed - state.seen
+    state.seen = channel.processed
+    state.held, back = returned(state.held, fresh, transport.lot, 0)
+    return channel.announced + back
+
+
+RULES = Transport(_next_grant, _parameters)

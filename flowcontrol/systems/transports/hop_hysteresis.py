@@ -1,0 +1,113 @@
+"""A switch per hop: the receiver's queue tells its senders to stop and to go on.
+
+JStorm 2.2 and later (``NettyServerFlowCtrlHandler``): marks of the fill, strictly above and
+strictly below. Storm 2 (``BackPressureTracker``): a flag that is set when a tuple goes to the
+overflow and cleared, when it is looked at every 50 ms, once the overflow is empty.
+"""
+
+from __future__ import annotations
+
+from flowcontrol.protocol.sender_rules import credit_of
+from flowcontrol.protocol.states import InputChannel, Subpartition
+from flowcontrol.systems.transports.transport import (
+    FREE,
+    ChannelGrant,
+    Given,
+    RecordTransport,
+    Transport,
+    period_end,
+)
+
+
+def is_on(was: int, queued: int, cached: int, slots: int, high: float, low: float) -> int:
+    """Return whether JStorm's receiver holds its senders up.
+
+    Parameters
+    ----------
+    was : int
+        Whether it does.
+    queued, slots : int
+        Tuples in the queue, and its size.
+    cached : int
+        Tuples that came when the queue was full, put aside at the receiver.
+    high, low : float
+        Shares; 0.8 and 0.2.
+    """
+    if was == 0:
+        return 1 if queued > high * slots else 0
+    return 0 if queued < low * slots and cached == 0 else 1
+
+
+def is_flagged(was: int, overflow: int, is_check: int) -> int:
+    """Return whether Storm 2's receiver has a task under pressure.
+
+    Parameters
+    ----------
+    was : int
+        Whether it has.
+    overflow : int
+        Tuples in the task's overflow: any there sets the flag at once.
+    is_check : int
+        1 every ``topology.backpressure.check.millis``: only then it is cleared, and however full
+        the queue itself is.
+    """
+    if overflow > 0:
+        return 1
+    return 0 if is_check == 1 else was
+
+
+MILLIONTHS = 1_000_000
+
+
+def _parameters(given: Given) -> RecordTransport:
+    return RecordTransport(
+        slots=given.whole("slots"),
+        cache_bytes=given.whole("cache_bytes"),
+        high=round(given.values["high"] * MILLIONTHS),
+        low=round(given.values["low"] * MILLIONTHS),
+        check=given.rounds("check_ms") if given.values["check_ms"] > 0 else 0,
+    )
+
+
+def _first_grant(transport: RecordTransport, state: ChannelGrant, record_bytes: int) -> int:
+    return FREE
+
+
+def _is_held(transport: RecordTransport, was: int, queued: int, now: int) -> int:
+    slots = transport.slots
+    overflow = max(0, queued - slots)
+    if transport.check > 0:
+        return is_flagged(was, overflow, 1 if (now + 1) % transport.check == 0 else 0)
+    high, low = transport.high / MILLIONTHS, transport.low / MILLIONTHS
+    return is_on(was, queued - overflow, overflow, slots, high, low)
+
+
+def _next_grant(
+    transport: RecordTransport,
+    state: ChannelGrant,
+    channel: InputChannel,
+    held: int,
+    record_bytes: int,
+    now: int,
+) -> int:
+    """Announce the switch: no records, or more than any run has."""
+    return 0 if held == 1 else FREE
+
+
+def _next_look(transport: RecordTransport, state: ChannelGrant, held: int, now: int) -> int:
+    """Return the round of the next look at the overflow, if the senders wait for it."""
+    return period_end(now, transport.check) if held == 1 and transport.check > 0 else 0
+
+
+def _room(transport: RecordTransport, channel: Subpartition, record_bytes: int) -> int:
+    """Let a sender that is stopped take on what its cache holds, then block."""
+    if channel.announced == 0:
+        return max(0, transport.cache_bytes // record_bytes - channel.buffers)
+    return max(0, credit_of(channel.announced, channel.sent) - channel.buffers)
+
+
+def _may_send(transport: RecordTransport, channel: Subpartition) -> int:
+    return 0 if channel.announced == 0 else 1
+
+
+RULES = Transport(_next_grant, _parameters, _first_grant, _next_look, _is_held, _room, _may_send)

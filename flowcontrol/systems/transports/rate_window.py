@@ -1,0 +1,125 @@
+"""Hazelcast Jet's receive window: three periods of what was lately worked off.
+
+``ReceiverTasklet`` and ``SenderTasklet`` of Jet 4.5 and Hazelcast 5. Everything is counted in units
+of 64 KiB of the items' weight. A grant is cumulative: the units that may ever have been sent.
+"""
+
+from __future__ import annotations
+
+from flowcontrol.protocol.ratios import MOST
+from flowcontrol.protocol.states import InputChannel
+from flowcontrol.systems.transports.transport import (
+    FREE,
+    ChannelGrant,
+    Given,
+    RecordTransport,
+    Transport,
+    period_end,
+)
+
+UNIT_BYTES = 1 << 16
+"""Bytes of a unit."""
+
+ITEM_OVERHEAD = 56
+"""Bytes that an item weighs beside its own."""
+
+INITIAL_UNITS = 800
+"""Window at the beginning, about 50 MiB."""
+
+
+def units(nbytes: int, unit: int) -> int:
+    """Return whole units of a number of bytes."""
+    return nbytes // unit
+
+
+def next_window(
+    window: int,
+    acked: int,
+    acked_before: int,
+    elapsed: int,
+    period: int,
+    multiplier: int,
+    is_empty: int,
+) -> int:
+    """Return the window after a period.
+
+    Parameters
+    ----------
+    window : int
+        The window, units.
+    acked, acked_before : int
+        Units ever handed to the tasklet behind, now and when the window was last set.
+    elapsed, period : int
+        Time since then, and the time between two flow-control packets, in the same unit.
+    multiplier : int
+        ``receiveWindowMultiplier``, 3.
+    is_empty : int
+        1 if the inbox is empty: a receiver that starves is not slow, so its window does not shrink.
+
+    Notes
+    -----
+    It goes half of the way, rounded towards zero: from below it stops one unit short.
+    """
+    per_period = min(-(-period * (acked - acked_before) // elapsed), MOST // multiplier)
+    difference = multiplier * per_period - window
+    if difference < 0 and is_empty == 1:
+        return window
+    return window + (difference // 2 if difference >= 0 else -(-difference // 2))
+
+
+def _records_of(most_units: int, unit: int, record_bytes: int) -> int:
+    """Return how many records pass before so many whole units have been sent."""
+    weight = record_bytes + ITEM_OVERHEAD
+    return FREE if most_units > MOST // unit else -(-most_units * unit // weight)
+
+
+def _parameters(given: Given) -> RecordTransport:
+    return RecordTransport(
+        slots=given.whole("initial_units"),
+        unit=given.whole("unit"),
+        multiplier=given.whole("multiplier"),
+        period=given.rounds("period_ms"),
+    )
+
+
+def _first_grant(transport: RecordTransport, state: ChannelGrant, record_bytes: int) -> int:
+    """Let a sender go past 0 units before the first packet."""
+    state.window = transport.slots
+    return _records_of(1, transport.unit, record_bytes)
+
+
+def _next_grant(
+    transport: RecordTransport,
+    state: ChannelGrant,
+    channel: InputChannel,
+    held: int,
+    record_bytes: int,
+    now: int,
+) -> int:
+    """Return the grant after a period: what was taken, and the window.
+
+    Notes
+    -----
+    A sender goes on until it is past the limit, so the record that passes it still goes. As in Jet,
+    the limit falls when the window shrinks faster than records are taken; what was sent by then is
+    under way. The first packet only records what was taken.
+    """
+    if (now + 1) % transport.period > 0:
+        return channel.announced
+    taken = channel.processed
+    acked = units(taken * (record_bytes + ITEM_OVERHEAD), transport.unit)
+    if state.samples > 0:
+        is_empty = 1 if channel.arrived == taken else 0
+        state.window = next_window(
+            state.window, acked, state.seen, 1, 1, transport.multiplier, is_empty
+        )
+    state.samples += 1
+    state.seen = acked
+    return _records_of(acked + state.window + 1, transport.unit, record_bytes)
+
+
+def _next_look(transport: RecordTransport, state: ChannelGrant, held: int, now: int) -> int:
+    return period_end(now, transport.period)
+
+
+RULES = Transport(_next_grant, _parameters, _first_grant, _next_look, adapts=True)

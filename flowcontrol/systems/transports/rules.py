@@ -1,0 +1,138 @@
+"""The rules of whichever transport counts a job's records: one signature each, looked up by kind.
+
+A grant is the number of records that a channel may ever have carried; only Jet's may fall. The
+compiled kernel has no table: it compiles the functions of the job's own transport in these places.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+
+from flowcontrol.protocol.states import InputChannel, Subpartition
+from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
+from flowcontrol.systems.transports.transport import (
+    ChannelGrant,
+    Given,
+    RecordTransport,
+    Transport,
+)
+
+
+def names() -> list[str]:
+    """Return the transports that count records, by kind."""
+    return [name for name, part in TRANSPORT_PARTS.items() if part.counts_records]
+
+
+def kind_of(name: str) -> int:
+    """Return the kind of a transport that counts records."""
+    return names().index(name)
+
+
+@cache
+def transport_named(name: str) -> Transport:
+    """Return the functions of a transport: ``RULES`` of the module of its name."""
+    found: Transport = import_module(f"{__package__}.{name}").RULES
+    return found
+
+
+@cache
+def rules_of_kind(kind: int) -> Transport:
+    """Return the functions of a transport, by its kind."""
+    return transport_named(names()[kind])
+
+
+def parameters(
+    name: str, values: dict[str, float], *, round_us: int, latency: int
+) -> RecordTransport:
+    """Return the parameters of a transport as its rules take them.
+
+    Parameters
+    ----------
+    name : str
+        A transport that counts records.
+    values : dict of str to float
+        Its parameters, all of them.
+    round_us : int
+        Emulated time of a round, microseconds; times are rounded up to whole rounds.
+    latency : int
+        Rounds that a message travels between two task managers.
+    """
+    made = transport_named(name).parameters(Given(values, round_us))
+    made.kind, made.trip, made.round_ns = kind_of(name), 2 * latency, 1000 * round_us
+    return made
+
+
+def first_grant(transport: RecordTransport, state: ChannelGrant, record_bytes: int) -> int:
+    """Fill a fresh channel's memory; return what its sender may send before it hears anything.
+
+    Parameters
+    ----------
+    transport : RecordTransport
+        Its parameters.
+    state : ChannelGrant
+        Changed in place.
+    record_bytes : int
+        Size of a record.
+    """
+    return rules_of_kind(transport.kind).first_grant(transport, state, record_bytes)
+
+
+def next_grant(
+    transport: RecordTransport,
+    state: ChannelGrant,
+    channel: InputChannel,
+    held: int,
+    record_bytes: int,
+    now: int,
+) -> int:
+    """Return the grant of a channel after a round; called once a round at most.
+
+    Parameters
+    ----------
+    state : ChannelGrant
+        Changed in place.
+    channel : InputChannel
+        With the grant so far, and what arrived and was taken up.
+    held : int
+        What :func:`is_held` has returned for its receiver.
+    now : int
+        The round that ends.
+    """
+    return rules_of_kind(transport.kind).next_grant(
+        transport, state, channel, held, record_bytes, now
+    )
+
+
+def next_look(transport: RecordTransport, state: ChannelGrant, held: int, now: int) -> int:
+    """Return the round whose end may change a grant though nothing comes; 0: there is none."""
+    return rules_of_kind(transport.kind).next_look(transport, state, held, now)
+
+
+def is_held(transport: RecordTransport, was: int, queued: int, now: int) -> int:
+    """Tell whether a receiver has its senders stopped: 1 if so.
+
+    Parameters
+    ----------
+    was : int
+        Whether it had.
+    queued : int
+        Records in the receiver's queue, overflow included.
+    now : int
+        The round that ends.
+    """
+    return rules_of_kind(transport.kind).is_held(transport, was, queued, now)
+
+
+def room(transport: RecordTransport, channel: Subpartition, record_bytes: int) -> int:
+    """Return how many records may be written to a channel now."""
+    return rules_of_kind(transport.kind).room(transport, channel, record_bytes)
+
+
+def may_send(transport: RecordTransport, channel: Subpartition) -> int:
+    """Tell whether a channel may send what was written: 1 if so."""
+    return rules_of_kind(transport.kind).may_send(transport, channel)
+
+
+CHOSEN = (next_grant, next_look, is_held, room, may_send)
+"""Functions in whose place the kernel compiles those of the job's transport."""

@@ -1,0 +1,151 @@
+"""What a transport that counts records is: its parameters, its memory, and its functions.
+
+Each channel's memory is typed integers, so that the kernel compiles the functions as they stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from flowcontrol.protocol.sender_rules import credit_of
+from flowcontrol.protocol.states import InputChannel, Subpartition
+
+FREE: Final = 1 << 60
+"""The grant of a receiver that never stops its senders: more records than any run has."""
+
+
+@dataclass(slots=True)
+class RecordTransport:
+    """Parameters of a transport that counts records; 0 where its kind has none of a name."""
+
+    kind: int = 0
+    """Which one: its place among those that count records, in the table of parts."""
+    slots: int = 0
+    """Records: queue, permits, credit at the beginning; of a window its initial size, units of
+    ``rate_window``, bytes of ``bdp_window``."""
+    lot: int = 0
+    """Records from which permits go back."""
+    mark: int = 0
+    """Records of credit from which it is topped up."""
+    unit: int = 0
+    """Bytes of a unit."""
+    multiplier: int = 0
+    """Periods that a window is to last."""
+    period: int = 0
+    """Rounds between two packets of flow control."""
+    most: int = 0
+    """Bytes from which a window does not grow."""
+    high: int = 0
+    """Mark above which senders stop, millionths of the slots."""
+    low: int = 0
+    """Mark below which they go on, millionths of the slots."""
+    check: int = 0
+    """Rounds between two looks at the overflow; 0: marks."""
+    cache_bytes: int = 0
+    """What a stopped sender takes on before it blocks, bytes."""
+    trip: int = 0
+    """Rounds of a round trip."""
+    round_ns: int = 0
+    """Length of a round, ns."""
+
+
+@dataclass(slots=True)
+class ChannelGrant:
+    """What a receiver remembers of a channel, to decide what it grants."""
+
+    seen: int = 0
+    """Records taken up when it was last looked; of ``rate_window`` units."""
+    held: int = 0
+    """Permits that lie with the receiver."""
+    window: int = 0
+    """Units of ``rate_window``, bytes of ``bdp_window``."""
+    arrived: int = 0
+    """Records arrived when the round trip began."""
+    began: int = -1
+    """Its first round; -1: none is measured."""
+    trip_ns: int = 0
+    """Mean round trip, ns."""
+    highest: int = 0
+    """Highest bandwidth, bytes/s."""
+    samples: int = 0
+    """Round trips measured, or packets of flow control sent."""
+
+
+class Given(NamedTuple):
+    """What a scenario says of a transport.
+
+    Attributes
+    ----------
+    values : mapping of str to float
+        Its parameters.
+    round_us : int
+        Emulated time of a round, microseconds.
+    """
+
+    values: Mapping[str, float]
+    round_us: int
+
+    def whole(self, name: str) -> int:
+        """Return a parameter that is a whole number."""
+        return int(self.values[name])
+
+    def rounds(self, name: str) -> int:
+        """Return a time as rounds: rounded up, at least one."""
+        return max(1, -(-round(self.values[name] * 1000) // self.round_us))
+
+
+def period_end(round_number: int, period: int) -> int:
+    """Return the last round of the period, so many rounds long, of the round after this one."""
+    return (round_number + 1) // period * period + period - 1
+
+
+def _no_parameters(given: Given) -> RecordTransport:
+    return RecordTransport()
+
+
+def _all_slots(transport: RecordTransport, state: ChannelGrant, record_bytes: int) -> int:
+    return transport.slots
+
+
+def _never(transport: RecordTransport, state: ChannelGrant, held: int, now: int) -> int:
+    return 0
+
+
+def _never_held(transport: RecordTransport, was: int, queued: int, now: int) -> int:
+    return 0
+
+
+def _credit(transport: RecordTransport, channel: Subpartition, record_bytes: int) -> int:
+    return max(0, credit_of(channel.announced, channel.sent) - channel.buffers)
+
+
+def _always(transport: RecordTransport, channel: Subpartition) -> int:
+    return 1
+
+
+class Transport(NamedTuple):
+    """The functions of a transport that counts records; :mod:`.rules` says what each one does.
+
+    Attributes
+    ----------
+    next_grant, first_grant, next_look, is_held, room, may_send : callable
+        The functions of :mod:`.rules` of these names.
+    parameters : callable
+        Turns what a scenario says into a :class:`RecordTransport`.
+    announces : bool
+        Whether receivers tell their senders what they grant.
+    adapts : bool
+        Whether its window grows by itself, so that a small one at first says nothing.
+    """
+
+    next_grant: Callable[[RecordTransport, ChannelGrant, InputChannel, int, int, int], int]
+    parameters: Callable[[Given], RecordTransport] = _no_parameters
+    first_grant: Callable[[RecordTransport, ChannelGrant, int], int] = _all_slots
+    next_look: Callable[[RecordTransport, ChannelGrant, int, int], int] = _never
+    is_held: Callable[[RecordTransport, int, int, int], int] = _never_held
+    room: Callable[[RecordTransport, Subpartition, int], int] = _credit
+    may_send: Callable[[RecordTransport, Subpartition], int] = _always
+    announces: bool = True
+    adapts: bool = False

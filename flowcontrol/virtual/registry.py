@@ -1,0 +1,58 @@
+"""What the kernel is made of: functions, the parts they belong to, and states at a place.
+
+Modules of the kernel register here when they are imported, and :mod:`.compiled` reads it before it
+compiles. It imports nothing of the package, so that no module that registers depends on numba.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+KERNEL: Final[list[Callable[..., Any]]] = []
+"""Functions that are compiled where numba is."""
+
+PARTS: Final[dict[Callable[..., Any], int]] = {}
+"""The part of those that only some jobs need (:mod:`.parts`)."""
+
+PLACED: Final[dict[Callable[..., Any], tuple[str, type[Any]]]] = {}
+"""Functions that find states of a class in memory: what they return, and the class."""
+
+
+def kernel(function: F) -> F:
+    """Mark a function as part of the kernel: compiled where numba is, as it stands elsewhere."""
+    KERNEL.append(function)
+    return function
+
+
+def part_of(part: int) -> Callable[[F], F]:
+    """Mark a function of the kernel that only jobs with a part need (:mod:`.parts`).
+
+    Its first parameter is the memory. In a kernel without the part a call of it is 0, and nothing
+    that only it calls is compiled; a job that needs the part is refused before its first round.
+    """
+
+    def mark(function: F) -> F:
+        PARTS[function] = part
+        return kernel(function)
+
+    return mark
+
+
+def placed(function: F, form: str, cls: type[Any]) -> F:
+    """Mark a function that finds states of a class in memory; compiled, it is an address.
+
+    Parameters
+    ----------
+    function : callable
+        Takes the memory, a place, and how many there are, where the form needs it.
+    form : {"state", "transport", "rows", "queue", "queues"}
+        What it returns: one state, the one of a transport, states one behind the other, a queue of
+        them, such queues.
+    cls : type
+        The class of a state.
+    """
+    PLACED[function] = form, cls
+    return function
