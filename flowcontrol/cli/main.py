@@ -203,7 +203,7 @@ def _watch(options: argparse.Namespace) -> int:
     except FlowControlError as error:
         return _refuse(str(error))
     console = WatchConsole(highlight=False)
-    on_look, stop = None, None
+    on_snapshots, stop = None, None
     try:
         if options.port is not None:
             from flowcontrol.link.monitoring.prometheus import LinkCollector, serve
@@ -213,10 +213,10 @@ def _watch(options: argparse.Namespace) -> int:
                 stop = serve(collector, options.port, options.address)
             except FlowControlError as error:
                 return _refuse(str(error))
-            on_look = collector.note
+            on_snapshots = collector.note
             _say(f"serving http://{options.address}:{options.port}/metrics")
             console.quiet = not console.is_terminal
-        watch(monitors, console, options.every, once=options.once, on_look=on_look)
+        watch(monitors, console, options.every, once=options.once, on_snapshots=on_snapshots)
     except FlowControlError as error:
         _say(str(error))
         return FAILED
