@@ -20,7 +20,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from flowcontrol.live.take import settle
+from flowcontrol.live.take import freeze_loaded
 
 WAIT_S = 0.0005
 
@@ -63,7 +63,7 @@ class HandoverReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         numbers = pa.array(np.arange(self.rows, dtype=np.int64))
         yield pa.RecordBatch.from_arrays([numbers], names=["number"])
-        settle()  # the peer has what the measured job has: see there
+        freeze_loaded()  # the peer has what the measured job has: see there
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing to do."""

@@ -180,17 +180,17 @@ def _watch(options: argparse.Namespace) -> int:
         return _refuse("--once and --port exclude each other: nothing could read the port in time")
     monitors = open_monitors(options.paths, options.window)
     console = WatchConsole(highlight=False)
-    on_look, stop = None, None
+    on_snapshots, stop = None, None
     if options.port is not None:
         from flowcontrol.link.monitoring.prometheus import LinkCollector, serve
 
         collector = LinkCollector()
         stop = serve(collector, options.port, options.address)
-        on_look = collector.note
+        on_snapshots = collector.note
         _say(f"serving http://{options.address}:{options.port}/metrics")
         console.quiet = not console.is_terminal
     try:
-        watch(monitors, console, options.every, once=options.once, on_look=on_look)
+        watch(monitors, console, options.every, once=options.once, on_snapshots=on_snapshots)
     except FlowControlError as error:
         _say(str(error))
         return FAILED

@@ -59,8 +59,8 @@ def alter(storage: Storage, settings: LinkSettings, given: Mapping[str, Any]) ->
         return altered(settings, ledger)
     except FencedError as error:
         raise LinkError(
-            f"the link {storage} is not altered: somebody else alters it at this moment; look at "
-            "its settings and try again"
+            f"the link {storage} is not altered: another process is altering it; check its "
+            "settings and try again"
         ) from error
     finally:
         ledger.close()
@@ -112,8 +112,8 @@ def remove_receiver(storage: Storage, group: str) -> list[str]:
             remove_member(ledger)
         except FencedError as error:
             raise LinkError(
-                f"the link {storage}: receiver {group!r} starts at this moment: stop its queries "
-                "and remove it again"
+                f"the link {storage}: receiver {group!r} is starting: stop its queries and "
+                "remove it again"
             ) from error
         finally:
             ledger.close()

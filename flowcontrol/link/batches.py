@@ -140,12 +140,6 @@ class SenderBatch:
         """Return the channel of a row: by the hash that Spark's own shuffle uses."""
         if settings.key is None:
             return (F.monotonically_increasing_id() % settings.channels).cast("int")
-        missing = [name for name in settings.key if name not in rows.columns]
-        if missing:
-            raise LinkError(
-                f"{self.storage}: the key {', '.join(missing)} is none of the columns "
-                f"{', '.join(rows.columns)}"
-            )
         return F.pmod(F.hash(*map(quoted, settings.key)), F.lit(settings.channels)).cast("int")
 
 

@@ -39,7 +39,7 @@ def check_columns(place: str, schema: StructType, key: Sequence[str] | None) -> 
     missing = [name for name in key or () if name not in schema.fieldNames()]
     if missing:
         names = ", ".join(schema.fieldNames())
-        wrong.append(f"the key {', '.join(missing)} is none of the columns {names}")
+        wrong.append(f"the key {', '.join(missing)} is not among the columns {names}")
     if wrong:
         raise LinkError(f"the link {place} cannot carry these rows: {'; '.join(wrong)}")
 

@@ -10,7 +10,7 @@ from pyspark.sql.datasource import InputPartition
 
 from flowcontrol.errors import DamagedError, LinkError
 from flowcontrol.link.sealed_files import SealedFile
-from flowcontrol.live.take import settle
+from flowcontrol.live.take import freeze_loaded
 
 if TYPE_CHECKING:
     from flowcontrol.ledger.storage import Storage
@@ -103,7 +103,7 @@ def read_rows(
                 held, nbytes = [], 0
     if held:
         yield from _joined(held)
-    settle()
+    freeze_loaded()
 
 
 def _read(storage: Storage, extent: FileRows, schema: pa.Schema) -> Iterator[pa.Table]:

@@ -21,7 +21,7 @@ from flowcontrol.ledger.link_index import PackedRows
 from flowcontrol.ledger.writing import writing
 from flowcontrol.link.columns import CHANNEL
 from flowcontrol.link.sealed_files import SealedWriter
-from flowcontrol.live.take import settle
+from flowcontrol.live.take import freeze_loaded
 
 if TYPE_CHECKING:
     from flowcontrol.ledger.storage import Storage
@@ -86,7 +86,7 @@ class PackRows:
                 held, nbytes, number = [], 0, number + 1
         if held:
             yield self._file(held, task, number)
-        settle()
+        freeze_loaded()
 
     def _file(self, held: list[pa.RecordBatch], task: int, number: int) -> pa.RecordBatch:
         table = pa.Table.from_batches(held)

@@ -115,15 +115,6 @@ class _Window:
     def read(self, nbytes: int) -> bytes:
         return bytes(self.read_buffer(nbytes))
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def writable(self) -> bool:
-        return False
-
     def close(self) -> None:
         self.closed = True
 

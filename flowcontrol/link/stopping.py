@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _log = logging.getLogger("flowcontrol.link")
-_said: set[str] = set()
+_warned: set[str] = set()
 _listed: set[str] = set()
 
 
@@ -31,26 +31,26 @@ def is_stopped(rows: DataFrame, query: str) -> bool:
         if _is_connect(rows):
             return False
         text = " ".join(str(error).split())[:200]
-        _say(
+        _warn_once(
             "private",
             f"Spark's private list of running queries cannot be read ({type(error).__name__}: "
             f"{text}): the public one of the default session is used instead",
         )
-        return _is_gone(query)
+        return _has_ended(query)
 
 
 def _is_connect(rows: DataFrame) -> bool:
     return ".connect." in type(rows).__module__
 
 
-def _is_gone(query: str) -> bool:
+def _has_ended(query: str) -> bool:
     """Whether the query is no more in the public list of active queries, where it was before."""
     from pyspark.sql import SparkSession
 
     try:
         active = {str(found.id) for found in SparkSession.builder.getOrCreate().streams.active}
     except Exception as error:
-        _say(
+        _warn_once(
             "public",
             f"the list of active queries cannot be read either ({type(error).__name__}): a sender "
             "that waits for buffers does not see stop(); end the process instead",
@@ -60,7 +60,7 @@ def _is_gone(query: str) -> bool:
         _listed.add(query)
         return False
     if query not in _listed:
-        _say(
+        _warn_once(
             "unlisted",
             f"query {query} is not in the default session's list of active queries: while it waits "
             "for buffers it does not see stop(); start it from the default session",
@@ -68,7 +68,7 @@ def _is_gone(query: str) -> bool:
     return query in _listed
 
 
-def _say(what: str, text: str) -> None:
-    if what not in _said:
-        _said.add(what)
+def _warn_once(what: str, text: str) -> None:
+    if what not in _warned:
+        _warned.add(what)
         _log.warning("%s", text)

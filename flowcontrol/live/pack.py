@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from flowcontrol.errors import RunError
 from flowcontrol.live.rowschema import HIDDEN, ROUND, SUBTASK
-from flowcontrol.live.take import settle
+from flowcontrol.live.take import freeze_loaded
 
 RESULT = "result"
 """The one column of what comes back: a JSON text a subtask."""
@@ -112,7 +112,7 @@ class SubtaskWork:
             table = table.drop_columns([SUBTASK])
         report["files"] = [_write(table, edge) for edge in order.edges]
         yield pa.RecordBatch.from_pydict({RESULT: [json.dumps(report)]})
-        settle()
+        freeze_loaded()
 
 
 def _write(table: pa.Table, edge: EdgeOrder) -> dict[str, Any] | None:

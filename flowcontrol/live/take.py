@@ -13,7 +13,7 @@ from pyspark.sql.datasource import InputPartition
 from flowcontrol.ledger.exchange import Span
 from flowcontrol.live.rowschema import HIDDEN, ROUND, SUBTASK, made_schema
 
-SETTLED_AFTER = 3
+LOADED_AFTER = 3
 """Tasks after which a worker has loaded all that it ever will."""
 
 _tasks_run = 0
@@ -61,17 +61,17 @@ def rows_of(partition: TakePartition, columns: Sequence[str]) -> Iterator[pa.Rec
         for span in partition.spans:
             for batch in _read(span, stored):
                 yield batch.append_column(SUBTASK, _constant(subtask, batch.num_rows))
-    settle()
+    freeze_loaded()
 
 
-def settle() -> None:
+def freeze_loaded() -> None:
     """Freeze the objects that a worker has loaded, so that the garbage collector skips them.
 
     Spark's Python worker collects garbage after every task. With the modules of pandas and pyarrow
     loaded that took some 20 ms a task, nine tenths of a worker's CPU time.
     """
     global _tasks_run
-    if _tasks_run < SETTLED_AFTER:
+    if _tasks_run < LOADED_AFTER:
         _tasks_run += 1
         gc.freeze()
 

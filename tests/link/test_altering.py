@@ -101,7 +101,7 @@ def test_of_two_that_alter_at_once_one_is_told(tmp_path, monkeypatch):
         return epoch
 
     monkeypatch.setattr(LinkLedger, "claim", then)
-    with pytest.raises(LinkError, match="somebody else alters it at this moment"):
+    with pytest.raises(LinkError, match="another process is altering it"):
         link.alter(target_batch_s=4)
     settings = read_settings(link.storage)
     assert (settings.spill_bytes, settings.target_batch_s) == (7, None)

@@ -148,7 +148,7 @@ def test_a_receiver_that_starts_while_it_is_removed_stays(held, monkeypatch, ver
         return epoch
 
     monkeypatch.setattr(LinkLedger, "claim", then)
-    with pytest.raises(LinkError, match="receiver 'audit' starts at this moment: stop its queries"):
+    with pytest.raises(LinkError, match="receiver 'audit' is starting: stop its queries"):
         held.link.remove_receiver("audit")
     held.receivers.append(audit)
     held.drain()

@@ -138,11 +138,11 @@ def test_a_column_may_have_almost_any_name(make, dry, verify, name):
 
 
 def test_a_key_that_is_no_column_is_refused(tmp_path):
-    with pytest.raises(LinkError, match="the key customer is none of the columns id, text"):
+    with pytest.raises(LinkError, match="the key customer is not among the columns id, text"):
         Link(tmp_path / "link", key=["id", "customer"], schema=ROWS)
     assert not (tmp_path / "link").exists()
     link = Link(tmp_path / "link", key="customer")
-    with pytest.raises(LinkError, match="the key customer is none of the columns id, text"):
+    with pytest.raises(LinkError, match="the key customer is not among the columns id, text"):
         link.note_schema(ROWS)
     assert read_settings(link.storage).schema == ""
 

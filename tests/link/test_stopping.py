@@ -27,7 +27,7 @@ def active(monkeypatch):
 
     monkeypatch.setattr("pyspark.sql.SparkSession.builder", Builder())
     monkeypatch.setattr(stopping, "running_query", private)
-    monkeypatch.setattr(stopping, "_said", set())
+    monkeypatch.setattr(stopping, "_warned", set())
     monkeypatch.setattr(stopping, "_listed", set())
     return found
 

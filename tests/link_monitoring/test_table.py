@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from flowcontrol.link.monitoring.monitor import LinkMonitor
+from flowcontrol.link.monitoring.short_numbers import count, size
 from flowcontrol.link.monitoring.table import render
-from flowcontrol.link.monitoring.words import count, size
 
 
 def text(snapshots, width=80, most=None, **options):

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 
 from flowcontrol.analysis.pressure import Pressure
 from flowcontrol.link.members import ranges
+from flowcontrol.link.monitoring.short_numbers import duration
 from flowcontrol.link.monitoring.snapshot import (
     ChannelSnapshot,
     LinkSnapshot,
     ReceiverSnapshot,
     SenderSnapshot,
 )
-from flowcontrol.link.monitoring.words import duration
 from flowcontrol.report.numbers import percent
 
 BUSY_ABOVE = 0.5

@@ -7,8 +7,8 @@ Spark reports, so a match identifies the receiver. While several match, the next
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from flowcontrol.errors import FlowControlError
 from flowcontrol.link.monitoring.monitor import LinkMonitor
@@ -19,11 +19,45 @@ FRESH_S = 1.0
 """Age at which a snapshot is replaced, s: it bounds the cost of queries with many small batches."""
 
 
-class _Reader(NamedTuple):
-    """A receiver of one of the links."""
+class _Link:
+    """One link, and the newest snapshot of it."""
 
-    link: int
-    member: str
+    def __init__(self, path: str, label: str) -> None:
+        self.path, self.label = path, label
+        self._monitor: LinkMonitor | None = None
+        self._snapshot: LinkSnapshot | None = None
+
+    def refresh(self, age_s: float) -> None:
+        """Take a snapshot unless the last one is at most so old."""
+        if self._snapshot is not None and time.time() - self._snapshot.at <= age_s:
+            return
+        try:
+            self._monitor = self._monitor or LinkMonitor(self.path, self.label)
+            self._snapshot = self._monitor.snapshot()
+        except FlowControlError:  # not created yet, or deleted
+            self._snapshot = None
+
+    def members_at(self, cursors: Mapping[str, list[int]]) -> list[str]:
+        """Return the receivers of which a recent micro-batch ended at these cursors."""
+        if self._monitor is None or self._snapshot is None:
+            return []
+        return [member for member, ends in self._monitor.ends().items() if cursors in ends]
+
+    def channels(self, member: str) -> list[ChannelSnapshot]:
+        """Return the channels that a receiver reads."""
+        if self._snapshot is None:
+            return []
+        return [
+            channel
+            for one in self._snapshot.receivers
+            for channel in self._snapshot.channels
+            if (one.member, one.name) == (member, channel.receiver)
+            and channel.channel in one.channels
+        ]
+
+
+_Reader = tuple[_Link, str]
+"""A link, and the application id of one of its receivers."""
 
 
 class LinkReads:
@@ -36,9 +70,8 @@ class LinkReads:
     """
 
     def __init__(self, links: Sequence[str]) -> None:
-        self._paths, self._labels = list(links), labels(list(links))
-        self._monitors: list[LinkMonitor | None] = [None] * len(links)
-        self._snapshots: list[LinkSnapshot | None] = [None] * len(links)
+        paths = list(links)
+        self._links = [_Link(*pair) for pair in zip(paths, labels(paths), strict=True)]
         self._known: dict[tuple[str, int], set[_Reader]] = {}
 
     def backlog(self, run: str, offsets: Sequence[Any]) -> dict[str, Any]:
@@ -56,82 +89,31 @@ class LinkReads:
             for number, offset in enumerate(offsets)
             if isinstance(offset, dict) and isinstance(offset.get("cursors"), dict)
         ]
-        if not cursors or not self._paths:
+        if not cursors or not self._links:
             return {}
         is_known = all(len(self._known.get((run, n), ())) == 1 for n, _ in cursors)
-        old_s = FRESH_S if is_known else 0.0
-        snapshots = [self._snapshot(number, old_s) for number in range(len(self._paths))]
-        readers = [self._reader((run, number), own, snapshots) for number, own in cursors]
+        for link in self._links:
+            link.refresh(FRESH_S if is_known else 0.0)
+        readers = [self._reader((run, number), own) for number, own in cursors]
         found = [reader for reader in readers if reader is not None]
-        return self._columns(found, snapshots) if found else {}
-
-    def _snapshot(self, number: int, old_s: float) -> LinkSnapshot | None:
-        """Return a snapshot of at most the given age; None if the link is not there."""
-        last = self._snapshots[number]
-        if last is not None and time.time() - last.at <= old_s:
-            return last
-        self._snapshots[number] = self._fresh_snapshot(number)
-        return self._snapshots[number]
-
-    def _fresh_snapshot(self, number: int) -> LinkSnapshot | None:
-        try:
-            monitor = self._monitors[number]
-            if monitor is None:
-                monitor = LinkMonitor(self._paths[number], self._labels[number])
-                self._monitors[number] = monitor
-            return monitor.snapshot()
-        except FlowControlError:  # not created yet, or deleted
-            return None
-
-    def _reader(
-        self,
-        key: tuple[str, int],
-        cursors: dict[str, list[int]],
-        snapshots: Sequence[LinkSnapshot | None],
-    ) -> _Reader | None:
-        """Return the receiver that reported cursors, once only one candidate is left."""
-        known = self._known.get(key)
-        if known is not None and len(known) == 1:
-            return next(iter(known))
-        if not any(any(own) for own in cursors.values()):
-            return None  # at the start all receivers have the same cursors
-        can_be = {
-            _Reader(number, member)
-            for number, snapshot in enumerate(snapshots)
-            if snapshot is not None
-            for member, ends in self._ends(number).items()
-            if cursors in ends
-        }
-        if can_be:
-            self._known[key] = can_be = (can_be & known if known else can_be) or can_be
-        return next(iter(can_be)) if len(can_be) == 1 else None
-
-    def _ends(self, number: int) -> dict[str, list[dict[str, list[int]]]]:
-        monitor = self._monitors[number]
-        return {} if monitor is None else monitor.ends()
-
-    def _columns(
-        self, readers: Sequence[_Reader], snapshots: Sequence[LinkSnapshot | None]
-    ) -> dict[str, Any]:
-        own: list[ChannelSnapshot] = []
-        for reader in readers:
-            own += _channels(snapshots[reader.link], reader.member)
+        if not found:
+            return {}
+        own = [channel for link, member in found for channel in link.channels(member)]
         return {
-            "links": ",".join(dict.fromkeys(self._labels[reader.link] for reader in readers)),
+            "links": ",".join(dict.fromkeys(link.label for link, _ in found)),
             "backlog_rows": sum(channel.backlog_rows for channel in own),
             "backlog_bytes": sum(channel.backlog_bytes for channel in own),
             "backlog_age_s": max((channel.age_s for channel in own), default=0.0),
         }
 
-
-def _channels(snapshot: LinkSnapshot | None, member: str) -> list[ChannelSnapshot]:
-    """Return the channels that a receiver reads."""
-    if snapshot is None:
-        return []
-    for receiver in snapshot.receivers:
-        if receiver.member == member:
-            mine = set(receiver.channels)
-            return [
-                c for c in snapshot.channels if c.receiver == receiver.name and c.channel in mine
-            ]
-    return []
+    def _reader(self, key: tuple[str, int], cursors: Mapping[str, list[int]]) -> _Reader | None:
+        """Return the receiver that reported cursors, once only one candidate is left."""
+        known = self._known.get(key, set())
+        if len(known) == 1:
+            return next(iter(known))
+        if not any(any(own) for own in cursors.values()):
+            return None  # at the start all receivers have the same cursors
+        found = {(link, member) for link in self._links for member in link.members_at(cursors)}
+        if found:
+            self._known[key] = found = (found & known) or found
+        return next(iter(found)) if len(found) == 1 else None

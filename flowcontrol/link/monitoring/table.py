@@ -11,13 +11,13 @@ from rich.text import Text
 from flowcontrol.analysis.pressure import Pressure
 from flowcontrol.link.members import ranges
 from flowcontrol.link.monitoring.bottleneck import describe_bottleneck
+from flowcontrol.link.monitoring.short_numbers import clock_time, count, duration, size
 from flowcontrol.link.monitoring.snapshot import (
     ChannelSnapshot,
     LinkSnapshot,
     ReceiverSnapshot,
     SenderSnapshot,
 )
-from flowcontrol.link.monitoring.words import clock_time, count, duration, size
 from flowcontrol.report.numbers import percent
 
 _STYLES = {Pressure.OK: "green", Pressure.LOW: "yellow", Pressure.HIGH: "bold red"}

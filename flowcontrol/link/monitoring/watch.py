@@ -59,7 +59,7 @@ def watch(
     every_s: float,
     *,
     once: bool = False,
-    on_look: Callable[[Sequence[LinkSnapshot]], None] | None = None,
+    on_snapshots: Callable[[Sequence[LinkSnapshot]], None] | None = None,
 ) -> None:
     """Print snapshots of links until interrupted.
 
@@ -73,7 +73,7 @@ def watch(
         Time between two snapshots, seconds.
     once : bool, default False
         Print one table and return.
-    on_look : callable, optional
+    on_snapshots : callable, optional
         Called with each round of snapshots.
 
     Raises
@@ -88,8 +88,8 @@ def watch(
         while True:
             started = time.monotonic()
             snapshots = [monitor.snapshot() for monitor in monitors]
-            if on_look is not None:
-                on_look(snapshots)
+            if on_snapshots is not None:
+                on_snapshots(snapshots)
             if live is not None:
                 live.update(_fitting(snapshots, console), refresh=True)
             else:
