@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from flowcontrol.job import Job, Link, StagePlan
 from flowcontrol.job.samples import samples
 from flowcontrol.live.history import Channel, History, Row
+from flowcontrol.protocol.queues import DATA
 from flowcontrol.protocol.sender_rules import unsent
 from flowcontrol.records import RESULTS
 
@@ -187,7 +188,7 @@ def _input_levels(history: History, plan: StagePlan, subtask: int, number: int) 
         floating_used += rows[0]["pool_used"]
         for row in rows:
             state = _state(row)
-            queued += len(state["queue"])
+            queued += _buffers(state["queue"])
             if state["local"]:
                 out = sent[row["sender"], row["receiver"]]
                 queued += unsent(out["released"], out["sent"])
@@ -200,6 +201,11 @@ def _input_levels(history: History, plan: StagePlan, subtask: int, number: int) 
         "exclusive_buffers_usage": exclusive_used / exclusive if exclusive else 0.0,
         "input_queue_buffers": queued,
     }
+
+
+def _buffers(queue: list[Row]) -> int:
+    """Messages of a queue that are no events."""
+    return sum(message["kind"] == DATA for message in queue)
 
 
 def _output_levels(history: History, plan: StagePlan, subtask: int, number: int) -> Row:
@@ -239,7 +245,7 @@ def _channel_rows(history: History, link: Link, t_s: float, number: int) -> Iter
             "backlog": out["backlog"],
             "exclusive_free": state["channel"]["exclusive"],
             "floating_held": into["floating_held"],
-            "queued": len(state["queue"]),
+            "queued": _buffers(state["queue"]),
             "in_flight_records": flying,
             "in_flight_bytes": flying * link.record_bytes,
         }

@@ -47,6 +47,7 @@ COPIED = {
         "pool_rules",
         "channel_rules",
         "sender_rules",
+        "subpartition_rules",
         "rounds",
         "service",
         "times",
@@ -116,6 +117,7 @@ def _rule_modules() -> list[ModuleType]:
         sender_rules,
         service,
         sizing,
+        subpartition_rules,
         times,
     )
     from flowcontrol.systems import (
@@ -137,6 +139,7 @@ def _rule_modules() -> list[ModuleType]:
     )
 
     rules = [rows, queues, pool_rules, channel_rules, sender_rules, rounds, sizing]
+    rules.append(subpartition_rules)
     policies = [batched_credit, bdp_window, blocking_queue, cumulative_credit, grants]
     policies += [half_return_credit, hop_hysteresis, rate_window, record_rounds, record_transport]
     policies += [tcp_buffers, tcp_connection, tcp_reader, tcp_writer, throttled_source]
