@@ -12,29 +12,6 @@ from typing import Generic, NamedTuple, TypeVar
 from flowcontrol.protocol.state import assign
 from flowcontrol.protocol.states import Message, Ring
 
-__all__ = [
-    "BACKLOG_ANNOUNCEMENT",
-    "DATA",
-    "END_OF_PARTITION",
-    "EVENT_SLOTS",
-    "KINDS",
-    "MessageKind",
-    "Queue",
-    "append",
-    "carry",
-    "drop",
-    "has_priority",
-    "in_order",
-    "is_blocking",
-    "is_event",
-    "is_full",
-    "new_queue",
-    "next_slot",
-    "overtake",
-    "plain",
-    "refill_queue",
-]
-
 
 class MessageKind(NamedTuple):
     """What a kind of message does to the subpartition that sends it (``Buffer.DataType``)."""

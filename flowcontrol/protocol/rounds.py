@@ -62,7 +62,7 @@ from flowcontrol.protocol.subpartition_rules import (
     flush_queue,
     is_available,
     open_buffer,
-    poll,
+    poll_queue,
 )
 
 __all__ = [
@@ -373,7 +373,6 @@ def finish_partition(partition: Partition) -> None:
         if own.is_open == 1:
             finish_buffer(own, partition.queues[channel])
         add_event(own, partition.queues[channel], END_OF_PARTITION, END_BYTES)
-        own.is_finished = 1
 
 
 def send_message(
@@ -412,7 +411,7 @@ def send_message(
     if is_available(own, partition.queues[channel], credit) == 0:
         return NOTHING
     while True:
-        found = poll(own, partition.queues[channel], message)
+        found = poll_queue(own, partition.queues[channel], message)
         if found == EMPTY or (found == BUFFER and is_local == 0):
             let_go(partition, channel, quota)
         elif is_local == 1 and 0 < found < EVENT:

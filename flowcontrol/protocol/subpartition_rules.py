@@ -9,6 +9,7 @@ from __future__ import annotations
 from flowcontrol.protocol.queues import (
     BACKLOG_ANNOUNCEMENT,
     DATA,
+    END_OF_PARTITION,
     Queue,
     append,
     carry,
@@ -29,27 +30,9 @@ from flowcontrol.protocol.sender_rules import (
     is_slice_sent,
     needs_backlog_announcement,
     reported_backlog,
+    should_notify_on_flush,
 )
 from flowcontrol.protocol.states import Message, Subpartition
-
-__all__ = [
-    "BUFFER",
-    "EMPTY",
-    "EVENT",
-    "NOTHING",
-    "SLICE",
-    "add_event",
-    "announce_backlog",
-    "append_bytes",
-    "channel_backlog",
-    "finish_buffer",
-    "flush_queue",
-    "head_is_event",
-    "is_available",
-    "open_buffer",
-    "poll",
-    "ready_messages",
-]
 
 NOTHING = 0
 """A poll found nothing that may be read."""
@@ -106,6 +89,7 @@ def add_event(own: Subpartition, queue: Queue[Message], kind: int, nbytes: int) 
     if has_priority(kind) == 0 or own.buffers + own.events == 0:
         own.ends_in_event = 1
     own.events += 1
+    own.is_finished = 1 if kind == END_OF_PARTITION else 0
     message = next_slot(queue)
     if has_priority(kind) == 1:
         message = overtake(queue)
@@ -116,13 +100,16 @@ def add_event(own: Subpartition, queue: Queue[Message], kind: int, nbytes: int) 
     message.nbytes = nbytes
 
 
-def flush_queue(own: Subpartition, queue: Queue[Message]) -> None:
-    """Flush a subpartition: what is written so far may be read."""
+def flush_queue(own: Subpartition, queue: Queue[Message]) -> int:
+    """Flush a subpartition: what is written so far may be read. 1 if its reader is notified."""
     size = own.buffers + own.events
     unread = own.unread
     if size == 1 and own.is_open == 0:
         unread = queue.slots[queue.ends.head].nbytes
-    own.is_flushed = flush_pending_after(size, own.is_flushed, 1 if unread > 0 else 0)
+    has_unread = 1 if unread > 0 else 0
+    notifies = should_notify_on_flush(size, own.is_flushed, has_unread, own.is_blocked)
+    own.is_flushed = flush_pending_after(size, own.is_flushed, has_unread)
+    return notifies
 
 
 def head_is_event(own: Subpartition, queue: Queue[Message]) -> int:
@@ -138,7 +125,7 @@ def is_available(own: Subpartition, queue: Queue[Message], credit: int) -> int:
     return is_reader_available(credit, data, event)
 
 
-def poll(own: Subpartition, queue: Queue[Message], message: Message) -> int:
+def poll_queue(own: Subpartition, queue: Queue[Message], message: Message) -> int:
     """Poll a subpartition, whose reader may be served.
 
     Parameters

@@ -17,7 +17,7 @@ from flowcontrol.protocol.rounds import (
 from flowcontrol.protocol.rows import TAKEN_NONE, Row
 from flowcontrol.protocol.sender_rules import credit_of
 from flowcontrol.protocol.states import Message, Task
-from flowcontrol.protocol.subpartition_rules import poll
+from flowcontrol.protocol.subpartition_rules import poll_queue
 from flowcontrol.systems.record_transport import (
     HOP_HYSTERESIS,
     RecordTransport,
@@ -74,7 +74,7 @@ def send_records(
     """
     row = partition.channels[channel]
     if row.buffers == 0:
-        return 1 if poll(row, partition.queues[channel], message) > 0 else 0
+        return 1 if poll_queue(row, partition.queues[channel], message) > 0 else 0
     if transport.kind == HOP_HYSTERESIS and row.announced == 0:
         return 0
     message.kind = DATA

@@ -9,7 +9,7 @@ from flowcontrol.protocol.states import Message, Subpartition
 from flowcontrol.protocol.subpartition_rules import (
     finish_buffer,
     head_is_event,
-    poll,
+    poll_queue,
 )
 
 __all__ = ["close_buffer", "closed_buffers", "poll_closed"]
@@ -73,7 +73,7 @@ def poll_closed(
     is_handed = is_local == 1 and head_is_event(row, partition.queues[channel]) == 0
     if is_handed and held[FIFO_COUNT] == len(held) - FIFO_SLOTS:
         return 0
-    poll(row, partition.queues[channel], message)
+    poll_queue(row, partition.queues[channel], message)
     message.backlog = 0
     if is_handed:
         fifo_push(held, 1)

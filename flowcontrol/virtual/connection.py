@@ -42,8 +42,8 @@ def transmit(m: KernelMemory, number: int, now: int) -> None:
         message = next_message(m, out)
         if send_message(partition, out.place, m.quota, 0, message) == 0:
             continue
-        nbytes = message.nbytes if is_event(message) == 1 else message.records * p.record_bytes
-        nbytes += HEADER_BYTES
+        nbytes = message.records * p.record_bytes + HEADER_BYTES
+        nbytes += message.nbytes * is_event(message)
         begun_ns = max(start_ns, connection.ready)
         done_ns = begun_ns + capped(nbytes, connection.cost_ns, connection.unit)
         connection.ready = done_ns

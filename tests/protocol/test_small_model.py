@@ -12,6 +12,7 @@ from dataclasses import astuple
 import pytest
 
 from flowcontrol.protocol import rules as r
+from flowcontrol.protocol import sender_rules
 from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
 
 MESSAGES = 3
@@ -62,7 +63,7 @@ def normal(waiting):
 
 def backlog_of(sender):
     """Of full buffers behind which the end is known: the queue was finished or flushed."""
-    return r.reported_backlog(sender[1], 1, 0, 0, 0)
+    return sender_rules.reported_backlog(sender[1], 1, 0, 0, 0)
 
 
 def write(i, channels, pool, segments, waiting, senders):
@@ -71,18 +72,18 @@ def write(i, channels, pool, segments, waiting, senders):
         return False
     sender[0] -= 1
     sender[1] += 1
-    if r.needs_backlog_announcement(channels[i].initial, sender[2], sender[1], 0):
+    if sender_rules.needs_backlog_announcement(channels[i].initial, sender[2], sender[1], 0):
         sender[5] += (-backlog_of(sender),)
     return True
 
 
 def send(i, channels, pool, segments, waiting, senders):
     sender = senders[i]
-    available = r.is_data_available(0, 1 if sender[1] else 0, 0)
-    if not r.is_reader_available(sender[2], available, 0):
+    available = sender_rules.is_data_available(0, 1 if sender[1] else 0, 0)
+    if not sender_rules.is_reader_available(sender[2], available, 0):
         return False
     sender[1] -= 1
-    sender[2] = r.credit_after_send(sender[2], 0)
+    sender[2] = sender_rules.credit_after_send(sender[2], 0)
     sender[3] += 1
     sender[5] += (backlog_of(sender),)
     return True
