@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flowcontrol.job.job import Job, StagePlan
+from flowcontrol.job.job import Job, Link, StagePlan
 from flowcontrol.job.subtask import Incoming, Outgoing, Subtask
+from flowcontrol.protocol.sides import Partition
 from flowcontrol.protocol.states import Message
 from flowcontrol.systems.transports.record_rounds import (
     receive_records,
@@ -68,13 +69,10 @@ class RecordSubtask(Subtask):
     def _flush(self, number: int) -> None:
         """Nothing is ever open."""
 
-    def _send(self) -> None:
-        self.messages = []
-        for (link, own), part in zip(self.out_links, self.partitions, strict=True):
-            counts = [send_records(self._transport, part, index) for index in range(len(own))]
-            size = link.record_bytes
-            sent = [[Message(records=n, nbytes=n * size)] if n > 0 else [] for n in counts]
-            self.messages.append(sent)
+    def _take(
+        self, link: Link, part: Partition, index: int, is_local: bool, message: Message
+    ) -> int:
+        return send_records(self._transport, part, index, link.record_bytes, message)
 
     def _announce(self, number: int) -> None:
         transport = self._transport

@@ -14,7 +14,7 @@ from flowcontrol.scenario.partitions import regions_of
 if TYPE_CHECKING:
     from flowcontrol.job.job import Job
 
-__all__ = ["ending_stages", "region_of_links"]
+__all__ = ["region_of_links"]
 
 
 def region_of_links(job: Job) -> dict[str, int]:
@@ -27,28 +27,3 @@ def region_of_links(job: Job) -> dict[str, int]:
     """
     regions = regions_of(job.scenario)
     return {link.name: regions[link.edge.receiver] for link in job.links}
-
-
-def ending_stages(job: Job, names: set[str]) -> set[str]:
-    """Return the tasks whose end matters: the senders of these edges, and all before them.
-
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    names : set of str
-        Names of edges.
-
-    Returns
-    -------
-    set of str
-        Names of the plans that run them.
-    """
-    found: set[str] = set()
-    left = [job.stage(link.edge.sender) for link in job.links if link.name in names]
-    while left:
-        plan = left.pop()
-        if plan.name not in found:
-            found.add(plan.name)
-            left += [job.stage(link.edge.sender) for link in plan.inputs]
-    return found

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from flowcontrol.job.job import Job
 from flowcontrol.protocol.partition_kinds import KEPT, ON_DISK, WRITING
-from flowcontrol.protocol.queues import BACKLOG_ANNOUNCEMENT, DATA
-from flowcontrol.protocol.rows import TAKEN_EXCLUSIVE, TAKEN_FLOATING
+from flowcontrol.protocol.queues import KINDS
+from flowcontrol.protocol.rows import TAKEN_EXCLUSIVE, TAKEN_FLOATING, TAKEN_NONE
 from flowcontrol.protocol.sender_rules import credit_of
 from flowcontrol.protocol.sides import KIND_LOCAL, KIND_RECORDS
 from flowcontrol.protocol.states import (
@@ -36,6 +36,8 @@ from flowcontrol.systems.transports.transport import ChannelGrant
 class BufferKind(IntEnum):
     """Whose segment a message occupies at its receiver."""
 
+    NONE = TAKEN_NONE
+    """Nobody's: it is an event."""
     EXCLUSIVE = TAKEN_EXCLUSIVE
     """An exclusive buffer of its channel."""
     FLOATING = TAKEN_FLOATING
@@ -44,15 +46,6 @@ class BufferKind(IntEnum):
     """The producer's own buffer: both ends are on one task manager."""
     RECORDS = KIND_RECORDS
     """None: the transport counts records."""
-
-
-class MessageKind(IntEnum):
-    """What a message is."""
-
-    DATA = DATA
-    """A buffer of records."""
-    BACKLOG_ANNOUNCEMENT = BACKLOG_ANNOUNCEMENT
-    """A backlog, to a receiver without exclusive buffers."""
 
 
 class BufferPlace(IntEnum):
@@ -408,7 +401,7 @@ def _plain(value: Any) -> Any:
     if is_dataclass(value):
         found = {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
         if isinstance(value, Message):
-            found["kind"] = MessageKind(value.kind).name.lower()
+            found["kind"] = KINDS[value.kind].name
         if isinstance(value, ReceivedMessage):
             found["buffer"] = BufferKind(value.buffer).name.lower()
         return {"name": type(value).__name__, **found} if isinstance(value, MESSAGES) else found

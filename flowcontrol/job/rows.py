@@ -9,7 +9,7 @@ from flowcontrol.job.job import Channel, Job, Link
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.partition_kinds import has_quota, kind_of
 from flowcontrol.protocol.pool_rules import fetch_segment
-from flowcontrol.protocol.queues import new_queue
+from flowcontrol.protocol.queues import EVENT_SLOTS, new_queue
 from flowcontrol.protocol.rows import WORD, fifo, fifo_values, refill
 from flowcontrol.protocol.states import (
     GlobalPool,
@@ -63,7 +63,7 @@ def new_gate(job: Job, link: Link, receiver: int, channels: Sequence[Channel]) -
         segments=segments,
         waiting=fifo(len(channels)),
         order=fifo(len(channels)),
-        queues=[new_queue(depth, ReceivedMessage) for depth in depths],
+        queues=[new_queue(depth + EVENT_SLOTS, ReceivedMessage) for depth in depths],
         news=[0] * (len(channels) // WORD + 1),
     )
 
@@ -81,7 +81,7 @@ def _record_gate(job: Job, link: Link, channels: Sequence[Channel]) -> r.Gate:
         segments=segments,
         waiting=fifo(width),
         order=fifo(width),
-        queues=[new_queue(QUEUE_MESSAGES, ReceivedMessage) for _ in channels],
+        queues=[new_queue(QUEUE_MESSAGES + EVENT_SLOTS, ReceivedMessage) for _ in channels],
         news=[0] * (width // WORD + 1),
     )
 
@@ -104,7 +104,7 @@ def new_partition(job: Job, link: Link, sender: int, channels: Sequence[Channel]
         pool=pool,
         segments=segments,
         channels=rows,
-        queues=[new_queue(depth, Message) for _ in channels],
+        queues=[new_queue(depth + EVENT_SLOTS, Message) for _ in channels],
         held=[fifo(depth) for _ in channels],
         counts=[0] * len(channels),
         is_broadcast=1 if link.edge.partitioner == "broadcast" and len(channels) > 1 else 0,

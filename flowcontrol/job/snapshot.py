@@ -12,10 +12,10 @@ from flowcontrol.job import round_state as rs
 from flowcontrol.job.record_subtask import RecordSubtask
 from flowcontrol.job.rows import fifo_values, refill
 from flowcontrol.job.subtask import Incoming, Outgoing, Subtask
-from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.queues import in_order, refill_queue
 from flowcontrol.protocol.state import put_back
 from flowcontrol.protocol.states import Message, ReceivedMessage
+from flowcontrol.protocol.subpartition_rules import channel_backlog, ready_messages
 
 Row = Mapping[str, Any]
 
@@ -98,10 +98,10 @@ def _partition_state(subtask: Subtask, number: int, round_number: int) -> rs.Par
             replace(part.channels[index]),
             tuple(map(replace, in_order(part.queues[index]))),
             tuple(fifo_values(part.held[index])),
-            r.ready_messages(part, index),
-            r.ready_messages(part, index)
+            ready_messages(part.channels[index]),
+            ready_messages(part.channels[index])
             if isinstance(subtask, RecordSubtask)
-            else r.channel_backlog(part.channels[index]),
+            else channel_backlog(part.channels[index]),
             rs.credit_at_sender(subtask.job, channel.is_local, part.channels[index]),
             subtask.routers[number].counts[index],
             subtask.routed[number][index],

@@ -14,16 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 from flowcontrol.errors import ProtocolError
-from flowcontrol.job.job import Job, StagePlan
+from flowcontrol.job.job import Job, Link, StagePlan
 from flowcontrol.job.routing import Router
 from flowcontrol.job.rows import new_gate, new_partition
 from flowcontrol.job.work import WorkClock, emission_cost_ns, flush_phase_us
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.queues import is_event
 from flowcontrol.protocol.ratios import fewest, times
-from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS
-from flowcontrol.protocol.service import NEVER, stands_still
+from flowcontrol.protocol.rows import FIFO_SLOTS
+from flowcontrol.protocol.service import NEVER, has_ended, stands_still
 from flowcontrol.protocol.states import Message, Task
+from flowcontrol.protocol.subpartition_rules import announce_backlog, channel_backlog, head_is_event
 from flowcontrol.protocol.times import (
     blocked_relay_us,
     blocked_source_us,
@@ -125,7 +126,8 @@ class Subtask:
         self.gates = [new_gate(job, link, index, own) for link, own in self.in_links]
         self.partitions = [new_partition(job, link, index, own) for link, own in self.out_links]
         self.union = [0] * (FIFO_SLOTS + max(1, len(self.gates)))
-        self.task = Task()
+        inputs = sum(len(own) for _, own in self.in_links)
+        self.task = Task(open_inputs=max(1, inputs))
         self.pending: list[list[int]] = [[] for _ in self.out_links]
         self.left_bytes = [0] * len(self.out_links)
         self.messages: list[list[list[Message]]] = [[] for _ in self.out_links]
@@ -207,10 +209,27 @@ class Subtask:
             for router, before in zip(self.routers, counts, strict=True)
         ]
         self._name_rows(work, routes)
+        self._finish(number)
         self._flush(number)
         self._send()
         self._announce(number)
         return work
+
+    def _finish(self, number: int) -> None:
+        """Finish the task if nothing comes any more and all is written; queue the ends."""
+        if self._is_source and self._has_ended(number):
+            self.task.open_inputs = 0
+        if not any(self.pending) and r.finish_task(self.task):
+            for part in self.partitions:
+                r.finish_partition(part)
+
+    def _has_ended(self, number: int) -> bool:
+        """Whether nothing falls due at a source after a round, and nothing waits there."""
+        if self._clock is None or (self.source is not None and s.has_waiting(self.source)):
+            return False
+        end_us = (number + 1) * self.job.round_us
+        limit = -1 if self._input_records is None else self._input_records
+        return has_ended(self._clock.phases, end_us, self.task.taken, limit) == 1
 
     def _announce(self, number: int) -> None:
         """Announce the credit that channels have gained in the round."""
@@ -432,21 +451,23 @@ class Subtask:
     def _send(self) -> None:
         """Send what credit allows; hand a local consumer what its queue may hold."""
         self.messages = []
-        for (_, own), part in zip(self.out_links, self.partitions, strict=True):
+        for (link, own), part in zip(self.out_links, self.partitions, strict=True):
             sent: list[list[Message]] = [[] for _ in own]
             for index, channel in enumerate(own):
-                row, held = part.channels[index], part.held[index]
-                local = 1 if channel.is_local else 0
                 message = Message()
-                if r.announce_backlog(row, r.channel_backlog(row), message):
-                    sent[index].append(message)
-                    message = Message()
-                while (
-                    held[FIFO_COUNT] < len(held) - FIFO_SLOTS if local else row.sent < row.announced
-                ) and r.send_message(part, index, self._quota, local, message):
+                while self._take(link, part, index, channel.is_local, message) > 0:
                     sent[index].append(message)
                     message = Message()
             self.messages.append(sent)
+
+    def _take(
+        self, link: Link, part: r.Partition, index: int, is_local: bool, message: Message
+    ) -> int:
+        """Take the next message that a subpartition may send, an announcement first; 0: none."""
+        row, event = part.channels[index], head_is_event(part.channels[index], part.queues[index])
+        if announce_backlog(row, channel_backlog(row), event, message) == 1:
+            return 1
+        return r.send_message(part, index, self._quota, int(is_local), message)
 
 
 def _note_run(takes: list[tuple[int, int, int]], gate: int, channel: int, count: int) -> None:

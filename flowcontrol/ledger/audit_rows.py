@@ -49,7 +49,8 @@ class SenderRow:
         Buffers of the pool that the channel uses: queued, and lent to a local receiver.
     unseen : int
         1: its last buffer is full, which shows when something is added or flushed. It is
-        released, but not in the backlog.
+        released, but not in the backlog. -1: a buffer has nothing left to send, which is in the
+        backlog, but no message.
     messages : tuple of int
         Records that end in each message sent in the batch. Backlogs announced by themselves have
         -1 there, and are left out.
@@ -174,13 +175,14 @@ def _figure(raw: Raw, name: str) -> int:
 def _sender_row(figures: dict[str, int], raw: Raw) -> SenderRow:
     state = json.loads(raw["channel_state"])
     channel = state["channel"]
-    has_full_tail = channel["buffers"] > 0 and not (channel["is_open"] or channel["is_flushed"])
+    shows_tail = channel["is_open"] or channel["is_flushed"] or channel["ends_in_event"]
+    has_full_tail = channel["buffers"] > 0 and not shows_tail
     return SenderRow(
         **figures,
         is_local=bool(state["local"]),
         state=(int(channel["sent"]), int(channel["announced"]), int(state["routed"])),
         buffers=int(channel["buffers"]) + sum(state["held"]),
-        unseen=int(has_full_tail and figures["pool_size"] > 0),
+        unseen=int(has_full_tail and figures["pool_size"] > 0) - int(channel["empty"]),
         messages=tuple(int(one["records"]) for one in state["messages"] if one["kind"] == DATA),
         overdraft=_overdraft(raw["task_state"], figures["pool_size"]),
     )

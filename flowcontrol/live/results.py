@@ -14,6 +14,7 @@ from flowcontrol.job import Job, Link, StagePlan
 from flowcontrol.job.figures import input_usages, latency_figures, usage
 from flowcontrol.job.samples import samples
 from flowcontrol.live.history import Channel, History, Row
+from flowcontrol.protocol.queues import DATA
 from flowcontrol.protocol.sender_rules import unsent
 from flowcontrol.records import RESULTS
 
@@ -188,7 +189,7 @@ def _input_levels(history: History, plan: StagePlan, subtask: int, number: int) 
         floating_used += rows[0]["pool_used"]
         for row in rows:
             state = _state(row)
-            queued += len(state["queue"])
+            queued += _buffers(state["queue"])
             if state["local"]:
                 out = sent[row["sender"], row["receiver"]]
                 queued += unsent(out["released"], out["sent"])
@@ -197,6 +198,11 @@ def _input_levels(history: History, plan: StagePlan, subtask: int, number: int) 
     levels = np.array([[exclusive], [exclusive_used], [floating], [floating_used]])
     usages = {name: float(found[0]) for name, found in input_usages(*levels).items()}
     return {**usages, "input_queue_buffers": queued}
+
+
+def _buffers(queue: list[Row]) -> int:
+    """Messages of a queue that are no events."""
+    return sum(message["kind"] == DATA for message in queue)
 
 
 def _output_levels(history: History, plan: StagePlan, subtask: int, number: int) -> Row:
@@ -236,7 +242,7 @@ def _channel_rows(history: History, link: Link, t_s: float, number: int) -> Iter
             "backlog": out["backlog"],
             "exclusive_free": state["channel"]["exclusive"],
             "floating_held": into["floating_held"],
-            "queued": len(state["queue"]),
+            "queued": _buffers(state["queue"]),
             "in_flight_records": flying,
             "in_flight_bytes": flying * link.record_bytes,
         }

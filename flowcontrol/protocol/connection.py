@@ -14,8 +14,6 @@ from flowcontrol.errors import ProtocolError
 from flowcontrol.protocol import sender_rules
 from flowcontrol.protocol.subpartition import DATA, Message, Subpartition
 
-__all__ = ["BacklogAnnouncement", "ConnectionQueue", "SequenceNumberingReader"]
-
 
 class SequenceNumberingReader:
     """A sender's credit for one channel.
@@ -27,8 +25,6 @@ class SequenceNumberingReader:
 
     Attributes
     ----------
-    credit : int
-        Data messages that may still be sent; never negative.
     sequence_number : int
         Number of the next message, events included.
     is_registered : bool
@@ -37,9 +33,15 @@ class SequenceNumberingReader:
 
     def __init__(self, subpartition: Subpartition) -> None:
         self.subpartition = subpartition
-        self.credit = subpartition.initial_credit
+        subpartition.state.announced = subpartition.state.sent + subpartition.initial_credit
         self.sequence_number = 0
         self.is_registered = False
+
+    @property
+    def credit(self) -> int:
+        """Data messages that may still be sent; never negative."""
+        state = self.subpartition.state
+        return sender_rules.credit_of(state.announced, state.sent)
 
     @property
     def is_available(self) -> bool:
@@ -67,7 +69,7 @@ class SequenceNumberingReader:
         """
         if credit < 1:
             raise ValueError(f"credit announced is {credit}, must be at least 1")
-        self.credit += credit
+        self.subpartition.state.announced += credit
 
     def resume(self) -> None:
         """Unblock the subpartition; without initial credit the credit becomes 0.
@@ -78,9 +80,8 @@ class SequenceNumberingReader:
             If the subpartition is not blocked; nothing has changed then.
         """
         self.subpartition.resume()
-        self.credit = sender_rules.credit_after_resume(
-            self.credit, self.subpartition.initial_credit
-        )
+        state = self.subpartition.state
+        state.announced = state.sent + sender_rules.credit_after_resume(self.credit, state.initial)
 
     def poll(self) -> Message | None:
         """Take the next message; ``more_available`` is as this reader's credit sees it.
@@ -92,16 +93,13 @@ class SequenceNumberingReader:
         """
         kind = self.subpartition.peek()
         is_event = int(kind is not None and kind != DATA)
-        left = sender_rules.credit_after_send(self.credit, is_event)
-        if kind is not None and left < 0:
+        if kind is not None and sender_rules.credit_after_send(self.credit, is_event) < 0:
             raise ProtocolError("no credit available for a data message")
         message = self.subpartition.poll()
         if message is None:
             return None
-        self.credit = left
         self.sequence_number += 1
-        more = message.more_available and (left > 0 or message.next_is_event)
-        return replace(message, more_available=more)
+        return replace(message, more_available=self.is_available)
 
 
 @dataclass(frozen=True)

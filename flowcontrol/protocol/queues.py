@@ -7,32 +7,49 @@ follows from pools and credits, so that nothing checks it here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from flowcontrol.protocol.state import assign
 from flowcontrol.protocol.states import Message, Ring
 
-__all__ = [
-    "BACKLOG_ANNOUNCEMENT",
-    "DATA",
-    "Queue",
-    "append",
-    "carry",
-    "drop",
-    "in_order",
-    "is_event",
-    "is_full",
-    "new_queue",
-    "next_slot",
-    "plain",
-    "refill_queue",
-]
+
+class MessageKind(NamedTuple):
+    """What a kind of message does to the subpartition that sends it (``Buffer.DataType``)."""
+
+    name: str
+    """Its name."""
+    blocks: int = 0
+    """1: once it is sent nothing follows, until consumption resumes."""
+    has_priority: int = 0
+    """1: it overtakes all but other messages with priority."""
+
 
 DATA = 0
 """A buffer of records."""
 
 BACKLOG_ANNOUNCEMENT = 1
 """Nothing but a backlog (``NettyMessage.BacklogAnnouncement``); needs no credit and no buffer."""
+
+END_OF_PARTITION = 2
+"""Nothing comes behind it (``EndOfPartitionEvent``): the task that wrote the channel has ended."""
+
+KINDS = (
+    MessageKind("data"),
+    MessageKind("backlog_announcement"),
+    MessageKind("end_of_partition"),
+    MessageKind("event"),
+    MessageKind("aligned_barrier", blocks=1),
+    MessageKind("timeoutable_barrier", blocks=1),
+    MessageKind("recovery_completion", blocks=1),
+    MessageKind("unaligned_barrier", has_priority=1),
+)
+"""Every kind of message; its number is its place. All but data need neither credit nor buffer."""
+
+_BLOCKING = sum(kind.blocks << number for number, kind in enumerate(KINDS))
+_PRIORITY = sum(kind.has_priority << number for number, kind in enumerate(KINDS))
+
+EVENT_SLOTS = 1
+"""Events that a queue has room for beside its data: the end of the partition."""
 
 S = TypeVar("S")
 
@@ -93,6 +110,29 @@ def plain(message: Message) -> Message:
     found = Message()
     carry(found, message)
     return found
+
+
+def is_blocking(message: Message) -> int:
+    """Tell whether a message blocks the subpartition that has sent it: 1 if so."""
+    return (_BLOCKING >> message.kind) & 1
+
+
+def has_priority(kind: int) -> int:
+    """Tell whether messages of a kind overtake others: 1 if so."""
+    return (_PRIORITY >> kind) & 1
+
+
+def overtake(queue: Queue[Message]) -> Message:
+    """Make room behind the messages with priority, which are the oldest; return the slot."""
+    append(queue)
+    most, place = len(queue.slots), queue.ends.count - 1
+    while place > 0:
+        before = queue.slots[(queue.ends.head + place - 1) % most]
+        if has_priority(before.kind) == 1:
+            break
+        carry(queue.slots[(queue.ends.head + place) % most], before)
+        place -= 1
+    return queue.slots[(queue.ends.head + place) % most]
 
 
 def is_event(message: Message) -> int:

@@ -27,15 +27,17 @@ from flowcontrol.protocol.pool_rules import (
 )
 from flowcontrol.protocol.queues import (
     BACKLOG_ANNOUNCEMENT,
-    DATA,
+    END_OF_PARTITION,
     append,
     carry,
     drop,
+    is_event,
     is_full,
     next_slot,
 )
 from flowcontrol.protocol.rows import (
     FIFO_COUNT,
+    FIFO_SLOTS,
     TAKEN_EXCLUSIVE,
     TAKEN_NONE,
     Row,
@@ -46,12 +48,6 @@ from flowcontrol.protocol.rows import (
 )
 from flowcontrol.protocol.sender_rules import (
     credit_of,
-    finished_count,
-    flush_pending_after,
-    is_data_available,
-    is_reader_available,
-    needs_backlog_announcement,
-    reported_backlog,
 )
 from flowcontrol.protocol.sides import KIND_LOCAL, KIND_RECORDS, Gate, Partition
 from flowcontrol.protocol.states import (
@@ -60,23 +56,35 @@ from flowcontrol.protocol.states import (
     Subpartition,
     Task,
 )
+from flowcontrol.protocol.subpartition_rules import (
+    BUFFER,
+    EMPTY,
+    EVENT,
+    NOTHING,
+    add_event,
+    append_bytes,
+    finish_buffer,
+    flush_queue,
+    is_available,
+    open_buffer,
+    poll_queue,
+)
 
 __all__ = [
+    "END_BYTES",
     "KIND_LOCAL",
     "KIND_RECORDS",
     "Gate",
     "Partition",
-    "announce_backlog",
     "announce_credit",
-    "channel_backlog",
     "enqueue_message",
-    "finish_buffer",
+    "finish_partition",
+    "finish_task",
     "flush",
     "free_local",
     "let_go",
     "next_input",
     "partition_is_available",
-    "ready_messages",
     "receive",
     "recycle",
     "send_message",
@@ -86,6 +94,9 @@ __all__ = [
     "write_bytes",
     "write_whole_records",
 ]
+
+END_BYTES = 4
+"""Size of the end of a partition, bytes (reference section 13)."""
 
 
 def receive(task: Task, gate: Gate, union: Row, number: int, channel: int, message: Message) -> int:
@@ -112,7 +123,8 @@ def receive(task: Task, gate: Gate, union: Row, number: int, channel: int, messa
     Notes
     -----
     ``RemoteInputChannel.onBuffer``: allocate, append, wake the gate, then the backlog
-    (reference section 1.4). A local channel takes no buffer and knows no backlog (1.10).
+    (reference section 1.4). A local channel takes no buffer and knows no backlog (1.10); an event
+    takes none either, and the cursors do not count it.
     """
     if message.kind == BACKLOG_ANNOUNCEMENT:
         _receive_backlog(gate, channel, message.backlog)
@@ -120,11 +132,13 @@ def receive(task: Task, gate: Gate, union: Row, number: int, channel: int, messa
     if is_full(gate.queues[channel]) == 1:
         return 0
     local = gate.channels[channel].initial < 0
-    buffer = KIND_LOCAL if local else take_buffer(gate.channels[channel])
-    if buffer == TAKEN_NONE:
-        return 0
-    task.queued += message.records
-    gate.channels[channel].arrived += 1
+    buffer = TAKEN_NONE
+    if is_event(message) == 0:
+        buffer = KIND_LOCAL if local else take_buffer(gate.channels[channel])
+        if buffer == TAKEN_NONE:
+            return 0
+        task.queued += message.records
+        gate.channels[channel].arrived += 1
     enqueue_message(gate, union, number, channel, message, buffer)
     if not local:
         _receive_backlog(gate, channel, message.backlog)
@@ -196,7 +210,9 @@ def next_input(task: Task, gates: Sequence[Gate], union: Row) -> int:
             fifo_push(gate.order, channel)
         if gate.order[FIFO_COUNT] > 0:
             fifo_push(union, number)
-        if message.records == 0:
+        if message.kind == END_OF_PARTITION:
+            task.open_inputs -= 1
+        elif message.records == 0:
             recycle(gate, channel, message.buffer)
         else:
             task.gate = number
@@ -265,12 +281,12 @@ def write_bytes(
             if request_segment(partition.pool, partition.segments) == 0:
                 return nbytes
             note_quota(partition.pool, partition.counts, channel, 1, quota)
-            _open_buffer(own, usable_bytes(own.wish, nbytes, buffer_bytes))
+            open_buffer(own, usable_bytes(own.wish, nbytes, buffer_bytes))
         part = _room(partition.pool, own, nbytes, buffer_bytes)
         nbytes -= part
-        _append(own, part, nbytes)
+        append_bytes(own, part, nbytes)
         if own.filled == own.limit:
-            finish_buffer(partition, channel)
+            finish_buffer(own, partition.queues[channel])
     return 0
 
 
@@ -295,25 +311,16 @@ def write_broadcast(partition: Partition, nbytes: int, quota: int, buffer_bytes:
             note_quota(partition.pool, partition.counts, 0, 1, quota)
             limit = usable_bytes(first.wish, nbytes, buffer_bytes)
             for channel in range(len(partition.channels)):
-                _open_buffer(partition.channels[channel], limit)
+                open_buffer(partition.channels[channel], limit)
         part = _room(partition.pool, first, nbytes, buffer_bytes)
         nbytes -= part
         for channel in range(len(partition.channels)):
             own = partition.channels[channel]
             own.limit = first.limit
-            _append(own, part, nbytes)
+            append_bytes(own, part, nbytes)
             if own.filled == own.limit:
-                finish_buffer(partition, channel)
+                finish_buffer(own, partition.queues[channel])
     return 0
-
-
-def _open_buffer(own: Subpartition, limit: int) -> None:
-    """Queue a new, open buffer that may take ``limit`` bytes."""
-    own.buffers += 1
-    own.is_open = 1
-    own.filled = 0
-    own.unread = 0
-    own.limit = limit
 
 
 def _room(pool: LocalPool, own: Subpartition, nbytes: int, segment_bytes: int) -> int:
@@ -323,28 +330,6 @@ def _room(pool: LocalPool, own: Subpartition, nbytes: int, segment_bytes: int) -
         own.limit = segment_bytes
         room = segment_bytes - own.filled
     return min(nbytes, room)
-
-
-def _append(own: Subpartition, part: int, left: int) -> None:
-    """Append bytes to the open buffer; with none left of the record, it ends there."""
-    own.filled += part
-    own.unread += part
-    if left == 0:
-        own.tail += 1
-        own.written += 1
-
-
-def finish_buffer(partition: Partition, channel: int) -> None:
-    """Close the open buffer, and queue what no slice has carried of it."""
-    own, queue = partition.channels[channel], partition.queues[channel]
-    own.is_open = 0
-    message = next_slot(queue)
-    message.kind = DATA
-    message.records = own.tail
-    message.nbytes = own.unread
-    append(queue)
-    own.tail = 0
-    own.unread = 0
 
 
 def write_whole_records(partition: Partition, channel: int, record_bytes: int, most: int) -> int:
@@ -366,22 +351,39 @@ def write_whole_records(partition: Partition, channel: int, record_bytes: int, m
 
 def flush(partition: Partition, channel: int) -> None:
     """Flush a subpartition (the periodic flusher's ``flushAll`` on one of them, section 2.5)."""
-    own = partition.channels[channel]
-    has_unread = 1 if own.is_open == 0 or own.unread > 0 else 0
-    own.is_flushed = flush_pending_after(own.buffers, own.is_flushed, has_unread)
+    flush_queue(partition.channels[channel], partition.queues[channel])
 
 
-def ready_messages(partition: Partition, channel: int) -> int:
-    """Messages that the subpartition holds: finished buffers, and the open one if flushed."""
-    own = partition.channels[channel]
-    flushed = 1 if own.is_open == 1 and own.is_flushed == 1 and own.unread > 0 else 0
-    return own.buffers - own.is_open + flushed
+def finish_task(task: Task) -> int:
+    """Finish a task without pending outputs, if its inputs have ended: 1 if it does so now.
+
+    The caller then calls :func:`finish_partition` for each of its result partitions.
+    """
+    if task.open_inputs > 0 or task.is_finished == 1:
+        return 0
+    task.is_finished = 1
+    return 1
+
+
+def finish_partition(partition: Partition) -> None:
+    """Queue the end of the partition behind the data of each subpartition.
+
+    Notes
+    -----
+    ``BufferWritingResultPartition.finish`` and ``PipelinedSubpartition.finish``: the open buffers
+    are closed, and nothing may be added behind the event.
+    """
+    for channel in range(len(partition.channels)):
+        own = partition.channels[channel]
+        if own.is_open == 1:
+            finish_buffer(own, partition.queues[channel])
+        add_event(own, partition.queues[channel], END_OF_PARTITION, END_BYTES)
 
 
 def send_message(
     partition: Partition, channel: int, quota: int, is_local: int, message: Message
 ) -> int:
-    """Poll one message; the caller checks the credit before.
+    """Send a subpartition's next message, if its reader is available.
 
     Parameters
     ----------
@@ -399,82 +401,28 @@ def send_message(
     Returns
     -------
     int
-        1, or 0 if nothing may be read.
+        What was polled, or NOTHING.
 
     Notes
     -----
-    ``PipelinedSubpartition.pollBuffer`` (section 2.5). A finished buffer leaves the queue and
-    its segment returns to the pool, at once on a remote channel, when it is consumed on a
-    local one. Of an open buffer the unread slice goes, the buffer stays.
+    ``PartitionRequestQueue.writeAndFlushNextMessageIfPossible`` (section 2.3). The segment of a
+    finished buffer returns to the pool, at once on a remote channel, when it is consumed on a local
+    one. A local consumer is handed as many messages as it has places.
     """
-    own = partition.channels[channel]
-    finished = finished_count(own.buffers, 0)
-    if is_data_available(0, own.is_flushed, finished) == 0:
-        return 0
-    if partition.queues[channel].ends.count > 0:
-        carry(message, drop(partition.queues[channel]))
-        own.buffers -= 1
-        if own.buffers == 0:
-            own.is_flushed = 0
-        if is_local == 1:
-            fifo_push(partition.held[channel], 1)
-        else:
-            let_go(partition, channel, quota)
-    else:
-        own.is_flushed = 0
-        if own.unread == 0:
-            return 0
-        message.kind = DATA
-        message.records = own.tail
-        message.nbytes = own.unread
-        own.tail = 0
-        own.unread = 0
-        if is_local == 1:
-            fifo_push(partition.held[channel], 0)
-    own.sent += 1
-    own.told = channel_backlog(own)
-    message.backlog = own.told
-    return 1
-
-
-def channel_backlog(own: Subpartition) -> int:
-    """Backlog of a subpartition as it announces it: as many messages as credit would let go."""
-    return reported_backlog(own.buffers, own.is_flushed, 0, 0, 0)
-
-
-def announce_backlog(own: Subpartition, backlog: int, message: Message) -> int:
-    """Announce a backlog in a message of its own, before a round's messages, if there is need.
-
-    Parameters
-    ----------
-    own : Subpartition
-        Of the sender.
-    backlog : int
-        Of it now, buffers.
-    message : Message
-        Filled.
-
-    Returns
-    -------
-    int
-        1, or 0 if there is nothing to announce.
-
-    Notes
-    -----
-    ``PartitionRequestQueue.enqueueAvailableReader`` (section 2.2), which a subpartition calls when
-    data becomes available (2.5). It is available exactly while there is a backlog to report, and
-    what is left after a message goes with that: so data is new when the receiver knows of none.
-    """
+    own, held = partition.channels[channel], partition.held[channel]
     credit = credit_of(own.announced, own.sent)
-    available = is_reader_available(credit, 1 if backlog > 0 else 0, 0)
-    if own.told > 0 or needs_backlog_announcement(own.initial, credit, backlog, available) == 0:
-        return 0
-    own.told = backlog
-    message.kind = BACKLOG_ANNOUNCEMENT
-    message.records = 0
-    message.nbytes = 0
-    message.backlog = backlog
-    return 1
+    if is_local == 1:
+        credit = len(held) - FIFO_SLOTS - held[FIFO_COUNT]
+    if is_available(own, partition.queues[channel], credit) == 0:
+        return NOTHING
+    while True:
+        found = poll_queue(own, partition.queues[channel], message)
+        if found == EMPTY or (found == BUFFER and is_local == 0):
+            let_go(partition, channel, quota)
+        elif is_local == 1 and 0 < found < EVENT:
+            fifo_push(held, 1 if found == BUFFER else 0)
+        if found != EMPTY:
+            return found
 
 
 def free_local(partition: Partition, channel: int, consumed: int, quota: int) -> None:

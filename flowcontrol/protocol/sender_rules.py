@@ -2,24 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "credit_after_resume",
-    "credit_after_send",
-    "credit_of",
-    "finished_count",
-    "flush_pending_after",
-    "is_data_available",
-    "is_event_available",
-    "is_reader_available",
-    "is_slice_sent",
-    "needs_backlog_announcement",
-    "reported_backlog",
-    "should_notify_on_add",
-    "should_notify_on_flush",
-    "should_notify_priority",
-    "unsent",
-]
-
 
 def reported_backlog(
     data_buffers: int, flush_pending: int, is_finished: int, last_is_event: int, is_blocked: int

@@ -68,6 +68,24 @@ def first_us_beyond(phases: Rows, work: int, since_us: int) -> int:
     return first_us_at(phases, work + 1, since_us)
 
 
+def has_ended(phases: Rows, us: int, taken: int, limit: int) -> int:
+    """Tell whether nothing falls due at a source any more: 1 if so.
+
+    Parameters
+    ----------
+    phases : rows of int, shape (phases, PHASE_WIDTH)
+        Its rate, as :func:`work_by` takes it.
+    us : int
+        The moment, microseconds since the start.
+    taken, limit : int
+        Records emitted, and those that it has; -1: no end.
+    """
+    if limit >= 0 and taken >= limit:
+        return 1
+    last = phases[len(phases) - 1]
+    return 1 if last[PHASE_RATE] == 0 and us >= last[PHASE_START] else 0
+
+
 def stands_still(spans: Rows, us: int) -> int:
     """End of the standstill in which a moment lies, or NEVER.
 

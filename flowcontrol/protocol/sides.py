@@ -16,8 +16,6 @@ from flowcontrol.protocol.states import (
     Subpartition,
 )
 
-__all__ = ["KIND_LOCAL", "KIND_RECORDS", "Gate", "Partition"]
-
 KIND_LOCAL = 3
 """Beside TAKEN_EXCLUSIVE and TAKEN_FLOATING: a buffer that stays charged to the producer."""
 

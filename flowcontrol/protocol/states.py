@@ -114,6 +114,16 @@ class Subpartition:
     """Initial credit of its receiver, constant; -1 of a local channel."""
     told: int = 0
     """Backlog that the receiver was told of last, buffers."""
+    events: int = 0
+    """Events queued."""
+    ends_in_event: int = 0
+    """1: what was queued last is an event."""
+    empty: int = 0
+    """Finished buffers with nothing left to send: a poll skips them."""
+    is_blocked: int = 0
+    """1: an event has blocked it, until consumption resumes."""
+    is_finished: int = 0
+    """1: its end was queued; nothing may be added."""
 
 
 @dataclass(slots=True)
@@ -121,7 +131,7 @@ class Message:
     """What travels on a channel: a buffer of records, or an event."""
 
     kind: int = 0
-    """What it is: DATA, BACKLOG_ANNOUNCEMENT (:mod:`flowcontrol.protocol.queues`)."""
+    """What it is: DATA, END_OF_PARTITION ... (:mod:`flowcontrol.protocol.queues`)."""
     records: int = 0
     """Records that end in it."""
     nbytes: int = 0
@@ -135,7 +145,7 @@ class ReceivedMessage(Message):
     """A message that waits at its receiver."""
 
     buffer: int = 0
-    """Kind of the buffer that it lies in: TAKEN_EXCLUSIVE, TAKEN_FLOATING, KIND_LOCAL ..."""
+    """Kind of the buffer that it lies in: TAKEN_EXCLUSIVE, KIND_LOCAL ...; TAKEN_NONE: an event."""
 
 
 @dataclass(slots=True)
@@ -170,3 +180,7 @@ class Task:
     """Work by which the record in service is done, or the next one falls due, units."""
     draws: int = 0
     """Service times drawn."""
+    open_inputs: int = 0
+    """Input channels that have not ended; of a source 1 until nothing falls due any more."""
+    is_finished: int = 0
+    """1: it has finished, and with it its result partitions."""

@@ -1,45 +1,30 @@
-"""The sender's queue of one channel: buffers, events, backlog, notifications, flushes.
+"""The sender's queue of one channel as an object: a shell over the rules that the clocks run.
 
-What lives here: ``PipelinedSubpartition`` (reference section 2.5) as a state machine. What
-must not: credit (see :mod:`flowcontrol.protocol.connection`), pools, clocks, data.
+What lives here: arguments checked, handles of buffers, notifications (reference section 2.5). What
+must not: a rule (:mod:`flowcontrol.protocol.subpartition_rules`), credit, pools, clocks, data.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from flowcontrol.errors import ProtocolError
-from flowcontrol.protocol import sender_rules
+from flowcontrol.protocol import queues, states
+from flowcontrol.protocol import subpartition_rules as r
+from flowcontrol.protocol.rounds import END_BYTES
+from flowcontrol.protocol.sender_rules import (
+    finished_count,
+    is_slice_sent,
+    should_notify_on_add,
+    should_notify_priority,
+)
 
-__all__ = ["EVENT_KINDS", "BufferHandle", "Message", "Subpartition"]
+DATA = queues.KINDS[queues.DATA].name
 
-DATA = "data"
-END = "end_of_partition"
-
-
-@dataclass(frozen=True)
-class EventKind:
-    """What an event does to the queue that it stands in."""
-
-    blocks: bool = False
-    """The subpartition blocks itself when the event is sent, until consumption resumes."""
-    has_priority: bool = False
-    """It overtakes everything but other priority events."""
-
-
-EVENT_KINDS = {
-    "event": EventKind(),
-    "aligned_barrier": EventKind(blocks=True),
-    "timeoutable_barrier": EventKind(blocks=True),
-    "recovery_completion": EventKind(blocks=True),
-    "unaligned_barrier": EventKind(has_priority=True),
-    END: EventKind(),
-}
+EVENT_KINDS = {kind.name: kind for kind in queues.KINDS[queues.END_OF_PARTITION :]}
 """Kinds of events by name (``Buffer.DataType``)."""
-
-END_BYTES = 4
-"""Size of the end-of-partition event (reference section 13)."""
 
 
 @dataclass(frozen=True)
@@ -75,20 +60,13 @@ class Message:
 class BufferHandle:
     """The writer's end of a buffer that stands in a subpartition (``BufferBuilder``)."""
 
-    def __init__(self, kind: str, nbytes: int, is_finished: bool, is_seen: bool) -> None:
-        self.kind = kind
+    def __init__(self, owner: Subpartition, nbytes: int, is_finished: bool) -> None:
         self.nbytes = nbytes
         self.bytes_read = 0
         self.is_finished = is_finished
-        self.is_seen_finished = is_seen
-        """Whether the reader has noticed the end: only when it built a slice of it."""
         self.is_queued = True
         """Whether it still stands in the subpartition; afterwards its buffer is free."""
-
-    @property
-    def is_event(self) -> bool:
-        """It is not a data buffer."""
-        return self.kind != DATA
+        self._owner = owner
 
     @property
     def unread(self) -> int:
@@ -101,24 +79,18 @@ class BufferHandle:
         Raises
         ------
         ValueError
-            If the buffer is closed, or ``nbytes`` is negative.
+            If the buffer is closed or no longer the last one, or ``nbytes`` is negative.
         """
-        if self.is_finished or nbytes < 0:
+        if self.is_finished or nbytes < 0 or not self._owner.is_tail(self):
             raise ValueError(f"{nbytes} bytes into a buffer that is closed, or a negative number")
         self.nbytes += nbytes
+        r.append_bytes(self._owner.state, nbytes, 1)
 
     def finish(self) -> None:
         """Close the buffer; nobody is notified, and twice is harmless."""
         self.is_finished = True
-
-
-@dataclass(frozen=True)
-class Slice:
-    """What the next poll does: skip so many finished buffers, then read one, or none."""
-
-    skipped: int
-    handle: BufferHandle | None
-    reached_last: bool
+        if self._owner.is_tail(self):
+            r.finish_buffer(self._owner.state, self._owner.queue)
 
 
 class Subpartition:
@@ -131,6 +103,10 @@ class Subpartition:
 
     Attributes
     ----------
+    state : states.Subpartition
+        What the rules work on.
+    queue : Queue of states.Message
+        Finished buffers, and events.
     notifications, priority_notifications : int
         How often the reader was told of data, and of a priority event.
     total_buffers, total_bytes : int
@@ -147,53 +123,49 @@ class Subpartition:
     def __init__(self, initial_credit: int = 2) -> None:
         if initial_credit < 0:
             raise ValueError(f"initial_credit is {initial_credit}, must not be negative")
-        self.initial_credit = initial_credit
+        self.state = states.Subpartition(initial=initial_credit, announced=initial_credit)
+        self.queue = queues.new_queue(1, states.Message)
         self.notifications = 0
         self.priority_notifications = 0
         self.total_buffers = 0
         self.total_bytes = 0
         self.listener: Callable[[], None] | None = None
-        self._queue: list[BufferHandle] = []
-        self._priority = 0
-        self._flush_pending = False
-        self._is_finished = False
-        self._is_blocked = False
+        self._handles: deque[BufferHandle] = deque()
+
+    @property
+    def initial_credit(self) -> int:
+        """Exclusive buffers of the receiver's channel."""
+        return self.state.initial
 
     @property
     def queued(self) -> int:
         """Buffers and events queued (``outputQueueLength``)."""
-        return len(self._queue)
+        return self.state.buffers + self.state.events
 
     @property
     def queued_bytes(self) -> int:
         """Bytes queued and not yet polled."""
-        return sum(handle.unread for handle in self._queue)
+        return sum(one.nbytes for one in queues.in_order(self.queue)) + self.state.unread
 
     @property
     def backlog(self) -> int:
         """Data buffers reported to the receiver: the open tail counts only when flushed."""
-        return sender_rules.reported_backlog(
-            sum(not handle.is_event for handle in self._queue),
-            int(self._flush_pending),
-            int(self._is_finished),
-            int(bool(self._queue) and self._queue[-1].is_event),
-            int(self._is_blocked),
-        )
+        return r.channel_backlog(self.state)
 
     @property
     def is_flush_pending(self) -> bool:
         """A flush was asked for and not everything has been polled since."""
-        return self._flush_pending
+        return self.state.is_flushed == 1
 
     @property
     def is_blocked(self) -> bool:
         """A blocking event was polled and consumption has not resumed."""
-        return self._is_blocked
+        return self.state.is_blocked == 1
 
     @property
     def is_finished(self) -> bool:
         """The end is queued or polled: nothing may be added any more."""
-        return self._is_finished
+        return self.state.is_finished == 1
 
     def is_available(self, credit: int = 0) -> bool:
         """Tell whether a reader with so much credit would be served.
@@ -205,9 +177,11 @@ class Subpartition:
         """
         if credit < 0:
             raise ValueError(f"credit is {credit}, must not be negative")
-        head_is_event = int(bool(self._queue) and self._queue[0].is_event)
-        event = sender_rules.is_event_available(int(self._is_blocked), head_is_event)
-        return sender_rules.is_reader_available(credit, int(self._is_data_available()), event) == 1
+        return r.is_available(self.state, self.queue, credit) == 1
+
+    def is_tail(self, handle: BufferHandle) -> bool:
+        """Tell whether a buffer is the one that is written to."""
+        return self.state.is_open == 1 and self._handles[-1] is handle
 
     def add_buffer(self, nbytes: int, is_finished: bool = False) -> BufferHandle:
         """Queue a data buffer.
@@ -226,9 +200,15 @@ class Subpartition:
         """
         if nbytes < 0:
             raise ValueError(f"nbytes is {nbytes}, must not be negative")
-        handle = BufferHandle(DATA, nbytes, is_finished, is_seen=False)
-        self._add(handle)
-        return handle
+        self._make_room()
+        self._close_tail()
+        r.open_buffer(self.state, nbytes)
+        r.append_bytes(self.state, nbytes, 1)
+        if is_finished:
+            r.finish_buffer(self.state, self.queue)
+        self._handles.append(BufferHandle(self, nbytes, is_finished))
+        self._on_add(queues.DATA)
+        return self._handles[-1]
 
     def add_event(self, kind: str, nbytes: int = 8) -> None:
         """Queue an event; ``end_of_partition`` finishes the subpartition.
@@ -243,7 +223,12 @@ class Subpartition:
             raise ValueError(f"unknown kind of event {kind!r}; known: {known}")
         if nbytes < 1:
             raise ValueError(f"an event of {nbytes} bytes: at least 1")
-        self._add(BufferHandle(kind, nbytes, is_finished=True, is_seen=True))
+        self._make_room()
+        number = queues.KINDS.index(EVENT_KINDS[kind])
+        if EVENT_KINDS[kind].has_priority == 0:
+            self._close_tail()
+        r.add_event(self.state, self.queue, number, nbytes)
+        self._on_add(number)
 
     def finish(self) -> None:
         """Queue the end of the partition; it always notifies.
@@ -253,16 +238,11 @@ class Subpartition:
         ValueError
             If the subpartition is finished already.
         """
-        self.add_event(END, END_BYTES)
+        self.add_event(queues.KINDS[queues.END_OF_PARTITION].name, END_BYTES)
 
     def flush(self) -> None:
         """Make the open tail readable as it is; what is written later needs another flush."""
-        size = len(self._queue)
-        unread = int(size == 1 and self._queue[0].unread > 0)
-        pending = int(self._flush_pending)
-        notify = sender_rules.should_notify_on_flush(size, pending, unread, int(self._is_blocked))
-        self._flush_pending = sender_rules.flush_pending_after(size, pending, unread) == 1
-        if notify == 1:
+        if r.flush_queue(self.state, self.queue) == 1:
             self._notify()
 
     def resume(self) -> None:
@@ -273,9 +253,9 @@ class Subpartition:
         ProtocolError
             If the subpartition is not blocked; nothing has changed then.
         """
-        if not self._is_blocked:
+        if not self.is_blocked:
             raise ProtocolError("consumption resumed of a subpartition that is not blocked")
-        self._is_blocked = False
+        self.state.is_blocked = 0
 
     def peek(self) -> str | None:
         """Kind of the message that :meth:`poll` would return; None if none. Changes nothing.
@@ -285,8 +265,17 @@ class Subpartition:
         ProtocolError
             As :meth:`poll`.
         """
-        handle = self._next_slice().handle
-        return None if handle is None else handle.kind
+        if self.is_blocked:
+            return None
+        handles = iter(self._handles)
+        for message in queues.in_order(self.queue):
+            if queues.is_event(message):
+                return queues.KINDS[message.kind].name
+            if not next(handles).is_finished:
+                raise ProtocolError("an open buffer has another one behind it")
+            if is_slice_sent(message.nbytes, 1, self.initial_credit):
+                return DATA
+        return DATA if self.state.unread > 0 else None
 
     def poll(self) -> Message | None:
         """Take the next message; None if blocked or there is nothing to read.
@@ -296,82 +285,50 @@ class Subpartition:
         ProtocolError
             If an open buffer has another behind it; nothing has changed then.
         """
-        if self._is_blocked:
-            return None
-        plan = self._next_slice()
-        self._remove(plan.skipped)
-        if plan.reached_last:
-            self._flush_pending = False
-        handle = plan.handle
-        if handle is None:
-            return None
-        nbytes = handle.unread
-        handle.bytes_read = handle.nbytes
-        handle.is_seen_finished = handle.is_finished
-        if handle.is_finished:
-            self._remove(1)
-        if handle.is_event and EVENT_KINDS[handle.kind].blocks:
-            self._is_blocked = True
-        self.total_bytes += nbytes
-        return self._message(handle.kind, nbytes)
-
-    def _next_slice(self) -> Slice:
-        """Find what the next poll reads, without changing anything."""
-        size = 0 if self._is_blocked else len(self._queue)
-        for i in range(size):
-            handle = self._queue[i]
-            is_last = i == size - 1
-            if not handle.is_finished and not is_last:
-                raise ProtocolError("an open buffer has another one behind it")
-            if sender_rules.is_slice_sent(
-                handle.unread, int(handle.is_finished), self.initial_credit
-            ):
-                return Slice(i, handle, is_last)
-            if not handle.is_finished:
-                return Slice(i, None, is_last)
-        return Slice(size, None, True)
-
-    def _message(self, kind: str, nbytes: int) -> Message:
-        more = self._is_data_available()
-        next_is_event = more and bool(self._queue) and self._queue[0].is_event
-        return Message(kind, nbytes, more, self.backlog, next_is_event)
-
-    def _is_data_available(self) -> bool:
-        blocked, pending = int(self._is_blocked), int(self._flush_pending)
-        return sender_rules.is_data_available(blocked, pending, self._finished_count()) == 1
-
-    def _finished_count(self) -> int:
-        seen = int(bool(self._queue) and self._queue[-1].is_seen_finished)
-        return sender_rules.finished_count(len(self._queue), seen)
-
-    def _add(self, handle: BufferHandle) -> None:
-        if self._is_finished:
-            raise ValueError("the subpartition is finished: nothing may be added")
-        blocked = int(self._is_blocked)
-        notify_priority = 0
-        if handle.is_event and EVENT_KINDS[handle.kind].has_priority:
-            self._queue.insert(self._priority, handle)
-            self._priority += 1
-            notify_priority = sender_rules.should_notify_priority(self._priority, blocked)
-        else:
-            self._queue.append(handle)
-        self.total_buffers += 1
-        is_end = int(handle.kind == END)
-        notify = sender_rules.should_notify_on_add(
-            self._finished_count(), int(self._flush_pending), blocked, is_end
-        )
-        self._is_finished = is_end == 1
-        if notify_priority == 1:
-            self.priority_notifications += 1
-            self._call_listener()
-        if notify == 1:
-            self._notify()
-
-    def _remove(self, elements: int) -> None:
-        for handle in self._queue[:elements]:
+        self.peek()
+        buffers, polled, found = self.state.buffers, states.Message(), r.EMPTY
+        while found == r.EMPTY:
+            found = r.poll_queue(self.state, self.queue, polled)
+        gone = [self._handles.popleft() for _ in range(buffers - self.state.buffers)]
+        for handle in gone:
             handle.is_queued = False
-        del self._queue[:elements]
-        self._priority = max(0, self._priority - elements)
+        if found == r.NOTHING:
+            return None
+        if found != r.EVENT:
+            read = gone[-1] if found == r.BUFFER else self._handles[0]
+            read.bytes_read += polled.nbytes
+        self.total_bytes += polled.nbytes
+        more = self.is_available(credit=1)
+        next_is_event = more and r.head_is_event(self.state, self.queue) == 1
+        kind = queues.KINDS[polled.kind].name
+        return Message(kind, polled.nbytes, more, polled.backlog, next_is_event)
+
+    def _make_room(self) -> None:
+        """Make sure that one more fits, and may be added at all."""
+        if self.is_finished:
+            raise ValueError("the subpartition is finished: nothing may be added")
+        if self.queued == len(self.queue.slots):
+            kept = queues.in_order(self.queue)
+            self.queue = queues.new_queue(2 * len(kept) + 1, states.Message)
+            queues.refill_queue(self.queue, kept)
+
+    def _close_tail(self) -> None:
+        """Queue the open buffer; if its writer has not closed it, a poll that reads it fails."""
+        if self.state.is_open == 1:
+            r.finish_buffer(self.state, self.queue)
+
+    def _on_add(self, kind: int) -> None:
+        """Notify of what was added, if there is need."""
+        self.total_buffers += 1
+        state, is_end = self.state, int(kind == queues.END_OF_PARTITION)
+        if queues.has_priority(kind):
+            before = sum(queues.has_priority(one.kind) for one in queues.in_order(self.queue))
+            if should_notify_priority(before, state.is_blocked) == 1:
+                self.priority_notifications += 1
+                self._call_listener()
+        finished = finished_count(self.queued, state.ends_in_event)
+        if should_notify_on_add(finished, state.is_flushed, state.is_blocked, is_end) == 1:
+            self._notify()
 
     def _notify(self) -> None:
         self.notifications += 1

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from flowcontrol.protocol.queues import carry, drop
-from flowcontrol.protocol.rounds import (
-    Partition,
-    finish_buffer,
-    let_go,
-)
-from flowcontrol.protocol.rows import fifo_push
+from flowcontrol.protocol.queues import is_event
+from flowcontrol.protocol.rounds import Partition, let_go
+from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_push
 from flowcontrol.protocol.states import Message, Subpartition
+from flowcontrol.protocol.subpartition_rules import (
+    finish_buffer,
+    head_is_event,
+    poll_queue,
+)
 
 
 def closed_buffers(row: Subpartition) -> int:
-    """Return the buffers of a subpartition that may be sent: all but the open one.
+    """Return the messages of a subpartition that may be sent: all but the open buffer.
 
     Notes
     -----
     ``RecordWriter`` of 1.4 adds a buffer to the subpartition when it is full or flushed, never
     before; so there is no slice of an open buffer, and a full one does not wait for the next.
     """
-    return row.buffers - row.is_open
+    return row.buffers - row.is_open + row.events
 
 
 def close_buffer(partition: Partition, channel: int) -> int:
@@ -32,14 +33,14 @@ def close_buffer(partition: Partition, channel: int) -> int:
     """
     if partition.channels[channel].is_open == 0:
         return 0
-    finish_buffer(partition, channel)
+    finish_buffer(partition.channels[channel], partition.queues[channel])
     return 1
 
 
 def poll_closed(
     partition: Partition, channel: int, quota: int, is_local: int, message: Message
 ) -> int:
-    """Take a subpartition's oldest closed buffer.
+    """Take a subpartition's oldest closed buffer or event.
 
     Parameters
     ----------
@@ -64,15 +65,16 @@ def poll_closed(
     ``NettyMessage.BufferResponse.write`` of 1.4 copies the data into a buffer of Netty's and
     recycles its own at once, so a message that is pending takes no buffer of the pool.
     """
-    row = partition.channels[channel]
-    if partition.queues[channel].ends.count == 0:
+    row, held = partition.channels[channel], partition.held[channel]
+    if closed_buffers(row) == 0:
         return 0
-    carry(message, drop(partition.queues[channel]))
+    is_handed = is_local == 1 and head_is_event(row, partition.queues[channel]) == 0
+    if is_handed and held[FIFO_COUNT] == len(held) - FIFO_SLOTS:
+        return 0
+    poll_queue(row, partition.queues[channel], message)
     message.backlog = 0
-    row.buffers -= 1
-    row.sent += 1
-    if is_local == 1:
-        fifo_push(partition.held[channel], 1)
-    else:
+    if is_handed:
+        fifo_push(held, 1)
+    elif is_event(message) == 0:
         let_go(partition, channel, quota)
     return 1

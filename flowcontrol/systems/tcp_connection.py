@@ -85,9 +85,10 @@ def ring_slots(
     Notes
     -----
     A message is a whole segment or was flushed, and a flush cuts between two records: so each
-    flushed one has a record of its own, but for the one of each channel that began before.
+    flushed one has a record of its own, but for the one of each channel that began before. And a
+    channel ends once.
     """
     most = max(kernel_bytes, segment_bytes + HEADER_BYTES)
     nbytes = most + high + 2 * (segment_bytes + HEADER_BYTES) + READ_BYTES
-    flushed = nbytes // (record_bytes + HEADER_BYTES) + channels
+    flushed = nbytes // (record_bytes + HEADER_BYTES) + 2 * channels
     return flushed + nbytes // (segment_bytes + HEADER_BYTES) + 2

@@ -29,15 +29,18 @@ from flowcontrol.virtual.registry import KERNEL, PARTS
 F = TypeVar("F", bound=Callable[..., Any])
 
 RULES = {
-    "protocol": "rows queues pool_rules channel_rules sender_rules rounds sizing ratios service "
-    "times debloating partitioners partition_kinds",
+    "protocol": "rows queues pool_rules channel_rules sender_rules subpartition_rules rounds "
+    "sizing ratios service times debloating partitioners partition_kinds",
     "systems": "tcp_buffers tcp_connection tcp_reader tcp_writer",
     "systems.throttles": "throttled_source",
     "systems.transports": "record_rounds transport",
 }
 """Modules with rules that the kernel compiles, by package; besides those of the transports."""
 
-_COPIED_RULES = "rows queues pool_rules channel_rules sender_rules rounds service times ratios"
+_COPIED_RULES = (
+    "rows queues pool_rules channel_rules sender_rules subpartition_rules rounds service "
+    "times ratios"
+)
 _COPIED_KERNEL = "views pointers wheel loop messages buffered task ages routes turns"
 COPIED = {*_COPIED_RULES.split(), *_COPIED_KERNEL.split()}
 """Modules whose functions are copied to where they are called: what every job under credits runs

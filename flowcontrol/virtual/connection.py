@@ -6,6 +6,7 @@ a round. Without a bandwidth there are none: a channel then sends all that its c
 
 from __future__ import annotations
 
+from flowcontrol.protocol.queues import is_event
 from flowcontrol.protocol.ratios import capped
 from flowcontrol.protocol.rounds import send_message
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_pop, fifo_push
@@ -40,13 +41,14 @@ def transmit(m: KernelMemory, number: int, now: int) -> None:
         if send_message(partition, out.place, m.quota, 0, message) == 0:
             continue
         nbytes = message.records * p.record_bytes + HEADER_BYTES
+        nbytes += message.nbytes * is_event(message)
         begun_ns = max(start_ns, connection.ready)
         done_ns = begun_ns + capped(nbytes, connection.cost_ns, connection.unit)
         connection.ready = done_ns
         there = (done_ns + m.latency_ns + round_ns - 1) // round_ns
         put(m, out, max(now + 1, there))
         wake(m, out.sender, now + 1)
-        if is_sendable(out) == 1:
+        if is_sendable(m, out) == 1:
             out.is_queued = 1
             fifo_push(queue, channel)
     if queue[FIFO_COUNT] > 0:

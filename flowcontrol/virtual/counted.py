@@ -31,9 +31,15 @@ def receive_counted(
 
 
 @part_of(RECORDS)
-def send_counted(m: KernelMemory, partition: Partition, place: int) -> int:
-    """Take what a subpartition may send now; return how many records."""
-    return send_records(transport_of(m), partition, place)
+def send_counted(
+    m: KernelMemory,
+    partition: Partition,
+    place: int,
+    record_bytes: int,
+    message: f.KernelMessage,
+) -> int:
+    """Take the next message that a subpartition may send: 1, or 0 if there is none."""
+    return send_records(transport_of(m), partition, place, record_bytes, message)
 
 
 @part_of(RECORDS)

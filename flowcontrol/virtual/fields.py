@@ -106,10 +106,8 @@ class KernelTask(Task):
     """Where a throttled source's state is; 0: it is not throttled."""
     log: RunList = field(default_factory=RunList)
     """Records in the log of a throttled source."""
-    ends: int = 0
-    """1: somebody wants to know when it has finished."""
-    done: int = 0
-    """Round in which it has; -1: not yet."""
+    may_end: int = 0
+    """1: a source at which nothing falls due any more from some moment on."""
     kinds: int = 0
     """Partitions of it that are not pipelined and bounded."""
     absent: int = 0

@@ -14,6 +14,7 @@ from flowcontrol.job.work import byte_cost, flush_phase_us
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.partitioners import smooth_round_robin
 from flowcontrol.protocol.pool_rules import fetch_segment
+from flowcontrol.protocol.queues import EVENT_SLOTS
 from flowcontrol.protocol.states import Message, ReceivedMessage
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import rows_in
@@ -102,8 +103,8 @@ def _fill_partition(
     if job.record_transport is not None:
         p.pool.free = 1  # what stops a writer is the grant
     p.first_channel, p.channels = places.outs[link.name][own[0]], count
-    p.queue_most = depth
-    p.queues = int(build.queues(count, Message, depth)[0])
+    p.queue_most = depth + EVENT_SLOTS
+    p.queues = int(build.queues(count, Message, p.queue_most)[0])
     has_local = any(link.channels[i].is_local for i in own)
     p.held_width = w.FIFO_SLOTS + (depth if has_local else 0)
     p.held = build.take(count * p.held_width)
@@ -184,7 +185,7 @@ def _fill_gate(
     g.first_channel, g.channels = places.ins[link.name][own[0]], count
     g.waiting = build.take(w.FIFO_SLOTS + count)
     g.order = build.take(w.FIFO_SLOTS + count)
-    g.queue_most = max(1, *depths)
+    g.queue_most = max(depths) + EVENT_SLOTS
     g.queues = int(build.queues(count, ReceivedMessage, g.queue_most)[0])
     # Sizes of buffers under way, if there are such messages: one each period.
     delay_us, period_us = latency * job.round_us, job.scenario.options.debloat_period_us
@@ -228,6 +229,7 @@ def _fill_channels(
             )
             if size.exclusive == 0 and not is_local:  # an announcement may go before each of them
                 most = 2 * most + 1
+            most += EVENT_SLOTS
             into["transit_most"][rows] = most
             into["transit"][rows] = build.queues(len(rows), f.KernelMessage, most)
 

@@ -199,7 +199,7 @@ def step(m: KernelMemory, number: int, now: int) -> None:
             worked = m.round_us  # finer than a round is not known
         measure_gates(m, task, start_us, worked)
         debloat_gates(m, number, task, end_us, now)
-    if task.ends == 1:
+    if task.is_finished == 0 and (task.open_inputs == 0 or task.may_end == 1):
         finish_when_over(m, number, task, phases, end_us, now)
     if task.kinds > 0:
         note_memory(m, task)

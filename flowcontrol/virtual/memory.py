@@ -10,6 +10,7 @@ import numpy as np
 from flowcontrol.job.job import Job, Link, StagePlan
 from flowcontrol.job.work import WorkClock, emission_cost_ns
 from flowcontrol.protocol import rows as w
+from flowcontrol.protocol.service import PHASE_RATE
 from flowcontrol.protocol.state import assign, cell, columns, members, per_class, width
 from flowcontrol.protocol.states import GlobalPool, Ring
 from flowcontrol.systems.throttles.throttled_source import ThrottledSource
@@ -319,6 +320,7 @@ def _fill_task(
         task["first_partition"] = places.partitions[plan.outputs[0].name, index]
     task["sinks"] = sum(member.is_sink for member in plan.members)
     task["union"] = build.take(w.FIFO_SLOTS + max(1, len(plan.inputs)))
+    task["open_inputs"] = max(1, sum(len(link.incoming(index)) for link in plan.inputs))
     task["limit"], task["last"] = limit, -1
     task["status"] = f.IDLE
     task["cost_ns"] = emission_cost_ns(job, plan)
@@ -330,4 +332,5 @@ def _fill_task(
         task["phases"] = build.put(np.array(clock.phases, np.int64).ravel())
         task["phase_count"] = len(clock.phases)
         task["unit"], task["distribution"] = clock.unit, clock.kind
+        task["may_end"] = plan.is_source and (limit >= 0 or clock.phases[-1][PHASE_RATE] == 0)
         task["cv"], task["stream"] = round(clock.cv * 1e6), clock.stream

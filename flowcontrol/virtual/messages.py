@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from flowcontrol.protocol.partition_kinds import PIPELINED
-from flowcontrol.protocol.queues import DATA, Queue, append, drop, is_event, next_slot
+from flowcontrol.protocol.queues import Queue, append, drop, is_event, next_slot
 from flowcontrol.protocol.rounds import (
     Partition,
-    announce_backlog,
     announce_credit,
-    channel_backlog,
     send_message,
 )
-from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, WORD
+from flowcontrol.protocol.rows import WORD
+from flowcontrol.protocol.subpartition_rules import announce_backlog, channel_backlog, head_is_event
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.buffered import free_lent, receive_buffer
 from flowcontrol.virtual.closed import poll
@@ -153,15 +152,13 @@ def _send_records(
 ) -> int:
     """Send what a channel of records may: 1 if there was anything."""
     out = out_row(m, p.first_channel + place)
-    records = send_counted(m, partition, place)
-    if records == 0:
+    queue, at = wire_of(m, out), now + (1 if out.is_local == 1 else m.latency)
+    before = queue.ends.count
+    while send_counted(m, partition, place, p.record_bytes, next_slot(queue)) > 0:
+        depart(m, queue, at)
+    if queue.ends.count == before:
         return 0
-    message = next_message(m, out)
-    message.kind = DATA
-    message.records = records
-    message.nbytes = records * p.record_bytes
-    message.backlog = 0
-    put(m, out, now + (1 if out.is_local == 1 else m.latency))
+    expect(m, out, at)
     return 1
 
 
@@ -173,20 +170,14 @@ def _send_buffers(
     out = out_row(m, p.first_channel + place)
     local = out.is_local
     if out.initial == 0 and m.is_tcp == 0:
-        tell_backlog(m, out, channel_backlog(out), now)
+        event = head_is_event(out, partition.queues[place])
+        tell_backlog(m, out, channel_backlog(out), event, now)
     if out.connection >= 0:
         enqueue(m, p.first_channel + place)
         return 0
-    held, queue = partition.held[place], wire_of(m, out)
-    at = now + (1 if local == 1 else m.latency)
+    queue, at = wire_of(m, out), now + (1 if local == 1 else m.latency)
     before = queue.ends.count
-    while held[FIFO_COUNT] < len(held) - FIFO_SLOTS if local == 1 else out.sent < out.announced:
-        if m.is_tcp == 1:
-            found = poll(m, partition, place, local, next_slot(queue))
-        else:
-            found = send_message(partition, place, m.quota, local, next_slot(queue))
-        if found == 0:
-            break
+    while _take(m, partition, place, local, next_slot(queue)) > 0:
         depart(m, queue, at)
     if queue.ends.count == before:
         return 0
@@ -195,9 +186,21 @@ def _send_buffers(
 
 
 @kernel
-def tell_backlog(m: KernelMemory, out: f.KernelSubpartition, backlog: int, now: int) -> None:
+def _take(
+    m: KernelMemory, partition: Partition, place: int, is_local: int, message: f.KernelMessage
+) -> int:
+    """Take the next message that a subpartition may send; 0 if there is none."""
+    if m.is_tcp == 1:
+        return poll(m, partition, place, is_local, message)
+    return send_message(partition, place, m.quota, is_local, message)
+
+
+@kernel
+def tell_backlog(
+    m: KernelMemory, out: f.KernelSubpartition, backlog: int, event: int, now: int
+) -> None:
     """Announce a backlog to a receiver without exclusive buffers, if there is need to."""
-    if announce_backlog(out, backlog, next_message(m, out)) == 1:
+    if announce_backlog(out, backlog, event, next_message(m, out)) == 1:
         put(m, out, now + m.latency)
 
 

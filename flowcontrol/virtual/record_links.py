@@ -9,6 +9,7 @@ import numpy as np
 from flowcontrol.job.job import Job, Link
 from flowcontrol.job.rows import LOCAL
 from flowcontrol.protocol import rows as w
+from flowcontrol.protocol.queues import EVENT_SLOTS
 from flowcontrol.protocol.states import ReceivedMessage
 from flowcontrol.systems.transports.record_rounds import QUEUE_MESSAGES
 from flowcontrol.systems.transports.rules import (
@@ -53,7 +54,7 @@ def fill_record_gate(
     g.first_channel, g.channels = numbers[0], count
     g.waiting = build.take(w.FIFO_SLOTS + count)
     g.order = build.take(w.FIFO_SLOTS + count)
-    g.queue_most = QUEUE_MESSAGES
+    g.queue_most = QUEUE_MESSAGES + EVENT_SLOTS
     g.queues = int(build.queues(count, ReceivedMessage, g.queue_most)[0])
     g.arrivals, g.news = build.take(words), build.take(words)
     g.record_bytes, g.since = link.record_bytes, -1
@@ -63,7 +64,7 @@ def fill_record_gate(
     into["initial"][numbers] = 0 if job.has_grants else LOCAL
     into["announced"][numbers] = granted
     out["announced"][into["out"][numbers]] = granted
-    most = latency + 2  # a message a round, and a grant
+    most = latency + 2 + EVENT_SLOTS  # a message a round, and a grant
     into["transit_most"][numbers] = most
     into["transit"][numbers] = build.queues(count, f.KernelMessage, most)
     remote = numbers[out["is_local"][into["out"][numbers]] == 0]

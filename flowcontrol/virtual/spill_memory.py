@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from flowcontrol.job.job import Job, Link
-from flowcontrol.job.regions import ending_stages, region_of_links
+from flowcontrol.job.regions import region_of_links
 from flowcontrol.job.work import byte_cost
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.partition_kinds import (
@@ -130,11 +130,6 @@ def fill_kinds(
     """
     kinds = kinds_of(job)
     tasks, partitions = blocks["tasks_at"], blocks["partitions_at"]
-    tasks["done"] = -1
-    spilled = {edge for (edge, _), kind in kinds.items() if kind > PIPELINED}
-    for name in ending_stages(job, spilled):
-        count = job.stage(name).stage.parallelism
-        tasks["ends"][places.tasks[name] : places.tasks[name] + count] = 1
     groups = _fill_regions(job, kinds, places, build)
     numbers = {manager: first + i for i, manager in enumerate(disks)}
     sorting = dict.fromkeys(range(job.scenario.cluster.task_managers), 0)

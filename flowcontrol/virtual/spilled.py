@@ -91,7 +91,7 @@ def gather(
 ) -> None:
     """Remember the buffers of a subpartition that have been filled."""
     queue = partition.queues[place]
-    while queue.ends.count > 0:
+    while queue.ends.count > partition.channels[place].events:
         _remember(m, p, sp, place, drop(queue).records, m.segment_bytes)
 
 

@@ -23,6 +23,7 @@ from flowcontrol.protocol.pool_rules import pool_is_available
 from flowcontrol.protocol.queues import DATA
 from flowcontrol.protocol.rounds import Partition
 from flowcontrol.protocol.rows import WORD
+from flowcontrol.protocol.subpartition_rules import head_is_event, poll_queue
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s
 from flowcontrol.virtual.disk import ask_disk
@@ -200,7 +201,7 @@ def _send_lane(
     lane = lane_of(m, sp, place)
     local = out.is_local
     if out.initial == 0:
-        tell_backlog(m, out, _lane_backlog(p, out, lane), now)
+        tell_backlog(m, out, _lane_backlog(p, out, lane), 0, now)
     while lane.next > 0:
         limit = out.consumed + sp.local if local == 1 else out.announced
         own = buffer_at(m, lane.next)
@@ -225,6 +226,11 @@ def _send_lane(
         task.has_sent = 1
         if sp.first < 0:
             sp.first = now
+    queue = partition.queues[place]
+    if lane.next == 0 and head_is_event(out, queue) == 1:
+        poll_queue(out, queue, next_message(m, out))
+        put(m, out, now + (1 if local == 1 else m.latency))
+        task.has_sent = 1
     if local == 0:
         consume(m, p, partition, sp, place, out.sent)
 

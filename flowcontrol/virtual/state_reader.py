@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from flowcontrol.job import Channel, Job, Link, StagePlan
 from flowcontrol.job import round_state as rs
-from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.queues import plain
@@ -17,6 +16,7 @@ from flowcontrol.protocol.states import (
     Subpartition,
     Task,
 )
+from flowcontrol.protocol.subpartition_rules import channel_backlog, ready_messages
 from flowcontrol.systems.throttles import Controller
 from flowcontrol.systems.throttles.throttled_source import ThrottledSource
 from flowcontrol.systems.transports.transport import ChannelGrant
@@ -182,11 +182,7 @@ class StateReader:
     def _partition(self, link: Link, index: int) -> rs.PartitionState:
         memory = self._memory
         row = self._partitions[memory.places.partitions[link.name, index]]
-        own = range(row.first_channel, row.first_channel + row.channels)
         segments = memory.copy(row.global_at, GlobalPool)
-        part = r.Partition(
-            row.pool, segments, [self._outs[i] for i in own], (), (), [], row.is_broadcast
-        )
         return rs.PartitionState(
             link.name,
             row.pool,
@@ -194,14 +190,14 @@ class StateReader:
             self._queue(row.pending, row.pending_width - w.FIFO_SLOTS),
             row.left_bytes,
             tuple(
-                self._subpartition(channel, row, part, place)
+                self._subpartition(channel, row, place)
                 for place, channel in enumerate(link.outgoing(index))
             ),
             spill_state(memory, row),
         )
 
     def _subpartition(
-        self, channel: Channel, row: f.KernelPartition, part: r.Partition, place: int
+        self, channel: Channel, row: f.KernelPartition, place: int
     ) -> rs.SubpartitionState:
         own = row.first_channel + place
         return rs.SubpartitionState(
@@ -211,8 +207,8 @@ class StateReader:
             self._outs[own],
             self._finished(row, place),
             self._queue(row.held + place * row.held_width, row.held_width - w.FIFO_SLOTS),
-            r.ready_messages(part, place),
-            self._backlog(row, part, place),
+            ready_messages(self._outs[own]),
+            self._backlog(row, self._outs[own]),
             rs.credit_at_sender(self._job, channel.is_local, self._outs[own]),
             self._counts["routed"][own],
             self._growth["routed"][own],
@@ -224,11 +220,11 @@ class StateReader:
         """Return the finished buffers of a subpartition."""
         return tuple(self._memory.queue(row.queues, place, row.queue_most, Message))
 
-    def _backlog(self, row: f.KernelPartition, part: r.Partition, place: int) -> int:
+    def _backlog(self, row: f.KernelPartition, out: Subpartition) -> int:
         """Return what a subpartition reports; where it reports nothing, what is ready."""
         if self._counts_records or self._is_tcp or row.kind > PIPELINED:
-            return r.ready_messages(part, place)
-        return r.channel_backlog(part.channels[place])
+            return ready_messages(out)
+        return channel_backlog(out)
 
     def _sent(self, out: int) -> tuple[rs.MessageUnderWay, ...]:
         """Return the messages of a channel that are under way."""

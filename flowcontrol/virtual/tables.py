@@ -15,8 +15,6 @@ from flowcontrol.job.figures import input_usages, latency_figures, usage
 from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.ratios import times
 from flowcontrol.protocol.sender_rules import credit_of, reported_backlog
-from flowcontrol.protocol.state import cell, width
-from flowcontrol.protocol.states import ReceivedMessage, Ring
 from flowcontrol.records import RESULTS
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import dtype
@@ -42,7 +40,6 @@ class _Edge:
     receivers: Ints
     outs: Ints
     ins: Ints
-    queued: Ints
     tasks: Ints
     gates: Ints
     gate_of_task: Ints
@@ -147,11 +144,7 @@ class Tables:
     def _edge(self, number: int) -> _Edge:
         link, places, memory = self._job.links[number], self._memory.places, self._memory
         outs, ins = places.outs[link.name], places.ins[link.name]
-        gates, out = memory.gates, memory.outs[outs]
-        gate = gates[out["gate"]]
-        queued = gate["queues"] + out["index"] * (
-            width(Ring) + width(ReceivedMessage) * gate["queue_most"]
-        )
+        out = memory.outs[outs]
         tasks = out["receiver"]
         return _Edge(
             link.name,
@@ -161,7 +154,6 @@ class Tables:
             link.ends("receiver"),
             outs,
             ins,
-            queued + cell(Ring, "count"),
             tasks,
             out["gate"].copy(),
             out["gate"] - memory.tasks["first_gate"][tasks],
@@ -272,7 +264,7 @@ class Tables:
         out = self._memory.outs[edge.outs]
         is_open = out["is_open"]
         flushed = (is_open == 1) & (out["is_flushed"] == 1) & (out["unread"] > 0)
-        return np.asarray(out["buffers"] - is_open + flushed, np.int64)
+        return np.asarray(out["buffers"] - is_open - out["empty"] + flushed, np.int64)
 
     def _backlog(self, edge: _Edge) -> Ints:
         """Messages that each channel's sender announces; where it announces none, those it has."""
@@ -281,30 +273,32 @@ class Tables:
         kinds = memory.partitions["kind"][out["partition"]]
         if self._counts_records or memory.head.is_tcp == 1:
             return self._ready(edge)
-        announced = reported_backlog(out["buffers"], out["is_flushed"], 0, 0, 0)
+        shown = (out[name] for name in ("is_flushed", "is_finished", "ends_in_event", "is_blocked"))
+        announced = reported_backlog(out["buffers"], *shown)
         return np.where(kinds > PIPELINED, self._ready(edge), announced)
 
     def _queued(self, edge: _Edge) -> Ints:
-        """Messages that wait at each channel's receiver; records, of a transport of those."""
-        if not self._counts_records:
-            return np.asarray(self._memory.cells[edge.queued])
+        """Buffers that wait at each channel's receiver; records, of a transport of those."""
         into = self._memory.ins[edge.ins]
-        return np.asarray(into["arrived"] - into["processed"])
+        if self._counts_records:
+            return np.asarray(into["arrived"] - into["processed"])
+        return np.asarray(into["arrived"] - into["consumed"] - self._is_read(edge))
+
+    def _is_read(self, edge: _Edge) -> Ints:
+        """Tell of each channel whether its receiver reads a buffer of it: 1 if so."""
+        tasks = self._memory.tasks[edge.tasks]
+        is_own = (tasks["gate"] == edge.gate_of_task) & (tasks["channel"] == edge.index)
+        return np.asarray((tasks["left"] > 0) & is_own, np.int64)
 
     def _channels(self, edge: _Edge, t_s: float) -> Columns:
         memory = self._memory
-        out, into, tasks = memory.outs[edge.outs], memory.ins[edge.ins], memory.tasks[edge.tasks]
+        out, into = memory.outs[edge.outs], memory.ins[edge.ins]
         ready, sent = self._ready(edge), out["sent"]
         local = into["initial"] < 0
         queued = self._queued(edge)
         uncredited = local | (memory.head.is_tcp == 1)
-        is_read = (
-            (tasks["left"] > 0)
-            & (tasks["gate"] == edge.gate_of_task)
-            & (tasks["channel"] == edge.index)
-        )
         exclusive_used = into["initial"] - into["exclusive"]
-        floating = into["floating"] + queued + is_read - exclusive_used
+        floating = into["floating"] + queued + self._is_read(edge) - exclusive_used
         flying = out["written"] - into["processed"]
         count = len(edge.outs)
         levels = {

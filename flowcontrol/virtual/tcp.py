@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from flowcontrol.protocol.queues import is_event
 from flowcontrol.protocol.ratios import capped
 from flowcontrol.protocol.rounds import receive
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_pop, fifo_push
@@ -108,7 +109,7 @@ def _write_next(
     message = next_message(wire, ring)
     poll_closed(partition, out.place, m.quota, 0, message)
     write_message(wire, message, channel)
-    m.transfers += 1
+    m.transfers += 1 - is_event(message)
     wake(m, out.sender, now + 1)
     out.is_queued = may_be_served(m, out)
     if out.is_queued == 1:
@@ -127,7 +128,8 @@ def _deliver_staged(
         out = out_row(m, message.channel)
         gate, channel = gate_of(m, out.gate), out.index
         into = gate.channels[channel]
-        if obtain_buffer(into, channel, gate.pool, gate.segments, gate.waiting) == 0:
+        is_data = is_event(message) == 0
+        if is_data and obtain_buffer(into, channel, gate.pool, gate.segments, gate.waiting) == 0:
             stage_message(wire)
             return
         task = task_row(m, out.receiver)

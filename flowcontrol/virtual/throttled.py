@@ -5,6 +5,7 @@ from __future__ import annotations
 from flowcontrol.protocol.service import work_by
 from flowcontrol.systems.throttles.throttled_source import (
     after_emitting,
+    has_waiting,
     may_emit,
     offer,
 )
@@ -78,6 +79,12 @@ def emit_up_to(m: KernelMemory, number: int, task: f.KernelTask, most: int, has_
             m.arrived += count
         done += count
     return done
+
+
+@part_of(THROTTLES)
+def waits_at_source(m: KernelMemory, task: f.KernelTask) -> int:
+    """Tell whether a record has fallen due at a source and is not emitted: 1 if so."""
+    return has_waiting(throttled_source(m, task.throttle))
 
 
 @part_of(THROTTLES)

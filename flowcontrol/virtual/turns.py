@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from flowcontrol.protocol.rows import FIFO_SLOTS, fifo_push
-from flowcontrol.protocol.sender_rules import finished_count, is_data_available
+from flowcontrol.protocol.sender_rules import credit_of
+from flowcontrol.protocol.subpartition_rules import is_available
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.closed import has_closed
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import WIRES
 from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.registry import kernel, part_of
-from flowcontrol.virtual.views import out_row, task_row
+from flowcontrol.virtual.views import out_row, partition_of, task_row
 
 
 @kernel
-def is_sendable(out: f.KernelSubpartition) -> int:
-    """Tell whether a reader can be served: 1 if it has credit and data."""
-    if out.sent >= out.announced:
-        return 0
-    return is_data_available(0, out.is_flushed, finished_count(out.buffers, 0))
+def is_sendable(m: KernelMemory, out: f.KernelSubpartition) -> int:
+    """Tell whether a reader can be served: 1 if it has credit and data, or an event."""
+    queue = partition_of(m, out.partition).queues[out.place]
+    return is_available(out, queue, credit_of(out.announced, out.sent))
 
 
 @kernel
@@ -26,7 +26,7 @@ def may_be_served(m: KernelMemory, out: f.KernelSubpartition) -> int:
     """Tell whether a channel wants a turn: 1 if so; without credits, data is enough."""
     if m.is_tcp == 1:
         return has_closed(m, out)
-    return is_sendable(out)
+    return is_sendable(m, out)
 
 
 @kernel

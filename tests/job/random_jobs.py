@@ -194,7 +194,8 @@ def scenarios(draw: Any, shape: Shape) -> Scenario:
         if stage["name"] not in receivers:
             rate = draw(rates(most, varied))
             stop = [{"at_s": 0, "rate": rate}, {"at_s": pace.at(10), "rate": 0}]
-            stage["emit_rate"] = stop if shape.is_drained and not isinstance(rate, list) else rate
+            ends = shape.is_drained or draw(st.sampled_from([False, True]))
+            stage["emit_rate"] = stop if ends and not isinstance(rate, list) else rate
             if shape.is_drained and isinstance(rate, list):
                 stage["emit_rate"][-1]["rate"] = 0
         elif shape.is_drained and shape.is_virtual:

@@ -205,9 +205,14 @@ def test_an_open_buffer_waits_for_the_flusher(
     assert sent == expected
 
 
+def paused(rate: float) -> list[dict[str, float]]:
+    """A rate for one round; the source has not ended, for it goes on after the run."""
+    return [{"at_s": at_s, "rate": now} for at_s, now in ((0, rate), (0.1, 0), (1000, rate))]
+
+
 def test_a_flush_finds_nothing_twice(jobs: ModuleType) -> None:
     """What was sent is not sent again; a buffer without news takes no credit."""
-    stages = [jobs.source([{"at_s": 0, "rate": 10}, {"at_s": 0.1, "rate": 0}]), jobs.sink(None)]
+    stages = [jobs.source(paused(10)), jobs.sink(None)]
     rounds = jobs.run(jobs.job(stages, [("source", "sink", "forward")]))
     last = rounds[-1].rows["source->sink"]["sender"][0]
     assert (last["sent"], last["released"], last["backlog"]) == (1, 1, 0)
@@ -216,8 +221,7 @@ def test_a_flush_finds_nothing_twice(jobs: ModuleType) -> None:
 
 def test_a_full_last_buffer_is_withheld_without_a_flusher(jobs: ModuleType) -> None:
     """Reference 2.5: noticed when the next one is added, which never comes."""
-    emit = [{"at_s": 0, "rate": 30}, {"at_s": 0.1, "rate": 0}]
-    stages = [jobs.source(emit, record_bytes=4096), jobs.sink(None)]
+    stages = [jobs.source(paused(30), record_bytes=4096), jobs.sink(None)]
     made = jobs.job(stages, [("source", "sink", "forward")], {jobs.FLUSH: -1})
     last = jobs.run(made)[-1].rows["source->sink"]["sender"][0]
     assert (last["written"], last["sent"], last["backlog"], last["pool_used"]) == (3, 2, 0, 1)

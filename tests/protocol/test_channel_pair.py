@@ -167,6 +167,6 @@ def test_a_lost_buffer_and_negative_credit_are_named():
     with pytest.raises(InvariantError, match="unannounced - consumed = 2 buffers held"):
         pair.check()
     pair = make_pair()
-    pair.reader.credit = -1
+    pair.subpartition.state.announced = pair.subpartition.state.sent - 1
     with pytest.raises(InvariantError, match="0 <= credit"):
         pair.check()

@@ -47,6 +47,7 @@ from flowcontrol.systems.transports import (
     half_return_credit,
     hop_hysteresis,
     rate_window,
+    record_rounds,
 )
 from flowcontrol.systems.transports.transport import (
     ChannelGrant,
@@ -148,6 +149,7 @@ BY_HAND = {
     rounds.write_whole_records, service.work_by, service.first_us_at, service.service_work,
     sizing.redistribute, debloating.debloat, rate_window._next_grant, bdp_window._measure,
     bdp_window.next_window, throttled_source.after_emitting, tcp_buffers.close_buffer,
+    record_rounds.send_records,
 }  # fmt: skip
 """Rules that the tests below call, for their arguments depend on each other."""
 
@@ -294,6 +296,11 @@ def test_sizes_of_buffers_fit(narrow: type[int]) -> None:
         assert (
             rounds.write_whole_records(part, 0, narrow(size), narrow(MOST_RECORDS)) * size < 2**30
         )
+    values, message = fresh(RecordTransport, narrow), Message()
+    for size in ends("record_bytes"):
+        row.buffers = narrow(MOST_BYTES // size)
+        assert record_rounds.send_records(values, part, 0, narrow(size), message) == 1
+        assert 0 < message.nbytes <= MOST_BYTES
     row.filled, row.buffers = narrow(0), narrow(1)
     row.unread = narrow(1)
     tcp_buffers.close_buffer(part, 0)

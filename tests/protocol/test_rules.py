@@ -368,6 +368,18 @@ def test_required_buffers(backlog, initial):
 
 # -- shape -------------------------------------------------------------------------------------
 
+
+def functions(*modules):
+    return [
+        value
+        for module in modules
+        for value in vars(module).values()
+        if inspect.isfunction(value) and value.__module__ == module.__name__
+    ]
+
+
+OF_A_SENDER = functions(sender_rules)
+
 COMPILED = [
     *(value for module in (rows, pool_rules, channel_rules, sender_rules)
       for value in vars(module).values()

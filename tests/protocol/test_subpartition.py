@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from flowcontrol.protocol import Message, ProtocolError, Subpartition
+from flowcontrol.protocol.queues import in_order
 from flowcontrol.protocol.subpartition import EVENT_KINDS
 
 SIZE = 1024
+COUNTS = ("notifications", "priority_notifications", "total_buffers", "total_bytes")
 
 
 @pytest.fixture
@@ -23,10 +27,11 @@ def expect(sub, nbytes, more, backlog, event, kind="data"):
 
 
 def state(sub):
-    return {
-        name: [vars(h).copy() for h in value] if name == "_queue" else value
-        for name, value in vars(sub).items()
-    }
+    """All of it, copied."""
+    handles = [{**vars(handle), "_owner": None} for handle in sub._handles]
+    queue = [replace(message) for message in in_order(sub.queue)]
+    counts = [getattr(sub, name) for name in COUNTS]
+    return replace(sub.state), queue, handles, counts
 
 
 # -- scenarios of PipelinedSubpartitionWithReadViewTest ----------------------------------------

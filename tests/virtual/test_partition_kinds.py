@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from flowcontrol.job import Job, lay_out
 from flowcontrol.protocol.partition_kinds import ON_DISK, PIPELINED, WRITING
-from flowcontrol.protocol.queues import in_order
+from flowcontrol.protocol.queues import in_order, is_event
+from flowcontrol.protocol.states import Message
 from flowcontrol.scenario import check_clock, parse_scenario
 from flowcontrol.virtual import run_job
 from flowcontrol.virtual.header import FLAG_SPILLS
@@ -311,6 +312,10 @@ def test_a_pointer_to_no_buffer_is_refused_where_the_kernel_is_interpreted(point
         buffer_at(memory.head, pointer)
 
 
+def is_data(message: Message) -> bool:
+    return is_event(message) == 0
+
+
 def check_channel(memory: Memory, channel: int) -> None:
     """Records written = taken up + at the receiver + under way + in memory or on disk."""
     out = memory.outs[channel]
@@ -320,7 +325,8 @@ def check_channel(memory: Memory, channel: int) -> None:
         partition_of(memory.head, int(out["partition"])),
         gate_of(memory.head, int(out["gate"])),
     )
-    filled = [one.records for one in in_order(partition.queues[int(out["place"])])]
+    queue = in_order(partition.queues[int(out["place"])])
+    filled = [one.records for one in queue if is_data(one)]
     queued = [one.records for one in in_order(gate.queues[int(out["index"])])]
     task = memory.tasks[out["receiver"]]
     in_hand = task["left"] if task["channel"] == out["index"] else 0
@@ -356,7 +362,7 @@ def check_partition(memory: Memory, number: int) -> None:
             assert entry.is_held == 1 or entry.spill != WRITING
             pointer = entry.next
         assert lane.readable == readable
-        held += partition_of(memory.head, number).queues[place].ends.count
+        held += sum(map(is_data, in_order(partition_of(memory.head, number).queues[place])))
         held += int(channel["is_open"])
     assert in_use == held
     assert own.peak <= size

@@ -144,11 +144,11 @@ BY_HAND = {  # round: what stands after it
     21: (10, 7, 5, 5, 4, 3, 0, 0, 2, 2),
     22: (10, 9, 7, 7, 5, 5, 0, 0, 2, 3),  # the room is heard: two enter, two are written
     23: (10, 9, 7, 7, 6, 5, 0, 0, 2, 4),  # A goes on
-    24: (10, 10, 9, 9, 7, 7, 0, 1, 2, 5),  # below the low mark in between: writable
-    26: (10, 10, 10, 10, 9, 9, 0, 1, 2, 7),
-    27: (10, 10, 10, 10, 10, 9, 1, 1, 2, 8),  # nothing is staged any more: read on
-    28: (10, 10, 10, 10, 10, 9, 1, 1, 1, 9),
-    29: (10, 10, 10, 10, 10, 9, 1, 1, 0, 10),
+    24: (10, 11, 9, 9, 7, 7, 0, 1, 2, 5),  # below the low mark in between: the end is written too
+    26: (10, 11, 11, 11, 9, 9, 0, 1, 2, 7),
+    27: (10, 11, 11, 11, 11, 9, 1, 1, 2, 8),  # the end needs no buffer; nothing is staged: read on
+    28: (10, 11, 11, 11, 11, 9, 1, 1, 1, 9),
+    29: (10, 11, 11, 11, 11, 9, 1, 1, 0, 10),
 }
 
 

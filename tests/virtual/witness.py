@@ -7,7 +7,7 @@ from typing import Any
 
 from flowcontrol.job import Job, Link, StagePlan
 from flowcontrol.job.routing import weights_of
-from flowcontrol.protocol.queues import BACKLOG_ANNOUNCEMENT
+from flowcontrol.protocol.queues import BACKLOG_ANNOUNCEMENT, END_OF_PARTITION
 from flowcontrol.virtual.links import LONGEST_TABLE
 
 Row = dict[str, Any]
@@ -71,8 +71,13 @@ class Witness:
 def _sent(job: Job, link: Link, row: Row) -> Iterator[str]:
     if row["pool_used"] > row["pool_size"]:
         yield "overdraft"
-    if any(one["kind"] == BACKLOG_ANNOUNCEMENT for one in row["channel_state"]["messages"]):
+    kinds = [one["kind"] for one in row["channel_state"]["messages"]]
+    if BACKLOG_ANNOUNCEMENT in kinds:
         yield "backlog announced"
+    if END_OF_PARTITION in kinds:
+        yield "end of partition"
+        if row["credit"] == 0 and not row["channel_state"]["local"]:
+            yield "end without credit"
     if row["sent"] == 0:
         return
     yield "local" if row["channel_state"]["local"] else "remote"
@@ -114,6 +119,8 @@ def _task(plan: StagePlan, state: Row) -> Iterator[str]:
             yield "pending output"
     if state["times_us"][2] > 0:
         yield "blocked"
+    if plan.inputs and plan.outputs and state["task"]["is_finished"] == 1:
+        yield "end passed on"
     if len(plan.members) > 1 and state["task"]["taken"] > 0:
         yield "chained stage" if plan.inputs else "chained source"
     if plan.stage.service_time != "constant" and state["task"]["draws"] > 2:

@@ -86,3 +86,8 @@ def after_emitting(state: ThrottledSource, waiting: int, done: int, start_ns: in
         state.waiting = 1 if waiting > done else 0
     if done > 0 and state.gap_ns > 0:
         state.next_ns = max(state.next_ns, start_ns) + done * state.gap_ns
+
+
+def has_waiting(state: ThrottledSource) -> int:
+    """Tell whether a record has fallen due and is not emitted: 1 if so."""
+    return 1 if state.log + state.waiting > 0 else 0

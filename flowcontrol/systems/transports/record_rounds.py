@@ -7,15 +7,16 @@ is merged at its end when it is full, for only the number of records matters the
 
 from __future__ import annotations
 
-from flowcontrol.protocol.queues import is_full
+from flowcontrol.protocol.queues import DATA, EVENT_SLOTS, is_event
 from flowcontrol.protocol.rounds import (
     KIND_RECORDS,
     Gate,
     Partition,
     enqueue_message,
 )
-from flowcontrol.protocol.rows import Row
+from flowcontrol.protocol.rows import TAKEN_NONE, Row
 from flowcontrol.protocol.states import Message, Task
+from flowcontrol.protocol.subpartition_rules import poll_queue
 from flowcontrol.systems.transports.rules import may_send, room
 from flowcontrol.systems.transports.transport import RecordTransport
 
@@ -39,25 +40,45 @@ def write_records(
     return count
 
 
-def send_records(transport: RecordTransport, partition: Partition, channel: int) -> int:
-    """Send all that was written, if it may be sent; return how many records."""
+def send_records(
+    transport: RecordTransport,
+    partition: Partition,
+    channel: int,
+    record_bytes: int,
+    message: Message,
+) -> int:
+    """Take a channel's next message: all records written, unless a switch has stopped it.
+
+    Returns
+    -------
+    int
+        1, or 0 if there is none. An event behind the records is a message of its own.
+    """
     row = partition.channels[channel]
+    if row.buffers == 0:
+        return 1 if poll_queue(row, partition.queues[channel], message) > 0 else 0
     if may_send(transport, row) == 0:
         return 0
-    count = row.buffers
-    row.sent += count
+    message.kind = DATA
+    message.records = row.buffers
+    message.nbytes = row.buffers * record_bytes
+    message.backlog = 0
+    row.sent += row.buffers
     row.buffers = 0
-    return count
+    return 1
 
 
 def receive_records(
     task: Task, gate: Gate, union: Row, number: int, channel: int, message: Message
 ) -> None:
-    """Put arriving records into a channel's queue, and the gate into the task's."""
+    """Put an arriving message into a channel's queue, and the gate into the task's."""
+    queue = gate.queues[channel]
+    if is_event(message) == 1:
+        enqueue_message(gate, union, number, channel, message, TAKEN_NONE)
+        return
     task.queued += message.records
     gate.channels[channel].arrived += message.records
-    queue = gate.queues[channel]
-    if is_full(queue) == 0:
+    if queue.ends.count < len(queue.slots) - EVENT_SLOTS:
         enqueue_message(gate, union, number, channel, message, KIND_RECORDS)
         return
     newest = queue.slots[(queue.ends.head + queue.ends.count - 1) % len(queue.slots)]

@@ -1,0 +1,228 @@
+"""The queue of a subpartition (``PipelinedSubpartition``, section 2.5): buffers, events, polls.
+
+What lives here: what a write, an event, a flush and a poll do to one subpartition. What must not:
+pools and credit grants; they are the caller's.
+"""
+
+from __future__ import annotations
+
+from flowcontrol.protocol.queues import (
+    BACKLOG_ANNOUNCEMENT,
+    DATA,
+    END_OF_PARTITION,
+    Queue,
+    append,
+    carry,
+    drop,
+    has_priority,
+    is_blocking,
+    is_event,
+    next_slot,
+    overtake,
+)
+from flowcontrol.protocol.sender_rules import (
+    credit_of,
+    finished_count,
+    flush_pending_after,
+    is_data_available,
+    is_event_available,
+    is_reader_available,
+    is_slice_sent,
+    needs_backlog_announcement,
+    reported_backlog,
+    should_notify_on_flush,
+)
+from flowcontrol.protocol.states import Message, Subpartition
+
+NOTHING = 0
+"""A poll found nothing that may be read."""
+SLICE = 1
+"""What the open buffer has unread was polled; the buffer stays."""
+BUFFER = 2
+"""A finished buffer was polled."""
+EVENT = 3
+"""An event was polled."""
+EMPTY = 4
+"""A finished buffer with nothing unread was removed, which is no message."""
+
+
+def open_buffer(own: Subpartition, limit: int) -> None:
+    """Queue a new, open buffer that may take ``limit`` bytes."""
+    own.buffers += 1
+    own.is_open = 1
+    own.filled = 0
+    own.unread = 0
+    own.limit = limit
+    own.ends_in_event = 0
+
+
+def append_bytes(own: Subpartition, nbytes: int, left: int) -> None:
+    """Append bytes to the open buffer; with none left of the record, it ends there."""
+    own.filled += nbytes
+    own.unread += nbytes
+    if left == 0:
+        own.tail += 1
+        own.written += 1
+
+
+def finish_buffer(own: Subpartition, queue: Queue[Message]) -> None:
+    """Close the open buffer, and queue what no slice has carried of it."""
+    own.is_open = 0
+    own.empty += 1 - is_slice_sent(own.unread, 1, own.initial)
+    message = next_slot(queue)
+    message.kind = DATA
+    message.records = own.tail
+    message.nbytes = own.unread
+    append(queue)
+    own.tail = 0
+    own.unread = 0
+
+
+def add_event(own: Subpartition, queue: Queue[Message], kind: int, nbytes: int) -> None:
+    """Queue an event: behind the data, or if it has priority before all but others that have it.
+
+    Notes
+    -----
+    ``PipelinedSubpartition.add``. What stands before an event is countable and available. Without
+    priority it stands behind a buffer that is closed.
+    """
+    if has_priority(kind) == 0 or own.buffers + own.events == 0:
+        own.ends_in_event = 1
+    own.events += 1
+    own.is_finished = 1 if kind == END_OF_PARTITION else 0
+    message = next_slot(queue)
+    if has_priority(kind) == 1:
+        message = overtake(queue)
+    else:
+        append(queue)
+    message.kind = kind
+    message.records = 0
+    message.nbytes = nbytes
+
+
+def flush_queue(own: Subpartition, queue: Queue[Message]) -> int:
+    """Flush a subpartition: what is written so far may be read. 1 if its reader is notified."""
+    size = own.buffers + own.events
+    unread = own.unread
+    if size == 1 and own.is_open == 0:
+        unread = queue.slots[queue.ends.head].nbytes
+    has_unread = 1 if unread > 0 else 0
+    notifies = should_notify_on_flush(size, own.is_flushed, has_unread, own.is_blocked)
+    own.is_flushed = flush_pending_after(size, own.is_flushed, has_unread)
+    return notifies
+
+
+def head_is_event(own: Subpartition, queue: Queue[Message]) -> int:
+    """Tell whether the oldest in a subpartition is an event: 1 if so."""
+    return is_event(queue.slots[queue.ends.head]) if own.events > 0 else 0
+
+
+def is_available(own: Subpartition, queue: Queue[Message], credit: int) -> int:
+    """Tell whether a reader with so much credit would be served: 1 if so (section 2.1)."""
+    finished = finished_count(own.buffers + own.events, own.ends_in_event)
+    data = is_data_available(own.is_blocked, own.is_flushed, finished)
+    event = is_event_available(own.is_blocked, head_is_event(own, queue))
+    return is_reader_available(credit, data, event)
+
+
+def poll_queue(own: Subpartition, queue: Queue[Message], message: Message) -> int:
+    """Poll a subpartition, whose reader may be served.
+
+    Parameters
+    ----------
+    own, queue : Subpartition, Queue
+        The subpartition.
+    message : Message
+        Filled with what was polled, if it is a message.
+
+    Returns
+    -------
+    int
+        NOTHING, SLICE, BUFFER, EVENT or EMPTY: the caller polls again.
+
+    Notes
+    -----
+    ``PipelinedSubpartition.pollBuffer``. A finished buffer leaves the queue; of an open one the
+    unread slice goes, the buffer stays. An event costs no credit, and no cursor counts it.
+    """
+    if own.is_blocked == 1:
+        return NOTHING
+    if queue.ends.count == 0:
+        own.is_flushed = 0
+        if own.unread == 0:
+            return NOTHING
+        found = SLICE
+        message.kind = DATA
+        message.records = own.tail
+        message.nbytes = own.unread
+        own.tail = 0
+        own.unread = 0
+        own.sent += 1
+    else:
+        carry(message, drop(queue))
+        if is_event(message) == 1:
+            found = EVENT
+            own.events -= 1
+            own.is_blocked = is_blocking(message)
+        else:
+            found = BUFFER
+            own.buffers -= 1
+            if is_slice_sent(message.nbytes, 1, own.initial) == 0:
+                own.empty -= 1
+                found = EMPTY
+            else:
+                own.sent += 1
+        if own.buffers + own.events == 0:
+            own.is_flushed = 0
+    own.told = channel_backlog(own)
+    message.backlog = own.told
+    return found
+
+
+def channel_backlog(own: Subpartition) -> int:
+    """Backlog of a subpartition as it announces it: as many messages as credit would let go."""
+    shows_tail, is_blocked = own.ends_in_event, own.is_blocked
+    return reported_backlog(own.buffers, own.is_flushed, own.is_finished, shows_tail, is_blocked)
+
+
+def ready_messages(own: Subpartition) -> int:
+    """Data messages that a subpartition holds: finished buffers, and the open one if flushed."""
+    flushed = 1 if own.is_open == 1 and own.is_flushed == 1 and own.unread > 0 else 0
+    return own.buffers - own.is_open - own.empty + flushed
+
+
+def announce_backlog(own: Subpartition, backlog: int, event: int, message: Message) -> int:
+    """Announce a backlog in a message of its own, before a round's messages, if there is need.
+
+    Parameters
+    ----------
+    own : Subpartition
+        Of the sender.
+    backlog : int
+        Of it now, buffers.
+    event : int
+        1: its oldest is an event, which goes without credit.
+    message : Message
+        Filled.
+
+    Returns
+    -------
+    int
+        1, or 0 if there is nothing to announce.
+
+    Notes
+    -----
+    ``PartitionRequestQueue.enqueueAvailableReader`` (section 2.2), which a subpartition calls when
+    data becomes available (2.5). It is available exactly while there is a backlog to report, and
+    what is left after a message goes with that: so data is new when the receiver knows of none.
+    """
+    credit = credit_of(own.announced, own.sent)
+    available = is_reader_available(credit, 1 if backlog > 0 else 0, event)
+    if own.told > 0 or needs_backlog_announcement(own.initial, credit, backlog, available) == 0:
+        return 0
+    own.told = backlog
+    message.kind = BACKLOG_ANNOUNCEMENT
+    message.records = 0
+    message.nbytes = 0
+    message.backlog = backlog
+    return 1
