@@ -28,8 +28,9 @@ import json
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import compiled, simulate
 from flowcontrol.virtual.loop import kernel_with
+from flowcontrol.virtual.parts import BUFFERS
 
-advance = kernel_with(0)
+advance = kernel_with(BUFFERS)
 network = "taskmanager.network.memory."
 tables = simulate(parse_scenario({
     "schema": 1, "name": "cached", "duration_s": 2, "round_ms": 10,
@@ -40,7 +41,7 @@ tables = simulate(parse_scenario({
     "edges": [{"from": "source", "to": "sink", "partitioner": "forward"}],
 })).tables
 print(json.dumps({
-    "folder": str(compiled.cache_folder(0)),
+    "folder": str(compiled.cache_folder(BUFFERS)),
     "kept_in": str(advance.stats.cache_path),
     "hits": sum(advance.stats.cache_hits.values()),
     "misses": sum(advance.stats.cache_misses.values()),
