@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from fractions import Fraction
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -18,6 +17,8 @@ from flowcontrol.job.buffers import Demand, Sizes, demands_of, largest_sizes, si
 from flowcontrol.job.chains import Member, chained_rates, chained_stalls, members_of
 from flowcontrol.job.limits import check_limits
 from flowcontrol.job.record_queues import record_transport
+from flowcontrol.operators.states import TASK_INPUT
+from flowcontrol.operators.table import AnyOperator
 from flowcontrol.protocol.partitioners import pointwise_channels
 from flowcontrol.scenario import Edge, Scenario, Schedule, Stage
 from flowcontrol.systems.record_transport import RecordTransport
@@ -106,6 +107,7 @@ class StagePlan:
     inputs: tuple[Link, ...]
     outputs: tuple[Link, ...]
     members: tuple[Member, ...] = ()
+    operators: tuple[AnyOperator, ...] = ()
 
     def rates(self, subtask: int) -> Schedule | None:
         """Return what the task of a subtask can emit or serve; None: any number."""
@@ -115,9 +117,20 @@ class StagePlan:
         """Return when the task of a subtask stands still, microseconds."""
         return chained_stalls(self.members, subtask)
 
-    def path(self, link: Link) -> tuple[Fraction, ...]:
-        """Return the selectivities between a task's input and one of its outputs, in order."""
-        return next(m.out_path for m in self.members if m.stage.name == link.edge.sender)
+    def new_operators(self) -> list[AnyOperator]:
+        """Return the operators of one subtask, before the first record."""
+        return [replace(operator) for operator in self.operators]
+
+    def is_single(self, subtask: int) -> bool:
+        """Whether all that a subtask's task takes up goes one for one into one channel."""
+        if len(self.outputs) != 1:
+            return False
+        link = self.outputs[0]
+        return len(link.outgoing(subtask)) == 1 and self.member(link).output == TASK_INPUT
+
+    def member(self, link: Link) -> Member:
+        """Return the stage whose output goes to a link."""
+        return next(member for member in self.members if member.stage.name == link.edge.sender)
 
     @property
     def name(self) -> str:
@@ -251,12 +264,12 @@ def _graph(scenario: Scenario) -> tuple[tuple[Link, ...], tuple[StagePlan, ...]]
 
 
 def _plan(scenario: Scenario, links: Sequence[Link], head: Stage) -> StagePlan:
-    members = members_of(scenario, head)
+    members, operators = members_of(scenario, head)
     inputs = tuple(link for link in links if link.edge.receiver == head.name)
     outputs = tuple(
         link for member in members for link in links if link.edge.sender == member.stage.name
     )
-    return StagePlan(head, inputs, outputs, members)
+    return StagePlan(head, inputs, outputs, members, operators)
 
 
 def _link(scenario: Scenario, edge: Edge) -> Link:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from math import ceil, prod
 from typing import TYPE_CHECKING, Final
 
 from flowcontrol.errors import Problem, ScenarioError
@@ -65,7 +64,7 @@ def _problems(job: Job) -> Iterator[Problem]:
             yield _above(f"stages.{plan.name}", records, MOST_RECORDS, text)
         for link in plan.outputs:
             place = f"edges.{link.name}"
-            outputs = prod(max(1, ceil(part)) for part in plan.path(link))
+            outputs = plan.member(link).most_outputs
             if outputs > MOST_OUTPUTS:
                 text = "records out of one record into the task: lower the selectivities"
                 yield _above(place, outputs, MOST_OUTPUTS, text)
@@ -78,7 +77,7 @@ def _problems(job: Job) -> Iterator[Problem]:
 def _carried(taken: dict[str, Fraction], sender: StagePlan, link: Link) -> Fraction:
     """Records that an edge could carry, copies of a broadcast counted."""
     copies = len(link.outgoing(0)) if link.edge.partitioner == "broadcast" else 1
-    return taken[sender.name] * prod(sender.path(link)) * copies
+    return taken[sender.name] * sender.member(link).ratio_out * copies
 
 
 def _capacity(job: Job, plan: StagePlan) -> Fraction | None:

@@ -13,7 +13,7 @@ from flowcontrol import __version__
 
 __all__ = ["rules_version"]
 
-BOTH_CLOCKS: Final = ("protocol", "systems", "job")
+BOTH_CLOCKS: Final = ("protocol", "operators", "systems", "job")
 """Packages whose rules both clocks run."""
 
 

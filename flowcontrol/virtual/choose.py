@@ -185,8 +185,7 @@ def _channel_rate(job: Job, link: Link) -> float:
         rate = max(own)
     else:
         rate = sum(_channel_rate(job, other) * len(other.incoming(0)) for other in plan.inputs)
-    for part in plan.path(link):
-        rate *= float(part)
+    rate *= float(plan.member(link).ratio_out)
     return rate if link.edge.partitioner == "broadcast" else rate / share
 
 

@@ -52,7 +52,8 @@ COPIED = {
         "times",
         "ratios",
     ),
-    *("views", "pointers", "wheel", "loop", "messages", "task", "ages", "routes", "turns"),
+    *("task", "pacing", "table", "selectivity"),
+    *("views", "pointers", "wheel", "loop", "messages", "ages", "routes", "turns"),
 }
 """Modules whose functions are copied to where they are called: what every job under credits runs
 in every round. Without the last six a chain takes a fifth longer. What only other systems run is
@@ -103,6 +104,7 @@ def _settings() -> Any:
 
 def _rule_modules() -> list[ModuleType]:
     """Modules whose functions the kernel calls."""
+    from flowcontrol.operators import pacing, selectivity, table, task
     from flowcontrol.protocol import (
         channel_rules,
         debloating,
@@ -140,7 +142,8 @@ def _rule_modules() -> list[ModuleType]:
     policies = [batched_credit, bdp_window, blocking_queue, cumulative_credit, grants]
     policies += [half_return_credit, hop_hysteresis, rate_window, record_rounds, record_transport]
     policies += [tcp_buffers, tcp_connection, tcp_reader, tcp_writer, throttled_source]
-    return [*rules, ratios, service, times, debloating, partitioners, partition_kinds, *policies]
+    rules += [ratios, service, times, debloating, partitioners, partition_kinds]
+    return [*rules, task, pacing, table, selectivity, *policies]
 
 
 def _sources() -> Iterator[tuple[str, bytes]]:
@@ -149,9 +152,11 @@ def _sources() -> Iterator[tuple[str, bytes]]:
     for file in sorted(own, key=lambda found: found.name):
         if file.name.endswith(".py"):
             yield file.name, file.read_bytes()
+    from flowcontrol.operators import states as operator_states
     from flowcontrol.protocol import state, states
 
-    for module in (state, states, *_rule_modules()):  # the first two say where each field is
+    fields = (state, states, operator_states)  # which say where each field is
+    for module in (*fields, *_rule_modules()):
         yield module.__name__, _text(module)
 
 
@@ -192,7 +197,7 @@ def _register() -> None:
     """Register the rows, the protocol's functions and the kernel's own with numba."""
     import numba.extending
 
-    from flowcontrol.virtual.lowering import register_part
+    from flowcontrol.virtual.lowering import register_methods, register_part
 
     register: Any = numba.extending.register_jitable
 
@@ -203,19 +208,27 @@ def _register() -> None:
         if isinstance(value, FunctionType) and value.__module__ == module.__name__
     ]
     for function in [*own, *_KERNEL]:
-        # Only the entry is called from outside, so no other function needs a C wrapper; and none
-        # has an expression of arrays, which is what numba would rewrite.
-        options = {
-            "_nrt": False,
-            "error_model": "numpy",
-            "no_cfunc_wrapper": True,
-            "no_rewrites": True,
-            "forceinline": function.__module__.rsplit(".", 1)[1] in COPIED,
-        }
+        options = _options(function.__module__)
         if function in _PARTS:
             register_part(function, _PARTS[function], options)
         else:
             register(**options)(function)
+    register_methods(_options("flowcontrol.virtual.task"))
+
+
+def _options(module: str) -> dict[str, Any]:
+    """Return how numba compiles the functions of a module.
+
+    Only the entry is called from outside, so no other function needs a C wrapper; and none has an
+    expression of arrays, which is what numba would rewrite.
+    """
+    return {
+        "_nrt": False,
+        "error_model": "numpy",
+        "no_cfunc_wrapper": True,
+        "no_rewrites": True,
+        "forceinline": module.rsplit(".", 1)[1] in COPIED,
+    }
 
 
 def compile_entry(entry: F, parts: int = EVERYTHING) -> F:

@@ -13,8 +13,19 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic, models, overload, register_jitable, register_model
+from numba.extending import (
+    intrinsic,
+    make_attribute_wrapper,
+    models,
+    overload,
+    overload_method,
+    register_jitable,
+    register_model,
+)
 
+from flowcontrol.operators.selectivity import Selectivity
+from flowcontrol.operators.states import Operator
+from flowcontrol.operators.table import as_selectivity
 from flowcontrol.protocol.state import cell
 from flowcontrol.protocol.states import GlobalPool, LocalPool, Message, ReceivedMessage
 from flowcontrol.systems.record_transport import ChannelGrant, RecordTransport
@@ -42,6 +53,7 @@ from flowcontrol.virtual.lowered_state import (
     queue_at,
     queues_at,
     rows_at,
+    state_as,
     state_at,
 )
 from flowcontrol.virtual.pointers import lowest_bit, row, rows
@@ -58,6 +70,7 @@ from flowcontrol.virtual.spilled import (
     spilling_partition,
     spilling_subpartition,
 )
+from flowcontrol.virtual.task import KernelWorker, worker_of
 from flowcontrol.virtual.tcp import tcp_connection, tcp_messages
 from flowcontrol.virtual.views import (
     age_rows,
@@ -70,6 +83,7 @@ from flowcontrol.virtual.views import (
     global_pool,
     in_rows,
     local_pool,
+    operator_at,
     out_rows,
     partition_rows,
     received_queues,
@@ -261,8 +275,57 @@ def _get(gates: Any, index: Any) -> Any:
     return None
 
 
+# ---- workers
+
+
+class _WorkerType(types.Type):
+    def __init__(self, memory: Any, task: Any) -> None:
+        self.fields = [("m", memory), ("number", types.int64), ("task", task)]
+        super().__init__(name=f"flowcontrol.KernelWorker({memory})")
+
+
+@register_model(_WorkerType)
+class _WorkerModel(models.StructModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, kind.fields)
+
+
+for _name in ("m", "number", "task"):
+    make_attribute_wrapper(_WorkerType, _name, _name)
+
+
+@in_place(worker_of)
+def _worker_of(typing: Any, m: Any, number: Any, task: Any) -> Any:
+    kind = _WorkerType(m, task)
+
+    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        made = cgutils.create_struct_proxy(kind)(context, builder)
+        made.m, made.task = values[0], values[2]
+        made.number = as_int(context, builder, values[1], signature.args[1])
+        return made._getvalue()
+
+    return kind(m, number, task), code
+
+
+def register_methods(options: dict[str, Any]) -> None:
+    """Have the methods of a worker compiled as they stand."""
+    for name, method in vars(KernelWorker).items():
+        if not name.startswith("_"):
+            _register_method(name, method, options)
+
+
+def _register_method(name: str, method: Any, options: dict[str, Any]) -> None:
+    def found(*values: Any) -> Any:
+        return method
+
+    found.__signature__ = inspect.signature(method)  # type: ignore[attr-defined]
+    overload_method(_WorkerType, name, jit_options=options)(found)
+
+
 # ---- state
 
+state_at(operator_at, Operator)
+state_as(as_selectivity, Selectivity)
 state_at(local_pool, LocalPool)
 state_at(global_pool, GlobalPool)
 rows_at(gate_rows, KernelGate)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from flowcontrol.operators.states import Operator
+from flowcontrol.operators.table import OPERATORS
 from flowcontrol.protocol.queues import Queue
 from flowcontrol.protocol.rounds import Gate, Partition
 from flowcontrol.protocol.rows import FIFO_SLOTS, WORD
-from flowcontrol.protocol.state import width
+from flowcontrol.protocol.state import cell, width
 from flowcontrol.protocol.states import GlobalPool, LocalPool, Message, ReceivedMessage
 from flowcontrol.systems.record_transport import ChannelGrant, RecordTransport
 from flowcontrol.systems.throttled_source import ThrottledSource
@@ -33,8 +35,10 @@ __all__ = [
     "in_rows",
     "local_pool",
     "next_bit",
+    "operator_at",
     "out_row",
     "out_rows",
+    "partition_at",
     "partition_of",
     "partition_row",
     "partition_rows",
@@ -178,6 +182,11 @@ def channel_grants(memory: Any, at: int, count: int) -> Sequence[ChannelGrant]:
     return views(ChannelGrant, memory, at, count)
 
 
+def operator_at(memory: Any, at: int) -> Operator:
+    """An operator that stands at a place."""
+    return view(OPERATORS[memory[at + cell(Operator, "kind")]], memory, at)
+
+
 def throttled_source(memory: Any, at: int) -> ThrottledSource:
     """A throttled source that stands at a place."""
     return view(ThrottledSource, memory, at)
@@ -202,8 +211,13 @@ def gate_of(m: KernelMemory, number: int) -> Gate:
 
 @kernel
 def partition_of(m: KernelMemory, number: int) -> Partition:
+    """A partition as the rules see it, by its number."""
+    return partition_at(m, partition_row(m, number))
+
+
+@kernel
+def partition_at(m: KernelMemory, p: f.KernelPartition) -> Partition:
     """A partition as the rules see it."""
-    p = partition_row(m, number)
     count = p.channels
     return Partition(
         p.pool,
