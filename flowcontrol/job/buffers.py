@@ -26,16 +26,6 @@ from flowcontrol.scenario import Scenario
 if TYPE_CHECKING:
     from flowcontrol.job.job import StagePlan
 
-__all__ = [
-    "Demand",
-    "GateSize",
-    "PartitionSize",
-    "Sizes",
-    "demands_of",
-    "largest_sizes",
-    "size_buffers",
-]
-
 
 @dataclass(frozen=True)
 class GateSize:

@@ -11,8 +11,6 @@ from flowcontrol.operators.table import AnyOperator, operators_of
 from flowcontrol.scenario import Scenario, Schedule, Stage
 from flowcontrol.scenario.schedule import Phase, merged
 
-__all__ = ["Member", "chained_rates", "chained_stalls", "members_of"]
-
 
 @dataclass(frozen=True)
 class Member:

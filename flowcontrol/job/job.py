@@ -23,8 +23,6 @@ from flowcontrol.protocol.partitioners import pointwise_channels
 from flowcontrol.scenario import Edge, Scenario, Schedule, Stage
 from flowcontrol.systems.record_transport import RecordTransport
 
-__all__ = ["Channel", "Job", "Link", "StagePlan", "demands_by_job", "lay_out"]
-
 POINTWISE = ("forward", "rescale")
 
 

@@ -17,8 +17,6 @@ from flowcontrol.systems.rate_window import ITEM_OVERHEAD
 if TYPE_CHECKING:
     from flowcontrol.job.job import Job, Link, StagePlan
 
-__all__ = ["MOST_BYTES", "MOST_OUTPUTS", "MOST_RECORDS", "check_limits"]
-
 MOST_RECORDS: Final = 1 << 55
 """Records that the tasks of a stage emit or take up in a run, at the most: 1,000,000 a second for
 a thousand years. Each has 64 units of work, or more."""

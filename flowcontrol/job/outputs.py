@@ -8,8 +8,6 @@ from flowcontrol.job.routing import Router
 from flowcontrol.operators.states import RecordWriter
 from flowcontrol.protocol.sides import Partition
 
-__all__ = ["Output"]
-
 
 @dataclass(slots=True, kw_only=True)
 class Output(RecordWriter):

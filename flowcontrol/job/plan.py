@@ -12,8 +12,6 @@ from flowcontrol.job.buffers import Demand
 from flowcontrol.job.job import demands_by_job
 from flowcontrol.scenario import JobSpan, Scenario
 
-__all__ = ["Grant", "ManagerPlan", "MemoryPlan", "Moment", "plan_memory"]
-
 WHOLE = JobSpan(name="", stages=())
 """Stands for the one job of a scenario without ``jobs``."""
 

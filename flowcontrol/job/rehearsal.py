@@ -19,8 +19,6 @@ from flowcontrol.job.snapshot import incoming_of, outgoing_of, restore, task_sta
 from flowcontrol.job.subtask import Incoming, Outgoing, Subtask
 from flowcontrol.job.throttling import SourceControl
 
-__all__ = ["RoundRows", "first_incoming", "first_outgoing", "rehearse"]
-
 
 @dataclass(frozen=True)
 class RoundRows:

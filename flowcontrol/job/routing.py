@@ -21,8 +21,6 @@ from flowcontrol.protocol.partitioners import (
 )
 from flowcontrol.protocol.ratios import whole_shares
 
-__all__ = ["Router", "mix", "stream_of_edge", "weights_of"]
-
 _MASK = (1 << 64) - 1
 
 

@@ -30,16 +30,6 @@ from flowcontrol.systems.grants import (
 from flowcontrol.systems.record_rounds import QUEUE_MESSAGES
 from flowcontrol.systems.record_transport import ChannelGrant, RecordTransport
 
-__all__ = [
-    "LOCAL",
-    "fifo",
-    "fifo_values",
-    "new_gate",
-    "new_partition",
-    "queue_depth",
-    "refill",
-]
-
 LOCAL = -1
 """Initial credit that marks a local channel, which knows no credit."""
 

@@ -15,8 +15,6 @@ from flowcontrol.scenario import Schedule
 from flowcontrol.systems.grants import first_grant
 from flowcontrol.systems.record_transport import ChannelGrant, RecordTransport
 
-__all__ = ["window_warnings"]
-
 ROUND_TRIP = 2
 """Rounds from announcing a credit to receiving the message that uses it."""
 

@@ -15,16 +15,6 @@ from flowcontrol.protocol.times import FLUSH_DRIFTS
 from flowcontrol.scenario import Schedule
 from flowcontrol.scenario.schedule import MICROSECONDS, Phase
 
-__all__ = [
-    "KINDS",
-    "WorkClock",
-    "byte_cost",
-    "emission_cost_ns",
-    "flush_phase_us",
-    "stream_of",
-    "uniform",
-]
-
 KINDS = {"constant": s.CONSTANT, "exponential": s.EXPONENTIAL, "lognormal": s.LOGNORMAL}
 
 

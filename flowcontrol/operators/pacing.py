@@ -11,8 +11,6 @@ from flowcontrol.operators.states import StreamTask
 from flowcontrol.operators.worker import W, Worker
 from flowcontrol.protocol.service import CONSTANT
 
-__all__ = ["emissions_due", "skip_due", "spend", "startable"]
-
 
 def spend(worker: Worker[W], task: StreamTask, count: int) -> None:
     """Let ``count`` records begin, one after the other; one, unless all take the same."""

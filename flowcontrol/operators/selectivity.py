@@ -9,8 +9,6 @@ from typing import Final
 from flowcontrol.operators.states import Operator
 from flowcontrol.protocol.ratios import ratio_of
 
-__all__ = ["SELECTIVITY", "Selectivity", "of_ratio", "on_end", "on_event", "on_records"]
-
 SELECTIVITY: Final = 0
 
 

@@ -7,8 +7,6 @@ from typing import Final
 
 from flowcontrol.protocol.states import LocalPool, Task
 
-__all__ = ["RELAY", "SERVER", "SOURCE", "TASK_INPUT", "Operator", "RecordWriter", "StreamTask"]
-
 SOURCE: Final = 0
 """A task without input: it emits at its rate."""
 SERVER: Final = 1

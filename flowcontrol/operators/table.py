@@ -14,17 +14,6 @@ from flowcontrol.operators import selectivity
 from flowcontrol.operators.selectivity import SELECTIVITY, Selectivity
 from flowcontrol.operators.states import Operator
 
-__all__ = [
-    "OPERATORS",
-    "AnyOperator",
-    "Described",
-    "as_selectivity",
-    "on_end",
-    "on_event",
-    "on_records",
-    "operators_of",
-]
-
 AnyOperator: TypeAlias = Selectivity
 """An operator of any kind."""
 

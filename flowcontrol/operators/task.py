@@ -23,18 +23,6 @@ from flowcontrol.protocol.times import (
     is_blocked,
 )
 
-__all__ = [
-    "BLOCKED",
-    "CAPACITY",
-    "STARVED",
-    "account",
-    "emit",
-    "emit_some",
-    "outputs_available",
-    "serve",
-    "write_pending",
-]
-
 CAPACITY: Final = 0
 """Why a task stopped: its rate allows no more, or it has nothing more to emit."""
 STARVED: Final = 1

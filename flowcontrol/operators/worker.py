@@ -7,8 +7,6 @@ from typing import Protocol, TypeVar
 from flowcontrol.operators.states import Operator, RecordWriter
 from flowcontrol.protocol.rows import Row
 
-__all__ = ["W", "Worker"]
-
 W = TypeVar("W", bound=RecordWriter)
 
 

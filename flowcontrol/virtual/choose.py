@@ -16,8 +16,6 @@ from flowcontrol.scenario import Scenario, Schedule
 from flowcontrol.systems.grants import first_grant
 from flowcontrol.systems.record_transport import ChannelGrant
 
-__all__ = ["Discretisation", "choose_round_us", "discretisation"]
-
 SHARE = 100
 """A round is at most this part of the shortest of the times above."""
 

@@ -14,7 +14,6 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import (
-    intrinsic,
     make_attribute_wrapper,
     models,
     overload,
@@ -73,6 +72,7 @@ from flowcontrol.virtual.spilled import (
 from flowcontrol.virtual.task import KernelWorker, worker_of
 from flowcontrol.virtual.tcp import tcp_connection, tcp_messages
 from flowcontrol.virtual.views import (
+    GateList,
     age_rows,
     channel_grants,
     credit_queue,
@@ -216,95 +216,64 @@ def register_part(function: Any, part: int, options: dict[str, Any]) -> None:
 
         return types.int64(m, *values), code
 
-    given = inspect.signature(function)
-    context = inspect.Parameter("typing", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    # numba matches arguments with this one, and takes no variable number of them
-    absent.__signature__ = given.replace(parameters=[context, *given.parameters.values()])
-    in_place(function)(absent)
+    in_place(function)(_typed_as(function, absent))
 
 
-# ---- lists of gates
+# ---- objects of several fields
 
 
-class _GateListType(types.Type):
-    def __init__(self, memory: Any) -> None:
-        self.memory = memory
-        super().__init__(name=f"flowcontrol.GateList({memory})")
+class _ObjectType(types.Type):
+    def __init__(self, fields: Any) -> None:
+        self.fields = fields
+        super().__init__(name=f"{type(self).__name__}({fields})")
 
 
-@register_model(_GateListType)
-class _GateListModel(models.StructModel):
-    def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind, [("m", kind.memory), ("first", types.int64)])
-
-
-@in_place(gates_of)
-def _gates_of(typing: Any, m: Any, first: Any) -> Any:
-    kind = _GateListType(m)
-
-    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        made = cgutils.create_struct_proxy(kind)(context, builder)
-        made.m = values[0]
-        made.first = context.cast(builder, values[1], signature.args[1], types.int64)
-        return made._getvalue()
-
-    return kind(m, first), code
-
-
-@intrinsic
-def _memory_of(typing: Any, gates: Any) -> Any:
-    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        return cgutils.create_struct_proxy(signature.args[0])(context, builder, values[0]).m
-
-    return gates.memory(gates), code
-
-
-@intrinsic
-def _first_of(typing: Any, gates: Any) -> Any:
-    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        kind = signature.args[0]
-        return cgutils.create_struct_proxy(kind)(context, builder, values[0]).first
-
-    return types.int64(gates), code
-
-
-@overload(operator.getitem, strict=False)
-def _get(gates: Any, index: Any) -> Any:
-    if isinstance(gates, _GateListType):
-        return lambda gates, index: gate_of(_memory_of(gates), _first_of(gates) + index)
-    return None
-
-
-# ---- workers
-
-
-class _WorkerType(types.Type):
-    def __init__(self, memory: Any, task: Any) -> None:
-        self.fields = [("m", memory), ("number", types.int64), ("task", task)]
-        super().__init__(name=f"flowcontrol.KernelWorker({memory})")
-
-
-@register_model(_WorkerType)
-class _WorkerModel(models.StructModel):
+class _ObjectModel(models.StructModel):
     def __init__(self, manager: Any, kind: Any) -> None:
         super().__init__(manager, kind, kind.fields)
 
 
-for _name in ("m", "number", "task"):
-    make_attribute_wrapper(_WorkerType, _name, _name)
+def _object_of(make: Any, cls: type[Any]) -> Any:
+    """Have a function return an object whose fields are its parameters; return its type."""
+    names = list(inspect.signature(make).parameters)
+    of_class = type(cls.__name__, (_ObjectType,), {})
+    register_model(of_class)(_ObjectModel)
+    for name in names:
+        make_attribute_wrapper(of_class, name, name)
+
+    def made(typing: Any, *given: Any) -> Any:
+        fields = [types.int64 if isinstance(one, types.Integer) else one for one in given]
+        kind = of_class(tuple(zip(names, fields, strict=True)))
+
+        def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            found = cgutils.create_struct_proxy(kind)(context, builder)
+            for name, value, one, field in zip(names, values, given, fields, strict=True):
+                setattr(found, name, context.cast(builder, value, one, field))
+            return found._getvalue()
+
+        return kind(*given), code
+
+    in_place(make)(_typed_as(make, made))
+    return of_class
 
 
-@in_place(worker_of)
-def _worker_of(typing: Any, m: Any, number: Any, task: Any) -> Any:
-    kind = _WorkerType(m, task)
+def _typed_as(function: Any, typed: Any) -> Any:
+    """Give a definition the parameters of a function: numba takes no variable number of them."""
+    given = inspect.signature(function)
+    context = inspect.Parameter("typing", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    typed.__signature__ = given.replace(parameters=[context, *given.parameters.values()])
+    return typed
 
-    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        made = cgutils.create_struct_proxy(kind)(context, builder)
-        made.m, made.task = values[0], values[2]
-        made.number = as_int(context, builder, values[1], signature.args[1])
-        return made._getvalue()
 
-    return kind(m, number, task), code
+gate_list = _object_of(gates_of, GateList)
+worker = _object_of(worker_of, KernelWorker)
+
+
+@overload(operator.getitem, strict=False)
+def _get(gates: Any, index: Any) -> Any:
+    if isinstance(gates, gate_list):
+        return lambda gates, index: gate_of(gates.m, gates.first + index)
+    return None
 
 
 def register_methods(options: dict[str, Any]) -> None:
@@ -319,7 +288,7 @@ def _register_method(name: str, method: Any, options: dict[str, Any]) -> None:
         return method
 
     found.__signature__ = inspect.signature(method)  # type: ignore[attr-defined]
-    overload_method(_WorkerType, name, jit_options=options)(found)
+    overload_method(worker, name, jit_options=options)(found)
 
 
 # ---- state

@@ -24,8 +24,6 @@ from flowcontrol.virtual.places import Builder, Ints, Places
 from flowcontrol.virtual.spill_fields import SpilledBuffer
 from flowcontrol.virtual.spill_memory import disks_of, fill_disks, fill_kinds
 
-__all__ = ["Memory", "fill"]
-
 S = TypeVar("S")
 
 

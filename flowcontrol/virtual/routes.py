@@ -9,8 +9,6 @@ from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.randoms import mix_modulo
 
-__all__ = ["next_channel"]
-
 
 @kernel
 def next_channel(m: KernelMemory, p: f.KernelPartition) -> int:

@@ -24,8 +24,6 @@ from flowcontrol.virtual.memory import Memory
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Tables"]
-
 Ints = npt.NDArray[np.int64]
 Columns = dict[str, Any]
 

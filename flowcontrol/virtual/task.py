@@ -13,7 +13,7 @@ from flowcontrol.protocol.partition_kinds import SORTED
 from flowcontrol.protocol.rounds import write_broadcast, write_bytes, write_whole_records
 from flowcontrol.protocol.service import service_work
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.ages import log_age, push_records, take_ages, take_one_age
+from flowcontrol.virtual.ages import log_age, push_run, take_ages, take_run
 from flowcontrol.virtual.counted import write_counted
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.pointers import row
@@ -30,8 +30,6 @@ from flowcontrol.virtual.views import (
     partition_row,
     set_bit,
 )
-
-__all__ = ["KernelWorker", "worker_of"]
 
 
 class KernelWorker:
@@ -109,7 +107,7 @@ class KernelWorker:
         last = writer.channels - 1 if writer.is_broadcast == 1 else channel
         for each in range(channel, last + 1):
             m[writer.routed + each] += count
-            push_records(m, out_row(m, writer.first_channel + each), self.task.emitted, count)
+            push_run(m, out_row(m, writer.first_channel + each).runs, self.task.emitted, count)
 
     def draw(self) -> int:
         """Return the work of the next record, units."""
@@ -130,7 +128,7 @@ class KernelWorker:
             take_ages(m, out, self.number, m.now, count)
             m.arrived += count
         else:
-            task.emitted = take_one_age(m, out)
+            task.emitted = take_run(m, out.runs, 1)
             self.note_emitted(count)
 
     def note_emitted(self, count: int) -> None:

@@ -20,41 +20,6 @@ from flowcontrol.virtual.compiled import kernel
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.pointers import lowest_bit, row, rows
 
-__all__ = [
-    "GateList",
-    "age_rows",
-    "channel_grants",
-    "credit_queue",
-    "finished_queues",
-    "gate_of",
-    "gate_row",
-    "gate_rows",
-    "gates_of",
-    "global_pool",
-    "in_row",
-    "in_rows",
-    "local_pool",
-    "next_bit",
-    "operator_at",
-    "out_row",
-    "out_rows",
-    "partition_at",
-    "partition_of",
-    "partition_row",
-    "partition_rows",
-    "received_queues",
-    "record_transport",
-    "run_rows",
-    "set_bit",
-    "task_row",
-    "task_rows",
-    "throttled_source",
-    "transport_of",
-    "union_of",
-    "whole",
-    "wire_queue",
-]
-
 
 def whole(memory: Any, parts: int) -> KernelMemory:
     """Return the whole memory; compiled, its type says which parts the kernel has."""
