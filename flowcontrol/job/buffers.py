@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from flowcontrol.errors import InsufficientBuffersError, Problem, ScenarioError
+from flowcontrol.job.graph import StagePlan
 from flowcontrol.protocol import LocalBufferPool, NetworkBufferPool
 from flowcontrol.protocol.partition_kinds import (
     BLOCKING_GATE_THRESHOLD,
@@ -22,9 +22,6 @@ from flowcontrol.protocol.partition_kinds import (
 from flowcontrol.protocol.rules import UNLIMITED, gate_sizes, partition_sizes
 from flowcontrol.protocol.sizing import unreserved_sizes
 from flowcontrol.scenario import Scenario
-
-if TYPE_CHECKING:
-    from flowcontrol.job.job import StagePlan
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from flowcontrol.errors import Problem, ScenarioError
+from flowcontrol.job.graph import Link, StagePlan
+from flowcontrol.job.job import Job
 from flowcontrol.protocol.ratios import MOST
 from flowcontrol.systems.rate_window import ITEM_OVERHEAD
-
-if TYPE_CHECKING:
-    from flowcontrol.job.job import Job, Link, StagePlan
 
 MOST_RECORDS: Final = 1 << 55
 """Records that the tasks of a stage emit or take up in a run, at the most: 1,000,000 a second for
@@ -72,10 +71,10 @@ def _problems(job: Job) -> Iterator[Problem]:
                 yield _above(place, nbytes, MOST_BYTES, text)
 
 
-def _carried(taken: dict[str, Fraction], sender: StagePlan, link: Link) -> Fraction:
-    """Records that an edge could carry, copies of a broadcast counted."""
+def _carried(taken: dict[str, Fraction], plan: StagePlan, link: Link) -> Fraction:
+    """Records that an edge could carry out of a task, copies of a broadcast counted."""
     copies = len(link.outgoing(0)) if link.edge.partitioner == "broadcast" else 1
-    return taken[sender.name] * sender.member(link).ratio_out * copies
+    return taken[plan.name] * plan.member(link).ratio_out * copies
 
 
 def _capacity(job: Job, plan: StagePlan) -> Fraction | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flowcontrol.job.job import Job, StagePlan
+from flowcontrol.job.graph import StagePlan
+from flowcontrol.job.job import Job
 from flowcontrol.job.outputs import Output
 from flowcontrol.job.subtask import Incoming, Outgoing, Subtask
 from flowcontrol.protocol.states import InputChannel, Message

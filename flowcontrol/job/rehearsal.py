@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from flowcontrol.job.job import Job, Link, StagePlan
+from flowcontrol.job.graph import Link, StagePlan
+from flowcontrol.job.job import Job
 from flowcontrol.job.ledger_rows import Rows, round_rows
 from flowcontrol.job.record_subtask import new_subtask
 from flowcontrol.job.replay import NO_ROWS, Replayed

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from flowcontrol.job.job import Link
+from flowcontrol.job.graph import Link
 from flowcontrol.protocol.partitioners import (
     channel_of_key,
     count_share,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flowcontrol.job.job import Channel, Job, Link
+from flowcontrol.job.graph import Channel, Link
+from flowcontrol.job.job import Job
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.partition_kinds import has_quota, kind_of
 from flowcontrol.protocol.queues import new_queue

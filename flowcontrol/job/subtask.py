@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from flowcontrol.errors import ProtocolError
-from flowcontrol.job.job import Job, StagePlan
+from flowcontrol.job.graph import StagePlan
+from flowcontrol.job.job import Job
 from flowcontrol.job.outputs import Output
 from flowcontrol.job.routing import Router
 from flowcontrol.job.rows import fifo, new_gate, new_partition

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
-from flowcontrol.job.job import Job, Link
+from flowcontrol.job.graph import Link
+from flowcontrol.job.job import Job
 from flowcontrol.scenario import Schedule
 from flowcontrol.systems.grants import first_grant
 from flowcontrol.systems.record_transport import ChannelGrant, RecordTransport

@@ -6,7 +6,8 @@ import zlib
 from dataclasses import dataclass
 from fractions import Fraction
 
-from flowcontrol.job.job import Job, Link, StagePlan
+from flowcontrol.job.graph import Link, StagePlan
+from flowcontrol.job.job import Job
 from flowcontrol.job.limits import MOST_RECORDS
 from flowcontrol.job.routing import mix
 from flowcontrol.protocol import service as s

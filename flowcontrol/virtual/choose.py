@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from flowcontrol.job.job import Job, Link, lay_out
+from flowcontrol.job.graph import Link
+from flowcontrol.job.job import Job
+from flowcontrol.job.physical_graph import lay_out
 from flowcontrol.scenario import Scenario, Schedule
 from flowcontrol.systems.grants import first_grant
 from flowcontrol.systems.record_transport import ChannelGrant

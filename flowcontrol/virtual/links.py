@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from flowcontrol.job.buffers import GateSize
-from flowcontrol.job.job import Channel, Job, Link
+from flowcontrol.job.graph import Channel, Link
+from flowcontrol.job.job import Job
 from flowcontrol.job.routing import stream_of_edge, weights_of
 from flowcontrol.job.rows import LOCAL, queue_depth
 from flowcontrol.job.work import byte_cost, flush_phase_us

@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from flowcontrol.job.job import Job, Link, StagePlan
+from flowcontrol.job.graph import Link, StagePlan
+from flowcontrol.job.job import Job
 from flowcontrol.job.work import WorkClock, emission_cost_ns
 from flowcontrol.operators.states import Operator
 from flowcontrol.operators.table import OPERATORS, AnyOperator

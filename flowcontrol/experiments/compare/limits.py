@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flowcontrol.job import Job
-from flowcontrol.job.job import POINTWISE, Link, StagePlan
+from flowcontrol.job.graph import POINTWISE, Link, StagePlan
 from flowcontrol.job.routing import weights_of
 
 Floats = npt.NDArray[np.float64]
