@@ -16,6 +16,8 @@ from hypothesis import Phase, seed, settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from narrow import Narrow
+
 # A run that a script started in the background inherits Ctrl-C as ignored, and hands that on to
 # whatever it starts; some tests press Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -68,6 +70,14 @@ def draw_until() -> Callable[[Callable[[], None], Callable[[], bool], int], None
                 break
 
     return draw
+
+
+@pytest.fixture(scope="session")
+def narrow() -> type[Narrow]:
+    """Return the integers whose results must fit into 64 bits."""
+    from narrow import Narrow
+
+    return Narrow
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ PACKAGE = ROOT / "flowcontrol"
 
 # Each layer, and the layers that it may import besides itself. Imports go one way.
 BASE = {"errors", "records", "scenario"}
-CORE = BASE | {"protocol", "job"}
+CORE = BASE | {"protocol", "operators", "job"}
 SYSTEMS = {"systems", "systems/throttles", "systems/transports"}
 KIT = CORE | {"files", "folders", "virtual", "analysis", "report", "experiments"}
 ALLOWED = {
@@ -27,10 +27,11 @@ ALLOWED = {
     "records": {"errors"},
     "scenario": {"errors", "records"},
     "protocol": {"errors"},
+    "operators": {"errors", "protocol"},
     "systems": {"errors", "protocol"},
     "systems/throttles": {"errors", "scenario", "protocol", "systems"},
     "systems/transports": {"scenario", "protocol"},
-    "job": BASE | {"protocol"} | SYSTEMS,
+    "job": BASE | {"protocol", "operators"} | SYSTEMS,
     "virtual": CORE | {"files"} | SYSTEMS,
     "ledger": BASE | {"protocol"},
     "live": CORE | {"folders", "ledger"} | SYSTEMS,
@@ -174,6 +175,7 @@ def test_a_wrong_import_is_seen(source, wrong):
 # Layers without clock, chance, files and other packages, and what of ours they may import.
 PURE = {
     "protocol": ("protocol", "errors"),
+    "operators": ("operators", "protocol", "errors"),
     "systems": ("systems", "protocol", "scenario.parts_table"),
 }
 

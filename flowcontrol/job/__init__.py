@@ -5,7 +5,9 @@ Both clocks stand on this package; it knows neither Spark nor Delta.
 
 from __future__ import annotations
 
-from flowcontrol.job.job import Channel, Job, Link, StagePlan, demands_by_job, lay_out
+from flowcontrol.job.graph import Channel, Link, StagePlan
+from flowcontrol.job.job import Job
+from flowcontrol.job.physical_graph import demands_by_job, lay_out
 from flowcontrol.job.subtask import Incoming, Outgoing, Subtask, Work
 
 __all__ = [

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from flowcontrol.errors import InsufficientBuffersError, Problem, ScenarioError
+from flowcontrol.job.graph import StagePlan
 from flowcontrol.protocol import LocalBufferPool, NetworkBufferPool
 from flowcontrol.protocol.partition_kinds import (
     BLOCKING_GATE_THRESHOLD,
@@ -22,19 +22,6 @@ from flowcontrol.protocol.partition_kinds import (
 from flowcontrol.protocol.rows import UNLIMITED
 from flowcontrol.protocol.sizing import gate_sizes, partition_sizes, unreserved_sizes
 from flowcontrol.scenario import Scenario
-
-if TYPE_CHECKING:
-    from flowcontrol.job.job import StagePlan
-
-__all__ = [
-    "Demand",
-    "GateSize",
-    "PartitionSize",
-    "Sizes",
-    "demands_of",
-    "largest_sizes",
-    "size_buffers",
-]
 
 
 @dataclass(frozen=True)

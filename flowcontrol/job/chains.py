@@ -6,13 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from flowcontrol.protocol.ratios import ratio_of
+from flowcontrol.operators.states import TASK_INPUT
+from flowcontrol.operators.table import AnyOperator, operators_of
 from flowcontrol.scenario import Scenario, Schedule, Stage
 from flowcontrol.scenario.schedule import Phase, merged
-
-__all__ = ["Member", "chained_rates", "chained_stalls", "members_of"]
-
-Path = tuple[Fraction, ...]
 
 
 @dataclass(frozen=True)
@@ -23,33 +20,57 @@ class Member:
     ----------
     stage : Stage
         Which.
-    path : tuple of Fraction
-        Selectivities between the task's input and this stage's, in order; empty for the head.
     is_sink : bool
         Whether no edge leaves it, chained or not.
+    input, output : int
+        Operator of the task that puts out what it takes, and what it puts out; TASK_INPUT: what
+        the task takes up is that.
+    ratio_in, ratio_out : Fraction
+        Records that it takes and puts out for each that the task takes up, in the long run.
+    most_outputs : int
+        Records that it puts out for one that the task takes up, at the most.
     """
 
     stage: Stage
-    path: Path
     is_sink: bool
+    input: int = TASK_INPUT
+    output: int = TASK_INPUT
+    ratio_in: Fraction = Fraction(1)
+    ratio_out: Fraction = Fraction(1)
+    most_outputs: int = 1
 
-    @property
-    def out_path(self) -> Path:
-        """Selectivities between the task's input and this stage's output; ones left out."""
-        parts = (*self.path, ratio_of(self.stage.selectivity_exact))
-        return tuple(part for part in parts if part != 1)
 
+def members_of(
+    scenario: Scenario, head: Stage
+) -> tuple[tuple[Member, ...], tuple[AnyOperator, ...]]:
+    """Return a task's stages, and their operators before the first record.
 
-def members_of(scenario: Scenario, head: Stage) -> tuple[Member, ...]:
-    """Return a task's stages: its head, then those chained to it, senders before receivers."""
-    found = [Member(head, (), not scenario.outputs(head.name))]
+    The head comes first, then those chained to it, senders before receivers.
+    """
+    operators: list[AnyOperator] = []
+    found = [_member(scenario, head, None, operators)]
     for member in found:  # grows as it goes
-        for edge in scenario.outputs(member.stage.name):
-            if edge.chain:
-                stage = scenario.stage(edge.receiver)
-                is_sink = not scenario.outputs(stage.name)
-                found.append(Member(stage, member.out_path, is_sink))
-    return tuple(found)
+        found += [
+            _member(scenario, scenario.stage(edge.receiver), member, operators)
+            for edge in scenario.outputs(member.stage.name)
+            if edge.chain
+        ]
+    return tuple(found), tuple(operators)
+
+
+def _member(
+    scenario: Scenario, stage: Stage, before: Member | None, operators: list[AnyOperator]
+) -> Member:
+    """Return a stage that takes what another one puts out; append its operators."""
+    start = before or Member(stage, is_sink=False)
+    output, ratio, most = start.output, start.ratio_out, start.most_outputs
+    for operator in operators_of(stage):
+        operator.input, output = output, len(operators)
+        ratio *= operator.ratio
+        most *= operator.most_outputs
+        operators.append(operator)
+    is_sink = not scenario.outputs(stage.name)
+    return Member(stage, is_sink, start.output, output, start.ratio_out, ratio, most)
 
 
 def chained_stalls(members: Sequence[Member], index: int) -> tuple[tuple[int, int], ...]:
@@ -95,9 +116,7 @@ def _rate_at(rated: Sequence[Member], index: int, at_us: int) -> Fraction | None
     """Records of the task's input a second that its rated stages can serve together."""
     seconds, limited = Fraction(0), False
     for member in rated:
-        share = Fraction(1)
-        for part in member.path:
-            share *= part
+        share = member.ratio_in
         schedule = member.stage.rates(index)
         rate = schedule.rate_at(at_us) if schedule is not None else Fraction(0)
         if share > 0 and rate == 0:

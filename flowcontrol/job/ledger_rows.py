@@ -138,6 +138,7 @@ def _task_document(job: Job, task: TaskState, latency: Any = None) -> dict[str, 
     """Return what a subtask's first row of a link holds of the subtask."""
     state: dict[str, Any] = {
         "task": asdict(task.state),
+        "operators": [asdict(operator) for operator in task.operators],
         "union": task.union,
         "times_us": [task.busy_us, task.idle_us, task.backpressured_us],
         "gates": [

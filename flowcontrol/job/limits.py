@@ -8,17 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from math import ceil, prod
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from flowcontrol.errors import Problem, ScenarioError
+from flowcontrol.job.graph import Link, StagePlan
+from flowcontrol.job.job import Job
 from flowcontrol.protocol.ratios import MOST
 from flowcontrol.systems.transports.rate_window import ITEM_OVERHEAD
-
-if TYPE_CHECKING:
-    from flowcontrol.job.job import Job, Link, StagePlan
-
-__all__ = ["MOST_BYTES", "MOST_OUTPUTS", "MOST_RECORDS", "check_limits"]
 
 MOST_RECORDS: Final = 1 << 55
 """Records that the tasks of a stage emit or take up in a run, at the most: 1,000,000 a second for
@@ -65,7 +61,7 @@ def _problems(job: Job) -> Iterator[Problem]:
             yield _above(f"stages.{plan.name}", records, MOST_RECORDS, text)
         for link in plan.outputs:
             place = f"edges.{link.name}"
-            outputs = prod(max(1, ceil(part)) for part in plan.path(link))
+            outputs = plan.member(link).most_outputs
             if outputs > MOST_OUTPUTS:
                 text = "records out of one record into the task: lower the selectivities"
                 yield _above(place, outputs, MOST_OUTPUTS, text)
@@ -75,10 +71,10 @@ def _problems(job: Job) -> Iterator[Problem]:
                 yield _above(place, nbytes, MOST_BYTES, text)
 
 
-def _carried(taken: dict[str, Fraction], sender: StagePlan, link: Link) -> Fraction:
-    """Records that an edge could carry, copies of a broadcast counted."""
+def _carried(taken: dict[str, Fraction], plan: StagePlan, link: Link) -> Fraction:
+    """Records that an edge could carry out of a task, copies of a broadcast counted."""
     copies = len(link.outgoing(0)) if link.edge.partitioner == "broadcast" else 1
-    return taken[sender.name] * prod(sender.path(link)) * copies
+    return taken[plan.name] * plan.member(link).ratio_out * copies
 
 
 def _capacity(job: Job, plan: StagePlan) -> Fraction | None:

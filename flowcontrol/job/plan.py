@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.job.allocation import Allocation
 from flowcontrol.job.buffers import Demand
-from flowcontrol.job.job import demands_by_job
+from flowcontrol.job.physical_graph import demands_by_job
 from flowcontrol.scenario import JobSpan, Scenario
-
-__all__ = ["Grant", "ManagerPlan", "MemoryPlan", "Moment", "plan_memory"]
 
 WHOLE = JobSpan(name="", stages=())
 """Stands for the one job of a scenario without ``jobs``."""

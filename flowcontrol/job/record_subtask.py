@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flowcontrol.job.job import Job, Link, StagePlan
+from flowcontrol.job.graph import Link, StagePlan
+from flowcontrol.job.job import Job
+from flowcontrol.job.outputs import Output
 from flowcontrol.job.subtask import Incoming, Outgoing, Subtask
 from flowcontrol.protocol.sides import Partition
 from flowcontrol.protocol.states import Message
@@ -59,12 +61,14 @@ class RecordSubtask(Subtask):
             for row, state in zip(part.channels, seen, strict=True):
                 row.announced = state.announced
 
-    def _write(self, number: int, channel: int, nbytes: int) -> int:
-        count = write_records(self._transport, self.partitions[number], channel, nbytes, 1)
+    def write(self, writer: Output, channel: int, nbytes: int) -> int:
+        """Write a record to a channel, or to all; return the bytes left over."""
+        count = write_records(self._transport, writer.partition, channel, nbytes, 1)
         return nbytes * (1 - count)
 
-    def _write_some(self, size: int, most: int) -> int:
-        return write_records(self._transport, self.partitions[0], 0, size, most)
+    def write_whole(self, writer: Output, most: int) -> int:
+        """Write the records that there is room for to the only channel; return how many."""
+        return write_records(self._transport, writer.partition, 0, writer.record_bytes, most)
 
     def _flush(self, number: int) -> None:
         """Nothing is ever open."""

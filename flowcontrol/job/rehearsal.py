@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from flowcontrol.job.job import Job, Link, StagePlan
+from flowcontrol.job.graph import Link, StagePlan
+from flowcontrol.job.job import Job
 from flowcontrol.job.ledger_rows import Rows, round_rows
 from flowcontrol.job.record_subtask import new_subtask
 from flowcontrol.job.replay import NO_ROWS, Replayed
@@ -18,8 +19,6 @@ from flowcontrol.job.rows import new_partition
 from flowcontrol.job.snapshot import incoming_of, outgoing_of, restore, task_state
 from flowcontrol.job.subtask import Incoming, Outgoing, Subtask
 from flowcontrol.job.throttling import SourceControl
-
-__all__ = ["RoundRows", "first_incoming", "first_outgoing", "rehearse"]
 
 
 @dataclass(frozen=True)

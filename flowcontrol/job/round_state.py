@@ -14,6 +14,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from flowcontrol.job.job import Job
+from flowcontrol.operators.table import AnyOperator
 from flowcontrol.protocol.partition_kinds import KEPT, ON_DISK, WRITING
 from flowcontrol.protocol.queues import KINDS
 from flowcontrol.protocol.rows import TAKEN_EXCLUSIVE, TAKEN_FLOATING, TAKEN_NONE
@@ -269,6 +270,8 @@ class TaskState:
     nothing."""
     state: Task
     """What the rules work on: the buffer that it reads, and how far it is."""
+    operators: tuple[AnyOperator, ...]
+    """Its operators, senders before receivers; one that passes every record on is left out."""
     taken: int
     """Records that it took up in the round; a source: that it emitted."""
     busy_us: int

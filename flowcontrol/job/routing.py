@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from flowcontrol.job.job import Link
+from flowcontrol.job.graph import Link
 from flowcontrol.protocol.partitioners import (
     channel_of_key,
     count_share,
@@ -20,8 +20,6 @@ from flowcontrol.protocol.partitioners import (
     next_by_share,
 )
 from flowcontrol.protocol.ratios import whole_shares
-
-__all__ = ["Router", "mix", "stream_of_edge", "weights_of"]
 
 _MASK = (1 << 64) - 1
 
@@ -71,7 +69,6 @@ class Router:
         self.width = len(channels)
         self.kind = link.edge.partitioner
         self.counts = [0] * self.width
-        self.emitted = 0
         self._sender = sender
         self._seed = seed
         self._stream = stream_of_edge(link.name, sender)
@@ -79,18 +76,18 @@ class Router:
         self._weights = weights_of(link, self.width) or []
         self._total, self._behind = sum(self._weights), [0] * len(self._weights)
 
-    def restore(self, counts: Sequence[int]) -> None:
-        """Go on where a router with these counts per channel stood."""
+    def restore(self, counts: Sequence[int]) -> int:
+        """Go on where a router with these counts per channel stood; return its records."""
         self.counts = list(counts)
-        self.emitted = counts[0] if self.kind == "broadcast" else sum(counts)
+        records = counts[0] if self.kind == "broadcast" else sum(counts)
         self._behind = [
-            weight * self.emitted - count * self._total
+            weight * records - count * self._total
             for weight, count in zip(self._weights, counts, strict=False)
         ]
+        return records
 
-    def peek(self) -> int:
-        """Return the channel of the next record, without moving on."""
-        number = self.emitted
+    def next_channel(self, number: int) -> int:
+        """Return the channel of the next record, which is record ``number`` of the edge."""
         if self._table is not None:
             return int(self._table[number])
         if self._weights:
@@ -104,12 +101,11 @@ class Router:
         return 0
 
     def advance(self, channel: int, records: int = 1) -> None:
-        """Count records as routed to the channel that :meth:`peek` named; a broadcast: to all."""
+        """Count records as routed to the channel of :meth:`next_channel`; a broadcast: to all."""
         for each in range(self.width) if self.kind == "broadcast" else (channel,):
             self.counts[each] += records
         for _ in range(records if self._weights and self.width > 1 else 0):
             count_share(self._behind, self._weights, self._total, channel)
-        self.emitted += records
 
 
 def weights_of(link: Link, width: int) -> list[int] | None:

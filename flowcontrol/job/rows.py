@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 
-from flowcontrol.job.job import Channel, Job, Link
+from flowcontrol.job.graph import Channel, Link
+from flowcontrol.job.job import Job
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.partition_kinds import has_quota, kind_of
 from flowcontrol.protocol.pool_rules import fetch_segment
 from flowcontrol.protocol.queues import EVENT_SLOTS, new_queue
-from flowcontrol.protocol.rows import WORD, fifo, fifo_values, refill
+from flowcontrol.protocol.rows import WORD, fifo
 from flowcontrol.protocol.states import (
     GlobalPool,
     InputChannel,
@@ -24,17 +24,6 @@ from flowcontrol.systems.transports.rules import (
     first_grant,
 )
 from flowcontrol.systems.transports.transport import ChannelGrant, RecordTransport
-
-__all__ = [
-    "LOCAL",
-    "fifo",
-    "fifo_values",
-    "most_outputs",
-    "new_gate",
-    "new_partition",
-    "queue_depth",
-    "refill",
-]
 
 LOCAL = -1
 """Initial credit that marks a local channel, which knows no credit."""
@@ -125,16 +114,8 @@ def queue_depth(job: Job, link: Link, sender: int) -> int:
     if has_quota(kind) == 0:
         return size.size + size.overdraft
     each = link.record_bytes // options.segment_bytes + 2
-    most = most_outputs(job.stage(link.edge.sender).path(link))
+    most = job.stage(link.edge.sender).member(link).most_outputs
     return min(size.size + size.overdraft, options.max_buffers_per_channel + 1 + most * each)
-
-
-def most_outputs(path: Sequence[Fraction]) -> int:
-    """Most records that one record of a task's input yields, at least 1."""
-    most = 1
-    for part in path:
-        most *= max(1, -(-part.numerator // part.denominator))
-    return most
 
 
 def _pool(size: int, overdraft: int) -> tuple[LocalPool, GlobalPool]:

@@ -11,7 +11,7 @@ from typing import Final
 
 from flowcontrol import __version__
 
-BOTH_CLOCKS: Final = ("protocol", "systems", "job")
+BOTH_CLOCKS: Final = ("protocol", "operators", "systems", "job")
 """Packages whose rules both clocks run."""
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from flowcontrol.job import round_state as rs
 from flowcontrol.job.record_subtask import RecordSubtask
-from flowcontrol.job.rows import fifo_values, refill
 from flowcontrol.job.subtask import Incoming, Outgoing, Subtask
 from flowcontrol.protocol.queues import in_order, refill_queue
-from flowcontrol.protocol.state import put_back
-from flowcontrol.protocol.states import Message, ReceivedMessage
+from flowcontrol.protocol.rows import fifo_values, refill
+from flowcontrol.protocol.state import columns, put_back
+from flowcontrol.protocol.states import Message, ReceivedMessage, Task
 from flowcontrol.protocol.subpartition_rules import channel_backlog, ready_messages
 
 Row = Mapping[str, Any]
@@ -44,7 +44,8 @@ def task_state(
         subtask=subtask.index,
         task_manager=subtask.plan.stage.placement[subtask.index],
         is_running=True,
-        state=replace(subtask.task),
+        state=Task(**{name: getattr(subtask.task, name) for name in columns(Task)}),
+        operators=tuple(map(replace, subtask.operators)),
         taken=taken,
         busy_us=busy_us,
         idle_us=idle_us,
@@ -90,6 +91,7 @@ def _gate_state(
 
 def _partition_state(subtask: Subtask, number: int, round_number: int) -> rs.PartitionState:
     (link, own), part = subtask.out_links[number], subtask.partitions[number]
+    out = subtask.outputs[number]
     subpartitions = tuple(
         rs.SubpartitionState(
             channel.sender,
@@ -103,7 +105,7 @@ def _partition_state(subtask: Subtask, number: int, round_number: int) -> rs.Par
             if isinstance(subtask, RecordSubtask)
             else channel_backlog(part.channels[index]),
             rs.credit_at_sender(subtask.job, channel.is_local, part.channels[index]),
-            subtask.routers[number].counts[index],
+            out.router.counts[index],
             subtask.routed[number][index],
             tuple(
                 rs.MessageUnderWay(replace(message), round_number + 1)
@@ -112,9 +114,9 @@ def _partition_state(subtask: Subtask, number: int, round_number: int) -> rs.Par
         )
         for index, channel in enumerate(own)
     )
-    pending = tuple(subtask.pending[number])
+    pending = tuple(fifo_values(out.pending))
     pools = replace(part.pool), replace(part.segments)
-    return rs.PartitionState(link.name, *pools, pending, subtask.left_bytes[number], subpartitions)
+    return rs.PartitionState(link.name, *pools, pending, out.left_bytes, subpartitions)
 
 
 def restore(
@@ -149,12 +151,15 @@ def restore(
             refill_queue(part.queues[index], [Message(**kept) for kept in state["queue"]])
             refill(part.held[index], state["held"])
             counts.append(state["routed"])
-        subtask.routers[number].restore(counts)
+        out = subtask.outputs[number]
+        out.emitted = out.router.restore(counts)
     _restore_task(subtask, task_state or {})
 
 
 def _restore_task(subtask: Subtask, state: Mapping[str, Any]) -> None:
-    put_back(subtask.task, state["task"])
+    put_back(subtask.task, state["task"], Task)
+    for operator, values in zip(subtask.operators, state["operators"], strict=True):
+        put_back(operator, values)
     refill(subtask.union, state["union"])
     if isinstance(subtask, RecordSubtask):
         subtask.held = state["held"]
@@ -170,8 +175,10 @@ def _restore_task(subtask: Subtask, state: Mapping[str, Any]) -> None:
         part = subtask.partitions[number]
         put_back(part.pool, values["pool"])
         put_back(part.segments, values["segments"])
-        subtask.pending[number] = list(values["pending"])
-        subtask.left_bytes[number] = values["left_bytes"]
+        out = subtask.outputs[number]
+        refill(out.pending, values["pending"])
+        out.left_bytes = values["left_bytes"]
+        subtask.task.is_pending |= int(bool(values["pending"]))
 
 
 def incoming_of(row: Row) -> Incoming:

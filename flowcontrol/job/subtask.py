@@ -14,36 +14,34 @@ import numpy as np
 import numpy.typing as npt
 
 from flowcontrol.errors import ProtocolError
-from flowcontrol.job.job import Job, Link, StagePlan
+from flowcontrol.job.graph import Link, StagePlan
+from flowcontrol.job.job import Job
+from flowcontrol.job.outputs import Output
 from flowcontrol.job.routing import Router
 from flowcontrol.job.rows import new_gate, new_partition
 from flowcontrol.job.work import WorkClock, emission_cost_ns, flush_phase_us
+from flowcontrol.operators.pacing import skip_due
+from flowcontrol.operators.states import RELAY, SERVER, SOURCE, Operator, StreamTask
+from flowcontrol.operators.task import (
+    BLOCKED,
+    CAPACITY,
+    account,
+    emit,
+    emit_some,
+    outputs_available,
+    serve,
+    write_pending,
+)
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.queues import is_event
-from flowcontrol.protocol.ratios import fewest, times
-from flowcontrol.protocol.rows import FIFO_SLOTS
+from flowcontrol.protocol.rows import FIFO_SLOTS, fifo
 from flowcontrol.protocol.service import NEVER, has_ended, stands_still
-from flowcontrol.protocol.states import Message, Task
+from flowcontrol.protocol.states import Message
 from flowcontrol.protocol.subpartition_rules import announce_backlog, channel_backlog, head_is_event
-from flowcontrol.protocol.times import (
-    blocked_relay_us,
-    blocked_source_us,
-    busy_us,
-    emitting_us,
-    flush_ticks,
-    is_blocked,
-)
+from flowcontrol.protocol.times import flush_ticks
 from flowcontrol.systems.throttles import throttled_source as s
 
-__all__ = ["BACKPRESSURED", "BUSY", "IDLE", "Incoming", "Outgoing", "Subtask", "Work"]
-
 Ints = npt.NDArray[np.int64]
-
-CAPACITY, STARVED, BLOCKED = range(3)
-"""Why a task stopped in a round: capacity used up, no input, output unavailable."""
-
-BUSY, IDLE, BACKPRESSURED = range(3)
-"""Places in :attr:`Subtask.times_us`."""
 
 
 @dataclass(frozen=True)
@@ -127,34 +125,57 @@ class Subtask:
         self.partitions = [new_partition(job, link, index, own) for link, own in self.out_links]
         self.union = [0] * (FIFO_SLOTS + max(1, len(self.gates)))
         inputs = sum(len(own) for _, own in self.in_links)
-        self.task = Task(open_inputs=max(1, inputs))
-        self.pending: list[list[int]] = [[] for _ in self.out_links]
-        self.left_bytes = [0] * len(self.out_links)
+        self.task = StreamTask(
+            partitions=len(self.out_links),
+            operators=len(plan.operators),
+            open_inputs=max(1, inputs),
+        )
+        self.operators = plan.new_operators()
         self.messages: list[list[list[Message]]] = [[] for _ in self.out_links]
         self.taken = [[0] * len(own) for _, own in self.in_links]
         self.routed = [[0] * len(own) for _, own in self.out_links]
-        self.times_us = [0, 0, 0]
-        self._is_source, self._due = plan.is_source, 0
+        self.work = Work()
         self.source: s.ThrottledSource | None = None
         self.controller_state: dict[str, Any] = {}
         if plan.is_source and job.scenario.system.throttle != "none":
             self.source = s.ThrottledSource()
         tables = tables or [None] * len(self.out_links)
-        self.routers = [
-            Router(link, index, job.scenario.seed, table)
-            for (link, _), table in zip(self.out_links, tables, strict=True)
-        ]
+        self.outputs = [self._output(i, table) for i, table in enumerate(tables)]
         options = job.scenario.options
-        self._input_records = input_records
         self._buffer_bytes = options.segment_bytes
         self._quota = options.max_buffers_per_channel
         self._flush_us = options.flush_interval_us
-        self._paths = [plan.path(link) for link in plan.outputs]
         self._clock = WorkClock.of(job, plan, index)
-        rated = plan.is_source or self._clock is not None
-        self._cost_ns = emission_cost_ns(job, plan)
+        self._set_pace(-1 if input_records is None else input_records)
+        rated = self.task.kind != RELAY
         self._stalls = [] if rated else [list(span) for span in plan.stalled(index)]
         self._flush_phases = [flush_phase_us(job, link, index) for link in plan.outputs]
+
+    def _output(self, number: int, table: Ints | None) -> Output:
+        (link, _), part = self.out_links[number], self.partitions[number]
+        member = self.plan.member(link)
+        return Output(
+            pool=part.pool,
+            operator=member.output,
+            record_bytes=link.record_bytes,
+            partition=part,
+            router=Router(link, self.index, self.job.scenario.seed, table),
+            pending=fifo(member.most_outputs),
+        )
+
+    def _set_pace(self, limit: int) -> None:
+        """Say what decides how much the task does in a round."""
+        task, clock = self.task, self._clock
+        task.limit, task.is_single = limit, int(self.plan.is_single(self.index))
+        task.cost_ns = emission_cost_ns(self.job, self.plan)
+        task.kind = SOURCE if self.plan.is_source else RELAY if clock is None else SERVER
+        if clock is not None:
+            task.unit, task.distribution = clock.unit, clock.kind
+
+    @property
+    def times_us(self) -> list[int]:
+        """Busy, idle and back-pressured time of the round, microseconds."""
+        return [self.task.busy, self.task.idle, self.task.blocked]
 
     def step(
         self,
@@ -185,30 +206,28 @@ class Subtask:
         """
         self._receive(incoming)
         self._hear(outgoing)
-        work = Work(first=self.task.taken)
+        task = self.task
+        work = self.work = Work(first=task.taken)
+        task.busy = task.idle = task.blocked = 0
+        for out in self.outputs:
+            out.routes, out.parents = [], []
         cursors = [[row.processed for row in gate.channels] for gate in self.gates]
-        counts = [list(router.counts) for router in self.routers]
-        routes: list[list[int]] = [[] for _ in self.routers]
+        counts = [list(out.router.counts) for out in self.outputs]
         start, end = self._works(number)
-        if self._is_source and self.source is not None:
-            reason = self._emit_throttled(number, end, self.source, routes)
-        elif self._is_source:
-            reason = self._emit(end, routes)
-        elif stands_still(self._stalls, number * self.job.round_us) != NEVER:
-            reason = CAPACITY
-        else:
-            reason = self._serve(end, work, routes)
-        work.records = self.task.taken - work.first
-        self._account(start, end, work.records, reason)
+        reason = self._run(number, start, end)
+        work.records = task.taken - work.first
+        available = outputs_available(self, task)
+        account(task, self.job.round_us, start, end, work.records, reason, available)
         self.taken = [
             [row.processed - old for row, old in zip(gate.channels, before, strict=True)]
             for gate, before in zip(self.gates, cursors, strict=True)
         ]
         self.routed = [
-            [new - old for new, old in zip(router.counts, before, strict=True)]
-            for router, before in zip(self.routers, counts, strict=True)
+            [new - old for new, old in zip(out.router.counts, before, strict=True)]
+            for out, before in zip(self.outputs, counts, strict=True)
         ]
-        self._name_rows(work, routes)
+        work.routes = [np.asarray(out.routes, dtype=np.int64) for out in self.outputs]
+        work.parents = [np.asarray(out.parents, dtype=np.int64) for out in self.outputs]
         self._finish(number)
         self._flush(number)
         self._send()
@@ -217,9 +236,10 @@ class Subtask:
 
     def _finish(self, number: int) -> None:
         """Finish the task if nothing comes any more and all is written; queue the ends."""
-        if self._is_source and self._has_ended(number):
-            self.task.open_inputs = 0
-        if not any(self.pending) and r.finish_task(self.task):
+        task = self.task
+        if task.kind == SOURCE and self._has_ended(number):
+            task.open_inputs = 0
+        if task.is_pending == 0 and r.finish_task(task) == 1:
             for part in self.partitions:
                 r.finish_partition(part)
 
@@ -228,8 +248,7 @@ class Subtask:
         if self._clock is None or (self.source is not None and s.has_waiting(self.source)):
             return False
         end_us = (number + 1) * self.job.round_us
-        limit = -1 if self._input_records is None else self._input_records
-        return has_ended(self._clock.phases, end_us, self.task.taken, limit) == 1
+        return has_ended(self._clock.phases, end_us, self.task.taken, self.task.limit) == 1
 
     def _announce(self, number: int) -> None:
         """Announce the credit that channels have gained in the round."""
@@ -274,169 +293,93 @@ class Subtask:
                     part.channels[index].announced = state.announced
 
     def _works(self, number: int) -> tuple[int, int]:
-        """Work allowed by the start and by the end of the round; saves up none of the past."""
+        """Work allowed by the start and by the end of the round."""
         if self._clock is None:
             return 0, 0
         start, end = (self._clock.work_by(n * self.job.round_us) for n in (number, number + 1))
-        if self._is_source:
-            self._clock.skip_to(self.task, start)
-        else:
-            self.task.ready = max(self.task.ready, start)
         return start, end
 
-    def _emit(self, end: int, routes: list[list[int]]) -> int:
-        """Emit what falls due until the output is unavailable; what is due then is lost."""
-        self._due = 0
-        if self._clock is None:
-            return BLOCKED
-        while True:
-            if not self._write_pending():
-                self._due += self._clock.skip_to(self.task, end)
-                return BLOCKED
-            most = self._clock.due(self.task, end)
-            if self._input_records is not None:
-                most = min(most, self._input_records - self.task.taken)
-            if most == 0:
-                return CAPACITY
-            if not self._outputs_available():
-                self._due += self._clock.skip_to(self.task, end)
-                return BLOCKED
-            count = self._emit_some(most, routes)
-            self._due += count
-            self._clock.spend(self.task, count)
+    def _run(self, number: int, start: int, end: int) -> int:
+        """Work for a round, with nothing saved up of the past; return why the task stopped."""
+        task = self.task
+        if task.kind == SOURCE:
+            skip_due(self, task, start)
+            if self.source is not None:
+                return self._emit_throttled(number, end, self.source)
+            return emit(self, task, end)
+        if stands_still(self._stalls, number * self.job.round_us) != NEVER:
+            return CAPACITY
+        task.ready = max(task.ready, start)
+        return serve(self, task, self.gates, self.union, end)
 
-    def _emit_throttled(
-        self, number: int, end: int, state: s.ThrottledSource, routes: list[list[int]]
-    ) -> int:
+    def _emit_throttled(self, number: int, end: int, state: s.ThrottledSource) -> int:
         """Emit what the command in force allows of what waits."""
-        self._due = 0
-        if self._clock is None:
-            return BLOCKED
-        round_ns = self.job.round_us * 1000
-        fresh, emitted = self._clock.skip_to(self.task, end), self.task.taken
-        if self._input_records is not None and state.has_log:
-            fresh = min(fresh, self._input_records - state.offered)
+        task, round_ns = self.task, self.job.round_us * 1000
+        fresh, emitted = skip_due(self, task, end), task.taken
+        if task.limit >= 0 and state.has_log:
+            fresh = min(fresh, task.limit - state.offered)
         waiting = s.offer(state, fresh)
         most = s.may_emit(state, waiting, emitted, number * round_ns, (number + 1) * round_ns)
-        if self._input_records is not None:
-            most = min(most, self._input_records - emitted)
+        if task.limit >= 0:
+            most = min(most, task.limit - emitted)
         done = 0
-        while self._write_pending() and done < most and self._outputs_available():
-            done += self._emit_some(most - done, routes)
+        while write_pending(self, task) and done < most and outputs_available(self, task):
+            done += emit_some(self, task, most - done)
         s.after_emitting(state, waiting, done, number * round_ns)
-        self._due = waiting
-        return CAPACITY if done == waiting and not any(self.pending) else BLOCKED
+        task.due = waiting
+        return CAPACITY if done == waiting and task.is_pending == 0 else BLOCKED
 
-    def _serve(self, end: int, work: Work, routes: list[list[int]]) -> int:
-        """Take records up, and write what they yield when they are done, until something stops."""
-        clock = self._clock
-        while True:
-            if clock is not None and any(self.pending) and self.task.ready > end:
-                return CAPACITY
-            if not self._write_pending():
-                return BLOCKED
-            if clock is not None and self.task.ready >= end:
-                return CAPACITY
-            if not self._outputs_available():
-                return BLOCKED
-            if r.next_input(self.task, self.gates, self.union) == 0:
-                return STARVED
-            count = 1 if self.partitions else self.task.left
-            if clock is not None:
-                count = min(count, clock.startable(self.task, end))
-            _note_run(work.takes, self.task.gate, self.task.channel, count)
-            r.take_record(self.task, self.gates, count)
-            self._route(routes)
-            if clock is not None:
-                clock.spend(self.task, count)
+    # ------------------------------------------------------------------ as a Worker
 
-    def _emit_some(self, most: int, routes: list[list[int]]) -> int:
-        """Emit one record, or all that fit into the one open buffer without filling it.
+    def operator(self, number: int) -> Operator:
+        """Return an operator of the chain."""
+        return self.operators[number]
 
-        Several at once only where all go to one channel of one edge: then nothing that a
-        task looks at between two records changes.
-        """
-        if len(self.routers) == 1 and self.routers[0].width == 1 and not self._paths[0]:
-            size = self.out_links[0][0].record_bytes
-            count = self._write_some(size, most)
-            if count > 0:
-                self.task.taken += count
-                self.routers[0].advance(0, count)
-                routes[0].extend([0] * count)
-                return count
-        self.task.taken += 1
-        self._route(routes)
-        return 1
+    def writer(self, number: int) -> Output:
+        """Return what writes to a result partition."""
+        return self.outputs[number]
 
-    def _route(self, routes: list[list[int]]) -> None:
-        """Route all that the records taken up yield; it is written as buffers can be had."""
-        outputs = zip(self.routers, self._paths, self.pending, routes, strict=True)
-        for router, path, pending, route in outputs:
-            due = self.task.taken
-            for part in path:
-                due = times(due, part.numerator, part.denominator)
-            while router.emitted < due:
-                channel = router.peek()
-                router.advance(channel)
-                pending.append(channel)
-                route.append(channel)
+    def pending(self, writer: Output) -> list[int]:
+        """Return the queue of the channels of records that are routed and not written."""
+        return writer.pending
 
-    def _write_pending(self) -> bool:
-        """Write what is pending, an edge after the other; False if the task is blocked in it."""
-        for number, pending in enumerate(self.pending):
-            size = self.out_links[number][0].record_bytes
-            while pending:
-                if r.stays_blocked(self.partitions[number].pool, self.left_bytes[number]) == 1:
-                    return False
-                left = self._write(number, pending[0], self.left_bytes[number] or size)
-                self.left_bytes[number] = left
-                if left > 0:
-                    return False
-                pending.pop(0)
-        return True
+    def is_available(self, writer: Output) -> int:
+        """Tell whether another record may be begun as far as a partition goes: 1 if so."""
+        return r.partition_is_available(writer.partition)
 
-    def _write(self, number: int, channel: int, nbytes: int) -> int:
+    def write(self, writer: Output, channel: int, nbytes: int) -> int:
         """Write bytes of a record to a channel, or to all; return those left over."""
-        part = self.partitions[number]
-        if part.is_broadcast:
-            return r.write_broadcast(part, nbytes, self._quota, self._buffer_bytes)
-        return r.write_bytes(part, channel, nbytes, self._quota, self._buffer_bytes)
+        if writer.partition.is_broadcast:
+            return r.write_broadcast(writer.partition, nbytes, self._quota, self._buffer_bytes)
+        return r.write_bytes(writer.partition, channel, nbytes, self._quota, self._buffer_bytes)
 
-    def _write_some(self, size: int, most: int) -> int:
-        """Write records of that size that fit into the only channel's open buffer."""
-        return r.write_whole_records(self.partitions[0], 0, size, most)
+    def write_whole(self, writer: Output, most: int) -> int:
+        """Write the records that fit into the only channel's open buffer; return how many."""
+        return r.write_whole_records(writer.partition, 0, writer.record_bytes, most)
 
-    def _outputs_available(self) -> bool:
-        return all(r.partition_is_available(part) for part in self.partitions)
+    def next_channel(self, writer: Output) -> int:
+        """Return the channel of the next record."""
+        return writer.router.next_channel(writer.emitted)
 
-    def _account(self, start: int, end: int, done: int, reason: int) -> None:
-        """Share the round out over busy, idle and back-pressured (reference section 9)."""
-        whole, available = self.job.round_us, int(self._outputs_available())
-        blocked, waiting = int(reason == BLOCKED), self.task.queued
-        if self._is_source:
-            lost = blocked_source_us(whole, self._due, done, blocked, available)
-            busy = emitting_us(whole - lost, done, self._cost_ns)
-            self.times_us = [busy, whole - busy - lost, lost]
-        elif self._clock is None:
-            lost = blocked_relay_us(whole, waiting, done, blocked)
-            busy = whole if reason == CAPACITY and waiting > 0 else 0
-            self.times_us = [busy, whole - busy - lost, lost]
-        else:
-            ready, pending = self.task.ready, int(any(self.pending))
-            busy = busy_us(whole, start, end, ready, waiting + pending, blocked, available)
-            rest = is_blocked(start, end, blocked, available)
-            self.times_us = [busy, 0, 0]
-            self.times_us[BACKPRESSURED if rest else IDLE] += whole - busy
+    def note_routed(self, writer: Output, channel: int, count: int) -> None:
+        """Note where rows go, and which of those taken up they are made of."""
+        writer.router.advance(channel, count)
+        writer.routes.extend([channel] * count)
+        last = self.task.taken - self.work.first
+        writer.parents.extend(range(last - count, last))
 
-    def _name_rows(self, work: Work, routes: list[list[int]]) -> None:
-        """Say which record taken up each output of the round is made of."""
-        for router, path, route in zip(self.routers, self._paths, routes, strict=True):
-            first = router.emitted - len(route) + 1
-            taken = np.arange(first, router.emitted + 1, dtype=np.int64)
-            for part in reversed(path):  # fewest records that yield so many
-                taken = fewest(taken, part.numerator, part.denominator)
-            work.routes.append(np.asarray(route, dtype=np.int64))
-            work.parents.append(taken - 1 - work.first)
+    def draw(self) -> int:
+        """Return the work of the next record, units."""
+        assert self._clock is not None
+        self.task.draws += 1
+        return self._clock.draw(self.task.draws - 1)
+
+    def note_taken(self, count: int) -> None:
+        """Note which rows are taken up."""
+        _note_run(self.work.takes, self.task.gate, self.task.channel, count)
+
+    def note_emitted(self, count: int) -> None:
+        """Do nothing: the rows that a source emits are numbered by its count."""
 
     def _flush(self, number: int) -> None:
         """Let the periodic flusher run if its period ends in the round (reference 2.6)."""

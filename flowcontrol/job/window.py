@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
-from flowcontrol.job.job import Job, Link
+from flowcontrol.job.graph import Link
+from flowcontrol.job.job import Job
 from flowcontrol.scenario import Schedule
 from flowcontrol.systems.transports.rules import first_grant, transport_named
 from flowcontrol.systems.transports.transport import ChannelGrant, RecordTransport
-
-__all__ = ["window_warnings"]
 
 ROUND_TRIP = 2
 """Rounds from announcing a credit to receiving the message that uses it."""
@@ -37,18 +36,15 @@ def window_warnings(job: Job) -> list[str]:
 
 
 def _stage_rates(job: Job) -> dict[str, Fraction]:
-    """Most records/s that each stage can emit, from the sources' and services' rates."""
+    """Most records/s that each stage can put out, also one inside a chain."""
     rates: dict[str, Fraction] = {}
     for plan in job.stages:
-        stage = plan.stage
-        if stage.emit_rate is not None:
-            rates[plan.name] = sum((_highest(s) for s in stage.emit_rate), Fraction(0))
-            continue
-        offered = sum((rates[link.edge.sender] for link in plan.inputs), Fraction(0))
-        if stage.service_rate is not None:
-            able = sum((_highest(s) for s in stage.service_rate), Fraction(0))
-            offered = min(offered, able)
-        rates[plan.name] = offered * stage.selectivity_exact
+        able = [plan.rates(index) for index in range(plan.stage.parallelism)]
+        taken = sum((rates[link.edge.sender] for link in plan.inputs), Fraction(0))
+        own = [_highest(schedule) for schedule in able if schedule is not None]
+        if own:
+            taken = sum(own, Fraction(0)) if plan.is_source else min(taken, sum(own, Fraction(0)))
+        rates |= {member.stage.name: taken * member.ratio_out for member in plan.members}
     return rates
 
 

@@ -5,27 +5,16 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass
 from fractions import Fraction
-from math import prod
 
-from flowcontrol.job.job import Job, Link, StagePlan
+from flowcontrol.job.graph import Link, StagePlan
+from flowcontrol.job.job import Job
 from flowcontrol.job.limits import MOST_RECORDS
 from flowcontrol.job.routing import mix
 from flowcontrol.protocol import service as s
 from flowcontrol.protocol.ratios import MOST, ratio_of, whole_rates
-from flowcontrol.protocol.states import Task
 from flowcontrol.protocol.times import FLUSH_DRIFTS
 from flowcontrol.scenario import Schedule
 from flowcontrol.scenario.schedule import MICROSECONDS, Phase
-
-__all__ = [
-    "KINDS",
-    "WorkClock",
-    "byte_cost",
-    "emission_cost_ns",
-    "flush_phase_us",
-    "stream_of",
-    "uniform",
-]
 
 KINDS = {"constant": s.CONSTANT, "exponential": s.EXPONENTIAL, "lognormal": s.LOGNORMAL}
 
@@ -68,7 +57,7 @@ def emission_cost_ns(job: Job, plan: StagePlan) -> int:
     """
     if not plan.is_source:
         return 0
-    nbytes = sum(link.record_bytes * prod(plan.path(link)) for link in plan.outputs)
+    nbytes = sum(link.record_bytes * plan.member(link).ratio_out for link in plan.outputs)
     rate = Fraction(repr(job.scenario.cluster.serialization_bytes_per_s))
     return min(int(nbytes * 10**9 / rate), 1000 * job.round_us)
 
@@ -135,40 +124,6 @@ class WorkClock:
         first = uniform(self.seed, self.stream, 2 * number)
         second = uniform(self.seed, self.stream, 2 * number + 1)
         return s.service_work(self.kind, self.cv, first, second, self.unit)
-
-    def spend(self, task: Task, count: int) -> None:
-        """Let ``count`` records begin, one after the other."""
-        for _ in range(count if self.kind != s.CONSTANT else 0):
-            task.ready += self.draw(task.draws)
-            task.draws += 1
-        if self.kind == s.CONSTANT:
-            task.ready += count * self.unit
-
-    def startable(self, task: Task, end: int) -> int:
-        """Records that a server may take up at once before ``end``; one, unless all are alike."""
-        if self.kind != s.CONSTANT:
-            return 1
-        waits: int = end - task.ready
-        return -(-waits // self.unit)
-
-    def due(self, task: Task, end: int) -> int:
-        """Emissions that fall due by ``end``; at most one, unless all are alike."""
-        if end < task.ready:
-            return 0
-        if self.kind != s.CONSTANT:
-            return 1
-        passed: int = end - task.ready
-        return passed // self.unit + 1
-
-    def skip_to(self, task: Task, work: int) -> int:
-        """Drop the emissions that fell due by then; return how many there were."""
-        dropped = 0
-        if task.ready == 0:  # before the first one
-            self.spend(task, 1)
-        while (count := self.due(task, work)) > 0:
-            self.spend(task, count)
-            dropped += count
-        return dropped
 
 
 def _at_most(schedule: Schedule, rate: Fraction) -> Schedule:

@@ -143,7 +143,7 @@ class StageBatch:
 
     def _edge_order(self, number: int, index: int, place: int, link: Link, work: Work) -> EdgeOrder:
         subtask = self._runtime.subtasks[index]
-        counts, routed = subtask.routers[place].counts, subtask.routed[place]
+        counts, routed = subtask.outputs[place].router.counts, subtask.routed[place]
         return EdgeOrder(
             root=str(self._exchanges[link.name].path),
             folder=f"batch_id={number}/sender={index}",

@@ -23,7 +23,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from math import isqrt, lcm
-from typing import Any
 
 MOST = 1 << 61
 """Bound of a ratio's numerator x denominator, and of all that a rule counts in a run."""
@@ -98,25 +97,6 @@ def whole_shares(shares: Sequence[int]) -> list[int]:
     return [max(1, round(Fraction(share * MOST_SHARES, total))) if share else 0 for share in shares]
 
 
-def times(count: int, numerator: int, denominator: int) -> int:
-    """Return a count times a ratio, rounded down.
-
-    Parameters
-    ----------
-    count : int
-        At least 0.
-    numerator, denominator : int
-        Of a ratio as :func:`ratio_of` returns it. The result must be at most 2 x :data:`MOST`.
-
-    Notes
-    -----
-    The whole multiples of the denominator come first, so that no product is more than the result.
-    """
-    whole = count // denominator
-    rest = count - whole * denominator
-    return whole * numerator + rest * numerator // denominator
-
-
 def capped(count: int, numerator: int, denominator: int) -> int:
     """Return a count times a ratio, rounded down, or :data:`MOST` if that is less."""
     whole = count // denominator
@@ -124,16 +104,6 @@ def capped(count: int, numerator: int, denominator: int) -> int:
         return MOST
     rest = count - whole * denominator
     return min(MOST, whole * numerator + rest * numerator // denominator)
-
-
-def fewest(count: Any, numerator: int, denominator: int) -> Any:
-    """Return the least number whose product with a ratio, rounded down, is at least ``count``.
-
-    Works on arrays of int64 too. The numerator is positive.
-    """
-    whole = count // numerator
-    rest = count - whole * numerator
-    return whole * denominator + (rest * denominator + numerator - 1) // numerator
 
 
 def proportion(whole: int, part: int, total: int) -> int:

@@ -77,15 +77,24 @@ def assign(state: Any, other: Any) -> None:
         setattr(state, name, getattr(other, name))
 
 
-def put_back(state: Any, values: Mapping[str, int]) -> None:
+def put_back(state: Any, values: Mapping[str, int], cls: type[Any] | None = None) -> None:
     """Give a state the values that :func:`dataclasses.asdict` returned for one of its class.
+
+    Parameters
+    ----------
+    state : state
+        Changed in place.
+    values : mapping of str to int
+        By field.
+    cls : type, optional
+        A class that its own extends: the fields are those of that one.
 
     Raises
     ------
     ValueError
         If it has other fields.
     """
-    own = columns(type(state))
+    own = columns(cls or type(state))
     if set(own) != values.keys():
         odd = ", ".join(sorted(set(own) ^ values.keys()))
         raise ValueError(f"{type(state).__name__} is not the state that was kept: {odd}")

@@ -7,17 +7,6 @@ from flowcontrol.virtual.header import FLAG_AGES, FLAG_RUNS, KernelMemory
 from flowcontrol.virtual.registry import kernel
 from flowcontrol.virtual.views import age_rows, run_rows
 
-__all__ = [
-    "log_age",
-    "peek_run",
-    "push_records",
-    "push_run",
-    "run_length",
-    "take_ages",
-    "take_one_age",
-    "take_run",
-]
-
 
 @kernel
 def _run(m: KernelMemory, number: int) -> f.Run:
@@ -25,14 +14,8 @@ def _run(m: KernelMemory, number: int) -> f.Run:
 
 
 @kernel
-def push_records(m: KernelMemory, out: f.KernelSubpartition, emitted: int, count: int) -> None:
-    """Let ``count`` records that a source emitted in round ``emitted`` enter a channel."""
-    push_run(m, out.runs, emitted, count)
-
-
-@kernel
 def push_run(m: KernelMemory, runs: f.RunList, emitted: int, count: int) -> None:
-    """Append ``count`` records to the newest run, or as a new one."""
+    """Let ``count`` records that a source emitted in a round enter a channel, or a log."""
     if m.is_tracked == 0:
         return
     tail = runs.tail
@@ -67,12 +50,6 @@ def _drop_head(m: KernelMemory, runs: f.RunList) -> None:
         runs.tail = 0
     head.next = m.runs_free
     m.runs_free = number
-
-
-@kernel
-def take_one_age(m: KernelMemory, out: f.KernelSubpartition) -> int:
-    """Take a record out of a channel; return the round in which its source emitted it."""
-    return take_run(m, out.runs, 1)
 
 
 @kernel

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from flowcontrol.job.job import Job, Link, lay_out
+from flowcontrol.job.graph import Link
+from flowcontrol.job.job import Job
+from flowcontrol.job.physical_graph import lay_out
 from flowcontrol.scenario import Scenario, Schedule
 from flowcontrol.systems.transports.rules import first_grant
 from flowcontrol.systems.transports.transport import ChannelGrant
-
-__all__ = ["Discretisation", "choose_round_us", "discretisation"]
 
 SHARE = 100
 """A round is at most this part of the shortest of the times above."""
@@ -185,8 +185,7 @@ def _channel_rate(job: Job, link: Link) -> float:
         rate = max(own)
     else:
         rate = sum(_channel_rate(job, other) * len(other.incoming(0)) for other in plan.inputs)
-    for part in plan.path(link):
-        rate *= float(part)
+    rate *= float(plan.member(link).ratio_out)
     return rate if link.edge.partitioner == "broadcast" else rate / share
 
 

@@ -31,6 +31,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 RULES = {
     "protocol": "rows queues pool_rules channel_rules sender_rules subpartition_rules rounds "
     "sizing ratios service times debloating partitioners partition_kinds",
+    "operators": "task pacing table selectivity",
     "systems": "tcp_buffers tcp_connection tcp_reader tcp_writer",
     "systems.throttles": "throttled_source",
     "systems.transports": "record_rounds transport",
@@ -39,9 +40,9 @@ RULES = {
 
 _COPIED_RULES = (
     "rows queues pool_rules channel_rules sender_rules subpartition_rules rounds service "
-    "times ratios"
+    "times ratios task pacing table selectivity"
 )
-_COPIED_KERNEL = "views pointers wheel loop messages buffered task ages routes turns"
+_COPIED_KERNEL = "views pointers wheel loop messages buffered ages routes turns"
 COPIED = {*_COPIED_RULES.split(), *_COPIED_KERNEL.split()}
 """Modules whose functions are copied to where they are called: what every job under credits runs
 in every round. Without the kernel's own a chain takes a fifth longer. What only other systems run
@@ -83,12 +84,13 @@ def _sources() -> Iterator[tuple[str, bytes]]:
     for file in sorted(own, key=lambda found: found.name):
         if file.name.endswith(".py"):
             yield file.name, file.read_bytes()
+    from flowcontrol.operators import states as operator_states
     from flowcontrol.protocol import state, states
     from flowcontrol.scenario import parts_table
     from flowcontrol.systems.transports import rules
 
     # where each field is, and which transport each part
-    for module in (state, states, parts_table, rules, *_rule_modules()):
+    for module in (state, states, operator_states, parts_table, rules, *_rule_modules()):
         yield module.__name__, _text(module)
 
 
@@ -129,7 +131,7 @@ def _register() -> None:
     """Register the rows, the protocol's functions and the kernel's own with numba."""
     import numba.extending
 
-    from flowcontrol.virtual.lowering import register_choice, register_part
+    from flowcontrol.virtual.lowering import register_choice, register_methods, register_part
 
     register: Any = numba.extending.register_jitable
 
@@ -140,21 +142,29 @@ def _register() -> None:
         if isinstance(value, FunctionType) and value.__module__ == module.__name__
     ]
     for function in [*own, *CHOSEN, *KERNEL]:
-        # Only the entry is called from outside, so no other function needs a C wrapper; and none
-        # has an expression of arrays, which is what numba would rewrite.
-        options = {
-            "_nrt": False,
-            "error_model": "numpy",
-            "no_cfunc_wrapper": True,
-            "no_rewrites": True,
-            "forceinline": function.__module__.rsplit(".", 1)[1] in COPIED,
-        }
+        options = _options(function.__module__)
         if function in CHOSEN:
             register_choice(function, options)
         elif function in PARTS:
             register_part(function, PARTS[function], options)
         else:
             register(**options)(function)
+    register_methods(_options("flowcontrol.virtual.task"))
+
+
+def _options(module: str) -> dict[str, Any]:
+    """Return how numba compiles the functions of a module.
+
+    Only the entry is called from outside, so no other function needs a C wrapper; and none has an
+    expression of arrays, which is what numba would rewrite.
+    """
+    return {
+        "_nrt": False,
+        "error_model": "numpy",
+        "no_cfunc_wrapper": True,
+        "no_rewrites": True,
+        "forceinline": module.rsplit(".", 1)[1] in COPIED,
+    }
 
 
 def compile_entry(entry: F, parts: int = EVERYTHING) -> F:

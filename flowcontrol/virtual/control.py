@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from flowcontrol.job.job import Job, StagePlan
+from flowcontrol.job.graph import StagePlan
+from flowcontrol.job.job import Job
 from flowcontrol.systems.throttles import (
     Command,
     Controller,

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from flowcontrol.protocol.states import (
-    GlobalPool,
-    InputChannel,
-    LocalPool,
-    Message,
-    Subpartition,
-    Task,
-)
+from flowcontrol.operators.states import RELAY as RELAY
+from flowcontrol.operators.states import SERVER as SERVER
+from flowcontrol.operators.states import SOURCE as SOURCE
+from flowcontrol.operators.states import RecordWriter, StreamTask
+from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool, Message, Subpartition
 
 # ---- tasks
 
@@ -39,39 +36,27 @@ ABSENT = 3
 
 
 @dataclass(slots=True)
-class KernelTask(Task):
+class KernelTask(StreamTask):
     """A subtask, and where the things are that belong to it."""
 
-    kind: int = 0
-    """SOURCE, SERVER, RELAY, CONNECTION or DISK."""
     first_gate: int = 0
     """Its first gate."""
     gates: int = 0
     """How many."""
     first_partition: int = 0
     """Its first partition."""
-    partitions: int = 0
-    """How many."""
+    operators_at: int = 0
+    """Where the places of its operators are listed."""
     union: int = 0
     """Where its queue of gates with data is."""
     phases: int = 0
     """Where its rate is, phases."""
     phase_count: int = 0
     """How many there are."""
-    unit: int = 0
-    """Work of a mean record."""
-    distribution: int = 0
-    """Of its service time."""
     cv: int = 0
     """Coefficient of variation, millionths."""
     stream: int = 0
     """Of its random numbers."""
-    busy: int = 0
-    """Microseconds so far."""
-    idle: int = 0
-    """Microseconds so far."""
-    blocked: int = 0
-    """Microseconds so far."""
     status: int = 0
     """What the rounds slept through count as: IDLE, BUSY, BLOCKED or ABSENT."""
     last: int = 0
@@ -84,22 +69,14 @@ class KernelTask(Task):
     """The one before, task + 1; 0: none."""
     emitted: int = 0
     """Round in which the record in hand was emitted by its source."""
-    due: int = 0
-    """Emissions due in this round."""
-    limit: int = 0
-    """Records that a replaying source has; -1: no end."""
     stalls: int = 0
     """Where its standstills are (from, to); of a RELAY only."""
     stall_count: int = 0
     """How many there are."""
     has_sent: int = 0
     """1: it sent something in this round."""
-    is_pending: int = 0
-    """1: outputs wait to be written."""
     sinks: int = 0
     """Stages of the task that nothing leaves."""
-    cost_ns: int = 0
-    """Of a source: what an emission takes its thread, nanoseconds."""
     is_held: int = 0
     """1: it has its senders stopped."""
     throttle: int = 0
@@ -114,15 +91,12 @@ class KernelTask(Task):
     """Microseconds during which its job did not run."""
 
 
-SOURCE = 0
-SERVER = 1
-RELAY = 2
 CONNECTION = 3
-"""Not a task, but a connection with a bandwidth: ``union`` is its queue of channels, of ``gates``
-places, ``ready`` the nanosecond at which its wire is free, ``cost_ns`` the time that ``unit`` bytes
-take; ``unit`` is 0 if they are not limited. With TCP it shares the wire of ``first_gate``, the
-first one of its task managers; its state is at ``phases``, a ring of ``phase_count`` messages
-behind it."""
+"""In place of SOURCE, SERVER and RELAY: not a task, but a connection with a bandwidth. ``union`` is
+its queue of channels, of ``gates`` places, ``ready`` the nanosecond at which its wire is free,
+``cost_ns`` the time that ``unit`` bytes take; ``unit`` is 0 if they are not limited. With TCP it
+shares the wire of ``first_gate``, the first one of its task managers; its state is at ``phases``, a
+ring of ``phase_count`` messages behind it."""
 DISK = 8
 """Not a task, but the disk of a task manager: ``union`` is its queue of partitions that wait for a
 turn (2 x number, + 1 to read), of ``gates`` places, ``ready``, ``cost_ns`` and ``unit`` as of a
@@ -183,11 +157,9 @@ class KernelGate:
 
 
 @dataclass(slots=True)
-class KernelPartition:
-    """A result partition: its pool, where its channels and queues are, how it routes records."""
+class KernelPartition(RecordWriter):
+    """A result partition: what writes to it, where its channels and queues are, how it routes."""
 
-    pool: LocalPool = field(default_factory=LocalPool)
-    """Its pool."""
     segments: GlobalPool = field(default_factory=GlobalPool)
     """The part of the global pool that is set aside for it."""
     task: int = 0
@@ -214,14 +186,10 @@ class KernelPartition:
     """Where the set of the channels is whose receiver has said something, bits."""
     dirty: int = 0
     """Where the set of the channels is that may have something to send, bits."""
-    record_bytes: int = 0
-    """Size of its records."""
     route: int = 0
     """How a record finds its channel: ROUTE_FIRST, ROUTE_CYCLE ..."""
     cursor: int = 0
     """Next channel of a cycle, or next place of a table."""
-    emitted: int = 0
-    """Records routed."""
     table: int = 0
     """Where the table of channels is, or the shares."""
     table_length: int = 0
@@ -232,12 +200,6 @@ class KernelPartition:
     """Where the queue of the channels of records not yet written is."""
     pending_width: int = 0
     """Cells of it."""
-    left_bytes: int = 0
-    """Bytes left of the record in which the task is blocked."""
-    path: int = 0
-    """Where the selectivities from the task's input on are: numerator, denominator."""
-    path_length: int = 0
-    """How many there are."""
     flush_phase: int = 0
     """Microsecond of the first tick of its flusher."""
     flush_at: int = 0

@@ -13,7 +13,6 @@ import numpy as np
 
 from flowcontrol.job import Job, demands_by_job
 from flowcontrol.job.allocation import Allocation, Holding
-from flowcontrol.job.rows import refill
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.state import assign, width
 from flowcontrol.protocol.states import GlobalPool
@@ -225,7 +224,7 @@ class Timeline:
             waiting = memory.values(first, length)
             left = [c for c in waiting if memory.outs["sender"][c] not in tasks]
             queue: Any = memory.cells[first : first + length]
-            refill(queue, left)
+            w.refill(queue, left)
 
     def _put_to_sleep(self, run: JobRun) -> None:
         tasks = self._tasks[run.span.name]

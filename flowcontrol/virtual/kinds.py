@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowcontrol.job.job import Job, Link
+from flowcontrol.job.graph import Link
+from flowcontrol.job.job import Job
 from flowcontrol.protocol.partition_kinds import PIPELINED, waits_for_producers
 from flowcontrol.virtual import spill_fields as s
 from flowcontrol.virtual.memory import Memory

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from flowcontrol.job.buffers import GateSize
-from flowcontrol.job.job import Channel, Job, Link
+from flowcontrol.job.graph import Channel, Link
+from flowcontrol.job.job import Job
 from flowcontrol.job.routing import stream_of_edge, weights_of
-from flowcontrol.job.rows import LOCAL, most_outputs, queue_depth
+from flowcontrol.job.rows import LOCAL, queue_depth
 from flowcontrol.job.work import byte_cost, flush_phase_us
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.partitioners import smooth_round_robin
@@ -115,11 +116,9 @@ def _fill_partition(
     p.record_bytes = link.record_bytes
     p.flush_phase = flush_phase_us(job, link, sender)
     p.stream = stream_of_edge(link.name, sender)
-    path = job.stage(link.edge.sender).path(link)
-    if path:
-        pairs = [number for part in path for number in (part.numerator, part.denominator)]
-        p.path, p.path_length = build.put(np.array(pairs, np.int64)), len(path)
-    p.pending_width = w.FIFO_SLOTS + most_outputs(path)
+    member = job.stage(link.edge.sender).member(link)
+    p.operator = member.output
+    p.pending_width = w.FIFO_SLOTS + member.most_outputs
     p.pending = build.take(p.pending_width)
     _fill_route(link, sender, count, p, build, table, cycle)
 

@@ -7,19 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from flowcontrol.operators.pacing import skip_due
+from flowcontrol.operators.task import BLOCKED, CAPACITY, account, emit, outputs_available, serve
 from flowcontrol.protocol.rounds import flush
 from flowcontrol.protocol.rows import Rows
 from flowcontrol.protocol.service import NEVER, first_us_at, first_us_beyond, stands_still, work_by
 from flowcontrol.protocol.state import cell
-from flowcontrol.protocol.times import (
-    blocked_relay_us,
-    blocked_source_us,
-    busy_us,
-    emitting_us,
-    flush_ticks,
-    is_blocked,
-    next_flush_us,
-)
+from flowcontrol.protocol.times import flush_ticks, next_flush_us
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.closed import close
 from flowcontrol.virtual.compiled import best_parts, compile_entry
@@ -35,23 +29,18 @@ from flowcontrol.virtual.records import grant_all
 from flowcontrol.virtual.registry import kernel, part_of
 from flowcontrol.virtual.sharing import in_order, serve_waiting
 from flowcontrol.virtual.spilling import note_memory, note_waits, send_spilled
-from flowcontrol.virtual.task import (
-    BLOCKED,
-    CAPACITY,
-    emit,
-    outputs_available,
-    serve,
-    skip_due,
-)
+from flowcontrol.virtual.task import KernelWorker, worker_of
 from flowcontrol.virtual.tcp import carry
 from flowcontrol.virtual.throttled import emit_throttled, is_empty
 from flowcontrol.virtual.turns import serve_now
 from flowcontrol.virtual.views import (
+    gates_of,
     out_row,
     partition_of,
     partition_row,
     set_bit,
     task_row,
+    union_of,
     whole,
 )
 from flowcontrol.virtual.wheel import collect, next_round, wake
@@ -120,12 +109,12 @@ def _advance(memory: Any, end: int) -> int:
         m.is_empty = is_empty(m, end - 1)
     for i in range(m.tasks):
         settle(m, task_row(m, i), end)
-        catch_up(m, task_row(m, i), end)
+        catch_up(m, i, task_row(m, i), end)
     return m.flags
 
 
 @kernel
-def catch_up(m: KernelMemory, task: f.KernelTask, end: int) -> None:
+def catch_up(m: KernelMemory, number: int, task: f.KernelTask, end: int) -> None:
     """Let the work of a task that slept be forgone, as it is when a round finds it asleep."""
     if task.kind != f.SOURCE and task.kind != f.SERVER:
         return
@@ -134,9 +123,9 @@ def catch_up(m: KernelMemory, task: f.KernelTask, end: int) -> None:
     if task.kind == f.SERVER:
         task.ready = max(task.ready, start)
     elif task.taken == task.limit:
-        skip_due(m, task, start)
+        skip_due(worker_of(m, number, task), task, start)
     else:
-        skip_due(m, task, work_by(phases, end * m.round_us))
+        skip_due(worker_of(m, number, task), task, work_by(phases, end * m.round_us))
 
 
 @kernel
@@ -175,24 +164,31 @@ def step(m: KernelMemory, number: int, now: int) -> None:
         start = work_by(phases, start_us)
         end = work_by(phases, end_us)
     before, busy = task.taken, task.busy
+    worker, gates, union = (
+        worker_of(m, number, task),
+        gates_of(m, task.first_gate),
+        union_of(m, task),
+    )
     still = NEVER
     if task.kind == f.SOURCE:
-        skip_due(m, task, start)
+        skip_due(worker, task, start)
         if task.throttle > 0:
-            reason = emit_throttled(m, number, task, end)
+            reason = emit_throttled(m, worker, end)
         else:
-            reason = emit(m, number, task, end)
+            task.emitted = now
+            reason = emit(worker, task, end)
     elif task.stall_count > 0:
         reason = CAPACITY
         still = stands_still(rows(m, task.stalls, task.stall_count, 2), start_us)
         if still == NEVER:
-            reason = serve(m, number, task, end)
+            reason = serve(worker, task, gates, union, end)
         else:
             wake_at(m, number, still + m.round_us)
     else:
         task.ready = max(task.ready, start)
-        reason = serve(m, number, task, end)
-    account(m, task, start, end, task.taken - before, reason)
+        reason = serve(worker, task, gates, union, end)
+    available = outputs_available(worker, task)
+    account(task, m.round_us, start, end, task.taken - before, reason, available)
     if m.debloat_us > 0:
         worked = task.busy - busy
         if task.kind == f.RELAY and task.taken > before:
@@ -211,36 +207,12 @@ def step(m: KernelMemory, number: int, now: int) -> None:
         grant_all(m, number, task, now)
     else:
         announce_all(m, task, now)
-    plan(m, number, task, phases, reason, end, end_us, now)
+    plan(m, worker, phases, reason, end, end_us, now)
     if task.kinds > 0:
         note_waits(m, task, now)
 
 
 @kernel
-def account(
-    m: KernelMemory, task: f.KernelTask, start: int, end: int, done: int, reason: int
-) -> None:
-    """Share the round out over busy, idle and back-pressured."""
-    whole, available = m.round_us, outputs_available(m, task)
-    blocked, waiting = 1 if reason == BLOCKED else 0, task.queued
-    busy = lost = 0
-    if task.kind == f.SOURCE:
-        lost = blocked_source_us(whole, task.due, done, blocked, available)
-        busy = emitting_us(whole - lost, done, task.cost_ns)
-    elif task.kind == f.RELAY:
-        lost = blocked_relay_us(whole, waiting, done, blocked)
-        busy = whole if reason == CAPACITY and waiting > 0 else 0
-    else:
-        waiting += task.is_pending
-        busy = busy_us(whole, start, end, task.ready, waiting, blocked, available)
-        if is_blocked(start, end, blocked, available) == 1:
-            lost = whole - busy
-    task.busy += busy
-    task.blocked += lost
-    task.idle += whole - busy - lost
-
-
-@part_of(BUFFERS)
 def flush_all(m: KernelMemory, task: f.KernelTask, start_us: int, end_us: int) -> None:
     """Let the flushers run whose time has come."""
     interval = m.flush_us
@@ -266,8 +238,7 @@ def flush_all(m: KernelMemory, task: f.KernelTask, start_us: int, end_us: int) -
 @kernel
 def plan(
     m: KernelMemory,
-    number: int,
-    task: f.KernelTask,
+    worker: KernelWorker,
     phases: Rows,
     reason: int,
     end: int,
@@ -275,7 +246,8 @@ def plan(
     now: int,
 ) -> None:
     """Decide when a task is looked at again, and what the rounds until then count as."""
-    available = outputs_available(m, task)
+    number, task = worker.number, worker.task
+    available = outputs_available(worker, task)
     if reason == BLOCKED and task.has_sent == 1:
         wake(m, number, now + 1)
     plan_flush(m, number, task, end_us)

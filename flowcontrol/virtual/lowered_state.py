@@ -362,6 +362,17 @@ def _state_at(function: Any, type_in: Callable[[Any], Any]) -> None:
         return type_in(memory)(memory, at), code
 
 
+def state_as(function: Any, cls: type[Any]) -> None:
+    """Have a function return the state of a class that its argument, of a base class, is."""
+
+    @in_place(function)
+    def found(typing: Any, state: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            return values[0]
+
+        return state_type(cls)(state), code
+
+
 def _place(context: Any, builder: Any, kinds: Any, values: Any) -> Any:
     base = data_of(context, builder, kinds[0], values[0])
     return builder.gep(base, [as_int(context, builder, values[1], kinds[1])], inbounds=True)

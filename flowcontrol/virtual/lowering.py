@@ -13,8 +13,17 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic, models, overload, register_jitable, register_model
+from numba.extending import (
+    make_attribute_wrapper,
+    models,
+    overload,
+    overload_method,
+    register_jitable,
+    register_model,
+)
 
+from flowcontrol.operators.selectivity import Selectivity
+from flowcontrol.operators.table import as_selectivity
 from flowcontrol.systems.transports.rules import rules_of_kind
 from flowcontrol.virtual.lowered_state import (
     CELL,
@@ -26,13 +35,15 @@ from flowcontrol.virtual.lowered_state import (
     queue_at,
     queues_at,
     rows_at,
+    state_as,
     state_at,
     transport_at,
 )
 from flowcontrol.virtual.pointers import lowest_bit, row, rows
 from flowcontrol.virtual.randoms import mix_modulo, uniform
 from flowcontrol.virtual.registry import PLACED
-from flowcontrol.virtual.views import gate_of, gates_of, whole
+from flowcontrol.virtual.task import KernelWorker, worker_of
+from flowcontrol.virtual.views import GateList, gate_of, gates_of, whole
 
 # ---- rows
 
@@ -149,11 +160,53 @@ def register_part(function: Any, part: int, options: dict[str, Any]) -> None:
 
         return types.int64(m, *values), code
 
+    in_place(function)(_typed_as(function, absent))
+
+
+# ---- objects of several fields
+
+
+class _ObjectType(types.Type):
+    def __init__(self, fields: Any) -> None:
+        self.fields = fields
+        super().__init__(name=f"{type(self).__name__}({fields})")
+
+
+class _ObjectModel(models.StructModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, kind.fields)
+
+
+def _object_of(make: Any, cls: type[Any]) -> Any:
+    """Have a function return an object whose fields are its parameters; return its type."""
+    names = list(inspect.signature(make).parameters)
+    of_class = type(cls.__name__, (_ObjectType,), {})
+    register_model(of_class)(_ObjectModel)
+    for name in names:
+        make_attribute_wrapper(of_class, name, name)
+
+    def made(typing: Any, *given: Any) -> Any:
+        fields = [types.int64 if isinstance(one, types.Integer) else one for one in given]
+        kind = of_class(tuple(zip(names, fields, strict=True)))
+
+        def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            found = cgutils.create_struct_proxy(kind)(context, builder)
+            for name, value, one, field in zip(names, values, given, fields, strict=True):
+                setattr(found, name, context.cast(builder, value, one, field))
+            return found._getvalue()
+
+        return kind(*given), code
+
+    in_place(make)(_typed_as(make, made))
+    return of_class
+
+
+def _typed_as(function: Any, typed: Any) -> Any:
+    """Give a definition the parameters of a function: numba takes no variable number of them."""
     given = inspect.signature(function)
     context = inspect.Parameter("typing", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    # numba matches arguments with this one, and takes no variable number of them
-    absent.__signature__ = given.replace(parameters=[context, *given.parameters.values()])
-    in_place(function)(absent)
+    typed.__signature__ = given.replace(parameters=[context, *given.parameters.values()])
+    return typed
 
 
 # ---- transports
@@ -187,56 +240,30 @@ def register_choice(function: Any, options: dict[str, Any]) -> None:
         return chain(transport.kinds)
 
 
-# ---- lists of gates
-
-
-class _GateListType(types.Type):
-    def __init__(self, memory: Any) -> None:
-        self.memory = memory
-        super().__init__(name=f"flowcontrol.GateList({memory})")
-
-
-@register_model(_GateListType)
-class _GateListModel(models.StructModel):
-    def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind, [("m", kind.memory), ("first", types.int64)])
-
-
-@in_place(gates_of)
-def _gates_of(typing: Any, m: Any, first: Any) -> Any:
-    kind = _GateListType(m)
-
-    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        made = cgutils.create_struct_proxy(kind)(context, builder)
-        made.m = values[0]
-        made.first = context.cast(builder, values[1], signature.args[1], types.int64)
-        return made._getvalue()
-
-    return kind(m, first), code
-
-
-@intrinsic
-def _memory_of(typing: Any, gates: Any) -> Any:
-    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        return cgutils.create_struct_proxy(signature.args[0])(context, builder, values[0]).m
-
-    return gates.memory(gates), code
-
-
-@intrinsic
-def _first_of(typing: Any, gates: Any) -> Any:
-    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        kind = signature.args[0]
-        return cgutils.create_struct_proxy(kind)(context, builder, values[0]).first
-
-    return types.int64(gates), code
+gate_list = _object_of(gates_of, GateList)
+worker = _object_of(worker_of, KernelWorker)
 
 
 @overload(operator.getitem, strict=False)
 def _get(gates: Any, index: Any) -> Any:
-    if isinstance(gates, _GateListType):
-        return lambda gates, index: gate_of(_memory_of(gates), _first_of(gates) + index)
+    if isinstance(gates, gate_list):
+        return lambda gates, index: gate_of(gates.m, gates.first + index)
     return None
+
+
+def register_methods(options: dict[str, Any]) -> None:
+    """Have the methods of a worker compiled as they stand."""
+    for name, method in vars(KernelWorker).items():
+        if not name.startswith("_"):
+            _register_method(name, method, options)
+
+
+def _register_method(name: str, method: Any, options: dict[str, Any]) -> None:
+    def found(*values: Any) -> Any:
+        return method
+
+    found.__signature__ = inspect.signature(method)  # type: ignore[attr-defined]
+    overload_method(worker, name, jit_options=options)(found)
 
 
 # ---- state
@@ -250,6 +277,7 @@ _FORMS = {
 }
 for _function, (_form, _class) in PLACED.items():
     _FORMS[_form](_function, _class)
+state_as(as_selectivity, Selectivity)
 
 
 # ---- random numbers

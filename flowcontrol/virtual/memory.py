@@ -7,8 +7,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from flowcontrol.job.job import Job, Link, StagePlan
+from flowcontrol.job.graph import Link, StagePlan
+from flowcontrol.job.job import Job
 from flowcontrol.job.work import WorkClock, emission_cost_ns
+from flowcontrol.operators.states import Operator
+from flowcontrol.operators.table import OPERATORS, AnyOperator
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.service import PHASE_RATE
 from flowcontrol.protocol.state import assign, cell, columns, members, per_class, width
@@ -22,8 +25,6 @@ from flowcontrol.virtual.needs import parts_of
 from flowcontrol.virtual.places import Builder, Ints, Places
 from flowcontrol.virtual.spill_fields import SpilledBuffer
 from flowcontrol.virtual.spill_memory import disks_of, fill_disks, fill_kinds
-
-__all__ = ["Memory", "fill"]
 
 S = TypeVar("S")
 
@@ -98,6 +99,13 @@ class Memory:
     def copy(self, at: int, cls: type[S]) -> S:
         """Return the state that stands at a place as an object of plain integers."""
         return _object(cls, self.table(at, 1, cls)[0].item())
+
+    def operators(self, task: f.KernelTask) -> list[AnyOperator]:
+        """Return the operators of a task as objects."""
+        places = self.cells[task.operators_at : task.operators_at + task.operators]
+        kinds = self.cells[places + cell(Operator, "kind")]
+        pairs = zip(places.tolist(), kinds.tolist(), strict=True)
+        return [self.copy(at, OPERATORS[kind]) for at, kind in pairs]
 
     def queue(self, at: int, place: int, most: int, cls: type[S]) -> list[S]:
         """Return copies of what is in a queue, one of several of at most so many, oldest first."""
@@ -319,6 +327,10 @@ def _fill_task(
     if plan.outputs:
         task["first_partition"] = places.partitions[plan.outputs[0].name, index]
     task["sinks"] = sum(member.is_sink for member in plan.members)
+    places_of_operators = [build.put(cells_of(own)) for own in plan.new_operators()]
+    task["operators"] = len(places_of_operators)
+    task["operators_at"] = build.put(np.array(places_of_operators, np.int64))
+    task["is_single"] = int(plan.is_single(index))
     task["union"] = build.take(w.FIFO_SLOTS + max(1, len(plan.inputs)))
     task["open_inputs"] = max(1, sum(len(link.incoming(index)) for link in plan.inputs))
     task["limit"], task["last"] = limit, -1

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from flowcontrol.job.job import Job, Link
+from flowcontrol.job.graph import Link
+from flowcontrol.job.job import Job
 from flowcontrol.job.rows import LOCAL
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.queues import EVENT_SLOTS

@@ -9,12 +9,10 @@ from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.randoms import mix_modulo
 from flowcontrol.virtual.registry import kernel
 
-__all__ = ["next_channel"]
-
 
 @kernel
 def next_channel(m: KernelMemory, p: f.KernelPartition) -> int:
-    """Route the next record of a partition; return its channel.
+    """Return the channel of the next record of a partition.
 
     Notes
     -----
@@ -37,6 +35,4 @@ def next_channel(m: KernelMemory, p: f.KernelPartition) -> int:
         shares, behind = row(m, p.table, width), row(m, p.table + width, width)
         channel = next_by_share(behind, shares)
         count_share(behind, shares, p.table_length, channel)
-    p.emitted += 1
-    m[p.routed + channel] += 1
     return channel

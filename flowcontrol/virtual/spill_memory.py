@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from flowcontrol.job.job import Job, Link
+from flowcontrol.job.graph import Link
+from flowcontrol.job.job import Job
 from flowcontrol.job.regions import region_of_links
 from flowcontrol.job.work import byte_cost
 from flowcontrol.protocol import rows as w

@@ -110,6 +110,7 @@ class StateReader:
             task_manager=plan.stage.placement[index],
             is_running=row.status != f.ABSENT,
             state=self._tasks[place],
+            operators=tuple(memory.operators(row)),
             taken=self._growth["taken"][place],
             busy_us=busy_us,
             idle_us=idle_us,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,9 +12,10 @@ import numpy.typing as npt
 from flowcontrol.job import Job
 from flowcontrol.job.chains import Member
 from flowcontrol.job.figures import input_usages, latency_figures, usage
+from flowcontrol.operators.states import TASK_INPUT, Operator
 from flowcontrol.protocol.partition_kinds import PIPELINED
-from flowcontrol.protocol.ratios import times
 from flowcontrol.protocol.sender_rules import credit_of, reported_backlog
+from flowcontrol.protocol.state import cell, width
 from flowcontrol.records import RESULTS
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import dtype
@@ -22,8 +23,6 @@ from flowcontrol.virtual.memory import Memory
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-__all__ = ["Tables"]
 
 Ints = npt.NDArray[np.int64]
 Columns = dict[str, Any]
@@ -54,13 +53,6 @@ class _Row:
     subtask: int
     number: int
     member: Member
-
-
-def _after(records: int, path: tuple[Fraction, ...]) -> int:
-    """Records that come out of some selectivities, each rounded down."""
-    for part in path:
-        records = times(records, part.numerator, part.denominator)
-    return records
 
 
 class Tables:
@@ -100,9 +92,8 @@ class Tables:
         self._is_source = np.array(
             [row.number == 0 and row.member.stage.is_source for row in self._rows]
         )
-        self._behind = [  # rows whose records are not those that their task takes up
-            number for number, row in enumerate(self._rows) if row.number > 0 or row.member.out_path
-        ]
+        self._in_at = self._counters([row.member.input for row in self._rows])
+        self._out_at = self._counters([row.member.output for row in self._rows])
         self._before = self._cumulative()
         self._ages = np.zeros(0, dtype(f.Age))
         self._parts: dict[str, list[Columns]] = {"stages": [], "channels": [], "latency": []}
@@ -170,19 +161,22 @@ class Tables:
         parts = [first[ends[edge].sender] + index for edge, index in places.partitions]
         return np.array(gates, np.int64), np.array(parts, np.int64)
 
+    def _counters(self, operators: Sequence[int]) -> Ints:
+        """Return where the records are counted that an operator of each row's task puts out."""
+        head, tasks = self._memory.head, self._memory.tasks
+        taken = head.tasks_at + width(f.KernelTask) * self._tasks + cell(f.KernelTask, "taken")
+        listed = tasks["operators_at"][self._tasks] + np.maximum(operators, 0)
+        is_input = np.array(operators) == TASK_INPUT
+        places = self._memory.cells[np.where(is_input, 0, listed)]
+        return np.where(is_input, taken, places + cell(Operator, "records_out"))
+
     def _cumulative(self) -> Ints:
         """Per row: records in, records out, and the task's three times; shape (5, rows)."""
         tasks = self._memory.tasks[self._tasks]
-        taken = tasks["taken"]
-        records_in = np.where(self._is_source, 0, taken)
-        records_out = np.where(self._partition_of_row < 0, taken, self._written())
-        records_out[self._is_sink] = 0
-        for number in self._behind:
-            row, count = self._rows[number], int(taken[number])
-            if not self._is_source[number]:
-                records_in[number] = _after(count, row.member.path)
-            if self._partition_of_row[number] < 0 and not row.member.is_sink:
-                records_out[number] = _after(count, row.member.out_path)
+        cells = self._memory.cells
+        records_in = np.where(self._is_source, 0, cells[self._in_at])
+        put_out = np.where(self._partition_of_row < 0, cells[self._out_at], self._written())
+        records_out = np.where(self._is_sink, 0, put_out)
         times = np.stack([tasks[name] for name in ("busy", "idle", "blocked")])
         return np.vstack([records_in, records_out, times])
 

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from flowcontrol.operators.pacing import skip_due
+from flowcontrol.operators.task import (
+    BLOCKED,
+    CAPACITY,
+    emit_some,
+    outputs_available,
+    write_pending,
+)
 from flowcontrol.protocol.service import work_by
 from flowcontrol.systems.throttles.throttled_source import (
     after_emitting,
@@ -10,21 +18,12 @@ from flowcontrol.systems.throttles.throttled_source import (
     offer,
 )
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.ages import log_age, peek_run, push_run, run_length, take_run
+from flowcontrol.virtual.ages import peek_run, push_run, run_length, take_run
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import THROTTLES
 from flowcontrol.virtual.pointers import rows
 from flowcontrol.virtual.registry import kernel, part_of
-from flowcontrol.virtual.task import (
-    BLOCKED,
-    CAPACITY,
-    emit_together,
-    has_one_channel,
-    outputs_available,
-    skip_due,
-    write_pending,
-    yield_outputs,
-)
+from flowcontrol.virtual.task import KernelWorker
 from flowcontrol.virtual.views import (
     in_row,
     out_row,
@@ -35,12 +34,13 @@ from flowcontrol.virtual.views import (
 
 
 @part_of(THROTTLES)
-def emit_throttled(m: KernelMemory, number: int, task: f.KernelTask, end: int) -> int:
+def emit_throttled(m: KernelMemory, worker: KernelWorker, end: int) -> int:
     """Emit what the command in force allows of what waits; return CAPACITY or BLOCKED."""
+    task = worker.task
     state = throttled_source(m, task.throttle)
     round_ns = m.round_us * 1000
     start_ns = m.now * round_ns
-    fresh = skip_due(m, task, end)
+    fresh = skip_due(worker, task, end)
     if state.has_log == 1:
         if task.limit >= 0:
             fresh = min(fresh, task.limit - state.offered)
@@ -50,33 +50,26 @@ def emit_throttled(m: KernelMemory, number: int, task: f.KernelTask, end: int) -
     most = may_emit(state, waiting, task.taken, start_ns, start_ns + round_ns)
     if task.limit >= 0:
         most = min(most, task.limit - task.taken)
-    done = emit_up_to(m, number, task, most, state.has_log)
+    done = emit_up_to(m, worker, most, state.has_log)
     after_emitting(state, waiting, done, start_ns)
     task.due = waiting
     return CAPACITY if done == waiting and task.is_pending == 0 else BLOCKED
 
 
 @kernel
-def emit_up_to(m: KernelMemory, number: int, task: f.KernelTask, most: int, has_log: int) -> int:
+def emit_up_to(m: KernelMemory, worker: KernelWorker, most: int, has_log: int) -> int:
     """Emit so many records at the most; return how many."""
-    single = has_one_channel(m, task)
+    task = worker.task
     task.emitted = m.now
     done = 0
-    while write_pending(m, task) == 1 and done < most and outputs_available(m, task) == 1:
+    while write_pending(worker, task) == 1 and done < most and outputs_available(worker, task) == 1:
         together = most - done
         if has_log == 1:
             task.emitted = peek_run(m, task.log)
             together = min(together, run_length(m, task.log))
-        count = emit_together(m, task, together) if single == 1 else 0
-        if count == 0:
-            count = 1
-            task.taken += 1
-            yield_outputs(m, task, 1)
+        count = emit_some(worker, task, together)
         if has_log == 1:
             take_run(m, task.log, count)
-        if task.sinks > 0:
-            log_age(m, number, m.now - task.emitted, count)
-            m.arrived += count
         done += count
     return done
 

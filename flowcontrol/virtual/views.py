@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from flowcontrol.operators.states import Operator
+from flowcontrol.operators.table import OPERATORS
 from flowcontrol.protocol.rounds import Gate, Partition
 from flowcontrol.protocol.rows import FIFO_SLOTS, WORD
-from flowcontrol.protocol.state import width
+from flowcontrol.protocol.state import cell, width
 from flowcontrol.protocol.states import GlobalPool, LocalPool, Message, ReceivedMessage
 from flowcontrol.systems.throttles.throttled_source import ThrottledSource
 from flowcontrol.systems.transports.transport import ChannelGrant, RecordTransport
@@ -17,11 +19,12 @@ from flowcontrol.virtual.cells import (
     rows_of,
     state_of,
     transport_at,
+    view,
     whole_view,
 )
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.pointers import lowest_bit, row, rows
-from flowcontrol.virtual.registry import kernel
+from flowcontrol.virtual.registry import kernel, placed
 
 
 def whole(memory: Any, parts: int) -> KernelMemory:
@@ -93,6 +96,14 @@ channel_grants = rows_of(ChannelGrant)
 throttled_source = state_of(ThrottledSource)
 
 
+def operator_at(memory: Any, at: int) -> Operator:
+    """An operator that stands at a place."""
+    return view(OPERATORS[memory[at + cell(Operator, "kind")]], memory, at)
+
+
+placed(operator_at, "state", Operator)
+
+
 @kernel
 def gate_of(m: KernelMemory, number: int) -> Gate:
     """A gate as the rules see it."""
@@ -112,8 +123,13 @@ def gate_of(m: KernelMemory, number: int) -> Gate:
 
 @kernel
 def partition_of(m: KernelMemory, number: int) -> Partition:
+    """A partition as the rules see it, by its number."""
+    return partition_at(m, partition_row(m, number))
+
+
+@kernel
+def partition_at(m: KernelMemory, p: f.KernelPartition) -> Partition:
     """A partition as the rules see it."""
-    p = partition_row(m, number)
     count = p.channels
     return Partition(
         p.pool,

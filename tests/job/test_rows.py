@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.job.rows import fifo, fifo_values, new_gate, new_partition, refill
+from flowcontrol.job.rows import new_gate, new_partition
 from flowcontrol.protocol import rows
+from flowcontrol.protocol.rows import fifo, fifo_values, refill
 
 
 @given(

@@ -36,7 +36,7 @@ for file in sys.argv[1:]:
 def test_a_changed_rule_changes_it(tmp_path: Path) -> None:
     shutil.copytree(PACKAGE, tmp_path / "flowcontrol", ignore=shutil.ignore_patterns("__pycache__"))
     rules = ["protocol/rounds.py", "systems/tcp_connection.py", "systems/throttles/pid_rate.py"]
-    rules.append("job/subtask.py")
+    rules += ["operators/selectivity.py", "job/subtask.py"]
     done = subprocess.run(
         [sys.executable, "-c", CHANGE_EACH, *rules, "report/html.py"],
         cwd=tmp_path,

@@ -9,6 +9,7 @@ import pytest
 
 from flowcontrol.job import lay_out
 from flowcontrol.job.window import window_warnings
+from flowcontrol.scenario import parse_scenario
 from flowcontrol.scenario.models import SystemSpec
 from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
 
@@ -175,3 +176,26 @@ def test_a_window_that_grows_or_is_none_is_no_limit(jobs: ModuleType, transport:
     system = SystemSpec(transport=transport, transport_values=values)
     job = jobs.job([jobs.source(1e6), jobs.sink(None)], [("source", "sink", "forward")], {})
     assert window_warnings(lay_out(job.scenario.model_copy(update={"system": system}))) == []
+
+
+def test_what_leaves_a_chain_is_known_by_its_last_stage(jobs: ModuleType) -> None:
+    """100 records/s come, 40 get through the head, and the stage behind it makes two of each."""
+    stages = [
+        jobs.source(100, record_bytes=40),
+        {"name": "head", "service_rate": 40, "placement": [1]},
+        {"name": "tail", "selectivity": 2, "record_bytes": 4096, "placement": [1]},
+        jobs.sink(None, placement=[0]),
+    ]
+    edges = [("source", "head"), ("head", "tail"), ("tail", "sink")]
+    mapping = {
+        "schema": 1,
+        "name": "chained",
+        "duration_s": 10,
+        "round_ms": 100,
+        "cluster": {"task_managers": 2},
+        "options": {jobs.SEGMENT: "4kb"},
+        "stages": stages,
+        "edges": [{"from": a, "to": b, "chain": b == "tail"} for a, b in edges],
+    }
+    [text] = window_warnings(lay_out(parse_scenario(mapping)))
+    assert text.startswith("tail->sink, receiver 0: 80 records/s need 16.0 buffers in flight")

@@ -149,8 +149,8 @@ def routes(job: Job, edge: str, sender: int, count: int) -> list[int]:
     """Receivers of the first records that a subtask sends over an edge of made rows."""
     link = next(link for link in job.links if link.name == edge)
     router, own, found = Router(link, sender, job.scenario.seed), link.outgoing(sender), []
-    for _ in range(count):
-        channel = router.peek()
+    for number in range(count):
+        channel = router.next_channel(number)
         router.advance(channel)
         found.append(own[channel].receiver)
     return found

@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 
 from flowcontrol.job.limits import MOST_BYTES, MOST_RECORDS
+from flowcontrol.operators import pacing, selectivity
+from flowcontrol.operators.states import StreamTask
 from flowcontrol.protocol import (
     debloating,
     partition_kinds,
@@ -97,11 +99,6 @@ def up_to_all(whole: int, part: int, total: int) -> bool:
     return 0 <= part <= total and total > 0
 
 
-def a_ratio(count: int, numerator: int, denominator: int) -> bool:
-    is_ratio = numerator > 0 and denominator > 0 and numerator * denominator <= MOST
-    return is_ratio and count * numerator // denominator <= 2 * MOST
-
-
 def any_ratio(count: int, numerator: int, denominator: int) -> bool:
     return numerator > 0 and denominator > 0 and numerator * denominator <= MOST
 
@@ -112,9 +109,7 @@ def in_order(*numbers: int) -> bool:
 
 
 CASES: dict[Rule, tuple[str, Callable[..., bool] | None]] = {
-    ratios.times: ("number number number", a_ratio),
     ratios.capped: ("number number number", any_ratio),
-    ratios.fewest: ("number number number", lambda c, n, d: a_ratio(c, d, n)),
     ratios.proportion: ("number number number", up_to_all),
     times.emitting_us: ("round_us records cost_ns", None),
     times.blocked_source_us: ("round_us records records flag flag", lambda w, a, b, *_: b <= a),
@@ -150,6 +145,7 @@ BY_HAND = {
     sizing.redistribute, debloating.debloat, rate_window._next_grant, bdp_window._measure,
     bdp_window.next_window, throttled_source.after_emitting, tcp_buffers.close_buffer,
     record_rounds.send_records,
+    selectivity.on_records, pacing.spend,
 }  # fmt: skip
 """Rules that the tests below call, for their arguments depend on each other."""
 
@@ -219,6 +215,30 @@ def test_work_fits(narrow: type[int], records: int, end_us: int) -> None:
                 drawn = service.service_work(service.LOGNORMAL, cv, first, second, narrow(unit))
                 assert 1 <= drawn <= MOST
                 narrow(done) + drawn
+
+
+@pytest.mark.parametrize("numerator", ends("number"))
+@pytest.mark.parametrize("count", ends("number"))
+def test_outputs_fit(narrow: type[int], numerator: int, count: int) -> None:
+    denominator = MOST // numerator
+    count = min(count, 2 * MOST * denominator // numerator)
+    state = selectivity.Selectivity(numerator=narrow(numerator), denominator=narrow(denominator))
+    state.remainder = narrow(denominator - 1)
+    outputs = selectivity.on_records(state, narrow(count))
+    assert outputs == (count * numerator + denominator - 1) // denominator
+    assert 0 <= state.remainder < denominator
+
+
+@pytest.mark.parametrize("records", ends("records"))
+def test_paces_fit(narrow: type[int], records: int) -> None:
+    """A task never has more to begin than what the run's work allows."""
+    unit = MOST // (records + 1)
+    task = StreamTask(unit=narrow(unit), ready=narrow(0), kind=narrow(1))
+    end = narrow(unit * (records + 1))
+    pacing.spend(None, task, pacing.startable(task, narrow(MOST), end))  # type: ignore[arg-type]
+    assert task.ready == end
+    pacing.spend(None, task, pacing.emissions_due(task, end))  # type: ignore[arg-type]
+    assert task.ready == end + unit
 
 
 def test_shares_fit_after_all_records(narrow: type[int]) -> None:

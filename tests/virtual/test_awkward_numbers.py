@@ -84,9 +84,11 @@ def check_outputs(job: Job, accounts: ModuleType, state: Any) -> int:
             for link in plan.outputs:
                 routed = routed_by(state, link.name, index)
                 exact, lost = Fraction(taken), Fraction(0)
-                for part in stated_path(plan, link):
+                path = stated_path(plan, link)
+                for part in path:
                     exact, lost = exact * part, (lost + 1) * part if lost else Fraction(1)
-                error = lost + exact * Fraction(1, 10**9) * len(plan.path(link))
+                rounded = sum(part != 1 for part in path)
+                error = lost + exact * Fraction(1, 10**9) * rounded
                 assert exact - error - 1 < routed <= exact + error
                 moved += routed
     return moved

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import pytest
@@ -230,12 +230,19 @@ def compiled_modules() -> set[str]:
         if function in seen:
             continue
         seen.add(function)
-        todo += [
-            value
-            for name in names_in(function.__code__)
-            if isinstance(value := function.__globals__.get(name), FunctionType)
-            and value.__module__.startswith("flowcontrol.")
-        ]
+        names = set(names_in(function.__code__))
+        for name in names:
+            value = function.__globals__.get(name)
+            found = [value]
+            if isinstance(value, type):  # a worker: its methods are compiled as well
+                found = list(vars(value).values())
+            if isinstance(value, ModuleType):
+                found = [getattr(value, other, None) for other in names]
+            todo += [
+                other
+                for other in found
+                if isinstance(other, FunctionType) and other.__module__.startswith("flowcontrol.")
+            ]
     return {function.__module__ for function in seen}
 
 
@@ -250,9 +257,11 @@ def test_every_module_that_is_compiled_names_the_folder(
     python: Callable[..., Any], package: Path
 ) -> None:
     modules = compiled_modules()
-    places = ("flowcontrol.protocol.", "flowcontrol.systems.")
+    places = ("flowcontrol.protocol.", "flowcontrol.operators.", "flowcontrol.systems.")
     rules = {name for name in modules if name.startswith(places)}
     assert {"flowcontrol.protocol.channel_rules", "flowcontrol.protocol.pool_rules"} <= rules
+    assert {"flowcontrol.operators.task", "flowcontrol.operators.selectivity"} <= rules
+    assert "flowcontrol.virtual.ages" in modules  # which only a worker's methods call
     # What draws random numbers has a compiled form of its own, in flowcontrol.virtual.
     own = {name for name in modules if name.startswith("flowcontrol.virtual.")}
     assert modules - rules - own <= {"flowcontrol.job.work", "flowcontrol.job.routing"}

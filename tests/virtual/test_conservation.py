@@ -13,7 +13,7 @@ from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
 from flowcontrol.job import Job, Link, StagePlan
-from flowcontrol.job.rows import most_outputs
+from flowcontrol.operators.states import TASK_INPUT
 from flowcontrol.scenario import Scenario, Stage
 from flowcontrol.virtual import VirtualRun, simulate
 
@@ -116,18 +116,26 @@ def check_selectivity(job: Job, stages: pd.DataFrame) -> None:
             continue
         for member in plan.members:
             own = stages[stages.stage == member.stage.name]
-            assert own.records_in.tolist() == after(head.records_in, member.path)
-            due = after(head.records_in, () if member.is_sink else member.out_path)
+            assert own.records_in.tolist() == after(head.records_in, ratios_to(plan, member.input))
+            due = after(head.records_in, ratios_to(plan, member.output))
             if member.is_sink:
                 assert own.records_out.tolist() == [0] * len(own)
                 continue
-            most = most_outputs(member.out_path)
+            most = member.most_outputs
             missing = [a - b for a, b in zip(due, own.records_out, strict=True)]
             assert min(missing) >= 0
             assert max(missing) <= most
 
 
-def after(taken: pd.Series, path: tuple[Fraction, ...]) -> list[int]:
+def ratios_to(plan: StagePlan, operator: int) -> list[Fraction]:
+    """Ratios of the operators from a task's input to what one of them puts out, in order."""
+    if operator == TASK_INPUT:
+        return []
+    own = plan.operators[operator]
+    return [*ratios_to(plan, own.input), own.ratio]
+
+
+def after(taken: pd.Series, path: list[Fraction]) -> list[int]:
     """Records that come out of some selectivities, each rounded down."""
     for part in path:
         taken = taken * part.numerator // part.denominator
@@ -169,7 +177,7 @@ def check_flow(job: Job, plan: StagePlan, found: dict[str, pd.DataFrame]) -> Non
         emitted = emitted + width_of(link) * sent
         outputs = [o for o in sender.outputs if o.edge.sender == link.edge.sender]
         if link is not outputs[0]:
-            most = most_outputs(sender.path(link))
+            most = sender.member(link).most_outputs
             unsure += most * width_of(link) * sender.stage.parallelism
     expected = own + flying.groupby("t_s").in_flight_records.sum()
     assert ((emitted - expected).abs() <= unsure).all()

@@ -16,14 +16,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from flowcontrol.job import Job
-from flowcontrol.job.job import POINTWISE, Link, StagePlan
+from flowcontrol.job.graph import POINTWISE, Link, StagePlan
 from flowcontrol.job.routing import weights_of
 
 Floats = npt.NDArray[np.float64]
@@ -128,7 +127,7 @@ class _Network:
     def _arriving(self, link: Link) -> Floats:
         """Return what a link brings to each receiver, and note what it puts on the wire."""
         sender = self._job.stage(link.edge.sender)
-        flow = self._flow[sender.name] * float(prod(sender.path(link)))
+        flow = self._flow[sender.name] * float(sender.member(link).ratio_out)
         receivers = self._job.scenario.stage(link.edge.receiver).parallelism
         arriving = np.zeros((receivers, flow.shape[1]))
         is_measured = self._job.scenario.cluster.bandwidth_bytes_per_s is not None
@@ -189,7 +188,7 @@ class _Network:
         """Return what a sink takes up, also one at the end of a chain."""
         plan = self._job.stage(sink)
         member = next(m for m in plan.members if m.stage.name == sink)
-        return float(into[plan.name].sum()) * float(prod(member.path))
+        return float(into[plan.name].sum()) * float(member.ratio_in)
 
     def _loads(self, rates: Mapping[str, Sequence[float]]) -> tuple[Floats, list[str]]:
         """Return the share of each resource that a record/s of each source takes, and its stage."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from flowcontrol.job import Job
-    from flowcontrol.job.job import Link
+    from flowcontrol.job.graph import Link
 
 Cause = Literal["producer", "throttle", "road"]
 

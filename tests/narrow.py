@@ -1,8 +1,6 @@
-"""What the tests of the rules share: integers that must fit into 64 bits."""
+"""Integers that must fit into 64 bits, as the kernel's do."""
 
 from __future__ import annotations
-
-import pytest
 
 LIMIT = 1 << 63
 
@@ -47,9 +45,3 @@ class Narrow(int):
         return self._kept(int(self) << int(other))
 
     __rmul__, __radd__ = __mul__, __add__
-
-
-@pytest.fixture(scope="session")
-def narrow() -> type[Narrow]:
-    """Return the integers whose results must fit into 64 bits."""
-    return Narrow

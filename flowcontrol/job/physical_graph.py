@@ -1,0 +1,57 @@
+"""A scenario laid out: subtasks on task managers, channels, gates and partitions with sizes."""
+
+from __future__ import annotations
+
+from flowcontrol.job.buffers import Demand, demands_of, largest_sizes, size_buffers
+from flowcontrol.job.graph import graph_of
+from flowcontrol.job.job import Job
+from flowcontrol.job.limits import check_limits
+from flowcontrol.scenario import Scenario
+
+
+def lay_out(scenario: Scenario, *, round_us: int | None = None) -> Job:
+    """Lay a scenario out.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        Read and checked.
+    round_us : int, optional
+        Emulated time of a round, microseconds; by default the live clock's.
+
+    Returns
+    -------
+    Job
+        Ready to run.
+
+    Raises
+    ------
+    ScenarioError
+        If a task manager has too few network buffers, with Flink's text and figures. Where
+        jobs start and stop, that is seen when they start. Or if the run could count to more than
+        64 bits hold (:mod:`flowcontrol.job.limits`).
+    """
+    round_us = scenario.live_round_us if round_us is None else round_us
+    rounds = -(-scenario.duration_us // round_us)
+    links, stages = graph_of(scenario)
+    sized = largest_sizes if scenario.shares_memory else size_buffers
+    sizes = sized(scenario, stages)
+    names = {member.stage.name: plan for plan in stages for member in plan.members}
+    job = Job(scenario, round_us, rounds, stages, links, sizes, names)
+    check_limits(job)
+    return job
+
+
+def demands_by_job(scenario: Scenario) -> dict[str, list[Demand]]:
+    """Return what the gates and partitions of each job ask for, in order of creation.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        Read and checked. Without ``jobs`` its one job is called "".
+    """
+    owners = {name: job.name for job in scenario.jobs for name in job.stages}
+    found: dict[str, list[Demand]] = {}
+    for plan in graph_of(scenario)[1]:
+        found.setdefault(owners.get(plan.name, ""), []).extend(demands_of(scenario, plan))
+    return found

@@ -1,0 +1,49 @@
+"""When a task may begin its next record: its work so far beside what its rate allows.
+
+A task is ready for a record at :attr:`~flowcontrol.protocol.states.Task.ready`, in units of work
+(:mod:`flowcontrol.protocol.service`): of a server the work by which the record in service is done,
+of a source that by which the next one falls due.
+"""
+
+from __future__ import annotations
+
+from flowcontrol.operators.states import StreamTask
+from flowcontrol.operators.worker import W, Worker
+from flowcontrol.protocol.service import CONSTANT
+
+
+def spend(worker: Worker[W], task: StreamTask, count: int) -> None:
+    """Let ``count`` records begin, one after the other; one, unless all take the same."""
+    if task.distribution == CONSTANT:
+        task.ready += count * task.unit
+    else:
+        task.ready += worker.draw()
+
+
+def startable(task: StreamTask, most: int, end: int) -> int:
+    """Records, at most ``most``, that a server may take up at once before ``end``."""
+    if task.distribution != CONSTANT:
+        return 1
+    return most if most == 1 else min(most, (end - task.ready + task.unit - 1) // task.unit)
+
+
+def emissions_due(task: StreamTask, end: int) -> int:
+    """Emissions of a source that fall due by ``end``; at most one, unless all take the same."""
+    if end < task.ready:
+        return 0
+    if task.distribution != CONSTANT:
+        return 1
+    return (end - task.ready) // task.unit + 1
+
+
+def skip_due(worker: Worker[W], task: StreamTask, end: int) -> int:
+    """Drop the emissions that fall due by ``end``; return how many they are."""
+    dropped = 0
+    if task.ready == 0:  # before the first one
+        spend(worker, task, 1)
+    while True:
+        count = emissions_due(task, end)
+        if count == 0:
+            return dropped
+        spend(worker, task, count)
+        dropped += count

@@ -1,0 +1,80 @@
+"""The state of a task, of its operators and of what it writes to; each kind declared once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from flowcontrol.protocol.states import LocalPool, Task
+
+SOURCE: Final = 0
+"""A task without input: it emits at its rate."""
+SERVER: Final = 1
+"""A task whose rate limits it."""
+RELAY: Final = 2
+"""A task that works in no time."""
+
+TASK_INPUT: Final = -1
+"""In place of an operator: the records that the task takes up, or emits if it is a source."""
+
+
+@dataclass(slots=True)
+class Operator:
+    """One operator of a task's chain (``StreamOperator``); each kind adds its own fields."""
+
+    kind: int = 0
+    """Which operator it is (:mod:`flowcontrol.operators.table`); constant."""
+    input: int = TASK_INPUT
+    """Operator of the task whose output it takes, or TASK_INPUT; constant."""
+    records_in: int = 0
+    """Records taken (``numRecordsIn``)."""
+    records_out: int = 0
+    """Records put out (``numRecordsOut``)."""
+
+
+@dataclass(slots=True)
+class RecordWriter:
+    """What writes an operator's output to one result partition (``RecordWriter``)."""
+
+    pool: LocalPool = field(default_factory=LocalPool)
+    """The pool of the partition."""
+    operator: int = TASK_INPUT
+    """Operator of the task whose output it writes, or TASK_INPUT; constant."""
+    record_bytes: int = 0
+    """Size of a record, constant."""
+    emitted: int = 0
+    """Records routed to a channel; a broadcast one counts once."""
+    left_bytes: int = 0
+    """Bytes left of the record in which the task is blocked."""
+
+
+@dataclass(slots=True)
+class StreamTask(Task):
+    """A subtask (``StreamTask``), with what decides how long it works in a round."""
+
+    kind: int = 0
+    """SOURCE, SERVER or RELAY; constant."""
+    operators: int = 0
+    """Operators of its chain, constant; one that passes every record on is left out."""
+    partitions: int = 0
+    """Result partitions, constant."""
+    is_single: int = 0
+    """1: all that it takes up goes one for one into one channel; constant."""
+    unit: int = 0
+    """Work of a mean record, units; constant."""
+    distribution: int = 0
+    """Of its service time, or of the times between two emissions; constant."""
+    limit: int = -1
+    """Records that a replaying source has, constant; -1: no end."""
+    cost_ns: int = 0
+    """Of a source: what an emission takes its thread, nanoseconds; constant."""
+    is_pending: int = 0
+    """1: outputs wait to be written."""
+    due: int = 0
+    """Emissions that fell due in the round."""
+    busy: int = 0
+    """Busy time, microseconds."""
+    idle: int = 0
+    """Idle time, microseconds."""
+    blocked: int = 0
+    """Back-pressured time, microseconds."""

@@ -1,0 +1,55 @@
+"""Every kind of operator: a state, made of what a stage says, and rules that both clocks run.
+
+A new one is a file beside :mod:`.selectivity` and a line here in each of four places. Its state has
+``ratio``, the records out per record in of a long run, and ``most_outputs``, those of one record at
+the most: by them rates, limits and queues are worked out before a run.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Protocol, TypeAlias, cast
+
+from flowcontrol.operators import selectivity
+from flowcontrol.operators.selectivity import SELECTIVITY, Selectivity
+from flowcontrol.operators.states import Operator
+
+AnyOperator: TypeAlias = Selectivity
+"""An operator of any kind."""
+
+OPERATORS: dict[int, type[AnyOperator]] = {SELECTIVITY: Selectivity}
+"""The state of each kind of operator."""
+
+
+class Described(Protocol):
+    """What a stage says of its operators."""
+
+    @property
+    def selectivity_exact(self) -> Fraction:
+        """Records out per record in."""
+
+
+def operators_of(stage: Described) -> list[AnyOperator]:
+    """Return the operators of a stage, in order; those that pass every record on are left out."""
+    found = [selectivity.of_ratio(stage.selectivity_exact)]
+    return [operator for operator in found if operator is not None]
+
+
+def as_selectivity(operator: Operator) -> Selectivity:
+    """Return an operator of the kind SELECTIVITY with its own fields."""
+    return cast(Selectivity, operator)
+
+
+def on_records(operator: Operator, count: int) -> int:
+    """Take ``count`` records; return how many outputs are due now."""
+    return selectivity.on_records(as_selectivity(operator), count)
+
+
+def on_event(operator: Operator, kind: int) -> int:
+    """Return how many outputs are due before an event of a kind is passed on."""
+    return selectivity.on_event(as_selectivity(operator), kind)
+
+
+def on_end(operator: Operator) -> int:
+    """Return how many outputs are due when the input has ended."""
+    return selectivity.on_end(as_selectivity(operator))

@@ -1,0 +1,233 @@
+"""A task's work in a round: take records up, let its operators make of them what they do, write it.
+
+It stops where its rate allows no more, where it has no input, or where an output is unavailable.
+The loop is written once and runs on both clocks; what differs between them is in :class:`.Worker`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from flowcontrol.operators.pacing import emissions_due, skip_due, spend, startable
+from flowcontrol.operators.states import SERVER, SOURCE, TASK_INPUT, StreamTask
+from flowcontrol.operators.table import on_records
+from flowcontrol.operators.worker import W, Worker
+from flowcontrol.protocol.rounds import Gate, next_input, stays_blocked, take_record
+from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_HEAD, FIFO_SLOTS, Row, fifo_pop, fifo_push
+from flowcontrol.protocol.times import (
+    blocked_relay_us,
+    blocked_source_us,
+    busy_us,
+    emitting_us,
+    is_blocked,
+)
+
+CAPACITY: Final = 0
+"""Why a task stopped: its rate allows no more, or it has nothing more to emit."""
+STARVED: Final = 1
+"""Why a task stopped: it has no input."""
+BLOCKED: Final = 2
+"""Why a task stopped: an output is unavailable."""
+
+
+def outputs_available(worker: Worker[W], task: StreamTask) -> int:
+    """Tell whether a task may begin another record, as far as its outputs go: 1 if so."""
+    for i in range(task.partitions):
+        if worker.is_available(worker.writer(i)) == 0:
+            return 0
+    return 1
+
+
+def emit(worker: Worker[W], task: StreamTask, end: int) -> int:
+    """Emit what falls due until the output is unavailable; what is due then is lost.
+
+    Parameters
+    ----------
+    worker : Worker
+        The subtask, a source.
+    task : StreamTask
+        Its state.
+    end : int
+        Work that its rate allows by the end of the round, units.
+
+    Returns
+    -------
+    int
+        CAPACITY or BLOCKED.
+    """
+    task.due = 0
+    most = _may_emit(task, end)  # one division for all of them
+    while True:
+        if write_pending(worker, task) == 0:
+            break
+        if most == 0:
+            return CAPACITY
+        if outputs_available(worker, task) == 0:
+            break
+        count = emit_some(worker, task, most)
+        spend(worker, task, count)
+        task.due += count
+        most = most - count if count < most else _may_emit(task, end)
+    task.due += skip_due(worker, task, end)
+    return BLOCKED
+
+
+def _may_emit(task: StreamTask, end: int) -> int:
+    """Emissions that fall due, as far as a replaying source has records."""
+    most = emissions_due(task, end)
+    return most if task.limit < 0 else min(most, task.limit - task.taken)
+
+
+def emit_some(worker: Worker[W], task: StreamTask, most: int) -> int:
+    """Emit one record, or all that can be written at once, at most ``most``; return how many."""
+    count = 0
+    if task.is_single == 1:
+        writer = worker.writer(0)
+        count = worker.write_whole(writer, most)
+    if count > 0:
+        task.taken += count
+        writer.emitted += count
+        worker.note_routed(writer, 0, count)
+        run_operators(worker, task)
+    else:
+        count = 1
+        task.taken += 1
+        put_out(worker, task, 1)
+    worker.note_emitted(count)
+    return count
+
+
+def serve(worker: Worker[W], task: StreamTask, gates: Sequence[Gate], union: Row, end: int) -> int:
+    """Take records up, and write what they yield when they are done, until something stops.
+
+    Parameters
+    ----------
+    worker : Worker
+        The subtask, no source.
+    task : StreamTask
+        Its state.
+    gates : sequence of Gate
+        Its gates.
+    union : row
+        Gates with data, in the order in which they are polled.
+    end : int
+        Work that the rate of a SERVER allows by the end of the round, units.
+
+    Returns
+    -------
+    int
+        CAPACITY, STARVED or BLOCKED.
+    """
+    is_server = task.kind == SERVER
+    while True:
+        if is_server and task.is_pending == 1 and task.ready > end:
+            return CAPACITY
+        if write_pending(worker, task) == 0:
+            return BLOCKED
+        if is_server and task.ready >= end:
+            return CAPACITY
+        if outputs_available(worker, task) == 0:
+            return BLOCKED
+        if next_input(task, gates, union) == 0:
+            return STARVED
+        count = 1 if task.partitions > 0 else task.left
+        if is_server:
+            count = startable(task, count, end)
+            spend(worker, task, count)
+        worker.note_taken(count)
+        take_record(task, gates, count)
+        put_out(worker, task, 1 if not is_server or task.ready <= end else 0)
+
+
+def run_operators(worker: Worker[W], task: StreamTask) -> None:
+    """Have every operator take what its input has put out, senders before receivers."""
+    for i in range(task.operators):
+        operator = worker.operator(i)
+        records_in = put_out_by(worker, task, operator.input)
+        fresh = records_in - operator.records_in
+        if fresh > 0:
+            operator.records_in = records_in
+            operator.records_out += on_records(operator, fresh)
+
+
+def put_out_by(worker: Worker[W], task: StreamTask, operator: int) -> int:
+    """Records that an operator has put out, or that the task has taken up (TASK_INPUT)."""
+    return task.taken if operator == TASK_INPUT else worker.operator(operator).records_out
+
+
+def put_out(worker: Worker[W], task: StreamTask, may_write: int) -> None:
+    """Route all that the records taken up yield; write it now, or leave it pending."""
+    run_operators(worker, task)
+    for i in range(task.partitions):
+        writer = worker.writer(i)
+        due = put_out_by(worker, task, writer.operator)
+        while writer.emitted < due:
+            channel = worker.next_channel(writer)
+            writer.emitted += 1
+            worker.note_routed(writer, channel, 1)
+            if may_write == 1:
+                writer.left_bytes = worker.write(writer, channel, writer.record_bytes)
+                if writer.left_bytes == 0:
+                    continue
+                may_write = 0
+            fifo_push(worker.pending(writer), channel)
+            task.is_pending = 1
+
+
+def write_pending(worker: Worker[W], task: StreamTask) -> int:
+    """Write what is pending, a partition after the other; 0 if the task is blocked in it."""
+    if task.is_pending == 0:
+        return 1
+    for i in range(task.partitions):
+        writer = worker.writer(i)
+        pending = worker.pending(writer)
+        while pending[FIFO_COUNT] > 0:
+            if stays_blocked(writer.pool, writer.left_bytes) == 1:
+                return 0
+            channel = pending[FIFO_SLOTS + pending[FIFO_HEAD]]
+            nbytes = writer.left_bytes if writer.left_bytes > 0 else writer.record_bytes
+            writer.left_bytes = worker.write(writer, channel, nbytes)
+            if writer.left_bytes > 0:
+                return 0
+            fifo_pop(pending)
+    task.is_pending = 0
+    return 1
+
+
+def account(
+    task: StreamTask, whole: int, start: int, end: int, done: int, reason: int, available: int
+) -> None:
+    """Share a round out over busy, idle and back-pressured (reference section 9).
+
+    Parameters
+    ----------
+    task : StreamTask
+        Its times grow.
+    whole : int
+        Length of the round, microseconds.
+    start, end : int
+        Work that its rate allows by the start and by the end of the round, units.
+    done : int
+        Records taken up, or emitted, in the round.
+    reason : int
+        Why it stopped.
+    available : int
+        1: its outputs are available at the end of the round.
+    """
+    blocked, waiting = 1 if reason == BLOCKED else 0, task.queued
+    busy = lost = 0
+    if task.kind == SOURCE:
+        lost = blocked_source_us(whole, task.due, done, blocked, available)
+        busy = emitting_us(whole - lost, done, task.cost_ns)
+    elif task.kind == SERVER:
+        waiting += task.is_pending
+        busy = busy_us(whole, start, end, task.ready, waiting, blocked, available)
+        if is_blocked(start, end, blocked, available) == 1:
+            lost = whole - busy
+    else:
+        lost = blocked_relay_us(whole, waiting, done, blocked)
+        busy = whole if reason == CAPACITY and waiting > 0 else 0
+    task.busy += busy
+    task.blocked += lost
+    task.idle += whole - busy - lost

@@ -1,0 +1,54 @@
+"""What the loop of a task asks of a clock."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeVar
+
+from flowcontrol.operators.states import Operator, RecordWriter
+from flowcontrol.protocol.rows import Row
+
+W = TypeVar("W", bound=RecordWriter)
+
+
+class Worker(Protocol[W]):
+    """One subtask on a clock: where its operators and outputs are, and what only the clock knows.
+
+    The kernel has one in :mod:`flowcontrol.virtual.task`, whose methods numba compiles as they
+    stand; :class:`flowcontrol.job.subtask.Subtask` is one too.
+    """
+
+    def operator(self, number: int) -> Operator:
+        """Return an operator of the chain."""
+
+    def writer(self, number: int) -> W:
+        """Return what writes to a result partition."""
+
+    def pending(self, writer: W) -> Row:
+        """Return the queue of the channels of records that are routed and not written."""
+
+    def is_available(self, writer: W) -> int:
+        """Tell whether another record may be begun as far as a partition goes: 1 if so."""
+
+    def write(self, writer: W, channel: int, nbytes: int) -> int:
+        """Write bytes of one record to a channel, or to all; return those left over."""
+
+    def write_whole(self, writer: W, most: int) -> int:
+        """Write the records that fit into the only channel's open buffer without filling it.
+
+        Nothing that a task looks at between two records changes. Return how many they are.
+        """
+
+    def next_channel(self, writer: W) -> int:
+        """Return the channel of the next record."""
+
+    def note_routed(self, writer: W, channel: int, count: int) -> None:
+        """Take notice that records were routed to a channel; one of a broadcast to all."""
+
+    def draw(self) -> int:
+        """Return the work of the next record, units, where service times vary."""
+
+    def note_taken(self, count: int) -> None:
+        """Take notice that records of the buffer in hand are about to be taken up."""
+
+    def note_emitted(self, count: int) -> None:
+        """Take notice that records were emitted."""

@@ -1,0 +1,56 @@
+"""Every kind of operator has what a task, a clock and a ledger ask of it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from fractions import Fraction
+from typing import NamedTuple
+
+import pytest
+
+from flowcontrol.operators.states import TASK_INPUT, Operator
+from flowcontrol.operators.table import (
+    OPERATORS,
+    AnyOperator,
+    as_selectivity,
+    on_end,
+    on_event,
+    on_records,
+    operators_of,
+)
+from flowcontrol.protocol.state import columns, put_back, width
+
+
+class Described(NamedTuple):
+    selectivity_exact: Fraction
+
+
+@pytest.mark.parametrize("kind", OPERATORS)
+def test_a_fresh_one_knows_its_kind_and_has_done_nothing(kind: int) -> None:
+    state = OPERATORS[kind]()
+    assert (state.kind, state.input, state.records_in, state.records_out) == (kind, -1, 0, 0)
+    assert columns(OPERATORS[kind])[: width(Operator)] == columns(Operator)
+
+
+@pytest.mark.parametrize("kind", OPERATORS)
+def test_a_ledger_keeps_all_of_it(kind: int) -> None:
+    state = OPERATORS[kind]()
+    on_records(state, 5)
+    again = OPERATORS[kind]()
+    put_back(again, asdict(state))
+    assert again == state
+
+
+def test_what_a_stage_says() -> None:
+    assert operators_of(Described(Fraction(1))) == []
+    [own] = operators_of(Described(Fraction(5, 2)))
+    assert (own.input, own.ratio, own.most_outputs) == (TASK_INPUT, Fraction(5, 2), 3)
+
+
+def test_rules_are_those_of_the_kind() -> None:
+    [own] = operators_of(Described(Fraction(5, 2)))
+    other: AnyOperator = replace(own)
+    assert as_selectivity(own) is own
+    assert [on_records(own, 1), on_records(own, 1), on_records(other, 2)] == [2, 3, 5]
+    assert own == other
+    assert (on_event(own, 1), on_end(own)) == (0, 0)
