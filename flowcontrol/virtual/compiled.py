@@ -121,22 +121,28 @@ def best_parts(parts: int) -> int:
     return next((k for k in larger if has_kernel(folder.with_name(f"{name}{k}"))), parts)
 
 
-@cache
+_REGISTERED: set[Callable[..., Any]] = set()
+"""Functions that numba knows."""
+
+
 def _register() -> None:
-    """Register the rows, the protocol's functions and the kernel's own with numba."""
+    """Register with numba what it does not know: rows, rules, and the kernel's own functions."""
     import numba.extending
 
     from flowcontrol.virtual.lowering import register_choice, register_part
 
     register: Any = numba.extending.register_jitable
 
-    own = [
+    own: list[Callable[..., Any]] = [
         value
         for module in _rule_modules()
         for value in vars(module).values()
         if isinstance(value, FunctionType) and value.__module__ == module.__name__
     ]
     for function in [*own, *CHOSEN, *KERNEL]:
+        if function in _REGISTERED:
+            continue
+        _REGISTERED.add(function)
         # Only the entry is called from outside, so no other function needs a C wrapper; and none
         # has an expression of arrays, which is what numba would rewrite.
         options = {
