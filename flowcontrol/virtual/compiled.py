@@ -121,7 +121,7 @@ def best_parts(parts: int) -> int:
     return next((k for k in larger if has_kernel(folder.with_name(f"{name}{k}"))), parts)
 
 
-_REGISTERED: set[Callable[..., Any]] = set()
+_REGISTERED: set[object] = set()
 """Functions that numba knows."""
 
 
@@ -133,7 +133,7 @@ def _register() -> None:
 
     register: Any = numba.extending.register_jitable
 
-    own: list[Callable[..., Any]] = [
+    own = [
         value
         for module in _rule_modules()
         for value in vars(module).values()
