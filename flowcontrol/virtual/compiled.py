@@ -126,9 +126,12 @@ def best_parts(parts: int) -> int:
     return next((k for k in larger if has_kernel(folder.with_name(f"{name}{k}"))), parts)
 
 
-@cache
+_REGISTERED: set[object] = set()
+"""Functions that numba knows."""
+
+
 def _register() -> None:
-    """Register the rows, the protocol's functions and the kernel's own with numba."""
+    """Register with numba what it does not know: rows, rules, and the kernel's own functions."""
     import numba.extending
 
     from flowcontrol.virtual.lowering import register_choice, register_methods, register_part
@@ -141,7 +144,12 @@ def _register() -> None:
         for value in vars(module).values()
         if isinstance(value, FunctionType) and value.__module__ == module.__name__
     ]
+    if not _REGISTERED:
+        register_methods(_options("flowcontrol.virtual.task"))
     for function in [*own, *CHOSEN, *KERNEL]:
+        if function in _REGISTERED:
+            continue
+        _REGISTERED.add(function)
         options = _options(function.__module__)
         if function in CHOSEN:
             register_choice(function, options)
@@ -149,7 +157,6 @@ def _register() -> None:
             register_part(function, PARTS[function], options)
         else:
             register(**options)(function)
-    register_methods(_options("flowcontrol.virtual.task"))
 
 
 def _options(module: str) -> dict[str, Any]:

@@ -223,7 +223,6 @@ def register_choice(function: Any, options: dict[str, Any]) -> None:
     def chain(kinds: Any) -> Any:
         if kinds not in chains:
             rule = getattr(rules_of_kind(kinds[0]), function.__name__)
-            register_jitable(**options)(rule)
             chains[kinds] = rule if len(kinds) == 1 else _choice(kinds[0], rule, chain(kinds[1:]))
         return chains[kinds]
 
