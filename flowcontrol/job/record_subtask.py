@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flowcontrol.job.graph import Link, StagePlan
+from flowcontrol.job.graph import JobEdge, JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.outputs import Output
 from flowcontrol.job.subtask import Incoming, Outgoing, Subtask
@@ -20,7 +20,7 @@ from flowcontrol.systems.transports.rules import first_grant, is_held, next_gran
 from flowcontrol.systems.transports.transport import ChannelGrant, RecordTransport
 
 
-def new_subtask(job: Job, plan: StagePlan, index: int, **rest: Any) -> Subtask:
+def new_subtask(job: Job, plan: JobVertex, index: int, **rest: Any) -> Subtask:
     """Return a fresh subtask of the kind that the job's transport wants; see :class:`Subtask`."""
     kind = Subtask if job.record_transport is None else RecordSubtask
     return kind(job, plan, index, **rest)
@@ -37,7 +37,7 @@ class RecordSubtask(Subtask):
         1 if its receivers have their senders stopped.
     """
 
-    def __init__(self, job: Job, plan: StagePlan, index: int, **rest: Any) -> None:
+    def __init__(self, job: Job, plan: JobVertex, index: int, **rest: Any) -> None:
         super().__init__(job, plan, index, **rest)
         self._transport = job.record_transport or RecordTransport()
         self.grants = [[ChannelGrant() for _ in own] for _, own in self.in_links]
@@ -74,7 +74,7 @@ class RecordSubtask(Subtask):
         """Nothing is ever open."""
 
     def _take(
-        self, link: Link, part: Partition, index: int, is_local: bool, message: Message
+        self, link: JobEdge, part: Partition, index: int, is_local: bool, message: Message
     ) -> int:
         return send_records(self._transport, part, index, link.record_bytes, message)
 

@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from flowcontrol.errors import ProtocolError
-from flowcontrol.job.graph import Link, StagePlan
+from flowcontrol.job.graph import JobEdge, JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.outputs import Output
 from flowcontrol.job.routing import Router
 from flowcontrol.job.rows import new_gate, new_partition
-from flowcontrol.job.work import WorkClock, emission_cost_ns, flush_phase_us
+from flowcontrol.job.work import ServiceCurve, emission_cost_ns, flush_phase_us
 from flowcontrol.operators.pacing import skip_due
 from flowcontrol.operators.states import RELAY, SERVER, SOURCE, Operator, StreamTask
 from flowcontrol.operators.task import (
@@ -99,7 +99,7 @@ class Subtask:
     ----------
     job : Job
         The scenario, laid out.
-    plan : StagePlan
+    plan : JobVertex
         Its stage.
     index : int
         Which subtask of the stage.
@@ -112,7 +112,7 @@ class Subtask:
     def __init__(
         self,
         job: Job,
-        plan: StagePlan,
+        plan: JobVertex,
         index: int,
         *,
         tables: Sequence[Ints | None] | None = None,
@@ -145,7 +145,7 @@ class Subtask:
         self._buffer_bytes = options.segment_bytes
         self._quota = options.max_buffers_per_channel
         self._flush_us = options.flush_interval_us
-        self._clock = WorkClock.of(job, plan, index)
+        self._clock = ServiceCurve.of(job, plan, index)
         self._set_pace(-1 if input_records is None else input_records)
         rated = self.task.kind != RELAY
         self._stalls = [] if rated else [list(span) for span in plan.stalled(index)]
@@ -404,7 +404,7 @@ class Subtask:
             self.messages.append(sent)
 
     def _take(
-        self, link: Link, part: r.Partition, index: int, is_local: bool, message: Message
+        self, link: JobEdge, part: r.Partition, index: int, is_local: bool, message: Message
     ) -> int:
         """Take the next message that a subpartition may send, an announcement first; 0: none."""
         row, event = part.channels[index], head_is_event(part.channels[index], part.queues[index])

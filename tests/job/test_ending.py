@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flowcontrol.job import Job
-from flowcontrol.job.rehearsal import RoundRows, rehearse
+from flowcontrol.job.reference import RoundRows, run_reference
 from flowcontrol.job.replay import Replayed
 from flowcontrol.job.round_state import BufferKind, ChannelId, RoundState
 from flowcontrol.protocol.queues import DATA, END_OF_PARTITION
@@ -36,7 +36,7 @@ def once(rate: float) -> list[dict[str, float]]:
 
 
 def states(job: Job, **keys: Any) -> list[RoundState]:
-    return [batch.state for batch in rehearse(job, **keys)]
+    return [batch.state for batch in run_reference(job, **keys)]
 
 
 def sent(state: RoundState, name: ChannelId) -> list[int]:
@@ -154,6 +154,6 @@ def test_a_source_that_only_pauses_does_not_end(jobs: ModuleType) -> None:
 def test_a_run_goes_on_behind_an_end(jobs: ModuleType, cut: int) -> None:
     """From the ledger rows of any round: the event is in one of its queues."""
     job = chain(jobs, once(20), 5)
-    whole = list(rehearse(job))
-    again: list[RoundRows] = list(rehearse(job, after=whole[cut]))
+    whole = list(run_reference(job))
+    again: list[RoundRows] = list(run_reference(job, after=whole[cut]))
     assert [batch.rows for batch in again] == [batch.rows for batch in whole[cut + 1 :]]

@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 
 @pytest.fixture(scope="session")
 def clocks() -> ModuleType:
-    """Return ``clocks.py``: runs of the kernel as ledger rows, compared with rehearsals."""
+    """Return ``clocks.py``: runs of the kernel as ledger rows, compared with reference runs."""
     return load("tests/virtual/clocks.py")
 
 
@@ -39,9 +39,9 @@ def wire_accounts() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
-def rehearsed() -> ModuleType:
-    """Return ``rehearsed.py``: result tables of rehearsals."""
-    return load("tests/virtual/rehearsed.py")
+def references() -> ModuleType:
+    """Return ``references.py``: result tables of reference runs."""
+    return load("tests/virtual/references.py")
 
 
 @pytest.fixture(scope="session")

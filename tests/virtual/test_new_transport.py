@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from flowcontrol.job import lay_out
+from flowcontrol.job import build_physical_graph
 from flowcontrol.scenario import load_scenario
 from flowcontrol.scenario.parts_table import TRANSPORT_PARTS, Parameter, Part
 from flowcontrol.systems import transports
@@ -60,7 +60,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("toy")
 def test_a_new_transport_runs_on_both_clocks(clocks: ModuleType) -> None:
     system = "system={transport: {name: toy, slots: 70}}"
-    job = lay_out(load_scenario(CONF / "experiment.yaml", overrides=[system]))
+    job = build_physical_graph(load_scenario(CONF / "experiment.yaml", overrides=[system]))
     assert parts_of(job) == k.RECORDS | k.transport_part(kind_of("toy"))
     assert k.EVERYTHING & k.transport_part(kind_of("toy")) == 0  # no kernel on disk has it
     states = []
