@@ -245,10 +245,10 @@ class Subtask:
 
     def _has_ended(self, number: int) -> bool:
         """Whether nothing falls due at a source after a round, and nothing waits there."""
-        if self._clock is None or (self.source is not None and s.has_waiting(self.source)):
+        if self._curve is None or (self.source is not None and s.has_waiting(self.source)):
             return False
         end_us = (number + 1) * self.job.round_us
-        return has_ended(self._clock.phases, end_us, self.task.taken, self.task.limit) == 1
+        return has_ended(self._curve.phases, end_us, self.task.taken, self.task.limit) == 1
 
     def _announce(self, number: int) -> None:
         """Announce the credit that channels have gained in the round."""

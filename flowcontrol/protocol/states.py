@@ -4,17 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = [
-    "GlobalPool",
-    "InputChannel",
-    "LocalPool",
-    "Message",
-    "ReceivedMessage",
-    "Ring",
-    "Subpartition",
-    "Task",
-]
-
 
 @dataclass(slots=True)
 class GlobalPool:

@@ -19,8 +19,6 @@ from flowcontrol.virtual.running import Running
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["VirtualRun", "run_job", "simulate"]
-
 
 @dataclass(frozen=True)
 class VirtualRun:

@@ -21,8 +21,6 @@ from flowcontrol.virtual.registry import kernel, part_of
 from flowcontrol.virtual.views import gate_row, in_row, out_row, received_queues
 from flowcontrol.virtual.wheel import wake
 
-__all__ = ["debloat_gates", "measure_gates"]
-
 PARTS = 1048576.0
 """Parts of a byte in which the size in force is kept."""
 

@@ -37,8 +37,6 @@ from flowcontrol.virtual.views import (
 )
 from flowcontrol.virtual.wheel import wake
 
-__all__ = ["ask_disk", "finish_writing", "hear_disk", "serve_disk"]
-
 REGION_CELLS = width(s.ConsumerRegion)
 
 _WRITES = 0

@@ -17,8 +17,6 @@ from flowcontrol.virtual.throttled import waits_at_source
 from flowcontrol.virtual.views import partition_of, partition_row, set_bit
 from flowcontrol.virtual.wheel import wake
 
-__all__ = ["finish_when_over"]
-
 
 @kernel
 def finish_when_over(

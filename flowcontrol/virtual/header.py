@@ -10,17 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = [
-    "FLAG_AGES",
-    "FLAG_DRAIN",
-    "FLAG_EMPTY",
-    "FLAG_PARTS",
-    "FLAG_PROTOCOL",
-    "FLAG_RUNS",
-    "FLAG_SPILLS",
-    "KernelMemory",
-]
-
 FLAG_PROTOCOL = 1
 """A message without a buffer."""
 FLAG_RUNS = 2

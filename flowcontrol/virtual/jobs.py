@@ -23,8 +23,6 @@ from flowcontrol.virtual.places import Ints
 from flowcontrol.virtual.views import gate_row, global_pool, partition_row
 from flowcontrol.virtual.wheel import sleep, wake
 
-__all__ = ["JobRun", "Timeline"]
-
 
 @dataclass
 class JobRun:

@@ -13,8 +13,6 @@ from flowcontrol.virtual.header import FLAG_AGES, FLAG_RUNS, FLAG_SPILLS
 from flowcontrol.virtual.spill_fields import SpilledBuffer
 from flowcontrol.virtual.spill_memory import spills as has_spills
 
-__all__ = ["MOST_BYTES", "LogSizes"]
-
 LEAST_RUNS, MOST_RUNS = 1 << 10, 1 << 21
 """Runs of records to begin with."""
 FIRST_AGES = 1 << 15

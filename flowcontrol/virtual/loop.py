@@ -45,8 +45,6 @@ from flowcontrol.virtual.views import (
 )
 from flowcontrol.virtual.wheel import collect, next_round, wake
 
-__all__ = ["advance", "kernel_with", "prepare", "settle"]
-
 PARTS = EVERYTHING
 """What of the kernel is there; a compiled one finds its own parts here."""
 

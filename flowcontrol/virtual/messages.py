@@ -34,18 +34,6 @@ from flowcontrol.virtual.views import (
 )
 from flowcontrol.virtual.wheel import wake
 
-__all__ = [
-    "announce_all",
-    "hear",
-    "next_message",
-    "put",
-    "receive_all",
-    "send",
-    "tell",
-    "tell_backlog",
-    "tell_late",
-]
-
 
 @kernel
 def receive_all(m: KernelMemory, task: f.KernelTask, now: int) -> None:

@@ -13,8 +13,6 @@ from flowcontrol.scenario.inputs import read_rows
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["read_replayed"]
-
 
 def read_replayed(job: Job) -> Replayed:
     """Read how many rows each replaying source has, and where a key sends them.

@@ -18,8 +18,6 @@ from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory, fill
 from flowcontrol.virtual.tables import Tables
 
-__all__ = ["Running"]
-
 
 @dataclass(frozen=True)
 class Running:

@@ -20,8 +20,6 @@ from flowcontrol.virtual.views import (
 )
 from flowcontrol.virtual.wheel import wake
 
-__all__ = ["in_order", "serve_waiting"]
-
 
 @part_of(JOBS)
 def in_order(m: KernelMemory, active: Row, count: int) -> None:

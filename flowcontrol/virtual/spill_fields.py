@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["ConsumerRegion", "SpilledBuffer", "SpillingPartition", "SpillingSubpartition"]
-
 
 @dataclass(slots=True)
 class SpillingPartition:

@@ -25,8 +25,6 @@ from flowcontrol.virtual import spill_fields as s
 from flowcontrol.virtual.cells import cells_of
 from flowcontrol.virtual.places import Builder, Places
 
-__all__ = ["disks_of", "fill_disks", "fill_kinds", "kinds_of", "spills"]
-
 NEVER_US = 1 << 60
 """Microsecond at which the flusher of a spilling partition runs: it has none."""
 

@@ -28,24 +28,6 @@ from flowcontrol.virtual.header import FLAG_SPILLS, KernelMemory
 from flowcontrol.virtual.registry import kernel
 from flowcontrol.virtual.views import out_row
 
-__all__ = [
-    "buffer_at",
-    "close_open_buffer",
-    "consume",
-    "consumer_region",
-    "gather",
-    "give_back",
-    "lane_of",
-    "let_go_of",
-    "quota_of",
-    "region_of",
-    "spill_buffer",
-    "spill_row",
-    "spilled_buffers",
-    "spilling_partition",
-    "spilling_subpartition",
-]
-
 LANE_CELLS = width(s.SpillingSubpartition)
 
 

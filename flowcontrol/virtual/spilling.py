@@ -44,15 +44,6 @@ from flowcontrol.virtual.spilled import (
 )
 from flowcontrol.virtual.views import next_bit, out_row, partition_of, partition_row
 
-__all__ = [
-    "close_partition",
-    "is_stopped",
-    "note_memory",
-    "note_waits",
-    "send_spilled",
-    "stop",
-]
-
 
 @kernel
 def is_stopped(p: f.KernelPartition, pool: Any) -> int:

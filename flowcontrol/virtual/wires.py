@@ -11,8 +11,6 @@ from flowcontrol.systems.tcp_connection import TcpConnection, TcpMessage, ring_s
 from flowcontrol.virtual.cells import cells_of
 from flowcontrol.virtual.places import Builder
 
-__all__ = ["fill_wire"]
-
 
 def fill_wire(job: Job, edges: set[str], connection: Any, build: Builder) -> None:
     """Fill the state of a connection at the start of a run.
