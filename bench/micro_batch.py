@@ -29,7 +29,7 @@ from handover import hand_over  # noqa: E402
 from plain_chain import plain_chain  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
 
-from flowcontrol.job import lay_out  # noqa: E402
+from flowcontrol.job import build_physical_graph  # noqa: E402
 from flowcontrol.ledger.ledger import read_history  # noqa: E402
 from flowcontrol.live.paths import RunPaths  # noqa: E402
 from flowcontrol.live.session import get_session  # noqa: E402
@@ -74,7 +74,7 @@ def scenario(width: int, rounds: int) -> Scenario:
 
 def lock_step(spark: SparkSession, folder: Path, width: int, rounds: int) -> list[float]:
     """Run the measured job; return the seconds at which the sink committed each round."""
-    job = lay_out(scenario(width, rounds))
+    job = build_physical_graph(scenario(width, rounds))
     emulate(job.scenario, out=folder, spark=spark)
     history = read_history(RunPaths(folder).ledger(job.links[0])).to_pylist()
     times = {r["batch_id"]: r["committed_at"] for r in history if r["side"] == "receiver"}

@@ -29,7 +29,7 @@ import ciw_chain
 import simpy_chain
 from virtual_jobs import CHAIN, chain, idle, square, wide
 
-from flowcontrol.job import lay_out
+from flowcontrol.job import build_physical_graph
 from flowcontrol.scenario import Scenario
 from flowcontrol.virtual import run_job, simulate
 
@@ -112,7 +112,7 @@ def measure_square(side: int) -> None:
     simulate(square(1, 10))
     before = peak_bytes()
     began = time.perf_counter()
-    job = lay_out(square(side, rounds), round_us=1000)
+    job = build_physical_graph(square(side, rounds), round_us=1000)
     laid_out_s = time.perf_counter() - began
     few = run_job(replace(job, rounds=FEW_ROUNDS))
     began = time.perf_counter()

@@ -5,20 +5,20 @@ Both clocks stand on this package; it knows neither Spark nor Delta.
 
 from __future__ import annotations
 
-from flowcontrol.job.graph import Channel, Link, StagePlan
+from flowcontrol.job.graph import Channel, JobEdge, JobVertex
 from flowcontrol.job.job import Job
-from flowcontrol.job.physical_graph import demands_by_job, lay_out
+from flowcontrol.job.physical_graph import build_physical_graph, demands_by_job
 from flowcontrol.job.subtask import Incoming, Outgoing, Subtask, Work
 
 __all__ = [
     "Channel",
     "Incoming",
     "Job",
-    "Link",
+    "JobEdge",
+    "JobVertex",
     "Outgoing",
-    "StagePlan",
     "Subtask",
     "Work",
+    "build_physical_graph",
     "demands_by_job",
-    "lay_out",
 ]

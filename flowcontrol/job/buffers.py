@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from flowcontrol.errors import InsufficientBuffersError, Problem, ScenarioError
-from flowcontrol.job.graph import StagePlan
+from flowcontrol.job.graph import JobVertex
 from flowcontrol.protocol import LocalBufferPool, NetworkBufferPool
 from flowcontrol.protocol.partition_kinds import (
     BLOCKING_GATE_THRESHOLD,
@@ -105,7 +105,7 @@ class Sizes:
     partitions: dict[tuple[str, int], PartitionSize]
 
 
-def size_buffers(scenario: Scenario, stages: Sequence[StagePlan]) -> Sizes:
+def size_buffers(scenario: Scenario, stages: Sequence[JobVertex]) -> Sizes:
     """Create every pool of the job and read off what each one gets.
 
     Raises
@@ -153,7 +153,7 @@ def size_buffers(scenario: Scenario, stages: Sequence[StagePlan]) -> Sizes:
     return sizes
 
 
-def _no_buffers(stages: Sequence[StagePlan]) -> Sizes:
+def _no_buffers(stages: Sequence[JobVertex]) -> Sizes:
     """Return sizes of nothing: a transport that counts records has no network buffers."""
     each = [(plan, index) for plan in stages for index in range(plan.stage.parallelism)]
     return Sizes(
@@ -162,7 +162,7 @@ def _no_buffers(stages: Sequence[StagePlan]) -> Sizes:
     )
 
 
-def largest_sizes(scenario: Scenario, stages: Sequence[StagePlan]) -> Sizes:
+def largest_sizes(scenario: Scenario, stages: Sequence[JobVertex]) -> Sizes:
     """Return the most that each pool can ever have, where pools share the network memory."""
     options, sizes = scenario.options, Sizes({}, {})
     for plan in stages:
@@ -178,7 +178,7 @@ def largest_sizes(scenario: Scenario, stages: Sequence[StagePlan]) -> Sizes:
     return sizes
 
 
-def demands_of(scenario: Scenario, plan: StagePlan) -> Iterator[Demand]:
+def demands_of(scenario: Scenario, plan: JobVertex) -> Iterator[Demand]:
     """Yield what the tasks of a stage ask for, in the order in which they do."""
     options = scenario.options
     each, floating = options.exclusive_buffers, options.floating_buffers
@@ -207,7 +207,7 @@ def demands_of(scenario: Scenario, plan: StagePlan) -> Iterator[Demand]:
             yield Demand(True, *where, count, smallest, largest, own, remote)
 
 
-def _unreserved_demands(scenario: Scenario, plan: StagePlan) -> Iterator[Demand]:
+def _unreserved_demands(scenario: Scenario, plan: JobVertex) -> Iterator[Demand]:
     """Yield what the tasks of a stage ask for in Flink 1.4: no channel has buffers of its own."""
     each, extra = scenario.options.exclusive_buffers, scenario.options.floating_buffers
     for subtask, manager in enumerate(plan.stage.placement):

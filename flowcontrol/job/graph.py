@@ -40,7 +40,7 @@ class Channel:
 
 
 @dataclass(frozen=True)
-class Link:
+class JobEdge:
     """All channels of one edge.
 
     Attributes
@@ -94,12 +94,12 @@ class Link:
 
 
 @dataclass(frozen=True)
-class StagePlan:
+class JobVertex:
     """One stage, or a chain of them that runs in its tasks, with its links in declared order."""
 
     stage: Stage
-    inputs: tuple[Link, ...]
-    outputs: tuple[Link, ...]
+    inputs: tuple[JobEdge, ...]
+    outputs: tuple[JobEdge, ...]
     members: tuple[Member, ...] = ()
     operators: tuple[AnyOperator, ...] = ()
 
@@ -122,7 +122,7 @@ class StagePlan:
         link = self.outputs[0]
         return len(link.outgoing(subtask)) == 1 and self.member(link).output == TASK_INPUT
 
-    def member(self, link: Link) -> Member:
+    def member(self, link: JobEdge) -> Member:
         """Return the stage whose output goes to a link."""
         return next(member for member in self.members if member.stage.name == link.edge.sender)
 
@@ -142,7 +142,7 @@ class StagePlan:
         return not self.outputs
 
 
-def graph_of(scenario: Scenario) -> tuple[tuple[Link, ...], tuple[StagePlan, ...]]:
+def graph_of(scenario: Scenario) -> tuple[tuple[JobEdge, ...], tuple[JobVertex, ...]]:
     """Return links in declared order, and tasks in topological order."""
     links = tuple(_link(scenario, edge) for edge in scenario.edges if not edge.chain)
     chained = {edge.receiver for edge in scenario.edges if edge.chain}
@@ -150,16 +150,16 @@ def graph_of(scenario: Scenario) -> tuple[tuple[Link, ...], tuple[StagePlan, ...
     return links, tuple(_plan(scenario, links, head) for head in heads)
 
 
-def _plan(scenario: Scenario, links: Sequence[Link], head: Stage) -> StagePlan:
+def _plan(scenario: Scenario, links: Sequence[JobEdge], head: Stage) -> JobVertex:
     members, operators = members_of(scenario, head)
     inputs = tuple(link for link in links if link.edge.receiver == head.name)
     outputs = tuple(
         link for member in members for link in links if link.edge.sender == member.stage.name
     )
-    return StagePlan(head, inputs, outputs, members, operators)
+    return JobVertex(head, inputs, outputs, members, operators)
 
 
-def _link(scenario: Scenario, edge: Edge) -> Link:
+def _link(scenario: Scenario, edge: Edge) -> JobEdge:
     sender, receiver = scenario.stage(edge.sender), scenario.stage(edge.receiver)
     channels, local = [], scenario.system.transport == "local"
     for index in range(sender.parallelism):
@@ -169,7 +169,7 @@ def _link(scenario: Scenario, edge: Edge) -> Link:
             targets = list(range(receiver.parallelism))
         here = sender.placement[index]
         channels += [Channel(index, t, local or here == receiver.placement[t]) for t in targets]
-    return Link(edge, tuple(channels), sender.record_bytes)
+    return JobEdge(edge, tuple(channels), sender.record_bytes)
 
 
 def _grouped(channels: Sequence[Channel], side: str) -> dict[int, tuple[Channel, ...]]:

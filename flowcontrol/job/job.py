@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from flowcontrol.job.buffers import Sizes
-from flowcontrol.job.graph import Link, StagePlan
+from flowcontrol.job.graph import JobEdge, JobVertex
 from flowcontrol.job.record_queues import record_transport
 from flowcontrol.scenario import Scenario
 from flowcontrol.systems.record_transport import RecordTransport
@@ -24,9 +24,9 @@ class Job:
         Emulated time of a round, microseconds.
     rounds : int
         Rounds of the whole run.
-    stages : tuple of StagePlan
+    stages : tuple of JobVertex
         In topological order, declared order within; a chain is one of them.
-    links : tuple of Link
+    links : tuple of JobEdge
         In declared order.
     sizes : Sizes
         Buffers of every gate and partition; the most that each can have, if jobs start and stop.
@@ -35,12 +35,12 @@ class Job:
     scenario: Scenario
     round_us: int
     rounds: int
-    stages: tuple[StagePlan, ...]
-    links: tuple[Link, ...]
+    stages: tuple[JobVertex, ...]
+    links: tuple[JobEdge, ...]
     sizes: Sizes
-    _by_name: dict[str, StagePlan] = field(default_factory=dict, compare=False, repr=False)
+    _by_name: dict[str, JobVertex] = field(default_factory=dict, compare=False, repr=False)
 
-    def stage(self, name: str) -> StagePlan:
+    def stage(self, name: str) -> JobVertex:
         """Return the plan that runs a stage, by its name; ``KeyError`` if there is none."""
         return self._by_name[name]
 

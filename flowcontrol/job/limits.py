@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Final
 
 from flowcontrol.errors import Problem, ScenarioError
-from flowcontrol.job.graph import Link, StagePlan
+from flowcontrol.job.graph import JobEdge, JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.protocol.ratios import MOST
 from flowcontrol.systems.rate_window import ITEM_OVERHEAD
@@ -71,13 +71,13 @@ def _problems(job: Job) -> Iterator[Problem]:
                 yield _above(place, nbytes, MOST_BYTES, text)
 
 
-def _carried(taken: dict[str, Fraction], plan: StagePlan, link: Link) -> Fraction:
+def _carried(taken: dict[str, Fraction], plan: JobVertex, link: JobEdge) -> Fraction:
     """Records that an edge could carry out of a task, copies of a broadcast counted."""
     copies = len(link.outgoing(0)) if link.edge.partitioner == "broadcast" else 1
     return taken[plan.name] * plan.member(link).ratio_out * copies
 
 
-def _capacity(job: Job, plan: StagePlan) -> Fraction | None:
+def _capacity(job: Job, plan: JobVertex) -> Fraction | None:
     """Records that the tasks of a stage could emit or process together; None: any number."""
     until_us, total = (job.rounds + 2) * job.round_us, Fraction(0)
     for index in range(plan.stage.parallelism):

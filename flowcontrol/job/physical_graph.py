@@ -9,7 +9,7 @@ from flowcontrol.job.limits import check_limits
 from flowcontrol.scenario import Scenario
 
 
-def lay_out(scenario: Scenario, *, round_us: int | None = None) -> Job:
+def build_physical_graph(scenario: Scenario, *, round_us: int | None = None) -> Job:
     """Lay a scenario out.
 
     Parameters

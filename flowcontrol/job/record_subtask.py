@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flowcontrol.job.graph import StagePlan
+from flowcontrol.job.graph import JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.outputs import Output
 from flowcontrol.job.subtask import Incoming, Outgoing, Subtask
@@ -17,7 +17,7 @@ from flowcontrol.systems.record_rounds import receive_records, send_records, wri
 __all__ = ["RecordSubtask", "new_subtask"]
 
 
-def new_subtask(job: Job, plan: StagePlan, index: int, **rest: Any) -> Subtask:
+def new_subtask(job: Job, plan: JobVertex, index: int, **rest: Any) -> Subtask:
     """Return a fresh subtask of the kind that the job's transport wants; see :class:`Subtask`."""
     kind = Subtask if job.record_transport is None else RecordSubtask
     return kind(job, plan, index, **rest)
@@ -34,7 +34,7 @@ class RecordSubtask(Subtask):
         1 if its receivers have their senders stopped.
     """
 
-    def __init__(self, job: Job, plan: StagePlan, index: int, **rest: Any) -> None:
+    def __init__(self, job: Job, plan: JobVertex, index: int, **rest: Any) -> None:
         super().__init__(job, plan, index, **rest)
         self._transport = job.record_transport or g.RecordTransport()
         self.grants = [[g.ChannelGrant() for _ in own] for _, own in self.in_links]

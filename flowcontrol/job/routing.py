@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from flowcontrol.job.graph import Link
+from flowcontrol.job.graph import JobEdge
 from flowcontrol.protocol.partitioners import (
     channel_of_key,
     count_share,
@@ -48,7 +48,7 @@ class Router:
 
     Parameters
     ----------
-    link : Link
+    link : JobEdge
         The edge, laid out.
     sender : int
         Subtask that sends.
@@ -64,7 +64,9 @@ class Router:
     number, which spreads the senders as well and needs no random number.
     """
 
-    def __init__(self, link: Link, sender: int, seed: int, table: np.ndarray | None = None) -> None:
+    def __init__(
+        self, link: JobEdge, sender: int, seed: int, table: np.ndarray | None = None
+    ) -> None:
         channels = link.outgoing(sender)
         self.width = len(channels)
         self.kind = link.edge.partitioner
@@ -108,7 +110,7 @@ class Router:
             count_share(self._behind, self._weights, self._total, channel)
 
 
-def weights_of(link: Link, width: int) -> list[int] | None:
+def weights_of(link: JobEdge, width: int) -> list[int] | None:
     """Integer weights per channel of a partitioner that has shares; None for the others.
 
     Notes

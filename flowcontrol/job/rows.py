@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flowcontrol.job.graph import Channel, Link
+from flowcontrol.job.graph import Channel, JobEdge
 from flowcontrol.job.job import Job
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.partition_kinds import has_quota, kind_of
@@ -54,7 +54,7 @@ def refill(row: Row, values: Sequence[int]) -> None:
         row[FIFO_SLOTS + i] = value
 
 
-def new_gate(job: Job, link: Link, receiver: int, channels: Sequence[Channel]) -> r.Gate:
+def new_gate(job: Job, link: JobEdge, receiver: int, channels: Sequence[Channel]) -> r.Gate:
     """Return the rows of a gate at the start of a run.
 
     Initial credit is carried by the partition request, so it counts as announced from the
@@ -82,7 +82,7 @@ def new_gate(job: Job, link: Link, receiver: int, channels: Sequence[Channel]) -
     )
 
 
-def _record_gate(job: Job, link: Link, channels: Sequence[Channel]) -> r.Gate:
+def _record_gate(job: Job, link: JobEdge, channels: Sequence[Channel]) -> r.Gate:
     """Return the rows of a gate of queues of records."""
     transport, width = job.record_transport or RecordTransport(), len(channels)
     initial = 0 if job.has_grants else LOCAL
@@ -100,7 +100,7 @@ def _record_gate(job: Job, link: Link, channels: Sequence[Channel]) -> r.Gate:
     )
 
 
-def new_partition(job: Job, link: Link, sender: int, channels: Sequence[Channel]) -> r.Partition:
+def new_partition(job: Job, link: JobEdge, sender: int, channels: Sequence[Channel]) -> r.Partition:
     """Return the rows of a result partition at the start of a run."""
     size = job.sizes.partitions[link.name, sender]
     depth = 0 if job.record_transport is not None else queue_depth(job, link, sender)
@@ -125,7 +125,7 @@ def new_partition(job: Job, link: Link, sender: int, channels: Sequence[Channel]
     )
 
 
-def queue_depth(job: Job, link: Link, sender: int) -> int:
+def queue_depth(job: Job, link: JobEdge, sender: int) -> int:
     """Most buffers of a partition that stand in the queue of one of its channels.
 
     A channel at its quota stops the task before the next record, so beyond the quota go only

@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from flowcontrol.errors import ProtocolError
-from flowcontrol.job.graph import StagePlan
+from flowcontrol.job.graph import JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.outputs import Output
 from flowcontrol.job.routing import Router
 from flowcontrol.job.rows import fifo, new_gate, new_partition
-from flowcontrol.job.work import WorkClock, emission_cost_ns, flush_phase_us
+from flowcontrol.job.work import ServiceCurve, emission_cost_ns, flush_phase_us
 from flowcontrol.operators.pacing import skip_due
 from flowcontrol.operators.states import RELAY, SERVER, SOURCE, Operator, StreamTask
 from flowcontrol.operators.task import (
@@ -100,7 +100,7 @@ class Subtask:
     ----------
     job : Job
         The scenario, laid out.
-    plan : StagePlan
+    plan : JobVertex
         Its stage.
     index : int
         Which subtask of the stage.
@@ -113,7 +113,7 @@ class Subtask:
     def __init__(
         self,
         job: Job,
-        plan: StagePlan,
+        plan: JobVertex,
         index: int,
         *,
         tables: Sequence[Ints | None] | None = None,
@@ -141,7 +141,7 @@ class Subtask:
         self._buffer_bytes = options.segment_bytes
         self._quota = options.max_buffers_per_channel
         self._flush_us = options.flush_interval_us
-        self._clock = WorkClock.of(job, plan, index)
+        self._clock = ServiceCurve.of(job, plan, index)
         self._set_pace(-1 if input_records is None else input_records)
         rated = self.task.kind != RELAY
         self._stalls = [] if rated else [list(span) for span in plan.stalled(index)]

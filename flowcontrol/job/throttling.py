@@ -11,17 +11,17 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flowcontrol.job.graph import Link, StagePlan
+from flowcontrol.job.graph import JobEdge, JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.subtask import Subtask
-from flowcontrol.job.work import WorkClock
+from flowcontrol.job.work import ServiceCurve
 from flowcontrol.systems.control import Controller, Seen, SourceSeen, TaskSeen, make_controller
 
 __all__ = ["SourceControl", "controller_of", "see"]
 
 Row = Mapping[str, Any]
 Rows = Mapping[str, Mapping[str, Sequence[Row]]]
-"""A round's ledger rows by edge and side, as a rehearsal yields them."""
+"""A round's ledger rows by edge and side, as a reference run yields them."""
 
 
 def controller_of(job: Job) -> Controller | None:
@@ -131,13 +131,13 @@ def see(job: Job, number: int, rows: Rows) -> Seen:
     return Seen(now_us, sources, tuple(tasks), _is_empty(job, states, waits, now_us), arrived, -1)
 
 
-def _subtasks(job: Job, *, is_source: bool) -> list[tuple[StagePlan, int]]:
+def _subtasks(job: Job, *, is_source: bool) -> list[tuple[JobVertex, int]]:
     plans = [plan for plan in job.stages if plan.is_source == is_source]
     return [(plan, index) for plan in plans for index in range(plan.stage.parallelism)]
 
 
 def _source_seen(
-    plan: StagePlan, index: int, state: Mapping[str, Any] | None, now_us: int
+    plan: JobVertex, index: int, state: Mapping[str, Any] | None, now_us: int
 ) -> SourceSeen:
     rates = plan.rates(index)
     rate = 0.0 if rates is None else float(rates.rate_at(now_us))
@@ -159,7 +159,7 @@ def _task_states(job: Job, rows: Rows) -> dict[tuple[str, int], dict[str, Any]]:
     return found
 
 
-def _first_link(plan: StagePlan) -> tuple[Link, str]:
+def _first_link(plan: JobVertex) -> tuple[JobEdge, str]:
     return (plan.outputs[0], "sender") if plan.is_source else (plan.inputs[0], "receiver")
 
 
@@ -186,7 +186,7 @@ def _is_empty(
     for plan in job.stages:
         for index in range(plan.stage.parallelism):
             state = states[plan.name, index]
-            task, clock = state["task"], WorkClock.of(job, plan, index)
+            task, clock = state["task"], ServiceCurve.of(job, plan, index)
             if any(part["pending"] for part in state["partitions"]):
                 return False
             if not plan.is_source:

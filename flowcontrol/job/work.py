@@ -6,7 +6,7 @@ import zlib
 from dataclasses import dataclass
 from fractions import Fraction
 
-from flowcontrol.job.graph import Link, StagePlan
+from flowcontrol.job.graph import JobEdge, JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.limits import MOST_RECORDS
 from flowcontrol.job.routing import mix
@@ -29,7 +29,7 @@ def uniform(seed: int, stream: int, number: int) -> float:
     return float(mix(seed, stream, number) >> 11) * 2.0**-53
 
 
-def flush_phase_us(job: Job, link: Link, sender: int) -> int:
+def flush_phase_us(job: Job, link: JobEdge, sender: int) -> int:
     """Return when the flusher of an output runs first, microseconds.
 
     Its remainder by ``FLUSH_DRIFTS`` is that of the stage's depth: flushers that stand behind one
@@ -47,7 +47,7 @@ def flush_phase_us(job: Job, link: Link, sender: int) -> int:
     return phase + depths[job.stage(link.edge.sender).name] % FLUSH_DRIFTS
 
 
-def emission_cost_ns(job: Job, plan: StagePlan) -> int:
+def emission_cost_ns(job: Job, plan: JobVertex) -> int:
     """Return what an emission of a source takes its thread, nanoseconds; 0 for other stages.
 
     Notes
@@ -69,7 +69,7 @@ def byte_cost(bytes_per_s: float) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class WorkClock:
+class ServiceCurve:
     """A subtask's rate as work over time.
 
     Attributes
@@ -94,7 +94,7 @@ class WorkClock:
     stream: int
 
     @classmethod
-    def of(cls, job: Job, plan: StagePlan, index: int) -> WorkClock | None:
+    def of(cls, job: Job, plan: JobVertex, index: int) -> ServiceCurve | None:
         """Return the clock of a subtask; None for a stage without a rate."""
         schedule, stage = plan.rates(index), plan.stage
         if schedule is None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pyspark.sql.types import StructType
 
-from flowcontrol.job import Job, Link, Work
+from flowcontrol.job import Job, JobEdge, Work
 from flowcontrol.job.ledger_rows import receiver_rows, sender_rows
 from flowcontrol.job.snapshot import task_state
 from flowcontrol.ledger.exchange import Exchange, PackedFile
@@ -149,7 +149,9 @@ class StageBatch:
         )
         return SubtaskOrder(work.records, edges, False)
 
-    def _edge_order(self, number: int, index: int, place: int, link: Link, work: Work) -> EdgeOrder:
+    def _edge_order(
+        self, number: int, index: int, place: int, link: JobEdge, work: Work
+    ) -> EdgeOrder:
         subtask = self._runtime.subtasks[index]
         counts, routed = subtask.outputs[place].router.counts, subtask.routed[place]
         return EdgeOrder(
@@ -168,7 +170,7 @@ class StageBatch:
         every = np.arange(work.records, dtype=np.int64)
         return EdgeOrder(root, "", (index,), (work.first,), every * 0, every, 1 << 20)
 
-    def _commit_exchange(self, number: int, place: int, link: Link, reports: Reports) -> None:
+    def _commit_exchange(self, number: int, place: int, link: JobEdge, reports: Reports) -> None:
         files = [
             _packed(index, report["files"][place])
             for index, report in sorted(reports.items())
@@ -177,7 +179,7 @@ class StageBatch:
         if files:
             self._exchanges[link.name].commit(number, files, lambda: self._taken(number, link))
 
-    def _taken(self, number: int, link: Link) -> Mapping[tuple[int, int], int]:
+    def _taken(self, number: int, link: JobEdge) -> Mapping[tuple[int, int], int]:
         """Records of each channel that the receiver has taken up for good.
 
         As of two rounds ago: a receiver that died between the ledgers of two inputs runs its

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from flowcontrol.job import Job, StagePlan
+from flowcontrol.job import Job, JobVertex
 from flowcontrol.ledger.ledger import read_history
 from flowcontrol.live.paths import RunPaths
 
@@ -124,7 +124,7 @@ class History:
         counts = [len(rounds) for link in sides.values() for rounds in link.values()]
         return cls(min(counts, default=0), sides)
 
-    def tasks(self, plan: StagePlan, number: int) -> dict[int, Row]:
+    def tasks(self, plan: JobVertex, number: int) -> dict[int, Row]:
         """Return the states of a stage's tasks after a round, by subtask."""
         if plan.inputs:
             return self.sides[plan.inputs[0].name]["receiver"].tasks(number, "receiver")

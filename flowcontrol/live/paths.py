@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flowcontrol.job import Link
+from flowcontrol.job import JobEdge
 
 __all__ = ["RunPaths"]
 
@@ -21,11 +21,11 @@ class RunPaths:
     def __init__(self, root: Path | str) -> None:
         self.root = Path(root)
 
-    def ledger(self, link: Link) -> Path:
+    def ledger(self, link: JobEdge) -> Path:
         """Return the ledger of a link (contract)."""
         return self.root / "links" / link.folder / "ledger"
 
-    def exchange(self, link: Link) -> Path:
+    def exchange(self, link: JobEdge) -> Path:
         """Return the exchange log of a link."""
         return self.root / "links" / link.folder / "exchange"
 

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 
-from flowcontrol.job import Subtask, Work, lay_out
+from flowcontrol.job import Subtask, Work, build_physical_graph
 from flowcontrol.ledger.exchange import ExchangeView, Span
 from flowcontrol.ledger.ledger import LedgerView
 from flowcontrol.live.paths import RunPaths
@@ -38,7 +38,7 @@ class RoundPlanner:
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        job = lay_out(parse_scenario(json.loads(options["scenario"])))
+        job = build_physical_graph(parse_scenario(json.loads(options["scenario"])))
         paths, plan = RunPaths(options["folder"]), job.stage(options["stage"])
         views = {link.name: LedgerView(paths.ledger(link)) for link in links_seen(job, plan)}
         self._exchanges = {link.name: ExchangeView(paths.exchange(link)) for link in plan.inputs}

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flowcontrol.errors import RunError
-from flowcontrol.job import Job, Link, StagePlan
+from flowcontrol.job import Job, JobEdge, JobVertex
 from flowcontrol.job.replay import routes_of_keys
 from flowcontrol.live.causes import cause_of
 from flowcontrol.scenario import Input
@@ -54,7 +54,7 @@ class Replay:
         """Return the columns of the rows."""
         return pq.read_schema(self.file(0)).remove_metadata()
 
-    def table(self, link: Link, subtask: int) -> np.ndarray[Any, np.dtype[np.int64]] | None:
+    def table(self, link: JobEdge, subtask: int) -> np.ndarray[Any, np.dtype[np.int64]] | None:
         """Return the subpartition of each row over a link that a key routes, else None."""
         if link.edge.key is None:
             return None
@@ -62,7 +62,7 @@ class Replay:
         return np.asarray(routes, dtype=np.int64)
 
 
-def stage_replay(spark: SparkSession, job: Job, plan: StagePlan, folder: Path) -> Replay:
+def stage_replay(spark: SparkSession, job: Job, plan: JobVertex, folder: Path) -> Replay:
     """Read a source's input on an executor and split it by subtask, unless that is done.
 
     Raises
@@ -87,7 +87,7 @@ def stage_replay(spark: SparkSession, job: Job, plan: StagePlan, folder: Path) -
     return Replay(folder)
 
 
-def _input(plan: StagePlan) -> Input:
+def _input(plan: JobVertex) -> Input:
     if plan.stage.input is None:
         raise RunError(f"stage {plan.name} replays nothing")
     return plan.stage.input
@@ -96,7 +96,7 @@ def _input(plan: StagePlan) -> Input:
 class _Split:
     """The task that reads the input and writes a file a subtask; it runs on an executor."""
 
-    def __init__(self, plan: StagePlan, folder: Path) -> None:
+    def __init__(self, plan: JobVertex, folder: Path) -> None:
         self.plan, self.folder = plan, folder
 
     def __call__(self, _: int) -> list[int]:

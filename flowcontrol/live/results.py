@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from flowcontrol.job import Job, Link, StagePlan
+from flowcontrol.job import Job, JobEdge, JobVertex
 from flowcontrol.job.samples import samples
 from flowcontrol.live.history import Channel, History, Row
 from flowcontrol.protocol.sender_rules import unsent
@@ -162,14 +162,14 @@ def _stage_rows(
             }
 
 
-def _taken(history: History, plan: StagePlan, number: int) -> dict[int, int]:
+def _taken(history: History, plan: JobVertex, number: int) -> dict[int, int]:
     """Records in by the end of a round, cumulative, by subtask."""
     if plan.is_source or number < 0:
         return {}
     return {i: state["task"]["taken"] for i, state in history.tasks(plan, number).items()}
 
 
-def _sent(history: History, plan: StagePlan, subtask: int, number: int) -> int:
+def _sent(history: History, plan: JobVertex, subtask: int, number: int) -> int:
     """Records out by the end of a round, cumulative."""
     if plan.is_sink or number < 0:
         return 0
@@ -177,7 +177,7 @@ def _sent(history: History, plan: StagePlan, subtask: int, number: int) -> int:
     return sum(_state(row)["channel"]["written"] for row in rows)
 
 
-def _input_levels(history: History, plan: StagePlan, subtask: int, number: int) -> Row:
+def _input_levels(history: History, plan: JobVertex, subtask: int, number: int) -> Row:
     """Usages and queues of a subtask's gates (reference section 10)."""
     queued = exclusive = exclusive_used = floating = floating_used = 0
     for link in plan.inputs:
@@ -202,7 +202,7 @@ def _input_levels(history: History, plan: StagePlan, subtask: int, number: int) 
     }
 
 
-def _output_levels(history: History, plan: StagePlan, subtask: int, number: int) -> Row:
+def _output_levels(history: History, plan: JobVertex, subtask: int, number: int) -> Row:
     """Usages and queues of a subtask's result partitions."""
     size = used = queued = 0
     for link in plan.outputs:
@@ -218,7 +218,7 @@ def _output_levels(history: History, plan: StagePlan, subtask: int, number: int)
     }
 
 
-def _channel_rows(history: History, link: Link, t_s: float, number: int) -> Iterator[Row]:
+def _channel_rows(history: History, link: JobEdge, t_s: float, number: int) -> Iterator[Row]:
     sent, received = (history.sides[link.name][side][number] for side in ("sender", "receiver"))
     for channel in link.channels:
         out = sent[channel.sender, channel.receiver]

@@ -9,7 +9,7 @@ from flowcontrol.errors import Problem, ScenarioError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from flowcontrol.job import Job, StagePlan
+    from flowcontrol.job import Job, JobVertex
 
 __all__ = ["HIDDEN", "ROUND", "SUBTASK", "exchange_schema", "made_schema", "row_schemas"]
 
@@ -65,7 +65,7 @@ def row_schemas(job: Job, replayed: dict[str, pa.Schema]) -> dict[str, pa.Schema
     return schemas
 
 
-def _check_equal(plan: StagePlan, one: str, left: pa.Schema, two: str, right: pa.Schema) -> None:
+def _check_equal(plan: JobVertex, one: str, left: pa.Schema, two: str, right: pa.Schema) -> None:
     if left.equals(right):
         return
     problem = Problem(

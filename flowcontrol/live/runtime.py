@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowcontrol.job import Incoming, Job, Link, Outgoing, StagePlan, Subtask, Work
+from flowcontrol.job import Incoming, Job, JobEdge, JobVertex, Outgoing, Subtask, Work
 from flowcontrol.job.record_subtask import new_subtask
-from flowcontrol.job.rehearsal import first_incoming, first_outgoing
+from flowcontrol.job.reference import first_incoming, first_outgoing
 from flowcontrol.job.snapshot import incoming_of, outgoing_of, restore
 from flowcontrol.job.throttling import SourceControl
 from flowcontrol.ledger.ledger import LedgerView
@@ -23,7 +23,7 @@ __all__ = ["StageRuntime", "links_seen"]
 SIDES = ("sender", "receiver")
 
 
-def links_seen(job: Job, plan: StagePlan) -> tuple[Link, ...]:
+def links_seen(job: Job, plan: JobVertex) -> tuple[JobEdge, ...]:
     """Return the links at whose ledgers a stage looks: its own, and all if it is throttled."""
     if plan.is_source and job.scenario.system.throttle != "none":
         return job.links
@@ -47,7 +47,7 @@ class StageRuntime:
 
     def __init__(self, job: Job, stage: str, paths: RunPaths, views: dict[str, LedgerView]) -> None:
         self.job, self.paths, self.views = job, paths, views
-        self.plan: StagePlan = job.stage(stage)
+        self.plan: JobVertex = job.stage(stage)
         self.round = -1
         self.subtasks: list[Subtask] = []
         self.works: list[Work] = []

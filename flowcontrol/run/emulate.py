@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from flowcontrol.analysis import summarise
 from flowcontrol.errors import ScenarioError
 from flowcontrol.files import write_atomically
-from flowcontrol.job import Job, lay_out
+from flowcontrol.job import Job, build_physical_graph
+from flowcontrol.job.credit_window import window_warnings
 from flowcontrol.job.heap import heap_exhausted_s
-from flowcontrol.job.window import window_warnings
 from flowcontrol.report import write_report
 from flowcontrol.scenario import Scenario, check_clock, load_scenario
 
@@ -246,7 +246,7 @@ def job_for(scenario: Scenario | str | Path, clock: Clock, round_us: int | None 
         from flowcontrol.virtual import choose_round_us
 
         round_us = choose_round_us(scenario)
-    return lay_out(scenario, round_us=round_us)
+    return build_physical_graph(scenario, round_us=round_us)
 
 
 def _round_error(job: Job) -> dict[str, Any]:

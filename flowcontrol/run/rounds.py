@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from flowcontrol.job.rehearsal import rehearse
+from flowcontrol.job.reference import run_reference
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.run.emulate import Clock, job_for
 from flowcontrol.scenario import Scenario
@@ -54,7 +54,7 @@ def rounds(
 
     job = job_for(scenario, clock, round_us)
     if clock == "live":
-        return (batch.state for batch in rehearse(job, replayed=read_replayed(job)))
+        return (batch.state for batch in run_reference(job, replayed=read_replayed(job)))
     from flowcontrol.virtual.stepping import step
 
     return step(job)

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from flowcontrol.job.graph import Link
+from flowcontrol.job.graph import JobEdge
 from flowcontrol.job.job import Job
-from flowcontrol.job.physical_graph import lay_out
+from flowcontrol.job.physical_graph import build_physical_graph
 from flowcontrol.scenario import Scenario, Schedule
 from flowcontrol.systems.grants import first_grant
 from flowcontrol.systems.record_transport import ChannelGrant
@@ -85,7 +85,7 @@ def choose_round_us(scenario: Scenario) -> int:
     """
     if scenario.round_ms is not None:
         return scenario.live_round_us
-    job = lay_out(scenario, round_us=LONGEST_US)
+    job = build_physical_graph(scenario, round_us=LONGEST_US)
     times = [us for link in job.links for us in _times_us(job, link)]
     times += _system_times_us(scenario)
     tasks = sum(plan.stage.parallelism for plan in job.stages)
@@ -121,7 +121,7 @@ def _nice(us: float) -> int:
     return best
 
 
-def _times_us(job: Job, link: Link) -> Iterator[float]:
+def _times_us(job: Job, link: JobEdge) -> Iterator[float]:
     """Times that matter on an edge, microseconds."""
     scenario, rate = job.scenario, _channel_rate(job, link)
     if rate > 0 and job.record_transport is None:
@@ -161,7 +161,7 @@ def _batch_us(scenario: Scenario) -> list[float]:
     return [most / rate * 1e6] if most > 0 and rate > 0 else []
 
 
-def _window_us(job: Job, link: Link) -> float:
+def _window_us(job: Job, link: JobEdge) -> float:
     """Time in which a channel's window of credits lasts at the highest rate, microseconds."""
     rate = _channel_rate(job, link)
     if rate == 0:
@@ -174,7 +174,7 @@ def _window_us(job: Job, link: Link) -> float:
     return window * job.scenario.options.segment_bytes / (rate * link.record_bytes) * 1e6
 
 
-def _channel_rate(job: Job, link: Link) -> float:
+def _channel_rate(job: Job, link: JobEdge) -> float:
     """Records/s of a channel at the most, if a sender's records are spread evenly."""
     plan = job.stage(link.edge.sender)
     senders = {channel.sender for channel in link.channels}

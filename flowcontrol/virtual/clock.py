@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.job import Job, lay_out
+from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job.heap import heap_exhausted_s
 from flowcontrol.scenario import Scenario, check_clock
 from flowcontrol.virtual.kinds import partition_figures
@@ -122,7 +122,9 @@ def simulate(
         from flowcontrol.virtual.choose import choose_round_us
 
         round_us = choose_round_us(scenario)
-    return run_job(lay_out(scenario, round_us=round_us), progress=progress, track=track)
+    return run_job(
+        build_physical_graph(scenario, round_us=round_us), progress=progress, track=track
+    )
 
 
 def run_job(

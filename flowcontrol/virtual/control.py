@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from flowcontrol.job.graph import StagePlan
+from flowcontrol.job.graph import JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.systems.control import Command, Controller, Seen, SourceSeen, TaskSeen
 from flowcontrol.systems.throttled_source import ThrottledSource
@@ -69,13 +69,13 @@ class Control:
             state.admitted = command.admitted
         self._memory.head.is_watched = int(self.controller.wants_empty)
 
-    def _row(self, plan: StagePlan, index: int) -> np.ndarray:
+    def _row(self, plan: JobVertex, index: int) -> np.ndarray:
         return self._memory.tasks[self._memory.places.tasks[plan.name] + index]
 
-    def _state(self, plan: StagePlan, index: int) -> ThrottledSource:
+    def _state(self, plan: JobVertex, index: int) -> ThrottledSource:
         return throttled_source(self._memory.cells, int(self._row(plan, index)["throttle"]))
 
-    def _source(self, plan: StagePlan, index: int, now_us: int) -> SourceSeen:
+    def _source(self, plan: JobVertex, index: int, now_us: int) -> SourceSeen:
         state, rates = self._state(plan, index), plan.rates(index)
         return SourceSeen(
             plan.name,
@@ -86,7 +86,7 @@ class Control:
             0.0 if rates is None else float(rates.rate_at(now_us)),
         )
 
-    def _task(self, plan: StagePlan, index: int, now_us: int) -> TaskSeen:
+    def _task(self, plan: JobVertex, index: int, now_us: int) -> TaskSeen:
         task, rates, nbytes = self._row(plan, index), plan.rates(index), 0
         gates = self._memory.gates[int(task["first_gate"]) :][: int(task["gates"])]
         for gate in gates:

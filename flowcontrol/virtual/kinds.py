@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowcontrol.job.graph import Link
+from flowcontrol.job.graph import JobEdge
 from flowcontrol.job.job import Job
 from flowcontrol.protocol.partition_kinds import PIPELINED, waits_for_producers
 from flowcontrol.virtual import spill_fields as s
@@ -50,7 +50,7 @@ def partition_figures(job: Job, memory: Memory) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _edge(job: Job, memory: Memory, link: Link, numbers: list[int], kind: int) -> dict[str, Any]:
+def _edge(job: Job, memory: Memory, link: JobEdge, numbers: list[int], kind: int) -> dict[str, Any]:
     parts = memory.partitions[numbers]
     rows = memory.states(parts["spill"], s.SpillingPartition)
     end = memory.head.round
@@ -84,7 +84,7 @@ def _last(job: Job, rounds: Ints) -> float | None:
     return job.time_s(int(rounds.max())) if rounds.min() >= 0 else None
 
 
-def _waits(link: Link, kind: int, figures: dict[str, Any]) -> list[str]:
+def _waits(link: JobEdge, kind: int, figures: dict[str, Any]) -> list[str]:
     """Say who waited for whom."""
     sender, receiver = link.edge.sender, link.edge.receiver
     found = []

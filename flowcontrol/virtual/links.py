@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from flowcontrol.job.buffers import GateSize
-from flowcontrol.job.graph import Channel, Link
+from flowcontrol.job.graph import Channel, JobEdge
 from flowcontrol.job.job import Job
 from flowcontrol.job.routing import stream_of_edge, weights_of
 from flowcontrol.job.rows import LOCAL, queue_depth
@@ -31,7 +31,7 @@ LONGEST_TABLE = 1 << 16
 
 def fill_link(
     job: Job,
-    link: Link,
+    link: JobEdge,
     places: Places,
     blocks: dict[str, Any],
     build: Builder,
@@ -44,7 +44,7 @@ def fill_link(
     ----------
     job : Job
         The scenario, laid out.
-    link : Link
+    link : JobEdge
         The edge.
     places : Places
         Numbers of everything.
@@ -88,7 +88,7 @@ def fill_link(
 
 def _fill_partition(
     job: Job,
-    link: Link,
+    link: JobEdge,
     sender: int,
     own: Ints,
     p: f.KernelPartition,
@@ -123,7 +123,7 @@ def _fill_partition(
 
 
 def _fill_route(
-    link: Link,
+    link: JobEdge,
     sender: int,
     count: int,
     p: f.KernelPartition,
@@ -163,7 +163,7 @@ def _fill_shares(
 
 def _fill_gate(
     job: Job,
-    link: Link,
+    link: JobEdge,
     receiver: int,
     own: Ints,
     g: f.KernelGate,

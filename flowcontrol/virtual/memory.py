@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from flowcontrol.job.graph import Link, StagePlan
+from flowcontrol.job.graph import JobEdge, JobVertex
 from flowcontrol.job.job import Job
-from flowcontrol.job.work import WorkClock, emission_cost_ns
+from flowcontrol.job.work import ServiceCurve, emission_cost_ns
 from flowcontrol.operators.states import Operator
 from flowcontrol.operators.table import OPERATORS, AnyOperator
 from flowcontrol.protocol import rows as w
@@ -291,7 +291,7 @@ def _number(job: Job, places: Places) -> None:
 
 
 def _number_channels(
-    link: Link, index: int, side: str, into: dict[str, Ints], firsts: dict[str, int], which: str
+    link: JobEdge, index: int, side: str, into: dict[str, Ints], firsts: dict[str, int], which: str
 ) -> None:
     numbers = into.setdefault(link.name, np.full(len(link.channels), -1, np.int64))
     own = np.flatnonzero(link.ends(side) == index)
@@ -312,7 +312,7 @@ def _wake_all(blocks: dict[str, Any]) -> None:
 
 def _fill_task(
     job: Job,
-    plan: StagePlan,
+    plan: JobVertex,
     index: int,
     places: Places,
     blocks: dict[str, Any],
@@ -320,7 +320,7 @@ def _fill_task(
     limit: int,
 ) -> None:
     task = blocks["tasks_at"][places.tasks[plan.name] + index]
-    clock = WorkClock.of(job, plan, index)
+    clock = ServiceCurve.of(job, plan, index)
     task["kind"] = f.SOURCE if plan.is_source else f.RELAY if clock is None else f.SERVER
     task["gates"], task["partitions"] = len(plan.inputs), len(plan.outputs)
     if plan.inputs:

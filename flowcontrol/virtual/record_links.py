@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from flowcontrol.job.graph import Link
+from flowcontrol.job.graph import JobEdge
 from flowcontrol.job.job import Job
 from flowcontrol.job.rows import LOCAL
 from flowcontrol.protocol import rows as w
@@ -25,7 +25,7 @@ __all__ = ["fill_record_gate"]
 
 def fill_record_gate(
     job: Job,
-    link: Link,
+    link: JobEdge,
     numbers: Ints,
     g: f.KernelGate,
     blocks: dict[str, Any],
@@ -38,7 +38,7 @@ def fill_record_gate(
     ----------
     job : Job
         The scenario, laid out; its transport counts records.
-    link : Link
+    link : JobEdge
         The edge.
     numbers : ndarray of int64, shape (channels,)
         The gate's channels in the block of receivers' channels.

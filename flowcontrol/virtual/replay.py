@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flowcontrol.errors import RunError
-from flowcontrol.job import Job, StagePlan
+from flowcontrol.job import Job, JobVertex
 from flowcontrol.job.replay import Replayed, routes_of_keys
 from flowcontrol.scenario import Input
 from flowcontrol.scenario.inputs import read_rows
@@ -41,7 +41,7 @@ def read_replayed(job: Job) -> Replayed:
     return found
 
 
-def _read(plan: StagePlan, source: Input, found: Replayed) -> None:
+def _read(plan: JobVertex, source: Input, found: Replayed) -> None:
     keyed = [link for link in plan.outputs if link.edge.key is not None]
     names = [str(link.edge.key) for link in keyed]
     batches = _batches(plan, source, list(dict.fromkeys(names)))
@@ -57,7 +57,7 @@ def _read(plan: StagePlan, source: Input, found: Replayed) -> None:
             found.tables[link.name, index] = routes[index::subtasks]
 
 
-def _batches(plan: StagePlan, source: Input, names: list[str]) -> list[pa.RecordBatch]:
+def _batches(plan: JobVertex, source: Input, names: list[str]) -> list[pa.RecordBatch]:
     try:
         return list(read_rows(source, names))
     except Exception as error:

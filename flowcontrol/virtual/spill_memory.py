@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from flowcontrol.job.graph import Link
+from flowcontrol.job.graph import JobEdge
 from flowcontrol.job.job import Job
 from flowcontrol.job.regions import ending_stages, region_of_links
 from flowcontrol.job.work import byte_cost
@@ -54,7 +54,7 @@ def kinds_of(job: Job) -> dict[tuple[str, int], int]:
     return found
 
 
-def _kind(job: Job, link: Link, sender: int) -> int:
+def _kind(job: Job, link: JobEdge, sender: int) -> int:
     width = len(link.outgoing(sender))
     least = job.scenario.options.sort_min_parallelism
     return kind_of(link.edge.partition_type, width, least)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flowcontrol.job import Channel, Job, Link, StagePlan
+from flowcontrol.job import Channel, Job, JobEdge, JobVertex
 from flowcontrol.job import round_state as rs
 from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol import rows as w
@@ -97,7 +97,7 @@ class StateReader:
             ],
         }
 
-    def _task(self, plan: StagePlan, index: int) -> rs.TaskState:
+    def _task(self, plan: JobVertex, index: int) -> rs.TaskState:
         memory, place = self._memory, self._memory.places.tasks[plan.name] + index
         row, source, controller = self._task_rows[place], None, None
         if row.throttle > 0:
@@ -128,7 +128,7 @@ class StateReader:
 
     # ------------------------------------------------------------------ the receiver's side
 
-    def _gate(self, link: Link, index: int) -> rs.GateState:
+    def _gate(self, link: JobEdge, index: int) -> rs.GateState:
         row = self._gates[self._memory.places.gates[link.name, index]]
         return rs.GateState(
             link.name,
@@ -180,7 +180,7 @@ class StateReader:
 
     # ------------------------------------------------------------------ the sender's side
 
-    def _partition(self, link: Link, index: int) -> rs.PartitionState:
+    def _partition(self, link: JobEdge, index: int) -> rs.PartitionState:
         memory = self._memory
         row = self._partitions[memory.places.partitions[link.name, index]]
         own = range(row.first_channel, row.first_channel + row.channels)

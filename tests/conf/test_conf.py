@@ -1,4 +1,4 @@
-"""The scenarios of conf/, rehearsed: each shows what its first lines say."""
+"""The scenarios of conf/, in reference runs: each shows what its first lines say."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 from flowcontrol.analysis import summarise
-from flowcontrol.job import Job, lay_out
-from flowcontrol.job.rehearsal import rehearse
-from flowcontrol.job.window import window_warnings
+from flowcontrol.job import Job, build_physical_graph
+from flowcontrol.job.credit_window import window_warnings
+from flowcontrol.job.reference import run_reference
 from flowcontrol.live.results import History, result_tables
 from flowcontrol.records import LEDGER
 from flowcontrol.scenario import check_clock, load_scenario
@@ -27,7 +27,7 @@ NAMES = sorted(path.stem for path in CONF.glob("*.yaml"))
 VIRTUAL = ["head-of-line", "partition-types", "shared-producer", "two-jobs"]
 """Those that only the virtual clock runs."""
 LIVE = [name for name in NAMES if name not in VIRTUAL]
-REHEARSED = [name for name in LIVE if name != "flights"]  # its rows are real: see its own test
+REFERENCE = [name for name in LIVE if name != "flights"]  # its rows are real: see its own test
 
 
 class Shown(NamedTuple):
@@ -60,9 +60,9 @@ class Shown(NamedTuple):
 
 @cache
 def show(name: str) -> Shown:
-    job = lay_out(load_scenario(CONF / f"{name}.yaml"))
+    job = build_physical_graph(load_scenario(CONF / f"{name}.yaml"))
     rows: dict[str, list[dict[str, Any]]] = {link.name: [] for link in job.links}
-    for after in rehearse(job):
+    for after in run_reference(job):
         for edge, sides in after.rows.items():
             for side, found in sides.items():
                 rows[edge] += [{**row, "side": side, "batch_id": after.number} for row in found]
@@ -93,7 +93,7 @@ def test_it_loads_runs_live_and_fits_its_windows(name: str) -> None:
     scenario = load_scenario(CONF / f"{name}.yaml")
     assert scenario.name == name
     assert check_clock(scenario, "live") == []
-    assert window_warnings(lay_out(scenario)) == []
+    assert window_warnings(build_physical_graph(scenario)) == []
 
 
 @pytest.mark.parametrize("name", VIRTUAL)
@@ -101,7 +101,7 @@ def test_it_loads_and_runs_on_the_virtual_clock(name: str) -> None:
     scenario = load_scenario(CONF / f"{name}.yaml")
     assert scenario.name == name
     assert check_clock(scenario, "virtual") == []
-    assert window_warnings(lay_out(scenario, round_us=choose_round_us(scenario))) == []
+    assert window_warnings(build_physical_graph(scenario, round_us=choose_round_us(scenario))) == []
 
 
 def test_partition_types_show_what_is_said() -> None:
@@ -137,7 +137,7 @@ def test_its_first_lines_say_what_it_is(name: str) -> None:
     assert header[0].endswith(".")
 
 
-@pytest.mark.parametrize("name", REHEARSED)
+@pytest.mark.parametrize("name", REFERENCE)
 def test_it_counts(name: str, shown: Callable[[str], Shown]) -> None:
     """All floating buffers of a gate are held, credit is 0, and somebody is blocked."""
     found = shown(name)
@@ -237,7 +237,7 @@ def test_gc_pause(shown: Callable[[str], Shown]) -> None:
 
 
 def test_flights_is_laid_out_as_it_says() -> None:
-    job = lay_out(load_scenario(CONF / "flights.yaml"))
+    job = build_physical_graph(load_scenario(CONF / "flights.yaml"))
     assert job.rounds == 130
     [link] = job.links
     assert (len(link.channels), link.edge.key) == (5, "origin")

@@ -10,7 +10,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.job import Job, lay_out
+from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.scenario import Scenario, check_clock, parse_scenario
 
 NETMEM = "taskmanager.network.memory."
@@ -251,7 +251,7 @@ def _scenario(shape: Shape, **keys: Any) -> Scenario:
 def laid_out(scenario: Scenario) -> Job:
     """Lay a scenario out; another is drawn if there are too few buffers."""
     try:
-        job = lay_out(scenario)
+        job = build_physical_graph(scenario)
     except ScenarioError as error:
         assert any(text in str(error) for text in REFUSALS)
         assume(False)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from flowcontrol.job import Job, lay_out
-from flowcontrol.job.rehearsal import RoundRows, rehearse
+from flowcontrol.job import Job, build_physical_graph
+from flowcontrol.job.reference import RoundRows, run_reference
 from flowcontrol.records import LEDGER
 from flowcontrol.scenario import check_clock, parse_scenario
 
@@ -51,7 +51,7 @@ def job(
     ]
     scenario = parse_scenario(mapping)
     assert check_clock(scenario, "live") == []
-    return lay_out(scenario)
+    return build_physical_graph(scenario)
 
 
 def source(rate: Any, **keys: Any) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def table(rows: list[dict[str, Any]]) -> pa.Table:
 
 def run(made: Job) -> list[RoundRows]:
     """Run a job to its end."""
-    return list(rehearse(made))
+    return list(run_reference(made))
 
 
 def seen(rows: list[dict[str, Any]]) -> set[str]:

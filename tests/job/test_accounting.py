@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.job import lay_out
+from flowcontrol.job import build_physical_graph
 from flowcontrol.job.work import emission_cost_ns, flush_phase_us
 from flowcontrol.scenario import parse_scenario
 
@@ -33,7 +33,7 @@ def times(rounds: Iterable[Any], edge: str, side: str) -> list[Times]:
 
 BUSY, IDLE, BLOCKED = (100, 0, 0), (0, 100, 0), (0, 0, 100)
 
-# The job worked out by hand in test_rehearsal.py: emitted of 5 due, taken up of 2 that it can.
+# The job worked out by hand in test_reference.py: emitted of 5 due, taken up of 2 that it can.
 EMITTED = [5, 2, 0, 5, 0, 2, 0, 4, 1, 2, 2, 2]
 TAKEN = [0, 2, 0, 2, 2, 2, 1, 2, 2, 2, 2, 2]
 
@@ -97,7 +97,7 @@ def test_in_a_chain_an_emission_costs_what_leaves_the_task(jobs: ModuleType) -> 
         jobs.sink(10),
     ]
     edges = [{"from": "source", "to": "half", "chain": True}, {"from": "half", "to": "sink"}]
-    made = lay_out(parse_scenario({**jobs.BASE, "stages": stages, "edges": edges}))
+    made = build_physical_graph(parse_scenario({**jobs.BASE, "stages": stages, "edges": edges}))
     assert [emission_cost_ns(made, plan) for plan in made.stages] == [2_000, 0]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.job import lay_out
+from flowcontrol.job import build_physical_graph
 from flowcontrol.job.buffers import GateSize, PartitionSize
 from flowcontrol.scenario import parse_scenario
 
@@ -217,7 +217,7 @@ def test_the_default_memory_is_enough_for_a_wide_job() -> None:
             "edges": [{"from": "source", "to": "sink", "partitioner": "rebalance"}],
         }
     )
-    made = lay_out(scenario)
+    made = build_physical_graph(scenario)
     # Two task managers: each sender and receiver has 4 local channels and 4 remote ones.
     assert set(made.sizes.partitions.values()) == {PartitionSize(24, 5)}
     assert set(made.sizes.gates.values()) == {GateSize(8, 2)}

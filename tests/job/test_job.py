@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from flowcontrol.job import Channel, lay_out
+from flowcontrol.job import Channel, build_physical_graph
 
 
 def channels(jobs: ModuleType, partitioner: str, senders: int, receivers: int) -> list[tuple]:
@@ -95,5 +95,5 @@ def test_rounds_cover_the_whole_run(
 
 
 def test_a_clock_may_choose_its_round(jobs: ModuleType) -> None:
-    made = lay_out(jobs.single().scenario, round_us=1000)
+    made = build_physical_graph(jobs.single().scenario, round_us=1000)
     assert (made.round_us, made.rounds, made.time_s(1)) == (1000, 4000, 0.001)

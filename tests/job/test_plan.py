@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.job import lay_out
+from flowcontrol.job import build_physical_graph
 from flowcontrol.job.plan import MemoryPlan, plan_memory
 from flowcontrol.scenario import load_scenario, parse_scenario
 
@@ -81,7 +81,7 @@ def test_what_is_granted_is_what_a_run_gets(name: str) -> None:
         found = plan_memory(fits)
         if found.failures:
             continue
-        sizes = lay_out(fits).sizes
+        sizes = build_physical_graph(fits).sizes
         for manager in found.moments[0].managers:
             for grant in manager.grants:
                 key = grant.demand.edge, grant.demand.subtask

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.job import lay_out
+from flowcontrol.job import build_physical_graph
 from flowcontrol.job.routing import Router, mix
 from flowcontrol.protocol.partitioners import channel_of_key
 from flowcontrol.scenario import parse_scenario
@@ -186,9 +186,9 @@ def test_a_broadcast_counts_on_every_channel() -> None:
         "stages": [{"name": "one", "emit_rate": 1}, {"name": "three", "parallelism": 3}],
         "edges": [{"from": "one", "to": "three", "partitioner": "broadcast"}],
     }
-    found = Router(lay_out(parse_scenario(mapping)).links[0], 0, 1)
+    found = Router(build_physical_graph(parse_scenario(mapping)).links[0], 0, 1)
     routed(found, 4)
     assert found.counts == [4, 4, 4]
-    again = Router(lay_out(parse_scenario(mapping)).links[0], 0, 1)
+    again = Router(build_physical_graph(parse_scenario(mapping)).links[0], 0, 1)
     assert again.restore(found.counts) == 4
     assert again.counts == [4, 4, 4]

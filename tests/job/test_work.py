@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.job import Job, lay_out
+from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job.limits import MOST_RECORDS
-from flowcontrol.job.work import WorkClock
+from flowcontrol.job.work import ServiceCurve
 from flowcontrol.protocol.ratios import MOST
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.scenario.schedule import MICROSECONDS
@@ -29,7 +29,7 @@ def laid_out(stages: list[dict[str, Any]], duration_s: float, *, chain: bool = F
     if chain:
         edges[0].pop("chain")
     keys = {"schema": 1, "name": "work", "duration_s": duration_s, "round_ms": duration_s * 10}
-    return lay_out(parse_scenario({**keys, "stages": stages, "edges": edges}))
+    return build_physical_graph(parse_scenario({**keys, "stages": stages, "edges": edges}))
 
 
 def source(rate: Any, duration_s: float, nbytes: int = 1) -> Job:
@@ -40,7 +40,7 @@ def source(rate: Any, duration_s: float, nbytes: int = 1) -> Job:
 def error(job: Job, us: int) -> tuple[Fraction, Fraction]:
     """Records by a moment as they are counted less those that are stated; the latter."""
     plan = job.stage("source")
-    clock, schedule = WorkClock.of(job, plan, 0), plan.rates(0)
+    clock, schedule = ServiceCurve.of(job, plan, 0), plan.rates(0)
     assert clock is not None
     assert schedule is not None
     assert clock.unit * (schedule.records_until((job.rounds + 2) * job.round_us) + 1) <= MOST
@@ -124,7 +124,7 @@ def test_phases_after_the_run_do_not_count() -> None:
     for last in (1e12, 0):
         steps = [{"at_s": 0, "rate": 0.3333333333333333}, {"at_s": 5e8, "rate": 1e12}]
         job = source([*steps, {"at_s": 1e9, "rate": last}], 10)
-        clock = WorkClock.of(job, job.stage("source"), 0)
+        clock = ServiceCurve.of(job, job.stage("source"), 0)
         assert clock is not None
         assert len(clock.phases) == 2
         assert (clock.phases[-1][2] > 0) == (last > 0)
@@ -156,4 +156,4 @@ def test_what_no_task_can_hold_is_refused() -> None:
         chained = [{"from": "source", "to": "one"}, {"from": "one", "to": "two", "chain": True}]
         edges = [*chained, {"from": "two", "to": "sink"}]
         keys = {"schema": 1, "name": "work", "duration_s": 10, "round_ms": 100}
-        lay_out(parse_scenario({**keys, "stages": stages, "edges": edges}))
+        build_physical_graph(parse_scenario({**keys, "stages": stages, "edges": edges}))

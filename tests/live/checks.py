@@ -1,4 +1,4 @@
-"""The classic experiment's check, on result tables of whatever run: live, rehearsed, tampered."""
+"""The classic experiment's check, on result tables of whatever run: live, reference, tampered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs to compare: ledgers as tables, what a rehearsal says, and the rows that must come."""
+"""Runs to compare: ledgers as tables, what a reference run says, and the rows that must come."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from flowcontrol.job import Job, lay_out
-from flowcontrol.job.rehearsal import rehearse
+from flowcontrol.job import Job, build_physical_graph
+from flowcontrol.job.reference import run_reference
 from flowcontrol.job.routing import Router
 from flowcontrol.ledger.ledger import read_history
 from flowcontrol.live.paths import RunPaths
@@ -29,16 +29,16 @@ KEY = ("batch_id", "side", "sender", "receiver")
 
 
 def job_of(mapping: Mapping[str, Any]) -> Job:
-    return lay_out(parse_scenario(dict(mapping)))
+    return build_physical_graph(parse_scenario(dict(mapping)))
 
 
 # ---------------------------------------------------------------------- ledgers
 
 
-def rehearsed_tables(job: Job, tamper: Callable[..., None] | None = None) -> dict[str, pa.Table]:
-    """Return the ledgers that a rehearsal would write, by edge."""
+def reference_tables(job: Job, tamper: Callable[..., None] | None = None) -> dict[str, pa.Table]:
+    """Return the ledgers that a reference run would write, by edge."""
     rows: dict[str, list[Row]] = {link.name: [] for link in job.links}
-    for after in rehearse(job, tamper=tamper):
+    for after in run_reference(job, tamper=tamper):
         for name, sides in after.rows.items():
             for side, found in sides.items():
                 rows[name] += [{**row, "side": side, "batch_id": after.number} for row in found]
@@ -46,9 +46,9 @@ def rehearsed_tables(job: Job, tamper: Callable[..., None] | None = None) -> dic
     return {name: pa.Table.from_pylist(found, schema=schema) for name, found in rows.items()}
 
 
-def rehearsed_results(job: Job, tamper: Callable[..., None] | None = None) -> dict[str, pa.Table]:
-    """Return the result tables of a rehearsal; its latencies are empty."""
-    return result_tables(job, History.of_tables(job, rehearsed_tables(job, tamper)))
+def reference_results(job: Job, tamper: Callable[..., None] | None = None) -> dict[str, pa.Table]:
+    """Return the result tables of a reference run; its latencies are empty."""
+    return result_tables(job, History.of_tables(job, reference_tables(job, tamper)))
 
 
 def live_tables(job: Job, root: Path) -> dict[str, pa.Table]:
@@ -90,9 +90,9 @@ def first_difference(found: Ledgers, expected: Ledgers) -> str | None:
     return None
 
 
-def assert_is_rehearsed(job: Job, root: Path) -> Ledgers:
-    """Assert that a live run's ledgers are those of the rehearsal; return them."""
-    expected = comparable(rehearsed_tables(job))
+def assert_is_reference(job: Job, root: Path) -> Ledgers:
+    """Assert that a live run's ledgers are those of the reference run; return them."""
+    expected = comparable(reference_tables(job))
     for link in job.links:  # every round, side and channel
         assert len(expected[link.name]) == 2 * job.rounds * len(link.channels)
     assert first_difference(comparable(live_tables(job, root)), expected) is None

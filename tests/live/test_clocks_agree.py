@@ -1,4 +1,4 @@
-"""Live runs against rehearsals: every row of every ledger, and every row that was moved."""
+"""Live runs against reference runs: every row of every ledger, and every row that was moved."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ FROM_SOURCES = [name for name in NAMES if name != "stages"]
 
 Numbers = list[tuple[str, int, int]]
 Run = Any
-"""What ``run_of`` returns: a live run with what a rehearsal of its job says."""
+"""What ``run_of`` returns: a live run with what a reference run of its job says."""
 
 
 def test_every_case_is_run(cases: ModuleType) -> None:
     assert [case["name"].replace("-", "_") for case in cases.EVERY] == EVERY
 
 
-@pytest.mark.holds("credit", "live", "the rehearsal: every ledger row")
+@pytest.mark.holds("credit", "live", "the reference run: every ledger row")
 @pytest.mark.parametrize("name", NAMES)
-def test_the_live_ledger_is_the_rehearsed_one(
+def test_the_live_ledger_is_that_of_the_reference_run(
     name: str, run_of: Callable[[str], Run], runs: ModuleType
 ) -> None:
     run = run_of(name)
@@ -159,7 +159,7 @@ def test_nothing_else_moved(run_of: Callable[[str], Run]) -> None:
 # ---------------------------------------------------------------------- seeds
 
 
-@pytest.mark.long  # both are what one rehearsal says, as the tests above have it
+@pytest.mark.long  # both are what one reference run says, as the tests above have it
 def test_the_same_seed_gives_the_same_run(
     run_of: Callable[[str], Run],
     run_live: Callable[..., RunResult],
@@ -181,7 +181,7 @@ def test_the_same_seed_gives_the_same_run(
 
 def test_another_seed_gives_another_run(runs: ModuleType, cases: ModuleType) -> None:
     one, two = (
-        runs.comparable(runs.rehearsed_tables(runs.job_of({**cases.SHUFFLE, "seed": seed})))
+        runs.comparable(runs.reference_tables(runs.job_of({**cases.SHUFFLE, "seed": seed})))
         for seed in (7, 8)
     )
     assert runs.first_difference(one, two) is not None

@@ -13,7 +13,7 @@ from chispa import assert_df_equality
 from deltalake import DeltaTable
 
 from flowcontrol.errors import ProtocolError
-from flowcontrol.job import Job, Outgoing, Subtask, lay_out
+from flowcontrol.job import Job, Outgoing, Subtask, build_physical_graph
 from flowcontrol.scenario import load_scenario
 
 CONF = Path(__file__).resolve().parents[2] / "conf" / "experiment.yaml"
@@ -23,7 +23,7 @@ ENDLESS = 1 << 40
 
 
 def experiment(*overrides: str) -> Job:
-    return lay_out(load_scenario(CONF, overrides=overrides))
+    return build_physical_graph(load_scenario(CONF, overrides=overrides))
 
 
 def ignore_credit(_round: int, _subtask: Subtask, outgoing: list[list[Outgoing]]) -> None:
@@ -32,16 +32,16 @@ def ignore_credit(_round: int, _subtask: Subtask, outgoing: list[list[Outgoing]]
         partition[:] = [Outgoing(ENDLESS, seen.consumed) for seen in partition]
 
 
-def test_a_rehearsal_passes(runs: ModuleType, checks: ModuleType) -> None:
+def test_a_reference_run_passes(runs: ModuleType, checks: ModuleType) -> None:
     job = experiment()
     assert job.rounds == 500
-    assert checks.violations(runs.rehearsed_results(job)) == []
+    assert checks.violations(runs.reference_results(job)) == []
 
 
 def test_the_check_fails_where_credits_are_ignored(runs: ModuleType, checks: ModuleType) -> None:
     """A receiver with room for everything, and a sender that asks nobody: it is not throttled."""
     job = experiment(f'options."{NETWORK}.buffers-per-channel"=3000')
-    found = checks.violations(runs.rehearsed_results(job, ignore_credit))
+    found = checks.violations(runs.reference_results(job, ignore_credit))
     assert "producer ran at 600/s from 25 s, not at 30% of 1000/s" in found
     assert "producer ran at 1000/s from 65 s, not at 30% of 1000/s" in found
     assert "at 30 s the producer is not blocked" in found
@@ -50,7 +50,7 @@ def test_the_check_fails_where_credits_are_ignored(runs: ModuleType, checks: Mod
 
 def test_a_receiver_refuses_what_no_credit_covers(runs: ModuleType) -> None:
     with pytest.raises(ProtocolError, match=r"channel producer->consumer 0->0: .* has no buffer"):
-        runs.rehearsed_results(experiment(), ignore_credit)
+        runs.reference_results(experiment(), ignore_credit)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_receiver_refuses_what_no_credit_covers(runs: ModuleType) -> None:
 def test_the_check_fails_where_anything_else_is_off(
     change: str, text: str, runs: ModuleType, checks: ModuleType
 ) -> None:
-    found = checks.violations(runs.rehearsed_results(experiment(change)))
+    found = checks.violations(runs.reference_results(experiment(change)))
     assert any(text in violation for violation in found), found[:5]
 
 
@@ -89,14 +89,14 @@ def test_the_experiment_live(
     if is_long:
         assert checks.violations(tables) == []
         assert result.summary["bottleneck"] == "consumer"
-    ledgers = runs.assert_is_rehearsed(job, result.path)
+    ledgers = runs.assert_is_reference(job, result.path)
     assert runs.saw(ledgers) == {"floating", "waiting", "no credit", "blocked"}
     assert result.summary["rounds"] == (500 if is_long else 120)
-    rehearsed = runs.rehearsed_results(job)
+    references = runs.reference_results(job)
     for name in ("stages", "channels"):
         assert_df_equality(
             spark.read.format("delta").load(str(result.path / name)),
-            spark.createDataFrame(rehearsed[name].to_pandas()),
+            spark.createDataFrame(references[name].to_pandas()),
             ignore_row_order=True,
             ignore_nullable=True,
             ignore_metadata=True,  # units and meanings of the columns

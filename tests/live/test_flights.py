@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from chispa import assert_df_equality
 
-from flowcontrol.job import Job, lay_out
+from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.run import RunResult
 from flowcontrol.scenario import Scenario, load_scenario
 
@@ -67,7 +67,7 @@ def expected(run: RunResult) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def job(scenario: Scenario) -> Job:
-    return lay_out(scenario)
+    return build_physical_graph(scenario)
 
 
 @pytest.fixture(scope="module")

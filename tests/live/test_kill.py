@@ -59,7 +59,7 @@ def three_stages(cases: ModuleType) -> dict[str, Any]:
 def test_every_point_is_reached_in_every_kind_of_stage(cases: ModuleType, runs: ModuleType) -> None:
     """A kill that no process reaches would test nothing: rows must move in that round."""
     job = runs.job_of(three_stages(cases))
-    ledgers = runs.comparable(runs.rehearsed_tables(job))
+    ledgers = runs.comparable(runs.reference_tables(job))
     assert runs.saw(ledgers) == {"floating", "waiting", "no credit", "blocked"}
     for stage, number, _ in KILLS:
         side = "receiver" if job.stage(stage).is_sink else "sender"
@@ -90,10 +90,12 @@ def test_a_run_that_is_killed_again_and_again(
     assert last.wait() == 0, last.said()
     last.assert_nothing_left()
     assert json.loads((out / "summary.json").read_text())["rounds"] == job.rounds
-    runs.assert_is_rehearsed(job, out)
-    rehearsed = runs.rehearsed_results(job)
+    runs.assert_is_reference(job, out)
+    references = runs.reference_results(job)
     for name in ("stages", "channels"):
-        assert in_order(DeltaTable(str(out / name)).to_pyarrow_table()) == in_order(rehearsed[name])
+        assert in_order(DeltaTable(str(out / name)).to_pyarrow_table()) == in_order(
+            references[name]
+        )
     rows = Counter(runs.rows_in_order(out / "output" / "sink"))
     numbers = len(rows)
     assert numbers > 100
@@ -112,7 +114,7 @@ def compare_with_undisturbed(
     whole = out.with_name("whole")
     undisturbed = start(scenario, "--out", str(whole))
     assert undisturbed.wait() == 0, undisturbed.said()
-    runs.assert_is_rehearsed(job, whole)
+    runs.assert_is_reference(job, whole)
     one, other = (
         runs.comparable(runs.live_tables(job, path), latency=True) for path in (out, whole)
     )

@@ -1,6 +1,6 @@
-"""Other systems' flow control on the live clock: every row of every ledger as rehearsed.
+"""Other systems' flow control on the live clock: every row of every ledger as in the reference run.
 
-That the virtual clock agrees with the rehearsal, over random jobs, is held by
+That the virtual clock agrees with the reference run, over random jobs, is held by
 ``tests/virtual/test_record_transports.py`` and ``test_throttles.py``.
 """
 
@@ -56,15 +56,15 @@ def test_every_part_of_the_live_clock_is_run() -> None:
     assert set(SYSTEMS) == parts
 
 
-@pytest.mark.holds("unbounded", "live", "the rehearsal: every ledger row")
-@pytest.mark.holds("local", "live", "the rehearsal: every ledger row")
-@pytest.mark.holds("blocking_queue", "live", "the rehearsal: every ledger row")
-@pytest.mark.holds("global_hysteresis", "live", "the rehearsal: every ledger row")
-@pytest.mark.holds("stepwise_sleep", "live", "the rehearsal: every ledger row")
-@pytest.mark.holds("pid_rate", "live", "the rehearsal: every ledger row")
-@pytest.mark.holds("static_admission", "live", "the rehearsal: every ledger row")
+@pytest.mark.holds("unbounded", "live", "the reference run: every ledger row")
+@pytest.mark.holds("local", "live", "the reference run: every ledger row")
+@pytest.mark.holds("blocking_queue", "live", "the reference run: every ledger row")
+@pytest.mark.holds("global_hysteresis", "live", "the reference run: every ledger row")
+@pytest.mark.holds("stepwise_sleep", "live", "the reference run: every ledger row")
+@pytest.mark.holds("pid_rate", "live", "the reference run: every ledger row")
+@pytest.mark.holds("static_admission", "live", "the reference run: every ledger row")
 @pytest.mark.parametrize("name", RUN)
-def test_the_live_ledger_is_the_rehearsed_one(
+def test_the_live_ledger_is_that_of_the_reference_run(
     name: str,
     runs: ModuleType,
     cases: ModuleType,
@@ -73,7 +73,7 @@ def test_the_live_ledger_is_the_rehearsed_one(
 ) -> None:
     job = runs.job_of({**cases.STAGES, "system": SYSTEMS[name]})
     result = run_live(job.scenario, tmp_path / "run")
-    ledgers = runs.assert_is_rehearsed(job, result.path)
+    ledgers = runs.assert_is_reference(job, result.path)
     assert result.summary["rounds"] == job.rounds == 18
     rows = [row for row in ledgers["source->map"] if row["side"] == "sender"]
     assert rows[-1]["sent"] > 0

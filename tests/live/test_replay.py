@@ -16,7 +16,7 @@ import pytest
 from deltalake import write_deltalake
 
 from flowcontrol.errors import RunError
-from flowcontrol.job import Job, lay_out
+from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.live.replay import Replay, stage_replay
 from flowcontrol.protocol.partitioners import channel_of_key, default_max_parallelism
 from flowcontrol.scenario import parse_scenario
@@ -41,7 +41,7 @@ def job_of(kind: str, path: Path, *, key: str | None = "city", width: int = 1) -
     partitioner = "hash" if key else "rebalance"
     edges = [{"from": "source", "to": "sink", "partitioner": partitioner}]
     mapping = {"schema": 1, "name": "replay", "duration_s": 2, "stages": stages, "edges": edges}
-    return lay_out(parse_scenario(mapping))
+    return build_physical_graph(parse_scenario(mapping))
 
 
 def write_csv(folder: Path) -> Path:

@@ -34,7 +34,7 @@ def test_a_crash_around_every_commit(
     crashes = driver.Crashes()
     killed = driver.Driver(job, tmp_path / "killed", crashes)
     killed.run()
-    runs.assert_is_rehearsed(job, tmp_path / "killed")
+    runs.assert_is_reference(job, tmp_path / "killed")
     whole = driver.Driver(job, tmp_path / "whole")
     whole.run()
     one, other = (
@@ -79,7 +79,7 @@ def test_crashes_where_files_are_compacted_trimmed_and_checkpointed(
     crashes = Few()
     driver.Driver(job, tmp_path / "run", crashes).run()
     assert len(crashes.places) == 4 * (2 * 4 + 2)
-    ledgers = runs.assert_is_rehearsed(job, tmp_path / "run")
+    ledgers = runs.assert_is_reference(job, tmp_path / "run")
     came = runs.rows_in_order(tmp_path / "run" / "output" / "sink")
     [numbers] = runs.delivered(job, ledgers).values()
     assert [number for _, _, number in came] == numbers

@@ -27,7 +27,7 @@ def frames_of(job: Job, ledgers: dict[str, pa.Table]) -> Frames:
 
 def frames(runs: ModuleType, mapping: dict[str, Any]) -> Frames:
     job = runs.job_of(mapping)
-    return frames_of(job, runs.rehearsed_tables(job))
+    return frames_of(job, runs.reference_tables(job))
 
 
 def of(frame: pd.DataFrame, **values: Any) -> pd.DataFrame:
@@ -85,7 +85,7 @@ def test_an_interrupted_run_ends_with_the_rounds_that_all_have_done(
     runs: ModuleType, cases: ModuleType
 ) -> None:
     job = runs.job_of(cases.STAGES)
-    ledgers = runs.rehearsed_tables(job)
+    ledgers = runs.reference_tables(job)
     whole = frames_of(job, ledgers)
 
     def until(table: pa.Table, side: str, rounds: int) -> pa.Table:
@@ -103,7 +103,7 @@ def test_an_interrupted_run_ends_with_the_rounds_that_all_have_done(
 
 def test_nothing_done_gives_empty_tables(runs: ModuleType, cases: ModuleType) -> None:
     job = runs.job_of(cases.SINGLE)
-    nothing = {name: table.slice(0, 0) for name, table in runs.rehearsed_tables(job).items()}
+    nothing = {name: table.slice(0, 0) for name, table in runs.reference_tables(job).items()}
     assert all(len(frame) == 0 for frame in frames_of(job, nothing).values())
 
 
@@ -115,7 +115,7 @@ def test_counters_and_rates_and_shares_agree(
     name: str, runs: ModuleType, cases: ModuleType
 ) -> None:
     job, found = runs.job_of(getattr(cases, name)), frames(runs, getattr(cases, name))
-    ledgers = runs.comparable(runs.rehearsed_tables(job))
+    ledgers = runs.comparable(runs.reference_tables(job))
     for _, own in found["stages"].groupby(["stage", "subtask"]):
         seconds = own.t_s.diff().fillna(own.t_s.iloc[0])
         for way in ("in", "out"):
@@ -207,7 +207,7 @@ def test_latency_is_of_the_records_since_the_sample_before(
 ) -> None:
     job = runs.job_of(cases.SINGLE)
     noted = {2: [[3, 50], [1, 40]], 3: [[10, 9], [20, 1]], 7: [[2, 1]]}
-    [(edge, table)] = runs.rehearsed_tables(job).items()
+    [(edge, table)] = runs.reference_tables(job).items()
     found = frames_of(job, {edge: with_latency(table, noted)})["latency"]
     # Nothing was taken up after 1 s: no row. A round is 100 ms.
     assert found.t_s.tolist() == [0.5, 1.0]
@@ -254,7 +254,7 @@ def test_memory_is_bounded_by_columns_and_not_by_objects_per_row(
     """A row as a Python dict with its parsed states is some 3,000 bytes."""
     mapping = {**cases.STAGES, "sample_interval_s": 1}
     small = runs.job_of(mapping)
-    once = runs.rehearsed_tables(small)
+    once = runs.reference_tables(small)
     peaks, rows = [], []
     for times in (40, 160):
         seconds = small.rounds * times * small.round_us / 1e6
@@ -268,7 +268,7 @@ def test_memory_is_bounded_by_columns_and_not_by_objects_per_row(
 
 def test_rounds_in_any_order_give_the_same_tables(runs: ModuleType, cases: ModuleType) -> None:
     job = runs.job_of(cases.STAGES)
-    ledgers = runs.rehearsed_tables(job)
+    ledgers = runs.reference_tables(job)
     expected = result_tables(job, History.of_tables(job, ledgers))
     sorted_rows = {
         name: table.sort_by([("sender", "ascending"), ("batch_id", "descending")])

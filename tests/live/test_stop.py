@@ -14,7 +14,7 @@ import yaml
 from deltalake import DeltaTable
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.job import lay_out
+from flowcontrol.job import build_physical_graph
 from flowcontrol.ledger.ledger import LedgerView
 from flowcontrol.live.paths import RunPaths
 from flowcontrol.records import RESULTS
@@ -78,7 +78,7 @@ def test_ctrl_c_ends_a_run_between_batches_and_the_same_command_goes_on(
 
     last = start(scenario, "--out", str(out))
     assert last.wait() == 0, last.said()
-    runs.assert_is_rehearsed(job, out)
+    runs.assert_is_reference(job, out)
     assert json.loads((out / "summary.json").read_text())["rounds"] == 25
     assert json.loads((out / "run.json").read_text())["finished"]
 
@@ -93,7 +93,7 @@ def check_part(runs: ModuleType, job: Any, out: Path, done: int) -> None:
     for name in RESULTS:
         table = DeltaTable(str(out / name)).to_pyarrow_table()
         assert max(table.column("t_s").to_pylist()) == pytest.approx(done / 10)
-    expected = runs.comparable(runs.rehearsed_tables(job))
+    expected = runs.comparable(runs.reference_tables(job))
     found = runs.comparable(runs.live_tables(job, out))
     for edge, rows in expected.items():
         # Ended between batches: both sides have whole rounds, one of them perhaps one more.
@@ -127,5 +127,5 @@ def test_a_finished_run_is_kept_or_replaced(
     run(out=named, overwrite=True)
     run()
     assert len(set(identities)) == 3
-    job = lay_out(load_scenario(scenario))
+    job = build_physical_graph(load_scenario(scenario))
     assert rounds_done(job, named) == 3

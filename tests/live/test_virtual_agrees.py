@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from flowcontrol.job import Job, lay_out
+from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.records import LEDGER
 from flowcontrol.run import RunResult
 from flowcontrol.scenario import load_scenario
@@ -105,7 +105,7 @@ def test_a_scenario_runs_alike_on_both_clocks(
     run_live: Callable[..., RunResult],
     tmp_path: Path,
 ) -> None:
-    job = lay_out(load_scenario(CONF / f"{name}.yaml", overrides=SHORTENED[name]))
+    job = build_physical_graph(load_scenario(CONF / f"{name}.yaml", overrides=SHORTENED[name]))
     assert 12 <= job.rounds <= 18
     assert_agree(job, run_live(job.scenario, tmp_path / "run"), runs, clocks)
 

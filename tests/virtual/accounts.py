@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from flowcontrol.job import Job, Link, StagePlan
+from flowcontrol.job import Job, JobEdge, JobVertex
 from flowcontrol.protocol.queues import DATA
 
 Row = dict[str, Any]
@@ -41,7 +41,7 @@ def _of(rows: list[Row], ends: tuple[int, int]) -> Row:
     return found
 
 
-def task_of(state: State, plan: StagePlan, index: int) -> Row:
+def task_of(state: State, plan: JobVertex, index: int) -> Row:
     """State of a task: it stands on the first row of each of its links."""
     link, side = (plan.inputs[0], "receiver") if plan.inputs else (plan.outputs[0], "sender")
     rows = [row for row in state[link.name][side] if row[side] == index]
@@ -49,7 +49,7 @@ def task_of(state: State, plan: StagePlan, index: int) -> Row:
     return found
 
 
-def in_flight(job: Job, link: Link, state: State, sent: Row, received: Row) -> int:
+def in_flight(job: Job, link: JobEdge, state: State, sent: Row, received: Row) -> int:
     """Records of a channel on their way, wherever they are, the one being processed left out."""
     out, into = sent["channel_state"], received["channel_state"]
     at_sender = sum(one["records"] for one in out["queue"]) + out["channel"]["tail"]
@@ -63,7 +63,7 @@ def in_flight(job: Job, link: Link, state: State, sent: Row, received: Row) -> i
     )
 
 
-def _pending(job: Job, link: Link, state: State, sent: Row) -> int:
+def _pending(job: Job, link: JobEdge, state: State, sent: Row) -> int:
     """Records that the sender's task has routed and not written whole."""
     plan = job.stage(link.edge.sender)
     parts = task_of(state, plan, sent["sender"])["partitions"]
@@ -74,7 +74,7 @@ def _pending(job: Job, link: Link, state: State, sent: Row) -> int:
     return int(pending.count(own.index(sent["receiver"])))
 
 
-def _in_hand(job: Job, link: Link, state: State, received: Row) -> int:
+def _in_hand(job: Job, link: JobEdge, state: State, received: Row) -> int:
     """Records of the buffer that the receiver's task reads, if it is of this channel."""
     plan = job.stage(link.edge.receiver)
     task = task_of(state, plan, received["receiver"])["task"]
@@ -83,7 +83,7 @@ def _in_hand(job: Job, link: Link, state: State, received: Row) -> int:
     return int(task["left"]) if (task["gate"], task["channel"]) == place else 0
 
 
-def _records(job: Job, link: Link, state: State, sent: Row, received: Row) -> Iterator[str]:
+def _records(job: Job, link: JobEdge, state: State, sent: Row, received: Row) -> Iterator[str]:
     """Every record emitted was processed or is in flight."""
     emitted = sent["channel_state"]["routed"]
     processed = received["channel_state"]["channel"]["processed"]
@@ -115,7 +115,7 @@ def _pool(pool: list[int], segments: list[int]) -> Iterator[str]:
         yield f"a pool holds {held} segments of {segments['total']}: {pool} {segments}"
 
 
-def _partition(job: Job, link: Link, own: list[Row]) -> Iterator[str]:
+def _partition(job: Job, link: JobEdge, own: list[Row]) -> Iterator[str]:
     """The buffers in use are those that stand in the queues, and those lent to local consumers."""
     plan = job.stage(link.edge.sender)
     part = own[0]["task_state"]["partitions"][plan.outputs.index(link)]
@@ -129,7 +129,7 @@ def _partition(job: Job, link: Link, own: list[Row]) -> Iterator[str]:
         yield f"{part['pool']['in_use']} buffers in use, but the channels hold {used}"
 
 
-def _gate(job: Job, link: Link, own: list[Row]) -> Iterator[str]:
+def _gate(job: Job, link: JobEdge, own: list[Row]) -> Iterator[str]:
     """The floating buffers in use are those that the channels hold."""
     plan = job.stage(link.edge.receiver)
     gate = own[0]["task_state"]["gates"][plan.inputs.index(link)]
@@ -142,7 +142,7 @@ def _gate(job: Job, link: Link, own: list[Row]) -> Iterator[str]:
         yield f"channels {waiting} wait, but in the list are {gate['waiting']}"
 
 
-def _task(job: Job, plan: StagePlan, index: int, state: Row, rounds: int) -> Iterator[str]:
+def _task(job: Job, plan: JobVertex, index: int, state: Row, rounds: int) -> Iterator[str]:
     times = state["times_us"]
     if sum(times) != rounds * job.round_us or min(times) < 0:
         yield f"{plan.name}/{index}: {times} us are not {rounds} rounds of {job.round_us} us"

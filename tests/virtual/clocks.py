@@ -1,4 +1,4 @@
-"""Runs of the kernel as ledger rows, compared with rehearsals row by row."""
+"""Runs of the kernel as ledger rows, compared with reference runs row by row."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from flowcontrol.job import Job
 from flowcontrol.job.ledger_rows import round_rows
-from flowcontrol.job.rehearsal import RoundRows, rehearse
+from flowcontrol.job.reference import RoundRows, run_reference
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import fill
 from flowcontrol.virtual.replay import read_replayed
@@ -53,17 +53,17 @@ def kernel_rounds(job: Job, rounds: int | None = None, every: int = 1) -> Iterat
         yield RoundRows(done - 1, round_rows(job, state.tasks), state)
 
 
-def rehearsed(
+def reference_rounds(
     job: Job, rounds: int | None, every: Sequence[int]
 ) -> Iterator[tuple[int, RoundRows, State]]:
-    """Rehearse once, for several ways to cut a run.
+    """Run the reference once, for several ways to cut a run.
 
     Yields the place of a way in ``every``, the round after which it cuts, and the rows after that
     round, with what all rounds since the cut before it did together.
     """
     last = job.rounds if rounds is None else min(rounds, job.rounds)
     before: list[State | None] = [None] * len(every)
-    for batch in islice(rehearse(job, replayed=read_replayed(job)), last):
+    for batch in islice(run_reference(job, replayed=read_replayed(job)), last):
         new = read(batch)
         for way, step in enumerate(every):
             old = before[way]
@@ -100,7 +100,7 @@ def compare(
     every: int | Sequence[int] = 1,
     watch: Callable[[State], None] | None = None,
 ) -> None:
-    """Assert that the kernel's rows are the rehearsal's.
+    """Assert that the kernel's rows are the reference run's.
 
     Parameters
     ----------
@@ -116,14 +116,14 @@ def compare(
     steps = [every] if isinstance(every, int) else every
     kernels = [kernel_rounds(job, rounds, step) for step in steps]
     compared = [0] * len(steps)
-    for way, rehearsal, expected in rehearsed(job, rounds, steps):
-        batch, number = next(kernels[way]), rehearsal.number
+    for way, reference, expected in reference_rounds(job, rounds, steps):
+        batch, number = next(kernels[way]), reference.number
         assert batch.number == number
         found = read(batch)
         if found != expected:
             text = "\n  ".join(islice(differences(found, expected), SHOWN))
             raise AssertionError(f"after round {number}:\n  {text}")
-        assert steps[way] > 1 or batch.state == rehearsal.state, f"after round {number}"
+        assert steps[way] > 1 or batch.state == reference.state, f"after round {number}"
         if watch is not None and way == 0:
             watch(found)
         compared[way] += 1
@@ -138,7 +138,7 @@ def differences(found: State, expected: State) -> Iterator[str]:
             for other, one in zip(rows, found[edge][side], strict=True):
                 place = f"{edge} {side} {other['sender']}->{other['receiver']}"
                 for path, is_now, should in _leaves(one, other):
-                    yield f"{place} {path}: the kernel has {is_now}, the rehearsal {should}"
+                    yield f"{place} {path}: the kernel has {is_now}, the reference run {should}"
 
 
 def _leaves(one: Any, other: Any, path: str = "") -> Iterator[Any]:

@@ -25,7 +25,7 @@ def load(path: Path) -> ModuleType:
 
 @pytest.fixture(scope="session")
 def clocks() -> ModuleType:
-    """Return ``clocks.py``: runs of the kernel as ledger rows, compared with rehearsals."""
+    """Return ``clocks.py``: runs of the kernel as ledger rows, compared with reference runs."""
     return load(HERE / "clocks.py")
 
 
@@ -48,9 +48,9 @@ def wire_accounts() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
-def rehearsed() -> ModuleType:
-    """Return ``rehearsed.py``: result tables of rehearsals."""
-    return load(HERE / "rehearsed.py")
+def references() -> ModuleType:
+    """Return ``references.py``: result tables of reference runs."""
+    return load(HERE / "references.py")
 
 
 @pytest.fixture(scope="session")

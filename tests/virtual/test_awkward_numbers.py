@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from flowcontrol.job import Job, lay_out
+from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job.routing import weights_of
-from flowcontrol.job.work import WorkClock
+from flowcontrol.job.work import ServiceCurve
 from flowcontrol.protocol.partitioners import integer_weights
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.scenario.schedule import MICROSECONDS
@@ -51,7 +51,7 @@ def test_the_kernel_is_the_reference_and_all_adds_up(
     @given(scenario=awkward_jobs.scenarios(), every=st.sampled_from([1, 4, 50]))
     def look(scenario: Any, every: int) -> None:
         note(scenario.to_yaml())
-        job, done = lay_out(scenario), 0
+        job, done = build_physical_graph(scenario), 0
         seen: list[Any] = []
 
         def watch(state: Any) -> None:
@@ -129,7 +129,7 @@ def hard_cases(job: Job, accounts: ModuleType, state: Any) -> set[str]:
 
 def hard_rates(job: Job, plan: Any, taken: int) -> set[str]:
     found = set()
-    clock, schedule = WorkClock.of(job, plan, 0), plan.rates(0)
+    clock, schedule = ServiceCurve.of(job, plan, 0), plan.rates(0)
     if clock is None or schedule is None:
         return found
     end_us = job.rounds * job.round_us

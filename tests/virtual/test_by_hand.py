@@ -1,4 +1,4 @@
-"""Single jobs in which the kernel and the rehearsal once went apart, or might."""
+"""Single jobs in which the kernel and the reference run once went apart, or might."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.job import Job, lay_out
+from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job.routing import weights_of
 from flowcontrol.protocol.queues import BACKLOG_ANNOUNCEMENT
 from flowcontrol.scenario import parse_scenario
@@ -34,7 +34,7 @@ def job(
         **keys,
         "options": {"taskmanager.memory.segment-size": "4kb", **keys.get("options", {})},
     }
-    return lay_out(parse_scenario(mapping))
+    return build_physical_graph(parse_scenario(mapping))
 
 
 def chain(between: dict[str, Any], sink: dict[str, Any], rate: Any = 1000) -> list[dict[str, Any]]:

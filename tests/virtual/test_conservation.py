@@ -12,7 +12,7 @@ import pyarrow as pa
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
-from flowcontrol.job import Job, Link, StagePlan
+from flowcontrol.job import Job, JobEdge, JobVertex
 from flowcontrol.operators.states import TASK_INPUT
 from flowcontrol.scenario import Scenario, Stage
 from flowcontrol.virtual import VirtualRun, simulate
@@ -73,7 +73,7 @@ def test_all_that_is_emitted_is_processed_or_in_flight(
     assert done == job.rounds
 
 
-def edges_into(job: Job, plan: StagePlan) -> list[str]:
+def edges_into(job: Job, plan: JobVertex) -> list[str]:
     return [link.name for link in plan.inputs]
 
 
@@ -127,7 +127,7 @@ def check_selectivity(job: Job, stages: pd.DataFrame) -> None:
             assert max(missing) <= most
 
 
-def ratios_to(plan: StagePlan, operator: int) -> list[Fraction]:
+def ratios_to(plan: JobVertex, operator: int) -> list[Fraction]:
     """Ratios of the operators from a task's input to what one of them puts out, in order."""
     if operator == TASK_INPUT:
         return []
@@ -159,7 +159,7 @@ def check_cursors(channels: pd.DataFrame) -> None:
         assert all(own[name].is_monotonic_increasing for name in cumulative)
 
 
-def check_flow(job: Job, plan: StagePlan, found: dict[str, pd.DataFrame]) -> None:
+def check_flow(job: Job, plan: JobVertex, found: dict[str, pd.DataFrame]) -> None:
     """What was emitted to a stage is what it has taken up and what is in flight to it.
 
     A row's records out are those of its first output; where a stage takes from another one, the
@@ -183,7 +183,7 @@ def check_flow(job: Job, plan: StagePlan, found: dict[str, pd.DataFrame]) -> Non
     assert ((emitted - expected).abs() <= unsure).all()
 
 
-def width_of(link: Link) -> int:
+def width_of(link: JobEdge) -> int:
     """Copies of a record on an edge: one, or one a receiver."""
     return len(link.outgoing(0)) if link.edge.partitioner == "broadcast" else 1
 
@@ -191,14 +191,14 @@ def width_of(link: Link) -> int:
 # ---------------------------------------------------------------- Little's law
 
 
-def copies(job: Job, plan: StagePlan) -> int:
+def copies(job: Job, plan: JobVertex) -> int:
     """Records at the sinks that one becomes which a task takes up, one to one on each edge."""
     return sum(member.is_sink for member in plan.members) + sum(
         copies(job, job.stage(link.edge.receiver)) * width_of(link) for link in plan.outputs
     )
 
 
-def on_the_way(job: Job, plan: StagePlan, stages: pd.DataFrame) -> pd.Series:
+def on_the_way(job: Job, plan: JobVertex, stages: pd.DataFrame) -> pd.Series:
     """Records by time that were emitted or yielded to a stage, and that it has not taken up.
 
     What a record in service will yield counts: it is older by that much at the sink.

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.errors import RunError
-from flowcontrol.job import lay_out
+from flowcontrol.job import build_physical_graph
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import VirtualRun, simulate
 from flowcontrol.virtual.jobs import Timeline
@@ -87,7 +87,7 @@ class Step(NamedTuple):
 
 def walk(mapping: dict[str, Any]) -> Iterator[Step]:
     """Run a scenario round by round."""
-    job = lay_out(parse_scenario(mapping), round_us=ROUND_MS * 1000)
+    job = build_physical_graph(parse_scenario(mapping), round_us=ROUND_MS * 1000)
     memory = fill(job, runs=1 << 14, ages=1 << 14, track=False)
     timeline = Timeline(job, memory)
     for number in range(job.rounds):

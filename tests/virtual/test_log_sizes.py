@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flowcontrol.errors import RunError
-from flowcontrol.job import lay_out
+from flowcontrol.job import build_physical_graph
 from flowcontrol.protocol.state import width
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import fields as f
@@ -60,7 +60,7 @@ def test_all_that_are_full_grow_at_once() -> None:
 
 
 def test_a_run_begins_small() -> None:
-    sizes = LogSizes.first(lay_out(parse_scenario(UNBOUNDED), round_us=10_000))
+    sizes = LogSizes.first(build_physical_graph(parse_scenario(UNBOUNDED), round_us=10_000))
     assert sizes.runs <= log_sizes.MOST_RUNS
     assert sizes.spills == 0
 

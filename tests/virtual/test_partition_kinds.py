@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowcontrol.job import Job, lay_out
+from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.protocol.partition_kinds import ON_DISK, PIPELINED, WRITING
 from flowcontrol.protocol.queues import in_order
 from flowcontrol.scenario import check_clock, parse_scenario
@@ -76,7 +76,7 @@ def job(
     }
     scenario = parse_scenario(mapping)
     assert check_clock(scenario, "virtual") == []
-    return lay_out(scenario, round_us=10_000)
+    return build_physical_graph(scenario, round_us=10_000)
 
 
 def figures(one: Job) -> dict[str, Any]:

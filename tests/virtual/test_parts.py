@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from flowcontrol.errors import RunError
-from flowcontrol.job import Job, lay_out
+from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.scenario import load_scenario
 from flowcontrol.virtual import choose_round_us, compiled, loop, run_job, running
 from flowcontrol.virtual import parts as k
@@ -36,7 +36,7 @@ needs_numba = pytest.mark.skipif(not compiled.is_compiled(), reason="no compiler
 
 def laid_out(name: str, *overrides: str) -> Job:
     scenario = load_scenario(CONF / f"{name}.yaml", overrides=overrides)
-    return lay_out(scenario, round_us=choose_round_us(scenario))
+    return build_physical_graph(scenario, round_us=choose_round_us(scenario))
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -1,4 +1,4 @@
-"""Random jobs: the kernel's state is the rehearsal's, every number of it, after every round."""
+"""Random jobs: the kernel's state is the reference run's, every number of it, after every round."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ EVENTS = {
 
 
 @pytest.mark.holds(
-    "credit", "virtual", "the rehearsal: the whole state after every round, random jobs"
+    "credit", "virtual", "the reference run: the whole state after every round, random jobs"
 )
-def test_the_kernel_does_what_the_rehearsal_does(
+def test_the_kernel_does_what_the_reference_run_does(
     clocks: ModuleType, witness: ModuleType, random_jobs: ModuleType, draw_until: Any
 ) -> None:
     happened: Counter[str] = Counter()

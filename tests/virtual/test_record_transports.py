@@ -73,16 +73,20 @@ def jobs_with(draw: Any, random_jobs: ModuleType, transport: str, *, is_drained:
     return job
 
 
-@pytest.mark.holds("unbounded", "virtual", "the rehearsal: every ledger row, random jobs")
-@pytest.mark.holds("blocking_queue", "virtual", "the rehearsal: every ledger row, random jobs")
-@pytest.mark.holds("half_return_credit", "virtual", "the rehearsal: every ledger row, random jobs")
-@pytest.mark.holds("batched_credit", "virtual", "the rehearsal: every ledger row, random jobs")
-@pytest.mark.holds("cumulative_credit", "virtual", "the rehearsal: every ledger row, random jobs")
-@pytest.mark.holds("rate_window", "virtual", "the rehearsal: every ledger row, random jobs")
-@pytest.mark.holds("bdp_window", "virtual", "the rehearsal: every ledger row, random jobs")
-@pytest.mark.holds("hop_hysteresis", "virtual", "the rehearsal: every ledger row, random jobs")
+@pytest.mark.holds("unbounded", "virtual", "the reference run: every ledger row, random jobs")
+@pytest.mark.holds("blocking_queue", "virtual", "the reference run: every ledger row, random jobs")
+@pytest.mark.holds(
+    "half_return_credit", "virtual", "the reference run: every ledger row, random jobs"
+)
+@pytest.mark.holds("batched_credit", "virtual", "the reference run: every ledger row, random jobs")
+@pytest.mark.holds(
+    "cumulative_credit", "virtual", "the reference run: every ledger row, random jobs"
+)
+@pytest.mark.holds("rate_window", "virtual", "the reference run: every ledger row, random jobs")
+@pytest.mark.holds("bdp_window", "virtual", "the reference run: every ledger row, random jobs")
+@pytest.mark.holds("hop_hysteresis", "virtual", "the reference run: every ledger row, random jobs")
 @pytest.mark.parametrize("transport", KINDS)
-def test_the_kernel_does_what_the_rehearsal_does(
+def test_the_kernel_does_what_the_reference_run_does(
     clocks: ModuleType, random_jobs: ModuleType, transport: str
 ) -> None:
     @settings(max_examples=EXAMPLES)

@@ -16,7 +16,7 @@ import pytest
 from deltalake import write_deltalake
 
 from flowcontrol.errors import RunError
-from flowcontrol.job import Job, lay_out
+from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.live.replay import stage_replay
 from flowcontrol.protocol.partitioners import channel_of_key
 from flowcontrol.scenario import parse_scenario
@@ -43,7 +43,7 @@ def job_of(
     service: float = 500,
 ) -> Job:
     source = {"format": kind, "path": str(path), **({"key": key} if key else {})}
-    return lay_out(
+    return build_physical_graph(
         parse_scenario(
             {
                 "schema": 1,
@@ -178,7 +178,7 @@ def test_without_a_key_they_are_counted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("key", "width"), [("city", 1), ("city", 3), (None, 2)])
 @pytest.mark.parametrize("every", [1, 7, 1000])
-def test_a_replay_is_rehearsed(
+def test_a_replay_has_a_reference_run(
     clocks: ModuleType, tmp_path: Path, key: str | None, width: int, every: int
 ) -> None:
     """Blocked on its way, and idle when all rows are gone."""

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import flowcontrol
 from flowcontrol import RoundState, RunError, Scenario, ScenarioError, load_scenario
-from flowcontrol.job import Job, lay_out
+from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job.round_state import (
     AddCredit,
     BufferKind,
@@ -446,7 +446,10 @@ def test_it_fails_as_a_run_does() -> None:
 def test_the_default_round_is_the_clocks_own(jobs: ModuleType) -> None:
     scenario = small(jobs)
     assert next(flowcontrol.rounds(scenario)).end_us == simulate(scenario).round_us
-    assert next(flowcontrol.rounds(scenario, clock="live")).end_us == lay_out(scenario).round_us
+    assert (
+        next(flowcontrol.rounds(scenario, clock="live")).end_us
+        == build_physical_graph(scenario).round_us
+    )
 
 
 def test_the_readme_steps(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:

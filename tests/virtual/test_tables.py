@@ -1,4 +1,4 @@
-"""The tables of a virtual run are those that a live run's reader makes of a rehearsal's rows."""
+"""The tables of a virtual run are those that a live run's reader makes of the reference run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from flowcontrol.job import Job, lay_out
+from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.records import RESULTS
 from flowcontrol.scenario import Scenario, load_scenario
 from flowcontrol.virtual import simulate
@@ -53,11 +53,13 @@ def assert_same(found: dict[str, pa.Table], expected: dict[str, pa.Table]) -> No
 
 
 def loaded(name: str, *overrides: str) -> Job:
-    return lay_out(load_scenario(CONF / f"{name}.yaml", overrides=(*SLOWER[name], *overrides)))
+    return build_physical_graph(
+        load_scenario(CONF / f"{name}.yaml", overrides=(*SLOWER[name], *overrides))
+    )
 
 
 def test_every_scenario_is_looked_at() -> None:
-    # No rehearsal knows their connections, partitions or jobs: they have tests of their own.
+    # No reference run knows their connections, partitions or jobs: they have tests of their own.
     only_virtual = {"head-of-line", "partition-types", "shared-producer", "two-jobs"}
     assert {path.stem for path in CONF.glob("*.yaml")} == set(NAMES) | only_virtual
 
@@ -77,19 +79,19 @@ def test_the_tables_are_the_live_clocks(
     name: str,
     duration_s: float,
     interval_s: float,
-    rehearsed: ModuleType,
+    references: ModuleType,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     job = loaded(name, f"duration_s={duration_s}", f"sample_interval_s={interval_s}")
     tables = run_job(job).tables
-    assert_same(tables, rehearsed.rehearsed_tables(job, monkeypatch))
+    assert_same(tables, references.reference_tables(job, monkeypatch))
     blocked = tables["stages"].column("backpressured_ms_per_s").to_pandas()
     assert blocked.max() > 0 or duration_s < 8
     assert len(tables["latency"]) > 0
 
 
 def test_a_full_last_buffer_is_released_but_not_in_the_backlog(
-    jobs: ModuleType, rehearsed: ModuleType, monkeypatch: pytest.MonkeyPatch
+    jobs: ModuleType, references: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A record is a buffer, nothing flushes: the last one shows when another is added."""
     job = jobs.job(
@@ -100,7 +102,7 @@ def test_a_full_last_buffer_is_released_but_not_in_the_backlog(
         sample_interval_s=0.1,
     )
     tables = run_job(job).tables
-    assert_same(tables, rehearsed.rehearsed_tables(job, monkeypatch))
+    assert_same(tables, references.reference_tables(job, monkeypatch))
     rows = tables["channels"].select(["released", "sent", "backlog"]).to_pylist()
     expected = [(1, 0, 0), (2, 1, 0), (3, 1, 1), (3, 2, 0), (4, 2, 1)]
     assert [tuple(row.values()) for row in rows] == expected
@@ -108,7 +110,7 @@ def test_a_full_last_buffer_is_released_but_not_in_the_backlog(
 
 def test_those_of_random_jobs_too(
     random_jobs: ModuleType,
-    rehearsed: ModuleType,
+    references: ModuleType,
     monkeypatch: pytest.MonkeyPatch,
     draw_until: Any,
 ) -> None:
@@ -125,7 +127,7 @@ def test_those_of_random_jobs_too(
         note(scenario.to_yaml())
         job = random_jobs.laid_out(scenario)
         tables = simulate(scenario, round_us=job.round_us).tables
-        assert_same(tables, rehearsed.rehearsed_tables(job, monkeypatch))
+        assert_same(tables, references.reference_tables(job, monkeypatch))
         for name, table in tables.items():
             rows[name] += len(table)
 

@@ -12,8 +12,8 @@ from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.job import lay_out
-from flowcontrol.job.rehearsal import RoundRows
+from flowcontrol.job import build_physical_graph
+from flowcontrol.job.reference import RoundRows
 from flowcontrol.scenario import (
     Scenario,
     SystemSpec,
@@ -157,7 +157,7 @@ def test_a_message_is_staged_and_reading_goes_on(wire_accounts: ModuleType) -> N
     stop = [{"at_s": 0, "rate": 0}, {"at_s": 0.02, "rate": 1000}]
     emits = [{"at_s": 0, "rate": 1000}, {"at_s": 0.011, "rate": 0}]
     made = pair(emits, stop, transport={"kernel_bytes": 2 * MESSAGE})
-    wires = wire_accounts.Wires(lay_out(made))
+    wires = wire_accounts.Wires(build_physical_graph(made))
     found = {i: step(wires) for i in range(max(BY_HAND) + 1)}
     assert {i: found[i] for i in BY_HAND} == BY_HAND
 
@@ -169,7 +169,7 @@ def test_who_waits_for_one_gate_holds_up_all_channels(wire_accounts: ModuleType)
         {"name": "B", "parallelism": 2, "service_rate": [5000, 0], "placement": [1, 1]},
     ]
     made = scenario(stages, [("A", "B", "forward")], transport={"kernel_bytes": 4 * MESSAGE})
-    wires = wire_accounts.Wires(lay_out(made))
+    wires = wire_accounts.Wires(build_physical_graph(made))
     wires.run(40)
     tasks, [number] = wires.memory.tasks, wires.numbers
     assert [int(task["taken"]) for task in tasks[2:4]] == [3, 0]  # turn by turn: 0 1 0 1 0 1
@@ -187,7 +187,7 @@ def test_connections_are_served_in_the_order_of_waiting(wire_accounts: ModuleTyp
     ]
     cluster = {"task_managers": 4}
     made = scenario(stages, [("A", "B", "rebalance")], cluster=cluster, rounds=400)
-    wires = wire_accounts.Wires(lay_out(made))
+    wires = wire_accounts.Wires(build_physical_graph(made))
     wires.run(100)
     before = [wires.wire(n).delivered for n in wires.numbers]
     wires.run(300)
@@ -204,7 +204,7 @@ def test_a_flush_closes_the_buffer(wire_accounts: ModuleType) -> None:
     ]
     flush = {"execution.buffer-timeout.interval": 0}
     made = scenario(stages, [("A", "B", "forward")], options=flush, transport={"kernel_bytes": 0})
-    wires = wire_accounts.Wires(lay_out(made))
+    wires = wire_accounts.Wires(build_physical_graph(made))
     wires.run(5)
     sizes = [m.wire_bytes for m in wires.messages(wires.numbers[0], "delivered", "written")]
     assert set(sizes) == {100 + t.HEADER_BYTES}
@@ -237,7 +237,7 @@ def test_a_channel_with_one_buffer_passes_everything(kernel_bytes: int, record_b
         options=options,
         transport={"kernel_bytes": kernel_bytes},
     )
-    sizes = lay_out(made).sizes
+    sizes = build_physical_graph(made).sizes
     assert [(s.size, s.overdraft) for s in sizes.partitions.values()] == [(1, 0)]
     assert [(s.floating, s.exclusive) for s in sizes.gates.values()] == [(1, 0)]
     run = simulate(made)
@@ -251,7 +251,7 @@ def test_pools_of_the_old_sizes() -> None:
         {"name": "B", "parallelism": 3, "service_rate": 1, "placement": [1, 1, 1]},
     ]
     options = {NETMEM + "buffers-per-channel": 2, NETMEM + "floating-buffers-per-gate": 8}
-    sizes = lay_out(scenario(stages, [("A", "B", "rebalance")], options=options)).sizes
+    sizes = build_physical_graph(scenario(stages, [("A", "B", "rebalance")], options=options)).sizes
     assert {(s.size, s.overdraft) for s in sizes.partitions.values()} == {(2 * 3 + 8, 0)}
     assert {(s.floating, s.exclusive) for s in sizes.gates.values()} == {(2 * 2 + 8, 0)}
 
@@ -259,7 +259,7 @@ def test_pools_of_the_old_sizes() -> None:
 def test_too_few_buffers_are_refused() -> None:
     made = pair(1, 1, options={"taskmanager.network.numberOfBuffers": 1})
     with pytest.raises(ScenarioError, match="Insufficient number of network buffers"):
-        lay_out(
+        build_physical_graph(
             made.model_copy(
                 update={
                     "stages": tuple(s.model_copy(update={"placement": (0,)}) for s in made.stages)
@@ -279,7 +279,7 @@ def test_all_is_local(wire_accounts: ModuleType) -> None:
     ]
     options = {NETMEM + "floating-buffers-per-gate": 8}
     made = scenario(stages, [("A", "B", "forward")], rounds=2000, options=options)
-    assert wire_accounts.Wires(lay_out(made)).numbers == []
+    assert wire_accounts.Wires(build_physical_graph(made)).numbers == []
     found = rates(simulate(made), "B")
     assert found == pytest.approx([1000, 100], rel=0.01)
     credit = made.model_copy(update={"system": SystemSpec()})

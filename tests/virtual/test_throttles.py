@@ -1,4 +1,4 @@
-"""Throttled sources: the kernel does what the rehearsal does, and keeps what it promises."""
+"""Throttled sources: the kernel does what the reference run does, and keeps what it promises."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
 from flowcontrol.job import Job
-from flowcontrol.job.rehearsal import rehearse
+from flowcontrol.job.reference import run_reference
 from flowcontrol.job.throttling import controller_of
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.scenario.models import SystemSpec
@@ -111,12 +111,16 @@ class Run:
         return [throttled_source(self.memory.cells, at) for at in firsts]
 
 
-@pytest.mark.holds("global_hysteresis", "virtual", "the rehearsal: every ledger row, random jobs")
-@pytest.mark.holds("stepwise_sleep", "virtual", "the rehearsal: every ledger row, random jobs")
-@pytest.mark.holds("pid_rate", "virtual", "the rehearsal: every ledger row, random jobs")
-@pytest.mark.holds("static_admission", "virtual", "the rehearsal: every ledger row, random jobs")
+@pytest.mark.holds(
+    "global_hysteresis", "virtual", "the reference run: every ledger row, random jobs"
+)
+@pytest.mark.holds("stepwise_sleep", "virtual", "the reference run: every ledger row, random jobs")
+@pytest.mark.holds("pid_rate", "virtual", "the reference run: every ledger row, random jobs")
+@pytest.mark.holds(
+    "static_admission", "virtual", "the reference run: every ledger row, random jobs"
+)
 @pytest.mark.parametrize("throttle", IN_ROWS)
-def test_the_kernel_does_what_the_rehearsal_does(
+def test_the_kernel_does_what_the_reference_run_does(
     random_jobs: ModuleType, throttle: str, draw_until: Any
 ) -> None:
     commands: set[tuple[int, int, int]] = set()
@@ -126,7 +130,7 @@ def test_the_kernel_does_what_the_rehearsal_does(
     def look(data: Any) -> None:
         job = data.draw(jobs_with(random_jobs, throttle))
         run = Run(job, track=False)
-        for batch in rehearse(job):
+        for batch in run_reference(job):
             run.step(batch.number)
             assert run.reader.read() == batch.state, batch.number
         commands.update(run.commands)
@@ -136,14 +140,14 @@ def test_the_kernel_does_what_the_rehearsal_does(
 
 
 @pytest.mark.parametrize("throttle", IN_ROWS)
-def test_a_rehearsal_goes_on_from_any_round(random_jobs: ModuleType, throttle: str) -> None:
+def test_a_reference_run_goes_on_from_any_round(random_jobs: ModuleType, throttle: str) -> None:
     @settings(max_examples=EXAMPLES)
     @given(data=st.data())
     def look(data: Any) -> None:
         job = data.draw(jobs_with(random_jobs, throttle))
-        whole = list(rehearse(job))
+        whole = list(run_reference(job))
         at = data.draw(st.integers(0, len(whole) - 2))
-        assert list(rehearse(job, after=whole[at])) == whole[at + 1 :]
+        assert list(run_reference(job, after=whole[at])) == whole[at + 1 :]
 
     look()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from flowcontrol.job import Job, Link, StagePlan
+from flowcontrol.job import Job, JobEdge, JobVertex
 from flowcontrol.job.routing import weights_of
 from flowcontrol.protocol.queues import BACKLOG_ANNOUNCEMENT
 from flowcontrol.virtual.links import LONGEST_TABLE
@@ -47,7 +47,7 @@ class Witness:
                 self._look_at_task(receivers, row["receiver"], row["task_state"])
             self.seen.update(_competed(state[link.name]["receiver"]))
 
-    def _look_at_task(self, plan: StagePlan, index: int, state: Row | None) -> None:
+    def _look_at_task(self, plan: JobVertex, index: int, state: Row | None) -> None:
         if state is None:
             return
         self.seen.update(_task(plan, state))
@@ -58,7 +58,7 @@ class Witness:
             self.seen.add("stands still" if is_still else "long service")
         self._taken[key] = taken
 
-    def _stands_still(self, plan: StagePlan, index: int) -> bool:
+    def _stands_still(self, plan: JobVertex, index: int) -> bool:
         """Whether a subtask stands still, or has no rate, for a part of the round."""
         start, end = (n * self._job.round_us for n in (self._round, self._round + 1))
         spans = plan.stalled(index)
@@ -68,7 +68,7 @@ class Witness:
         return schedule is not None and schedule.integral(start) == schedule.integral(end)
 
 
-def _sent(job: Job, link: Link, row: Row) -> Iterator[str]:
+def _sent(job: Job, link: JobEdge, row: Row) -> Iterator[str]:
     if row["pool_used"] > row["pool_size"]:
         yield "overdraft"
     if any(one["kind"] == BACKLOG_ANNOUNCEMENT for one in row["channel_state"]["messages"]):
@@ -104,7 +104,7 @@ def _competed(rows: list[Row]) -> Iterator[str]:
             yield "competition"
 
 
-def _task(plan: StagePlan, state: Row) -> Iterator[str]:
+def _task(plan: JobVertex, state: Row) -> Iterator[str]:
     for part in state["partitions"]:
         if part["pool"]["at_quota"] > 0:
             yield "quota"

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flowcontrol.job import Job
-from flowcontrol.job.graph import POINTWISE, Link, StagePlan
+from flowcontrol.job.graph import POINTWISE, JobEdge, JobVertex
 from flowcontrol.job.routing import weights_of
 
 Floats = npt.NDArray[np.float64]
@@ -124,7 +124,7 @@ class _Network:
                 before |= {sender} | self._before[sender]
             self._flow[plan.name], self._before[plan.name] = flow, before
 
-    def _arriving(self, link: Link) -> Floats:
+    def _arriving(self, link: JobEdge) -> Floats:
         """Return what a link brings to each receiver, and note what it puts on the wire."""
         sender = self._job.stage(link.edge.sender)
         flow = self._flow[sender.name] * float(sender.member(link).ratio_out)
@@ -141,7 +141,7 @@ class _Network:
             self._note_wires(link, flow, receivers)
         return arriving
 
-    def _note_wires(self, link: Link, flow: Floats, receivers: int) -> None:
+    def _note_wires(self, link: JobEdge, flow: Floats, receivers: int) -> None:
         """Add the bytes that a link puts on the connection of each pair of task managers."""
         stages = self._job.scenario
         here = stages.stage(link.edge.sender).placement
@@ -211,7 +211,7 @@ class _Network:
         return np.array(rows).reshape(len(rows), width), names
 
 
-def _shares(link: Link, receivers: int) -> Floats:
+def _shares(link: JobEdge, receivers: int) -> Floats:
     """Return the share of a sender's records that each receiver gets, all to all."""
     weights = weights_of(link, receivers)
     if weights is not None:
@@ -223,7 +223,7 @@ def _shares(link: Link, receivers: int) -> Floats:
     return np.full(receivers, 1 / receivers)
 
 
-def _rates(plan: StagePlan, at_us: int) -> Iterator[float]:
+def _rates(plan: JobVertex, at_us: int) -> Iterator[float]:
     for subtask in range(plan.stage.parallelism):
         schedule = plan.rates(subtask)
         is_still = any(begin <= at_us < end for begin, end in plan.stalled(subtask))

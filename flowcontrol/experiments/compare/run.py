@@ -12,7 +12,7 @@ from flowcontrol.experiments.compare.limits import job_limits
 from flowcontrol.experiments.compare.outcome import Lines, Outcome
 from flowcontrol.experiments.compare.starving import find_starved
 from flowcontrol.experiments.run import Run, Simulate, virtual_clock
-from flowcontrol.job import Job, lay_out
+from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.report.rundata import RunData
 from flowcontrol.report.series import summed, thinned
 from flowcontrol.scenario import Scenario, check_clock
@@ -48,10 +48,10 @@ def check_one(base: Base, system: str, clock: Clock) -> Job:
     if problems:
         raise ScenarioError(problems, base.source)
     if clock == "live":
-        return lay_out(scenario)
+        return build_physical_graph(scenario)
     from flowcontrol.virtual import choose_round_us
 
-    return lay_out(scenario, round_us=choose_round_us(scenario))
+    return build_physical_graph(scenario, round_us=choose_round_us(scenario))
 
 
 def run_one(base: Base, system: str, clock: Clock, runner: Simulate | None = None) -> Outcome:

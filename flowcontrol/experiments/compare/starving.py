@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from flowcontrol.job import Job
-    from flowcontrol.job.graph import Link
+    from flowcontrol.job.graph import JobEdge
 
 Cause = Literal["producer", "throttle", "road"]
 
@@ -162,7 +162,7 @@ def _behind(
     return task_name(job, *feeder), task_name(job, *other)
 
 
-def _road(job: Job, link: Link, sender: int, receiver: int) -> tuple[int, int]:
+def _road(job: Job, link: JobEdge, sender: int, receiver: int) -> tuple[int, int]:
     """Return the pair of task managers between which a channel runs."""
     scenario = job.scenario
     here = scenario.stage(link.edge.sender).placement[sender]

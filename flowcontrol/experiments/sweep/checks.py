@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.sweep.plan import Plan, Point
-from flowcontrol.job import Job, lay_out
+from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.scenario import Scenario, check_clock
 from flowcontrol.virtual import choose_round_us
 from flowcontrol.virtual.needs import parts_of
@@ -115,7 +115,7 @@ def _point_variants(plan: Plan, point: Point, estimate: Callable[[Job], float]) 
     problems = check_clock(first, "virtual")
     if problems:
         raise ScenarioError(problems, plan.base.source)
-    job = lay_out(first, round_us=choose_round_us(first))
+    job = build_physical_graph(first, round_us=choose_round_us(first))
     cost, parts = estimate(job), parts_of(job)
     if plan.replications == 1:
         return [Variant(variant_id(first), point, 0, first.seed, cost, parts)]

@@ -15,7 +15,7 @@ import pytest
 
 from flowcontrol.experiments.base import Base
 from flowcontrol.experiments.compare.limits import LimitPhase, job_limits
-from flowcontrol.job import Job, lay_out
+from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.records import RESULTS
 from flowcontrol.scenario import Scenario, parse_scenario
 from flowcontrol.scenario.presets import PRESETS
@@ -97,7 +97,7 @@ def run_at(scenario: Scenario, rates: Sequence[float], **facts: Any) -> FakeRun:
 
 
 def laid_out(mapping: Mapping[str, Any]) -> tuple[Job, list[LimitPhase] | None]:
-    job = lay_out(parse_scenario(dict(mapping)))
+    job = build_physical_graph(parse_scenario(dict(mapping)))
     return job, job_limits(job)
 
 

@@ -15,7 +15,7 @@ from flowcontrol.experiments.compare.figures import Facts, Figures, figures_of, 
 from flowcontrol.experiments.compare.limits import job_limits
 from flowcontrol.experiments.compare.metrics import Counted
 from flowcontrol.experiments.compare.run import scenario_of
-from flowcontrol.job import lay_out
+from flowcontrol.job import build_physical_graph
 from flowcontrol.scenario import Scenario
 from flowcontrol.virtual import simulate
 
@@ -57,7 +57,7 @@ class Run:
     def __init__(self, system: str) -> None:
         base = as_base(CONF / "experiment.yaml", [f"round_ms={ROUND_S * 1000:g}"])
         self.scenario: Scenario = scenario_of(base, system)
-        job = lay_out(self.scenario, round_us=round(ROUND_S * 1e6))
+        job = build_physical_graph(self.scenario, round_us=round(ROUND_S * 1e6))
         tables = simulate(self.scenario).tables
         self.figures: Figures = figures_of(tables, self.scenario, job_limits(job), Facts())
         self.emitted: Counted = produced(tables, self.scenario)

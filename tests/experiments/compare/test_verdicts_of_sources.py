@@ -25,7 +25,7 @@ import pytest
 from flowcontrol.experiments.compare.figures import limit_steps, produced
 from flowcontrol.experiments.compare.limits import job_limits
 from flowcontrol.experiments.compare.metrics import TOLERANCE, swing
-from flowcontrol.job import lay_out
+from flowcontrol.job import build_physical_graph
 from flowcontrol.scenario import load_scenario
 from flowcontrol.virtual import simulate
 
@@ -199,7 +199,9 @@ def swing_of(system: str, experiment: ModuleType) -> float:
     path = experiment.CONF / "oscillation.yaml"
     scenario = load_scenario(path, overrides=[f"system={system}"])
     run = simulate(scenario)
-    found = swing(produced(run.tables, scenario), limit_steps(job_limits(lay_out(scenario))))
+    found = swing(
+        produced(run.tables, scenario), limit_steps(job_limits(build_physical_graph(scenario)))
+    )
     assert found is not None
     return found
 

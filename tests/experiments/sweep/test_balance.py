@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from flowcontrol.experiments.sweep.balance import estimated_cost, into_chunks
 from flowcontrol.experiments.sweep.checks import Variant
-from flowcontrol.job import lay_out
+from flowcontrol.job import build_physical_graph
 from flowcontrol.scenario import parse_scenario
 
 
@@ -94,11 +94,11 @@ def test_nothing_makes_no_chunk():
     ],
 )
 def test_what_takes_longer_is_estimated_to_cost_more(chain, change, at_least):
-    base = estimated_cost(lay_out(parse_scenario(chain)))
+    base = estimated_cost(build_physical_graph(parse_scenario(chain)))
     if "stages" in change:
         key, value = change["stages"]
         for stage in chain["stages"]:
             stage[key] = value
     else:
         chain |= change
-    assert estimated_cost(lay_out(parse_scenario(chain))) >= at_least * base > 0
+    assert estimated_cost(build_physical_graph(parse_scenario(chain))) >= at_least * base > 0

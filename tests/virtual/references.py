@@ -1,4 +1,4 @@
-"""The result tables of a rehearsal, latencies included: made from its rows as a live run's are."""
+"""The result tables of a reference run, with latencies: made from its rows as a live run's are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from flowcontrol.job import Job, Subtask, Work
-from flowcontrol.job.rehearsal import rehearse
+from flowcontrol.job.reference import run_reference
 from flowcontrol.live.results import History, result_tables
 from flowcontrol.records import LEDGER
 from flowcontrol.virtual.replay import read_replayed
@@ -49,8 +49,8 @@ class Ages:
                 self._queues[key].append(emitted[parent])
 
 
-def rehearsed_tables(job: Job, monkeypatch: pytest.MonkeyPatch) -> dict[str, pa.Table]:
-    """Rehearse a job; return its result tables."""
+def reference_tables(job: Job, monkeypatch: pytest.MonkeyPatch) -> dict[str, pa.Table]:
+    """Run the reference of a job; return its result tables."""
     ages, step = Ages(), Subtask.step
 
     def watched(subtask: Subtask, number: int, *seen: Any) -> Work:
@@ -61,7 +61,7 @@ def rehearsed_tables(job: Job, monkeypatch: pytest.MonkeyPatch) -> dict[str, pa.
     ledgers: dict[str, list[Row]] = {link.name: [] for link in job.links}
     with monkeypatch.context() as patch:
         patch.setattr(Subtask, "step", watched)
-        for batch in rehearse(job, replayed=read_replayed(job)):
+        for batch in run_reference(job, replayed=read_replayed(job)):
             for link in job.links:
                 receiver = job.stage(link.edge.receiver).name
                 for side, rows in batch.rows[link.name].items():

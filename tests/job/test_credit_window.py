@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.job import lay_out
-from flowcontrol.job.window import window_warnings
+from flowcontrol.job import build_physical_graph
+from flowcontrol.job.credit_window import window_warnings
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.scenario.models import SystemSpec
 from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
@@ -161,7 +161,7 @@ def test_a_grant_of_records_is_a_window_too(
 ) -> None:
     system = SystemSpec(transport=transport, transport_values=values)
     job = jobs.job([jobs.source(rate), jobs.sink(None)], [("source", "sink", "forward")], {})
-    job = lay_out(job.scenario.model_copy(update={"system": system}))
+    job = build_physical_graph(job.scenario.model_copy(update={"system": system}))
     found = window_warnings(job)
     assert len(found) == count
     if rate == 500:
@@ -175,7 +175,10 @@ def test_a_window_that_grows_or_is_none_is_no_limit(jobs: ModuleType, transport:
     values = {name: float(p.default) for name, p in parameters.items()}
     system = SystemSpec(transport=transport, transport_values=values)
     job = jobs.job([jobs.source(1e6), jobs.sink(None)], [("source", "sink", "forward")], {})
-    assert window_warnings(lay_out(job.scenario.model_copy(update={"system": system}))) == []
+    assert (
+        window_warnings(build_physical_graph(job.scenario.model_copy(update={"system": system})))
+        == []
+    )
 
 
 def test_what_leaves_a_chain_is_known_by_its_last_stage(jobs: ModuleType) -> None:
@@ -197,5 +200,5 @@ def test_what_leaves_a_chain_is_known_by_its_last_stage(jobs: ModuleType) -> Non
         "stages": stages,
         "edges": [{"from": a, "to": b, "chain": b == "tail"} for a, b in edges],
     }
-    [text] = window_warnings(lay_out(parse_scenario(mapping)))
+    [text] = window_warnings(build_physical_graph(parse_scenario(mapping)))
     assert text.startswith("tail->sink, receiver 0: 80 records/s need 16.0 buffers in flight")

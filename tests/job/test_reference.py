@@ -10,7 +10,7 @@ import pytest
 from flowcontrol.errors import ProtocolError
 from flowcontrol.job import Outgoing
 from flowcontrol.job import subtask as subtask_module
-from flowcontrol.job.rehearsal import first_incoming, first_outgoing, rehearse
+from flowcontrol.job.reference import first_incoming, first_outgoing, run_reference
 from flowcontrol.ledger.audit import audit
 
 EDGE = "source->sink"
@@ -61,7 +61,7 @@ def test_a_single_channel_by_hand(jobs: ModuleType) -> None:
         {jobs.FLOATING: 3, jobs.OVERDRAFT: 0},
         duration_s=1.2,
     )
-    assert cursors(rehearse(made)) == BY_HAND
+    assert cursors(run_reference(made)) == BY_HAND
 
 
 # Without a flusher the last full buffer stays unseen until the next one is begun, and does not
@@ -81,7 +81,7 @@ def test_a_channel_without_flusher_by_hand(jobs: ModuleType) -> None:
         {jobs.FLOATING: 3, jobs.OVERDRAFT: 0, jobs.FLUSH: -1},
         duration_s=0.4,
     )
-    assert cursors(rehearse(made)) == NEVER_FLUSHED
+    assert cursors(run_reference(made)) == NEVER_FLUSHED
 
 
 # Without exclusive buffers a sender that has no credit announces its backlog when there is data
@@ -135,7 +135,7 @@ def test_a_channel_without_exclusive_buffers_by_hand(
         options,
         duration_s=len(expected) / 10,
     )
-    rounds = list(rehearse(made))
+    rounds = list(run_reference(made))
     assert cursors(rounds) == expected
     assert audit(jobs.table(jobs.ledger_rows(rounds))) is None
 
@@ -159,7 +159,7 @@ def test_a_local_channel_by_hand(jobs: ModuleType) -> None:
         {jobs.FLOATING: 3, jobs.OVERDRAFT: 0},
         duration_s=0.6,
     )
-    assert cursors(rehearse(made)) == LOCAL
+    assert cursors(run_reference(made)) == LOCAL
 
 
 # ---------------------------------------------------------------- resumed, repeated
@@ -173,12 +173,12 @@ def test_a_run_resumed_at_any_round_goes_on_as_if_it_had_not_stopped(
     whole = jobs.run(made)
     assert len(whole) == 40
     for stop in range(0, 40, 3):
-        assert list(rehearse(made, after=whole[stop])) == whole[stop + 1 :]
+        assert list(run_reference(made, after=whole[stop])) == whole[stop + 1 :]
 
 
 def test_a_finished_run_has_nothing_to_resume(jobs: ModuleType) -> None:
     made = jobs.single()
-    assert list(rehearse(made, after=jobs.run(made)[-1])) == []
+    assert list(run_reference(made, after=jobs.run(made)[-1])) == []
 
 
 def shuffled(jobs: ModuleType, seed: int) -> Any:
@@ -244,7 +244,7 @@ def ignoring(extra: int, start: int, last: int = 1000) -> Any:
 def run_until_refused(made: Any, tamper: Any) -> tuple[list[Any], ProtocolError | None]:
     rounds = []
     try:
-        for batch in rehearse(made, tamper=tamper):
+        for batch in run_reference(made, tamper=tamper):
             rounds.append(batch)
     except ProtocolError as error:
         return rounds, error

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
-from flowcontrol.job.graph import Link
+from flowcontrol.job.graph import JobEdge
 from flowcontrol.job.job import Job
 from flowcontrol.scenario import Schedule
 from flowcontrol.systems.grants import first_grant
@@ -52,7 +52,7 @@ def _highest(schedule: Schedule) -> Fraction:
     return max(phase.rate for phase in schedule.phases)
 
 
-def _link_warnings(job: Job, link: Link, rates: dict[str, Fraction]) -> Iterator[str]:
+def _link_warnings(job: Job, link: JobEdge, rates: dict[str, Fraction]) -> Iterator[str]:
     """Compare the even share of each receiver with its gate's window."""
     receivers = sorted({channel.receiver for channel in link.channels})
     options = job.scenario.options
@@ -78,7 +78,7 @@ def _link_warnings(job: Job, link: Link, rates: dict[str, Fraction]) -> Iterator
             return
 
 
-def _grant_warnings(job: Job, link: Link, rates: dict[str, Fraction]) -> Iterator[str]:
+def _grant_warnings(job: Job, link: JobEdge, rates: dict[str, Fraction]) -> Iterator[str]:
     """Compare the even share of each channel with what its receiver grants at first."""
     window = first_grant(
         job.record_transport or RecordTransport(), ChannelGrant(), link.record_bytes

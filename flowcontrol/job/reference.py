@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from flowcontrol.job.graph import Link, StagePlan
+from flowcontrol.job.graph import JobEdge, JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.ledger_rows import Rows, round_rows
 from flowcontrol.job.record_subtask import new_subtask
@@ -35,13 +35,13 @@ def first_incoming() -> Incoming:
     return Incoming(0, ())
 
 
-def first_outgoing(job: Job, link: Link, sender: int) -> list[Outgoing]:
+def first_outgoing(job: Job, link: JobEdge, sender: int) -> list[Outgoing]:
     """Return what a sender sees of its receivers before the first round: initial credit."""
     fresh = new_partition(job, link, sender, link.outgoing(sender))
     return [Outgoing(row.announced, 0) for row in fresh.channels]
 
 
-def rehearse(
+def run_reference(
     job: Job,
     *,
     after: RoundRows | None = None,
@@ -125,7 +125,7 @@ def _control(job: Job, subtasks: list[Subtask]) -> SourceControl | None:
     return SourceControl(job, [one for one in subtasks if one.source is not None])
 
 
-def _subtask(job: Job, plan: StagePlan, index: int, replayed: Replayed) -> Subtask:
+def _subtask(job: Job, plan: JobVertex, index: int, replayed: Replayed) -> Subtask:
     tables = [replayed.tables.get((link.name, index)) for link in plan.outputs]
     records = replayed.limits.get((plan.name, index))
     return new_subtask(job, plan, index, tables=tables, input_records=records)
@@ -146,14 +146,14 @@ def _resume(subtask: Subtask, rows: dict[str, dict[str, Rows]]) -> None:
     )
 
 
-def _incoming(before: dict[str, dict[str, Rows]], link: Link, receiver: int) -> list[Incoming]:
+def _incoming(before: dict[str, dict[str, Rows]], link: JobEdge, receiver: int) -> list[Incoming]:
     if not before:
         return [first_incoming() for _ in link.incoming(receiver)]
     return [incoming_of(row) for row in before[link.name]["sender"] if row["receiver"] == receiver]
 
 
 def _outgoing(
-    job: Job, before: dict[str, dict[str, Rows]], link: Link, sender: int
+    job: Job, before: dict[str, dict[str, Rows]], link: JobEdge, sender: int
 ) -> list[Outgoing]:
     if not before:
         return first_outgoing(job, link, sender)
