@@ -14,8 +14,6 @@ from flowcontrol.job.buffers import Demand
 from flowcontrol.protocol import LocalBufferPool, NetworkBufferPool
 from flowcontrol.scenario import NetworkOptions
 
-__all__ = ["Allocation", "Holding"]
-
 
 @dataclass
 class Holding:

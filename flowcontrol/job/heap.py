@@ -11,8 +11,6 @@ from flowcontrol.scenario import Scenario
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["heap_exhausted_s"]
-
 
 def heap_exhausted_s(channels: pa.Table, scenario: Scenario) -> float | None:
     """Return when a task manager's heap was full.

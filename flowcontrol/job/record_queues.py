@@ -6,8 +6,6 @@ from flowcontrol.scenario import Scenario
 from flowcontrol.systems import record_transport as g
 from flowcontrol.systems.half_return_credit import half
 
-__all__ = ["KINDS", "record_transport"]
-
 KINDS = {
     "unbounded": g.UNBOUNDED,
     "blocking_queue": g.BLOCKING_QUEUE,

@@ -14,8 +14,6 @@ from flowcontrol.scenario.partitions import regions_of
 if TYPE_CHECKING:
     from flowcontrol.job.job import Job
 
-__all__ = ["ending_stages", "region_of_links"]
-
 
 def region_of_links(job: Job) -> dict[str, int]:
     """Return the region that reads each edge, by the edge's name.

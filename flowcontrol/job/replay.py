@@ -17,8 +17,6 @@ from flowcontrol.protocol.partitioners import channel_of_key, default_max_parall
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["NO_ROWS", "Replayed", "routes_of_keys"]
-
 Ints = npt.NDArray[np.int64]
 
 

@@ -11,8 +11,6 @@ from typing import Final
 
 from flowcontrol import __version__
 
-__all__ = ["rules_version"]
-
 BOTH_CLOCKS: Final = ("protocol", "operators", "systems", "job")
 """Packages whose rules both clocks run."""
 

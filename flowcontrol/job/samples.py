@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 from flowcontrol.job.job import Job
 
-__all__ = ["samples"]
-
 
 def samples(job: Job, rounds: int) -> Iterator[tuple[float, int, int]]:
     """Yield the samples of a run.

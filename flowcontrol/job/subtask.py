@@ -40,8 +40,6 @@ from flowcontrol.protocol.states import Message
 from flowcontrol.protocol.times import flush_ticks
 from flowcontrol.systems import throttled_source as s
 
-__all__ = ["Incoming", "Outgoing", "Subtask", "Work"]
-
 Ints = npt.NDArray[np.int64]
 
 

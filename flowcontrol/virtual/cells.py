@@ -18,18 +18,6 @@ from flowcontrol.protocol.queues import Queue
 from flowcontrol.protocol.state import cell, members, per_class, width
 from flowcontrol.protocol.states import Ring
 
-__all__ = [
-    "Cells",
-    "QueueRows",
-    "cells_of",
-    "dtype",
-    "queue_view",
-    "rows_in",
-    "view",
-    "views",
-    "whole_view",
-]
-
 S = TypeVar("S")
 Cells = npt.NDArray[np.int64]
 

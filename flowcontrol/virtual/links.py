@@ -23,8 +23,6 @@ from flowcontrol.virtual.places import Builder, Ints, Places
 from flowcontrol.virtual.record_links import fill_record_gate
 from flowcontrol.virtual.wires import fill_wire
 
-__all__ = ["LONGEST_TABLE", "connections_of", "fill_connections", "fill_link"]
-
 LONGEST_TABLE = 1 << 16
 """Records of a period of shares that is kept as a table; longer ones are worked out."""
 

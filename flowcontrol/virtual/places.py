@@ -12,8 +12,6 @@ from flowcontrol.protocol.state import width
 from flowcontrol.protocol.states import Ring
 from flowcontrol.virtual.header import KernelMemory
 
-__all__ = ["Builder", "Ints", "Places"]
-
 Ints = npt.NDArray[np.int64]
 
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["PyRows", "lowest_bit", "row", "rows"]
-
 
 class PyRows:
     """Rows at a fixed distance, interpreted: ``rows[i]`` is a view."""

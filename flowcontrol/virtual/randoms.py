@@ -8,8 +8,6 @@ from __future__ import annotations
 from flowcontrol.job import work
 from flowcontrol.job.routing import mix
 
-__all__ = ["mix_modulo", "uniform"]
-
 
 def mix_modulo(seed: int, stream: int, number: int, width: int) -> int:
     """Return a well-mixed number from 0 to ``width`` - 1."""
