@@ -139,7 +139,7 @@ class Subtask:
         self._buffer_bytes = options.segment_bytes
         self._quota = options.max_buffers_per_channel
         self._flush_us = options.flush_interval_us
-        self._clock = ServiceCurve.of(job, plan, index)
+        self._curve = ServiceCurve.of(job, plan, index)
         self._set_pace(-1 if input_records is None else input_records)
         rated = self.task.kind != RELAY
         self._stalls = [] if rated else [list(span) for span in plan.stalled(index)]
@@ -159,12 +159,12 @@ class Subtask:
 
     def _set_pace(self, limit: int) -> None:
         """Say what decides how much the task does in a round."""
-        task, clock = self.task, self._clock
+        task, curve = self.task, self._curve
         task.limit, task.is_single = limit, int(self.plan.is_single(self.index))
         task.cost_ns = emission_cost_ns(self.job, self.plan)
-        task.kind = SOURCE if self.plan.is_source else RELAY if clock is None else SERVER
-        if clock is not None:
-            task.unit, task.distribution = clock.unit, clock.kind
+        task.kind = SOURCE if self.plan.is_source else RELAY if curve is None else SERVER
+        if curve is not None:
+            task.unit, task.distribution = curve.unit, curve.kind
 
     @property
     def times_us(self) -> list[int]:
@@ -271,9 +271,9 @@ class Subtask:
 
     def _works(self, number: int) -> tuple[int, int]:
         """Work allowed by the start and by the end of the round."""
-        if self._clock is None:
+        if self._curve is None:
             return 0, 0
-        start, end = (self._clock.work_by(n * self.job.round_us) for n in (number, number + 1))
+        start, end = (self._curve.work_by(n * self.job.round_us) for n in (number, number + 1))
         return start, end
 
     def _run(self, number: int, start: int, end: int) -> int:
@@ -347,9 +347,9 @@ class Subtask:
 
     def draw(self) -> int:
         """Return the work of the next record, units."""
-        assert self._clock is not None
+        assert self._curve is not None
         self.task.draws += 1
-        return self._clock.draw(self.task.draws - 1)
+        return self._curve.draw(self.task.draws - 1)
 
     def note_taken(self, count: int) -> None:
         """Note which rows are taken up."""

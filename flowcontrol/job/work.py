@@ -95,7 +95,7 @@ class ServiceCurve:
 
     @classmethod
     def of(cls, job: Job, plan: JobVertex, index: int) -> ServiceCurve | None:
-        """Return the clock of a subtask; None for a stage without a rate."""
+        """Return the curve of a subtask; None for a stage without a rate."""
         schedule, stage = plan.rates(index), plan.stage
         if schedule is None:
             return None

@@ -320,8 +320,8 @@ def _fill_task(
     limit: int,
 ) -> None:
     task = blocks["tasks_at"][places.tasks[plan.name] + index]
-    clock = ServiceCurve.of(job, plan, index)
-    task["kind"] = f.SOURCE if plan.is_source else f.RELAY if clock is None else f.SERVER
+    curve = ServiceCurve.of(job, plan, index)
+    task["kind"] = f.SOURCE if plan.is_source else f.RELAY if curve is None else f.SERVER
     task["gates"], task["partitions"] = len(plan.inputs), len(plan.outputs)
     if plan.inputs:
         task["first_gate"] = places.gates[plan.inputs[0].name, index]
@@ -337,11 +337,11 @@ def _fill_task(
     task["status"] = f.IDLE
     task["cost_ns"] = emission_cost_ns(job, plan)
     stalls = plan.stalled(index)
-    if clock is None and stalls:
+    if curve is None and stalls:
         task["stalls"] = build.put(np.array(stalls, np.int64).ravel())
         task["stall_count"] = len(stalls)
-    if clock is not None:
-        task["phases"] = build.put(np.array(clock.phases, np.int64).ravel())
-        task["phase_count"] = len(clock.phases)
-        task["unit"], task["distribution"] = clock.unit, clock.kind
-        task["cv"], task["stream"] = round(clock.cv * 1e6), clock.stream
+    if curve is not None:
+        task["phases"] = build.put(np.array(curve.phases, np.int64).ravel())
+        task["phase_count"] = len(curve.phases)
+        task["unit"], task["distribution"] = curve.unit, curve.kind
+        task["cv"], task["stream"] = round(curve.cv * 1e6), curve.stream
