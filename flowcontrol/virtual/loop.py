@@ -118,10 +118,10 @@ def catch_up(m: KernelMemory, number: int, task: f.KernelTask, end: int) -> None
     start = work_by(phases, (end - 1) * m.round_us)
     if task.kind == f.SERVER:
         task.ready = max(task.ready, start)
-    elif task.taken == task.limit:
-        skip_due(worker_of(m, number, task), task, start)
     else:
-        skip_due(worker_of(m, number, task), task, work_by(phases, end * m.round_us))
+        if task.taken != task.limit:
+            start = work_by(phases, end * m.round_us)
+        skip_due(worker_of(m, number, task), task, start)
 
 
 @kernel
@@ -160,12 +160,11 @@ def step(m: KernelMemory, number: int, now: int) -> None:
         start = work_by(phases, start_us)
         end = work_by(phases, end_us)
     before, busy = task.taken, task.busy
-    worker, gates, union = (
-        worker_of(m, number, task),
-        gates_of(m, task.first_gate),
-        union_of(m, task),
-    )
+    worker = worker_of(m, number, task)
+    gates, union = gates_of(m, task.first_gate), union_of(m, task)
     still = NEVER
+    if task.stall_count > 0:
+        still = stands_still(rows(m, task.stalls, task.stall_count, 2), start_us)
     if task.kind == f.SOURCE:
         skip_due(worker, task, start)
         if task.throttle > 0:
@@ -173,13 +172,9 @@ def step(m: KernelMemory, number: int, now: int) -> None:
         else:
             task.emitted = now
             reason = emit(worker, task, end)
-    elif task.stall_count > 0:
+    elif still != NEVER:
         reason = CAPACITY
-        still = stands_still(rows(m, task.stalls, task.stall_count, 2), start_us)
-        if still == NEVER:
-            reason = serve(worker, task, gates, union, end)
-        else:
-            wake_at(m, number, still + m.round_us)
+        wake_at(m, number, still + m.round_us)
     else:
         task.ready = max(task.ready, start)
         reason = serve(worker, task, gates, union, end)
