@@ -467,17 +467,22 @@ def test_random_jobs_fill_their_connections(
 
 
 def test_random_jobs_that_drain_use_their_connections(
-    random_jobs: ModuleType, wire_accounts: ModuleType
+    random_jobs: ModuleType, accounts: ModuleType, clocks: ModuleType, wire_accounts: ModuleType
 ) -> None:
-    """What has to arrive does travel; drawn alike each time."""
-    used = []
+    """What has to arrive does travel, and the end behind it; drawn alike each time."""
+    used, ended = [], []
 
     @settings(max_examples=EXAMPLES, derandomize=True, database=None, phases=[Phase.generate])
     @given(data=st.data())
     def look(data: Any) -> None:
         wires = wire_accounts.Wires(random_jobs.laid_out(drained(data.draw, random_jobs)))
-        wires.run(wires.job.rounds)
+        for _ in range(wires.job.rounds):
+            wires.run()
+            found = list(wires.violations(accounts, clocks.read, RoundRows))
+            assert found == [], f"after round {wires.done - 1}"
         used.append(any(wires.written.values()))
+        ended.append("end queued" in wires.seen)
 
     look()
     assert sum(used) > EXAMPLES // 3
+    assert sum(ended) > EXAMPLES // 10

@@ -7,7 +7,7 @@ from typing import Any
 
 from flowcontrol.job import Job
 from flowcontrol.job.ledger_rows import round_rows
-from flowcontrol.protocol.queues import in_order
+from flowcontrol.protocol.queues import DATA, END_OF_PARTITION, in_order
 from flowcontrol.protocol.state import width
 from flowcontrol.systems import tcp_connection as t
 from flowcontrol.virtual import fields as f
@@ -31,7 +31,11 @@ class Wires:
     Attributes
     ----------
     written : dict of int to list of int
-        By channel at its sender: records that end in each message written so far.
+        By channel at its sender: records that end in each buffer written so far.
+    ended : set of int
+        Channels whose end of the partition is written.
+    late : set of int
+        Channels on which something was written behind that.
     """
 
     def __init__(self, job: Job) -> None:
@@ -44,6 +48,8 @@ class Wires:
             number for number, task in enumerate(self.memory.tasks) if task["kind"] == f.CONNECTION
         ]
         self.written: dict[int, list[int]] = {i: [] for i in range(len(self.memory.outs))}
+        self.ended: set[int] = set()
+        self.late: set[int] = set()
         self._before = dict.fromkeys(self.numbers, 0)
 
     def run(self, rounds: int = 1) -> None:
@@ -56,7 +62,12 @@ class Wires:
                 for i in range(self._before[number], wire.written):
                     message = ring[i % len(ring)]
                     channel = message.channel
-                    self.written[channel].append(message.records)
+                    if channel in self.ended:
+                        self.late.add(channel)
+                    if message.kind == END_OF_PARTITION:
+                        self.ended.add(channel)
+                    else:
+                        self.written[channel].append(message.records)
                 self._before[number] = wire.written
 
     def finish(self, rounds: int) -> None:
@@ -155,9 +166,17 @@ class Wires:
                 continue
             into = self.memory.ins[out["input"]]
             gate = gate_of(self.memory.head, int(out["gate"]))
-            queued = [one.records for one in in_order(gate.queues[int(out["index"])])]
+            messages = in_order(gate.queues[int(out["index"])])
+            kinds = [message.kind for message in messages]
+            queued = [message.records for message in messages if message.kind == DATA]
             arrived = int(into["arrived"])
             if queued != self.written[number][arrived - len(queued) : arrived]:
                 yield f"channel {number} has {queued}, which is not what was sent"
+            if END_OF_PARTITION in kinds:
+                self.seen.add("end queued")
+                if number not in self.ended or kinds.index(END_OF_PARTITION) != len(queued):
+                    yield f"channel {number} has the end before its data"
+            if number in self.late:
+                yield f"channel {number} goes on behind its end"
             if into["unannounced"] != 0 or into["floating"] != 0:
                 yield f"channel {number} keeps something: {into}"
