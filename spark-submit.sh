@@ -133,7 +133,7 @@ from_properties() {
     local file pattern=${1//./\\.}
     for file in "$properties" "$SPARK_CONF_DIR/spark-defaults.conf"; do
         if [[ $file != "$properties" && -n $properties && -z $load_defaults ]]; then
-            continue # Spark reads one of the two, unless told to read both
+            continue # Spark reads one of the two, unless asked to read both
         fi
         [[ -r $file ]] || continue
         sed -nE "s/^[[:space:]]*${pattern}([[:space:]]*[=:][[:space:]]*|[[:space:]]+)//p" "$file" |

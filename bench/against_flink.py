@@ -11,7 +11,7 @@ record, slept in quanta of at least 1 ms. Buffer timeout 100 ms, at most 10 buff
 overdraft 5, debloating off, 2,048 segments a task manager. The machine was otherwise idle. Two
 repetitions of each run; half their range is smaller than the tolerances.
 
-In flight are records emitted by the source less those taken up by the sink. ``out used`` are
+In flight are records emitted by the source less those processed by the sink. ``out used`` are
 buffers of the source's result pool in use, ``floating used`` floating buffers of the sink's gate;
 latency runs from emission to the start of processing; back-pressured and idle are from Flink's
 accumulated timers. A round of the model is 1 ms, the quantum of that job.

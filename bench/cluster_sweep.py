@@ -66,7 +66,7 @@ def started(folder: Path, name: str, arguments: list[str], ready: str) -> Iterat
 
 
 def wait_for(process: subprocess.Popen[bytes], log: Path, text: str) -> None:
-    """Wait until a process has said a text."""
+    """Wait until a process has printed a text."""
     deadline = time.monotonic() + START_S
     while text not in log.read_text():
         if process.poll() is not None or time.monotonic() > deadline:

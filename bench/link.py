@@ -9,7 +9,7 @@ writes a Delta table in between and reads it with maxFilesPerTrigger at several 
 has buffers of several numbers; the best setting of each counts. Cheap ends, rows made in the JVM
 and Spark's noop, which takes every row and keeps none, compare the hand-over; with Delta tables at
 both ends, reading and writing those is most of what both chains do. With the 1 GB of heap that a
-local Spark has unless told, the plain chain runs out of memory now and then: hence the 4.
+local Spark has by default, the plain chain runs out of memory now and then: hence the 4.
 
 Runs alternate; ratios are of medians. The goals: at least twice the rows a second with rows of 100
 bytes and of 2 KB; the median hand-over at a low rate, from the call of the upstream function with
@@ -59,7 +59,7 @@ PLAIN_FILES = (8, 32)
 """maxFilesPerTrigger of the plain chain's second query."""
 
 LINK_BUFFERS = (8, 64)
-"""Floating buffers of the link: 8 is what it has unless told; with 64 its pool holds a batch."""
+"""Floating buffers of the link: 8 is the default; with 64 its pool holds a batch."""
 
 CODEC = "lz4_raw"
 
@@ -192,7 +192,7 @@ class Chain:
         self.queries.append(writer.start())
 
     def wait(self, rows: int) -> None:
-        """Wait until the sink has so many rows."""
+        """Wait until the sink has a number of rows."""
         while self.sink.rows < rows:
             for query in self.queries:
                 if query.exception() is not None:

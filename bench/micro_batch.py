@@ -4,7 +4,7 @@
 
 Runs alternate between the measured job (two stages, 1, 4 and 16 channels) and its peer
 (:mod:`handover`) in one session; each figure is the median over all rounds but the first ones
-of each run. Beside it stands the plain chain: ``readStream.format("delta")`` -> foreachBatch Delta
+of each run. Beside it runs the plain chain: ``readStream.format("delta")`` -> foreachBatch Delta
 append, which moves the same rows. ``--long N`` also runs N rounds and prints what a round and a
 ledger's commit cost in each quarter.
 """

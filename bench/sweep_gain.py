@@ -54,7 +54,7 @@ SCENARIO: dict[str, Any] = {
 
 
 def vary(variants: int) -> dict[str, Any]:
-    """Return what makes so many variants; their costs differ by the rates."""
+    """Return the keys of a number of variants; their costs differ by the rates."""
     return {"stages.sink.service_rate": [1000 + 100 * number for number in range(variants)]}
 
 
@@ -72,7 +72,7 @@ def run_share(variants: int, share: int, shares: int) -> float:
 
 
 def run_sweep(variants: int, cores: int) -> float:
-    """Sweep on Spark with so many cores; return the seconds."""
+    """Sweep on Spark with a number of cores; return the seconds."""
     from pyspark.sql import SparkSession
 
     settings = "--conf spark.ui.enabled=false --conf spark.ui.showConsoleProgress=false"

@@ -153,7 +153,7 @@ def wide(duration_s: float) -> Scenario:
 
 
 def square(side: int, rounds: int) -> Scenario:
-    """Return two stages of ``side`` subtasks, all to all, for so many rounds of 1 ms.
+    """Return two stages of ``side`` subtasks, all to all, for a number of rounds of 1 ms.
 
     A buffer a channel and round, whatever the number of channels, and nothing ever blocks.
     """

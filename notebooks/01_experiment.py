@@ -120,7 +120,7 @@ show(figure, "rates")
 # MAGIC ## Credit and backlog
 # MAGIC
 # MAGIC Credit is what the producer may still send, backlog what it has ready. While the consumer is slow
-# MAGIC credit stays at 0: the consumer has no buffer free, and that is what holds the producer back.
+# MAGIC credit stays at 0: the consumer has no buffer free, and that holds the producer back.
 
 # COMMAND ----------
 

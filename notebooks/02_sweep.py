@@ -134,7 +134,7 @@ show(figure, "rates")
 # MAGIC ## Enough is where the sink is the limit
 # MAGIC
 # MAGIC With too few buffers the exchange in front of the sink limits, however fast the sink is: a credit
-# MAGIC needs a round trip. The first speed at which that happens is what so many buffers can carry.
+# MAGIC needs a round trip. The first speed at which that happens is what that many buffers can carry.
 
 # COMMAND ----------
 

@@ -86,14 +86,14 @@ prepare_broker() {
     java=("${JAVA_HOME:+$JAVA_HOME/bin/}java" -XX:+UseSerialGC -cp "$(broker_class_path)")
 }
 
-# A command-line tool of Kafka's, with standard input; of its errors the first is said.
+# A command-line tool of Kafka's, with standard input; of its errors the first is printed.
 kafka_tool() { # CLASS ARGUMENTS
     local log=$dir/tool.log
     "${java[@]}" -Xmx128m -XX:TieredStopAtLevel=1 "$@" >"$log" 2>&1 ||
         die "$(grep -m1 -E 'Error|Exception|ERROR' "$log" || tail -n 1 "$log") (all of it: $log)"
 }
 
-# Take the folder's lock; who has it already is the broker.
+# Take the folder's lock; a process that holds it already is the broker.
 lock_folder() {
     exec 8>>"$dir/lock"
     port_tool lock

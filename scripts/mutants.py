@@ -45,11 +45,11 @@ class Mutant:
     file : str
         Where, below the checkout.
     old, new : str
-        What stands there exactly once, and what replaces it.
+        A text that the file has exactly once, and its replacement.
     tests : tuple of str
         Files and folders of tests that cover it.
     is_interpreted : bool
-        Whether the kernel runs as it stands rather than compiled.
+        Whether the kernel runs interpreted rather than compiled.
     """
 
     number: int
@@ -65,7 +65,7 @@ class Mutant:
         Raises
         ------
         ValueError
-            If the old text does not stand there exactly once.
+            If the file does not have the old text exactly once.
         """
         if (count := text.count(self.old)) != 1:
             raise ValueError(
@@ -119,7 +119,7 @@ def copy_checkout(folder: Path) -> Path:
 def environment(folder: Path) -> dict[str, str]:
     """Return the variables of processes that use a copy's package."""
     known = {name: text for name, text in os.environ.items() if name != "FLOWCONTROL_LONG"}
-    # Files that change twice in a second are not told apart by byte code that is kept.
+    # Byte code that is kept does not distinguish files that change twice in a second.
     own = {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     return {**known, **own, "HYPOTHESIS_PROFILE": "quick"}
 
