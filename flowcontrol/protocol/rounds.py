@@ -210,8 +210,9 @@ def next_input(task: Task, gates: Sequence[Gate], union: Row) -> int:
             fifo_push(gate.order, channel)
         if gate.order[FIFO_COUNT] > 0:
             fifo_push(union, number)
-        if message.kind == END_OF_PARTITION:
-            task.open_inputs -= 1
+        if is_event(message) == 1:
+            if message.kind == END_OF_PARTITION:
+                task.open_inputs -= 1
         elif message.records == 0:
             recycle(gate, channel, message.buffer)
         else:

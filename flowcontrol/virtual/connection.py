@@ -6,7 +6,6 @@ a round. Without a bandwidth there are none: a channel then sends all that its c
 
 from __future__ import annotations
 
-from flowcontrol.protocol.queues import is_event
 from flowcontrol.protocol.ratios import capped
 from flowcontrol.protocol.rounds import send_message
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_pop, fifo_push
@@ -16,7 +15,7 @@ from flowcontrol.virtual.parts import WIRES
 from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.turns import is_sendable
-from flowcontrol.virtual.views import out_row, partition_of, partition_row, task_row
+from flowcontrol.virtual.views import out_row, partition_of, task_row
 from flowcontrol.virtual.wheel import wake
 
 HEADER_BYTES = 43
@@ -35,13 +34,11 @@ def transmit(m: KernelMemory, number: int, now: int) -> None:
         channel = fifo_pop(queue)
         out = out_row(m, channel)
         out.is_queued = 0
-        p = partition_row(m, out.partition)
         partition = partition_of(m, out.partition)
         message = next_message(m, out)
         if send_message(partition, out.place, m.quota, 0, message) == 0:
             continue
-        nbytes = message.records * p.record_bytes + HEADER_BYTES
-        nbytes += message.nbytes * is_event(message)
+        nbytes = message.nbytes + HEADER_BYTES
         begun_ns = max(start_ns, connection.ready)
         done_ns = begun_ns + capped(nbytes, connection.cost_ns, connection.unit)
         connection.ready = done_ns

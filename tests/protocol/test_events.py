@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flowcontrol.protocol import rounds
 from flowcontrol.protocol import subpartition_rules as r
 from flowcontrol.protocol.queues import (
     DATA,
@@ -19,7 +21,16 @@ from flowcontrol.protocol.queues import (
     next_slot,
     overtake,
 )
-from flowcontrol.protocol.states import Message, Subpartition
+from flowcontrol.protocol.rows import fifo
+from flowcontrol.protocol.states import (
+    GlobalPool,
+    InputChannel,
+    LocalPool,
+    Message,
+    ReceivedMessage,
+    Subpartition,
+    Task,
+)
 
 NUMBERS = {kind.name: number for number, kind in enumerate(KINDS)}
 ALIGNED, UNALIGNED = NUMBERS["aligned_barrier"], NUMBERS["unaligned_barrier"]
@@ -121,3 +132,16 @@ def test_an_empty_buffer_is_a_message_only_where_its_credit_must_come_back() -> 
         assert r.poll_queue(own, queue, Message()) == found
         assert (own.buffers, own.empty, own.sent) == (0, 0, 1 + (found == r.BUFFER))
         assert r.poll_queue(own, queue, Message()) == r.EVENT
+
+
+@pytest.mark.parametrize("kind", range(END_OF_PARTITION, len(KINDS)))
+def test_a_task_that_polls_an_event_recycles_nothing(kind: int) -> None:
+    """An event takes no buffer, so none comes back; only the end of a partition ends an input."""
+    pool, channel = LocalPool(size=3, maximum=3), InputChannel(2, 0, 2, 0, 0, 2)
+    queues = [new_queue(4, ReceivedMessage)]
+    gate = rounds.Gate([channel], pool, GlobalPool(3), fifo(1), fifo(1), queues, [0])
+    task, union = Task(open_inputs=1), fifo(1)
+    assert rounds.receive(task, gate, union, 0, 0, Message(kind, 0, 8)) == 1
+    assert rounds.next_input(task, [gate], union) == 0
+    assert task.open_inputs == (0 if kind == END_OF_PARTITION else 1)
+    assert (pool.in_use, channel.exclusive, channel.consumed, gate.news) == (0, 2, 0, [1])

@@ -143,6 +143,16 @@ def test_a_message_that_is_long_on_the_wire(rounds: int = 40) -> None:
     assert ages["count"].tolist() == [1, 1]
 
 
+def test_a_message_in_which_no_record_ends_is_as_long() -> None:
+    """A record of ten segments is ten messages of 10 ms, of which nine count no record."""
+    bandwidth = 100 * (SEGMENT + HEADER)
+    stages = [{"name": "source", "record_bytes": 10 * SEGMENT, "emit_rate": 50}, {"name": "sink"}]
+    found = run(stages, ONE_EDGE, rounds=1000, cluster=cluster(0, bandwidth))
+    sent = channels(found).sent
+    assert sent.iloc[-1] == pytest.approx(100, abs=1)
+    assert max(sent[at + 49] - sent[at] for at in range(950)) <= 6
+
+
 def test_channels_take_turns_on_a_connection() -> None:
     """Two senders on one task manager, one ten times as quick: a message each in turn."""
     stages = [
