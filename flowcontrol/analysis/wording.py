@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flowcontrol.analysis.connections import SATURATED, busiest_connection
 from flowcontrol.analysis.frames import mean_over_time
 from flowcontrol.analysis.subtasks import Limiting
 from flowcontrol.scenario.partitions import SPILLING
@@ -142,7 +143,7 @@ def _edge_limits(evidence: Evidence, edge: Edge, times: frozenset[float]) -> str
     return (
         f"Bottleneck: the exchange {edge.name} — {edge.sender} was blocked {blocked} of the time "
         f"{_when(evidence, edge.name)}, although {edge.receiver} was busy only {busy}; "
-        f"{_more_room(evidence.scenario)}, or a shorter round or latency"
+        f"{_more_bandwidth(evidence, edge, times) or _more_room(evidence.scenario)}"
         f"{_also(evidence, edge.name)}."
     )
 
@@ -152,11 +153,29 @@ def _more_room(scenario: Scenario) -> str:
     if scenario.system.counts_records:
         return (
             f"its transport, {scenario.system.transport}, lets too few records go in one round "
-            "trip: give system.transport larger limits"
+            "trip: give system.transport larger limits, or a "
+            "shorter round or latency"
         )
     return (
         "its buffers are too few for one round trip: give it more buffers per channel or floating "
-        "buffers"
+        "buffers, or a shorter round or latency"
+    )
+
+
+def _more_bandwidth(evidence: Evidence, edge: Edge, times: frozenset[float]) -> str:
+    """Return the advice where the connection limits; empty where it does not."""
+    bandwidth = evidence.scenario.cluster.bandwidth_bytes_per_s
+    if bandwidth is None:
+        return ""
+    rows = evidence.samples[evidence.samples["t_s"].isin(times)]
+    found = busiest_connection(evidence.scenario, edge, rows)
+    if found is None or found.bytes_per_s < SATURATED * float(bandwidth):
+        return ""
+    return (
+        f"the connection from task manager {found.sender} to {found.receiver} carried "
+        f"{found.bytes_per_s:,.0f} bytes/s of records, and its bandwidth is "
+        f"{float(bandwidth):,.0f}: raise cluster.bandwidth_bytes_per_s, send less, or place "
+        "sender and receiver together"
     )
 
 

@@ -23,6 +23,11 @@ from flowcontrol.protocol.rows import UNLIMITED
 from flowcontrol.protocol.sizing import gate_sizes, partition_sizes, unreserved_sizes
 from flowcontrol.scenario import Scenario
 
+STATED_BUFFERS = (
+    "Where the scenario states 'taskmanager.network.numberOfBuffers', raise that or leave it out."
+)
+"""Behind Flink's own text: its three options are refused beside this one."""
+
 
 @dataclass(frozen=True)
 class GateSize:
@@ -135,7 +140,7 @@ def size_buffers(scenario: Scenario, stages: Sequence[JobVertex]) -> Sizes:
                 if demand.unpooled:
                     network.take_unpooled(demand.exclusive, demand.remote)
             except InsufficientBuffersError as error:
-                problem = Problem(f"options ({demand.place})", str(error))
+                problem = Problem(f"options ({demand.place})", f"{error} {STATED_BUFFERS}")
                 raise ScenarioError([problem]) from error
     spare = [
         _spare(network, [pool for demand, pool in made if demand.manager == manager])

@@ -13,11 +13,17 @@ from fractions import Fraction
 from flowcontrol.job.graph import JobEdge
 from flowcontrol.job.job import Job
 from flowcontrol.scenario import Schedule
+from flowcontrol.scenario.partitions import PIPELINED
 from flowcontrol.systems.transports.rules import first_grant, transport_named
 from flowcontrol.systems.transports.transport import ChannelGrant, RecordTransport
 
 ROUND_TRIP = 2
 """Rounds from announcing a credit to receiving the message that uses it."""
+
+QUOTA_OF_ONE = (
+    "taskmanager.network.memory.max-buffers-per-channel: 1 counts the open buffer, so a task that "
+    "has written a record smaller than a segment waits for ever, as in Flink: raise it to 2."
+)
 
 
 def window_warnings(job: Job) -> list[str]:
@@ -31,8 +37,18 @@ def window_warnings(job: Job) -> list[str]:
     if job.record_transport is None and job.scenario.system.transport != "credit":
         return []
     rates = _stage_rates(job)
+    quota = [QUOTA_OF_ONE] if _waits_for_ever(job) else []
     of_link = _link_warnings if job.record_transport is None else _grant_warnings
-    return [text for link in job.links for text in of_link(job, link, rates)]
+    return quota + [text for link in job.links for text in of_link(job, link, rates)]
+
+
+def _waits_for_ever(job: Job) -> bool:
+    """Tell whether a pool is unavailable while a buffer is open that no further record fills."""
+    options = job.scenario.options
+    return options.max_buffers_per_channel == 1 and any(
+        link.record_bytes < options.segment_bytes and link.edge.partition_type in PIPELINED
+        for link in job.links
+    )
 
 
 def _stage_rates(job: Job) -> dict[str, Fraction]:

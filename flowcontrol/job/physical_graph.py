@@ -30,8 +30,13 @@ def build_physical_graph(scenario: Scenario, *, round_us: int | None = None) -> 
         If a task manager has too few network buffers, with Flink's text and figures. Where
         jobs start and stop, that is seen when they start. Or if the run could count to more than
         64 bits hold (:mod:`flowcontrol.job.limits`).
+    ValueError
+        If the round is no whole number of microseconds, or less than one.
     """
     round_us = scenario.live_round_us if round_us is None else round_us
+    given: object = round_us  # from a notebook it may be anything
+    if not isinstance(given, int) or given < 1:
+        raise ValueError(f"round_us is {given!r}: state whole microseconds, at least 1")
     rounds = -(-scenario.duration_us // round_us)
     links, stages = graph_of(scenario)
     sized = largest_sizes if scenario.shares_memory else size_buffers

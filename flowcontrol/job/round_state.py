@@ -345,7 +345,8 @@ class RoundState:
         for task in self.tasks:
             if (task.stage, task.subtask) == (stage, subtask):
                 return task
-        raise KeyError((stage, subtask))
+        known = ", ".join(dict.fromkeys(task.stage for task in self.tasks))
+        raise KeyError(f"no subtask {subtask} of {stage}: there are {known}")
 
     def channels(self) -> Iterator[tuple[ChannelId, SubpartitionState, InputChannelState]]:
         """Yield each channel at its sender and at its receiver."""
@@ -369,7 +370,10 @@ class RoundState:
         for other, out, into in self.channels():
             if other == name:
                 return out, into
-        raise KeyError(name)
+        known = ", ".join(sorted({other.edge for other, _, _ in self.channels()}))
+        raise KeyError(
+            f"no channel {sender} to {receiver} of {edge}: there are channels of {known}"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as dicts, lists, strings and numbers, under the names of the fields.

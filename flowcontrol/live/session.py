@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING
 
 from flowcontrol.live.interrupts import holding_interrupts
@@ -49,6 +50,8 @@ def get_session(name: str) -> SparkSession:
 
     builder = SparkSession.builder
     if SparkSession.getActiveSession() is None and not LAUNCHERS & set(os.environ):
+        # Spark's workers else run whatever "python3" is on the PATH, which may lack this package.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = builder.appName(name)
         for key, value in SETTINGS.items():
             builder = builder.config(key, value)

@@ -144,7 +144,7 @@ def emulate(
     --------
     >>> result = emulate("conf/experiment.yaml", out="out/try")  # doctest: +SKIP
     >>> result.summary["bottleneck"]  # doctest: +SKIP
-    'sink'
+    'consumer'
     """
     job = job_for(scenario, clock)
     for remark in window_warnings(job):

@@ -184,6 +184,7 @@ def test_each_channel_asks_for_its_own_exclusive_buffers(
         f"available. The total number of network buffers is currently set to {buffers} of 4096 "
         "bytes each. You can increase this number by setting the options"
     )
+    assert problem.message.endswith("raise that or leave it out.")
     enough = {**options, jobs.BUFFERS: 1 + 3 * each}
     made = jobs.job(stages, [("source", "sink", "rebalance")], enough, cluster=cluster)
     assert made.sizes.gates[EDGE, 0] == GateSize(1, each)

@@ -9,6 +9,7 @@ import pytest
 
 from flowcontrol.job import build_physical_graph
 from flowcontrol.job.credit_window import window_warnings
+from flowcontrol.job.reference import run_reference
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.scenario.models import SystemSpec
 from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
@@ -49,6 +50,19 @@ def test_more_buffers_are_a_larger_window(
 def test_the_highest_rate_of_a_schedule_counts(jobs: ModuleType) -> None:
     phases = [{"at_s": 0, "rate": 1}, {"at_s": 1, "rate": 51}, {"at_s": 2, "rate": 1}]
     assert len(warnings(jobs, phases)) == 1
+
+
+@pytest.mark.parametrize(("quota", "nbytes", "waits"), [(1, 100, 1), (2, 100, 0), (1, 4096, 0)])
+def test_a_quota_of_the_open_buffer_is_warned_of(
+    jobs: ModuleType, quota: int, nbytes: int, waits: int
+) -> None:
+    """A record that leaves its buffer open is the last one of its task: the warning is right."""
+    stages = [jobs.source(10, record_bytes=nbytes), jobs.sink(None)]
+    found = warnings(jobs, 10, stages, QUOTA=quota)
+    assert ["max-buffers-per-channel: 1 counts" in text for text in found] == [True] * waits
+    job = jobs.job(stages, [("source", "sink", "forward")], {jobs.QUOTA: quota})
+    *_, last = run_reference(job)
+    assert (last.state.task("source").state.taken == 1) == bool(waits)
 
 
 # Source, map with a rate and a selectivity, sink; every edge carries at most 50 records/s.

@@ -460,3 +460,18 @@ def test_the_readme_steps(capsys: pytest.CaptureFixture[str], monkeypatch: Any) 
     exec(block, {"flowcontrol": flowcontrol})
     at_s = float(capsys.readouterr().out.split(" s: ")[0])
     assert 20 < at_s < 25
+
+
+@pytest.mark.parametrize("clock", ["virtual", "live"])
+@pytest.mark.parametrize("odd", [0, -5, 1.5, "x"])
+def test_a_round_of_no_whole_length_is_refused(clock: Any, odd: Any) -> None:
+    with pytest.raises(ValueError, match=f"round_us is {odd!r}: state whole microseconds"):
+        flowcontrol.rounds("conf/experiment.yaml", round_us=odd, clock=clock)
+
+
+def test_an_unknown_task_or_channel_is_refused_with_those_there_are() -> None:
+    state = next(flowcontrol.rounds("conf/experiment.yaml"))
+    with pytest.raises(KeyError, match="no subtask 0 of nope: there are producer, consumer"):
+        state.task("nope")
+    with pytest.raises(KeyError, match="no channel 0 to 7 of producer->consumer"):
+        state.channel("producer->consumer", 0, 7)
