@@ -131,11 +131,15 @@ class Exchange:
         self.path = path
         self._writer = Writer(path, f"{run_id}/exchange")
         self._live: deque[tuple[NewFile, dict[tuple[int, int], int]]] = deque()
+        last = -1
         for commit in DeltaLog(path).poll():
             for add in sorted(commit.adds, key=_batch):
+                last = max(last, _batch(add))
                 self._live.append((_named(add), _ends(add.partition, add.stats["channels"])))
             gone = set(commit.removes)
             self._live = deque(live for live in self._live if live[0].path not in gone)
+        # Rounds without rows have no commit, so a trim cannot wait for one of a certain number.
+        self._trims = (last + 1) // TRIM_EVERY
 
     def is_committed(self, batch_id: int) -> bool:
         """Whether the rows of a batch are in the log."""
@@ -165,11 +169,12 @@ class Exchange:
             stats = {"channels": [list(entry) for entry in file.index]}
             adds.append(NewFile(file.path, file.nbytes, file.rows, stats, partition))
         removes: list[NewFile] = []
-        if batch_id % TRIM_EVERY == TRIM_EVERY - 1:
+        if (batch_id + 1) // TRIM_EVERY > self._trims:
             removes = self._consumed(taken())
         done = self._writer.commit(batch_id, adds, removes)
         if not done:
             return False
+        self._trims = (batch_id + 1) // TRIM_EVERY
         for added, file in zip(adds, files, strict=True):
             self._live.append((added, _ends({"sender": str(file.sender)}, file.index)))
         gone = {file.path for file in removes}

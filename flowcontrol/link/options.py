@@ -100,20 +100,20 @@ def read_options(options: Mapping[str, str]) -> ReceiverOptions:
         raise LinkError("a link's path is missing: .option('path', ...) or .load(path)")
     wrong: list[str] = []
     channels = _channels(given.get("channels"), wrong)
-    target = _number("target_batch_s", given.get("target_batch_s"), wrong)
+    target = number("target_batch_s", given.get("target_batch_s"), wrong)
     if target is not None and not is_target(target):
         wrong.append(f"target_batch_s is {target:g}: needs seconds, from 0.05 to 3600")
-    wait = _number("wait_s", given.get("wait_s", str(SCHEMA_WAIT_S)), wrong)
+    wait = number("wait_s", given.get("wait_s", str(SCHEMA_WAIT_S)), wrong)
     if wait is not None and not 0 <= wait < float("inf"):
         wrong.append(f"wait_s is {wait:g}: needs seconds, at least 0")
-    partitions = _number("partitions", given.get("partitions"), wrong)
+    partitions = number("partitions", given.get("partitions"), wrong)
     if partitions is not None and not (partitions >= 1 and partitions == int(partitions)):
         wrong.append(f"partitions is {partitions:g}: needs a whole number, at least 1")
     reset, from_start = (_truth(name, given, wrong) for name in ("reset", "from_start"))
     new_columns = given.get("new_columns", "refuse").lower()
     if new_columns not in ("refuse", "ignore"):
         wrong.append(f"new_columns is {given['new_columns']!r}: needs refuse or ignore")
-    stored = _stored(given.get("storage_options", "{}"), wrong)
+    stored = stored_options(given.get("storage_options", "{}"), wrong)
     name = given.get("name", "main")
     try:
         check_name("receiver", name)
@@ -134,7 +134,8 @@ def read_options(options: Mapping[str, str]) -> ReceiverOptions:
     )
 
 
-def _number(name: str, text: str | None, wrong: list[str]) -> float | None:
+def number(name: str, text: str | None, wrong: list[str]) -> float | None:
+    """Return the number of an option, None if it is not given; note what is none."""
     if text is None:
         return None
     try:
@@ -166,7 +167,8 @@ def _channels(text: str | None, wrong: list[str]) -> tuple[int, ...] | None:
     return tuple(sorted({int(part) for part in parts}))
 
 
-def _stored(text: str, wrong: list[str]) -> dict[str, str]:
+def stored_options(text: str, wrong: list[str]) -> dict[str, str]:
+    """Return the options of a store, from JSON; note what is none."""
     try:
         found = json.loads(text)
     except ValueError:

@@ -7,6 +7,15 @@ from dataclasses import asdict, fields
 from pathlib import Path
 
 import pytest
+from pyspark.sql.types import (
+    BooleanType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from flowcontrol.errors import LinkError
 from flowcontrol.link.altering import remove_receiver
@@ -157,7 +166,7 @@ def test_a_view_of_no_link_is_refused(tmp_path):
 
 def test_a_source_without_a_link_is_refused():
     with pytest.raises(LinkError, match=r"option\('link', ...\)"):
-        FiguresSource({}).reader(None)
+        FiguresSource({}).reader(struct(COLUMNS))
 
 
 @pytest.mark.spark
@@ -178,3 +187,46 @@ def test_a_removed_receiver_is_shown_by_neither(spark, link, clock):
     rows = compare(spark, link, clock)
     assert {row.receiver for row in rows} == {"fast"}
     assert len(rows) == link.settings.channels
+
+
+WINDOW = "window_s is {}: needs seconds, from 1 to 3600"
+ODD_OPTIONS = {
+    "window_s": [("nan", "window_s is 'nan': needs a number"), ("abc", "window_s is 'abc': needs"),
+                 ("-5", WINDOW.format("-5")), ("0", WINDOW.format("0")),
+                 ("inf", WINDOW.format("inf"))],
+    "now": [("nan", "now is 'nan': needs a number"), ("0", "now is 0: needs Unix time")],
+    "windows_s": [("5", "windows_s is no option: there are link, window_s, now")],
+    "storage_options": [("oops", "storage_options is 'oops': needs JSON"),
+                        ("[1]", "storage_options is '[1]': needs JSON")],
+}  # fmt: skip
+
+
+def struct(columns: dict[str, str]) -> StructType:
+    kinds = {
+        kind().simpleString(): kind()
+        for kind in (StringType, LongType, BooleanType, DoubleType, IntegerType)
+    }
+    return StructType([StructField(name, kinds[kind]) for name, kind in columns.items()])
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [(key, value, text) for key, rows in ODD_OPTIONS.items() for value, text in rows],
+)
+def test_odd_options_of_the_figures_are_refused(key: str, value: str, text: str) -> None:
+    source = FiguresSource({"path": "orders", key: value})
+    with pytest.raises(LinkError) as refused:
+        source.reader(struct(COLUMNS))
+    assert str(refused.value).startswith(f"the figures of orders are refused: {text}")
+
+
+def test_the_figures_have_their_own_columns() -> None:
+    with pytest.raises(LinkError, match=r"leave out schema\(...\)"):
+        FiguresSource({"path": "orders"}).reader(struct({"a": "int"}))
+
+
+@pytest.mark.spark
+def test_a_view_with_an_odd_window_is_refused_when_it_is_made(spark, link) -> None:
+    with pytest.raises(LinkError, match="window_s is 0: needs seconds, from 1 to 3600"):
+        create_view(spark, "odd_window", link.storage, window_s=0)
+    assert not spark.catalog.tableExists("odd_window")

@@ -176,6 +176,21 @@ def test_a_trim_takes_out_what_is_consumed_and_nothing_else(sender: Sender) -> N
         view.locate(0, 0, 0, 1)
 
 
+@pytest.mark.parametrize("every", [2, 3, 7, 50])
+@pytest.mark.parametrize("first", [0, 1])
+def test_rows_that_travel_in_few_rounds_are_trimmed_too(
+    sender: Sender, first: int, every: int
+) -> None:
+    """A round without rows has no commit; a writer may start again between any two."""
+    for number, batch in enumerate(range(first, 8 * TRIM_EVERY, every)):
+        sender.send(batch, {(0, 0): 4}, consumed_so_far(sender, 4))
+        if number % 5 == 4:
+            again = Sender(sender.path)
+            again.written, sender = dict(sender.written), again
+    left = DeltaTable(str(sender.path)).to_pyarrow_table().column("batch_id").to_pylist()
+    assert max(left) - min(left) <= TRIM_EVERY + 2 * every
+
+
 def test_a_view_that_has_read_on_does_not_notice_a_trim(sender: Sender) -> None:
     view = ExchangeView(sender.path)
     read = 0

@@ -18,6 +18,7 @@ from flowcontrol.errors import LinkError
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.monitoring.monitor import WINDOW_S, LinkMonitor
 from flowcontrol.link.monitoring.snapshot import ChannelSnapshot, LinkSnapshot
+from flowcontrol.link.options import number, stored_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +37,9 @@ COLUMNS: dict[str, str] = {
 }
 """Columns of the view and their SQL types: a channel's figures, then its receiver's, then its
 sender's pool."""
+
+LONGEST_WINDOW_S = 3600.0
+"""Most that rates and shares cover, seconds."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -65,19 +69,36 @@ class FiguresSource(DataSource):
         Raises
         ------
         LinkError
-            If the options name no link.
+            If the options name no link, or are not valid; or if other columns are asked for.
         """
+        if [(field.name, field.dataType.simpleString()) for field in schema] != [*COLUMNS.items()]:
+            raise LinkError("the figures of a link have their own columns: leave out schema(...)")
         return _FiguresReader(self.options)
 
 
 class _FiguresReader(DataSourceReader):
     def __init__(self, options: Mapping[str, str]) -> None:
-        place = options.get("link") or options.get("path")
+        given = {key.lower(): value for key, value in options.items()}
+        place = given.pop("link", "") or given.pop("path", "")
         if not place:
             raise LinkError("a link's path is missing: .option('link', ...) or .load(path)")
-        self._storage = Storage(place, json.loads(options.get("storage_options", "{}")))
-        self._window_s = float(options.get("window_s", WINDOW_S))
-        self._now = float(options["now"]) if "now" in options else None
+        wrong: list[str] = []
+        stored = stored_options(given.pop("storage_options", "{}"), wrong)
+        window = number("window_s", given.pop("window_s", str(WINDOW_S)), wrong)
+        self._now = number("now", given.pop("now", None), wrong)
+        if window is not None and not 1 <= window <= LONGEST_WINDOW_S:
+            wrong.append(f"window_s is {window:g}: needs seconds, from 1 to {LONGEST_WINDOW_S:g}")
+        if self._now is not None and not 0 < self._now < float("inf"):
+            wrong.append(f"now is {self._now:g}: needs Unix time, seconds, above 0")
+        wrong += [
+            f"{key} is no option: there are link, window_s, now and storage_options"
+            for key in given
+            if key != "path"
+        ]
+        if wrong:
+            raise LinkError(f"the figures of {place} are refused: {'; '.join(wrong)}")
+        self._storage = Storage(place, stored)
+        self._window_s = WINDOW_S if window is None else window
 
     def partitions(self) -> Sequence[InputPartition]:
         return [InputPartition(0)]
@@ -124,7 +145,7 @@ def create_view(
     Raises
     ------
     LinkError
-        If the name is not valid.
+        If the name or the window is not valid.
     """
     from flowcontrol.live.register import register_source
 
@@ -132,11 +153,12 @@ def create_view(
         raise LinkError(
             f"the view is called {name!r}: needs letters, digits and '_', the first no digit"
         )
-    options = {"window_s": str(window_s)}
+    options = {"window_s": repr(window_s)}
     if storage.options:
         options["storage_options"] = json.dumps(storage.options)
     if now is not None:
         options["now"] = repr(now)
+    _FiguresReader({**options, "path": str(storage)})  # refuses what a query would, at once
     register_source(spark, FiguresSource)
     reader = spark.read.format(FiguresSource.name()).options(**options)
     reader.load(str(storage)).createOrReplaceTempView(name)
