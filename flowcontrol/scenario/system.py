@@ -10,13 +10,7 @@ from pydantic import BaseModel, ConfigDict, model_serializer
 
 from flowcontrol.errors import Problem
 from flowcontrol.scenario.fields import write_number
-from flowcontrol.scenario.parts_table import (
-    NOT_ABOVE,
-    THROTTLE_PARTS,
-    TRANSPORT_PARTS,
-    Parameter,
-    Part,
-)
+from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS, Parameter, Part
 from flowcontrol.scenario.presets import ALIASES, PRESETS
 from flowcontrol.scenario.problems import key_path, known, show
 from flowcontrol.scenario.units import read_memory
@@ -178,7 +172,7 @@ def _read_part(
             problems.append(Problem(key_path(where), text))
         else:
             values[key] = float(value)
-    for low, high in NOT_ABOVE.get(str(name), ()):
+    for low, high in parts[str(name)].not_above:
         if values[low] > values[high]:
             text = f"{values[low]:g}: state at most {values[high]:g}, the value of {high}"
             problems.append(Problem(key_path(["system", kind, low]), text))
