@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from flowcontrol.job.graph import Channel, JobEdge
 from flowcontrol.job.job import Job
-from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.partition_kinds import has_quota, kind_of
 from flowcontrol.protocol.pool_rules import fetch_segment
 from flowcontrol.protocol.queues import EVENT_SLOTS, new_queue
 from flowcontrol.protocol.rows import WORD, fifo
+from flowcontrol.protocol.sides import Gate, Partition
 from flowcontrol.protocol.states import (
     GlobalPool,
     InputChannel,
@@ -29,7 +29,7 @@ LOCAL = -1
 """Initial credit that marks a local channel, which knows no credit."""
 
 
-def new_gate(job: Job, link: JobEdge, receiver: int, channels: Sequence[Channel]) -> r.Gate:
+def new_gate(job: Job, link: JobEdge, receiver: int, channels: Sequence[Channel]) -> Gate:
     """Return the rows of a gate at the start of a run.
 
     Initial credit is carried by the partition request, so it counts as announced from the
@@ -46,7 +46,7 @@ def new_gate(job: Job, link: JobEdge, receiver: int, channels: Sequence[Channel]
         remote = size.exclusive + size.floating
         depths.append(queue_depth(job, link, channel.sender) if channel.is_local else remote)
     pool, segments = _pool(size.floating, 0)
-    return r.Gate(
+    return Gate(
         channels=rows,
         pool=pool,
         segments=segments,
@@ -57,14 +57,14 @@ def new_gate(job: Job, link: JobEdge, receiver: int, channels: Sequence[Channel]
     )
 
 
-def _record_gate(job: Job, link: JobEdge, channels: Sequence[Channel]) -> r.Gate:
+def _record_gate(job: Job, link: JobEdge, channels: Sequence[Channel]) -> Gate:
     """Return the rows of a gate of queues of records."""
     transport, width = job.record_transport or RecordTransport(), len(channels)
     initial = 0 if job.has_grants else LOCAL
     granted = first_grant(transport, ChannelGrant(), link.record_bytes)
     rows = [InputChannel(initial=initial, announced=granted) for _ in channels]
     pool, segments = _pool(0, 0)
-    return r.Gate(
+    return Gate(
         channels=rows,
         pool=pool,
         segments=segments,
@@ -75,7 +75,7 @@ def _record_gate(job: Job, link: JobEdge, channels: Sequence[Channel]) -> r.Gate
     )
 
 
-def new_partition(job: Job, link: JobEdge, sender: int, channels: Sequence[Channel]) -> r.Partition:
+def new_partition(job: Job, link: JobEdge, sender: int, channels: Sequence[Channel]) -> Partition:
     """Return the rows of a result partition at the start of a run."""
     size = job.sizes.partitions[link.name, sender]
     depth = 0 if job.record_transport is not None else queue_depth(job, link, sender)
@@ -89,7 +89,7 @@ def new_partition(job: Job, link: JobEdge, sender: int, channels: Sequence[Chann
         gate = job.sizes.gates[link.name, channel.receiver]
         row.initial = LOCAL if channel.is_local else gate.exclusive
         row.announced = max(0, row.initial)
-    return r.Partition(
+    return Partition(
         pool=pool,
         segments=segments,
         channels=rows,

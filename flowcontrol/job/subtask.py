@@ -36,6 +36,7 @@ from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.queues import is_event
 from flowcontrol.protocol.rows import FIFO_SLOTS, fifo
 from flowcontrol.protocol.service import NEVER, has_ended, stands_still
+from flowcontrol.protocol.sides import Partition
 from flowcontrol.protocol.states import Message
 from flowcontrol.protocol.subpartition_rules import announce_backlog, channel_backlog, head_is_event
 from flowcontrol.protocol.times import flush_ticks
@@ -404,7 +405,7 @@ class Subtask:
             self.messages.append(sent)
 
     def _take(
-        self, link: JobEdge, part: r.Partition, index: int, is_local: bool, message: Message
+        self, link: JobEdge, part: Partition, index: int, is_local: bool, message: Message
     ) -> int:
         """Take the next message that a subpartition may send, an announcement first; 0: none."""
         row, event = part.channels[index], head_is_event(part.channels[index], part.queues[index])

@@ -70,31 +70,6 @@ from flowcontrol.protocol.subpartition_rules import (
     poll_queue,
 )
 
-__all__ = [
-    "END_BYTES",
-    "KIND_LOCAL",
-    "KIND_RECORDS",
-    "Gate",
-    "Partition",
-    "announce_credit",
-    "enqueue_message",
-    "finish_partition",
-    "finish_task",
-    "flush",
-    "free_local",
-    "let_go",
-    "next_input",
-    "partition_is_available",
-    "receive",
-    "recycle",
-    "send_message",
-    "stays_blocked",
-    "take_record",
-    "write_broadcast",
-    "write_bytes",
-    "write_whole_records",
-]
-
 END_BYTES = 4
 """Size of the end of a partition, bytes (reference section 13)."""
 

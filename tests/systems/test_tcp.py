@@ -12,6 +12,7 @@ from flowcontrol.protocol.channel_rules import recycle_floating
 from flowcontrol.protocol.pool_rules import fetch_segment
 from flowcontrol.protocol.queues import new_queue
 from flowcontrol.protocol.rows import UNLIMITED
+from flowcontrol.protocol.sides import Partition
 from flowcontrol.protocol.sizing import unreserved_sizes
 from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool, Message, Subpartition
 from flowcontrol.systems import tcp_buffers as tb
@@ -75,11 +76,11 @@ def test_what_the_kernel_takes(held: int, nbytes: int, most: int, expected: int)
 # ---------------------------------------------------------------- closed buffers
 
 
-def partition(channels: int, size: int) -> r.Partition:
+def partition(channels: int, size: int) -> Partition:
     pool = LocalPool(size=size, maximum=size, required=size)
     segments = GlobalPool(total=size, free=size)
     fetch_segment(pool, segments)
-    return r.Partition(
+    return Partition(
         pool,
         segments,
         [Subpartition() for _ in range(channels)],
