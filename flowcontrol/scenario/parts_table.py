@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
 from typing import Any, Final
 
-import yaml
+from flowcontrol.scenario.yaml_file import read_table
 
 
 @dataclass(frozen=True)
@@ -62,16 +61,6 @@ class Part:
     counts_records: bool = False
     has_grants: bool = True
     not_above: Sequence[tuple[str, str]] = ()
-
-
-def read_table(name: str) -> dict[str, dict[str, Any]]:
-    """Return a table of this package, a YAML file; the rows are mappings by name."""
-    text = resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
-    loaded: dict[str, dict[str, Any]] = yaml.load(text, _LOADER)
-    return loaded
-
-
-_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # six times as quick
 
 
 def _parts(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Part]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from flowcontrol.scenario.parts_table import read_table
+from flowcontrol.scenario.yaml_file import read_table
 
 
 @dataclass(frozen=True)

@@ -218,7 +218,7 @@ def test_canonical_options_are_equal_when_options_are(
 def test_every_default_is_a_value_of_its_option(key: str) -> None:
     option = OPTIONS[key]
     assert option.meaning
-    if isinstance(option.default, int) and "_duration" in option.read.__qualname__:
+    if isinstance(option.default, int) and "_duration" in str(option.read):
         assert option.read(f"{option.default // 1000}ms") == option.default
     elif option.default is not None:
         assert option.read(option.default) == option.default
