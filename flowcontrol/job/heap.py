@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from flowcontrol.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -37,20 +35,9 @@ def heap_exhausted_s(channels: pa.Table, scenario: Scenario) -> float | None:
     if heap_bytes is None or channels.num_rows == 0:
         return None
     placement = {edge.name: scenario.stage(edge.receiver).placement for edge in scenario.edges}
-    managers = np.array(
-        [
-            placement[edge][receiver]
-            for edge, receiver in zip(
-                channels["edge"].to_pylist(), channels["receiver"].to_pylist(), strict=True
-            )
-        ]
-    )
-    times = channels["t_s"].to_numpy()
-    nbytes = channels["in_flight_bytes"].to_numpy()
-    full = []
-    for manager in np.unique(managers):
-        own = managers == manager
-        moments, which = np.unique(times[own], return_inverse=True)
-        sums = np.bincount(which, weights=nbytes[own])
-        full += list(moments[sums > heap_bytes][:1])
-    return float(min(full)) if full else None
+    ends = zip(channels["edge"].to_pylist(), channels["receiver"].to_pylist(), strict=True)
+    managers = [placement[edge][receiver] for edge, receiver in ends]
+    held = channels.select(["t_s", "in_flight_bytes"]).append_column("manager", [managers])
+    sums = held.group_by(["t_s", "manager"]).aggregate([("in_flight_bytes", "sum")])
+    moments = sums["t_s"].to_numpy()[sums["in_flight_bytes_sum"].to_numpy() > heap_bytes]
+    return float(moments.min()) if len(moments) else None

@@ -16,8 +16,7 @@ import numpy.typing as npt
 from flowcontrol.errors import ProtocolError
 from flowcontrol.job.graph import JobEdge, JobVertex
 from flowcontrol.job.job import Job
-from flowcontrol.job.outputs import Output
-from flowcontrol.job.routing import Router
+from flowcontrol.job.routing import Output, Router
 from flowcontrol.job.rows import new_gate, new_partition
 from flowcontrol.job.work import ServiceCurve, emission_cost_ns, flush_phase_us
 from flowcontrol.operators.pacing import skip_due
