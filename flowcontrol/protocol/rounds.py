@@ -138,7 +138,7 @@ def enqueue_message(
 def _receive_backlog(gate: Gate, channel: int, backlog: int) -> None:
     """Act on a backlog, of a message or announced by itself (reference section 1.3)."""
     add_member(gate.news, channel)
-    on_backlog(gate.channels[channel], channel, backlog, gate.pool, gate.segments, gate.waiting)
+    on_backlog(gate, channel, backlog)
 
 
 def recycle(gate: Gate, channel: int, buffer: int) -> None:
@@ -147,12 +147,12 @@ def recycle(gate: Gate, channel: int, buffer: int) -> None:
     if buffer == KIND_RECORDS:
         return
     if buffer == TAKEN_EXCLUSIVE:
-        row, waiting = gate.channels[channel], gate.waiting[FIFO_COUNT]
-        credit = recycle_exclusive(row, gate.pool, gate.segments, gate.channels, gate.waiting)
-        if credit == 0 and waiting > 0:  # somebody who waited may have got a floating buffer
+        waiting = gate.waiting[FIFO_COUNT]
+        if recycle_exclusive(gate, channel) == 0 and waiting > 0:
+            # somebody who waited may have got a floating buffer
             add_all_members(gate.news)
     elif buffer != KIND_LOCAL:
-        accepted = recycle_floating(gate.channels, gate.pool, gate.segments, gate.waiting)
+        accepted = recycle_floating(gate)
         if accepted >= 0:
             add_member(gate.news, accepted)
     gate.channels[channel].consumed += 1
