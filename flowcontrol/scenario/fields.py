@@ -7,12 +7,11 @@ are not numbers here, unlike in Python. A number is written as it was read.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, Any, Final, TypeVar
 
-from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, ValidationInfo, WrapValidator
+from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, WrapValidator
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from flowcontrol.scenario.problems import show
@@ -157,32 +156,6 @@ class Word:
 
     def __get_pydantic_core_schema__(self, kind: Any, _: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(self.read)
-
-
-@dataclass(frozen=True)
-class ReadAs:
-    """Metadata of a field that is kept in another form than a file has it.
-
-    Attributes
-    ----------
-    written : type
-        What a file has.
-    keep : callable
-        Makes of it what is kept.
-    write : callable
-        Makes of what is kept what is written.
-    """
-
-    written: Any
-    keep: Callable[[Any, ValidationInfo], Any]
-    write: Callable[[Any], Any]
-
-    def __get_pydantic_core_schema__(self, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.with_info_after_validator_function(
-            self.keep,
-            handler.generate_schema(self.written),
-            serialization=core_schema.plain_serializer_function_ser_schema(self.write),
-        )
 
 
 _ONE: Final = Fraction(1)

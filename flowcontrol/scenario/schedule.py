@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import pairwise
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import (
     AfterValidator,
@@ -17,12 +17,13 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    PlainSerializer,
     Tag,
     ValidationInfo,
     model_validator,
 )
 
-from flowcontrol.scenario.fields import Moment, PerSecond, ReadAs, refuse, write_number
+from flowcontrol.scenario.fields import Moment, PerSecond, refuse, write_number
 
 MICROSECONDS: Final = 1_000_000
 """Microseconds of a second."""
@@ -266,7 +267,7 @@ def _one_a_subtask(
     return (read,) * info.data.get("parallelism", 1) if isinstance(read, Schedule) else read
 
 
-def _write_rates(schedules: tuple[Schedule, ...]) -> list[list[dict[str, float]]]:
+def _write_rates(schedules: tuple[Schedule, ...]) -> list[list[dict[str, int | float]]]:
     return [
         [
             {
@@ -279,6 +280,9 @@ def _write_rates(schedules: tuple[Schedule, ...]) -> list[list[dict[str, float]]
     ]
 
 
-Rates = Annotated[tuple[Schedule, ...], ReadAs(_Written, _one_a_subtask, _write_rates)]
+if TYPE_CHECKING:  # what is kept; a file has another form
+    Rates = tuple[Schedule, ...]
+else:
+    Rates = Annotated[_Written, AfterValidator(_one_a_subtask), PlainSerializer(_write_rates)]
 """Rates of a stage, one schedule a subtask: written as a number, a schedule, or a list of either
 for each subtask. The stage checks the length of the list."""
