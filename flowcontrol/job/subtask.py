@@ -32,6 +32,7 @@ from flowcontrol.operators.task import (
     write_pending,
 )
 from flowcontrol.protocol import rounds as r
+from flowcontrol.protocol.pool_rules import pool_is_available
 from flowcontrol.protocol.queues import is_event
 from flowcontrol.protocol.rows import FIFO_SLOTS, fifo
 from flowcontrol.protocol.service import NEVER, has_ended, stands_still
@@ -345,7 +346,7 @@ class Subtask:
 
     def is_available(self, writer: Output) -> int:
         """Tell whether another record may be begun as far as a partition goes: 1 if so."""
-        return r.partition_is_available(writer.partition)
+        return pool_is_available(writer.pool)
 
     def write(self, writer: Output, channel: int, nbytes: int) -> int:
         """Write bytes of a record to a channel, or to all; return those left over."""

@@ -24,11 +24,6 @@ from flowcontrol.protocol.sides import Gate
 from flowcontrol.protocol.states import InputChannel
 
 
-def required_buffers(backlog: int, initial_credit: int) -> int:
-    """Free buffers that a channel wants for its sender's backlog (section 1.3)."""
-    return backlog + initial_credit
-
-
 def available_buffers(channel: InputChannel) -> int:
     """Free buffers of a channel, exclusive and floating."""
     return channel.exclusive + channel.floating
@@ -72,7 +67,7 @@ def on_backlog(gate: Gate, index: int, backlog: int) -> int:
     channel = gate.channels[index]
     if channel.is_released == 1:
         return 0
-    channel.required = required_buffers(backlog, channel.initial)
+    channel.required = backlog + channel.initial
     gained = request_floating(gate, index)
     channel.unannounced += gained
     return gained

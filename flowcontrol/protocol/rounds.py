@@ -217,11 +217,6 @@ def take_record(task: Task, gates: Sequence[Gate], count: int) -> None:
         recycle(gate, channel, task.buffer)
 
 
-def partition_is_available(partition: Partition) -> int:
-    """Tell whether the task may start another record (reference section 4.4): 1 if so."""
-    return pool_is_available(partition.pool)
-
-
 def stays_blocked(pool: LocalPool, left: int) -> int:
     """Tell whether a task with ``left`` bytes of a record to write goes on waiting: 1 if so.
 

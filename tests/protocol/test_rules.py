@@ -7,8 +7,6 @@ import inspect
 import itertools
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from flowcontrol.protocol import channel_rules, partitioners, pool_rules, rows, sender_rules, states
 from flowcontrol.protocol import sizing as sizing_rules
@@ -365,11 +363,6 @@ def test_releasing_twice_returns_nothing_more():
     assert (gate_pool, segments) == (pool(in_use=0, free=2), GlobalPool(20, 11, 0, 1))
     assert channel_rules.release_channel(gate([row], gate_pool, segments), 0) == 0
     assert segments == GlobalPool(20, 11, 0, 1)
-
-
-@given(st.integers(0, 30), st.integers(0, 5))
-def test_required_buffers(backlog, initial):
-    assert channel_rules.required_buffers(backlog, initial) - initial == backlog
 
 
 # -- shape -------------------------------------------------------------------------------------
