@@ -69,11 +69,11 @@ class JobEdge:
 
     def outgoing(self, sender: int) -> tuple[Channel, ...]:
         """Channels of a sender subtask, in the order of its subpartitions."""
-        return self._by_sender.get(sender, ())
+        return self._of_subtask.get(("sender", sender), ())
 
     def incoming(self, receiver: int) -> tuple[Channel, ...]:
         """Channels of a receiver subtask, in the order of its gate."""
-        return self._by_receiver.get(receiver, ())
+        return self._of_subtask.get(("receiver", receiver), ())
 
     def ends(self, side: str) -> npt.NDArray[np.int64]:
         """Return the subtask of each channel at its "sender" or its "receiver"."""
@@ -85,12 +85,13 @@ class JobEdge:
         return {"sender": pairs[:, 0], "receiver": pairs[:, 1]}
 
     @cached_property
-    def _by_sender(self) -> dict[int, tuple[Channel, ...]]:
-        return _grouped(self.channels, "sender")
-
-    @cached_property
-    def _by_receiver(self) -> dict[int, tuple[Channel, ...]]:
-        return _grouped(self.channels, "receiver")
+    def _of_subtask(self) -> dict[tuple[str, int], tuple[Channel, ...]]:
+        """Channels of each subtask of a side, in their order."""
+        found: dict[tuple[str, int], list[Channel]] = defaultdict(list)
+        for channel in self.channels:
+            found["sender", channel.sender].append(channel)
+            found["receiver", channel.receiver].append(channel)
+        return {subtask: tuple(own) for subtask, own in found.items()}
 
 
 @dataclass(frozen=True)
@@ -170,11 +171,3 @@ def _link(scenario: Scenario, edge: Edge) -> JobEdge:
         here = sender.placement[index]
         channels += [Channel(index, t, local or here == receiver.placement[t]) for t in targets]
     return JobEdge(edge, tuple(channels), sender.record_bytes)
-
-
-def _grouped(channels: Sequence[Channel], side: str) -> dict[int, tuple[Channel, ...]]:
-    """Channels of each subtask of a side, in their order."""
-    found: dict[int, list[Channel]] = defaultdict(list)
-    for channel in channels:
-        found[getattr(channel, side)].append(channel)
-    return {subtask: tuple(own) for subtask, own in found.items()}
