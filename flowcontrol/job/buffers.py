@@ -16,7 +16,6 @@ from flowcontrol.protocol.partition_kinds import (
     BLOCKING_GATE_THRESHOLD,
     has_overdraft,
     kind_of,
-    sizing_class,
     waits_for_producers,
 )
 from flowcontrol.protocol.rows import UNLIMITED
@@ -190,7 +189,7 @@ def demands_of(scenario: Scenario, plan: JobVertex) -> Iterator[Demand]:
             width = len(link.outgoing(subtask))
             kind = kind_of(link.edge.partition_type, width, options.sort_min_parallelism)
             sort = options.sort_min_buffers
-            smallest, largest = partition_sizes(width, sizing_class(kind), each, floating, sort)
+            smallest, largest = partition_sizes(width, kind, each, floating, sort)
             most = None if largest == UNLIMITED else largest
             where = (plan.name, link.name, subtask, manager)
             yield Demand(False, *where, width, smallest, most, kind=kind)

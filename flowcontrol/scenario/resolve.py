@@ -23,7 +23,7 @@ from flowcontrol.scenario.graph import (
     resolve_record_bytes,
 )
 from flowcontrol.scenario.inputs import Replayed, carried, resolve_input, resolve_output
-from flowcontrol.scenario.jobs import read_jobs
+from flowcontrol.scenario.jobs import read_jobs, stage_name
 from flowcontrol.scenario.models import Cluster, Edge, Partitioner, Scenario, ScenarioHead, Stage
 from flowcontrol.scenario.option_table import NetworkOptions
 from flowcontrol.scenario.options import read_options
@@ -209,7 +209,7 @@ def _read_parts(mapping: object, problems: list[Problem]) -> _Parts:
         system=system,
         stages=stages,
         edges=edges,
-        names=[_name(raw) for raw in raw_stages],
+        names=[stage_name(raw) for raw in raw_stages],
         links=links,
         is_whole=len(stages) == len(raw_stages) and len(edges) == len(raw_edges),
         are_links_whole=len(links) == len(raw_edges),
@@ -219,12 +219,6 @@ def _read_parts(mapping: object, problems: list[Problem]) -> _Parts:
 def _list(mapping: Mapping[Any, Any], key: str) -> Sequence[Any]:
     value = mapping.get(key)
     return value if isinstance(value, list | tuple) else ()
-
-
-def _name(raw: object) -> str:
-    """Return the name of a stage; empty if it has none that an edge could mean."""
-    name = raw.get("name") if isinstance(raw, Mapping) else None
-    return name if isinstance(name, str) else ""
 
 
 def _links(index: int, raw: object) -> Iterator[tuple[int, str, str]]:
