@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.errors import Problem
-from flowcontrol.scenario import NetworkOptions
-from flowcontrol.scenario.option_table import ALIASES, OPTIONS
+from flowcontrol.scenario.option_table import ALIASES, OPTIONS, NetworkOptions
 from flowcontrol.scenario.options import NEVER, read_options
 
 MIB = 1024**2
