@@ -44,16 +44,6 @@ class InputChannel:
         return channel_rules.available_buffers(self.state)
 
     @property
-    def exclusive_free(self) -> int:
-        """Free exclusive buffers."""
-        return self.state.exclusive
-
-    @property
-    def floating_free(self) -> int:
-        """Free floating buffers held."""
-        return self.state.floating
-
-    @property
     def required(self) -> int:
         """Free buffers required; below 0 after more messages than the backlog announced."""
         return self.state.required
@@ -195,11 +185,6 @@ class InputGate:
         _take_exclusive(network, initial_credits)
         self.pool = pool
         self.channels = tuple(InputChannel(network, pool, credit) for credit in initial_credits)
-
-    @property
-    def floating_free(self) -> int:
-        """Free floating buffers held by the channels; they count as used in the pool."""
-        return sum(channel.floating_free for channel in self.channels)
 
 
 def _take_exclusive(network: NetworkBufferPool, initial_credits: Sequence[int]) -> None:

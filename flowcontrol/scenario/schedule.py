@@ -89,7 +89,8 @@ class Schedule(BaseModel):
 
     Examples
     --------
-    >>> schedule = Schedule.steps((0, 6000), (20, 3000))
+    >>> slower = Phase(at_us=20_000_000, rate=Fraction(3000))
+    >>> schedule = Schedule(phases=(Phase(at_us=0, rate=Fraction(6000)), slower))
     >>> schedule.records_until(21_000_000)
     123000
     """
@@ -111,15 +112,6 @@ class Schedule(BaseModel):
     def constant(cls, rate: Fraction | int) -> Schedule:
         """Return the schedule of one rate, records/s, at least 0."""
         return cls(phases=(Phase(at_us=0, rate=Fraction(rate)),))
-
-    @classmethod
-    def steps(cls, *steps: tuple[int, Fraction | int]) -> Schedule:
-        """Return a schedule of pairs (start in whole seconds, records/s)."""
-        return cls(
-            phases=tuple(
-                Phase(at_us=at_s * MICROSECONDS, rate=Fraction(rate)) for at_s, rate in steps
-            )
-        )
 
     def integral(self, us: int) -> Fraction:
         """Return the exact number of records, fractions included, due by a moment.
