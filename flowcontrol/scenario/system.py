@@ -153,25 +153,17 @@ def _read_part(
         return first, _defaults(parts, first)
     values = _defaults(parts, str(name))
     for key, value in given.items():
-        where = ["system", kind, key]
-        if key not in values:
-            text = known(key, list(values), f"parameter of {name}")
-            if not values:
-                text = f"unknown parameter {key!r}: {name} has none"
-            problems.append(Problem(key_path(where), text))
-            continue
-        parameter = parts[str(name)].parameters[key]
-        if parameter.unit == "bytes" and isinstance(value, str):
+        if key in values:
             try:
-                value = read_memory(value)
-            except ValueError as error:
-                problems.append(Problem(key_path(where), f"{error} ({parameter.meaning})"))
+                values[key] = _read_value(value, parts[str(name)].parameters[key])
                 continue
-        text = _wrong(value, parameter)
-        if text:
-            problems.append(Problem(key_path(where), text))
+            except ValueError as error:
+                text = str(error)
+        elif values:
+            text = known(key, list(values), f"parameter of {name}")
         else:
-            values[key] = float(value)
+            text = f"unknown parameter {key!r}: {name} has none"
+        problems.append(Problem(key_path(["system", kind, key]), text))
     for low, high in parts[str(name)].not_above:
         if values[low] > values[high]:
             text = f"{values[low]:g}: state at most {values[high]:g}, the value of {high}"
@@ -179,20 +171,24 @@ def _read_part(
     return str(name), values
 
 
-def _wrong(value: object, parameter: Parameter) -> str:
-    """Return the problem of a parameter's value; empty if there is none."""
-    unit = f" {parameter.unit}" if parameter.unit else ""
+def _read_value(value: object, parameter: Parameter) -> float:
+    """Return a parameter's value; ValueError with value, limit and meaning."""
+    unit, meaning = f" {parameter.unit}" if parameter.unit else "", parameter.meaning
+    if parameter.unit == "bytes" and isinstance(value, str):
+        try:
+            value = read_memory(value)
+        except ValueError as error:
+            raise ValueError(f"{error} ({meaning})") from error
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return f"{show(value)} is not a number{' of' + unit if unit else ''}: {parameter.meaning}"
+        raise ValueError(f"{show(value)} is not a number{' of' + unit if unit else ''}: {meaning}")
     if not parameter.least <= value <= parameter.most:
+        limit = f"from {parameter.least:g} to {parameter.most:g}{unit}"
         if parameter.most >= float(1 << 53):
             limit = f"at least {parameter.least:g}{unit}"
-        else:
-            limit = f"from {parameter.least:g} to {parameter.most:g}{unit}"
-        return f"{show(value)}: state {limit} ({parameter.meaning})"
+        raise ValueError(f"{show(value)}: state {limit} ({meaning})")
     if float(value) != math.floor(value) and parameter.is_whole:
-        return f"{show(value)}: state a whole number of{unit} ({parameter.meaning})"
-    return ""
+        raise ValueError(f"{show(value)}: state a whole number of{unit} ({meaning})")
+    return float(value)
 
 
 def _is_known(
