@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Annotated, Any, Final, TypeVar
 
-from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, WrapValidator
+from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, PlainValidator, WrapValidator
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from flowcontrol.scenario.problems import show
@@ -27,6 +28,9 @@ MAX_BYTES: Final = 2**31 - 1
 """Largest record, bytes: a Java array's length."""
 MAX_VARIATION: Final = 1000
 """Highest coefficient of variation: one record in ten thousand takes half of all the time."""
+
+MAX_NAME: Final = 60
+"""Most characters of a name, which becomes that of a folder."""
 
 T = TypeVar("T")
 
@@ -127,35 +131,18 @@ class Size(Number):
         return super().read(value)
 
 
-@dataclass(frozen=True)
-class Word:
-    """A short text that becomes a name of folders and tables."""
-
-    kind: str
-    symbols: str = "_-"
-    longest: int = 60
-
-    def read(self, value: object) -> str:
-        """Return the text.
-
-        Raises
-        ------
-        PydanticCustomError
-            If it is not text, too long, or holds what a folder's name should not.
-        """
-        rule = (
-            f"needs {self.kind}: letters, digits and any of {self.symbols!r}, a letter or digit "
-            f"first, at most {self.longest} characters"
-        )
-        if not isinstance(value, str):
-            raise refuse(f"{show(value)} is not text: {rule}")
-        plain = all(c.isascii() and (c.isalnum() or c in self.symbols) for c in value)
-        if not plain or not value or not value[0].isalnum() or len(value) > self.longest:
-            raise refuse(f"{show(value)} is not allowed: {rule}")
-        return value
-
-    def __get_pydantic_core_schema__(self, kind: Any, _: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(self.read)
+def _read_word(value: object, kind: str, symbols: str) -> str:
+    """Return a short text that becomes a name of folders and tables."""
+    rule = (
+        f"needs {kind}: letters, digits and any of {symbols!r}, a letter or digit first, at most "
+        f"{MAX_NAME} characters"
+    )
+    if not isinstance(value, str):
+        raise refuse(f"{show(value)} is not text: {rule}")
+    plain = all(c.isascii() and (c.isalnum() or c in symbols) for c in value)
+    if not plain or not value or not value[0].isalnum() or len(value) > MAX_NAME:
+        raise refuse(f"{show(value)} is not allowed: {rule}")
+    return value
 
 
 _ONE: Final = Fraction(1)
@@ -187,8 +174,10 @@ Count = Annotated[int, Number("a whole number", 1, MAX_PARALLELISM, step=_ONE)]
 Index = Annotated[int, Number("a whole number", 0, MAX_PARALLELISM, step=_ONE)]
 Bytes = Annotated[int, Size("whole bytes", 1, MAX_BYTES, step=_ONE)]
 Seed = Annotated[int, Number("a whole number", 0, 2**63 - 1, step=_ONE)]
-Name = Annotated[str, Word("a name", symbols="_-.")]
-StageName = Annotated[str, Word("the name of a stage")]
+Name = Annotated[str, PlainValidator(partial(_read_word, kind="a name", symbols="_-."))]
+StageName = Annotated[
+    str, PlainValidator(partial(_read_word, kind="the name of a stage", symbols="_-"))
+]
 Text = Annotated[str, Field(strict=True, min_length=1)]
 
 WorkedOut = Annotated[T, WrapValidator(lambda value, read: None if value is None else read(value))]
