@@ -47,6 +47,10 @@ class Option:
         emulated on any clock, so that only its default is accepted.
     meaning : str
         What it does.
+    old : str
+        Its deprecated key; empty without one.
+    always : bool
+        Whether it is written down at its default too; most scenarios leave the others alone.
     """
 
     key: str
@@ -54,6 +58,8 @@ class Option:
     default: Value
     effect: str
     meaning: str
+    old: str = ""
+    always: bool = False
 
 
 def _whole(value: object, least: int = 0, most: int = 2**31 - 1, why: str = "") -> Value:
@@ -129,12 +135,10 @@ _READERS: Final[dict[str, Callable[..., Value]]] = {
 """By kind of value; the arguments are the limits of the table."""
 
 
-def _read_option(
-    effect: str, key: str, kind: str, meaning: str, default: Any = None, **limits: Any
-) -> Option:
+def _read_option(effect: str, key: str, kind: str, default: Any = None, **row: Any) -> Option:
     """Return the option of a row of the table."""
-    read = partial(_READERS[kind], **limits)
-    return Option(key, read, None if default is None else read(default), effect, meaning)
+    read = partial(_READERS[kind], **row.pop("limits", {}))
+    return Option(key, read, None if default is None else read(default), effect, **row)
 
 
 OPTIONS: Final = {
@@ -144,22 +148,12 @@ OPTIONS: Final = {
 }
 """Every option that is known, by its key."""
 
+ALIASES: Final = {option.old: key for key, option in OPTIONS.items() if option.old}
+"""Deprecated keys of Flink, and their replacements."""
+
 _TM = "taskmanager.memory."
 _NET = "taskmanager.network."
 _NETMEM = "taskmanager.network.memory."
-
-_ALWAYS: Final = frozenset(
-    {
-        "segment_bytes",
-        "exclusive_buffers",
-        "floating_buffers",
-        "max_buffers_per_channel",
-        "max_overdraft_buffers",
-        "flush_interval_us",
-        "network_buffers",
-    }
-)
-"""Fields that are written down at their defaults too; most scenarios leave the others alone."""
 
 
 def _field(key: str) -> Any:
@@ -209,18 +203,8 @@ class NetworkOptions(BaseModel):
         written: dict[str, bool | int | str] = {}
         for name, field in type(self).model_fields.items():
             key, value = field.serialization_alias, getattr(self, name)
-            if key is None or (name not in _ALWAYS and value == field.default):
+            if key is None or (value == field.default and not OPTIONS[key].always):
                 continue
             in_ms = name.endswith("_us") and (value > 0 or name != "flush_interval_us")
             written[key] = f"{value // 1000}ms" if in_ms else value
         return written | dict(self.unemulated)
-
-
-ALIASES: Final[dict[str, str]] = {
-    "execution.buffer-timeout": "execution.buffer-timeout.interval",
-    "taskmanager.network.memory.fraction": "taskmanager.memory.network.fraction",
-    "taskmanager.network.memory.min": "taskmanager.memory.network.min",
-    "taskmanager.network.memory.max": "taskmanager.memory.network.max",
-    "execution.checkpointing.unaligned": "execution.checkpointing.unaligned.enabled",
-}
-"""Deprecated keys of Flink, and their replacements."""
