@@ -41,9 +41,9 @@ def mix(seed: int, stream: int, number: int) -> int:
     return z ^ (z >> 31)
 
 
-def stream_of_edge(edge: str, sender: int) -> int:
-    """Return the number of the random stream that a sender routes an edge's records by."""
-    return zlib.crc32(f"{edge}/{sender}".encode())
+def stream_of(name: str) -> int:
+    """Return the number of the random stream that something of a name draws from."""
+    return zlib.crc32(name.encode())
 
 
 class Router:
@@ -76,7 +76,7 @@ class Router:
         self.counts = [0] * self.width
         self._sender = sender
         self._seed = seed
-        self._stream = stream_of_edge(link.name, sender)
+        self._stream = stream_of(f"{link.name}/{sender}")
         self._table = table
         self._weights = weights_of(link, self.width) or []
         self._total, self._behind = sum(self._weights), [0] * len(self._weights)
