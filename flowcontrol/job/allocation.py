@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from flowcontrol.errors import InsufficientBuffersError
 from flowcontrol.job.buffers import Demand
 from flowcontrol.protocol import LocalBufferPool, NetworkBufferPool
-from flowcontrol.scenario import NetworkOptions
+from flowcontrol.scenario.option_table import NetworkOptions
 
 
 @dataclass

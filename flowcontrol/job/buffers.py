@@ -16,7 +16,6 @@ from flowcontrol.protocol.partition_kinds import (
     BLOCKING_GATE_THRESHOLD,
     has_overdraft,
     kind_of,
-    sizing_class,
     waits_for_producers,
 )
 from flowcontrol.protocol.rows import UNLIMITED
@@ -184,44 +183,38 @@ def largest_sizes(scenario: Scenario, stages: Sequence[JobVertex]) -> Sizes:
 
 
 def demands_of(scenario: Scenario, plan: JobVertex) -> Iterator[Demand]:
-    """Yield what the tasks of a stage ask for, in the order in which they do."""
-    options = scenario.options
+    """Yield what the tasks of a stage ask for, in the order in which they do.
+
+    In Flink 1.4 no channel has buffers of its own.
+    """
+    options, is_unreserved = scenario.options, scenario.system.transport == "tcp"
     each, floating = options.exclusive_buffers, options.floating_buffers
-    if scenario.system.transport == "tcp":
-        yield from _unreserved_demands(scenario, plan)
-        return
     for subtask, manager in enumerate(plan.stage.placement):
         for link in plan.outputs:
+            where = (plan.name, link.name, subtask, manager)
             width = len(link.outgoing(subtask))
+            if is_unreserved:
+                yield Demand(False, *where, width, *unreserved_sizes(width, each, floating))
+                continue
             kind = kind_of(link.edge.partition_type, width, options.sort_min_parallelism)
             sort = options.sort_min_buffers
-            smallest, largest = partition_sizes(width, sizing_class(kind), each, floating, sort)
+            smallest, largest = partition_sizes(width, kind, each, floating, sort)
             most = None if largest == UNLIMITED else largest
-            where = (plan.name, link.name, subtask, manager)
             yield Demand(False, *where, width, smallest, most, kind=kind)
         for link in plan.inputs:
+            where = (plan.name, link.name, subtask, manager)
             incoming = link.incoming(subtask)
-            threshold = options.read_buffer_threshold
-            limit = UNLIMITED if threshold is None else threshold
-            if threshold is None and waits_for_producers(kind_of(link.edge.partition_type, 1, 1)):
-                limit = BLOCKING_GATE_THRESHOLD
-            count = len(incoming)
-            smallest, largest, own = gate_sizes(count, each, floating, limit)
+            width = len(incoming)
+            if is_unreserved:
+                yield Demand(True, *where, width, *unreserved_sizes(width, each, floating))
+                continue
+            limit = options.read_buffer_threshold
+            if limit is None:
+                waits = waits_for_producers(kind_of(link.edge.partition_type, 1, 1))
+                limit = BLOCKING_GATE_THRESHOLD if waits else UNLIMITED
+            sizes = gate_sizes(width, each, floating, limit)
             remote = sum(not channel.is_local for channel in incoming)
-            where = (plan.name, link.name, subtask, manager)
-            yield Demand(True, *where, count, smallest, largest, own, remote)
-
-
-def _unreserved_demands(scenario: Scenario, plan: JobVertex) -> Iterator[Demand]:
-    """Yield what the tasks of a stage ask for in Flink 1.4: no channel has buffers of its own."""
-    each, extra = scenario.options.exclusive_buffers, scenario.options.floating_buffers
-    for subtask, manager in enumerate(plan.stage.placement):
-        sides = [(False, link, len(link.outgoing(subtask))) for link in plan.outputs]
-        sides += [(True, link, len(link.incoming(subtask))) for link in plan.inputs]
-        for is_gate, link, channels in sides:
-            smallest, largest = unreserved_sizes(channels, each, extra)
-            where = (plan.name, link.name, subtask, manager)
-            yield Demand(is_gate, *where, channels, smallest, largest)
+            yield Demand(True, *where, width, *sizes, remote)
 
 
 def _spare(pool: NetworkBufferPool, local: Sequence[LocalBufferPool]) -> int:

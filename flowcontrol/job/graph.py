@@ -8,16 +8,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from flowcontrol.job.chains import Member, chained_rates, chained_stalls, members_of
 from flowcontrol.operators.states import TASK_INPUT
-from flowcontrol.operators.table import AnyOperator
+from flowcontrol.operators.table import AnyOperator, operators_of
 from flowcontrol.protocol.partitioners import pointwise_channels
-from flowcontrol.scenario import Edge, Scenario, Schedule, Stage
+from flowcontrol.scenario import Edge, Phase, Scenario, Schedule, Stage
+from flowcontrol.scenario.schedule import Span, merged
 
 POINTWISE = ("forward", "rescale")
 
@@ -69,11 +70,11 @@ class JobEdge:
 
     def outgoing(self, sender: int) -> tuple[Channel, ...]:
         """Channels of a sender subtask, in the order of its subpartitions."""
-        return self._by_sender.get(sender, ())
+        return self._of_subtask.get(("sender", sender), ())
 
     def incoming(self, receiver: int) -> tuple[Channel, ...]:
         """Channels of a receiver subtask, in the order of its gate."""
-        return self._by_receiver.get(receiver, ())
+        return self._of_subtask.get(("receiver", receiver), ())
 
     def ends(self, side: str) -> npt.NDArray[np.int64]:
         """Return the subtask of each channel at its "sender" or its "receiver"."""
@@ -85,12 +86,41 @@ class JobEdge:
         return {"sender": pairs[:, 0], "receiver": pairs[:, 1]}
 
     @cached_property
-    def _by_sender(self) -> dict[int, tuple[Channel, ...]]:
-        return _grouped(self.channels, "sender")
+    def _of_subtask(self) -> dict[tuple[str, int], tuple[Channel, ...]]:
+        """Channels of each subtask of a side, in their order."""
+        found: dict[tuple[str, int], list[Channel]] = defaultdict(list)
+        for channel in self.channels:
+            found["sender", channel.sender].append(channel)
+            found["receiver", channel.receiver].append(channel)
+        return {subtask: tuple(own) for subtask, own in found.items()}
 
-    @cached_property
-    def _by_receiver(self) -> dict[int, tuple[Channel, ...]]:
-        return _grouped(self.channels, "receiver")
+
+@dataclass(frozen=True)
+class Member:
+    """One stage of a task.
+
+    Attributes
+    ----------
+    stage : Stage
+        Which.
+    is_sink : bool
+        Whether no edge leaves it, chained or not.
+    input, output : int
+        Operator of the task that puts out what it takes, and what it puts out; TASK_INPUT: what
+        the task takes up is that.
+    ratio_in, ratio_out : Fraction
+        Records that it takes and puts out for each that the task takes up, in the long run.
+    most_outputs : int
+        Records that it puts out for one that the task takes up, at the most.
+    """
+
+    stage: Stage
+    is_sink: bool
+    input: int = TASK_INPUT
+    output: int = TASK_INPUT
+    ratio_in: Fraction = Fraction(1)
+    ratio_out: Fraction = Fraction(1)
+    most_outputs: int = 1
 
 
 @dataclass(frozen=True)
@@ -104,12 +134,39 @@ class JobVertex:
     operators: tuple[AnyOperator, ...] = ()
 
     def rates(self, subtask: int) -> Schedule | None:
-        """Return what the task of a subtask can emit or serve; None: any number."""
-        return chained_rates(self.members, subtask)
+        """Return how many records of its input a subtask's task can take; None: any number.
 
-    def stalled(self, subtask: int) -> tuple[tuple[int, int], ...]:
-        """Return when the task of a subtask stands still, microseconds."""
-        return chained_stalls(self.members, subtask)
+        Notes
+        -----
+        One thread runs all stages of a chain, so their times a record of the input add up: 1/rate
+        of each, times the records that reach it. A source emits at its own rate or, where its chain
+        is slower, at that of the chain.
+        """
+        if len(self.members) == 1:
+            return self.stage.rates(subtask)
+        rated = [m for m in self.members if m.stage.service_rate is not None]
+        emission = self.stage.rates(subtask) if self.stage.is_source else None
+        schedules = [m.stage.rates(subtask) for m in rated]
+        starts = {
+            phase.at_us
+            for schedule in (emission, *schedules)
+            if schedule is not None
+            for phase in schedule.phases
+        }
+        if not starts:
+            return None
+        phases = []
+        for at_us in sorted(starts):
+            rate = _rate_at(rated, subtask, at_us)
+            if emission is not None:
+                own = emission.rate_at(at_us)
+                rate = own if rate is None else min(own, rate)
+            phases.append(Phase(at_us=at_us, rate=rate or Fraction(0)))
+        return Schedule(phases=tuple(phases)).without(self.stalled(subtask))
+
+    def stalled(self, subtask: int) -> tuple[Span, ...]:
+        """Return when the task of a subtask stands still: when any of its stages does."""
+        return merged(span for member in self.members for span in member.stage.stalled(subtask))
 
     def new_operators(self) -> list[AnyOperator]:
         """Return the operators of one subtask, before the first record."""
@@ -151,12 +208,45 @@ def graph_of(scenario: Scenario) -> tuple[tuple[JobEdge, ...], tuple[JobVertex, 
 
 
 def _plan(scenario: Scenario, links: Sequence[JobEdge], head: Stage) -> JobVertex:
-    members, operators = members_of(scenario, head)
+    members, operators = _members_of(scenario, head)
     inputs = tuple(link for link in links if link.edge.receiver == head.name)
     outputs = tuple(
         link for member in members for link in links if link.edge.sender == member.stage.name
     )
     return JobVertex(head, inputs, outputs, members, operators)
+
+
+def _members_of(
+    scenario: Scenario, head: Stage
+) -> tuple[tuple[Member, ...], tuple[AnyOperator, ...]]:
+    """Return a task's stages, and their operators before the first record.
+
+    The head comes first, then those chained to it, senders before receivers.
+    """
+    operators: list[AnyOperator] = []
+    found = [_member(scenario, head, None, operators)]
+    for member in found:  # grows as it goes
+        found += [
+            _member(scenario, scenario.stage(edge.receiver), member, operators)
+            for edge in scenario.outputs(member.stage.name)
+            if edge.chain
+        ]
+    return tuple(found), tuple(operators)
+
+
+def _member(
+    scenario: Scenario, stage: Stage, before: Member | None, operators: list[AnyOperator]
+) -> Member:
+    """Return a stage that takes what another one puts out; append its operators."""
+    start = before or Member(stage, is_sink=False)
+    output, ratio, most = start.output, start.ratio_out, start.most_outputs
+    for operator in operators_of(stage):
+        operator.input, output = output, len(operators)
+        ratio *= operator.ratio
+        most *= operator.most_outputs
+        operators.append(operator)
+    is_sink = not scenario.outputs(stage.name)
+    return Member(stage, is_sink, start.output, output, start.ratio_out, ratio, most)
 
 
 def _link(scenario: Scenario, edge: Edge) -> JobEdge:
@@ -172,9 +262,16 @@ def _link(scenario: Scenario, edge: Edge) -> JobEdge:
     return JobEdge(edge, tuple(channels), sender.record_bytes)
 
 
-def _grouped(channels: Sequence[Channel], side: str) -> dict[int, tuple[Channel, ...]]:
-    """Channels of each subtask of a side, in their order."""
-    found: dict[int, list[Channel]] = defaultdict(list)
-    for channel in channels:
-        found[getattr(channel, side)].append(channel)
-    return {subtask: tuple(own) for subtask, own in found.items()}
+def _rate_at(rated: Sequence[Member], index: int, at_us: int) -> Fraction | None:
+    """Records of the task's input a second that its rated stages can serve together."""
+    seconds, limited = Fraction(0), False
+    for member in rated:
+        share = member.ratio_in
+        schedule = member.stage.rates(index)
+        rate = schedule.rate_at(at_us) if schedule is not None else Fraction(0)
+        if share > 0 and rate == 0:
+            return Fraction(0)
+        if share > 0:
+            seconds += share / rate
+            limited = True
+    return 1 / seconds if limited else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -63,13 +64,44 @@ class Job:
 
     def sources_above(self) -> dict[str, list[str]]:
         """Return, by stage that is no source, the sources from which it can be reached."""
-        found: dict[str, list[str]] = {}
-        for plan in self.stages:  # senders before receivers
-            above = [self.stage(link.edge.sender) for link in plan.inputs]
-            names = [n for p in above for n in ([p.name] if p.is_source else found[p.name])]
-            if not plan.is_source:
-                found[plan.name] = list(dict.fromkeys(names))
-        return found
+        names = [plan.name for plan in self.stages if plan.is_source]
+        return {
+            plan.name: [name for name in self.scenario.upstream(plan.name) if name in names]
+            for plan in self.stages
+            if not plan.is_source
+        }
+
+    def samples(self, rounds: int) -> Iterator[tuple[float, int, int]]:
+        """Yield the samples of a run.
+
+        Parameters
+        ----------
+        rounds : int
+            Rounds that were run.
+
+        Yields
+        ------
+        tuple of (float, int, int)
+            Time of the sample, s; first round that it covers; last one.
+
+        Notes
+        -----
+        A sample that falls inside a round shows the round before; it covers the rounds since the
+        sample before, and where there are none it covers the last one again.
+        """
+        interval, done, number = self.scenario.sample_interval_us, 0, 1
+        end_us = min(rounds * self.round_us, self.scenario.duration_us)
+        while rounds:
+            time_us = min(number * interval, end_us)
+            upto = rounds if time_us == end_us else time_us // self.round_us
+            if upto > done:
+                yield time_us / 1e6, done, upto - 1
+                done = upto
+            elif upto > 0:
+                yield time_us / 1e6, upto - 1, upto - 1
+            if time_us == end_us:
+                return
+            number += 1
 
     def time_s(self, rounds: int) -> float:
         """Emulated time after so many rounds, seconds."""

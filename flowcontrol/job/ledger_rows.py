@@ -14,7 +14,7 @@ from dataclasses import asdict
 from typing import Any
 
 from flowcontrol.job.job import Job
-from flowcontrol.job.round_state import InputChannelState, TaskState
+from flowcontrol.job.round_state import GateState, InputChannelState, PartitionState, TaskState
 from flowcontrol.protocol.rows import TAKEN_FLOATING
 from flowcontrol.protocol.states import Task
 from flowcontrol.systems.transports.rules import rules_of_kind
@@ -141,24 +141,8 @@ def _task_document(job: Job, task: TaskState, latency: Any = None) -> dict[str, 
         "operators": [asdict(operator) for operator in task.operators],
         "union": task.union,
         "times_us": [task.busy_us, task.idle_us, task.backpressured_us],
-        "gates": [
-            {
-                "pool": asdict(gate.pool),
-                "segments": asdict(gate.segments),
-                "waiting": gate.waiting,
-                "order": gate.order,
-            }
-            for gate in task.gates
-        ],
-        "partitions": [
-            {
-                "pool": asdict(part.pool),
-                "segments": asdict(part.segments),
-                "pending": part.pending,
-                "left_bytes": part.left_bytes,
-            }
-            for part in task.partitions
-        ],
+        "gates": [_kept(gate, "waiting", "order") for gate in task.gates],
+        "partitions": [_kept(part, "pending", "left_bytes") for part in task.partitions],
     }
     if job.record_transport is not None:
         state["held"] = int(task.holds_senders)
@@ -168,6 +152,12 @@ def _task_document(job: Job, task: TaskState, latency: Any = None) -> dict[str, 
     if latency is not None:
         state["latency"] = latency
     return state
+
+
+def _kept(side: GateState | PartitionState, *names: str) -> dict[str, Any]:
+    """Return the pool of a gate or a partition, and some of its other fields."""
+    pools = {"pool": asdict(side.pool), "segments": asdict(side.segments)}
+    return pools | {name: getattr(side, name) for name in names}
 
 
 def _text(state: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from flowcontrol.job.graph import JobEdge, JobVertex
 from flowcontrol.job.job import Job
-from flowcontrol.job.outputs import Output
+from flowcontrol.job.routing import Output
 from flowcontrol.job.subtask import Incoming, Outgoing, Subtask
 from flowcontrol.protocol.sides import Partition
 from flowcontrol.protocol.states import Message

@@ -6,17 +6,17 @@ it shows quickly what a scenario will do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from flowcontrol.job.graph import JobEdge, JobVertex
+from flowcontrol.job.graph import JobEdge
 from flowcontrol.job.job import Job
 from flowcontrol.job.ledger_rows import Rows, round_rows
 from flowcontrol.job.record_subtask import new_subtask
 from flowcontrol.job.replay import NO_ROWS, Replayed
 from flowcontrol.job.round_state import ChannelId, RoundState
 from flowcontrol.job.rows import new_partition
-from flowcontrol.job.snapshot import incoming_of, outgoing_of, restore, task_state
+from flowcontrol.job.snapshot import incoming_of, outgoing_of, task_state
 from flowcontrol.job.subtask import Incoming, Outgoing, Subtask
 from flowcontrol.job.throttling import SourceControl
 
@@ -41,67 +41,75 @@ def first_outgoing(job: Job, link: JobEdge, sender: int) -> list[Outgoing]:
     return [Outgoing(row.announced, 0) for row in fresh.channels]
 
 
-def run_reference(
-    job: Job,
-    *,
-    after: RoundRows | None = None,
-    replayed: Replayed = NO_ROWS,
-    tamper: Callable[[int, Subtask, list[list[Outgoing]]], None] | None = None,
-) -> Iterator[RoundRows]:
+def run_reference(job: Job, replayed: Replayed = NO_ROWS) -> Iterator[RoundRows]:
     """Run all rounds of a job in memory.
 
     Parameters
     ----------
     job : Job
         The scenario, laid out.
-    after : RoundRows, optional
-        Go on after this round, with subtasks restored from its rows alone.
     replayed : Replayed, optional
         What is to be known of replayed rows; by default all sources make their rows up.
-    tamper : callable, optional
-        Called before each subtask's round with the round, the subtask and what it sees of
-        its receivers; may change the latter. For tests that break the rules on purpose.
 
-    Yields
-    ------
-    RoundRows
+    Returns
+    -------
+    iterator of RoundRows
         A round each.
     """
-    subtasks = {
-        plan.name: [_subtask(job, plan, i, replayed) for i in range(plan.stage.parallelism)]
-        for plan in job.stages
-    }
-    before: dict[str, dict[str, Rows]] = {}
-    first = 0
-    if after is not None:
-        before, first = after.rows, after.number + 1
-        for plan in job.stages:
-            for subtask in subtasks[plan.name]:
-                _resume(subtask, before)
-    control = _control(job, [one for own in subtasks.values() for one in own])
-    if control is not None and before:
-        control.resume()
-    elif control is not None:
+    subtasks = new_subtasks(job, replayed)
+    control = control_of(job, subtasks)
+    if control is not None:
         control.start()
+    return run_rounds(job, subtasks, control)
+
+
+def new_subtasks(job: Job, replayed: Replayed = NO_ROWS) -> list[Subtask]:
+    """Return the subtasks of all stages at the start of a run, senders before receivers."""
+    return [
+        new_subtask(
+            job,
+            plan,
+            index,
+            tables=[replayed.tables.get((link.name, index)) for link in plan.outputs],
+            input_records=replayed.limits.get((plan.name, index)),
+        )
+        for plan in job.stages
+        for index in range(plan.stage.parallelism)
+    ]
+
+
+def control_of(job: Job, subtasks: Sequence[Subtask]) -> SourceControl | None:
+    """Return what slows the sources; None if nothing does."""
+    if job.scenario.system.throttle == "none":
+        return None
+    return SourceControl(job, [one for one in subtasks if one.source is not None])
+
+
+def run_rounds(
+    job: Job,
+    subtasks: Sequence[Subtask],
+    control: SourceControl | None,
+    before: dict[str, dict[str, Rows]] | None = None,
+    first: int = 0,
+) -> Iterator[RoundRows]:
+    """Yield the rounds from ``first`` on; ``before`` has the rows of the round before it."""
+    rows = before or {}
     for number in range(first, job.rounds):
         taken: dict[tuple[str, int], int] = {}
         if control is not None:
-            control.before_round(number, before)
-        for plan in job.stages:
-            for subtask in subtasks[plan.name]:
-                incoming = [_incoming(before, link, subtask.index) for link in plan.inputs]
-                outgoing = [_outgoing(job, before, link, subtask.index) for link in plan.outputs]
-                if tamper is not None:
-                    tamper(number, subtask, outgoing)
-                work = subtask.step(number, incoming, outgoing)
-                taken[plan.name, subtask.index] = work.records
-        state = _state(job, number, [one for own in subtasks.values() for one in own], taken)
-        before = round_rows(job, state.tasks)
-        yield RoundRows(number, before, state)
+            control.before_round(number, rows)
+        for subtask in subtasks:
+            plan, index = subtask.plan, subtask.index
+            incoming = [_incoming(rows, link, index) for link in plan.inputs]
+            outgoing = [_outgoing(job, rows, link, index) for link in plan.outputs]
+            taken[plan.name, index] = subtask.step(number, incoming, outgoing).records
+        state = _state(job, number, subtasks, taken)
+        rows = round_rows(job, state.tasks)
+        yield RoundRows(number, rows, state)
 
 
 def _state(
-    job: Job, number: int, subtasks: list[Subtask], taken: dict[tuple[str, int], int]
+    job: Job, number: int, subtasks: Sequence[Subtask], taken: dict[tuple[str, int], int]
 ) -> RoundState:
     """Return the whole state after a round; what a task took up in it is by stage and subtask."""
     heard = {
@@ -116,34 +124,6 @@ def _state(
     )
     start_us = number * job.round_us
     return RoundState(number, start_us, start_us + job.round_us, tasks)
-
-
-def _control(job: Job, subtasks: list[Subtask]) -> SourceControl | None:
-    """Return what slows the sources; None if nothing does."""
-    if job.scenario.system.throttle == "none":
-        return None
-    return SourceControl(job, [one for one in subtasks if one.source is not None])
-
-
-def _subtask(job: Job, plan: JobVertex, index: int, replayed: Replayed) -> Subtask:
-    tables = [replayed.tables.get((link.name, index)) for link in plan.outputs]
-    records = replayed.limits.get((plan.name, index))
-    return new_subtask(job, plan, index, tables=tables, input_records=records)
-
-
-def _resume(subtask: Subtask, rows: dict[str, dict[str, Rows]]) -> None:
-    own = subtask.index
-    restore(
-        subtask,
-        [
-            [row for row in rows[link.name]["receiver"] if row["receiver"] == own]
-            for link, _ in subtask.in_links
-        ],
-        [
-            [row for row in rows[link.name]["sender"] if row["sender"] == own]
-            for link, _ in subtask.out_links
-        ],
-    )
 
 
 def _incoming(before: dict[str, dict[str, Rows]], link: JobEdge, receiver: int) -> list[Incoming]:

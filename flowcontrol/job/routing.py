@@ -1,4 +1,4 @@
-"""Which channel a record goes to: the partitioner of one edge, for one sender subtask.
+"""Which channel a record goes to, and what writes it there: one edge of one sender subtask.
 
 Shares are spread evenly over time, so a job needs no random numbers but for ``shuffle``,
 whose numbers are a function of the seed, the edge, the subtask and the record's number.
@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from flowcontrol.job.graph import JobEdge
+from flowcontrol.operators.states import RecordWriter
 from flowcontrol.protocol.partitioners import (
     channel_of_key,
     count_share,
@@ -20,6 +22,7 @@ from flowcontrol.protocol.partitioners import (
     next_by_share,
 )
 from flowcontrol.protocol.ratios import whole_shares
+from flowcontrol.protocol.sides import Partition
 
 _MASK = (1 << 64) - 1
 
@@ -38,9 +41,9 @@ def mix(seed: int, stream: int, number: int) -> int:
     return z ^ (z >> 31)
 
 
-def stream_of_edge(edge: str, sender: int) -> int:
-    """Return the number of the random stream that a sender routes an edge's records by."""
-    return zlib.crc32(f"{edge}/{sender}".encode())
+def stream_of(name: str) -> int:
+    """Return the number of the random stream that something of a name draws from."""
+    return zlib.crc32(name.encode())
 
 
 class Router:
@@ -73,7 +76,7 @@ class Router:
         self.counts = [0] * self.width
         self._sender = sender
         self._seed = seed
-        self._stream = stream_of_edge(link.name, sender)
+        self._stream = stream_of(f"{link.name}/{sender}")
         self._table = table
         self._weights = weights_of(link, self.width) or []
         self._total, self._behind = sum(self._weights), [0] * len(self._weights)
@@ -108,6 +111,22 @@ class Router:
             self.counts[each] += records
         for _ in range(records if self._weights and self.width > 1 else 0):
             count_share(self._behind, self._weights, self._total, channel)
+
+
+@dataclass(slots=True, kw_only=True)
+class Output(RecordWriter):
+    """A writer with its partition, the router of its records, and what it did in a round."""
+
+    partition: Partition
+    """The partition; its pool is the writer's."""
+    router: Router
+    """Chooses the channel of each record."""
+    pending: list[int]
+    """Queue of the channels of records that are routed and not written."""
+    routes: list[int] = field(default_factory=list)
+    """Channel of each record put out in the round, in order."""
+    parents: list[int] = field(default_factory=list)
+    """Which of the records taken up in the round each of them is made of."""
 
 
 def weights_of(link: JobEdge, width: int) -> list[int] | None:

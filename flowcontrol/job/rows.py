@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from flowcontrol.job.graph import Channel, JobEdge
 from flowcontrol.job.job import Job
-from flowcontrol.protocol import rounds as r
 from flowcontrol.protocol.partition_kinds import has_quota, kind_of
 from flowcontrol.protocol.pool_rules import fetch_segment
 from flowcontrol.protocol.queues import EVENT_SLOTS, new_queue
 from flowcontrol.protocol.rows import WORD, fifo
+from flowcontrol.protocol.sides import Gate, Partition
 from flowcontrol.protocol.states import (
     GlobalPool,
     InputChannel,
@@ -23,30 +23,35 @@ from flowcontrol.systems.transports.record_rounds import QUEUE_MESSAGES
 from flowcontrol.systems.transports.rules import (
     first_grant,
 )
-from flowcontrol.systems.transports.transport import ChannelGrant, RecordTransport
+from flowcontrol.systems.transports.transport import ChannelGrant
 
 LOCAL = -1
 """Initial credit that marks a local channel, which knows no credit."""
 
 
-def new_gate(job: Job, link: JobEdge, receiver: int, channels: Sequence[Channel]) -> r.Gate:
+def new_gate(job: Job, link: JobEdge, receiver: int, channels: Sequence[Channel]) -> Gate:
     """Return the rows of a gate at the start of a run.
 
     Initial credit is carried by the partition request, so it counts as announced from the
     first round on (reference section 1.2).
     """
-    if job.record_transport is not None:
-        return _record_gate(job, link, channels)
-    size = job.sizes.gates[link.name, receiver]
+    size, transport = job.sizes.gates[link.name, receiver], job.record_transport
     rows, depths = [], []
     for channel in channels:
-        own = 0 if channel.is_local else size.exclusive
-        initial = LOCAL if channel.is_local else own
-        rows.append(InputChannel(initial=initial, exclusive=own, announced=own))
-        remote = size.exclusive + size.floating
-        depths.append(queue_depth(job, link, channel.sender) if channel.is_local else remote)
+        if transport is not None:
+            granted = first_grant(transport, ChannelGrant(), link.record_bytes)
+            initial = 0 if job.has_grants else LOCAL
+            rows.append(InputChannel(initial=initial, announced=granted))
+            depths.append(QUEUE_MESSAGES)
+        elif channel.is_local:
+            rows.append(InputChannel(initial=LOCAL))
+            depths.append(queue_depth(job, link, channel.sender))
+        else:
+            own = size.exclusive
+            rows.append(InputChannel(initial=own, exclusive=own, announced=own))
+            depths.append(own + size.floating)
     pool, segments = _pool(size.floating, 0)
-    return r.Gate(
+    return Gate(
         channels=rows,
         pool=pool,
         segments=segments,
@@ -57,39 +62,22 @@ def new_gate(job: Job, link: JobEdge, receiver: int, channels: Sequence[Channel]
     )
 
 
-def _record_gate(job: Job, link: JobEdge, channels: Sequence[Channel]) -> r.Gate:
-    """Return the rows of a gate of queues of records."""
-    transport, width = job.record_transport or RecordTransport(), len(channels)
-    initial = 0 if job.has_grants else LOCAL
-    granted = first_grant(transport, ChannelGrant(), link.record_bytes)
-    rows = [InputChannel(initial=initial, announced=granted) for _ in channels]
-    pool, segments = _pool(0, 0)
-    return r.Gate(
-        channels=rows,
-        pool=pool,
-        segments=segments,
-        waiting=fifo(width),
-        order=fifo(width),
-        queues=[new_queue(QUEUE_MESSAGES + EVENT_SLOTS, ReceivedMessage) for _ in channels],
-        news=[0] * (width // WORD + 1),
-    )
-
-
-def new_partition(job: Job, link: JobEdge, sender: int, channels: Sequence[Channel]) -> r.Partition:
+def new_partition(job: Job, link: JobEdge, sender: int, channels: Sequence[Channel]) -> Partition:
     """Return the rows of a result partition at the start of a run."""
     size = job.sizes.partitions[link.name, sender]
     depth = 0 if job.record_transport is not None else queue_depth(job, link, sender)
     pool, segments = _pool(size.size, size.overdraft)
-    rows = [Subpartition() for _ in channels]
-    if job.record_transport is not None:
-        pool.free = 1  # what stops a writer is the grant
-        for row in rows:
-            row.announced = first_grant(job.record_transport, ChannelGrant(), link.record_bytes)
-    for row, channel in zip(rows, channels, strict=True) if job.record_transport is None else ():
-        gate = job.sizes.gates[link.name, channel.receiver]
-        row.initial = LOCAL if channel.is_local else gate.exclusive
-        row.announced = max(0, row.initial)
-    return r.Partition(
+    rows = []
+    for channel in channels:
+        if job.record_transport is not None:
+            pool.free = 1  # what stops a writer is the grant
+            granted = first_grant(job.record_transport, ChannelGrant(), link.record_bytes)
+            rows.append(Subpartition(announced=granted))
+        else:
+            own = job.sizes.gates[link.name, channel.receiver].exclusive
+            initial = LOCAL if channel.is_local else own
+            rows.append(Subpartition(initial=initial, announced=max(0, initial)))
+    return Partition(
         pool=pool,
         segments=segments,
         channels=rows,

@@ -16,8 +16,7 @@ import numpy.typing as npt
 from flowcontrol.errors import ProtocolError
 from flowcontrol.job.graph import JobEdge, JobVertex
 from flowcontrol.job.job import Job
-from flowcontrol.job.outputs import Output
-from flowcontrol.job.routing import Router
+from flowcontrol.job.routing import Output, Router
 from flowcontrol.job.rows import new_gate, new_partition
 from flowcontrol.job.work import ServiceCurve, emission_cost_ns, flush_phase_us
 from flowcontrol.operators.pacing import skip_due
@@ -33,9 +32,11 @@ from flowcontrol.operators.task import (
     write_pending,
 )
 from flowcontrol.protocol import rounds as r
+from flowcontrol.protocol.pool_rules import pool_is_available
 from flowcontrol.protocol.queues import is_event
 from flowcontrol.protocol.rows import FIFO_SLOTS, fifo
 from flowcontrol.protocol.service import NEVER, has_ended, stands_still
+from flowcontrol.protocol.sides import Partition
 from flowcontrol.protocol.states import Message
 from flowcontrol.protocol.subpartition_rules import announce_backlog, channel_backlog, head_is_event
 from flowcontrol.protocol.times import flush_ticks
@@ -345,7 +346,7 @@ class Subtask:
 
     def is_available(self, writer: Output) -> int:
         """Tell whether another record may be begun as far as a partition goes: 1 if so."""
-        return r.partition_is_available(writer.partition)
+        return pool_is_available(writer.pool)
 
     def write(self, writer: Output, channel: int, nbytes: int) -> int:
         """Write bytes of a record to a channel, or to all; return those left over."""
@@ -404,7 +405,7 @@ class Subtask:
             self.messages.append(sent)
 
     def _take(
-        self, link: JobEdge, part: r.Partition, index: int, is_local: bool, message: Message
+        self, link: JobEdge, part: Partition, index: int, is_local: bool, message: Message
     ) -> int:
         """Take the next message that a subpartition may send, an announcement first; 0: none."""
         row, event = part.channels[index], head_is_event(part.channels[index], part.queues[index])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass
 from fractions import Fraction
 
 from flowcontrol.job.graph import JobEdge, JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.limits import MOST_RECORDS
-from flowcontrol.job.routing import mix
+from flowcontrol.job.routing import mix, stream_of
 from flowcontrol.protocol import service as s
 from flowcontrol.protocol.ratios import MOST, ratio_of, whole_rates
 from flowcontrol.protocol.times import FLUSH_DRIFTS
@@ -17,11 +16,6 @@ from flowcontrol.scenario import Schedule
 from flowcontrol.scenario.schedule import MICROSECONDS, Phase
 
 KINDS = {"constant": s.CONSTANT, "exponential": s.EXPONENTIAL, "lognormal": s.LOGNORMAL}
-
-
-def stream_of(text: str) -> int:
-    """Return the number of the random stream that something named so draws from."""
-    return zlib.crc32(text.encode())
 
 
 def uniform(seed: int, stream: int, number: int) -> float:

@@ -20,8 +20,8 @@ from flowcontrol.errors import RunError
 from flowcontrol.job import Job, JobEdge, JobVertex
 from flowcontrol.job.replay import routes_of_keys
 from flowcontrol.live.causes import cause_of
-from flowcontrol.scenario import Input
 from flowcontrol.scenario.inputs import read_rows
+from flowcontrol.scenario.models import Input
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,6 @@ import numpy as np
 
 from flowcontrol.job import Job, JobEdge, JobVertex
 from flowcontrol.job.figures import input_usages, latency_figures, usage
-from flowcontrol.job.samples import samples
 from flowcontrol.live.history import Channel, History, Row
 from flowcontrol.protocol.queues import DATA
 from flowcontrol.protocol.sender_rules import unsent
@@ -96,7 +95,7 @@ def result_tables(job: Job, history: History) -> dict[str, pa.Table]:
     sample before, and where there are none it repeats that sample's rates.
     """
     tables = {name: _Growing(name) for name in ("stages", "channels", "latency")}
-    for t_s, first, last in samples(job, history.rounds):
+    for t_s, first, last in job.samples(history.rounds):
         did = _doings(job, history, first, last)
         tables["stages"].add(_stage_rows(job, history, did, (t_s, first, last)))
         tables["latency"].add(_latency_rows(job, did, t_s))

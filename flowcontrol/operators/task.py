@@ -13,8 +13,9 @@ from flowcontrol.operators.pacing import emissions_due, skip_due, spend, startab
 from flowcontrol.operators.states import SERVER, SOURCE, TASK_INPUT, StreamTask
 from flowcontrol.operators.table import on_records
 from flowcontrol.operators.worker import W, Worker
-from flowcontrol.protocol.rounds import Gate, next_input, stays_blocked, take_record
+from flowcontrol.protocol.rounds import next_input, stays_blocked, take_record
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_HEAD, FIFO_SLOTS, Row, fifo_pop, fifo_push
+from flowcontrol.protocol.sides import Gate
 from flowcontrol.protocol.times import (
     blocked_relay_us,
     blocked_source_us,

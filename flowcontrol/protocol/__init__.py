@@ -11,11 +11,7 @@ Source of every fact: Apache Flink 1.20's network stack (``reference/flink-netwo
 from __future__ import annotations
 
 from flowcontrol.errors import InsufficientBuffersError, ProtocolError
-from flowcontrol.protocol.connection import (
-    BacklogAnnouncement,
-    ConnectionQueue,
-    SequenceNumberingReader,
-)
+from flowcontrol.protocol.connection import ConnectionQueue, SequenceNumberingReader
 from flowcontrol.protocol.debloating import BufferDebloater
 from flowcontrol.protocol.gate import InputChannel, InputGate
 from flowcontrol.protocol.partitioners import (
@@ -24,18 +20,14 @@ from flowcontrol.protocol.partitioners import (
     key_group,
     key_group_range,
     murmur,
-    pointwise_channels,
-    smooth_round_robin,
 )
-from flowcontrol.protocol.pools import Buffer, LocalBufferPool, NetworkBufferPool, Segment
+from flowcontrol.protocol.pools import Buffer, LocalBufferPool, NetworkBufferPool
 from flowcontrol.protocol.sizing import gate_spec, partition_spec
-from flowcontrol.protocol.subpartition import BufferHandle, Message, Subpartition
+from flowcontrol.protocol.subpartition import Message, Subpartition
 
 __all__ = [
-    "BacklogAnnouncement",
     "Buffer",
     "BufferDebloater",
-    "BufferHandle",
     "ConnectionQueue",
     "InputChannel",
     "InputGate",
@@ -44,7 +36,6 @@ __all__ = [
     "Message",
     "NetworkBufferPool",
     "ProtocolError",
-    "Segment",
     "SequenceNumberingReader",
     "Subpartition",
     "default_max_parallelism",
@@ -54,6 +45,4 @@ __all__ = [
     "key_group_range",
     "murmur",
     "partition_spec",
-    "pointwise_channels",
-    "smooth_round_robin",
 ]

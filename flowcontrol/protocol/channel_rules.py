@@ -2,22 +2,13 @@
 
 Like all rules these are functions of integers and of declared state
 (:mod:`flowcontrol.protocol.states`), without exceptions, closures or dictionaries; booleans are 0
-and 1. They do not check their arguments. Parameters with the same name everywhere:
-
-``channel``, ``channels``
-    :class:`~flowcontrol.protocol.states.InputChannel`; all channels of a gate, by index.
-``pool``
-    :class:`~flowcontrol.protocol.states.LocalPool`. Segments requested from the global pool = in
-    use + free. A floating buffer that a channel holds free is in use here.
-``segments``
-    :class:`~flowcontrol.protocol.states.GlobalPool`.
-``waiting``
-    First-in-first-out row of the indexes of the channels that wait for a floating buffer.
+and 1. They do not check their arguments. ``channel`` is an
+:class:`~flowcontrol.protocol.states.InputChannel`, ``index`` its place in the ``gate``. Of the
+gate's pool, segments requested from the global pool = in use + free; a floating buffer that a
+channel holds free is in use.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 from flowcontrol.protocol.pool_rules import (
     request_segment,
@@ -26,16 +17,11 @@ from flowcontrol.protocol.rows import (
     TAKEN_EXCLUSIVE,
     TAKEN_FLOATING,
     TAKEN_NONE,
-    Row,
     fifo_pop,
     fifo_push,
 )
-from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
-
-
-def required_buffers(backlog: int, initial_credit: int) -> int:
-    """Free buffers that a channel wants for its sender's backlog (section 1.3)."""
-    return backlog + initial_credit
+from flowcontrol.protocol.sides import Gate
+from flowcontrol.protocol.states import InputChannel
 
 
 def available_buffers(channel: InputChannel) -> int:
@@ -43,9 +29,7 @@ def available_buffers(channel: InputChannel) -> int:
     return channel.exclusive + channel.floating
 
 
-def request_floating(
-    channel: InputChannel, index: int, pool: LocalPool, segments: GlobalPool, waiting: Row
-) -> int:
+def request_floating(gate: Gate, index: int) -> int:
     """Ask the gate's pool until the channel has what it requires, or wait at the tail.
 
     Returns
@@ -58,27 +42,21 @@ def request_floating(
     ``BufferManager.tryRequestBuffers``, section 1.3 step 2. A destroyed pool gives nothing
     and lets nobody wait.
     """
+    channel = gate.channels[index]
     gained = 0
     while available_buffers(channel) < channel.required and channel.is_waiting == 0:
-        if request_segment(pool, segments) == 1:
+        if request_segment(gate.pool, gate.segments) == 1:
             channel.floating += 1
             gained += 1
-        elif pool.is_destroyed == 1:
+        elif gate.pool.is_destroyed == 1:
             break
         else:
-            fifo_push(waiting, index)
+            fifo_push(gate.waiting, index)
             channel.is_waiting = 1
     return gained
 
 
-def on_backlog(
-    channel: InputChannel,
-    index: int,
-    backlog: int,
-    pool: LocalPool,
-    segments: GlobalPool,
-    waiting: Row,
-) -> int:
+def on_backlog(gate: Gate, index: int, backlog: int) -> int:
     """Take note of the sender's backlog; return the credit gained, now also unannounced.
 
     Notes
@@ -86,10 +64,11 @@ def on_backlog(
     ``RemoteInputChannel.onSenderBacklog``, section 1.3. A smaller backlog gives nothing back;
     a channel that waits only raises what it requires; a released one ignores it.
     """
+    channel = gate.channels[index]
     if channel.is_released == 1:
         return 0
-    channel.required = required_buffers(backlog, channel.initial)
-    gained = request_floating(channel, index, pool, segments, waiting)
+    channel.required = backlog + channel.initial
+    gained = request_floating(gate, index)
     channel.unannounced += gained
     return gained
 
@@ -114,9 +93,7 @@ def take_buffer(channel: InputChannel) -> int:
     return TAKEN_NONE
 
 
-def offer_floating(
-    channel: InputChannel, index: int, pool: LocalPool, segments: GlobalPool, waiting: Row
-) -> int:
+def offer_floating(gate: Gate, index: int) -> int:
     """Offer a recycled floating buffer to a channel that was waiting.
 
     Returns
@@ -129,16 +106,15 @@ def offer_floating(
     ``BufferManager.notifyBufferAvailable``, section 1.5 (since 1.14): the accepting channel
     asks for more at once and, if still short, waits again at the tail.
     """
+    channel = gate.channels[index]
     channel.is_waiting = 0
     if channel.is_released == 1 or available_buffers(channel) >= channel.required:
         return 0
     channel.floating += 1
-    return 1 + request_floating(channel, index, pool, segments, waiting)
+    return 1 + request_floating(gate, index)
 
 
-def recycle_floating(
-    channels: Sequence[InputChannel], pool: LocalPool, segments: GlobalPool, waiting: Row
-) -> int:
+def recycle_floating(gate: Gate) -> int:
     """Give a floating buffer back to the gate's pool, which offers it to the waiting channels.
 
     Returns
@@ -152,30 +128,25 @@ def recycle_floating(
     over the quota (then :func:`serve_pools` is due), else to the first that accepts, first
     come first served, else it stays free in the pool.
     """
+    pool = gate.pool
     while True:
         requested = pool.in_use + pool.free
         if pool.is_destroyed == 1 or requested > pool.size:
             pool.in_use -= 1
-            segments.free += 1
+            gate.segments.free += 1
             return -1
-        index = fifo_pop(waiting)
+        index = fifo_pop(gate.waiting)
         if index < 0:
             pool.in_use -= 1
             pool.free += 1
             return -1
-        credit = offer_floating(channels[index], index, pool, segments, waiting)
+        credit = offer_floating(gate, index)
         if credit > 0:
-            channels[index].unannounced += credit
+            gate.channels[index].unannounced += credit
             return index
 
 
-def recycle_exclusive(
-    channel: InputChannel,
-    pool: LocalPool,
-    segments: GlobalPool,
-    channels: Sequence[InputChannel],
-    waiting: Row,
-) -> int:
+def recycle_exclusive(gate: Gate, index: int) -> int:
     """Give an exclusive buffer back to its channel; return the credit the channel gained.
 
     Notes
@@ -185,14 +156,15 @@ def recycle_exclusive(
     is no credit; else credit 1, also above what is required. Of a released channel it goes to
     the global pool: a redistribution is due.
     """
+    channel = gate.channels[index]
     if channel.is_released == 1:
-        segments.free += 1
-        segments.unpooled -= 1
+        gate.segments.free += 1
+        gate.segments.unpooled -= 1
         return 0
     channel.exclusive += 1
     if available_buffers(channel) > channel.required and channel.floating > 0:
         channel.floating -= 1
-        recycle_floating(channels, pool, segments, waiting)
+        recycle_floating(gate)
         return 0
     channel.unannounced += 1
     return 1
@@ -207,35 +179,23 @@ def announce(channel: InputChannel) -> int:
     return credit
 
 
-def return_floating(
-    channel: InputChannel,
-    channels: Sequence[InputChannel],
-    pool: LocalPool,
-    segments: GlobalPool,
-    waiting: Row,
-) -> None:
+def return_floating(gate: Gate, index: int) -> None:
     """Give all free floating buffers of a channel back, after it stopped holding any."""
-    held = channel.floating
-    channel.floating = 0
+    held = gate.channels[index].floating
+    gate.channels[index].floating = 0
     for _ in range(held):
-        recycle_floating(channels, pool, segments, waiting)
+        recycle_floating(gate)
 
 
-def block_channel(
-    channel: InputChannel,
-    channels: Sequence[InputChannel],
-    pool: LocalPool,
-    segments: GlobalPool,
-    waiting: Row,
-) -> None:
+def block_channel(gate: Gate, index: int) -> None:
     """Note the arrival of a blocking event (section 1.8).
 
     Only a channel without initial credit acts: it wants nothing and gives its floating
     buffers back, or others might never get one. With initial credit, credit survives.
     """
-    if channel.initial == 0:
-        channel.required = 0
-        return_floating(channel, channels, pool, segments, waiting)
+    if gate.channels[index].initial == 0:
+        gate.channels[index].required = 0
+        return_floating(gate, index)
 
 
 def resume_channel(channel: InputChannel) -> None:
@@ -244,13 +204,7 @@ def resume_channel(channel: InputChannel) -> None:
         channel.unannounced = 0
 
 
-def release_channel(
-    channel: InputChannel,
-    channels: Sequence[InputChannel],
-    pool: LocalPool,
-    segments: GlobalPool,
-    waiting: Row,
-) -> int:
+def release_channel(gate: Gate, index: int) -> int:
     """Release a channel; return the free exclusive segments given back to the global pool.
 
     Notes
@@ -259,13 +213,14 @@ def release_channel(
     the exclusive ones in one batch: one redistribution is due if there were any. Buffers in
     use follow when they are recycled.
     """
+    channel = gate.channels[index]
     if channel.is_released == 1:
         return 0
     channel.is_released = 1
     channel.unannounced = 0
-    return_floating(channel, channels, pool, segments, waiting)
+    return_floating(gate, index)
     returned = channel.exclusive
     channel.exclusive = 0
-    segments.free += returned
-    segments.unpooled -= returned
+    gate.segments.free += returned
+    gate.segments.unpooled -= returned
     return returned

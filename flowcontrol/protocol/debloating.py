@@ -11,6 +11,8 @@ size is kept from one period to the next (FLINK-36555); before, it was cut off e
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from flowcontrol.protocol.ratios import MOST, capped
 
 LARGEST = float(MOST)
@@ -179,6 +181,7 @@ def usable_bytes(desired: int, first_bytes: int, segment_bytes: int) -> int:
     return min(max(desired, first_bytes), segment_bytes)
 
 
+@dataclass
 class BufferDebloater:
     """The debloater of one gate: measures the throughput and sizes the buffers.
 
@@ -222,37 +225,35 @@ class BufferDebloater:
     1000
     """
 
-    def __init__(
-        self,
-        target_us: int = 1_000_000,
-        largest: int = 32_768,
-        smallest: int = 256,
-        threshold_percent: int = 25,
-        samples: int = 20,
-        starting: int | None = None,
-    ) -> None:
-        start = largest if starting is None else starting
-        if target_us < 1000 or target_us % 1000:
-            raise ValueError(f"target_us is {target_us}: needs whole milliseconds, at least 1000")
-        if samples < 1 or not 0 <= threshold_percent <= 100:
+    target_us: int = 1_000_000
+    largest: int = 32_768
+    smallest: int = 256
+    threshold_percent: int = 25
+    samples: int = 20
+    starting: int | None = None
+    throughput: int = field(default=0, init=False)
+    announced: int = field(init=False)
+    time_to_consume_ms: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        start = self.largest if self.starting is None else self.starting
+        if self.target_us < 1000 or self.target_us % 1000:
             raise ValueError(
-                f"samples is {samples}, threshold_percent {threshold_percent}: needs at least 1, "
-                "and 0 to 100"
+                f"target_us is {self.target_us}: needs whole milliseconds, at least 1000"
             )
-        if not 1 <= smallest <= start <= largest:
+        if self.samples < 1 or not 0 <= self.threshold_percent <= 100:
             raise ValueError(
-                f"sizes of {smallest}, {start} at the start and {largest} bytes: needs "
+                f"samples is {self.samples}, threshold_percent {self.threshold_percent}: needs at "
+                "least 1, and 0 to 100"
+            )
+        if not 1 <= self.smallest <= start <= self.largest:
+            raise ValueError(
+                f"sizes of {self.smallest}, {start} at the start and {self.largest} bytes: needs "
                 "1 <= smallest <= starting <= largest"
             )
-        self._target_us = target_us
-        self._largest = largest
-        self._smallest = smallest
-        self._threshold_percent = threshold_percent
-        self._samples = samples
         self._size = float(start)
-        self.throughput = 0
         self.announced = start
-        self.time_to_consume_ms = 0
 
     def update(self, received_bytes: int, active_us: int, in_use: int) -> int | None:
         """Measure the throughput of a period and size the buffers for it.
@@ -303,13 +304,11 @@ class BufferDebloater:
         """
         if min(bytes_per_s, in_use) < 0:
             raise ValueError(f"{bytes_per_s} bytes/s, {in_use} buffers: none may be negative")
-        limits = self._smallest, self._largest
-        self._size = debloat(
-            self._size, bytes_per_s, in_use, self._target_us, self._samples, *limits
-        )
+        limits = self.smallest, self.largest
+        self._size = debloat(self._size, bytes_per_s, in_use, self.target_us, self.samples, *limits)
         size = rounded(self._size)
         self.time_to_consume_ms = time_to_consume_ms(size, in_use, bytes_per_s)
-        if not is_announced(size, self.announced, self._threshold_percent, *limits):
+        if not is_announced(size, self.announced, self.threshold_percent, *limits):
             return None
         self.announced = size
         return size

@@ -172,10 +172,7 @@ class LinkGate:
 
     def on_backlog(self, channel: int, backlog: int) -> None:
         """Request floating buffers for the sender's backlog."""
-        gate = self._gate
-        on_backlog(
-            self._channels[channel], channel, backlog, gate.pool, gate.segments, gate.waiting
-        )
+        on_backlog(self._gate, channel, backlog)
 
     def announce(self) -> None:
         """Announce the credit that any channel has gained."""

@@ -44,16 +44,6 @@ class InputChannel:
         return channel_rules.available_buffers(self.state)
 
     @property
-    def exclusive_free(self) -> int:
-        """Free exclusive buffers."""
-        return self.state.exclusive
-
-    @property
-    def floating_free(self) -> int:
-        """Free floating buffers held."""
-        return self.state.floating
-
-    @property
     def required(self) -> int:
         """Free buffers required; below 0 after more messages than the backlog announced."""
         return self.state.required
@@ -93,14 +83,7 @@ class InputChannel:
         """
         if backlog < 0:
             raise ValueError(f"backlog is {backlog}, must not be negative")
-        return channel_rules.on_backlog(
-            self.state,
-            self._index,
-            backlog,
-            self._pool.state,
-            self._network.state,
-            self._pool.waiting,
-        )
+        return channel_rules.on_backlog(self._pool.gate, self._index, backlog)
 
     def take(self) -> Buffer | None:
         """Take a buffer for an arriving data message (section 1.4).
@@ -127,10 +110,7 @@ class InputChannel:
         Without exclusive buffers the channel returns all floating ones; otherwise nothing happens.
         """
         if not self.is_released:
-            pool = self._pool
-            channel_rules.block_channel(
-                self.state, pool.channels, pool.state, self._network.state, pool.waiting
-            )
+            channel_rules.block_channel(self._pool.gate, self._index)
             self._network.serve()
 
     def on_resumed(self) -> None:
@@ -149,20 +129,13 @@ class InputChannel:
         """Return all free buffers; buffers in use follow when recycled. May be repeated."""
         if self.is_released:
             return
-        pool = self._pool
-        returned = channel_rules.release_channel(
-            self.state, pool.channels, pool.state, self._network.state, pool.waiting
-        )
-        if returned > 0:
+        if channel_rules.release_channel(self._pool.gate, self._index) > 0:
             self._network.redistribute()
         else:
             self._network.serve()
 
     def _recycle_exclusive(self) -> None:
-        pool = self._pool
-        channel_rules.recycle_exclusive(
-            self.state, pool.state, self._network.state, pool.channels, pool.waiting
-        )
+        channel_rules.recycle_exclusive(self._pool.gate, self._index)
         if self.is_released:
             self._network.redistribute()
         else:
@@ -212,11 +185,6 @@ class InputGate:
         _take_exclusive(network, initial_credits)
         self.pool = pool
         self.channels = tuple(InputChannel(network, pool, credit) for credit in initial_credits)
-
-    @property
-    def floating_free(self) -> int:
-        """Free floating buffers held by the channels; they count as used in the pool."""
-        return sum(channel.floating_free for channel in self.channels)
 
 
 def _take_exclusive(network: NetworkBufferPool, initial_credits: Sequence[int]) -> None:

@@ -22,7 +22,7 @@ KEPT = 0  # a buffer is in memory only
 WRITING = 1  # it waits for the disk, or is being written
 ON_DISK = 2  # it is written
 
-_KINDS = {
+KIND_OF_TYPE = {
     "pipelined_bounded": BOUNDED,
     "pipelined_approximate": BOUNDED,
     "pipelined": PIPELINED,
@@ -68,18 +68,11 @@ def kind_of(partition_type: str, subpartitions: int, sort_parallelism: int) -> i
     ValueError
         If there is no such type.
     """
-    if partition_type not in _KINDS:
-        known = ", ".join(_KINDS)
+    if partition_type not in KIND_OF_TYPE:
+        known = ", ".join(KIND_OF_TYPE)
         raise ValueError(f"unknown type of result partition {partition_type!r}; known: {known}")
-    kind = _KINDS[partition_type]
+    kind = KIND_OF_TYPE[partition_type]
     return HASH if kind == SORTED and subpartitions < sort_parallelism else kind
-
-
-def sizing_class(kind: int) -> int:
-    """Return the class by which a partition's pool is sized: 0 bounded, 1 unbounded, 2 sorting."""
-    if kind == SORTED:
-        return 2
-    return 0 if kind == BOUNDED else 1
 
 
 def has_overdraft(kind: int) -> int:

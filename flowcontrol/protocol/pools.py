@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from flowcontrol.errors import InsufficientBuffersError
 from flowcontrol.protocol import channel_rules, pool_rules, sizing
 from flowcontrol.protocol.rows import UNLIMITED, Row, fifo, fifo_values, refill
+from flowcontrol.protocol.sides import Gate
 from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
 
 
@@ -85,6 +86,11 @@ class LocalBufferPool:
         self.waiting: Row = fifo(0)
         self.counts = [0] * subpartitions
         self._quota = quota
+
+    @property
+    def gate(self) -> Gate:
+        """The channels and the pool, as the rules see them; messages are not kept here."""
+        return Gate(self.channels, self.state, self.network.state, self.waiting, [], [], [])
 
     @property
     def size(self) -> int:
@@ -186,7 +192,7 @@ class LocalBufferPool:
 
     def recycle_floating(self) -> None:
         """Give one segment in use back: to a waiting channel, here, or to the global pool."""
-        channel_rules.recycle_floating(self.channels, self.state, self.network.state, self.waiting)
+        channel_rules.recycle_floating(self.gate)
         self.network.serve()
 
     def _recycle(self, subpartition: int | None) -> None:

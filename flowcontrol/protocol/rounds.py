@@ -70,31 +70,6 @@ from flowcontrol.protocol.subpartition_rules import (
     poll_queue,
 )
 
-__all__ = [
-    "END_BYTES",
-    "KIND_LOCAL",
-    "KIND_RECORDS",
-    "Gate",
-    "Partition",
-    "announce_credit",
-    "enqueue_message",
-    "finish_partition",
-    "finish_task",
-    "flush",
-    "free_local",
-    "let_go",
-    "next_input",
-    "partition_is_available",
-    "receive",
-    "recycle",
-    "send_message",
-    "stays_blocked",
-    "take_record",
-    "write_broadcast",
-    "write_bytes",
-    "write_whole_records",
-]
-
 END_BYTES = 4
 """Size of the end of a partition, bytes (reference section 13)."""
 
@@ -163,7 +138,7 @@ def enqueue_message(
 def _receive_backlog(gate: Gate, channel: int, backlog: int) -> None:
     """Act on a backlog, of a message or announced by itself (reference section 1.3)."""
     add_member(gate.news, channel)
-    on_backlog(gate.channels[channel], channel, backlog, gate.pool, gate.segments, gate.waiting)
+    on_backlog(gate, channel, backlog)
 
 
 def recycle(gate: Gate, channel: int, buffer: int) -> None:
@@ -172,12 +147,12 @@ def recycle(gate: Gate, channel: int, buffer: int) -> None:
     if buffer == KIND_RECORDS:
         return
     if buffer == TAKEN_EXCLUSIVE:
-        row, waiting = gate.channels[channel], gate.waiting[FIFO_COUNT]
-        credit = recycle_exclusive(row, gate.pool, gate.segments, gate.channels, gate.waiting)
-        if credit == 0 and waiting > 0:  # somebody who waited may have got a floating buffer
+        waiting = gate.waiting[FIFO_COUNT]
+        if recycle_exclusive(gate, channel) == 0 and waiting > 0:
+            # somebody who waited may have got a floating buffer
             add_all_members(gate.news)
     elif buffer != KIND_LOCAL:
-        accepted = recycle_floating(gate.channels, gate.pool, gate.segments, gate.waiting)
+        accepted = recycle_floating(gate)
         if accepted >= 0:
             add_member(gate.news, accepted)
     gate.channels[channel].consumed += 1
@@ -241,11 +216,6 @@ def take_record(task: Task, gates: Sequence[Gate], count: int) -> None:
         add_member(gate.news, channel)
     if task.left == 0:
         recycle(gate, channel, task.buffer)
-
-
-def partition_is_available(partition: Partition) -> int:
-    """Tell whether the task may start another record (reference section 4.4): 1 if so."""
-    return pool_is_available(partition.pool)
 
 
 def stays_blocked(pool: LocalPool, left: int) -> int:

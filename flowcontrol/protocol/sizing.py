@@ -8,30 +8,18 @@ from __future__ import annotations
 
 from collections.abc import MutableSequence, Sequence
 
+from flowcontrol.protocol.partition_kinds import BOUNDED, FULL, HASH, KIND_OF_TYPE, SORTED
 from flowcontrol.protocol.rows import UNLIMITED
 
 SORT_MIN_BUFFERS = 512
 """Buffers (``taskmanager.network.sort-shuffle.min-buffers``)."""
 
-PARTITION_KINDS = {
-    "pipelined_bounded": 0,
-    "pipelined_approximate": 0,
-    "pipelined": 1,
-    "blocking_hash": 1,
-    "blocking_sort": 2,
-    "hybrid": 1,
-    "hybrid_full": 1,
-    "hybrid_selective": 1,
-}
-"""Result partition type to sizing class: 0 bounded, 1 unbounded, 2 sorting."""
+PARTITION_KINDS = KIND_OF_TYPE | {"blocking_hash": HASH, "blocking_sort": SORTED, "hybrid": FULL}
+"""What :func:`partition_spec` takes: partition types, and other names of kinds."""
 
 
 def partition_sizes(
-    subpartitions: int,
-    sizing_class: int,
-    exclusive: int,
-    floating: int,
-    sort_buffers: int,
+    subpartitions: int, kind: int, exclusive: int, floating: int, sort_buffers: int
 ) -> tuple[int, int]:
     """Return the smallest and largest pool of a result partition.
 
@@ -39,8 +27,8 @@ def partition_sizes(
     ----------
     subpartitions : int
         Consumers, at least 1.
-    sizing_class : int
-        0 bounded, 1 unbounded, 2 sorting (the values of :data:`PARTITION_KINDS`).
+    kind : int
+        Of :mod:`flowcontrol.protocol.partition_kinds`.
     exclusive, floating : int
         ``buffers-per-channel`` and ``floating-buffers-per-gate``, buffers.
     sort_buffers : int
@@ -59,9 +47,9 @@ def partition_sizes(
     """
     smallest = subpartitions + 1
     largest = UNLIMITED
-    if sizing_class == 0:
+    if kind == BOUNDED:
         largest = max(smallest, subpartitions * exclusive + floating)
-    elif sizing_class == 2:
+    elif kind == SORTED:
         smallest = sort_buffers
         largest = max(smallest, 4 * subpartitions)
     return smallest, largest

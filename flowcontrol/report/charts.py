@@ -19,7 +19,7 @@ from flowcontrol.report.series import (
 if TYPE_CHECKING:
     import pandas as pd
 
-    from flowcontrol.scenario import SystemSpec
+    from flowcontrol.scenario.system import SystemSpec
 
 Trace = dict[str, Any]
 

@@ -15,7 +15,7 @@ from flowcontrol.errors import ScenarioError
 from flowcontrol.files import write_atomically
 from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job.credit_window import window_warnings
-from flowcontrol.job.heap import heap_exhausted_s
+from flowcontrol.job.figures import heap_exhausted_s
 from flowcontrol.report import write_report
 from flowcontrol.scenario import Scenario, check_clock, load_scenario
 

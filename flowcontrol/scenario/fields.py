@@ -7,12 +7,12 @@ are not numbers here, unlike in Python. A number is written as it was read.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Annotated, Any, Final, TypeVar
 
-from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, ValidationInfo, WrapValidator
+from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, PlainValidator, WrapValidator
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from flowcontrol.scenario.problems import show
@@ -28,6 +28,9 @@ MAX_BYTES: Final = 2**31 - 1
 """Largest record, bytes: a Java array's length."""
 MAX_VARIATION: Final = 1000
 """Highest coefficient of variation: one record in ten thousand takes half of all the time."""
+
+MAX_NAME: Final = 60
+"""Most characters of a name, which becomes that of a folder."""
 
 T = TypeVar("T")
 
@@ -128,61 +131,18 @@ class Size(Number):
         return super().read(value)
 
 
-@dataclass(frozen=True)
-class Word:
-    """A short text that becomes a name of folders and tables."""
-
-    kind: str
-    symbols: str = "_-"
-    longest: int = 60
-
-    def read(self, value: object) -> str:
-        """Return the text.
-
-        Raises
-        ------
-        PydanticCustomError
-            If it is not text, too long, or holds what a folder's name should not.
-        """
-        rule = (
-            f"needs {self.kind}: letters, digits and any of {self.symbols!r}, a letter or digit "
-            f"first, at most {self.longest} characters"
-        )
-        if not isinstance(value, str):
-            raise refuse(f"{show(value)} is not text: {rule}")
-        plain = all(c.isascii() and (c.isalnum() or c in self.symbols) for c in value)
-        if not plain or not value or not value[0].isalnum() or len(value) > self.longest:
-            raise refuse(f"{show(value)} is not allowed: {rule}")
-        return value
-
-    def __get_pydantic_core_schema__(self, kind: Any, _: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(self.read)
-
-
-@dataclass(frozen=True)
-class ReadAs:
-    """Metadata of a field that is kept in another form than a file has it.
-
-    Attributes
-    ----------
-    written : type
-        What a file has.
-    keep : callable
-        Makes of it what is kept.
-    write : callable
-        Makes of what is kept what is written.
-    """
-
-    written: Any
-    keep: Callable[[Any, ValidationInfo], Any]
-    write: Callable[[Any], Any]
-
-    def __get_pydantic_core_schema__(self, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.with_info_after_validator_function(
-            self.keep,
-            handler.generate_schema(self.written),
-            serialization=core_schema.plain_serializer_function_ser_schema(self.write),
-        )
+def _read_word(value: object, kind: str, symbols: str) -> str:
+    """Return a short text that becomes a name of folders and tables."""
+    rule = (
+        f"needs {kind}: letters, digits and any of {symbols!r}, a letter or digit first, at most "
+        f"{MAX_NAME} characters"
+    )
+    if not isinstance(value, str):
+        raise refuse(f"{show(value)} is not text: {rule}")
+    plain = all(c.isascii() and (c.isalnum() or c in symbols) for c in value)
+    if not plain or not value or not value[0].isalnum() or len(value) > MAX_NAME:
+        raise refuse(f"{show(value)} is not allowed: {rule}")
+    return value
 
 
 _ONE: Final = Fraction(1)
@@ -214,8 +174,10 @@ Count = Annotated[int, Number("a whole number", 1, MAX_PARALLELISM, step=_ONE)]
 Index = Annotated[int, Number("a whole number", 0, MAX_PARALLELISM, step=_ONE)]
 Bytes = Annotated[int, Size("whole bytes", 1, MAX_BYTES, step=_ONE)]
 Seed = Annotated[int, Number("a whole number", 0, 2**63 - 1, step=_ONE)]
-Name = Annotated[str, Word("a name", symbols="_-.")]
-StageName = Annotated[str, Word("the name of a stage")]
+Name = Annotated[str, PlainValidator(partial(_read_word, kind="a name", symbols="_-."))]
+StageName = Annotated[
+    str, PlainValidator(partial(_read_word, kind="the name of a stage", symbols="_-"))
+]
 Text = Annotated[str, Field(strict=True, min_length=1)]
 
 WorkedOut = Annotated[T, WrapValidator(lambda value, read: None if value is None else read(value))]

@@ -25,13 +25,11 @@ def check_stage_names(names: Sequence[tuple[int, str]], problems: list[Problem])
     for index, name in names:
         first = seen.setdefault(name.lower(), index)
         if first != index:
-            problems.append(
-                Problem(
-                    f"stages[{index}].name",
-                    f"{name!r} is the name of stages[{first}] too: folders are named by stages, so "
-                    "give each a name that differs in more than upper and lower case",
-                )
+            text = (
+                f"{name!r} is the name of stages[{first}] too: folders are named by stages, so "
+                "give each a name that differs in more than upper and lower case"
             )
+            problems.append(Problem(f"stages[{index}].name", text))
 
 
 Links = Sequence[tuple[int, str, str]]
@@ -61,13 +59,11 @@ def check_edges(
         problems.extend(_lonely_stages(links, names))
     cycle = find_cycle((sender, receiver) for _, sender, receiver in links)
     if cycle:
-        problems.append(
-            Problem(
-                "edges",
-                f"they form a cycle, {' -> '.join(cycle)}: a job flows from sources to sinks; "
-                "take one of these edges out",
-            )
+        text = (
+            f"they form a cycle, {' -> '.join(cycle)}: a job flows from sources to sinks; take one "
+            "of these edges out"
         )
+        problems.append(Problem("edges", text))
 
 
 def _edges_to_nowhere(links: Links, names: Sequence[str]) -> Iterable[Problem]:
@@ -99,9 +95,8 @@ def _lonely_stages(links: Links, names: Sequence[str]) -> Iterable[Problem]:
     linked = {name for _, *ends in links for name in ends}
     for index, name in enumerate(names):
         if name and name not in linked:
-            yield Problem(
-                f"stages[{index}]", f"{name!r} has no edge: link it with an edge, or take it out"
-            )
+            text = f"{name!r} has no edge: link it with an edge, or take it out"
+            yield Problem(f"stages[{index}]", text)
 
 
 def _sorter(links: Iterable[tuple[str, str]]) -> graphlib.TopologicalSorter[str]:

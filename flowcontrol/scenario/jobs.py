@@ -7,7 +7,7 @@ mapped back to the file: ``jobs[1].stages[0]``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -93,14 +93,16 @@ class JobList:
 
     def _edges_between(self) -> Iterator[Problem]:
         owners = {
-            name: (index, spec.name) for index, spec in self.specs for name in _names(spec.stages)
+            stage_name(stage): (index, spec.name)
+            for index, spec in self.specs
+            for stage in spec.stages
         }
         for index, spec in self.specs:
-            own = set(_names(spec.stages))
+            own = set(map(stage_name, spec.stages))
             for position, edge in enumerate(spec.edges):
                 for key in ("from", "to"):
                     name = edge.get(key) if isinstance(edge, Mapping) else None
-                    if isinstance(name, str) and name not in own and name in owners:
+                    if name and isinstance(name, str) and name not in own and name in owners:
                         text = (
                             f"{name!r} is a stage of the job {owners[name][1]!r}: an edge stays "
                             "within its job; jobs share task managers, not records"
@@ -145,10 +147,10 @@ def read_jobs(mapping: object, problems: list[Problem]) -> JobList:
     )
 
 
-def _names(stages: Sequence[object]) -> list[str]:
-    """Names of the stages that have one."""
-    found = [stage.get("name") for stage in stages if isinstance(stage, Mapping)]
-    return [name for name in found if isinstance(name, str)]
+def stage_name(stage: object) -> str:
+    """Return the name of a stage; empty if it has none that an edge could mean."""
+    name = stage.get("name") if isinstance(stage, Mapping) else None
+    return name if isinstance(name, str) else ""
 
 
 def _wrong_times(place: str, spec: JobPart, duration_s: float | None) -> Iterator[Problem]:

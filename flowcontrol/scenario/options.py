@@ -70,25 +70,18 @@ def _read_values(raw: Mapping[Any, Any], problems: list[Problem]) -> dict[str, V
         name = ALIASES.get(key, key)
         if name not in OPTIONS:
             hint = nearest(str(key), [*OPTIONS, *ALIASES])
-            problems.append(
-                Problem(_place(str(key)), f"{str(key)!r} is no option of Flink's network{hint}")
-            )
+            text = f"{str(key)!r} is no option of Flink's network{hint}"
         elif name in given:
             old = next(alias for alias, new in ALIASES.items() if new == name)
-            problems.append(
-                Problem(_place(key), f"{old!r} is the old name of {name!r}: state it once")
-            )
+            text = f"{old!r} is the old name of {name!r}: state it once"
         else:
-            _read_one(str(key), value, given, problems)
+            try:
+                given[name] = OPTIONS[name].read(value)
+                continue
+            except ValueError as error:
+                text = f"{error} ({OPTIONS[name].meaning})"
+        problems.append(Problem(_place(str(key)), text))
     return given
-
-
-def _read_one(key: str, value: object, given: dict[str, Value], problems: list[Problem]) -> None:
-    option = OPTIONS[ALIASES.get(key, key)]
-    try:
-        given[option.key] = option.read(value)
-    except ValueError as error:
-        problems.append(Problem(_place(key), f"{error} ({option.meaning})"))
 
 
 def _value(given: Mapping[str, Value], key: str) -> Value:

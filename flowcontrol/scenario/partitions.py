@@ -126,13 +126,13 @@ def _unable(scenario: Scenario, edge: Edge) -> Iterator[str]:
 
 def _endless(scenario: Scenario, edge: Edge) -> Iterator[str]:
     """Name the sources before a blocking edge that never end."""
-    for name in _sources_before(scenario, edge.sender):
-        stage = scenario.stage(name)
-        if not is_finite(stage):
+    before = {edge.sender, *scenario.upstream(edge.sender)}
+    for stage in scenario.stages:
+        if stage.is_source and stage.name in before and not is_finite(stage):
             yield (
                 f"{edge.receiver!r} starts when {edge.sender!r} has finished, and the source "
-                f"{name!r} never ends: let its emit_rate end in a phase of rate 0, give it an "
-                "input to replay, or use hybrid_full"
+                f"{stage.name!r} never ends: let its emit_rate end in a phase of rate 0, give it "
+                "an input to replay, or use hybrid_full"
             )
 
 
@@ -152,15 +152,3 @@ def _mixed(scenario: Scenario, edge: Edge, regions: dict[str, int]) -> Iterator[
             f"when {edge.sender!r} has finished; a source that starts later is not emulated yet: "
             f"make an edge between {name!r} and {edge.receiver!r} blocking too"
         )
-
-
-def _sources_before(scenario: Scenario, name: str) -> list[str]:
-    """Return the sources from which records get to a stage, in the order of the scenario."""
-    seen: set[str] = set()
-    left = [name]
-    while left:
-        stage = left.pop()
-        if stage not in seen:
-            seen.add(stage)
-            left += [edge.sender for edge in scenario.inputs(stage)]
-    return [stage.name for stage in scenario.stages if stage.name in seen and stage.is_source]

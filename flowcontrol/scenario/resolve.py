@@ -7,7 +7,6 @@ one mistake is not reported ten times.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -23,14 +22,13 @@ from flowcontrol.scenario.graph import (
     resolve_record_bytes,
 )
 from flowcontrol.scenario.inputs import Replayed, carried, resolve_input, resolve_output
-from flowcontrol.scenario.jobs import read_jobs
+from flowcontrol.scenario.jobs import read_jobs, stage_name
 from flowcontrol.scenario.models import Cluster, Edge, Partitioner, Scenario, ScenarioHead, Stage
-from flowcontrol.scenario.option_table import NetworkOptions
 from flowcontrol.scenario.options import read_options
 from flowcontrol.scenario.overrides import apply_overrides
 from flowcontrol.scenario.presets import PRESETS
 from flowcontrol.scenario.problems import known
-from flowcontrol.scenario.system import SystemSpec, read_system
+from flowcontrol.scenario.system import read_system
 from flowcontrol.scenario.translate import read_part
 from flowcontrol.scenario.yaml_file import read_yaml
 
@@ -119,7 +117,7 @@ def parse_scenario(
     found: list[Problem] = []
     problems: list[Problem] = []
     jobs = read_jobs(mapping, problems)
-    parts = _read_parts(jobs.mapping, found)
+    parts = _Parts(jobs.mapping, found)
     stages, edges = _resolve(parts, Path(base), found, jobs.groups)
     head = parts.head
     problems += [jobs.moved(problem) for problem in found]
@@ -137,7 +135,6 @@ def parse_scenario(
     return Scenario.model_validate(head.model_dump(by_alias=True, exclude=set(read)) | read)
 
 
-@dataclass(frozen=True)
 class _Parts:
     """The valid parts of a file, each read by itself.
 
@@ -165,16 +162,25 @@ class _Parts:
         Every edge is in ``links``.
     """
 
-    head: ScenarioHead | None = None
-    cluster: Cluster | None = None
-    options: NetworkOptions | None = None
-    system: SystemSpec = field(default_factory=SystemSpec)
-    stages: list[tuple[int, Stage]] = field(default_factory=list)
-    edges: list[tuple[int, Edge]] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
-    links: list[tuple[int, str, str]] = field(default_factory=list)
-    is_whole: bool = False
-    are_links_whole: bool = False
+    def __init__(self, raw: object, problems: list[Problem]) -> None:
+        self.head = read_part(ScenarioHead, raw, (), problems)
+        mapping: Mapping[Any, Any] = raw if isinstance(raw, Mapping) else {}
+        options = mapping.get("options", {})
+        preset = PRESETS.get(str(mapping.get("system")))
+        if preset is not None and isinstance(options, Mapping):
+            options = {**options, **preset.options}
+        stages, edges = _list(mapping, "stages"), _list(mapping, "edges")
+        self.system = read_system(mapping.get("system", "flink"), problems)
+        self.options = read_options(options, problems) if isinstance(options, Mapping) else None
+        self.cluster = read_part(Cluster, mapping.get("cluster", {}), (), [])
+        self.stages = _read_each(Stage, stages, "stages", problems)
+        self.edges = _read_each(Edge, edges, "edges", problems)
+        if self.system.transport == "chained":
+            self.edges = [(i, edge.model_copy(update={"chain": True})) for i, edge in self.edges]
+        self.names = [stage_name(stage) for stage in stages]
+        self.links = [link for i, edge in enumerate(edges) for link in _links(i, edge)]
+        self.is_whole = len(self.stages) == len(stages) and len(self.edges) == len(edges)
+        self.are_links_whole = len(self.links) == len(edges)
 
     @property
     def is_sound(self) -> bool:
@@ -186,45 +192,9 @@ class _Parts:
         return self.is_whole and is_one_to_one and not find_cycle(links)
 
 
-def _read_parts(mapping: object, problems: list[Problem]) -> _Parts:
-    head = read_part(ScenarioHead, mapping, (), problems)
-    if not isinstance(mapping, Mapping):
-        return _Parts()
-    options = mapping.get("options", {})
-    preset = PRESETS.get(str(mapping.get("system")))
-    if preset is not None and isinstance(options, Mapping):
-        options = {**options, **preset.options}
-    raw_stages, raw_edges = _list(mapping, "stages"), _list(mapping, "edges")
-    system = read_system(mapping.get("system", "flink"), problems)
-    network = read_options(options, problems) if isinstance(options, Mapping) else None
-    stages = _read_each(Stage, raw_stages, "stages", problems)
-    edges = _read_each(Edge, raw_edges, "edges", problems)
-    if system.transport == "chained":
-        edges = [(i, edge.model_copy(update={"chain": True})) for i, edge in edges]
-    links = [link for i, raw in enumerate(raw_edges) for link in _links(i, raw)]
-    return _Parts(
-        head=head,
-        cluster=read_part(Cluster, mapping.get("cluster", {}), (), []),
-        options=network,
-        system=system,
-        stages=stages,
-        edges=edges,
-        names=[_name(raw) for raw in raw_stages],
-        links=links,
-        is_whole=len(stages) == len(raw_stages) and len(edges) == len(raw_edges),
-        are_links_whole=len(links) == len(raw_edges),
-    )
-
-
 def _list(mapping: Mapping[Any, Any], key: str) -> Sequence[Any]:
     value = mapping.get(key)
     return value if isinstance(value, list | tuple) else ()
-
-
-def _name(raw: object) -> str:
-    """Return the name of a stage; empty if it has none that an edge could mean."""
-    name = raw.get("name") if isinstance(raw, Mapping) else None
-    return name if isinstance(name, str) else ""
 
 
 def _links(index: int, raw: object) -> Iterator[tuple[int, str, str]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import pairwise
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import (
     AfterValidator,
@@ -17,12 +17,13 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    PlainSerializer,
     Tag,
     ValidationInfo,
     model_validator,
 )
 
-from flowcontrol.scenario.fields import Moment, PerSecond, ReadAs, refuse, write_number
+from flowcontrol.scenario.fields import Moment, PerSecond, refuse, write_number
 
 MICROSECONDS: Final = 1_000_000
 """Microseconds of a second."""
@@ -88,7 +89,8 @@ class Schedule(BaseModel):
 
     Examples
     --------
-    >>> schedule = Schedule.steps((0, 6000), (20, 3000))
+    >>> slower = Phase(at_us=20_000_000, rate=Fraction(3000))
+    >>> schedule = Schedule(phases=(Phase(at_us=0, rate=Fraction(6000)), slower))
     >>> schedule.records_until(21_000_000)
     123000
     """
@@ -110,15 +112,6 @@ class Schedule(BaseModel):
     def constant(cls, rate: Fraction | int) -> Schedule:
         """Return the schedule of one rate, records/s, at least 0."""
         return cls(phases=(Phase(at_us=0, rate=Fraction(rate)),))
-
-    @classmethod
-    def steps(cls, *steps: tuple[int, Fraction | int]) -> Schedule:
-        """Return a schedule of pairs (start in whole seconds, records/s)."""
-        return cls(
-            phases=tuple(
-                Phase(at_us=at_s * MICROSECONDS, rate=Fraction(rate)) for at_s, rate in steps
-            )
-        )
 
     def integral(self, us: int) -> Fraction:
         """Return the exact number of records, fractions included, due by a moment.
@@ -266,7 +259,7 @@ def _one_a_subtask(
     return (read,) * info.data.get("parallelism", 1) if isinstance(read, Schedule) else read
 
 
-def _write_rates(schedules: tuple[Schedule, ...]) -> list[list[dict[str, float]]]:
+def _write_rates(schedules: tuple[Schedule, ...]) -> list[list[dict[str, int | float]]]:
     return [
         [
             {
@@ -279,6 +272,9 @@ def _write_rates(schedules: tuple[Schedule, ...]) -> list[list[dict[str, float]]
     ]
 
 
-Rates = Annotated[tuple[Schedule, ...], ReadAs(_Written, _one_a_subtask, _write_rates)]
+if TYPE_CHECKING:  # what is kept; a file has another form
+    Rates = tuple[Schedule, ...]
+else:
+    Rates = Annotated[_Written, AfterValidator(_one_a_subtask), PlainSerializer(_write_rates)]
 """Rates of a stage, one schedule a subtask: written as a number, a schedule, or a list of either
 for each subtask. The stage checks the length of the list."""

@@ -10,13 +10,7 @@ from pydantic import BaseModel, ConfigDict, model_serializer
 
 from flowcontrol.errors import Problem
 from flowcontrol.scenario.fields import write_number
-from flowcontrol.scenario.parts_table import (
-    NOT_ABOVE,
-    THROTTLE_PARTS,
-    TRANSPORT_PARTS,
-    Parameter,
-    Part,
-)
+from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS, Parameter, Part
 from flowcontrol.scenario.presets import ALIASES, PRESETS
 from flowcontrol.scenario.problems import key_path, known, show
 from flowcontrol.scenario.units import read_memory
@@ -159,46 +153,42 @@ def _read_part(
         return first, _defaults(parts, first)
     values = _defaults(parts, str(name))
     for key, value in given.items():
-        where = ["system", kind, key]
-        if key not in values:
-            text = known(key, list(values), f"parameter of {name}")
-            if not values:
-                text = f"unknown parameter {key!r}: {name} has none"
-            problems.append(Problem(key_path(where), text))
-            continue
-        parameter = parts[str(name)].parameters[key]
-        if parameter.unit == "bytes" and isinstance(value, str):
+        if key in values:
             try:
-                value = read_memory(value)
-            except ValueError as error:
-                problems.append(Problem(key_path(where), f"{error} ({parameter.meaning})"))
+                values[key] = _read_value(value, parts[str(name)].parameters[key])
                 continue
-        text = _wrong(value, parameter)
-        if text:
-            problems.append(Problem(key_path(where), text))
+            except ValueError as error:
+                text = str(error)
+        elif values:
+            text = known(key, list(values), f"parameter of {name}")
         else:
-            values[key] = float(value)
-    for low, high in NOT_ABOVE.get(str(name), ()):
+            text = f"unknown parameter {key!r}: {name} has none"
+        problems.append(Problem(key_path(["system", kind, key]), text))
+    for low, high in parts[str(name)].not_above:
         if values[low] > values[high]:
             text = f"{values[low]:g}: state at most {values[high]:g}, the value of {high}"
             problems.append(Problem(key_path(["system", kind, low]), text))
     return str(name), values
 
 
-def _wrong(value: object, parameter: Parameter) -> str:
-    """Return the problem of a parameter's value; empty if there is none."""
-    unit = f" {parameter.unit}" if parameter.unit else ""
+def _read_value(value: object, parameter: Parameter) -> float:
+    """Return a parameter's value; ValueError with value, limit and meaning."""
+    unit, meaning = f" {parameter.unit}" if parameter.unit else "", parameter.meaning
+    if parameter.unit == "bytes" and isinstance(value, str):
+        try:
+            value = read_memory(value)
+        except ValueError as error:
+            raise ValueError(f"{error} ({meaning})") from error
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return f"{show(value)} is not a number{' of' + unit if unit else ''}: {parameter.meaning}"
+        raise ValueError(f"{show(value)} is not a number{' of' + unit if unit else ''}: {meaning}")
     if not parameter.least <= value <= parameter.most:
+        limit = f"from {parameter.least:g} to {parameter.most:g}{unit}"
         if parameter.most >= float(1 << 53):
             limit = f"at least {parameter.least:g}{unit}"
-        else:
-            limit = f"from {parameter.least:g} to {parameter.most:g}{unit}"
-        return f"{show(value)}: state {limit} ({parameter.meaning})"
+        raise ValueError(f"{show(value)}: state {limit} ({meaning})")
     if float(value) != math.floor(value) and parameter.is_whole:
-        return f"{show(value)}: state a whole number of{unit} ({parameter.meaning})"
-    return ""
+        raise ValueError(f"{show(value)}: state a whole number of{unit} ({meaning})")
+    return float(value)
 
 
 def _is_known(

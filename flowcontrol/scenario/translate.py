@@ -14,7 +14,6 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from flowcontrol.errors import Problem
-from flowcontrol.scenario.fields import ReadAs
 from flowcontrol.scenario.problems import key_path, known, show
 from flowcontrol.scenario.schedule import TAG_MARK
 
@@ -86,12 +85,9 @@ def _by_key(model: type[BaseModel]) -> dict[str, FieldInfo]:
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
     """Return the model inside an annotation such as ``tuple[PhaseSpec, ...] | None``."""
-    if isinstance(annotation, ReadAs):
-        return _model_in(annotation.written)
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    # A field's metadata follow its type: the written form counts, not the stored one.
-    found = (_model_in(argument) for argument in reversed(get_args(annotation)))
+    found = (_model_in(argument) for argument in get_args(annotation))
     return next((model for model in found if model is not None), None)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from flowcontrol.protocol.queues import is_event
-from flowcontrol.protocol.rounds import Partition, let_go
+from flowcontrol.protocol.rounds import let_go
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_push
+from flowcontrol.protocol.sides import Partition
 from flowcontrol.protocol.states import Message, Subpartition
 from flowcontrol.protocol.subpartition_rules import (
     finish_buffer,

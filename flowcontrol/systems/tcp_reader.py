@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flowcontrol.protocol.channel_rules import available_buffers, request_floating
-from flowcontrol.protocol.rows import Row
-from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
+from flowcontrol.protocol.sides import Gate
 from flowcontrol.systems.tcp_connection import READ_BYTES, TcpConnection, TcpMessage
 
 
@@ -46,9 +45,7 @@ def staged_slot(wire: TcpConnection, ring: Sequence[TcpMessage]) -> int:
     return wire.delivered % len(ring) if wire.delivered < wire.read else -1
 
 
-def obtain_buffer(
-    channel: InputChannel, index: int, pool: LocalPool, segments: GlobalPool, waiting: Row
-) -> int:
+def obtain_buffer(gate: Gate, index: int) -> int:
     """Take a buffer of the gate's pool for a message of a channel, or wait for one.
 
     Returns
@@ -62,9 +59,9 @@ def obtain_buffer(
     ``BufferListenerTask`` of 1.4 is the gate pool's listener; here its channel is, which then
     requires one buffer, and so the pool's rules are those that floating buffers have.
     """
-    channel.required = 1
-    request_floating(channel, index, pool, segments, waiting)
-    return 1 if available_buffers(channel) > 0 else 0
+    gate.channels[index].required = 1
+    request_floating(gate, index)
+    return 1 if available_buffers(gate.channels[index]) > 0 else 0
 
 
 def deliver_message(wire: TcpConnection) -> None:

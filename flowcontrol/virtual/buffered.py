@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from flowcontrol.protocol.rounds import (
-    Gate,
-    Partition,
-    free_local,
-    receive,
-    write_whole_records,
-)
+from flowcontrol.protocol.rounds import free_local, receive, write_whole_records
 from flowcontrol.protocol.rows import Row
+from flowcontrol.protocol.sides import Gate, Partition
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.header import FLAG_PROTOCOL, KernelMemory
 from flowcontrol.virtual.parts import BUFFERS

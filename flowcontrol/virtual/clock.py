@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from flowcontrol.errors import ScenarioError
 from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.heap import heap_exhausted_s
+from flowcontrol.job.figures import heap_exhausted_s
 from flowcontrol.scenario import Scenario, check_clock
 from flowcontrol.virtual.kinds import partition_figures
 from flowcontrol.virtual.log_sizes import LogSizes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flowcontrol.protocol.rounds import Partition
+from flowcontrol.protocol.sides import Partition
 from flowcontrol.systems.tcp_buffers import close_buffer, closed_buffers, poll_closed
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.header import KernelMemory

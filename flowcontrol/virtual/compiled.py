@@ -86,11 +86,11 @@ def _sources() -> Iterator[tuple[str, bytes]]:
             yield file.name, file.read_bytes()
     from flowcontrol.operators import states as operator_states
     from flowcontrol.protocol import state, states
-    from flowcontrol.scenario import parts_table
     from flowcontrol.systems.transports import rules
 
-    # where each field is, and which transport each part
-    for module in (state, states, operator_states, parts_table, rules, *_rule_modules()):
+    # which transport each part, and where each field is
+    yield "parts.yaml", resources.files("flowcontrol.scenario").joinpath("parts.yaml").read_bytes()
+    for module in (state, states, operator_states, rules, *_rule_modules()):
         yield module.__name__, _text(module)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flowcontrol.protocol.rounds import Gate, Partition
 from flowcontrol.protocol.rows import Row
+from flowcontrol.protocol.sides import Gate, Partition
 from flowcontrol.systems.transports.record_rounds import (
     receive_records,
     send_records,

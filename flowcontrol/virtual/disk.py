@@ -15,8 +15,8 @@ from flowcontrol.protocol.partition_kinds import (
     may_load,
     waits_for_producers,
 )
-from flowcontrol.protocol.rounds import Partition
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_pop, fifo_push
+from flowcontrol.protocol.sides import Partition
 from flowcontrol.protocol.state import width
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s

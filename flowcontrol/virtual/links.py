@@ -9,7 +9,7 @@ import numpy as np
 from flowcontrol.job.buffers import GateSize
 from flowcontrol.job.graph import Channel, JobEdge
 from flowcontrol.job.job import Job
-from flowcontrol.job.routing import stream_of_edge, weights_of
+from flowcontrol.job.routing import stream_of, weights_of
 from flowcontrol.job.rows import LOCAL, queue_depth
 from flowcontrol.job.work import byte_cost, flush_phase_us
 from flowcontrol.protocol import rows as w
@@ -113,7 +113,7 @@ def _fill_partition(
     p.is_broadcast = int(link.edge.partitioner == "broadcast" and count > 1)
     p.record_bytes = link.record_bytes
     p.flush_phase = flush_phase_us(job, link, sender)
-    p.stream = stream_of_edge(link.name, sender)
+    p.stream = stream_of(f"{link.name}/{sender}")
     member = job.stage(link.edge.sender).member(link)
     p.operator = member.output
     p.pending_width = w.FIFO_SLOTS + member.most_outputs

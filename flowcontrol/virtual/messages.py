@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.queues import Queue, append, drop, is_event, next_slot
-from flowcontrol.protocol.rounds import (
-    Partition,
-    announce_credit,
-    send_message,
-)
+from flowcontrol.protocol.rounds import announce_credit, send_message
 from flowcontrol.protocol.rows import WORD
+from flowcontrol.protocol.sides import Partition
 from flowcontrol.protocol.subpartition_rules import announce_backlog, channel_backlog, head_is_event
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.buffered import free_lent, receive_buffer

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from flowcontrol.errors import RunError
 from flowcontrol.job import Job
 from flowcontrol.job.replay import Replayed
-from flowcontrol.job.samples import samples
 from flowcontrol.job.throttling import controller_of
 from flowcontrol.virtual.control import Control
 from flowcontrol.virtual.header import FLAG_DRAIN, FLAG_EMPTY, FLAG_PARTS, FLAG_PROTOCOL
@@ -82,7 +81,7 @@ class Running:
     def run(self, progress: Callable[[int, int], None]) -> int:
         """Run all rounds; return the flags of a log that was full, or 0."""
         done = 0
-        for t_s, _, last in samples(self.job, self.job.rounds):
+        for t_s, _, last in self.job.samples(self.job.rounds):
             at = done
             while at <= last:
                 self.timeline.act(at)

@@ -8,7 +8,6 @@ import numpy as np
 
 from flowcontrol.job.graph import JobEdge
 from flowcontrol.job.job import Job
-from flowcontrol.job.regions import region_of_links
 from flowcontrol.job.work import byte_cost
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.partition_kinds import (
@@ -20,6 +19,7 @@ from flowcontrol.protocol.partition_kinds import (
     waits_for_producers,
 )
 from flowcontrol.protocol.state import width
+from flowcontrol.scenario.partitions import regions_of
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s
 from flowcontrol.virtual.cells import cells_of
@@ -129,13 +129,14 @@ def fill_kinds(
     """
     kinds = kinds_of(job)
     tasks, partitions = blocks["tasks_at"], blocks["partitions_at"]
-    groups = _fill_regions(job, kinds, places, build)
+    regions = regions_of(job.scenario)
+    readers = {link.name: regions[link.edge.receiver] for link in job.links}
+    groups = _fill_regions(readers, kinds, places, build)
     numbers = {manager: first + i for i, manager in enumerate(disks)}
     sorting = dict.fromkeys(range(job.scenario.cluster.task_managers), 0)
     for (edge, sender), kind in kinds.items():
         if kind == SORTED:
             sorting[_manager(job, edge, sender)] += 1
-    readers = region_of_links(job)
     for (edge, sender), kind in kinds.items():
         number = places.partitions[edge, sender]
         p, manager = partitions[number], _manager(job, edge, sender)
@@ -157,10 +158,15 @@ def fill_kinds(
 
 
 def _fill_regions(
-    job: Job, kinds: dict[tuple[str, int], int], places: Places, build: Builder
+    readers: dict[str, int], kinds: dict[tuple[str, int], int], places: Places, build: Builder
 ) -> dict[int, int]:
-    """Lay out the regions that read spilling partitions; return where each is."""
-    readers = region_of_links(job)
+    """Lay out the pipelined regions that read spilling partitions; return where each is.
+
+    Notes
+    -----
+    Flink's ``PipelinedRegionSchedulingStrategy``: a region starts when all blocking partitions that
+    it reads are finished. A hybrid edge joins nothing and is waited for by nobody.
+    """
     members: dict[int, list[int]] = {}
     waits: dict[int, int] = {}
     for (edge, sender), kind in kinds.items():

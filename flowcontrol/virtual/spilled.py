@@ -18,8 +18,8 @@ from flowcontrol.protocol.partition_kinds import (
 )
 from flowcontrol.protocol.pool_rules import note_quota, recycle_segment
 from flowcontrol.protocol.queues import drop
-from flowcontrol.protocol.rounds import Partition
 from flowcontrol.protocol.rows import UNLIMITED
+from flowcontrol.protocol.sides import Partition
 from flowcontrol.protocol.state import width
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s

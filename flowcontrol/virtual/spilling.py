@@ -21,8 +21,8 @@ from flowcontrol.protocol.partition_kinds import (
 )
 from flowcontrol.protocol.pool_rules import pool_is_available
 from flowcontrol.protocol.queues import DATA
-from flowcontrol.protocol.rounds import Partition
 from flowcontrol.protocol.rows import WORD
+from flowcontrol.protocol.sides import Partition
 from flowcontrol.protocol.subpartition_rules import head_is_event, poll_queue
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from flowcontrol.job import Job
-from flowcontrol.job.chains import Member
 from flowcontrol.job.figures import input_usages, latency_figures, usage
+from flowcontrol.job.graph import Member
 from flowcontrol.operators.states import TASK_INPUT, Operator
 from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.sender_rules import credit_of, reported_backlog

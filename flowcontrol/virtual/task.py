@@ -10,8 +10,9 @@ from typing import Any
 
 from flowcontrol.operators.states import Operator
 from flowcontrol.protocol.partition_kinds import SORTED
-from flowcontrol.protocol.rounds import Partition, write_broadcast, write_bytes
+from flowcontrol.protocol.rounds import write_broadcast, write_bytes
 from flowcontrol.protocol.service import service_work
+from flowcontrol.protocol.sides import Partition
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.ages import log_age, push_run, take_ages, take_run
 from flowcontrol.virtual.buffered import write_together

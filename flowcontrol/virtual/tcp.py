@@ -127,9 +127,7 @@ def _deliver_staged(
         message = ring[slot]
         out = out_row(m, message.channel)
         gate, channel = gate_of(m, out.gate), out.index
-        into = gate.channels[channel]
-        is_data = is_event(message) == 0
-        if is_data and obtain_buffer(into, channel, gate.pool, gate.segments, gate.waiting) == 0:
+        if is_event(message) == 0 and obtain_buffer(gate, channel) == 0:
             stage_message(wire)
             return
         task = task_row(m, out.receiver)

@@ -6,8 +6,8 @@ from typing import Any
 
 from flowcontrol.operators.states import Operator
 from flowcontrol.operators.table import OPERATORS
-from flowcontrol.protocol.rounds import Gate, Partition
 from flowcontrol.protocol.rows import FIFO_SLOTS, WORD
+from flowcontrol.protocol.sides import Gate, Partition
 from flowcontrol.protocol.state import cell, width
 from flowcontrol.protocol.states import GlobalPool, LocalPool, Message, ReceivedMessage
 from flowcontrol.systems.throttles.throttled_source import ThrottledSource

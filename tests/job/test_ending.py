@@ -14,6 +14,7 @@ from flowcontrol.job.round_state import BufferKind, ChannelId, RoundState
 from flowcontrol.protocol.queues import DATA, END_OF_PARTITION
 from flowcontrol.protocol.rounds import END_BYTES
 from flowcontrol.protocol.states import Message
+from reference_runs import resumed
 
 FIRST, SECOND = ChannelId("source->map", 0, 0), ChannelId("map->sink", 0, 0)
 
@@ -155,5 +156,5 @@ def test_a_run_goes_on_behind_an_end(jobs: ModuleType, cut: int) -> None:
     """From the ledger rows of any round: the event is in one of its queues."""
     job = chain(jobs, once(20), 5)
     whole = list(run_reference(job))
-    again: list[RoundRows] = list(run_reference(job, after=whole[cut]))
+    again: list[RoundRows] = list(resumed(job, whole[cut]))
     assert [batch.rows for batch in again] == [batch.rows for batch in whole[cut + 1 :]]

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from flowcontrol.job import Job
 from flowcontrol.job.reference import RoundRows, run_reference
 from flowcontrol.ledger.audit import audit
+from reference_runs import resumed
 
 
 def total(rounds: list[RoundRows], edge: str, side: str, channel: tuple[int, int]) -> int:
@@ -81,8 +82,8 @@ def test_a_random_job_keeps_every_rule_and_goes_on_after_any_round(
                 check_times(row)
                 check_buffers(row)
     stop = data.draw(st.integers(-1, job.rounds - 1))
-    after = rounds[stop] if stop >= 0 else None
-    assert list(run_reference(job, after=after)) == rounds[stop + 1 :]
+    again = resumed(job, rounds[stop]) if stop >= 0 else run_reference(job)
+    assert list(again) == rounds[stop + 1 :]
 
 
 def check_conservation(

@@ -12,6 +12,7 @@ from flowcontrol.job import Outgoing
 from flowcontrol.job import subtask as subtask_module
 from flowcontrol.job.reference import first_incoming, first_outgoing, run_reference
 from flowcontrol.ledger.audit import audit
+from reference_runs import resumed, tampered
 
 EDGE = "source->sink"
 
@@ -173,12 +174,12 @@ def test_a_run_resumed_at_any_round_goes_on_as_if_it_had_not_stopped(
     whole = jobs.run(made)
     assert len(whole) == 40
     for stop in range(0, 40, 3):
-        assert list(run_reference(made, after=whole[stop])) == whole[stop + 1 :]
+        assert list(resumed(made, whole[stop])) == whole[stop + 1 :]
 
 
 def test_a_finished_run_has_nothing_to_resume(jobs: ModuleType) -> None:
     made = jobs.single()
-    assert list(run_reference(made, after=jobs.run(made)[-1])) == []
+    assert list(resumed(made, jobs.run(made)[-1])) == []
 
 
 def shuffled(jobs: ModuleType, seed: int) -> Any:
@@ -244,7 +245,7 @@ def ignoring(extra: int, start: int, last: int = 1000) -> Any:
 def run_until_refused(made: Any, tamper: Any) -> tuple[list[Any], ProtocolError | None]:
     rounds = []
     try:
-        for batch in run_reference(made, tamper=tamper):
+        for batch in tampered(made, tamper):
             rounds.append(batch)
     except ProtocolError as error:
         return rounds, error

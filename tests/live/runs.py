@@ -21,6 +21,7 @@ from flowcontrol.live.replay import stage_replay
 from flowcontrol.live.results import History, result_tables
 from flowcontrol.records import LEDGER
 from flowcontrol.scenario import parse_scenario
+from reference_runs import tampered
 
 Row = dict[str, Any]
 Ledgers = dict[str, list[Row]]
@@ -38,7 +39,7 @@ def job_of(mapping: Mapping[str, Any]) -> Job:
 def reference_tables(job: Job, tamper: Callable[..., None] | None = None) -> dict[str, pa.Table]:
     """Return the ledgers that a reference run would write, by edge."""
     rows: dict[str, list[Row]] = {link.name: [] for link in job.links}
-    for after in run_reference(job, tamper=tamper):
+    for after in run_reference(job) if tamper is None else tampered(job, tamper):
         for name, sides in after.rows.items():
             for side, found in sides.items():
                 rows[name] += [{**row, "side": side, "batch_id": after.number} for row in found]

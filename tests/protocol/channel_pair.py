@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from flowcontrol.errors import InvariantError, ProtocolError
 from flowcontrol.protocol import (
     Buffer,
-    BufferHandle,
     ConnectionQueue,
     InputChannel,
     LocalBufferPool,
@@ -22,6 +21,7 @@ from flowcontrol.protocol import (
     SequenceNumberingReader,
     Subpartition,
 )
+from flowcontrol.protocol.subpartition import BufferHandle
 
 __all__ = ["ChannelPair", "send_next"]
 

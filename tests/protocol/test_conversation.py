@@ -170,7 +170,9 @@ class World:
         self.check_waiting()
         for pool in [self.gate_pool, *self.pools, *self.side_pools]:
             self.check_pool(pool)
-        self.seen["floating held"] += self.gate.floating_free > 0
+        self.seen["floating held"] += (
+            sum(channel.state.floating for channel in self.gate.channels) > 0
+        )
         self.seen["channel waiting"] += any(c.is_waiting for c in self.gate.channels)
         self.seen["more than required"] += any(
             c.available > c.required and not c.is_released for c in self.gate.channels
@@ -183,11 +185,14 @@ class World:
             for pair in self.pairs
             for _, buffer in pair.received
         )
-        assert self.gate.floating_free + used == self.gate_pool.in_use
+        assert (
+            sum(channel.state.floating for channel in self.gate.channels) + used
+            == self.gate_pool.in_use
+        )
 
     def check_segments(self):
         owned = sum(
-            pair.channel.exclusive_free
+            pair.channel.state.exclusive
             + sum(buffer is not None and buffer.is_exclusive for _, buffer in pair.received)
             for pair in self.pairs
         ) + sum(len(segments) for segments in self.exclusives)

@@ -18,6 +18,10 @@ def make_gate(total, floating, credits, minimum=None):
     return network, pool, InputGate(network, pool, credits)
 
 
+def floating_free(gate):
+    return sum(channel.state.floating for channel in gate.channels)
+
+
 def figures(channel, pool):
     return channel.available, channel.required, pool.free, channel.is_waiting
 
@@ -68,7 +72,7 @@ def test_as_many_available_as_required():
     assert figures(channel, pool) == (14, 14, 1, False)
     exclusive.recycle()  # pushes a floating one out: no credit
     assert figures(channel, pool) == (14, 14, 2, False)
-    assert (channel.exclusive_free, channel.floating_free) == (2, 12)
+    assert (channel.state.exclusive, channel.state.floating) == (2, 12)
     assert channel.unannounced_credit == 13
 
 
@@ -95,7 +99,7 @@ def test_floating_buffers_are_distributed_fairly():
         buffer.recycle()
     assert [(c.available, c.unannounced_credit) for c in gate.channels] == [(3, 1)] * 3
     assert [c.is_waiting for c in gate.channels] == [True] * 3
-    assert gate.floating_free == 3 == pool.in_use
+    assert floating_free(gate) == 3 == pool.in_use
 
 
 def test_a_released_channel_passes_its_floating_buffer_on():
@@ -449,8 +453,8 @@ def test_every_credit_stands_for_a_buffer(steps):
             granted[i] += channel.announce()
         for j, other in enumerate(gate.channels):
             assert other.available == granted[j] + other.unannounced_credit - used[j]
-            assert other.exclusive_free <= other.initial_credit
-        assert gate.floating_free <= pool.in_use <= pool.size
+            assert other.state.exclusive <= other.initial_credit
+        assert floating_free(gate) <= pool.in_use <= pool.size
         assert not (pool.free and any(c.is_waiting for c in gate.channels))
     for buffers in taken:
         for buffer in buffers:

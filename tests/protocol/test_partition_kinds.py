@@ -10,14 +10,14 @@ from flowcontrol.protocol.rows import UNLIMITED
 from flowcontrol.protocol.sizing import partition_sizes
 
 TYPES = [
-    # type, kind, sizing class, overdraft, quota, waits for its producers
-    ("pipelined_bounded", k.BOUNDED, 0, 1, 1, 0),
-    ("pipelined_approximate", k.BOUNDED, 0, 1, 1, 0),
-    ("pipelined", k.PIPELINED, 1, 1, 1, 0),
-    ("blocking", k.HASH, 1, 0, 1, 1),
-    ("sort_merge", k.SORTED, 2, 0, 0, 1),
-    ("hybrid_full", k.FULL, 1, 0, 0, 0),
-    ("hybrid_selective", k.SELECTIVE, 1, 0, 0, 0),
+    # type, kind, overdraft, quota, waits for its producers
+    ("pipelined_bounded", k.BOUNDED, 1, 1, 0),
+    ("pipelined_approximate", k.BOUNDED, 1, 1, 0),
+    ("pipelined", k.PIPELINED, 1, 1, 0),
+    ("blocking", k.HASH, 0, 1, 1),
+    ("sort_merge", k.SORTED, 0, 0, 1),
+    ("hybrid_full", k.FULL, 0, 0, 0),
+    ("hybrid_selective", k.SELECTIVE, 0, 0, 0),
 ]
 MIB = 1024 * 1024
 
@@ -26,7 +26,7 @@ def test_what_each_type_means() -> None:
     found = []
     for name, *_ in TYPES:
         kind = k.kind_of(name, 4, 1)
-        row = (k.sizing_class(kind), k.has_overdraft(kind), k.has_quota(kind))
+        row = (k.has_overdraft(kind), k.has_quota(kind))
         found.append((name, kind, *row, k.waits_for_producers(kind)))
     assert found == TYPES
 
@@ -47,10 +47,7 @@ def test_few_subpartitions_are_not_sorted(subpartitions: int, least: int, kind: 
 
 def test_sizes_of_the_reference() -> None:
     """Section 6.2 of the reference: 4 subpartitions, and 200 of a sort-merge partition."""
-    found = {
-        name: partition_sizes(4, k.sizing_class(k.kind_of(name, 4, 1)), 2, 8, 512)
-        for name, *_ in TYPES
-    }
+    found = {name: partition_sizes(4, k.kind_of(name, 4, 1), 2, 8, 512) for name, *_ in TYPES}
     assert found == {
         "pipelined_bounded": (5, 16),
         "pipelined_approximate": (5, 16),
@@ -60,7 +57,7 @@ def test_sizes_of_the_reference() -> None:
         "hybrid_full": (5, UNLIMITED),
         "hybrid_selective": (5, UNLIMITED),
     }
-    assert partition_sizes(200, k.sizing_class(k.SORTED), 2, 8, 512) == (512, 800)
+    assert partition_sizes(200, k.SORTED, 2, 8, 512) == (512, 800)
 
 
 @pytest.mark.parametrize(

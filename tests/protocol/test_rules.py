@@ -7,12 +7,11 @@ import inspect
 import itertools
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from flowcontrol.protocol import channel_rules, partitioners, pool_rules, rows, sender_rules, states
 from flowcontrol.protocol import sizing as sizing_rules
 from flowcontrol.protocol.rows import UNLIMITED
+from flowcontrol.protocol.sides import Gate
 from flowcontrol.protocol.state import columns
 from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
 
@@ -239,6 +238,10 @@ def test_reserving_fetches_what_is_missing():
     assert (row, segments) == (pool(free=3), GlobalPool(20, 3, 0, 1))
 
 
+def gate(channels, own_pool, segments, waiting=None):
+    return Gate(channels, own_pool, segments, waiting or [0] * 3, [], [], [])
+
+
 # -- channel -----------------------------------------------------------------------------------
 
 
@@ -257,16 +260,14 @@ def test_a_released_channel_takes_announces_and_wants_nothing():
     row.is_released = 1
     assert channel_rules.take_buffer(row) == 0
     assert channel_rules.announce(row) == 0
-    assert channel_rules.on_backlog(row, 0, 5, pool(), GlobalPool(20, 9, 0, 1), [0] * 3) == 0
+    assert channel_rules.on_backlog(gate([row], pool(), GlobalPool(20, 9, 0, 1)), 0, 5) == 0
     assert row.required == 2
 
 
 def test_a_recycled_exclusive_buffer_gives_credit_above_what_is_required():
     """Section 1.5: also then, if the channel holds no floating buffer to give back."""
     row = channel(exclusive=1, required=1)
-    assert (
-        channel_rules.recycle_exclusive(row, pool(), GlobalPool(20, 9, 2, 1), [row], [0] * 3) == 1
-    )
+    assert channel_rules.recycle_exclusive(gate([row], pool(), GlobalPool(20, 9, 2, 1)), 0) == 1
     assert row == channel(exclusive=2, required=1, unannounced=1)
 
 
@@ -275,10 +276,8 @@ def test_a_recycled_exclusive_buffer_gives_credit_above_what_is_required():
 )
 def test_an_exclusive_buffer_pushes_one_out_only_above_what_is_required(floating, required, pushed):
     row, gate_pool = channel(1, floating, required), pool(size=4, in_use=floating, free=0)
-    assert (
-        channel_rules.recycle_exclusive(row, gate_pool, GlobalPool(20, 0, 2, 1), [row], [0] * 3)
-        == 1 - pushed
-    )
+    own = gate([row], gate_pool, GlobalPool(20, 0, 2, 1))
+    assert channel_rules.recycle_exclusive(own, 0) == 1 - pushed
     assert row == channel(2, floating - pushed, required, unannounced=1 - pushed)
     assert gate_pool == pool(size=4, in_use=floating - pushed, free=pushed)
 
@@ -286,7 +285,7 @@ def test_an_exclusive_buffer_pushes_one_out_only_above_what_is_required(floating
 def test_an_exclusive_buffer_of_a_released_channel_goes_to_the_global_pool():
     row, segments = channel(0, 0), GlobalPool(20, 5, 2, 1)
     row.is_released = 1
-    assert channel_rules.recycle_exclusive(row, pool(), segments, [row], [0] * 3) == 0
+    assert channel_rules.recycle_exclusive(gate([row], pool(), segments), 0) == 0
     assert (row.exclusive, segments) == (0, GlobalPool(20, 6, 1, 1))
 
 
@@ -296,7 +295,7 @@ def test_a_floating_buffer_over_the_quota_or_of_a_destroyed_pool_leaves_it(destr
     gate_pool.is_destroyed = destroyed
     segments = GlobalPool(20, 5, 2, 1)
     rows.fifo_push(waiting, 0)
-    assert channel_rules.recycle_floating([row], gate_pool, segments, waiting) == -1
+    assert channel_rules.recycle_floating(gate([row], gate_pool, segments, waiting)) == -1
     assert (gate_pool.in_use, gate_pool.free, segments.free, row.is_waiting) == (1, 0, 6, 1)
 
 
@@ -308,8 +307,9 @@ def test_a_floating_buffer_pushed_out_goes_to_the_first_who_waits():
         [0, 0, 0, 0],
     )
     rows.fifo_push(waiting, 1)
-    channels = [giver, taker]
-    assert channel_rules.recycle_exclusive(giver, gate_pool, segments, channels, waiting) == 0
+    assert (
+        channel_rules.recycle_exclusive(gate([giver, taker], gate_pool, segments, waiting), 0) == 0
+    )
     assert giver == channel(2, 1, required=2)
     assert taker == channel(2, 1, required=5, waiting=1, unannounced=1)
     assert waiting[1] == 1  # still hungry, so at the tail again
@@ -326,7 +326,9 @@ def test_channels_that_refuse_lose_their_place_and_the_buffer_stays_in_the_pool(
     )
     rows.fifo_push(waiting, 0)
     rows.fifo_push(waiting, 1)
-    assert channel_rules.recycle_floating([full, released], gate_pool, segments, waiting) == -1
+    assert (
+        channel_rules.recycle_floating(gate([full, released], gate_pool, segments, waiting)) == -1
+    )
     assert gate_pool == pool(size=2, in_use=0, free=1)
     assert [full.is_waiting, released.is_waiting, waiting[1]] == [0, 0, 0]
 
@@ -335,7 +337,7 @@ def test_an_accepted_buffer_fetches_more_and_all_of_it_is_credit():
     row = channel(2, 0, required=5, waiting=1)
     gate_pool, segments, waiting = pool(size=4, in_use=1, free=2), GlobalPool(20, 0, 2, 1), [0] * 3
     rows.fifo_push(waiting, 0)
-    assert channel_rules.recycle_floating([row], gate_pool, segments, waiting) == 0
+    assert channel_rules.recycle_floating(gate([row], gate_pool, segments, waiting)) == 0
     assert row == channel(2, 3, required=5, unannounced=3)
 
 
@@ -343,7 +345,7 @@ def test_an_accepted_buffer_fetches_more_and_all_of_it_is_credit():
 def test_blocking_gives_floating_buffers_back_only_without_initial_credit(initial, floating_left):
     row = channel(initial, 2, required=3, unannounced=2, initial=initial)
     gate_pool = pool(size=4, in_use=2, free=0)
-    channel_rules.block_channel(row, [row], gate_pool, GlobalPool(20, 0, 0, 1), [0] * 3)
+    channel_rules.block_channel(gate([row], gate_pool, GlobalPool(20, 0, 0, 1)), 0)
     assert row.floating == floating_left
     assert row.required == (0 if initial == 0 else 3)
     channel_rules.resume_channel(row)
@@ -356,16 +358,11 @@ def test_releasing_twice_returns_nothing_more():
         pool(in_use=1),
         GlobalPool(20, 9, 2, 1),
     )
-    assert channel_rules.release_channel(row, [row], gate_pool, segments, [0] * 3) == 2
+    assert channel_rules.release_channel(gate([row], gate_pool, segments), 0) == 2
     assert (row.exclusive, row.floating, row.unannounced) == (0, 0, 0)
     assert (gate_pool, segments) == (pool(in_use=0, free=2), GlobalPool(20, 11, 0, 1))
-    assert channel_rules.release_channel(row, [row], gate_pool, segments, [0] * 3) == 0
+    assert channel_rules.release_channel(gate([row], gate_pool, segments), 0) == 0
     assert segments == GlobalPool(20, 11, 0, 1)
-
-
-@given(st.integers(0, 30), st.integers(0, 5))
-def test_required_buffers(backlog, initial):
-    assert channel_rules.required_buffers(backlog, initial) - initial == backlog
 
 
 # -- shape -------------------------------------------------------------------------------------
@@ -408,7 +405,7 @@ def test_a_rule_is_plain_enough_for_a_compiler(function):
     tree = ast.parse(inspect.getsource(function))
     body = [node for statement in tree.body[0].body[1:] for node in ast.walk(statement)]
     assert [type(node).__name__ for node in body if isinstance(node, FORBIDDEN)] == []
-    fields = {name for state in STATES for name in columns(state)}
+    fields = {*Gate._fields, *(name for state in STATES for name in columns(state))}
     assert {node.attr for node in body if isinstance(node, ast.Attribute)} <= fields
     constants = {node.value for node in body if isinstance(node, ast.Constant)}
     assert {type(value) for value in constants} <= {int, bool}  # a bool only in "while True"

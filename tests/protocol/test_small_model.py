@@ -12,6 +12,7 @@ from dataclasses import astuple
 import pytest
 
 from flowcontrol.protocol import channel_rules, pool_rules, rows, sender_rules
+from flowcontrol.protocol.sides import Gate
 from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
 
 MESSAGES = 3
@@ -65,6 +66,10 @@ def backlog_of(sender):
     return sender_rules.reported_backlog(sender[1], 1, 0, 0, 0)
 
 
+def gate(channels, pool, segments, waiting):
+    return Gate(channels, pool, segments, waiting, [], [], [])
+
+
 def write(i, channels, pool, segments, waiting, senders):
     sender = senders[i]
     if sender[0] == 0:
@@ -97,7 +102,7 @@ def deliver(i, channels, pool, segments, waiting, senders):
         kind = channel_rules.take_buffer(channels[i])
         assert kind != rows.TAKEN_NONE
         sender[6] += (kind,)
-    channel_rules.on_backlog(channels[i], i, abs(backlog), pool, segments, waiting)
+    channel_rules.on_backlog(gate(channels, pool, segments, waiting), i, abs(backlog))
     return True
 
 
@@ -108,9 +113,9 @@ def consume(i, channels, pool, segments, waiting, senders):
     kind, sender[6] = sender[6][0], sender[6][1:]
     sender[4] += 1
     if kind == rows.TAKEN_FLOATING:
-        channel_rules.recycle_floating(channels, pool, segments, waiting)
+        channel_rules.recycle_floating(gate(channels, pool, segments, waiting))
     else:
-        channel_rules.recycle_exclusive(channels[i], pool, segments, channels, waiting)
+        channel_rules.recycle_exclusive(gate(channels, pool, segments, waiting), i)
     pool_rules.serve_pools([pool], segments)
     return True
 

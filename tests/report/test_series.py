@@ -21,9 +21,16 @@ from flowcontrol.report.series import (
     summed,
     thinned,
 )
-from flowcontrol.scenario import Schedule
+from flowcontrol.scenario import Phase, Schedule
 
-STEPS = Schedule.steps((0, 1200), (20, 300), (40, 1200))
+
+def steps(*pairs: tuple[int, int]) -> Schedule:
+    """The schedule of pairs of a start, s, and a rate."""
+    phases = (Phase(at_us=at_s * 1_000_000, rate=Fraction(rate)) for at_s, rate in pairs)
+    return Schedule(phases=tuple(phases))
+
+
+STEPS = steps((0, 1200), (20, 300), (40, 1200))
 
 
 def frame(times: list[float], values: list[float]) -> pd.DataFrame:
@@ -76,7 +83,7 @@ def test_rows_of_a_sample_become_one(how: str, expected: float) -> None:
 
 
 def test_capability_adds_the_subtasks_at_every_change() -> None:
-    late = Schedule.steps((0, 100), (30, 50))
+    late = steps((0, 100), (30, 50))
     series = capability("able", [STEPS, late], 60.0)
     assert series.x == [0.0, 20.0, 30.0, 40.0, 60.0]
     assert series.y == [1300.0, 400.0, 350.0, 1250.0, 1250.0]

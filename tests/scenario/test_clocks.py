@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.scenario import channels_of, check_clock, parse_scenario
-from flowcontrol.scenario.clocks import LOG_THROTTLES
+from flowcontrol.scenario import check_clock, parse_scenario
+from flowcontrol.scenario.clocks import LOG_THROTTLES, channels_of
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS
 from flowcontrol.systems.throttles import make_controller
 

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.errors import Problem
-from flowcontrol.scenario import NetworkOptions
-from flowcontrol.scenario.option_table import ALIASES, OPTIONS
+from flowcontrol.scenario.option_table import ALIASES, OPTIONS, NetworkOptions
 from flowcontrol.scenario.options import NEVER, read_options
 
 MIB = 1024**2
@@ -218,7 +217,7 @@ def test_canonical_options_are_equal_when_options_are(
 def test_every_default_is_a_value_of_its_option(key: str) -> None:
     option = OPTIONS[key]
     assert option.meaning
-    if isinstance(option.default, int) and "_duration" in option.read.__qualname__:
+    if isinstance(option.default, int) and "_duration" in str(option.read):
         assert option.read(f"{option.default // 1000}ms") == option.default
     elif option.default is not None:
         assert option.read(option.default) == option.default

@@ -7,15 +7,10 @@ import pytest
 from pydantic import ValidationError
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.scenario import (
-    Cluster,
-    NetworkOptions,
-    Output,
-    Schedule,
-    Stall,
-    SystemSpec,
-    parse_scenario,
-)
+from flowcontrol.scenario import Schedule, parse_scenario
+from flowcontrol.scenario.models import Cluster, Output, Stall
+from flowcontrol.scenario.option_table import NetworkOptions
+from flowcontrol.scenario.system import SystemSpec
 
 
 def test_defaults(changed: Any) -> None:

@@ -19,6 +19,12 @@ RATES = st.one_of(
 MOMENTS = st.integers(0, 2 * 10**8)
 
 
+def steps(*pairs: tuple[int, int]) -> Schedule:
+    """The schedule of pairs of a start, s, and a rate."""
+    phases = (Phase(at_us=at_s * 1_000_000, rate=Fraction(rate)) for at_s, rate in pairs)
+    return Schedule(phases=tuple(phases))
+
+
 @st.composite
 def schedules(draw: st.DrawFn) -> Schedule:
     starts = [0, *sorted(draw(st.sets(st.integers(1, 10**8), max_size=5)))]
@@ -106,13 +112,13 @@ def test_a_tenth_of_a_record_per_second_is_exact(us: int, records: int) -> None:
     ],
 )
 def test_phases_begin_at_their_moment(us: int, records: int, rate: int) -> None:
-    schedule = Schedule.steps((0, 6000), (20, 0), (40, 3))
+    schedule = steps((0, 6000), (20, 0), (40, 3))
     assert schedule.records_until(us) == records
     assert schedule.rate_at(us) == rate
 
 
 def test_a_phase_with_the_same_rate_changes_nothing() -> None:
-    schedule = Schedule.steps((0, 5), (10, 5), (20, 6), (30, 6))
+    schedule = steps((0, 5), (10, 5), (20, 6), (30, 6))
     assert schedule.changes() == (20_000_000,)
     assert Schedule.constant(5).changes() == ()
 

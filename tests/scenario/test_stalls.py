@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.scenario import Phase, Schedule, Stage, Stall, parse_scenario
+from flowcontrol.scenario import Phase, Schedule, Stage, parse_scenario
+from flowcontrol.scenario.models import Stall
 from flowcontrol.scenario.schedule import merged
 
 MOST = 10**7

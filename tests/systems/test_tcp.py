@@ -12,6 +12,7 @@ from flowcontrol.protocol.channel_rules import recycle_floating
 from flowcontrol.protocol.pool_rules import fetch_segment
 from flowcontrol.protocol.queues import new_queue
 from flowcontrol.protocol.rows import UNLIMITED
+from flowcontrol.protocol.sides import Gate, Partition
 from flowcontrol.protocol.sizing import unreserved_sizes
 from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool, Message, Subpartition
 from flowcontrol.systems import tcp_buffers as tb
@@ -75,11 +76,11 @@ def test_what_the_kernel_takes(held: int, nbytes: int, most: int, expected: int)
 # ---------------------------------------------------------------- closed buffers
 
 
-def partition(channels: int, size: int) -> r.Partition:
+def partition(channels: int, size: int) -> Partition:
     pool = LocalPool(size=size, maximum=size, required=size)
     segments = GlobalPool(total=size, free=size)
     fetch_segment(pool, segments)
-    return r.Partition(
+    return Partition(
         pool,
         segments,
         [Subpartition() for _ in range(channels)],
@@ -204,19 +205,19 @@ def test_who_asks_first_gets_the_next_buffer() -> None:
     pool, segments = LocalPool(size=1, maximum=1), GlobalPool(total=1, free=1)
     fetch_segment(pool, segments)
     channels, waiting = [InputChannel() for _ in range(3)], [0] * (w.FIFO_SLOTS + 3)
-    gate = (pool, segments, waiting)
-    assert tr.obtain_buffer(channels[0], 0, *gate) == 1
+    gate = Gate(channels, pool, segments, waiting, [], [], [])
+    assert tr.obtain_buffer(gate, 0) == 1
     channels[0].floating = 0  # a message has it
-    assert tr.obtain_buffer(channels[2], 2, *gate) == 0
-    assert tr.obtain_buffer(channels[1], 1, *gate) == 0
-    assert tr.obtain_buffer(channels[2], 2, *gate) == 0  # asked again: it waits once
+    assert tr.obtain_buffer(gate, 2) == 0
+    assert tr.obtain_buffer(gate, 1) == 0
+    assert tr.obtain_buffer(gate, 2) == 0  # asked again: it waits once
     assert waiting[w.FIFO_COUNT] == 2
     for index in (2, 1):
-        assert recycle_floating(channels, pool, segments, waiting) == index
-        assert tr.obtain_buffer(channels[index], index, *gate) == 1
+        assert recycle_floating(gate) == index
+        assert tr.obtain_buffer(gate, index) == 1
         assert [row.floating for row in channels] == [int(i == index) for i in range(3)]
         channels[index].floating = 0
-    assert recycle_floating(channels, pool, segments, waiting) == -1
+    assert recycle_floating(gate) == -1
     assert (pool.in_use, pool.free) == (0, 1)
 
 

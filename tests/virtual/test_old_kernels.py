@@ -47,7 +47,7 @@ def test_the_sources_are_found_in_a_zip_archive_too(tmp_path: Path) -> None:
     """Spark ships the package to other machines as an archive."""
     root = Path(flowcontrol.__file__).parent
     with zipfile.ZipFile(tmp_path / "package.zip", "w") as archive:
-        for file in root.rglob("*.py"):
+        for file in (*root.rglob("*.py"), *root.rglob("*.yaml")):
             archive.write(file, file.relative_to(root.parent))
     code = "from flowcontrol.virtual import compiled; print(compiled.cache_folder())"
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "package.zip")}

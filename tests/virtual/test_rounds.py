@@ -31,7 +31,6 @@ from flowcontrol.job.round_state import (
     SubpartitionState,
     TaskState,
 )
-from flowcontrol.job.samples import samples
 from flowcontrol.protocol.queues import BACKLOG_ANNOUNCEMENT, DATA
 from flowcontrol.protocol.states import Message
 from flowcontrol.scenario import parse_scenario
@@ -211,7 +210,7 @@ def tables_of(table: Any) -> dict[tuple[Any, ...], list[int]]:
 
 def channels_of(job: Job, states: list[RoundState]) -> dict[tuple[Any, ...], list[int]]:
     found = {}
-    for t_s, _, last in samples(job, len(states)):
+    for t_s, _, last in job.samples(len(states)):
         for name, out, into in states[last].channels():
             is_running = states[last].task(job.stage(name.edge.split("->")[0]).name, 0).is_running
             flying = out.state.written - into.state.processed
@@ -236,7 +235,7 @@ def times_of(row: pd.Series) -> list[int]:
 
 def stages_of(job: Job, states: list[RoundState]) -> dict[tuple[Any, ...], list[int]]:
     found = {}
-    for t_s, first, last in samples(job, len(states)):
+    for t_s, first, last in job.samples(len(states)):
         seconds = (last + 1 - first) * job.round_us / 1e6
         for place, task in enumerate(states[last].tasks):
             own = [state.tasks[place] for state in states[first : last + 1]]

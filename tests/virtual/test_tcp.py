@@ -14,13 +14,8 @@ from hypothesis import strategies as st
 from flowcontrol.errors import ScenarioError
 from flowcontrol.job import build_physical_graph
 from flowcontrol.job.reference import RoundRows
-from flowcontrol.scenario import (
-    Scenario,
-    SystemSpec,
-    check_clock,
-    load_scenario,
-    parse_scenario,
-)
+from flowcontrol.scenario import Scenario, check_clock, load_scenario, parse_scenario
+from flowcontrol.scenario.system import SystemSpec
 from flowcontrol.systems import tcp_connection as t
 from flowcontrol.virtual import VirtualRun, simulate
 

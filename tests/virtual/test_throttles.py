@@ -23,6 +23,7 @@ from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import fill
 from flowcontrol.virtual.state_reader import StateReader
 from flowcontrol.virtual.views import throttled_source
+from reference_runs import resumed
 
 EXAMPLES = settings.default.max_examples // 4
 IN_ROWS = ("global_hysteresis", "stepwise_sleep", "pid_rate", "static_admission")
@@ -147,7 +148,7 @@ def test_a_reference_run_goes_on_from_any_round(random_jobs: ModuleType, throttl
         job = data.draw(jobs_with(random_jobs, throttle))
         whole = list(run_reference(job))
         at = data.draw(st.integers(0, len(whole) - 2))
-        assert list(run_reference(job, after=whole[at])) == whole[at + 1 :]
+        assert list(resumed(job, whole[at])) == whole[at + 1 :]
 
     look()
 

@@ -31,7 +31,8 @@ from flowcontrol.analysis.frames import (
     second_half_start,
 )
 from flowcontrol.errors import RunError
-from flowcontrol.scenario import Edge, Scenario, Schedule, channels_of
+from flowcontrol.scenario import Edge, Scenario, Schedule
+from flowcontrol.scenario.clocks import channels_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from flowcontrol.scenario.parts_table import NOT_ABOVE, THROTTLE_PARTS
+from flowcontrol.scenario.parts_table import THROTTLE_PARTS
 from flowcontrol.systems.throttles.aimd_rate import AimdRate
 from flowcontrol.systems.throttles.controller import Controller, ControllerSettings
 from flowcontrol.systems.throttles.frontier_lag import FrontierLag
@@ -53,7 +53,7 @@ def check_values(throttle: str, values: Mapping[str, float]) -> list[tuple[str, 
             least, most = table[key].least, table[key].most
             wrong.append((key, f"{value:g} is not within {least:g} and {most:g}"))
     full = _full(throttle, values)
-    for low, high in NOT_ABOVE.get(throttle, ()):
+    for low, high in THROTTLE_PARTS[throttle].not_above:
         if full[low] > full[high]:
             text = f"{full[low]:g} is above {high}, which is {full[high]:g}: lower the one or raise"
             wrong.append((low, f"{text} the other"))

@@ -8,13 +8,9 @@ is merged at its end when it is full, for only the number of records matters the
 from __future__ import annotations
 
 from flowcontrol.protocol.queues import DATA, EVENT_SLOTS, is_event
-from flowcontrol.protocol.rounds import (
-    KIND_RECORDS,
-    Gate,
-    Partition,
-    enqueue_message,
-)
+from flowcontrol.protocol.rounds import enqueue_message
 from flowcontrol.protocol.rows import TAKEN_NONE, Row
+from flowcontrol.protocol.sides import KIND_RECORDS, Gate, Partition
 from flowcontrol.protocol.states import Message, Task
 from flowcontrol.protocol.subpartition_rules import poll_queue
 from flowcontrol.systems.transports.rules import may_send, room

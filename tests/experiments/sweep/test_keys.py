@@ -95,7 +95,8 @@ def test_numbers_have_a_unit(path, values, title):
 
 def test_every_unit_belongs_to_a_key_that_scenarios_have():
     from flowcontrol.experiments.sweep.keys import _UNITS
-    from flowcontrol.scenario import Cluster, Stage
+    from flowcontrol.scenario import Stage
+    from flowcontrol.scenario.models import Cluster
     from flowcontrol.scenario.option_table import OPTIONS
 
     known = {*OPTIONS, *Cluster.model_fields, *Stage.model_fields, "selectivity"}
