@@ -24,10 +24,9 @@ from typing import Any
 from flowcontrol.experiments.base import as_base
 from flowcontrol.experiments.executor import warm_up
 from flowcontrol.experiments.sweep import sweep
-from flowcontrol.experiments.sweep.balance import estimated_cost, into_chunks
-from flowcontrol.experiments.sweep.checks import check_variants
 from flowcontrol.experiments.sweep.columns import FIXED
 from flowcontrol.experiments.sweep.plan import make_plan
+from flowcontrol.experiments.sweep.variants import check_variants, estimated_cost, into_chunks
 from flowcontrol.experiments.sweep.worker import run_variant
 from flowcontrol.virtual.parts import EVERYTHING
 

@@ -16,7 +16,7 @@ from flowcontrol.cli.command import (
 )
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.sweep import SweepProgress, SweepResult, print_sweep, sweep
-from flowcontrol.experiments.sweep.values import split_assignment
+from flowcontrol.experiments.sweep.varied import split_assignment
 
 _VALUES = (
     "Values are a list, 1,2,4, a range START:STOP:COUNT of evenly spaced points, both ends "

@@ -6,10 +6,15 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
-from flowcontrol.experiments.sweep.axes import cells_axis, chart_id, chart_layout, value_text
-from flowcontrol.experiments.sweep.keys import Varied
-from flowcontrol.experiments.sweep.limits import limit_traces
+from flowcontrol.experiments.sweep.axes import (
+    cells_axis,
+    chart_id,
+    chart_layout,
+    limit_traces,
+    value_text,
+)
 from flowcontrol.experiments.sweep.metric import NOTHING, Metric
+from flowcontrol.experiments.sweep.varied import Varied
 from flowcontrol.report.colours import GOOD_TO_BAD_FILLS
 from flowcontrol.report.figures import Chart, Figure, caption, numbered
 from flowcontrol.report.numbers import number

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.experiments.sweep.axes import key_axis, value_text
 from flowcontrol.experiments.sweep.heat import colour_axis
-from flowcontrol.experiments.sweep.keys import Varied
 from flowcontrol.experiments.sweep.metric import Metric
+from flowcontrol.experiments.sweep.varied import Varied
 from flowcontrol.report.colours import GOOD_TO_BAD, line_style
 from flowcontrol.report.figures import Figure, axis, numbered
 from flowcontrol.report.numbers import number

@@ -1,6 +1,6 @@
 """The plan of a sweep: the points of the product of all values, and their replications.
 
-The scenarios are checked in :mod:`flowcontrol.experiments.sweep.checks`.
+The scenarios are checked in :mod:`flowcontrol.experiments.sweep.variants`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ from typing import Any
 
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.base import Base
-from flowcontrol.experiments.sweep.keys import (
+from flowcontrol.experiments.sweep.varied import (
+    MAX_POINTS,
     Varied,
     label_of,
     name_columns,
+    plain_values,
     read_path,
+    read_values,
     show_value,
 )
-from flowcontrol.experiments.sweep.values import MAX_POINTS, plain_values, read_values
 from flowcontrol.scenario.problems import key_path
 
 Point = tuple[Any, ...]

@@ -22,15 +22,18 @@ from flowcontrol.experiments.follow import (
     unseen_results,
 )
 from flowcontrol.experiments.run import Simulate
-from flowcontrol.experiments.sweep.balance import estimated_cost, into_chunks
-from flowcontrol.experiments.sweep.checks import Variant, check_variants
 from flowcontrol.experiments.sweep.columns import FIXED
-from flowcontrol.experiments.sweep.folder import SweepPaths, open_folder
 from flowcontrol.experiments.sweep.metric import Metric, read_metrics
 from flowcontrol.experiments.sweep.overview import overview
 from flowcontrol.experiments.sweep.page import write_page
 from flowcontrol.experiments.sweep.plan import Plan, make_plan
-from flowcontrol.experiments.sweep.store import Collector, read_results
+from flowcontrol.experiments.sweep.store import Collector, SweepPaths, open_folder, read_results
+from flowcontrol.experiments.sweep.variants import (
+    Variant,
+    check_variants,
+    estimated_cost,
+    into_chunks,
+)
 from flowcontrol.experiments.sweep.worker import Work
 from flowcontrol.folders import OwnedFolder
 from flowcontrol.scenario import Scenario

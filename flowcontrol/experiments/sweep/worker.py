@@ -20,11 +20,10 @@ import pyarrow as pa
 
 from flowcontrol.experiments.executor import warm_up
 from flowcontrol.experiments.run import Simulate, virtual_clock
-from flowcontrol.experiments.sweep.checks import Variant, variant_scenario
-from flowcontrol.experiments.sweep.columns import results_table
-from flowcontrol.experiments.sweep.folder import SweepPaths
+from flowcontrol.experiments.sweep.columns import results_table, variant_rows
 from flowcontrol.experiments.sweep.plan import Plan
-from flowcontrol.experiments.sweep.rows import variant_rows
+from flowcontrol.experiments.sweep.store import SweepPaths
+from flowcontrol.experiments.sweep.variants import Variant, variant_scenario
 from flowcontrol.files import write_atomically
 from flowcontrol.virtual.compiled import is_compiled
 

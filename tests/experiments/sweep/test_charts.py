@@ -8,8 +8,8 @@ import json
 import plotly.graph_objects as go
 import pytest
 
-from flowcontrol.experiments.sweep.charts import dimensions, sweep_charts
 from flowcontrol.experiments.sweep.metric import read_metrics
+from flowcontrol.experiments.sweep.page import dimensions, sweep_charts
 from flowcontrol.report.colours import BLUE, VERMILLION
 from flowcontrol.scenario import parse_scenario
 

@@ -11,8 +11,12 @@ from pathlib import Path
 import pytest
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.experiments.sweep.balance import estimated_cost
-from flowcontrol.experiments.sweep.checks import check_variants, variant_id, variant_scenario
+from flowcontrol.experiments.sweep.variants import (
+    check_variants,
+    estimated_cost,
+    variant_id,
+    variant_scenario,
+)
 
 RATE = "stages.sink.service_rate"
 
@@ -54,7 +58,7 @@ def test_an_id_does_not_depend_on_how_a_sweep_came_to_it(plan):
 
 def test_an_id_is_the_same_in_another_process(plan, chain):
     code = (
-        "import json, sys; from flowcontrol.experiments.sweep.checks import variant_id; "
+        "import json, sys; from flowcontrol.experiments.sweep.variants import variant_id; "
         "from flowcontrol.scenario import parse_scenario; "
         "print(variant_id(parse_scenario(json.load(sys.stdin))))"
     )

@@ -7,9 +7,8 @@ import json
 import pytest
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.experiments.sweep.balance import estimated_cost
-from flowcontrol.experiments.sweep.checks import check_variants
-from flowcontrol.experiments.sweep.folder import open_folder
+from flowcontrol.experiments.sweep.store import open_folder
+from flowcontrol.experiments.sweep.variants import check_variants, estimated_cost
 
 ONE = {"stages.sink.service_rate": "100,200"}
 OTHER = {"stages.sink.service_rate": "100,300"}
@@ -95,7 +94,7 @@ def test_overwrite_replaces_whatever_sweep_there_is(open_it, tmp_path, vary):
 
 def test_another_version_makes_another_sweep(open_it, monkeypatch):
     open_it(ONE)
-    monkeypatch.setattr("flowcontrol.experiments.sweep.folder.rules_version", lambda *_: "99")
+    monkeypatch.setattr("flowcontrol.experiments.sweep.store.rules_version", lambda *_: "99")
     with pytest.raises(ScenarioError, match=r"by version 0\.1"):
         open_it(ONE)
 

@@ -7,10 +7,8 @@ import uuid
 
 import pytest
 
-from flowcontrol.experiments.sweep.balance import estimated_cost
-from flowcontrol.experiments.sweep.checks import check_variants
-from flowcontrol.experiments.sweep.folder import SweepPaths
-from flowcontrol.experiments.sweep.store import Collector, Failed, read_results
+from flowcontrol.experiments.sweep.store import Collector, Failed, SweepPaths, read_results
+from flowcontrol.experiments.sweep.variants import check_variants, estimated_cost
 from flowcontrol.experiments.sweep.worker import Work, run_chunk
 
 VARY = {"stages.sink.service_rate": "100:600:6"}
