@@ -12,11 +12,19 @@ from typing import TYPE_CHECKING, Final
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.compare.columns import RATES, RESULTS, rate_rows, result_row
 from flowcontrol.experiments.compare.limits import LimitPhase, job_limits
-from flowcontrol.experiments.compare.outcome import CompareResult, Outcome
 from flowcontrol.experiments.compare.page import write_page
 from flowcontrol.experiments.compare.plan import Clock, Comparison, plan_comparison
-from flowcontrol.experiments.compare.run import check_one, refusal, run_one
-from flowcontrol.experiments.compare.work import Work, read_outcomes, stop_file, write_outcome
+from flowcontrol.experiments.compare.run import (
+    CompareResult,
+    Outcome,
+    Work,
+    check_one,
+    read_outcomes,
+    refusal,
+    run_one,
+    stop_file,
+    write_outcome,
+)
 from flowcontrol.experiments.executor import Executor, check_processes, make_executor
 from flowcontrol.experiments.folder import open_experiment
 from flowcontrol.experiments.follow import (

@@ -74,6 +74,29 @@ class PiledUp:
 
 
 @dataclass(frozen=True)
+class Reaction:
+    """What the producers did after the falls of the limit, or after its rises.
+
+    Attributes
+    ----------
+    count : int
+        Changes that count.
+    missed : int
+        Those after which the rate never was at the new limit.
+    how : str
+        How those were missed: above, swings or below, the first of these that occurs; empty if
+        none was.
+    longest_s : float or None, s
+        Longest time to be at the new limit after one of the others; None without others.
+    """
+
+    count: int
+    missed: int
+    how: str
+    longest_s: float | None
+
+
+@dataclass(frozen=True)
 class Figures:
     """The figures of a run; None: the scenario or the run has no such figure.
 
@@ -118,29 +141,22 @@ class Figures:
     changes: tuple[Response, ...] = ()
     piled_up: Mapping[int, PiledUp] = field(default_factory=dict)
 
-    def after(self, *, slowdown: bool) -> tuple[int, float | None]:
-        """Return how many slowdowns (or releases) were missed, and the longest time of the others.
+    @property
+    def slowdown(self) -> Reaction:
+        """What the producers did after the falls of the limit that count."""
+        return self._reaction(is_slowdown=True)
 
-        Returns
-        -------
-        tuple of (int, float or None)
-            Missed, and seconds; None if none was followed.
-        """
-        own = [change for change in self.changes if change.is_slowdown == slowdown]
+    @property
+    def release(self) -> Reaction:
+        """What the producers did after the rises of the limit that count."""
+        return self._reaction(is_slowdown=False)
+
+    def _reaction(self, *, is_slowdown: bool) -> Reaction:
+        own = [change for change in self.changes if change.is_slowdown == is_slowdown]
         times = [change.after_s for change in own if change.after_s is not None]
-        return len(own) - len(times), max(times, default=None)
-
-    def missed(self, *, slowdown: bool) -> str:
-        """Return how slowdowns (or releases) were missed: empty, above, below, or swings.
-
-        If they differ, the first of above, swings and below that occurs.
-        """
-        found = {change.missed for change in self.changes if change.is_slowdown == slowdown}
-        return next((how for how in ("above", "swings", "below") if how in found), "")
-
-    def count(self, *, slowdown: bool) -> int:
-        """Return the slowdowns (or the releases) that count."""
-        return sum(change.is_slowdown == slowdown for change in self.changes)
+        ways = {change.missed for change in own}
+        how = next((how for how in ("above", "swings", "below") if how in ways), "")
+        return Reaction(len(own), len(own) - len(times), how, max(times, default=None))
 
 
 def window_s(scenario: Scenario) -> float:

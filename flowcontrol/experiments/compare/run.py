@@ -1,17 +1,24 @@
-"""One system, run on a scenario: the same file with another ``system``."""
+"""One system, run on a scenario: the same file with another ``system``, and what becomes of it."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import TypeAdapter
 
 from flowcontrol.errors import ScenarioError
 from flowcontrol.experiments.base import Base
-from flowcontrol.experiments.compare.figures import Facts, figures_of
-from flowcontrol.experiments.compare.limits import job_limits
-from flowcontrol.experiments.compare.outcome import Lines, Outcome
-from flowcontrol.experiments.compare.starving import find_starved
+from flowcontrol.experiments.compare.figures import Facts, Figures, figures_of
+from flowcontrol.experiments.compare.limits import LimitPhase, job_limits
+from flowcontrol.experiments.compare.plan import Comparison
+from flowcontrol.experiments.compare.starving import Starved, find_starved
+from flowcontrol.experiments.executor import warm_up
 from flowcontrol.experiments.run import Run, Simulate, virtual_clock
+from flowcontrol.files import write_atomically
 from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.report.rundata import RunData
 from flowcontrol.report.series import summed, thinned
@@ -121,3 +128,151 @@ def _rate(
 ) -> tuple[list[float], list[float]]:
     names = [stage.name for stage in stages]
     return thinned(summed(rows[rows["stage"].isin(names)], column), column)
+
+
+@dataclass(frozen=True)
+class Lines:
+    """The series of a run's chart; each has a value per time.
+
+    Attributes
+    ----------
+    t_s : list of float, s
+        Samples.
+    produced, consumed : list of float, records/s
+        What all sources emitted and all sinks took up since the sample before.
+    in_flight : list of float, records
+        Levels, all channels together.
+    """
+
+    t_s: list[float]
+    produced: list[float]
+    consumed: list[float]
+    in_flight: list[float]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of one system.
+
+    Attributes
+    ----------
+    system : str
+        Its name.
+    state : {"ran", "refused", "failed"}
+        Refused: the clock cannot run the system with this scenario.
+    reason : str
+        Why it was refused or failed.
+    figures, lines : Figures and Lines, or None
+        Of one that ran.
+    starved : tuple of Starved
+        Receivers that starved.
+    rounds : int
+        That were run.
+    round_ms : float, ms
+        Emulated time of each.
+    wall_s : float, s
+        Real time that it took.
+    is_compiled : bool
+        False if it was run without a compiler.
+    """
+
+    system: str
+    state: Literal["ran", "refused", "failed"]
+    reason: str = ""
+    figures: Figures | None = None
+    lines: Lines | None = None
+    starved: tuple[Starved, ...] = field(default=())
+    rounds: int = 0
+    round_ms: float = 0.0
+    wall_s: float = 0.0
+    is_compiled: bool = True
+
+    def to_json(self) -> str:
+        """Return it as text."""
+        return json.dumps(asdict(self), allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Outcome:
+        """Return the outcome that :meth:`to_json` has written."""
+        return TypeAdapter(cls).validate_json(text)
+
+
+@dataclass(frozen=True)
+class CompareResult:
+    """The result of a comparison.
+
+    Attributes
+    ----------
+    path : Path
+        Its folder: Delta tables ``results`` and ``rates``, and ``report.html``.
+    comparison : Comparison
+        The plan.
+    outcomes : tuple of Outcome
+        Of each system, in the order of the plan.
+    limits : list of LimitPhase, or None
+        The limit of the job.
+    """
+
+    path: Path
+    comparison: Comparison
+    outcomes: tuple[Outcome, ...]
+    limits: list[LimitPhase] | None
+
+    @property
+    def page(self) -> Path:
+        """The page."""
+        return self.path / "report.html"
+
+    def failed(self) -> list[Outcome]:
+        """Return the systems that failed."""
+        return [outcome for outcome in self.outcomes if outcome.state == "failed"]
+
+
+@dataclass(frozen=True)
+class Work:
+    """The work of a comparison, for every worker.
+
+    Attributes
+    ----------
+    base : Base
+        The scenario.
+    notes : Path
+        Folder of the outcomes; workers and driver see the same one.
+    chunks : tuple of str
+        The systems; each is a chunk.
+    runner : callable, optional
+        Runs a scenario; by default the virtual clock.
+    parts : int, default 0
+        Parts of the kernel that all systems together need.
+    """
+
+    base: Base
+    notes: Path
+    chunks: tuple[str, ...]
+    runner: Simulate | None = None
+    parts: int = 0
+
+    def run(self, number: int) -> int:
+        """Run a system; return 1, or 0 if the comparison is to be stopped."""
+        if stop_file(self.notes).exists():
+            return 0
+        if self.runner is None:
+            warm_up(self.parts)
+        write_outcome(self.notes, run_one(self.base, self.chunks[number], "virtual", self.runner))
+        return 1
+
+
+def stop_file(notes: Path) -> Path:
+    """Created to stop the start of further systems."""
+    return notes / "stop"
+
+
+def write_outcome(notes: Path, outcome: Outcome) -> None:
+    """Write the outcome of a system for the driver."""
+    write_atomically(notes / f"{outcome.system}.json", outcome.to_json())
+
+
+def read_outcomes(notes: Path) -> dict[str, Outcome]:
+    """Return the outcomes that workers have written, by system."""
+    found = (Outcome.from_json(path.read_text()) for path in sorted(notes.glob("[!.]*.json")))
+    return {outcome.system: outcome for outcome in found}

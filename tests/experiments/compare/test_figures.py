@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flowcontrol.experiments.compare.figures import Facts, figures_of, window_s
+from flowcontrol.experiments.compare.figures import Facts, Reaction, figures_of, window_s
 from flowcontrol.scenario import parse_scenario
 
 
@@ -31,17 +31,15 @@ def test_a_producer_that_follows(figures):
     assert (found.peak_records, found.peak_bytes) == (60, 6000)
     assert found.swing == 0
     assert found.ahead == pytest.approx(0)
-    assert found.after(slowdown=True) == (0, 1)  # 110 and four times 100 are 102 on average
-    assert found.count(slowdown=True) == 1
-    assert found.count(slowdown=False) == 0
-    assert found.after(slowdown=False) == (0, None)
+    # 110 and four times 100 are 102 on average
+    assert found.slowdown == Reaction(count=1, missed=0, how="", longest_s=1)
+    assert found.release == Reaction(count=0, missed=0, how="", longest_s=None)
     assert found.piled_up == {}
 
 
 def test_one_that_never_does_piles_up(figures):
     found = figures([200] * 40)
-    assert found.after(slowdown=True) == (1, None)
-    assert found.missed(slowdown=True) == "above"
+    assert found.slowdown == Reaction(count=1, missed=1, how="above", longest_s=None)
     assert found.ahead == pytest.approx(1.0)
     piled = found.piled_up[0]
     assert (piled.edge, piled.records, piled.nbytes) == ("source->sink", 2000, 200_000)
@@ -51,7 +49,7 @@ def test_one_that_never_does_piles_up(figures):
 
 def test_one_that_is_slow_is_below(figures):
     found = figures([10] * 40)
-    assert found.missed(slowdown=True) == "below"
+    assert found.slowdown.how == "below"
     assert found.ahead < 0
     assert found.piled_up == {}
     assert found.of_limit == pytest.approx(400 / 6000)
