@@ -16,9 +16,8 @@ from flowcontrol.files import write_atomically
 from flowcontrol.report.charts import all_charts
 from flowcontrol.report.colours import PRESSURE_COLOURS
 from flowcontrol.report.graph import job_graph
-from flowcontrol.report.jobs import job_sentences
-from flowcontrol.report.keyfigures import key_figures, run_line
-from flowcontrol.report.markup import chart_section, html_table, key_figure, page
+from flowcontrol.report.keyfigures import job_sentences, key_figures, run_line
+from flowcontrol.report.markup import chart_section, html_table, page
 from flowcontrol.report.numbers import milliseconds, number, percent
 from flowcontrol.report.partitions import partition_section
 from flowcontrol.report.rundata import RunData
@@ -74,9 +73,7 @@ def report_page(
         headline_class=" limited" if is_limited else "",
         below="".join(f'<p class="run">{escape(text)}</p>' for text in job_sentences(summary)),
         noscript="The charts need JavaScript; the graph and the table above do not.",
-        key_figures="".join(
-            key_figure(one.label, one.value, one.note) for one in key_figures(summary, scenario)
-        ),
+        key_figures="".join(key_figures(summary, scenario)),
         graph=job_graph(summary, scenario),
         charts="".join(map(chart_section, charts)),
         table=_stage_table(summary, scenario) + partition_section(summary),

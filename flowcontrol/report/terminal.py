@@ -6,19 +6,37 @@ wrapped, long stage names are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
+from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from flowcontrol.report.fitting import plain_table
-from flowcontrol.report.jobs import job_sentences
+from flowcontrol.report.keyfigures import job_sentences
 from flowcontrol.report.numbers import milliseconds, number, percent
 from flowcontrol.report.partitions import partition_lines
+
+_UNBOUNDED: Final = 10_000
+"""Width of a console, in characters, on which every table fits."""
+
+
+def plain_table(gap: int = 2) -> Table:
+    """Return an empty table without lines, with ``gap`` blanks between columns."""
+    return Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="bold")
+
+
+def print_widest(console: Console, tables: Iterable[Table]) -> None:
+    """Print the first table that fits the console, or the last, between empty lines."""
+    wide = console.options.update(width=_UNBOUNDED)
+    for table in tables:
+        if Measurement.get(console, wide, table).maximum <= console.width:
+            break
+    console.print(Padding(table, (1, 0)))
+
 
 _STYLES = {"OK": "green", "LOW": "yellow", "HIGH": "bold red"}
 _LEAST_NAME = 12

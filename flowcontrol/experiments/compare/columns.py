@@ -20,8 +20,8 @@ from flowcontrol.experiments.compare.wording import (
     starving_sentences,
 )
 from flowcontrol.records import Column, Table
-from flowcontrol.report.fitting import plain_table, print_widest
 from flowcontrol.report.numbers import bytes_text, milliseconds, number, percent
+from flowcontrol.report.terminal import plain_table, print_widest
 
 if TYPE_CHECKING:
     from flowcontrol.experiments.compare.run import CompareResult

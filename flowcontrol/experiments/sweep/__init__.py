@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from flowcontrol.experiments.sweep.overview import print_sweep
-from flowcontrol.experiments.sweep.progress import SweepProgress
 from flowcontrol.experiments.sweep.sweep import SweepResult, sweep
+from flowcontrol.report.progress import SweepProgress
 
 __all__ = ["SweepProgress", "SweepResult", "print_sweep", "sweep"]

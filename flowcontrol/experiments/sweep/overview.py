@@ -16,8 +16,8 @@ from flowcontrol.experiments.sweep.axes import value_text
 from flowcontrol.experiments.sweep.metric import NOTHING, Metric
 from flowcontrol.experiments.sweep.plan import Plan
 from flowcontrol.experiments.sweep.ranking import Ranking, is_noise, noise_text, rank
-from flowcontrol.report.fitting import plain_table, print_widest
 from flowcontrol.report.numbers import number, percent
+from flowcontrol.report.terminal import plain_table, print_widest
 
 if TYPE_CHECKING:
     import pandas as pd
