@@ -11,15 +11,18 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from flowcontrol.records import RESULTS
+from flowcontrol.scenario import Scenario
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from flowcontrol.scenario import Scenario
+
+Tables = Mapping[str, "pa.Table"]
+"""The result tables of a run by name: ``stages``, ``channels`` and ``latency``."""
 
 
-def result_frame(tables: Mapping[str, pa.Table], name: str) -> pd.DataFrame:
+def result_frame(tables: Tables, name: str) -> pd.DataFrame:
     """Return one result table as a frame with the length of its intervals.
 
     Parameters
@@ -53,7 +56,7 @@ def result_frame(tables: Mapping[str, pa.Table], name: str) -> pd.DataFrame:
     return frame.sort_values("t_s", kind="stable", ignore_index=True)
 
 
-def _sample_times(tables: Mapping[str, pa.Table]) -> list[float]:
+def _sample_times(tables: Tables) -> list[float]:
     """Return the times of all samples in order; the latency table may leave some out."""
     times: set[float] = set()
     for table in tables.values():
@@ -83,12 +86,12 @@ def in_flight_buffers(channels: pd.DataFrame, scenario: Scenario) -> pd.Series[i
     return found
 
 
-def end_of(tables: Mapping[str, pa.Table]) -> float:
+def end_of(tables: Tables) -> float:
     """Return the time of the last sample in seconds; 0 when nothing was sampled."""
     return max(_sample_times(tables), default=0.0)
 
 
-def second_half_start(tables: Mapping[str, pa.Table]) -> float:
+def second_half_start(tables: Tables) -> float:
     """Return where the second half of a run starts, in seconds.
 
     Returns

@@ -9,17 +9,14 @@ transport is judged alike.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from flowcontrol.analysis.frames import mean_over_time, result_frame
+from flowcontrol.analysis.frames import Tables, mean_over_time, result_frame
+from flowcontrol.scenario import Scenario
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
-
-    from flowcontrol.scenario import Scenario
 
 NEVER_IDLE: Final = 0.995
 """Busy share of a subtask that never waits for records, as one whose queue grows."""
@@ -51,7 +48,7 @@ class Limiting:
 
 
 def limiting_subtasks(
-    tables: Mapping[str, pa.Table], scenario: Scenario, stage: str, times: frozenset[float]
+    tables: Tables, scenario: Scenario, stage: str, times: frozenset[float]
 ) -> Limiting:
     """Return the subtasks that limit a stage while the others have time to spare.
 
@@ -105,7 +102,7 @@ def _edges_into(scenario: Scenario, stage: str) -> list[str]:
 
 
 def _waiting(
-    tables: Mapping[str, pa.Table], scenario: Scenario, stage: str, times: frozenset[float]
+    tables: Tables, scenario: Scenario, stage: str, times: frozenset[float]
 ) -> dict[int, float]:
     """Return the mean number of records in flight to each subtask, on all edges into the stage."""
     channels = result_frame(tables, "channels")

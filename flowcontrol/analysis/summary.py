@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from flowcontrol.analysis.bottleneck import find_bottleneck
 from flowcontrol.analysis.frames import (
+    Tables,
     end_of,
     in_flight_buffers,
     mean_over_time,
@@ -30,12 +31,10 @@ from flowcontrol.analysis.frames import (
 )
 from flowcontrol.analysis.latencies import combine_latencies
 from flowcontrol.analysis.pressure import worst_pressure
+from flowcontrol.scenario import Scenario
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
-
-    from flowcontrol.scenario import Scenario, Stage
 
 _SHARES = ("busy_ms_per_s", "idle_ms_per_s", "backpressured_ms_per_s")
 _USAGES = (
@@ -59,7 +58,7 @@ Window = tuple[float, float]
 
 
 def summarise(
-    tables: Mapping[str, pa.Table],
+    tables: Tables,
     scenario: Scenario,
     *,
     clock: str,
@@ -122,37 +121,20 @@ def summarise(
     return rounded
 
 
-def _stages(
-    tables: Mapping[str, pa.Table], scenario: Scenario, windows: Mapping[str, Window]
-) -> dict[str, Any]:
+def _stages(tables: Tables, scenario: Scenario, windows: Mapping[str, Window]) -> dict[str, Any]:
     """Return the figures of every stage, in the order of the scenario."""
-    samples = result_frame(tables, "stages")
-    latencies = result_frame(tables, "latency")
-    return {
-        stage.name: _stage(
-            stage,
-            samples[samples["stage"] == stage.name],
-            latencies[latencies["stage"] == stage.name],
-            windows,
-        )
-        for stage in scenario.stages
-    }
-
-
-def _stage(
-    stage: Stage, samples: pd.DataFrame, latencies: pd.DataFrame, windows: Mapping[str, Window]
-) -> dict[str, Any]:
-    """Return the figures of one stage."""
-    figures = {
-        name: _stage_window(samples, window)
-        | {"latency": combine_latencies(_in(latencies, window))}
-        for name, window in windows.items()
-    }
-    return {
-        "parallelism": stage.parallelism,
-        "pressure": figures["whole"]["pressure"],
-        **figures,
-    }
+    samples, latencies = result_frame(tables, "stages"), result_frame(tables, "latency")
+    stages = {}
+    for stage in scenario.stages:
+        rows = samples[samples["stage"] == stage.name]
+        times = latencies[latencies["stage"] == stage.name]
+        figures = {
+            name: _stage_window(rows, window) | {"latency": combine_latencies(_in(times, window))}
+            for name, window in windows.items()
+        }
+        pressure = figures["whole"]["pressure"]
+        stages[stage.name] = {"parallelism": stage.parallelism, "pressure": pressure, **figures}
+    return stages
 
 
 def _stage_window(samples: pd.DataFrame, window: Window) -> dict[str, Any]:
@@ -178,9 +160,7 @@ def _stage_window(samples: pd.DataFrame, window: Window) -> dict[str, Any]:
     }
 
 
-def _edges(
-    tables: Mapping[str, pa.Table], scenario: Scenario, windows: Mapping[str, Window]
-) -> dict[str, Any]:
+def _edges(tables: Tables, scenario: Scenario, windows: Mapping[str, Window]) -> dict[str, Any]:
     """Return the figures of every edge, its channels taken together."""
     samples = result_frame(tables, "channels")
     samples["in_flight_buffers"] = in_flight_buffers(samples, scenario)

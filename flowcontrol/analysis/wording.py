@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 
 from flowcontrol.analysis.frames import mean_over_time
 from flowcontrol.analysis.subtasks import Limiting
+from flowcontrol.scenario import Edge, Scenario
 from flowcontrol.scenario.partitions import SPILLING
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from flowcontrol.scenario import Edge, Scenario
 
 _ALWAYS = 0.99
 """Share of the run from which a limit held "all the time"."""

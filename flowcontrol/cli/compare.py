@@ -19,7 +19,7 @@ from flowcontrol.cli.command import (
 )
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.compare import CompareResult, compare, print_comparison
-from flowcontrol.experiments.run import Simulate
+from flowcontrol.experiments.executor import Simulate
 from flowcontrol.experiments.sweep import SweepProgress
 from flowcontrol.run.emulate import RunResult, emulate
 from flowcontrol.scenario import Scenario

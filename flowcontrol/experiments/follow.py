@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from flowcontrol.errors import RunError
-from flowcontrol.experiments.executor import Chunked, Executor, reason_of
+from flowcontrol.experiments.executor import Executor, Work, reason_of
 
 POLL_S: Final = 0.25
 """Seconds between two polls of the workers' results."""
@@ -51,13 +51,12 @@ def ignore(*_: object) -> None:
 
 def follow(
     executor: Executor,
-    work: Chunked,
-    stop_file: Path,
+    work: Work,
     poll: Callable[[], str],
     warn: Callable[[str], None],
     noun: str,
 ) -> None:
-    """Start all chunks and wait for them.
+    """Compile the virtual clock if need be, start all chunks and wait for them.
 
     Parameters
     ----------
@@ -65,8 +64,6 @@ def follow(
         Where they run.
     work : Chunked
         The chunks.
-    stop_file : Path
-        Created to stop the experiment: workers start no further run once it exists.
     poll : callable
         Called every :data:`POLL_S` seconds and at the end: collects the workers' results and
         returns the progress as text, for the message if they fail.
@@ -80,6 +77,8 @@ def follow(
     RunError
         If the workers fail. After any exception, Ctrl-C included, current runs have 30 s to end.
     """
+    if work.simulate is None:
+        executor.warm_up(warn, work.parts)
     futures: Sequence[Future[Any]] = ()
     try:
         futures = executor.start(work)
@@ -93,7 +92,7 @@ def follow(
                     text = f"the workers failed, {reason_of(error)}; {state}"
                     raise RunError(f"{text}, and the same command continues it") from error
     except BaseException:
-        stop_file.touch()
+        work.stop_file.touch()
         warn(f"stopping after the {noun} under way")
         with suppress(Exception):  # Spark may be gone
             executor.stop()

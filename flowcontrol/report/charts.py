@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from flowcontrol.analysis.latencies import combine_latencies
 from flowcontrol.report.colours import BLOCKED, BUSY, GREY, IDLE, LIMIT, LineStyle, line_style
-from flowcontrol.report.figures import Chart, area, axis, figure, line, steps
+from flowcontrol.report.figures import Chart, Figure, area, axis, figure, line, steps
 from flowcontrol.report.rundata import RunData, edge_flights, left_out, shown_channels, stage_rates
 from flowcontrol.report.series import (
     Series,
@@ -15,11 +16,10 @@ from flowcontrol.report.series import (
     summed,
     thinned,
 )
+from flowcontrol.scenario import SystemSpec
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from flowcontrol.scenario import SystemSpec
 
 Trace = dict[str, Any]
 
@@ -65,7 +65,7 @@ def rates_chart(run: RunData) -> Chart:
         "its schedule would allow it; vertical lines are changes of a schedule. A producer below "
         "its dotted line, at the rate of a consumer that touches its own, is being held back."
         + left_out(run),
-        figure(traces, [axis("records/s")], until_s=run.until_s, changes=run.changes, row_px=300),
+        _drawn(run, traces, [axis("records/s")], 300),
     )
 
 
@@ -94,9 +94,8 @@ def channels_chart(run: RunData) -> Chart:
         "channels",
         "Credit and backlog per channel",
         _credit_explained(run.scenario.system) + note,
-        figure(traces, [axis(f"credit ({unit})"), axis(f"backlog ({unit})")],
-               until_s=run.until_s, changes=run.changes, row_px=190),
-    )  # fmt: skip
+        _drawn(run, traces, [axis(f"credit ({unit})"), axis(f"backlog ({unit})")], 190),
+    )
 
 
 def _credit_explained(system: SystemSpec) -> str:
@@ -149,9 +148,8 @@ def in_flight_chart(run: RunData) -> Chart:
         "What a stage has emitted and the next one has not taken up, all channels of an edge "
         f"together. {rows}"
         + (f" The {len(flights)} fullest edges are drawn, {left} are left out." if left else ""),
-        figure(traces, [axis("buffers"), axis("records")] if of_buffers else [axis("records")],
-               until_s=run.until_s, changes=run.changes, row_px=190),
-    )  # fmt: skip
+        _drawn(run, traces, [axis(unit) for unit in ("buffers", "records")[not of_buffers :]], 190),
+    )
 
 
 def pools_chart(run: RunData) -> Chart:
@@ -179,11 +177,14 @@ def pools_chart(run: RunData) -> Chart:
         "Share of a stage's buffers in use, the mean of its subtasks. Output full and the next "
         "stage's input empty: the exchange between them is the limit. Input full and output empty: "
         "this stage is the limit. Both full: it is held up from further down. Output above 100 % "
-        "is overdraft."
-        + left_out(run),
-        figure(traces, [axis(name, **_PERCENT_AXIS) for name in ("input pools", "output pools")],
-               until_s=run.until_s, changes=run.changes, row_px=190),
-    )  # fmt: skip
+        "is overdraft." + left_out(run),
+        _drawn(
+            run,
+            traces,
+            [axis(f"{side} pools", **_PERCENT_AXIS) for side in ("input", "output")],
+            190,
+        ),
+    )
 
 
 def shares_chart(run: RunData) -> Chart:
@@ -208,14 +209,7 @@ def shares_chart(run: RunData) -> Chart:
         "Idle: nothing to process, or a source waiting for its own rate. The limit is the first "
         "stage that is busy and not blocked after one that is blocked. Each share is the mean of "
         "the stage's subtasks since the sample before." + left_out(run),
-        figure(
-            traces,
-            axes,
-            until_s=run.until_s,
-            changes=run.changes,
-            row_px=128,
-            captions=[stage.name for stage in stages],
-        ),
+        _drawn(run, traces, axes, 128, captions=[stage.name for stage in stages]),
     )
 
 
@@ -252,9 +246,7 @@ def latency_chart(run: RunData) -> Chart:
         "p50: half of the records since the sample before took at most this; p90 and p99: nine "
         "tenths, and all but a hundredth. Several subtasks are combined so that a percentile is "
         "never shown too low." + left_out(run),
-        figure(
-            traces, [axis("latency (ms)")], until_s=run.until_s, changes=run.changes, row_px=240
-        ),
+        _drawn(run, traces, [axis("latency (ms)")], 240),
     )
 
 
@@ -267,6 +259,13 @@ def _latency_by_sample(rows: pd.DataFrame) -> pd.DataFrame:
         for t_s, part in rows.groupby("t_s")
     ]
     return pd.DataFrame(samples)
+
+
+def _drawn(
+    run: RunData, traces: list[Trace], axes: Sequence[Trace], row_px: int, **more: Any
+) -> Figure:
+    """Return a figure over the whole run, the changes of its schedules marked."""
+    return figure(traces, axes, until_s=run.until_s, changes=run.changes, row_px=row_px, **more)
 
 
 def _limit(series: Series, *, colour: str = LIMIT, row: int = 0, **more: Any) -> dict[str, Any]:

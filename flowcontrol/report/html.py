@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from flowcontrol.analysis.frames import Tables
 from flowcontrol.analysis.pressure import Pressure
 from flowcontrol.files import write_atomically
 from flowcontrol.report.charts import all_charts
@@ -21,18 +22,14 @@ from flowcontrol.report.markup import chart_section, html_table, page
 from flowcontrol.report.numbers import milliseconds, number, percent
 from flowcontrol.report.partitions import partition_section
 from flowcontrol.report.rundata import RunData
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from flowcontrol.scenario import Scenario
+from flowcontrol.scenario import Scenario
 
 _NOTHING = ("", "", "")
 
 
 def write_report(
     path: Path,
-    tables: Mapping[str, pa.Table],
+    tables: Tables,
     summary: Mapping[str, Any],
     scenario: Scenario,
 ) -> None:
@@ -57,9 +54,7 @@ def write_report(
     write_atomically(path, report_page(tables, summary, scenario))
 
 
-def report_page(
-    tables: Mapping[str, pa.Table], summary: Mapping[str, Any], scenario: Scenario
-) -> str:
+def report_page(tables: Tables, summary: Mapping[str, Any], scenario: Scenario) -> str:
     """Return the report page as text; parameters and errors as :func:`write_report`."""
     charts = all_charts(RunData.of(tables, scenario, summary["bottleneck"]))
     detail = summary["bottleneck_detail"]

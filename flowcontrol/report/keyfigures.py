@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flowcontrol.analysis.wording import seconds
 from flowcontrol.report.markup import key_figure
 from flowcontrol.report.numbers import bytes_text, milliseconds, number, percent, rate
-
-if TYPE_CHECKING:
-    from flowcontrol.scenario import Scenario
+from flowcontrol.scenario import Scenario
 
 CLOCKS = {"live": "Structured Streaming, live", "virtual": "virtual clock"}
 

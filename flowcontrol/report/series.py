@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flowcontrol.scenario import Edge, Scenario
+from flowcontrol.scenario.schedule import Schedule
+
 if TYPE_CHECKING:
     import pandas as pd
-
-    from flowcontrol.scenario import Edge, Scenario
-    from flowcontrol.scenario.schedule import Schedule
 
 MAX_POINTS = 600
 """Samples drawn of one series; longer ones are averaged over groups of neighbours."""

@@ -46,54 +46,44 @@ _BETWEEN = 2
 """Spaces between two columns."""
 
 
+def _share(ms_per_s: float) -> str:
+    return percent(ms_per_s / 1000)
+
+
 @dataclass(frozen=True)
 class _Column:
-    """One column: its head, its rank (1 is kept longest), and the cell of a stage."""
+    """One column: its head, its rank (1 is kept longest), the figure of a stage, and its text."""
 
     head: str
     rank: int
-    cell: Callable[[Mapping[str, Any]], str]
+    key: str
+    text: Callable[[Any], str] = number
 
-
-def _share(key: str) -> Callable[[Mapping[str, Any]], str]:
-    return lambda stage: percent(stage["whole"][key] / 1000)
-
-
-def _usage(key: str) -> Callable[[Mapping[str, Any]], str]:
-    return lambda stage: percent(stage["whole"][key])
-
-
-def _figure(key: str) -> Callable[[Mapping[str, Any]], str]:
-    return lambda stage: number(stage["whole"][key])
-
-
-def _latency(key: str) -> Callable[[Mapping[str, Any]], str]:
-    def cell(stage: Mapping[str, Any]) -> str:
-        latency = stage["whole"]["latency"]
-        return milliseconds(latency[key]) if latency else ""
-
-    return cell
+    def cell(self, stage: Mapping[str, Any]) -> str:
+        """Return the cell of a stage; empty if no record was measured."""
+        figures = {**stage, **stage["whole"], **(stage["whole"]["latency"] or {})}
+        return self.text(figures[self.key]) if self.key in figures else ""
 
 
 _COLUMNS = (
-    _Column("Pressure", 1, lambda stage: str(stage["pressure"])),
-    _Column("Subtasks", 10, lambda stage: number(stage["parallelism"])),
-    _Column("In rec/s", 2, _figure("rate_in")),
-    _Column("Out rec/s", 3, _figure("rate_out")),
-    _Column("Busy", 4, _share("busy_ms_per_s")),
-    _Column("Idle", 8, _share("idle_ms_per_s")),
-    _Column("Blocked", 5, _share("backpressured_ms_per_s")),
-    _Column("In pool", 6, _usage("in_pool_usage")),
-    _Column("Out pool", 7, _usage("out_pool_usage")),
-    _Column("Latency p50", 9, _latency("p50_ms")),
-    _Column("p99", 11, _latency("p99_ms")),
+    _Column("Pressure", 1, "pressure", str),
+    _Column("Subtasks", 10, "parallelism"),
+    _Column("In rec/s", 2, "rate_in"),
+    _Column("Out rec/s", 3, "rate_out"),
+    _Column("Busy", 4, "busy_ms_per_s", _share),
+    _Column("Idle", 8, "idle_ms_per_s", _share),
+    _Column("Blocked", 5, "backpressured_ms_per_s", _share),
+    _Column("In pool", 6, "in_pool_usage", percent),
+    _Column("Out pool", 7, "out_pool_usage", percent),
+    _Column("Latency p50", 9, "p50_ms", milliseconds),
+    _Column("p99", 11, "p99_ms", milliseconds),
 )
 
 
 _OF_BUFFERS = frozenset({"In pool", "Out pool"})
 """Columns of stages that have pools of buffers."""
 
-_OF_RECORDS = (_Column("Queued", 6, _figure("input_queue_buffers")),)
+_OF_RECORDS = (_Column("Queued", 6, "input_queue_buffers"),)
 """Columns of stages that have queues of records."""
 
 

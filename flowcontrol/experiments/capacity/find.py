@@ -12,8 +12,9 @@ from flowcontrol.analysis.frames import end_of, second_half_start
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.capacity.probe import Probe, at_rate, examine
 from flowcontrol.experiments.capacity.search import HIGHEST, LOWEST, rounded, search
+from flowcontrol.experiments.executor import Simulate, virtual_clock
 from flowcontrol.experiments.follow import ignore
-from flowcontrol.experiments.run import Run, Simulate, virtual_clock
+from flowcontrol.job.run import Run
 from flowcontrol.scenario import Scenario, Stage
 
 TOLERANCE: Final = 0.01
@@ -22,20 +23,6 @@ TOLERANCE: Final = 0.01
 OVERLOAD: Final = Fraction(3, 2)
 """Multiple of the sustainable rate at which a run shows the limit: just above the sustainable rate,
 backpressure is too short to identify it."""
-
-
-@dataclass(frozen=True)
-class ForceInUse:
-    """The rate in force at the stage that limits, over the second half of a run.
-
-    Attributes
-    ----------
-    lowest, highest : Fraction, records/s
-        Of one subtask, over all subtasks and phases.
-    """
-
-    lowest: Fraction
-    highest: Fraction
 
 
 @dataclass(frozen=True)
@@ -58,8 +45,9 @@ class Capacity:
         The run at the lowest rate that was not; None if all were.
     limit : Bottleneck or None
         The bottleneck of a run at OVERLOAD times the rate; None if there is none.
-    force : ForceInUse or None
-        Service rate of the stage that limits; None for an edge or a stage without one.
+    force : tuple of Fraction, or None, records/s
+        Lowest and highest service rate in force at a subtask of the stage that limits, in the
+        judged part; None for an edge or a stage without one.
     probes : tuple of Probe
         All judged runs, in order.
     """
@@ -71,7 +59,7 @@ class Capacity:
     below: Probe | None
     above: Probe | None
     limit: Bottleneck | None
-    force: ForceInUse | None
+    force: tuple[Fraction, Fraction] | None
     probes: tuple[Probe, ...]
 
     @property
@@ -196,7 +184,7 @@ def _start(stage: Stage) -> Fraction:
 
 def _limit(
     seeker: _Seeker, below: Fraction | None, above: Fraction | None
-) -> tuple[Bottleneck | None, ForceInUse | None]:
+) -> tuple[Bottleneck | None, tuple[Fraction, Fraction] | None]:
     """Return the bottleneck and the rate in force there."""
     if above is None:
         return None, None
@@ -208,7 +196,7 @@ def _limit(
     return found, _force(seeker.scenario.stage(found.stage), seeker.window)
 
 
-def _force(stage: Stage, window: tuple[float, float]) -> ForceInUse | None:
+def _force(stage: Stage, window: tuple[float, float]) -> tuple[Fraction, Fraction] | None:
     """Return the service rates of a stage that were in force in a window."""
     start, end = (int(moment * 1_000_000) for moment in window)
     rates = [
@@ -219,4 +207,4 @@ def _force(stage: Stage, window: tuple[float, float]) -> ForceInUse | None:
             *(phase.rate for phase in schedule.phases if start < phase.at_us < end),
         )
     ]
-    return ForceInUse(min(rates), max(rates)) if rates else None
+    return (min(rates), max(rates)) if rates else None

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from flowcontrol.analysis.frames import result_frame
+from flowcontrol.analysis.frames import Tables, result_frame
 from flowcontrol.analysis.latencies import combine_latencies
 from flowcontrol.experiments.compare.limits import LimitPhase
 from flowcontrol.experiments.compare.metrics import (
@@ -19,12 +19,10 @@ from flowcontrol.experiments.compare.metrics import (
     steps_of,
     swing,
 )
+from flowcontrol.scenario import Scenario, Stage
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
-
-    from flowcontrol.scenario import Scenario, Stage
 
 _MEGABYTE: Final = 1e6
 
@@ -169,16 +167,16 @@ def limit_steps(limits: Sequence[LimitPhase] | None) -> list[Step]:
     return steps_of([Step(p.start_s, p.end_s, p.produced) for p in limits or ()])
 
 
-def produced(tables: Mapping[str, pa.Table], scenario: Scenario) -> Counted:
+def produced(tables: Tables, scenario: Scenario) -> Counted:
     """Return what all sources together emitted."""
     return _counted(tables, scenario.sources, "records_out")
 
 
-def _consumed(tables: Mapping[str, pa.Table], scenario: Scenario) -> Counted:
+def _consumed(tables: Tables, scenario: Scenario) -> Counted:
     return _counted(tables, scenario.sinks, "records_in")
 
 
-def _counted(tables: Mapping[str, pa.Table], stages: Sequence[Stage], column: str) -> Counted:
+def _counted(tables: Tables, stages: Sequence[Stage], column: str) -> Counted:
     frame = result_frame(tables, "stages")
     names = [stage.name for stage in stages]
     sums = frame[frame["stage"].isin(names)].groupby("t_s")[column].sum()
@@ -186,7 +184,7 @@ def _counted(tables: Mapping[str, pa.Table], stages: Sequence[Stage], column: st
 
 
 def figures_of(
-    tables: Mapping[str, pa.Table],
+    tables: Tables,
     scenario: Scenario,
     limits: Sequence[LimitPhase] | None,
     facts: Facts,
@@ -245,9 +243,7 @@ def _most(levels: pd.Series[Any]) -> int:
     return int(levels.max()) if len(levels) else 0
 
 
-def _moved_bytes(
-    tables: Mapping[str, pa.Table], scenario: Scenario, channels: pd.DataFrame
-) -> float:
+def _moved_bytes(tables: Tables, scenario: Scenario, channels: pd.DataFrame) -> float:
     """Return the bytes of records that receivers took up, on all edges between tasks.
 
     What a stage emitted on an edge, less what is in flight there at the end.

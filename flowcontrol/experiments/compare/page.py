@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from html import escape
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.analysis.wording import seconds
@@ -14,7 +13,6 @@ from flowcontrol.experiments.compare.figures import Figures, limit_steps
 from flowcontrol.experiments.compare.metrics import TOLERANCE, TRANSIENT, WINDOW_SAMPLES
 from flowcontrol.experiments.compare.starving import LEAST_SHARE
 from flowcontrol.experiments.compare.wording import headline, starving_sentences, system_sentence
-from flowcontrol.files import write_atomically
 from flowcontrol.report.colours import BLUE, GREY, LIMIT, VERMILLION, LineStyle
 from flowcontrol.report.figures import Chart, axis, figure, line
 from flowcontrol.report.keyfigures import CLOCKS
@@ -37,18 +35,13 @@ DEFINED: Final = {
 """Numbers in the definitions of the figures, which stand in ``page.html``."""
 
 
-def write_page(
-    path: Path,
-    comparison: Comparison,
-    outcomes: Sequence[Outcome],
-    limits: Sequence[LimitPhase] | None,
-) -> None:
-    """Write the page of a comparison.
+def compare_page(
+    comparison: Comparison, outcomes: Sequence[Outcome], limits: Sequence[LimitPhase] | None
+) -> str:
+    """Return the page of a comparison.
 
     Parameters
     ----------
-    path : Path
-        The file, which is replaced atomically.
     comparison : Comparison
         The plan.
     outcomes : sequence of Outcome
@@ -61,13 +54,6 @@ def write_page(
     RunError
         If plotly, whose script the page carries, is not installed.
     """
-    write_atomically(path, compare_page(comparison, outcomes, limits))
-
-
-def compare_page(
-    comparison: Comparison, outcomes: Sequence[Outcome], limits: Sequence[LimitPhase] | None
-) -> str:
-    """Return the page as text; parameters and errors as :func:`write_page`."""
     ran = [outcome for outcome in outcomes if outcome.figures is not None]
     top = top_rate(ran, limits)
     charts = [system_chart(o, limits, comparison.scenario.duration_s, top) for o in ran]

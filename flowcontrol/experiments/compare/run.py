@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import TypeAdapter
 
+from flowcontrol.analysis.frames import Tables
 from flowcontrol.errors import ScenarioError
-from flowcontrol.experiments.base import Base
+from flowcontrol.experiments.base import Base, job_for
 from flowcontrol.experiments.compare.figures import Facts, Figures, figures_of
 from flowcontrol.experiments.compare.limits import LimitPhase, job_limits
 from flowcontrol.experiments.compare.plan import Comparison
 from flowcontrol.experiments.compare.starving import Starved, find_starved
-from flowcontrol.experiments.executor import warm_up
-from flowcontrol.experiments.run import Run, Simulate, virtual_clock
+from flowcontrol.experiments.executor import Simulate, Work, virtual_clock
+from flowcontrol.experiments.folder import Paths
 from flowcontrol.files import write_atomically
-from flowcontrol.job import Job, build_physical_graph
+from flowcontrol.job import Job
+from flowcontrol.job.run import Run
 from flowcontrol.report.rundata import RunData
 from flowcontrol.report.series import summed, thinned
-from flowcontrol.scenario import Scenario, Stage, check_clock
+from flowcontrol.scenario import Scenario, Stage
+from flowcontrol.scenario.clocks import Clock
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
-
-    from flowcontrol.experiments.compare.plan import Clock
 
 
 def scenario_of(base: Base, system: str) -> Scenario:
@@ -50,15 +50,7 @@ def check_one(base: Base, system: str, clock: Clock) -> Job:
     ScenarioError
         If the clock does not emulate the system, or not with this scenario.
     """
-    scenario = scenario_of(base, system)
-    problems = check_clock(scenario, clock)
-    if problems:
-        raise ScenarioError(problems, base.source)
-    if clock == "live":
-        return build_physical_graph(scenario)
-    from flowcontrol.virtual import choose_round_us
-
-    return build_physical_graph(scenario, round_us=choose_round_us(scenario))
+    return job_for(scenario_of(base, system), base.source, clock)
 
 
 def run_one(base: Base, system: str, clock: Clock, runner: Simulate | None = None) -> Outcome:
@@ -112,7 +104,7 @@ def _outcome(system: str, job: Job, run: Run) -> Outcome:
     )
 
 
-def _lines(tables: Mapping[str, pa.Table], scenario: Scenario) -> Lines:
+def _lines(tables: Tables, scenario: Scenario) -> Lines:
     data = RunData.of(tables, scenario)
     t_s, emitted = _rate(data.stages, scenario.sources, "rate_out")
     return Lines(
@@ -229,50 +221,31 @@ class CompareResult:
 
 
 @dataclass(frozen=True)
-class Work:
-    """The work of a comparison, for every worker.
+class CompareWork(Work):
+    """The work of a comparison; a chunk is the name of a system.
 
     Attributes
     ----------
     base : Base
         The scenario.
-    notes : Path
-        Folder of the outcomes; workers and driver see the same one.
-    chunks : tuple of str
-        The systems; each is a chunk.
-    runner : callable, optional
-        Runs a scenario; by default the virtual clock.
-    parts : int, default 0
-        Parts of the kernel that all systems together need.
     """
 
     base: Base
-    notes: Path
-    chunks: tuple[str, ...]
-    runner: Simulate | None = None
-    parts: int = 0
 
-    def run(self, number: int) -> int:
-        """Run a system; return 1, or 0 if the comparison is to be stopped."""
-        if stop_file(self.notes).exists():
-            return 0
-        if self.runner is None:
-            warm_up(self.parts)
-        write_outcome(self.notes, run_one(self.base, self.chunks[number], "virtual", self.runner))
+    def run_chunk(self, number: int) -> int:
+        """Run a system; return 1."""
+        outcome = run_one(self.base, self.chunks[number], "virtual", self.simulate)
+        write_outcome(self.paths, outcome)
         return 1
 
 
-def stop_file(notes: Path) -> Path:
-    """Created to stop the start of further systems."""
-    return notes / "stop"
-
-
-def write_outcome(notes: Path, outcome: Outcome) -> None:
+def write_outcome(paths: Paths, outcome: Outcome) -> None:
     """Write the outcome of a system for the driver."""
-    write_atomically(notes / f"{outcome.system}.json", outcome.to_json())
+    write_atomically(paths.notes / f"{outcome.system}.json", outcome.to_json())
 
 
-def read_outcomes(notes: Path) -> dict[str, Outcome]:
+def read_outcomes(paths: Paths) -> dict[str, Outcome]:
     """Return the outcomes that workers have written, by system."""
-    found = (Outcome.from_json(path.read_text()) for path in sorted(notes.glob("[!.]*.json")))
-    return {outcome.system: outcome for outcome in found}
+    found = sorted(paths.notes.glob("[!.]*.json"))
+    outcomes = (Outcome.from_json(path.read_text()) for path in found)
+    return {outcome.system: outcome for outcome in outcomes}

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
-from flowcontrol.experiments.sweep.metric import NOTHING
+from flowcontrol.experiments.sweep.metric import NOTHING, Metric
 from flowcontrol.experiments.sweep.varied import Varied, show_value
 from flowcontrol.report.colours import line_style
+from flowcontrol.report.figures import Chart, scatter
 from flowcontrol.report.numbers import number
 
 if TYPE_CHECKING:
@@ -93,10 +94,21 @@ def cells_axis(varied: Varied, ticks: int = _MOST_TICKS) -> tuple[dict[Any, Any]
     }
 
 
-def chart_id(kind: str, name: str) -> str:
-    """Return the id of a chart's element: letters, digits and hyphens."""
-    letters = (letter if letter.isalnum() else "-" for letter in name)
-    return f"{kind}-{''.join(letters)}"
+def metric_chart(
+    kind: str,
+    metric: Metric,
+    explanation: str,
+    data: list[dict[str, Any]],
+    layout: dict[str, Any],
+    title: str = "{}",
+) -> Chart:
+    """Return a chart of a metric, whose name goes into the title.
+
+    The id of its element has only letters, digits and hyphens.
+    """
+    letters = "".join(letter if letter.isalnum() else "-" for letter in metric.name)
+    figure = {"data": data, "layout": layout}
+    return Chart(f"{kind}-{letters}", title.format(metric.name), explanation, figure)
 
 
 def chart_layout(height: int, **more: Any) -> dict[str, Any]:
@@ -136,14 +148,13 @@ def limit_traces(
     for index, name in enumerate(dict.fromkeys(limits)):
         picked = [row for row, limit in enumerate(limits) if limit == name]
         style = line_style(index)
-        trace: dict[str, Any] = {
-            "type": "scatter",
-            "mode": "markers",
-            "name": f"{escape(name, quote=False)} limits",
-            "x": [x[row] for row in picked],
-            "y": [y[row] for row in picked],
-            "marker": {"color": style.colour, "symbol": style.marker, "size": size},
-        }
+        trace = scatter(
+            f"{name} limits",
+            [x[row] for row in picked],
+            [y[row] for row in picked],
+            mode="markers",
+            marker={"color": style.colour, "symbol": style.marker, "size": size},
+        )
         if errors is not None:
             array = [errors[row] for row in picked]
             trace["error_y"] = {"type": "data", "array": array, "color": style.colour}

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.experiments.sweep.axes import (
     cells_axis,
-    chart_id,
     chart_layout,
     limit_traces,
+    metric_chart,
     value_text,
 )
 from flowcontrol.experiments.sweep.metric import NOTHING, Metric
 from flowcontrol.experiments.sweep.varied import Varied
 from flowcontrol.report.colours import GOOD_TO_BAD_FILLS
-from flowcontrol.report.figures import Chart, Figure, caption, numbered
+from flowcontrol.report.figures import Chart, caption, numbered, scatter
 from flowcontrol.report.numbers import number
 
 if TYPE_CHECKING:
@@ -90,29 +90,29 @@ def heat_chart(frame: pd.DataFrame, dims: Sequence[Varied], metric: Metric) -> C
         f"{metric.meaning} Each cell is the mean over the replications of one point; point at it "
         "for its confidence interval (95 %)."
     )
-    figure: Figure = {"data": [heat], "layout": _layout(dims, coloraxis=colour_axis(metric))}
-    return Chart(chart_id("heat", metric.name), metric.name, explanation, figure)
+    layout = _layout(dims, coloraxis=colour_axis(metric))
+    return metric_chart("heat", metric, explanation, [heat], layout)
 
 
 def scatter_chart(frame: pd.DataFrame, dims: Sequence[Varied], metric: Metric) -> Chart:
     """Return a metric at points drawn from the product of two varied keys."""
     valued = frame.dropna(subset=["mean"])
     x, y = _places(valued, dims)
-    trace = {
-        "type": "scatter",
-        "mode": "markers",
-        "x": x,
-        "y": y,
-        "marker": {"size": 11, "color": list(valued["mean"]), "coloraxis": "coloraxis"},
-        "text": [number(value) for value in valued["mean"]],
-        "hovertemplate": "%{x}, %{y}<br>%{text}<extra></extra>",
-    }
+    dots = scatter(
+        "",
+        x,
+        y,
+        mode="markers",
+        marker={"size": 11, "color": list(valued["mean"]), "coloraxis": "coloraxis"},
+        text=[number(value) for value in valued["mean"]],
+        hovertemplate="%{x}, %{y}<br>%{text}<extra></extra>",
+    )
     explanation = (
         f"{metric.meaning} Each dot is the mean over the replications of one of the points that "
         "were drawn."
     )
-    figure: Figure = {"data": [trace], "layout": _layout(dims, coloraxis=colour_axis(metric))}
-    return Chart(chart_id("drawn", metric.name), metric.name, explanation, figure)
+    layout = _layout(dims, coloraxis=colour_axis(metric))
+    return metric_chart("drawn", metric, explanation, [dots], layout)
 
 
 def bottleneck_chart(frame: pd.DataFrame, dims: Sequence[Varied]) -> Chart:
@@ -123,7 +123,7 @@ def bottleneck_chart(frame: pd.DataFrame, dims: Sequence[Varied]) -> Chart:
         "the most frequent one of its replications."
     )
     traces = limit_traces(frame, *_places(frame, dims), size=size)
-    figure: Figure = {"data": traces, "layout": _layout(dims, showlegend=True)}
+    figure = {"data": traces, "layout": _layout(dims, showlegend=True)}
     return Chart("bottleneck", "What limits", explanation, figure)
 
 
@@ -179,5 +179,4 @@ def facet_chart(frame: pd.DataFrame, dims: Sequence[Varied], metric: Metric) -> 
     explanation = (
         f"{metric.meaning} A heat map for each value of {facet.label}, all in the same colours."
     )
-    figure: Figure = {"data": traces, "layout": layout}
-    return Chart(chart_id("facets", metric.name), metric.name, explanation, figure)
+    return metric_chart("facets", metric, explanation, traces, layout)

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from flowcontrol.experiments.sweep.axes import (
-    chart_id,
     chart_layout,
     key_axis,
     limit_traces,
+    metric_chart,
     value_text,
 )
 from flowcontrol.experiments.sweep.heat import (
@@ -32,9 +31,8 @@ from flowcontrol.experiments.sweep.overview import Overview, overview
 from flowcontrol.experiments.sweep.parallel import effects_figure, parallel_figure
 from flowcontrol.experiments.sweep.plan import Plan
 from flowcontrol.experiments.sweep.varied import Varied
-from flowcontrol.files import write_atomically
 from flowcontrol.report.colours import GREY
-from flowcontrol.report.figures import Chart, Figure, axis
+from flowcontrol.report.figures import Chart, axis, scatter
 from flowcontrol.report.markup import chart_section, html_table, key_figure, page
 from flowcontrol.report.numbers import number
 
@@ -49,13 +47,11 @@ _VALUES: Final = 12
 """Values of a key that are listed; the others are counted."""
 
 
-def write_page(path: Path, table: pa.Table, plan: Plan, metrics: Sequence[Metric]) -> None:
-    """Write the page of a sweep.
+def sweep_page(table: pa.Table, plan: Plan, metrics: Sequence[Metric]) -> str:
+    """Return the page of a sweep.
 
     Parameters
     ----------
-    path : Path
-        The file, which is replaced atomically.
     table : pyarrow.Table
         Of the sweep; at least one row.
     plan : Plan
@@ -68,11 +64,6 @@ def write_page(path: Path, table: pa.Table, plan: Plan, metrics: Sequence[Metric
     RunError
         If plotly, whose script the page carries, is not installed.
     """
-    write_atomically(path, sweep_page(table, plan, metrics))
-
-
-def sweep_page(table: pa.Table, plan: Plan, metrics: Sequence[Metric]) -> str:
-    """Return the page as text; parameters and errors as :func:`write_page`."""
     charts = sweep_charts(table, plan, metrics)
     found = overview(table, plan, metrics)
     name = str(plan.base.mapping.get("name", "sweep"))
@@ -191,26 +182,18 @@ def _line_chart(frame: pd.DataFrame, varied: Varied, metric: Metric, plan: Plan)
     """Return a metric over one varied key, each point marked by its limit."""
     x = [value_text(value) if not varied.is_numeric else value for value in frame[varied.column]]
     y = [None if value != value else value for value in frame["mean"]]
-    connecting = {
-        "type": "scatter",
-        "mode": "lines",
-        "x": x,
-        "y": y,
-        "line": {"color": GREY, "width": 1.5},
-        "showlegend": False,
-        "hoverinfo": "skip",
-    }
+    stroke = {"color": GREY, "width": 1.5}
+    connecting = scatter("", x, y, mode="lines", line=stroke, showlegend=False, hoverinfo="skip")
     errors = frame["error"].tolist() if plan.replications > 1 else None
     points = limit_traces(frame, x, y, size=9, errors=errors)
     traces = [connecting, *points] if varied.is_numeric else points
     value_axis = axis(metric.axis_title)
     layout = chart_layout(400, xaxis=key_axis(varied), yaxis=value_axis, showlegend=True)
-    figure: Figure = {"data": traces, "layout": layout}
     explanation = (
         f"{metric.figure.column.meaning} Colour and shape of a point say what limits the job there."
         + (_ERRORS.format(count=plan.replications) if plan.replications > 1 else "")
     )
-    return Chart(chart_id("line", metric.name), metric.name, explanation, figure)
+    return metric_chart("line", metric, explanation, traces, layout)
 
 
 def _many_charts(frame: pd.DataFrame, dims: Sequence[Varied], metric: Metric) -> list[Chart]:
@@ -227,12 +210,8 @@ def _many_charts(frame: pd.DataFrame, dims: Sequence[Varied], metric: Metric) ->
         f"Mean of {metric.name} over all points with one value of a key; bars reach from the "
         "lowest to the highest of them. A flat line is a key that does not matter here."
     )
+    drawn = effects_figure(frame, dims, metric)
     return [
-        Chart(chart_id("lines", metric.name), metric.name, explanation, figure),
-        Chart(
-            chart_id("effects", metric.name),
-            f"{metric.name} by key",
-            effects,
-            effects_figure(frame, dims, metric),
-        ),
+        metric_chart("lines", metric, explanation, figure["data"], figure["layout"]),
+        metric_chart("effects", metric, effects, drawn["data"], drawn["layout"], "{} by key"),
     ]

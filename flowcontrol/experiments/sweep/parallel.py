@@ -16,7 +16,7 @@ from flowcontrol.experiments.sweep.heat import colour_axis
 from flowcontrol.experiments.sweep.metric import Metric
 from flowcontrol.experiments.sweep.varied import Varied
 from flowcontrol.report.colours import GOOD_TO_BAD, line_style
-from flowcontrol.report.figures import Figure, axis, numbered
+from flowcontrol.report.figures import Figure, axis, numbered, scatter
 from flowcontrol.report.numbers import number
 
 if TYPE_CHECKING:
@@ -177,19 +177,19 @@ def _effect(frame: pd.DataFrame, varied: Varied, index: int) -> dict[str, Any]:
     values = [value for value in varied.values if varied.typed(value) in found.index]
     rows = found.loc[[varied.typed(value) for value in values]]
     style = line_style(index)
-    return {
-        "type": "scatter",
-        "mode": "lines+markers" if varied.is_numeric else "markers",
-        "name": escape(varied.label, quote=False),
-        "x": values if varied.is_numeric else [value_text(value) for value in values],
-        "y": rows["mean"].tolist(),
-        "error_y": {
-            "type": "data",
-            "symmetric": False,
-            "array": (rows["max"] - rows["mean"]).tolist(),
-            "arrayminus": (rows["mean"] - rows["min"]).tolist(),
-            "thickness": 1,
-        },
-        "line": {"color": style.colour},
-        "marker": {"color": style.colour, "symbol": style.marker, "size": 7},
+    spread = {
+        "type": "data",
+        "symmetric": False,
+        "array": (rows["max"] - rows["mean"]).tolist(),
+        "arrayminus": (rows["mean"] - rows["min"]).tolist(),
+        "thickness": 1,
     }
+    return scatter(
+        varied.label,
+        values if varied.is_numeric else [value_text(value) for value in values],
+        rows["mean"].tolist(),
+        mode="lines+markers" if varied.is_numeric else "markers",
+        error_y=spread,
+        line={"color": style.colour},
+        marker={"color": style.colour, "symbol": style.marker, "size": 7},
+    )

@@ -23,6 +23,7 @@ from flowcontrol.experiments.sweep.varied import (
     read_values,
     show_value,
 )
+from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.problems import key_path
 
 Point = tuple[Any, ...]
@@ -77,9 +78,17 @@ class Plan:
             values.append(varied.values[index])
         return tuple(reversed(values))
 
-    def changes(self, point: Point) -> list[tuple[tuple[str, ...], Any]]:
-        """Return a point as changes of the base."""
-        return [(varied.path, value) for varied, value in zip(self.varied, point, strict=True)]
+    def scenario(self, point: Point, seed: int | None = None) -> Scenario:
+        """Return the scenario of a point; without a seed that of the file stays.
+
+        Raises
+        ------
+        ScenarioError
+            With every problem of the scenario.
+        """
+        paths = [varied.path for varied in self.varied]
+        changes: list[tuple[tuple[str, ...], Any]] = [*zip(paths, point, strict=True)]
+        return self.base.scenario(changes if seed is None else [*changes, (("seed",), seed)])
 
     def text(self, point: Point) -> str:
         """Return a point in words: ``buffers-per-channel=2, sink service_rate=1000``."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from flowcontrol.experiments.folder import open_experiment
+from flowcontrol.experiments.folder import Paths, open_experiment
 from flowcontrol.experiments.sweep.columns import results_table
 from flowcontrol.experiments.sweep.plan import Plan
 from flowcontrol.experiments.sweep.variants import Variant
@@ -25,38 +25,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 KIND: Final = Kind("sweep", "sweep.json", "sweep", frozenset({"version", "variants", "varied"}))
-
-
-@dataclass(frozen=True)
-class SweepPaths:
-    """Paths in the folder of a sweep.
-
-    Attributes
-    ----------
-    root : Path
-        Absolute: workers have other current folders.
-    """
-
-    root: Path
-
-    @property
-    def results(self) -> Path:
-        """The Delta table."""
-        return self.root / "results"
-
-    @property
-    def notes(self) -> Path:
-        """Notes of the workers for the driver; removed when the sweep is finished."""
-        return self.root / ".notes"
-
-    @property
-    def report(self) -> Path:
-        """The page."""
-        return self.root / "report.html"
-
-    def stop_file(self, run_id: str) -> Path:
-        """Created to stop the workers of a run."""
-        return self.notes / f"{run_id}.stop"
 
 
 def describe(plan: Plan, variants: Sequence[Variant]) -> dict[str, Any]:
@@ -101,33 +69,11 @@ def _content(found: Mapping[str, Any]) -> str:
 _DESCRIPTION = "A row per variant and stage; columns in flowcontrol/experiments/sweep/columns.py"
 
 
-@dataclass(frozen=True)
-class Failed:
-    """A variant that could not be run.
-
-    Attributes
-    ----------
-    variant : str
-        Its id.
-    error : str
-        Class and text of what was raised.
-    """
-
-    variant: str
-    error: str
-
-
-def read_results(paths: SweepPaths) -> pa.Table:
+def read_results(paths: Paths) -> pa.Table:
     """Return the whole table of a sweep."""
     from deltalake import DeltaTable
 
     return DeltaTable(str(paths.results)).to_pyarrow_table()
-
-
-def _make_table(paths: SweepPaths, plan: Plan) -> None:
-    columns = [varied.result_column() for varied in plan.varied]
-    schema = results_table(columns).arrow_schema()
-    create_table(paths.results, schema, _DESCRIPTION, for_users=True)
 
 
 @dataclass
@@ -136,7 +82,7 @@ class Collector:
 
     Parameters
     ----------
-    paths : SweepPaths
+    paths : Paths
         The folder; its table is created if need be, and uncommitted files are removed.
     plan : Plan
         Of the sweep.
@@ -149,25 +95,27 @@ class Collector:
     ----------
     done : set of str
         Variants in the table.
-    failed : list of Failed
-        Variants that could not be run since this start.
+    failed : dict of str to str
+        Variants that could not be run since this start: class and text of what was raised.
     is_compiled : bool
         False once a worker ran a variant without a compiler.
     """
 
-    paths: SweepPaths
+    paths: Paths
     plan: Plan
     sweep_id: str
     run_id: str
     done: set[str] = field(init=False)
-    failed: list[Failed] = field(init=False, default_factory=list)
+    failed: dict[str, str] = field(init=False, default_factory=dict)
     is_compiled: bool = field(init=False, default=True)
     _writer: Writer = field(init=False)
     _seen: set[str] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
         """Read the table, and remove what an earlier start left."""
-        _make_table(self.paths, self.plan)
+        columns = [varied.result_column() for varied in self.plan.varied]
+        schema = results_table(columns).arrow_schema()
+        create_table(self.paths.results, schema, _DESCRIPTION, for_users=True)
         self.paths.notes.mkdir(exist_ok=True)
         self.look_again()
         self._remove_leftovers()
@@ -180,14 +128,14 @@ class Collector:
         """
         self._writer = Writer(self.paths.results, self.sweep_id, for_users=True)
         self.done = self._committed()
-        self.failed, self._seen = [], set()
+        self.failed, self._seen = {}, set()
 
     def collect(self) -> int:
         """Commit the files written since the last call; return the number of new variants."""
         files: list[NewFile] = []
         added: set[str] = set()
         for note in self._new_notes():
-            self.failed += [Failed(one["variant"], one["error"]) for one in note["failed"]]
+            self.failed |= note["failed"]
             self.is_compiled &= note["is_compiled"]
             wanted = set(note["variants"]) - self.done - added
             if wanted:
@@ -236,7 +184,7 @@ class Collector:
         return NewFile(name, nbytes, rows)
 
 
-def _filtered(paths: SweepPaths, name: str, wanted: Collection[str]) -> tuple[str, int, int]:
+def _filtered(paths: Paths, name: str, wanted: Collection[str]) -> tuple[str, int, int]:
     """Write a file with the rows of some variants of another; return its name, bytes and rows."""
     import pyarrow.compute as pc
     import pyarrow.parquet as pq

@@ -14,13 +14,13 @@ import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from flowcontrol.errors import Problem, ScenarioError
+from flowcontrol.experiments.base import job_for
 from flowcontrol.experiments.sweep.plan import Plan, Point
-from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.scenario import Scenario, check_clock
-from flowcontrol.virtual import choose_round_us
+from flowcontrol.job import Job
+from flowcontrol.scenario import Scenario
 from flowcontrol.virtual.needs import parts_of
 
 _MOST_SHOWN: Final = 20
@@ -62,14 +62,6 @@ def variant_id(scenario: Scenario) -> str:
     """Return the hash of everything that decides a run of a scenario."""
     text = json.dumps(scenario.canonical(), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:_ID_LETTERS]
-
-
-def variant_scenario(plan: Plan, point: Point, seed: int | None) -> Scenario:
-    """Return the scenario of a variant; ``seed`` None leaves the file's own."""
-    changes: list[tuple[tuple[str, ...], Any]] = plan.changes(point)
-    if seed is not None:
-        changes.append((("seed",), seed))
-    return plan.base.scenario(changes)
 
 
 def check_variants(plan: Plan, estimate: Callable[[Job], float]) -> list[Variant]:
@@ -118,16 +110,13 @@ def check_variants(plan: Plan, estimate: Callable[[Job], float]) -> list[Variant
 
 def _point_variants(plan: Plan, point: Point, estimate: Callable[[Job], float]) -> list[Variant]:
     """Check one point; its replications differ only in the seed, so one check is enough."""
-    first = variant_scenario(plan, point, None)
-    problems = check_clock(first, "virtual")
-    if problems:
-        raise ScenarioError(problems, plan.base.source)
-    job = build_physical_graph(first, round_us=choose_round_us(first))
+    first = plan.scenario(point)
+    job = job_for(first, plan.base.source)
     cost, parts = estimate(job), parts_of(job)
     if plan.replications == 1:
         return [Variant(variant_id(first), point, 0, first.seed, cost, parts)]
     seeds = range(first.seed, first.seed + plan.replications)
-    scenarios = [variant_scenario(plan, point, seed) for seed in seeds]
+    scenarios = [plan.scenario(point, seed) for seed in seeds]
     return [
         Variant(variant_id(scenario), point, index, scenario.seed, cost, parts)
         for index, scenario in enumerate(scenarios)

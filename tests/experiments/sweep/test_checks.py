@@ -15,7 +15,6 @@ from flowcontrol.experiments.sweep.variants import (
     check_variants,
     estimated_cost,
     variant_id,
-    variant_scenario,
 )
 
 RATE = "stages.sink.service_rate"
@@ -44,7 +43,7 @@ def test_replications_have_seeds_one_after_the_other(plan):
 def test_an_id_is_the_hash_of_what_is_run(plan):
     made = plan({RATE: "100,200"}, replications=2)
     for variant in check_variants(made, estimated_cost):
-        scenario = variant_scenario(made, variant.point, variant.seed)
+        scenario = made.scenario(variant.point, variant.seed)
         assert scenario.seed == variant.seed
         assert scenario.stage("sink").service_rate[0].rate_at(0) == variant.point[0]
         assert variant_id(scenario) == variant.id
