@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 
-from flowcontrol.cli.capacity import main
+from flowcontrol.cli.experiments import capacity_command
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(capacity_command())

@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 
 from flowcontrol.cli import compare as compare_cli
 from flowcontrol.cli import emulate as emulate_cli
-from flowcontrol.cli import sweep as sweep_cli
+from flowcontrol.cli import experiments as sweep_cli
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = {
@@ -32,7 +32,7 @@ SCENARIO = {
 
 COMMANDS: dict[str, tuple[Callable[[list[str]], int], list[str]]] = {
     "emulate": (emulate_cli.main, ["--clock", "virtual"]),
-    "sweep": (sweep_cli.main, ["--vary", "duration_s=1,2", "--processes", "1"]),
+    "sweep": (sweep_cli.sweep_command, ["--vary", "duration_s=1,2", "--processes", "1"]),
     "compare": (compare_cli.main, ["--systems", "flink,storm-1", "--clock", "virtual"]),
 }
 
