@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING, Any
-
-import yaml
 
 from flowcontrol.analysis.latencies import combine_latencies
 from flowcontrol.report.colours import BLOCKED, BUSY, GREY, IDLE, LIMIT, LineStyle, line_style
 from flowcontrol.report.figures import Chart, area, axis, figure, line, steps
-from flowcontrol.report.markup import asset
+from flowcontrol.report.markup import chart_texts
 from flowcontrol.report.rundata import RunData, edge_flights, left_out, shown_channels, stage_rates
 from flowcontrol.report.series import (
     Series,
@@ -26,6 +23,7 @@ if TYPE_CHECKING:
 
 Trace = dict[str, Any]
 
+_REPORT = "flowcontrol.report"
 _PERCENT_AXIS = {"ticksuffix": " %"}
 
 
@@ -86,7 +84,7 @@ def channels_chart(run: RunData) -> Chart:
     system = run.scenario.system
     unit = "records" if system.counts_records else "buffers"
     axes = [axis(f"credit ({unit})"), axis(f"backlog ({unit})")]
-    texts = _texts()["channels"]
+    texts = chart_texts(_REPORT)["channels"]
     credit = texts.get(system.transport, texts[unit]).format(transport=system.transport)
     return _chart(run, "channels", traces, axes, 190, note, credit=credit)
 
@@ -106,7 +104,7 @@ def in_flight_chart(run: RunData) -> Chart:
     left = len(run.scenario.edges) - len(flights)
     note = f" The {len(flights)} fullest edges are drawn, {left} are left out." if left else ""
     units = ["buffers", "records"] if of_buffers else ["records"]
-    rows = _texts()["in-flight"][units[0]]
+    rows = chart_texts(_REPORT)["in-flight"][units[0]]
     return _chart(run, "in-flight", traces, list(map(axis, units)), 190, note, rows=rows)
 
 
@@ -193,13 +191,6 @@ def _latency_by_sample(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(samples)
 
 
-@cache
-def _texts() -> dict[str, dict[str, str]]:
-    """Return the texts of the charts by id."""
-    found: dict[str, dict[str, str]] = yaml.safe_load(asset("flowcontrol.report", "charts.yaml"))
-    return found
-
-
 def _chart(
     run: RunData,
     name: str,
@@ -214,7 +205,7 @@ def _chart(
     drawn = figure(
         traces, axes, until_s=run.until_s, changes=run.changes, row_px=row_px, captions=captions
     )
-    texts = _texts()[name]
+    texts = chart_texts(_REPORT)[name]
     return Chart(name, texts["title"], texts["text"].format(**words) + note, drawn)
 
 

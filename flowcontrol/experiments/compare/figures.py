@@ -19,36 +19,13 @@ from flowcontrol.experiments.compare.metrics import (
     steps_of,
     swing,
 )
+from flowcontrol.job.run import Run
 from flowcontrol.scenario import Scenario, Stage
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _MEGABYTE: Final = 1e6
-
-
-@dataclass(frozen=True)
-class Facts:
-    """Figures of a run besides its tables; None: unknown.
-
-    Attributes
-    ----------
-    control_messages : int or None
-        Messages that carry no records: credits, permits, windows, flags, votes.
-    is_bounded : bool or None
-        Whether memory between the stages stayed within its bounds.
-    heap_exhausted_s : float or None, s
-        When a task manager's heap was full.
-    """
-
-    control_messages: int | None = None
-    is_bounded: bool | None = None
-    heap_exhausted_s: float | None = None
-
-    @classmethod
-    def of(cls, run: object) -> Facts:
-        """Return the facts of a run."""
-        return cls(*(getattr(run, name, None) for name in cls.__dataclass_fields__))
 
 
 @dataclass(frozen=True)
@@ -183,30 +160,24 @@ def _counted(tables: Tables, stages: Sequence[Stage], column: str) -> Counted:
     return Counted([float(t) for t in sums.index], [float(count) for count in sums])
 
 
-def figures_of(
-    tables: Tables,
-    scenario: Scenario,
-    limits: Sequence[LimitPhase] | None,
-    facts: Facts,
-) -> Figures:
+def figures_of(run: Run, scenario: Scenario, limits: Sequence[LimitPhase] | None) -> Figures:
     """Return the figures of a run.
 
     Parameters
     ----------
-    tables : mapping of str to pyarrow.Table
+    run : Run
         Its results.
     scenario : Scenario
         What was run.
     limits : sequence of LimitPhase, or None
         The limit of the job; None: unknown.
-    facts : Facts
-        Facts of the run.
 
     Returns
     -------
     Figures
         As ``docs/compare.md`` defines them.
     """
+    tables = run.tables
     emitted, taken = produced(tables, scenario), _consumed(tables, scenario)
     steps = limit_steps(limits)
     able = sum(p.consumed * (p.end_s - p.start_s) for p in limits or ())
@@ -220,7 +191,7 @@ def figures_of(
         for index, change in enumerate(changes)
         if change.missed == "above" and change.is_slowdown
     }
-    control = facts.control_messages
+    control = run.control_messages
     return Figures(
         produced=int(emitted.records[-1]) if emitted.records else 0,
         consumed=int(taken.records[-1]) if taken.records else 0,
@@ -232,8 +203,8 @@ def figures_of(
         swing=swing(emitted, steps),
         ahead=ahead(emitted, steps, window_s(scenario)) if emitted.times else None,
         control_per_mb=None if control is None or not moved else control * _MEGABYTE / moved,
-        is_bounded=facts.is_bounded,
-        heap_exhausted_s=facts.heap_exhausted_s,
+        is_bounded=run.is_bounded,
+        heap_exhausted_s=run.heap_exhausted_s,
         changes=changes,
         piled_up={index: found for index, found in piled.items() if found is not None},
     )

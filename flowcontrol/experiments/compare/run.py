@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from flowcontrol.analysis.frames import Tables
 from flowcontrol.errors import ScenarioError
 from flowcontrol.experiments.base import Base, job_for
-from flowcontrol.experiments.compare.figures import Facts, Figures, figures_of
+from flowcontrol.experiments.compare.figures import Figures, figures_of
 from flowcontrol.experiments.compare.limits import LimitPhase, job_limits
 from flowcontrol.experiments.compare.plan import Comparison
 from flowcontrol.experiments.compare.starving import Starved, find_starved
@@ -94,7 +94,7 @@ def _outcome(system: str, job: Job, run: Run) -> Outcome:
     return Outcome(
         system,
         "ran",
-        figures=figures_of(run.tables, job.scenario, limits, Facts.of(run)),
+        figures=figures_of(run, job.scenario, limits),
         lines=_lines(run.tables, job.scenario),
         starved=tuple(find_starved(run.tables, job, limits)),
         rounds=run.rounds,

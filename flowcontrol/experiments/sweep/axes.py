@@ -10,11 +10,13 @@ from flowcontrol.experiments.sweep.metric import NOTHING, Metric
 from flowcontrol.experiments.sweep.varied import Varied, show_value
 from flowcontrol.report.colours import line_style
 from flowcontrol.report.figures import Chart, scatter
+from flowcontrol.report.markup import chart_texts
 from flowcontrol.report.numbers import number
 
 if TYPE_CHECKING:
     import pandas as pd
 
+PACKAGE: Final = "flowcontrol.experiments.sweep"
 _MOST_TICKS: Final = 12
 """Values up to which each one gets a tick."""
 
@@ -95,20 +97,16 @@ def cells_axis(varied: Varied, ticks: int = _MOST_TICKS) -> tuple[dict[Any, Any]
 
 
 def metric_chart(
-    kind: str,
-    metric: Metric,
-    explanation: str,
-    data: list[dict[str, Any]],
-    layout: dict[str, Any],
-    title: str = "{}",
+    kind: str, metric: Metric, data: list[dict[str, Any]], layout: dict[str, Any], **words: str
 ) -> Chart:
-    """Return a chart of a metric, whose name goes into the title.
+    """Return a chart of a metric; some words complete its text in ``charts.yaml``.
 
     The id of its element has only letters, digits and hyphens.
     """
     letters = "".join(letter if letter.isalnum() else "-" for letter in metric.name)
-    figure = {"data": data, "layout": layout}
-    return Chart(f"{kind}-{letters}", title.format(metric.name), explanation, figure)
+    texts = chart_texts(PACKAGE)[kind]
+    title, text = (texts[name].format(metric=metric, **words) for name in ("title", "text"))
+    return Chart(f"{kind}-{letters}", title, text, {"data": data, "layout": layout})
 
 
 def chart_layout(height: int, **more: Any) -> dict[str, Any]:

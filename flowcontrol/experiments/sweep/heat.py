@@ -7,6 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.experiments.sweep.axes import (
+    PACKAGE,
     cells_axis,
     chart_layout,
     limit_traces,
@@ -17,6 +18,7 @@ from flowcontrol.experiments.sweep.metric import NOTHING, Metric
 from flowcontrol.experiments.sweep.varied import Varied
 from flowcontrol.report.colours import GOOD_TO_BAD_FILLS
 from flowcontrol.report.figures import Chart, caption, numbered, scatter
+from flowcontrol.report.markup import chart_texts
 from flowcontrol.report.numbers import number
 
 if TYPE_CHECKING:
@@ -86,12 +88,8 @@ def heat_chart(frame: pd.DataFrame, dims: Sequence[Varied], metric: Metric) -> C
     down, across = _down_and_across(dims)
     is_small = len(down.values) * len(across.values) <= _MOST_TEXTS
     heat = _heat(frame, down, across, has_texts=is_small)
-    explanation = (
-        f"{metric.meaning} Each cell is the mean over the replications of one point; point at it "
-        "for its confidence interval (95 %)."
-    )
     layout = _layout(dims, coloraxis=colour_axis(metric))
-    return metric_chart("heat", metric, explanation, [heat], layout)
+    return metric_chart("heat", metric, [heat], layout)
 
 
 def scatter_chart(frame: pd.DataFrame, dims: Sequence[Varied], metric: Metric) -> Chart:
@@ -107,24 +105,17 @@ def scatter_chart(frame: pd.DataFrame, dims: Sequence[Varied], metric: Metric) -
         text=[number(value) for value in valued["mean"]],
         hovertemplate="%{x}, %{y}<br>%{text}<extra></extra>",
     )
-    explanation = (
-        f"{metric.meaning} Each dot is the mean over the replications of one of the points that "
-        "were drawn."
-    )
     layout = _layout(dims, coloraxis=colour_axis(metric))
-    return metric_chart("drawn", metric, explanation, [dots], layout)
+    return metric_chart("drawn", metric, [dots], layout)
 
 
 def bottleneck_chart(frame: pd.DataFrame, dims: Sequence[Varied]) -> Chart:
     """Return what limits at each point of two varied keys."""
     size = 12 if max(len(varied.values) for varied in dims) <= 25 else 7  # room for neighbours
-    explanation = (
-        "The stage that limits the job at each point, or the exchange whose buffers are too few: "
-        "the most frequent one of its replications."
-    )
     traces = limit_traces(frame, *_places(frame, dims), size=size)
     figure = {"data": traces, "layout": _layout(dims, showlegend=True)}
-    return Chart("bottleneck", "What limits", explanation, figure)
+    texts = chart_texts(PACKAGE)["bottleneck"]
+    return Chart("bottleneck", texts["title"], texts["text"], figure)
 
 
 def _layout(dims: Sequence[Varied], **more: Any) -> dict[str, Any]:
@@ -176,7 +167,4 @@ def facet_chart(frame: pd.DataFrame, dims: Sequence[Varied], metric: Metric) -> 
         part = frame[frame[facet.column] == facet.typed(value)]
         traces.append(_heat(part, down, across, has_texts=False) | {"xaxis": x, "yaxis": y})
         layout["annotations"].append(caption(f"{facet.label} = {value_text(value)}", x, y))
-    explanation = (
-        f"{metric.meaning} A heat map for each value of {facet.label}, all in the same colours."
-    )
-    return metric_chart("facets", metric, explanation, traces, layout)
+    return metric_chart("facets", metric, traces, layout, facet=facet.label)

@@ -13,6 +13,7 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from flowcontrol.experiments.sweep.axes import (
+    PACKAGE,
     chart_layout,
     key_axis,
     limit_traces,
@@ -33,7 +34,7 @@ from flowcontrol.experiments.sweep.plan import Plan
 from flowcontrol.experiments.sweep.varied import Varied
 from flowcontrol.report.colours import GREY
 from flowcontrol.report.figures import Chart, axis, scatter
-from flowcontrol.report.markup import chart_section, html_table, key_figure, page
+from flowcontrol.report.markup import chart_section, chart_texts, html_table, key_figure, page
 from flowcontrol.report.numbers import number
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def sweep_page(table: pa.Table, plan: Plan, metrics: Sequence[Metric]) -> str:
     found = overview(table, plan, metrics)
     name = str(plan.base.mapping.get("name", "sweep"))
     return page(
-        "flowcontrol.experiments.sweep",
+        PACKAGE,
         charts,
         title=f"{name}: sweep",
         run=_run_line(found, plan),
@@ -131,12 +132,6 @@ def _yaml(plan: Plan) -> str:
     return yaml.safe_dump(dict(plan.base.mapping), sort_keys=False, allow_unicode=True)
 
 
-_ERRORS: Final = (
-    " Points are means over {count} replications; bars reach over the 95 % confidence interval of "
-    "the mean (Student's t)."
-)
-
-
 def dimensions(plan: Plan) -> list[Varied]:
     """Return the varied keys with more than one value; the first key if none has."""
     return [varied for varied in plan.varied if len(varied.values) > 1] or [plan.varied[0]]
@@ -189,29 +184,17 @@ def _line_chart(frame: pd.DataFrame, varied: Varied, metric: Metric, plan: Plan)
     traces = [connecting, *points] if varied.is_numeric else points
     value_axis = axis(metric.axis_title)
     layout = chart_layout(400, xaxis=key_axis(varied), yaxis=value_axis, showlegend=True)
-    explanation = (
-        f"{metric.figure.column.meaning} Colour and shape of a point say what limits the job there."
-        + (_ERRORS.format(count=plan.replications) if plan.replications > 1 else "")
-    )
-    return metric_chart("line", metric, explanation, traces, layout)
+    count = plan.replications
+    bars = f" {chart_texts(PACKAGE)['line']['errors'].format(count=count)}" if count > 1 else ""
+    return metric_chart("line", metric, traces, layout, errors=bars)
 
 
 def _many_charts(frame: pd.DataFrame, dims: Sequence[Varied], metric: Metric) -> list[Chart]:
     """Return a metric over any number of varied keys."""
     figure, left_out = parallel_figure(frame, dims, metric)
-    explanation = (
-        f"{metric.figure.column.meaning} A ribbon is one point of the sweep, or several "
-        f"alike: it passes its value of each key and ends at its {metric.name}, which is its "
-        "colour, from blue, good, to vermillion, bad."
-    )
-    if left_out:
-        explanation += f" {left_out:,} points are left out, evenly."
-    effects = (
-        f"Mean of {metric.name} over all points with one value of a key; bars reach from the "
-        "lowest to the highest of them. A flat line is a key that does not matter here."
-    )
+    note = f" {left_out:,} points are left out, evenly." if left_out else ""
     drawn = effects_figure(frame, dims, metric)
     return [
-        metric_chart("lines", metric, explanation, figure["data"], figure["layout"]),
-        metric_chart("effects", metric, effects, drawn["data"], drawn["layout"], "{} by key"),
+        metric_chart("lines", metric, figure["data"], figure["layout"], left_out=note),
+        metric_chart("effects", metric, drawn["data"], drawn["layout"]),
     ]

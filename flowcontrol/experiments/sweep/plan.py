@@ -13,6 +13,7 @@ from typing import Any
 
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.base import Base
+from flowcontrol.experiments.sweep.columns import FIXED
 from flowcontrol.experiments.sweep.varied import (
     MAX_POINTS,
     Varied,
@@ -100,7 +101,6 @@ def make_plan(
     base: Base,
     vary: Mapping[str, Any] | Sequence[tuple[str, Any]],
     *,
-    reserved: Sequence[str],
     replications: int = 1,
     sample: int | None = None,
     seed: int = 1,
@@ -113,8 +113,6 @@ def make_plan(
         The scenario.
     vary : mapping of str to values, or sequence of (str, values)
         Keys with their values: a text as on the command line, or an iterable.
-    reserved : sequence of str
-        Names of columns that a varied key must not take.
     replications : int, default 1
         Runs of each point.
     sample : int, optional
@@ -142,7 +140,7 @@ def make_plan(
         for path in dict.fromkeys(paths)
         if paths.count(path) > 1
     ]
-    varied = _named(read, reserved)
+    varied = _named(read)
     plan = Plan(base, varied, replications, sample, seed)
     problems += _refusals(plan, is_whole=len(read) == len(pairs))
     if problems:
@@ -162,13 +160,11 @@ def _read_one(
     return path, read
 
 
-def _named(
-    read: Sequence[tuple[tuple[str, ...], tuple[Any, ...]]], reserved: Sequence[str]
-) -> tuple[Varied, ...]:
+def _named(read: Sequence[tuple[tuple[str, ...], tuple[Any, ...]]]) -> tuple[Varied, ...]:
     """Give each varied key a column and a label of its own."""
     paths = [path for path, _ in read]
     labels = [label_of(path) for path in paths]
-    columns = name_columns(paths, reserved)
+    columns = name_columns(paths, FIXED)
     return tuple(
         Varied(path, values, column, label if labels.count(label) == 1 else key_path(path))
         for (path, values), column, label in zip(read, columns, labels, strict=True)

@@ -22,7 +22,6 @@ from flowcontrol.experiments.follow import (
     shown,
     unseen_results,
 )
-from flowcontrol.experiments.sweep.columns import FIXED
 from flowcontrol.experiments.sweep.metric import Metric, read_metrics
 from flowcontrol.experiments.sweep.overview import overview
 from flowcontrol.experiments.sweep.page import sweep_page
@@ -31,7 +30,6 @@ from flowcontrol.experiments.sweep.store import Collector, open_folder, read_res
 from flowcontrol.experiments.sweep.variants import (
     Variant,
     check_variants,
-    estimated_cost,
     into_chunks,
 )
 from flowcontrol.experiments.sweep.worker import SweepWork
@@ -155,9 +153,7 @@ def sweep(
     """
     check_processes(processes, "sweep")
     base, warn = as_base(scenario, overrides), warn or ignore
-    plan = make_plan(
-        base, vary, reserved=FIXED, replications=replications, sample=sample, seed=seed
-    )
+    plan = make_plan(base, vary, replications=replications, sample=sample, seed=seed)
     variants, chosen = _checked(plan, metrics, warn)
     folder = _open(plan, variants, out, overwrite=overwrite)
     try:
@@ -174,7 +170,7 @@ def _checked(
     """Return the variants of a plan, none of which is refused, and the metrics."""
     if plan.size >= _MANY:
         warn(f"checking {plan.size:,} points before the first one runs")
-    variants = check_variants(plan, estimated_cost)
+    variants = check_variants(plan)
     return variants, read_metrics(metrics, plan.scenario(variants[0].point))
 
 

@@ -12,7 +12,7 @@ import hashlib
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -64,15 +64,13 @@ def variant_id(scenario: Scenario) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:_ID_LETTERS]
 
 
-def check_variants(plan: Plan, estimate: Callable[[Job], float]) -> list[Variant]:
+def check_variants(plan: Plan) -> list[Variant]:
     """Check every variant of a plan.
 
     Parameters
     ----------
     plan : Plan
         What is to be run.
-    estimate : callable
-        Returns the cost of a job.
 
     Returns
     -------
@@ -90,7 +88,7 @@ def check_variants(plan: Plan, estimate: Callable[[Job], float]) -> list[Variant
     places: dict[tuple[str, str], str] = {}
     for number, point in enumerate(plan.points()):
         try:
-            variants += _point_variants(plan, point, estimate)
+            variants += _point_variants(plan, point)
         except ScenarioError as error:
             for problem in error.problems:
                 what = (problem.place, problem.message)
@@ -108,19 +106,17 @@ def check_variants(plan: Plan, estimate: Callable[[Job], float]) -> list[Variant
     return variants
 
 
-def _point_variants(plan: Plan, point: Point, estimate: Callable[[Job], float]) -> list[Variant]:
+def _point_variants(plan: Plan, point: Point) -> list[Variant]:
     """Check one point; its replications differ only in the seed, so one check is enough."""
     first = plan.scenario(point)
     job = job_for(first, plan.base.source)
-    cost, parts = estimate(job), parts_of(job)
-    if plan.replications == 1:
-        return [Variant(variant_id(first), point, 0, first.seed, cost, parts)]
-    seeds = range(first.seed, first.seed + plan.replications)
-    scenarios = [plan.scenario(point, seed) for seed in seeds]
-    return [
-        Variant(variant_id(scenario), point, index, scenario.seed, cost, parts)
-        for index, scenario in enumerate(scenarios)
-    ]
+    cost, parts = estimated_cost(job), parts_of(job)
+    variants = []
+    for index in range(plan.replications):
+        seed = first.seed + index
+        scenario = plan.scenario(point, seed) if index else first
+        variants.append(Variant(variant_id(scenario), point, index, seed, cost, parts))
+    return variants
 
 
 def _alike(plan: Plan, variants: list[Variant]) -> list[Problem]:

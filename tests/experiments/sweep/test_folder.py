@@ -8,7 +8,7 @@ import pytest
 
 from flowcontrol.errors import ScenarioError
 from flowcontrol.experiments.sweep.store import open_folder
-from flowcontrol.experiments.sweep.variants import check_variants, estimated_cost
+from flowcontrol.experiments.sweep.variants import check_variants
 
 ONE = {"stages.sink.service_rate": "100,200"}
 OTHER = {"stages.sink.service_rate": "100,300"}
@@ -20,7 +20,7 @@ def open_it(plan, tmp_path):
 
     def open_one(vary, *, named=True, overwrite=False, finished=None, **more):
         made = plan(vary, **more)
-        variants = check_variants(made, estimated_cost)
+        variants = check_variants(made)
         folder = open_folder(tmp_path / "out", made, variants, named=named, overwrite=overwrite)
         if finished is not None:
             folder.mark(finished=finished)
@@ -134,7 +134,7 @@ def test_a_kill_while_a_sweep_is_replaced_leaves_nobody_s_sweep(open_it, tmp_pat
 
 def test_two_processes_do_not_share_a_folder(plan, tmp_path):
     made = plan(ONE)
-    variants = check_variants(made, estimated_cost)
+    variants = check_variants(made)
     first = open_folder(tmp_path, made, variants, named=True, overwrite=False)
     with pytest.raises(ScenarioError, match="another process"):
         open_folder(tmp_path, made, variants, named=True, overwrite=False)

@@ -9,7 +9,7 @@ import pytest
 
 from flowcontrol.experiments.folder import Paths
 from flowcontrol.experiments.sweep.store import Collector, read_results
-from flowcontrol.experiments.sweep.variants import check_variants, estimated_cost
+from flowcontrol.experiments.sweep.variants import check_variants
 from flowcontrol.experiments.sweep.worker import SweepWork
 
 VARY = {"stages.sink.service_rate": "100:600:6"}
@@ -20,7 +20,7 @@ class Bench:
 
     def __init__(self, plan, folder, simulate):
         self.plan, self.simulate = plan(VARY), simulate
-        self.variants = check_variants(self.plan, estimated_cost)
+        self.variants = check_variants(self.plan)
         self.paths = Paths(folder)
         self.start()
 
@@ -137,7 +137,7 @@ def test_a_worker_of_an_earlier_start_is_not_listened_to(bench):
 def test_a_variant_that_fails_does_not_stop_the_others(bench, fakes):
     bench.plan = type(bench.plan)(bench.plan.base, bench.plan.varied)
     bench.simulate = fakes.fails_at_250
-    made = check_variants(bench.plan, estimated_cost)
+    made = check_variants(bench.plan)
     bad = made[0]
     planted = type(bad)(bad.id, (250,), 0, 7, 1.0)
     bench.run(planted, *made[1:3])
