@@ -17,10 +17,9 @@ from flowcontrol.files import write_atomically
 from flowcontrol.report.charts import all_charts
 from flowcontrol.report.colours import PRESSURE_COLOURS
 from flowcontrol.report.graph import job_graph
-from flowcontrol.report.keyfigures import job_sentences, key_figures, run_line
+from flowcontrol.report.keyfigures import job_sentences, key_figures, partition_section, run_line
 from flowcontrol.report.markup import chart_section, html_table, page
 from flowcontrol.report.numbers import milliseconds, number, percent
-from flowcontrol.report.partitions import partition_section
 from flowcontrol.report.rundata import RunData
 from flowcontrol.scenario import Scenario
 

@@ -16,9 +16,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from flowcontrol.report.keyfigures import job_sentences
+from flowcontrol.report.keyfigures import job_sentences, partition_lines
 from flowcontrol.report.numbers import milliseconds, number, percent
-from flowcontrol.report.partitions import partition_lines
 
 _UNBOUNDED: Final = 10_000
 """Width of a console, in characters, on which every table fits."""

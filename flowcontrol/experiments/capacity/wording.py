@@ -7,9 +7,8 @@ from fractions import Fraction
 from math import ceil
 
 from flowcontrol.analysis import Bottleneck
-from flowcontrol.experiments.capacity.find import OVERLOAD, Capacity
+from flowcontrol.experiments.capacity.find import HIGHEST, OVERLOAD, Capacity
 from flowcontrol.experiments.capacity.probe import Probe
-from flowcontrol.experiments.capacity.search import HIGHEST
 
 _WIDTH = 13
 
