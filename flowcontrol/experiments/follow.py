@@ -56,7 +56,7 @@ def follow(
     warn: Callable[[str], None],
     noun: str,
 ) -> None:
-    """Compile the virtual clock if need be, start all chunks and wait for them.
+    """Start all chunks and wait for them.
 
     Parameters
     ----------
@@ -77,8 +77,6 @@ def follow(
     RunError
         If the workers fail. After any exception, Ctrl-C included, current runs have 30 s to end.
     """
-    if work.simulate is None:
-        executor.warm_up(warn, work.parts)
     futures: Sequence[Future[Any]] = ()
     try:
         futures = executor.start(work)

@@ -57,7 +57,7 @@ def runs(tmp_path: Path) -> Runs:
 def test_what_has_ended_is_polled_once_more(runs: Runs) -> None:
     executor, polled, said = Planned(ended(), ended()), [], []
     follow(executor, runs, lambda: polled.append(1) or "", said.append, "runs")
-    assert (executor.calls, polled, said) == (["warm_up", "start"], [1], [])
+    assert (executor.calls, polled, said) == (["start"], [1], [])
     assert not runs.stop_file.exists()
 
 
@@ -65,7 +65,7 @@ def test_a_failure_says_how_far_it_is_and_stops_the_others(runs: Runs) -> None:
     executor, said = Planned(ended(OSError("the disk is full"))), []
     with pytest.raises(RunError, match=r"OSError: the disk is full; 2 of 3, and the same command"):
         follow(executor, runs, lambda: "2 of 3", said.append, "runs")
-    assert executor.calls == ["warm_up", "start", "stop", "abandon"]
+    assert executor.calls == ["start", "stop", "abandon"]
     assert said == ["stopping after the runs under way"]
     assert runs.stop_file.exists()
 

@@ -215,6 +215,8 @@ def _run_virtual(
     work: CompareWork, executor: Executor, bar: Progress, total: int, warn: Callable[[str], None]
 ) -> None:
     """Run systems side by side on the virtual clock."""
+    if work.simulate is None:
+        executor.warm_up(warn, work.parts)
 
     def poll() -> str:
         done = len(read_outcomes(work.paths))

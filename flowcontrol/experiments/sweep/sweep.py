@@ -219,6 +219,8 @@ class _Runner:
         runner, parts = executor(), reduce(or_, (variant.parts for variant in missing))
         chunks = into_chunks(missing, runner.workers, self._plan.seed)
         work = SweepWork(self.paths, self._run_id, chunks, self._simulate, parts, self._plan)
+        if self._simulate is None:
+            runner.warm_up(self._warn, parts)
         with shown(progress, len(self._variants), len(done)) as bar:
             try:
                 follow(runner, work, partial(self._poll, bar), self._warn, "variants")
