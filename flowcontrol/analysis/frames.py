@@ -123,3 +123,32 @@ def mean_over_time(frame: pd.DataFrame, column: str) -> float:
     if weight <= 0:
         return 0.0
     return float((frame[column] * frame["interval_s"]).sum()) / weight
+
+
+def means_by(frame: pd.DataFrame, owner: str, column: str) -> dict[int, float]:
+    """Return :func:`mean_over_time` of a column for each subtask; ``owner`` numbers them."""
+    parts = frame.groupby(owner)
+    return {int(str(number)): mean_over_time(part, column) for number, part in parts}
+
+
+def summed(rows: pd.DataFrame, columns: str | list[str], how: str = "sum") -> pd.DataFrame:
+    """Return a row per sample: columns over subtasks or channels, and the interval's length.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        Rows of a result table with ``interval_s``.
+    columns : str or list of str
+        Columns of numbers.
+    how : {"sum", "mean", "max", "min", "median"}, default "sum"
+        How the rows of one sample become one.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``t_s``, ``interval_s`` and the columns, ordered by time.
+    """
+    grouped = rows.groupby("t_s")
+    frame = grouped[[columns] if isinstance(columns, str) else columns].agg(how)
+    frame["interval_s"] = grouped["interval_s"].first()
+    return frame.reset_index()

@@ -12,11 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from flowcontrol.analysis.frames import Tables, mean_over_time, result_frame
+from flowcontrol.analysis.frames import Tables, means_by, result_frame
 from flowcontrol.scenario import Scenario
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 NEVER_IDLE: Final = 0.995
 """Busy share of a subtask that never waits for records, as one whose queue grows."""
@@ -69,7 +69,8 @@ def limiting_subtasks(
         No subtask if all are about equally busy, if most of them limit, or if no record waits.
     """
     samples = result_frame(tables, "stages")
-    busy = _busy(samples[(samples["stage"] == stage) & samples["t_s"].isin(times)])
+    rows = samples[(samples["stage"] == stage) & samples["t_s"].isin(times)]
+    busy = means_by(rows, "subtask", "busy_ms_per_s")
     waiting = _waiting(tables, scenario, stage, times)
     top, most = max(busy.values(), default=0.0), max(waiting.values(), default=0.0)
 
@@ -83,14 +84,6 @@ def limiting_subtasks(
     if not found or len(found) > len(rest) or sum(rest) / len(rest) > SPARE * top:
         return Limiting()
     return Limiting(found, sum(waiting[subtask] for subtask in found) / sum(waiting.values()))
-
-
-def _busy(rows: pd.DataFrame) -> dict[int, float]:
-    """Return the mean busy time of each subtask, ms/s."""
-    return {
-        int(str(subtask)): mean_over_time(part, "busy_ms_per_s")
-        for subtask, part in rows.groupby("subtask")
-    }
 
 
 def _edges_into(scenario: Scenario, stage: str) -> list[str]:
@@ -111,7 +104,4 @@ def _waiting(
     sums = rows.groupby(["receiver", "t_s"], as_index=False).agg(
         in_flight_records=("in_flight_records", "sum"), interval_s=("interval_s", "first")
     )
-    return {
-        int(str(receiver)): mean_over_time(part, "in_flight_records")
-        for receiver, part in sums.groupby("receiver")
-    }
+    return means_by(sums, "receiver", "in_flight_records")

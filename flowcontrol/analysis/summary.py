@@ -26,8 +26,10 @@ from flowcontrol.analysis.frames import (
     end_of,
     in_flight_buffers,
     mean_over_time,
+    means_by,
     result_frame,
     second_half_start,
+    summed,
 )
 from flowcontrol.analysis.latencies import combine_latencies
 from flowcontrol.analysis.pressure import worst_pressure
@@ -143,8 +145,8 @@ def _stage_window(samples: pd.DataFrame, window: Window) -> dict[str, Any]:
     length = window[1] - window[0]
     records_in = _growth(samples, ["subtask"], "records_in", window)
     records_out = _growth(samples, ["subtask"], "records_out", window)
-    blocked = _per_subtask(rows, "backpressured_ms_per_s")
-    busy = _per_subtask(rows, "busy_ms_per_s")
+    blocked = means_by(rows, "subtask", "backpressured_ms_per_s")
+    busy = means_by(rows, "subtask", "busy_ms_per_s")
     return {
         "records_in": records_in,
         "records_out": records_out,
@@ -156,7 +158,7 @@ def _stage_window(samples: pd.DataFrame, window: Window) -> dict[str, Any]:
         "busiest_subtask": max(busy, key=lambda subtask: busy[subtask], default=None),
         "pressure": worst_pressure(blocked.values()).value,
         **{name: mean_over_time(rows, name) for name in _USAGES},
-        **{name: mean_over_time(_sums(rows, [name]), name) for name in _LEVELS},
+        **{name: mean_over_time(summed(rows, name), name) for name in _LEVELS},
     }
 
 
@@ -184,7 +186,7 @@ def _edge_window(samples: pd.DataFrame, window: Window) -> dict[str, Any]:
     ``messages`` counts sent messages.
     """
     rows = _in(samples, window)
-    sums = _sums(rows, [*_EDGE_MEANS, *_EDGE_PEAKS])
+    sums = summed(rows, [*_EDGE_MEANS, *_EDGE_PEAKS])
     figures: dict[str, Any] = {
         "messages": _growth(samples, ["sender", "receiver"], "sent", window),
         "waiting_for_credit": mean_over_time(rows, "waits_for_credit"),
@@ -207,21 +209,6 @@ def _growth(samples: pd.DataFrame, owner: list[str], column: str, window: Window
         for at in (window[0], window[1])
     ]
     return totals[1] - totals[0]
-
-
-def _sums(rows: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
-    """Return a row per sample: the sum of each column, and the length of the interval."""
-    grouped = rows.groupby("t_s")
-    sums = grouped[columns].sum()
-    sums["interval_s"] = grouped["interval_s"].first()
-    return sums
-
-
-def _per_subtask(rows: pd.DataFrame, column: str) -> dict[int, float]:
-    """Return the mean over time of a column for each subtask."""
-    return {
-        int(str(subtask)): mean_over_time(part, column) for subtask, part in rows.groupby("subtask")
-    }
 
 
 def _rounded(value: Any) -> Any:

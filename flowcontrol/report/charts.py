@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from flowcontrol.analysis.frames import summed
 from flowcontrol.analysis.latencies import combine_latencies
 from flowcontrol.report.colours import BLOCKED, BUSY, GREY, IDLE, LIMIT, LineStyle, line_style
 from flowcontrol.report.figures import Chart, area, axis, figure, line, steps
@@ -14,7 +15,6 @@ from flowcontrol.report.rundata import RunData, edge_flights, left_out, shown_ch
 from flowcontrol.report.series import (
     Series,
     over_interval,
-    summed,
     thinned,
 )
 

@@ -77,14 +77,11 @@ def report_page(tables: Tables, summary: Mapping[str, Any], scenario: Scenario) 
 
 def _stage_table(summary: Mapping[str, Any], scenario: Scenario) -> str:
     """Return the table of the stages over the whole run."""
-    heads: tuple[str, ...] = (
-        "Stage", "Pressure", "Subtasks", "Records in", "In /s", "In pool", "Records out", "Out /s",
-        "Out pool", "Busy", "Idle", "Blocked", "Latency p50", "p99", "max",
+    held = ("Queued", "To send") if scenario.system.counts_records else ("In pool", "Out pool")
+    heads = (
+        "Stage", "Pressure", "Subtasks", "Records in", "In /s", held[0], "Records out", "Out /s",
+        held[1], "Busy", "Idle", "Blocked", "Latency p50", "p99", "max",
     )  # fmt: skip
-    if scenario.system.counts_records:
-        heads = tuple(
-            {"In pool": "Queued", "Out pool": "To send"}.get(head, head) for head in heads
-        )
     rows = [_stage_cells(name, stage, scenario) for name, stage in summary["stages"].items()]
     return html_table(heads, rows)
 

@@ -12,6 +12,7 @@ from flowcontrol.analysis.frames import (
     in_flight_buffers,
     mean_over_time,
     result_frame,
+    summed,
 )
 from flowcontrol.report.series import (
     Series,
@@ -19,7 +20,6 @@ from flowcontrol.report.series import (
     edge_capacity,
     over_interval,
     phase_changes,
-    summed,
     thinned,
 )
 from flowcontrol.scenario import Edge, Scenario, Stage

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
 from rich.measure import Measurement
@@ -51,12 +51,16 @@ def _share(ms_per_s: float) -> str:
 
 @dataclass(frozen=True)
 class _Column:
-    """One column: its head, its rank (1 is kept longest), the figure of a stage, and its text."""
+    """One column: its head, its rank (1 is kept longest), the figure of a stage, and its text.
+
+    ``counts``: which transports it is for, those that count buffers or those that count records.
+    """
 
     head: str
     rank: int
     key: str
     text: Callable[[Any], str] = number
+    counts: Literal["buffers", "records", "both"] = "both"
 
     def cell(self, stage: Mapping[str, Any]) -> str:
         """Return the cell of a stage; empty if no record was measured."""
@@ -72,18 +76,12 @@ _COLUMNS = (
     _Column("Busy", 4, "busy_ms_per_s", _share),
     _Column("Idle", 8, "idle_ms_per_s", _share),
     _Column("Blocked", 5, "backpressured_ms_per_s", _share),
-    _Column("In pool", 6, "in_pool_usage", percent),
-    _Column("Out pool", 7, "out_pool_usage", percent),
+    _Column("In pool", 6, "in_pool_usage", percent, "buffers"),
+    _Column("Out pool", 7, "out_pool_usage", percent, "buffers"),
+    _Column("Queued", 6, "input_queue_buffers", number, "records"),
     _Column("Latency p50", 9, "p50_ms", milliseconds),
     _Column("p99", 11, "p99_ms", milliseconds),
 )
-
-
-_OF_BUFFERS = frozenset({"In pool", "Out pool"})
-"""Columns of stages that have pools of buffers."""
-
-_OF_RECORDS = (_Column("Queued", 6, "input_queue_buffers"),)
-"""Columns of stages that have queues of records."""
 
 
 class StageTable:
@@ -97,11 +95,8 @@ class StageTable:
 
     def __init__(self, summary: Mapping[str, Any]) -> None:
         self._stages: Mapping[str, Mapping[str, Any]] = summary["stages"]
-        self._columns: Sequence[_Column] = _COLUMNS
-        if summary.get("counts") == "records":
-            kept = [column for column in _COLUMNS if column.head not in _OF_BUFFERS]
-            at = next(i for i, column in enumerate(kept) if column.head == "Latency p50")
-            self._columns = [*kept[:at], *_OF_RECORDS, *kept[at:]]
+        counts = {"both", summary.get("counts", "buffers")}
+        self._columns = [column for column in _COLUMNS if column.counts in counts]
 
     def table(self, width: int) -> Table:
         """Return the table for a console of a width in characters."""

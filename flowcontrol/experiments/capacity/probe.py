@@ -27,6 +27,7 @@ from flowcontrol.analysis.frames import (
     Tables,
     end_of,
     mean_over_time,
+    means_by,
     result_frame,
     second_half_start,
 )
@@ -165,8 +166,8 @@ def examine(
     stages = result_frame(tables, "stages")
     rows = stages[(stages["stage"] == source) & (stages["t_s"] > start)]
     emitted = mean_over_time(rows, "rate_out")
-    shares = [mean_over_time(part, "backpressured_ms_per_s") for _, part in rows.groupby("subtask")]
-    blocked = max(shares, default=0.0) / _MS_PER_S
+    shares = means_by(rows, "subtask", "backpressured_ms_per_s")
+    blocked = max(shares.values(), default=0.0) / _MS_PER_S
     growth = _largest_growth(scenario, source, tables)
     latencies = result_frame(tables, "latency")
     probe = Probe(
@@ -225,7 +226,7 @@ def _growth(scenario: Scenario, edge: Edge, tables: Tables) -> Growth:
     if len(last) and len(before) and float(last.min()) > float(before.mean()):
         records = float(last.mean()) - float(before.mean())
     late = stages[(stages["stage"] == edge.sender) & (stages["t_s"] > 0.5 * end)]
-    per_s = sum(mean_over_time(part, "rate_out") for _, part in late.groupby("subtask"))
+    per_s = sum(means_by(late, "subtask", "rate_out").values())
     record_bytes = scenario.stage(edge.sender).record_bytes
     a_buffer = max(1.0, scenario.options.segment_bytes / record_bytes)
     least = channels_of(edge, scenario) * a_buffer

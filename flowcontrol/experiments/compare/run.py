@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import TypeAdapter
 
-from flowcontrol.analysis.frames import Tables
+from flowcontrol.analysis.frames import Tables, summed
 from flowcontrol.errors import ScenarioError
 from flowcontrol.experiments.base import Base, job_for
 from flowcontrol.experiments.compare.figures import Figures, figures_of
@@ -23,7 +23,7 @@ from flowcontrol.files import write_atomically
 from flowcontrol.job import Job
 from flowcontrol.job.run import Run
 from flowcontrol.report.rundata import RunData
-from flowcontrol.report.series import summed, thinned
+from flowcontrol.report.series import thinned
 from flowcontrol.scenario import Scenario, Stage
 from flowcontrol.scenario.clocks import Clock
 
