@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 
-from flowcontrol.cli.experiments import capacity_command
+from flowcontrol.cli.capacity import main
 
 if __name__ == "__main__":
-    sys.exit(capacity_command())
+    sys.exit(main())

@@ -19,14 +19,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.errors import Problem, RunError, ScenarioError
-from flowcontrol.experiments.folder import Paths
-from flowcontrol.job.run import Run
 from flowcontrol.scenario import Scenario
 from flowcontrol.virtual.compiled import is_compiled, is_kept
 
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import SparkSession
+
+    from flowcontrol.experiments.folder import Paths
+    from flowcontrol.job.run import Run
 
 _ERROR_LINE: Final = re.compile(r"[A-Za-z][\w.]*(Error|Exception|Exit): ")
 
@@ -41,7 +42,7 @@ COMPILING: Final = "compiling the virtual clock{place}, 15 to 40 s, once"
 """Message before the first compilation."""
 
 
-Simulate = Callable[[Scenario], Run]
+Simulate = Callable[[Scenario], "Run"]
 """Runs a scenario."""
 
 

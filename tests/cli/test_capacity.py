@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from flowcontrol.cli import experiments as capacity_cli
-from flowcontrol.cli.experiments import capacity_command as main
+from flowcontrol.cli import capacity as capacity_cli
+from flowcontrol.cli.capacity import main
 from flowcontrol.errors import RunError
 
 ROOT = Path(__file__).resolve().parents[2]

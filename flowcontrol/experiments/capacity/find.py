@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from flowcontrol.analysis import Bottleneck, find_bottleneck
 from flowcontrol.analysis.frames import end_of, second_half_start
@@ -16,8 +16,10 @@ from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.capacity.probe import Probe, at_rate, examine
 from flowcontrol.experiments.executor import Simulate, virtual_clock
 from flowcontrol.experiments.follow import ignore
-from flowcontrol.job.run import Run
 from flowcontrol.scenario import Scenario, Stage
+
+if TYPE_CHECKING:
+    from flowcontrol.job.run import Run
 
 HIGHEST: Final = Fraction(10**8)
 """Highest rate to try, records/s per subtask."""
