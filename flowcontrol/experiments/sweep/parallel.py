@@ -100,13 +100,17 @@ def _metric_column(drawn: pd.DataFrame) -> dict[str, Any]:
 
 
 def _column(places: list[int], names: Sequence[str]) -> dict[str, Any]:
-    """Return a column whose places have names, the first one at the bottom."""
+    """Return a column whose places have names, the first one at the bottom.
+
+    A place without a point is left out: plotly fails on it, and the page ends there.
+    """
+    used = sorted(set(places), reverse=True)
     return {
         "label": "",
         "values": places,
         "categoryorder": "array",
-        "categoryarray": list(range(len(names)))[::-1],
-        "ticktext": [escape(name, quote=False) for name in names][::-1],
+        "categoryarray": used,
+        "ticktext": [escape(names[place], quote=False) for place in used],
     }
 
 
