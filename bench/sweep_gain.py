@@ -24,10 +24,8 @@ from typing import Any
 from flowcontrol.experiments.base import as_base
 from flowcontrol.experiments.executor import warm_up
 from flowcontrol.experiments.sweep import sweep
-from flowcontrol.experiments.sweep.balance import estimated_cost, into_chunks
-from flowcontrol.experiments.sweep.checks import check_variants
-from flowcontrol.experiments.sweep.columns import FIXED
 from flowcontrol.experiments.sweep.plan import make_plan
+from flowcontrol.experiments.sweep.variants import check_variants, into_chunks
 from flowcontrol.experiments.sweep.worker import run_variant
 from flowcontrol.virtual.parts import EVERYTHING
 
@@ -60,8 +58,8 @@ def vary(variants: int) -> dict[str, Any]:
 
 def run_share(variants: int, share: int, shares: int) -> float:
     """Run a share of the variants in this process; return the seconds."""
-    plan = make_plan(as_base(SCENARIO), list(vary(variants).items()), reserved=FIXED)
-    checked = check_variants(plan, estimated_cost)
+    plan = make_plan(as_base(SCENARIO), list(vary(variants).items()))
+    checked = check_variants(plan)
     shuffled = [variant for chunk in into_chunks(checked, 1, 1) for variant in chunk]
     run_variant(plan, shuffled[0], None)
     wait_for_start()

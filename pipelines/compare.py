@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from flowcontrol.cli.compare import main
+from flowcontrol.cli.experiments import compare_command
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(compare_command())

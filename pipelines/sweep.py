@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from flowcontrol.cli.sweep import main
+from flowcontrol.cli.experiments import sweep_command
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(sweep_command())

@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from math import ceil, floor, log10
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +22,6 @@ from flowcontrol.records import RESULTS
 from flowcontrol.report.colours import GREY, line_style
 from flowcontrol.report.rundata import RunData, edge_flights, stage_rates
 from flowcontrol.report.series import Series
-from flowcontrol.report.svg import coordinate, element, text
 from flowcontrol.scenario import load_scenario
 
 if TYPE_CHECKING:
@@ -36,6 +36,51 @@ _PLOT_HEIGHTS = (230.0, 130.0)
 _INK, _SOFT, _GRID, _PAPER = "#1b1f24", "#59616b", "#e6e8eb", "#ffffff"
 _DASHES = {"solid": None, "dot": "2 4", "dash": "8 5"}
 _FONT = "system-ui, 'DejaVu Sans', Arial, sans-serif"
+
+
+_Value = str | float | None
+
+
+def element(tag: str, *children: str, **attributes: _Value) -> str:
+    """Return one element.
+
+    Parameters
+    ----------
+    tag : str
+        Name of the element.
+    *children : str
+        Markup of what is inside, escaped already (other elements, or :func:`text`).
+    **attributes : str, float or None
+        Attributes; ``_`` in a name becomes ``-``, a trailing one is dropped (``class_``).
+        None leaves the attribute out.
+
+    Returns
+    -------
+    str
+        The markup.
+    """
+    written = "".join(
+        f' {name.rstrip("_").replace("_", "-")}="{_attribute(value)}"'
+        for name, value in attributes.items()
+        if value is not None
+    )
+    if not children:
+        return f"<{tag}{written}/>"
+    return f"<{tag}{written}>{''.join(children)}</{tag}>"
+
+
+def text(content: str) -> str:
+    """Return plain text as markup."""
+    return escape(content)
+
+
+def coordinate(value: float) -> str:
+    """Return a coordinate with at most two decimals."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def _attribute(value: str | float) -> str:
+    return escape(value, quote=True) if isinstance(value, str) else coordinate(value)
 
 
 @dataclass(frozen=True)

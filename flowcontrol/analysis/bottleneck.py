@@ -24,17 +24,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flowcontrol.analysis.frames import end_of, result_frame
+from flowcontrol.analysis.frames import Tables, end_of, result_frame
 from flowcontrol.analysis.pressure import LOW_ABOVE
 from flowcontrol.analysis.subtasks import NEVER_IDLE, Limiting, limiting_subtasks
 from flowcontrol.analysis.wording import Evidence, describe, throttle_name
+from flowcontrol.scenario import Edge, Scenario
 from flowcontrol.scenario.partitions import SPILLING
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
-
-    from flowcontrol.scenario import Edge, Scenario
 
 SATURATED = 0.9
 """Busy share from which a stage certainly limits the stages that it blocks."""
@@ -103,7 +101,7 @@ class _Interval:
     """Edges with more records in flight than at the sample before."""
 
 
-def find_bottleneck(tables: Mapping[str, pa.Table], scenario: Scenario) -> Bottleneck:
+def find_bottleneck(tables: Tables, scenario: Scenario) -> Bottleneck:
     """Find the bottleneck of a run.
 
     Parameters
@@ -146,16 +144,13 @@ def _intervals(
     ].max()
     intervals = []
     for t_s, rows in shares.groupby("t_s"):
-        at = float(str(t_s))
-        blocked = (rows["backpressured_ms_per_s"] * _S_PER_MS).tolist()
-        busy = (rows["busy_ms_per_s"] * _S_PER_MS).tolist()
-        stages = rows["stage"].tolist()
+        at, stages = float(str(t_s)), rows["stage"]
         intervals.append(
             _Interval(
                 t_s=at,
                 length_s=float(rows["interval_s"].iloc[0]),
-                blocked=dict(zip(stages, blocked, strict=True)),
-                busy=dict(zip(stages, busy, strict=True)),
+                blocked=dict(zip(stages, rows["backpressured_ms_per_s"] * _S_PER_MS, strict=True)),
+                busy=dict(zip(stages, rows["busy_ms_per_s"] * _S_PER_MS, strict=True)),
                 hungry=hungry.get(at, frozenset()),
                 growing=growing.get(at, frozenset()),
             )
@@ -163,19 +158,21 @@ def _intervals(
     return intervals
 
 
-def _hungry_edges(tables: Mapping[str, pa.Table]) -> dict[float, frozenset[str]]:
+def _hungry_edges(tables: Tables) -> dict[float, frozenset[str]]:
     """Return by sample the edges on which a sender waits for a receiver that has nothing."""
     channels = result_frame(tables, "channels")
-    waiting = channels[(channels["backlog"] > 0) & (channels["queued"] == 0)]
-    return {float(str(t_s)): frozenset(part["edge"]) for t_s, part in waiting.groupby("t_s")}
+    return _edges_by_sample(channels[(channels["backlog"] > 0) & (channels["queued"] == 0)])
 
 
-def _growing_edges(tables: Mapping[str, pa.Table]) -> dict[float, frozenset[str]]:
+def _growing_edges(tables: Tables) -> dict[float, frozenset[str]]:
     """Return by sample the edges on which more records are in flight than at the one before."""
     channels = result_frame(tables, "channels")
     totals = channels.groupby(["edge", "t_s"], as_index=False)["in_flight_records"].sum()
-    grown = totals[totals.groupby("edge")["in_flight_records"].diff() > 0]
-    return {float(str(t_s)): frozenset(part["edge"]) for t_s, part in grown.groupby("t_s")}
+    return _edges_by_sample(totals[totals.groupby("edge")["in_flight_records"].diff() > 0])
+
+
+def _edges_by_sample(rows: pd.DataFrame) -> dict[float, frozenset[str]]:
+    return {float(str(t_s)): frozenset(part["edge"]) for t_s, part in rows.groupby("t_s")}
 
 
 def _limit(interval: _Interval, scenario: Scenario, order: Mapping[str, int]) -> str | None:
@@ -237,7 +234,7 @@ def _behind_throttle(interval: _Interval, scenario: Scenario, source: str) -> st
 
 
 def _verdict(
-    limits: Mapping[str, list[_Interval]], tables: Mapping[str, pa.Table], scenario: Scenario
+    limits: Mapping[str, list[_Interval]], tables: Tables, scenario: Scenario
 ) -> Bottleneck:
     """Return the limit that lasted longest, in words."""
     total_s = end_of(tables)

@@ -11,15 +11,18 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from flowcontrol.records import RESULTS
+from flowcontrol.scenario import Scenario
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from flowcontrol.scenario import Scenario
+
+Tables = Mapping[str, "pa.Table"]
+"""The result tables of a run by name: ``stages``, ``channels`` and ``latency``."""
 
 
-def result_frame(tables: Mapping[str, pa.Table], name: str) -> pd.DataFrame:
+def result_frame(tables: Tables, name: str) -> pd.DataFrame:
     """Return one result table as a frame with the length of its intervals.
 
     Parameters
@@ -53,7 +56,7 @@ def result_frame(tables: Mapping[str, pa.Table], name: str) -> pd.DataFrame:
     return frame.sort_values("t_s", kind="stable", ignore_index=True)
 
 
-def _sample_times(tables: Mapping[str, pa.Table]) -> list[float]:
+def _sample_times(tables: Tables) -> list[float]:
     """Return the times of all samples in order; the latency table may leave some out."""
     times: set[float] = set()
     for table in tables.values():
@@ -83,12 +86,12 @@ def in_flight_buffers(channels: pd.DataFrame, scenario: Scenario) -> pd.Series[i
     return found
 
 
-def end_of(tables: Mapping[str, pa.Table]) -> float:
+def end_of(tables: Tables) -> float:
     """Return the time of the last sample in seconds; 0 when nothing was sampled."""
     return max(_sample_times(tables), default=0.0)
 
 
-def second_half_start(tables: Mapping[str, pa.Table]) -> float:
+def second_half_start(tables: Tables) -> float:
     """Return where the second half of a run starts, in seconds.
 
     Returns
@@ -120,3 +123,32 @@ def mean_over_time(frame: pd.DataFrame, column: str) -> float:
     if weight <= 0:
         return 0.0
     return float((frame[column] * frame["interval_s"]).sum()) / weight
+
+
+def means_by(frame: pd.DataFrame, owner: str, column: str) -> dict[int, float]:
+    """Return :func:`mean_over_time` of a column for each subtask; ``owner`` numbers them."""
+    parts = frame.groupby(owner)
+    return {int(str(number)): mean_over_time(part, column) for number, part in parts}
+
+
+def summed(rows: pd.DataFrame, columns: str | list[str], how: str = "sum") -> pd.DataFrame:
+    """Return a row per sample: columns over subtasks or channels, and the interval's length.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        Rows of a result table with ``interval_s``.
+    columns : str or list of str
+        Columns of numbers.
+    how : {"sum", "mean", "max", "min", "median"}, default "sum"
+        How the rows of one sample become one.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``t_s``, ``interval_s`` and the columns, ordered by time.
+    """
+    grouped = rows.groupby("t_s")
+    frame = grouped[[columns] if isinstance(columns, str) else columns].agg(how)
+    frame["interval_s"] = grouped["interval_s"].first()
+    return frame.reset_index()

@@ -9,17 +9,14 @@ transport is judged alike.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from flowcontrol.analysis.frames import mean_over_time, result_frame
+from flowcontrol.analysis.frames import Tables, means_by, result_frame
+from flowcontrol.scenario import Scenario
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import pyarrow as pa
-
-    from flowcontrol.scenario import Scenario
+    pass
 
 NEVER_IDLE: Final = 0.995
 """Busy share of a subtask that never waits for records, as one whose queue grows."""
@@ -51,7 +48,7 @@ class Limiting:
 
 
 def limiting_subtasks(
-    tables: Mapping[str, pa.Table], scenario: Scenario, stage: str, times: frozenset[float]
+    tables: Tables, scenario: Scenario, stage: str, times: frozenset[float]
 ) -> Limiting:
     """Return the subtasks that limit a stage while the others have time to spare.
 
@@ -72,7 +69,8 @@ def limiting_subtasks(
         No subtask if all are about equally busy, if most of them limit, or if no record waits.
     """
     samples = result_frame(tables, "stages")
-    busy = _busy(samples[(samples["stage"] == stage) & samples["t_s"].isin(times)])
+    rows = samples[(samples["stage"] == stage) & samples["t_s"].isin(times)]
+    busy = means_by(rows, "subtask", "busy_ms_per_s")
     waiting = _waiting(tables, scenario, stage, times)
     top, most = max(busy.values(), default=0.0), max(waiting.values(), default=0.0)
 
@@ -88,14 +86,6 @@ def limiting_subtasks(
     return Limiting(found, sum(waiting[subtask] for subtask in found) / sum(waiting.values()))
 
 
-def _busy(rows: pd.DataFrame) -> dict[int, float]:
-    """Return the mean busy time of each subtask, ms/s."""
-    return {
-        int(str(subtask)): mean_over_time(part, "busy_ms_per_s")
-        for subtask, part in rows.groupby("subtask")
-    }
-
-
 def _edges_into(scenario: Scenario, stage: str) -> list[str]:
     """Return the edges into the task of a stage: those into its chain."""
     found: list[str] = []
@@ -105,7 +95,7 @@ def _edges_into(scenario: Scenario, stage: str) -> list[str]:
 
 
 def _waiting(
-    tables: Mapping[str, pa.Table], scenario: Scenario, stage: str, times: frozenset[float]
+    tables: Tables, scenario: Scenario, stage: str, times: frozenset[float]
 ) -> dict[int, float]:
     """Return the mean number of records in flight to each subtask, on all edges into the stage."""
     channels = result_frame(tables, "channels")
@@ -114,7 +104,4 @@ def _waiting(
     sums = rows.groupby(["receiver", "t_s"], as_index=False).agg(
         in_flight_records=("in_flight_records", "sum"), interval_s=("interval_s", "first")
     )
-    return {
-        int(str(receiver)): mean_over_time(part, "in_flight_records")
-        for receiver, part in sums.groupby("receiver")
-    }
+    return means_by(sums, "receiver", "in_flight_records")

@@ -22,20 +22,21 @@ from typing import TYPE_CHECKING, Any
 
 from flowcontrol.analysis.bottleneck import find_bottleneck
 from flowcontrol.analysis.frames import (
+    Tables,
     end_of,
     in_flight_buffers,
     mean_over_time,
+    means_by,
     result_frame,
     second_half_start,
+    summed,
 )
 from flowcontrol.analysis.latencies import combine_latencies
 from flowcontrol.analysis.pressure import worst_pressure
+from flowcontrol.scenario import Scenario
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
-
-    from flowcontrol.scenario import Scenario, Stage
 
 _SHARES = ("busy_ms_per_s", "idle_ms_per_s", "backpressured_ms_per_s")
 _USAGES = (
@@ -59,7 +60,7 @@ Window = tuple[float, float]
 
 
 def summarise(
-    tables: Mapping[str, pa.Table],
+    tables: Tables,
     scenario: Scenario,
     *,
     clock: str,
@@ -122,37 +123,20 @@ def summarise(
     return rounded
 
 
-def _stages(
-    tables: Mapping[str, pa.Table], scenario: Scenario, windows: Mapping[str, Window]
-) -> dict[str, Any]:
+def _stages(tables: Tables, scenario: Scenario, windows: Mapping[str, Window]) -> dict[str, Any]:
     """Return the figures of every stage, in the order of the scenario."""
-    samples = result_frame(tables, "stages")
-    latencies = result_frame(tables, "latency")
-    return {
-        stage.name: _stage(
-            stage,
-            samples[samples["stage"] == stage.name],
-            latencies[latencies["stage"] == stage.name],
-            windows,
-        )
-        for stage in scenario.stages
-    }
-
-
-def _stage(
-    stage: Stage, samples: pd.DataFrame, latencies: pd.DataFrame, windows: Mapping[str, Window]
-) -> dict[str, Any]:
-    """Return the figures of one stage."""
-    figures = {
-        name: _stage_window(samples, window)
-        | {"latency": combine_latencies(_in(latencies, window))}
-        for name, window in windows.items()
-    }
-    return {
-        "parallelism": stage.parallelism,
-        "pressure": figures["whole"]["pressure"],
-        **figures,
-    }
+    samples, latencies = result_frame(tables, "stages"), result_frame(tables, "latency")
+    stages = {}
+    for stage in scenario.stages:
+        rows = samples[samples["stage"] == stage.name]
+        times = latencies[latencies["stage"] == stage.name]
+        figures = {
+            name: _stage_window(rows, window) | {"latency": combine_latencies(_in(times, window))}
+            for name, window in windows.items()
+        }
+        pressure = figures["whole"]["pressure"]
+        stages[stage.name] = {"parallelism": stage.parallelism, "pressure": pressure, **figures}
+    return stages
 
 
 def _stage_window(samples: pd.DataFrame, window: Window) -> dict[str, Any]:
@@ -161,8 +145,8 @@ def _stage_window(samples: pd.DataFrame, window: Window) -> dict[str, Any]:
     length = window[1] - window[0]
     records_in = _growth(samples, ["subtask"], "records_in", window)
     records_out = _growth(samples, ["subtask"], "records_out", window)
-    blocked = _per_subtask(rows, "backpressured_ms_per_s")
-    busy = _per_subtask(rows, "busy_ms_per_s")
+    blocked = means_by(rows, "subtask", "backpressured_ms_per_s")
+    busy = means_by(rows, "subtask", "busy_ms_per_s")
     return {
         "records_in": records_in,
         "records_out": records_out,
@@ -174,13 +158,11 @@ def _stage_window(samples: pd.DataFrame, window: Window) -> dict[str, Any]:
         "busiest_subtask": max(busy, key=lambda subtask: busy[subtask], default=None),
         "pressure": worst_pressure(blocked.values()).value,
         **{name: mean_over_time(rows, name) for name in _USAGES},
-        **{name: mean_over_time(_sums(rows, [name]), name) for name in _LEVELS},
+        **{name: mean_over_time(summed(rows, name), name) for name in _LEVELS},
     }
 
 
-def _edges(
-    tables: Mapping[str, pa.Table], scenario: Scenario, windows: Mapping[str, Window]
-) -> dict[str, Any]:
+def _edges(tables: Tables, scenario: Scenario, windows: Mapping[str, Window]) -> dict[str, Any]:
     """Return the figures of every edge, its channels taken together."""
     samples = result_frame(tables, "channels")
     samples["in_flight_buffers"] = in_flight_buffers(samples, scenario)
@@ -204,7 +186,7 @@ def _edge_window(samples: pd.DataFrame, window: Window) -> dict[str, Any]:
     ``messages`` counts sent messages.
     """
     rows = _in(samples, window)
-    sums = _sums(rows, [*_EDGE_MEANS, *_EDGE_PEAKS])
+    sums = summed(rows, [*_EDGE_MEANS, *_EDGE_PEAKS])
     figures: dict[str, Any] = {
         "messages": _growth(samples, ["sender", "receiver"], "sent", window),
         "waiting_for_credit": mean_over_time(rows, "waits_for_credit"),
@@ -227,21 +209,6 @@ def _growth(samples: pd.DataFrame, owner: list[str], column: str, window: Window
         for at in (window[0], window[1])
     ]
     return totals[1] - totals[0]
-
-
-def _sums(rows: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
-    """Return a row per sample: the sum of each column, and the length of the interval."""
-    grouped = rows.groupby("t_s")
-    sums = grouped[columns].sum()
-    sums["interval_s"] = grouped["interval_s"].first()
-    return sums
-
-
-def _per_subtask(rows: pd.DataFrame, column: str) -> dict[int, float]:
-    """Return the mean over time of a column for each subtask."""
-    return {
-        int(str(subtask)): mean_over_time(part, column) for subtask, part in rows.groupby("subtask")
-    }
 
 
 def _rounded(value: Any) -> Any:

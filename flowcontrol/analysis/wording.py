@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 from flowcontrol.analysis.connections import SATURATED, busiest_connection
 from flowcontrol.analysis.frames import mean_over_time
 from flowcontrol.analysis.subtasks import Limiting
+from flowcontrol.scenario import Edge, Scenario
 from flowcontrol.scenario.partitions import SPILLING
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from flowcontrol.scenario import Edge, Scenario
 
 _ALWAYS = 0.99
 """Share of the run from which a limit held "all the time"."""
@@ -116,10 +115,7 @@ def _stage_limits(
     busy = _percent(evidence.share(stage, "busy_ms_per_s", times, subtasks))
     others = _others(evidence, stage, times, subtasks)
     waiting = _in_front(stage, limiting)
-    if evidence.scenario.system.counts_records and not _named_blocked(evidence, stage, times):
-        behind = _not_held(evidence, stage, times)
-    else:
-        behind = _blocked(evidence, stage, times)
+    behind = _blocked(evidence, stage, times)
     advice = _advice(evidence, stage, subtasks)
     return (
         f"Bottleneck: {subject} — {pronoun} busy {busy} of the time{others}"
@@ -226,12 +222,18 @@ def _nothing_limits(evidence: Evidence) -> str:
 
 
 def _blocked(evidence: Evidence, stage: str, times: frozenset[float]) -> str:
-    """Return which stages upstream were blocked, and for what share of that time."""
+    """Return which stages upstream were blocked, and for what share of that time.
+
+    Where none was, before queues of records, it is how many records waited.
+    """
     shares = {
         name: evidence.share(name, "backpressured_ms_per_s", times)
         for name in evidence.scenario.upstream(stage)
     }
-    named = [name for name, share in shares.items() if share > NAMED] or list(shares)
+    named = [name for name, share in shares.items() if share > NAMED]
+    if not named and evidence.scenario.system.counts_records:
+        return _not_held(evidence, stage, times)
+    named = named or list(shares)
     if len(named) > _MOST_NAMED:
         worst = max(named, key=lambda name: shares[name])
         figure = _percent(shares[worst])
@@ -239,14 +241,6 @@ def _blocked(evidence: Evidence, stage: str, times: frozenset[float]) -> str:
     figures = join_words([_percent(shares[name]) for name in named])
     verb = "was" if len(named) == 1 else "were"
     return f"{join_words(named)} {verb} blocked {figures}"
-
-
-def _named_blocked(evidence: Evidence, stage: str, times: frozenset[float]) -> bool:
-    """Tell whether anything that leads to a stage was blocked."""
-    return any(
-        evidence.share(name, "backpressured_ms_per_s", times) > NAMED
-        for name in evidence.scenario.upstream(stage)
-    )
 
 
 def _not_held(evidence: Evidence, stage: str, times: frozenset[float]) -> str:

@@ -10,7 +10,6 @@ from flowcontrol.cli.command import exit_status, say, scenario_parser
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.capacity import describe, find_capacity
 from flowcontrol.experiments.capacity.find import TOLERANCE
-from flowcontrol.experiments.capacity.probe import Probe
 from flowcontrol.experiments.capacity.wording import describe_probe
 from flowcontrol.scenario import load_scenario
 
@@ -38,7 +37,7 @@ def _find(options: argparse.Namespace) -> int:
         scenario,
         options.stage,
         tolerance=_tolerance(options.tolerance),
-        progress=_say_probe,
+        progress=lambda probe: say(describe_probe(probe)),
     )
     sys.stdout.write(f"{describe(capacity)}\n")
     return 0
@@ -73,7 +72,3 @@ def _tolerance(text: str) -> float:
         message = f"{text!r} is out of range: needs a number, at least 0.0001 and at most 0.5"
         raise ScenarioError([Problem("--tolerance", message)], "the command")
     return value
-
-
-def _say_probe(probe: Probe) -> None:
-    say(describe_probe(probe))

@@ -59,7 +59,11 @@ def add_processes(parser: argparse.ArgumentParser, prefix: str = "") -> None:
     )
 
 
-def exit_status(command: Callable[[], int], noun: str, interrupted: str) -> int:
+def exit_status(
+    command: Callable[[], int],
+    noun: str,
+    interrupted: str = "interrupted; run the same command again to continue",
+) -> int:
     """Run a command; return its exit status.
 
     Parameters
@@ -68,7 +72,7 @@ def exit_status(command: Callable[[], int], noun: str, interrupted: str) -> int:
         Does the work and returns the status.
     noun : str
         What fails, such as "the run".
-    interrupted : str
+    interrupted : str, optional
         Message after Ctrl-C.
 
     Returns

@@ -7,9 +7,8 @@ import sys
 from collections.abc import Sequence
 
 from flowcontrol.cli.command import INTERRUPTED, add_folder, exit_status, say, scenario_parser
-from flowcontrol.job import Job
 from flowcontrol.report import RunProgress, print_summary
-from flowcontrol.run.emulate import RunResult, emulate
+from flowcontrol.run.emulate import emulate
 from flowcontrol.scenario import load_scenario
 
 
@@ -27,11 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0; 2 if the scenario or the command is refused; 1 if the run fails; 130 if interrupted.
     """
     options = _parser().parse_args(arguments)
-    return exit_status(
-        lambda: _run(options),
-        "the run",
-        "interrupted; run the same command again to continue",
-    )
+    return exit_status(lambda: _run(options), "the run")
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -41,10 +36,13 @@ def _run(options: argparse.Namespace) -> int:
         out=options.out,
         clock=options.clock,
         overwrite=options.overwrite,
-        progress=_progress,
+        progress=lambda job: RunProgress(job.rounds, job.round_us / 1e6),
         warn=say,
     )
-    _report(result)
+    print_summary(result.summary)
+    if not result.is_finished:
+        say("stopped before its end; run the same command again to resume it")
+    sys.stdout.write(f"report: {result.path / 'report.html'}\n")
     return 0 if result.is_finished else INTERRUPTED
 
 
@@ -58,14 +56,3 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_folder(parser, "run", "<clock>")
     return parser
-
-
-def _progress(job: Job) -> RunProgress:
-    return RunProgress(job.rounds, job.round_us / 1e6)
-
-
-def _report(result: RunResult) -> None:
-    print_summary(result.summary)
-    if not result.is_finished:
-        say("stopped before its end; run the same command again to resume it")
-    sys.stdout.write(f"report: {result.path / 'report.html'}\n")

@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from flowcontrol.errors import Problem, ScenarioError
-from flowcontrol.scenario import Scenario, parse_scenario
+from flowcontrol.job import Job, build_physical_graph
+from flowcontrol.scenario import Scenario, check_clock, parse_scenario
+from flowcontrol.scenario.clocks import Clock
 from flowcontrol.scenario.overrides import apply_overrides
 from flowcontrol.scenario.problems import key_path
 from flowcontrol.scenario.yaml_file import read_yaml
+from flowcontrol.virtual import choose_round_us
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,21 @@ class Base:
         if problems:
             raise ScenarioError(problems, self.source)
         return parse_scenario(mapping, self.source, Path(self.folder))
+
+
+def job_for(scenario: Scenario, source: str, clock: Clock = "virtual") -> Job:
+    """Return the job of a scenario, laid out as a clock would.
+
+    Raises
+    ------
+    ScenarioError
+        If the clock does not emulate it; ``source`` is its name there.
+    """
+    problems = check_clock(scenario, clock)
+    if problems:
+        raise ScenarioError(problems, source)
+    round_us = choose_round_us(scenario) if clock == "virtual" else None
+    return build_physical_graph(scenario, round_us=round_us)
 
 
 def as_base(

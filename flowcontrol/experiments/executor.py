@@ -11,16 +11,23 @@ import re
 import signal
 import threading
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.errors import Problem, RunError, ScenarioError
+from flowcontrol.scenario import Scenario
 from flowcontrol.virtual.compiled import is_compiled, is_kept
 
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import SparkSession
+
+    from flowcontrol.experiments.folder import Paths
+    from flowcontrol.job.run import Run
 
 _ERROR_LINE: Final = re.compile(r"[A-Za-z][\w.]*(Error|Exception|Exit): ")
 
@@ -35,38 +42,57 @@ COMPILING: Final = "compiling the virtual clock{place}, 15 to 40 s, once"
 """Message before the first compilation."""
 
 
-class Chunked(Protocol):
-    """Work cut into chunks; picklable."""
+Simulate = Callable[[Scenario], "Run"]
+"""Runs a scenario."""
+
+
+def virtual_clock() -> Simulate:
+    """Return the function that runs a scenario on the virtual clock; loads numba."""
+    from flowcontrol.virtual import simulate
+
+    return simulate
+
+
+@dataclass(frozen=True)
+class Work(ABC):
+    """The work of an experiment, cut into chunks, for every worker.
+
+    Attributes
+    ----------
+    paths : Paths
+        Where files go; workers and driver see the same folder.
+    run_id : str
+        Of this start of the experiment.
+    chunks : sequence
+        In the order of their start.
+    simulate : callable, optional
+        Runs a scenario; None: the virtual clock.
+    parts : int
+        Parts of the kernel that all chunks together need.
+    """
+
+    paths: Paths
+    run_id: str
+    chunks: Sequence[Any]
+    simulate: Simulate | None
+    parts: int
 
     @property
-    def chunks(self) -> Sequence[Any]:
-        """The chunks in the order of their start."""
+    def stop_file(self) -> Path:
+        """Created to stop the experiment: workers start no further run once it exists."""
+        return self.paths.stop_file(self.run_id)
 
     def run(self, number: int) -> int:
         """Run a chunk in this process; return the number of runs done."""
+        if self.stop_file.exists():
+            return 0
+        if self.simulate is None:
+            warm_up(self.parts)
+        return self.run_chunk(number)
 
-
-class Executor(Protocol):
-    """A way to run chunks."""
-
-    @property
-    def workers(self) -> int:
-        """Chunks that run at a time."""
-
-    def warm_up(self, say: Callable[[str], None], parts: int) -> None:
-        """Compile the virtual clock once where chunks run; report it if that takes long.
-
-        ``parts`` are those of the kernel that all chunks together need.
-        """
-
-    def start(self, work: Chunked) -> list[Future[Any]]:
-        """Start all chunks of some work; the futures are done when the chunks are."""
-
-    def stop(self) -> None:
-        """Start no more chunks; current ones end by themselves (the stop file)."""
-
-    def abandon(self) -> None:
-        """Stop waiting for current chunks."""
+    @abstractmethod
+    def run_chunk(self, number: int) -> int:
+        """Run a chunk on a clock that is compiled; return the number of runs done."""
 
 
 class ProcessExecutor:
@@ -93,8 +119,8 @@ class ProcessExecutor:
         """Compile once, before each process would."""
         _warm_up_here(say, parts)
 
-    def start(self, work: Chunked) -> list[Future[Any]]:
-        """Start all chunks of some work."""
+    def start(self, work: Work) -> list[Future[Any]]:
+        """Start all chunks of some work; the futures are done when the chunks are."""
         self._pool = self._make_pool()
         futures = [self._pool.submit(work.run, i) for i in range(len(work.chunks))]
         self._pool.shutdown(wait=False)
@@ -210,7 +236,7 @@ class SparkExecutor:
             return 0
         return len({row.machine for row in found} - {None})
 
-    def start(self, work: Chunked) -> list[Future[Any]]:
+    def start(self, work: Work) -> list[Future[Any]]:
         """Start all chunks of some work."""
         pool = ThreadPoolExecutor(1, thread_name_prefix="sweep")
         future = pool.submit(self._run, work)
@@ -224,7 +250,7 @@ class SparkExecutor:
         """Cancel the job if it still runs."""
         self._spark.interruptTag(self._tag)
 
-    def _run(self, work: Chunked) -> int:
+    def _run(self, work: Work) -> int:
         """Run the job; return the number of runs done."""
         self._spark.addTag(self._tag)
         chunks = len(work.chunks)
@@ -238,6 +264,10 @@ class SparkExecutor:
         numbers = self._spark.range(0, chunks, 1, chunks)
         rows = numbers.mapInPandas(run, "done long").collect()
         return sum(row.done for row in rows)
+
+
+Executor = ProcessExecutor | SparkExecutor
+"""A way to run chunks."""
 
 
 def _slots(spark: SparkSession) -> int:

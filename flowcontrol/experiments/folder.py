@@ -3,10 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from flowcontrol.folders import Kind, OwnedFolder, open_owned
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Paths in the folder of an experiment.
+
+    Attributes
+    ----------
+    root : Path
+        Absolute: workers have other current folders.
+    """
+
+    root: Path
+
+    @property
+    def results(self) -> Path:
+        """The Delta table with a row per run."""
+        return self.root / "results"
+
+    @property
+    def notes(self) -> Path:
+        """Notes of the workers for the driver; removed when the experiment is finished."""
+        return self.root / ".notes"
+
+    @property
+    def report(self) -> Path:
+        """The page."""
+        return self.root / "report.html"
+
+    def stop_file(self, run_id: str) -> Path:
+        """Created to stop the workers of a run."""
+        return self.notes / f"{run_id}.stop"
 
 
 def open_experiment(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from flowcontrol.errors import RunError
-from flowcontrol.experiments.executor import Chunked, Executor, reason_of
+from flowcontrol.experiments.executor import Executor, Work, reason_of
 
 POLL_S: Final = 0.25
 """Seconds between two polls of the workers' results."""
@@ -51,8 +51,7 @@ def ignore(*_: object) -> None:
 
 def follow(
     executor: Executor,
-    work: Chunked,
-    stop_file: Path,
+    work: Work,
     poll: Callable[[], str],
     warn: Callable[[str], None],
     noun: str,
@@ -65,8 +64,6 @@ def follow(
         Where they run.
     work : Chunked
         The chunks.
-    stop_file : Path
-        Created to stop the experiment: workers start no further run once it exists.
     poll : callable
         Called every :data:`POLL_S` seconds and at the end: collects the workers' results and
         returns the progress as text, for the message if they fail.
@@ -93,7 +90,7 @@ def follow(
                     text = f"the workers failed, {reason_of(error)}; {state}"
                     raise RunError(f"{text}, and the same command continues it") from error
     except BaseException:
-        stop_file.touch()
+        work.stop_file.touch()
         warn(f"stopping after the {noun} under way")
         with suppress(Exception):  # Spark may be gone
             executor.stop()

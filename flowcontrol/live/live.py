@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flowcontrol.job import Job
+from flowcontrol.job.run import Run
 from flowcontrol.live.folder import RunFolder
 from flowcontrol.live.history import History
 from flowcontrol.live.queries import StageQueries
@@ -15,32 +16,12 @@ from flowcontrol.live.results import result_tables
 from flowcontrol.live.rowschema import row_schemas
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
-
-
-@dataclass(frozen=True)
-class LiveRun:
-    """What a live run yields.
-
-    Attributes
-    ----------
-    tables : dict of str to pyarrow.Table
-        ``stages``, ``channels``, ``latency``, up to the last round that all stages have done.
-    rounds : int
-        How many that are.
-    is_finished : bool
-        Whether they are all.
-    """
-
-    tables: dict[str, pa.Table]
-    rounds: int
-    is_finished: bool
 
 
 def run_live(
     spark: SparkSession, job: Job, folder: RunFolder, watch: Callable[[int, int], None]
-) -> LiveRun:
+) -> Run:
     """Run all rounds that are missing, and read the results off the ledgers.
 
     Parameters
@@ -61,6 +42,7 @@ def run_live(
     ScenarioError
         If the inputs of a stage have different columns.
     """
+    began = time.monotonic()
     replayed = {
         plan.name: stage_replay(spark, job, plan, folder.paths.replay(plan.name)).schema()
         for plan in job.stages
@@ -69,4 +51,5 @@ def run_live(
     schemas = row_schemas(job, replayed)
     finished = StageQueries(spark, job, folder.paths, schemas, folder.run_id).run(watch)
     history = History.of_run(job, folder.paths)
-    return LiveRun(result_tables(job, history), history.rounds, finished)
+    tables = result_tables(job, history)
+    return Run(job, tables, history.rounds, time.monotonic() - began, finished)

@@ -1,28 +1,29 @@
-"""The charts of the report: a figure with its explanation for each."""
+"""The charts of the report; their titles and explanations are in ``charts.yaml``."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from flowcontrol.analysis.frames import summed
 from flowcontrol.analysis.latencies import combine_latencies
 from flowcontrol.report.colours import BLOCKED, BUSY, GREY, IDLE, LIMIT, LineStyle, line_style
 from flowcontrol.report.figures import Chart, area, axis, figure, line, steps
+from flowcontrol.report.markup import chart_texts
 from flowcontrol.report.rundata import RunData, edge_flights, left_out, shown_channels, stage_rates
 from flowcontrol.report.series import (
     Series,
     over_interval,
-    summed,
     thinned,
 )
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from flowcontrol.scenario.system import SystemSpec
-
 Trace = dict[str, Any]
 
+_REPORT = "flowcontrol.report"
 _PERCENT_AXIS = {"ticksuffix": " %"}
 
 
@@ -57,16 +58,7 @@ def rates_chart(run: RunData) -> Chart:
         traces.append(steps(done, solid, width=4.5 if rate.is_source else 2.0))
         if rate.able is not None:
             traces.append(_limit(rate.able, colour=style.colour))
-    return Chart(
-        "rates",
-        "Rates of producer and consumer",
-        "Solid: records per second, the average since the sample before, all subtasks of a stage "
-        "together; sources are drawn thick, so that what follows them stays visible. Dotted: what "
-        "its schedule would allow it; vertical lines are changes of a schedule. A producer below "
-        "its dotted line, at the rate of a consumer that touches its own, is being held back."
-        + left_out(run),
-        figure(traces, [axis("records/s")], until_s=run.until_s, changes=run.changes, row_px=300),
-    )
+    return _chart(run, "rates", traces, [axis("records/s")], 300, left_out(run))
 
 
 def channels_chart(run: RunData) -> Chart:
@@ -89,37 +81,12 @@ def channels_chart(run: RunData) -> Chart:
         if typical
         else ""
     )
-    unit = "records" if run.scenario.system.counts_records else "buffers"
-    return Chart(
-        "channels",
-        "Credit and backlog per channel",
-        _credit_explained(run.scenario.system) + note,
-        figure(traces, [axis(f"credit ({unit})"), axis(f"backlog ({unit})")],
-               until_s=run.until_s, changes=run.changes, row_px=190),
-    )  # fmt: skip
-
-
-def _credit_explained(system: SystemSpec) -> str:
-    """Return the explanation of credit and backlog in the terms of the transport."""
-    if system.counts_records and system.transport != "hop_hysteresis":
-        return (
-            "Credit: records that the sender may still write, as the receivers of "
-            f"{system.transport} grant them. Credit at 0 means that the receiver's queue or window "
-            "is full, and a sender that has a record for it waits: this is back pressure at work. "
-            "Backlog: records written that wait at the sender."
-        )
-    texts = {
-        "tcp": "This transport, tcp, has no credits and shows 0: a receiver without a free buffer "
-        "stops reading its connection. Backlog: buffers that wait at the sender.",
-        "hop_hysteresis": "This transport, hop_hysteresis, has no credits and shows 0: a receiver "
-        "stops its senders and lets them go on. Backlog: records that a stopped sender holds.",
-    }
-    return texts.get(
-        system.transport,
-        "Credit: buffers that the sender may still send. Backlog: buffers that wait at the sender. "
-        "Credit at 0 with a backlog means that the receiver has no free buffer: this is "
-        "back pressure at work. A local channel has no credits and shows 0.",
-    )
+    system = run.scenario.system
+    unit = "records" if system.counts_records else "buffers"
+    axes = [axis(f"credit ({unit})"), axis(f"backlog ({unit})")]
+    texts = chart_texts(_REPORT)["channels"]
+    credit = texts.get(system.transport, texts[unit]).format(transport=system.transport)
+    return _chart(run, "channels", traces, axes, 190, note, credit=credit)
 
 
 def in_flight_chart(run: RunData) -> Chart:
@@ -135,23 +102,10 @@ def in_flight_chart(run: RunData) -> Chart:
         if flight.room is not None:
             traces.append(_limit(flight.room, colour=style.colour))
     left = len(run.scenario.edges) - len(flights)
-    rows = (
-        "Above: buffers released by the sender and not yet recycled by the receiver; dotted: how "
-        "many the pools at both ends can hold, overdraft not counted. Below: records. In flight at "
-        "its limit adds delay and nothing else."
-        if of_buffers
-        else "Records that wait add delay and nothing else; a line that only rises is a queue "
-        "without a bound, or one that is not full yet."
-    )
-    return Chart(
-        "in-flight",
-        "In flight between the stages",
-        "What a stage has emitted and the next one has not taken up, all channels of an edge "
-        f"together. {rows}"
-        + (f" The {len(flights)} fullest edges are drawn, {left} are left out." if left else ""),
-        figure(traces, [axis("buffers"), axis("records")] if of_buffers else [axis("records")],
-               until_s=run.until_s, changes=run.changes, row_px=190),
-    )  # fmt: skip
+    note = f" The {len(flights)} fullest edges are drawn, {left} are left out." if left else ""
+    units = ["buffers", "records"] if of_buffers else ["records"]
+    rows = chart_texts(_REPORT)["in-flight"][units[0]]
+    return _chart(run, "in-flight", traces, list(map(axis, units)), 190, note, rows=rows)
 
 
 def pools_chart(run: RunData) -> Chart:
@@ -173,17 +127,8 @@ def pools_chart(run: RunData) -> Chart:
             traces.append(line(percents, line_style(index), row=row, showlegend=not is_named))
             is_named = True
     traces += [_limit(full, row=row, showlegend=row == 0) for row in (0, 1)]
-    return Chart(
-        "pools",
-        "Pool usage",
-        "Share of a stage's buffers in use, the mean of its subtasks. Output full and the next "
-        "stage's input empty: the exchange between them is the limit. Input full and output empty: "
-        "this stage is the limit. Both full: it is held up from further down. Output above 100 % "
-        "is overdraft."
-        + left_out(run),
-        figure(traces, [axis(name, **_PERCENT_AXIS) for name in ("input pools", "output pools")],
-               until_s=run.until_s, changes=run.changes, row_px=190),
-    )  # fmt: skip
+    axes = [axis(name, **_PERCENT_AXIS) for name in ("input pools", "output pools")]
+    return _chart(run, "pools", traces, axes, 190, left_out(run))
 
 
 def shares_chart(run: RunData) -> Chart:
@@ -201,22 +146,9 @@ def shares_chart(run: RunData) -> Chart:
             series = over_interval(name, summed(rows, column, "mean"), column, 0.1)
             traces.append(area(series, colour, pattern, row=row, showlegend=row == 0))
     axes = [axis("", range=[0, 100], nticks=3, **_PERCENT_AXIS) for _ in stages]
-    return Chart(
-        "shares",
-        "How each stage spent its time",
-        f"Busy: processing, or waiting for an external system. Blocked (hatched): {_stop(run)}. "
-        "Idle: nothing to process, or a source waiting for its own rate. The limit is the first "
-        "stage that is busy and not blocked after one that is blocked. Each share is the mean of "
-        "the stage's subtasks since the sample before." + left_out(run),
-        figure(
-            traces,
-            axes,
-            until_s=run.until_s,
-            changes=run.changes,
-            row_px=128,
-            captions=[stage.name for stage in stages],
-        ),
-    )
+    names = [stage.name for stage in stages]
+    stop = _stop(run)
+    return _chart(run, "shares", traces, axes, 128, left_out(run), captions=names, stop=stop)
 
 
 def _stop(run: RunData) -> str:
@@ -245,17 +177,7 @@ def latency_chart(run: RunData) -> Chart:
             series = over_interval(prefix + column.removesuffix("_ms"), frame, column)
             own = line_style(index if len(sinks) > 1 else len(traces))
             traces.append(steps(series, LineStyle(own.colour, dash, own.marker)))
-    return Chart(
-        "latency",
-        "Latency",
-        "Time from a record's emission at its source to the start of its processing at the sink. "
-        "p50: half of the records since the sample before took at most this; p90 and p99: nine "
-        "tenths, and all but a hundredth. Several subtasks are combined so that a percentile is "
-        "never shown too low." + left_out(run),
-        figure(
-            traces, [axis("latency (ms)")], until_s=run.until_s, changes=run.changes, row_px=240
-        ),
-    )
+    return _chart(run, "latency", traces, [axis("latency (ms)")], 240, left_out(run))
 
 
 def _latency_by_sample(rows: pd.DataFrame) -> pd.DataFrame:
@@ -267,6 +189,24 @@ def _latency_by_sample(rows: pd.DataFrame) -> pd.DataFrame:
         for t_s, part in rows.groupby("t_s")
     ]
     return pd.DataFrame(samples)
+
+
+def _chart(
+    run: RunData,
+    name: str,
+    traces: list[Trace],
+    axes: Sequence[Trace],
+    row_px: int,
+    note: str,
+    captions: Sequence[str] = (),
+    **words: str,
+) -> Chart:
+    """Return a chart over the whole run, with its text, which some words complete, and a note."""
+    drawn = figure(
+        traces, axes, until_s=run.until_s, changes=run.changes, row_px=row_px, captions=captions
+    )
+    texts = chart_texts(_REPORT)[name]
+    return Chart(name, texts["title"], texts["text"].format(**words) + note, drawn)
 
 
 def _limit(series: Series, *, colour: str = LIMIT, row: int = 0, **more: Any) -> dict[str, Any]:

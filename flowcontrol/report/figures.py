@@ -72,37 +72,35 @@ def line(series: Series, style: LineStyle, *, row: int = 0, **more: Any) -> dict
         Further keys of the trace; they win.
     """
     has_markers = 0 < len(series.x) <= _MOST_MARKERS
-    trace = {
-        "type": "scatter",
-        "name": escape(series.name, quote=False),
-        "x": series.x,
-        "y": series.y,
+    shown = {
         "mode": "lines+markers" if has_markers else "lines",
         "line": {"color": style.colour, "dash": style.dash, "width": 2},
         "marker": {"color": style.colour, "symbol": style.marker, "size": 6},
-        "legendgroup": series.name,
     }
-    return trace | _axes(row) | more
+    return _named(series, row, **shown | more)
 
 
 def area(series: Series, colour: str, pattern: str, *, row: int, **more: Any) -> dict[str, Any]:
     """Return one layer of a stack that fills up to 100 %; ``pattern`` is plotly's hatch."""
-    return (
-        {
-            "type": "scatter",
-            "name": escape(series.name, quote=False),
-            "x": series.x,
-            "y": series.y,
-            "mode": "lines",
-            "line": {"width": 0.6, "color": colour, "shape": "vh"},
-            "fillcolor": colour,
-            "fillpattern": {"shape": pattern, "fgcolor": "#ffffff", "bgcolor": colour, "size": 7},
-            "stackgroup": f"row{row}",
-            "legendgroup": series.name,
-        }
-        | _axes(row)
-        | more
-    )
+    shown = {
+        "mode": "lines",
+        "line": {"width": 0.6, "color": colour, "shape": "vh"},
+        "fillcolor": colour,
+        "fillpattern": {"shape": pattern, "fgcolor": "#ffffff", "bgcolor": colour, "size": 7},
+        "stackgroup": f"row{row}",
+    }
+    return _named(series, row, **shown | more)
+
+
+def _named(series: Series, row: int, **more: Any) -> dict[str, Any]:
+    """Return the trace of a series with its place in the legend and among the plots."""
+    made = scatter(series.name, series.x, series.y, legendgroup=series.name, xaxis="x", **more)
+    return made | {"yaxis": numbered("y", row)}
+
+
+def scatter(name: str, x: Sequence[Any], y: Sequence[Any], **more: Any) -> dict[str, Any]:
+    """Return a trace of points; the other keys are plotly's own."""
+    return {"type": "scatter", "name": escape(name, quote=False), "x": x, "y": y, **more}
 
 
 def axis(title: str, **more: Any) -> dict[str, Any]:
@@ -207,7 +205,3 @@ def caption(content: str, x: str, y: str) -> dict[str, Any]:
 def numbered(axis: str, index: int) -> str:
     """Return plotly's name of an axis, by its number from 0: ``x``, ``x2``, ``x3``."""
     return f"{axis}{index + 1}" if index else axis
-
-
-def _axes(row: int) -> dict[str, str]:
-    return {"xaxis": "x", "yaxis": numbered("y", row)}

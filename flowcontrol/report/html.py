@@ -9,31 +9,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from flowcontrol.analysis.frames import Tables
 from flowcontrol.analysis.pressure import Pressure
 from flowcontrol.files import write_atomically
 from flowcontrol.report.charts import all_charts
 from flowcontrol.report.colours import PRESSURE_COLOURS
 from flowcontrol.report.graph import job_graph
-from flowcontrol.report.jobs import job_sentences
-from flowcontrol.report.keyfigures import key_figures, run_line
-from flowcontrol.report.markup import chart_section, html_table, key_figure, page
+from flowcontrol.report.keyfigures import job_sentences, key_figures, partition_section, run_line
+from flowcontrol.report.markup import chart_section, html_table, page
 from flowcontrol.report.numbers import milliseconds, number, percent
-from flowcontrol.report.partitions import partition_section
 from flowcontrol.report.rundata import RunData
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from flowcontrol.scenario import Scenario
+from flowcontrol.scenario import Scenario
 
 _NOTHING = ("", "", "")
 
 
 def write_report(
     path: Path,
-    tables: Mapping[str, pa.Table],
+    tables: Tables,
     summary: Mapping[str, Any],
     scenario: Scenario,
 ) -> None:
@@ -58,9 +53,7 @@ def write_report(
     write_atomically(path, report_page(tables, summary, scenario))
 
 
-def report_page(
-    tables: Mapping[str, pa.Table], summary: Mapping[str, Any], scenario: Scenario
-) -> str:
+def report_page(tables: Tables, summary: Mapping[str, Any], scenario: Scenario) -> str:
     """Return the report page as text; parameters and errors as :func:`write_report`."""
     charts = all_charts(RunData.of(tables, scenario, summary["bottleneck"]))
     detail = summary["bottleneck_detail"]
@@ -74,9 +67,7 @@ def report_page(
         headline_class=" limited" if is_limited else "",
         below="".join(f'<p class="run">{escape(text)}</p>' for text in job_sentences(summary)),
         noscript="The charts need JavaScript; the graph and the table above do not.",
-        key_figures="".join(
-            key_figure(one.label, one.value, one.note) for one in key_figures(summary, scenario)
-        ),
+        key_figures="".join(key_figures(summary, scenario)),
         graph=job_graph(summary, scenario),
         charts="".join(map(chart_section, charts)),
         table=_stage_table(summary, scenario) + partition_section(summary),
@@ -86,14 +77,11 @@ def report_page(
 
 def _stage_table(summary: Mapping[str, Any], scenario: Scenario) -> str:
     """Return the table of the stages over the whole run."""
-    heads: tuple[str, ...] = (
-        "Stage", "Pressure", "Subtasks", "Records in", "In /s", "In pool", "Records out", "Out /s",
-        "Out pool", "Busy", "Idle", "Blocked", "Latency p50", "p99", "max",
+    held = ("Queued", "To send") if scenario.system.counts_records else ("In pool", "Out pool")
+    heads = (
+        "Stage", "Pressure", "Subtasks", "Records in", "In /s", held[0], "Records out", "Out /s",
+        held[1], "Busy", "Idle", "Blocked", "Latency p50", "p99", "max",
     )  # fmt: skip
-    if scenario.system.counts_records:
-        heads = tuple(
-            {"In pool": "Queued", "Out pool": "To send"}.get(head, head) for head in heads
-        )
     rows = [_stage_cells(name, stage, scenario) for name, stage in summary["stages"].items()]
     return html_table(heads, rows)
 

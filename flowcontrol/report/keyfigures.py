@@ -1,27 +1,17 @@
-"""The key figures of a run, and the line about what was run."""
+"""The figures of a run in words: key figures, its jobs, its partitions that spill."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from html import escape
+from typing import Any
 
 from flowcontrol.analysis.wording import seconds
+from flowcontrol.report.markup import html_table, key_figure
 from flowcontrol.report.numbers import bytes_text, milliseconds, number, percent, rate
-
-if TYPE_CHECKING:
-    from flowcontrol.scenario import Scenario
+from flowcontrol.scenario import Scenario
 
 CLOCKS = {"live": "Structured Streaming, live", "virtual": "virtual clock"}
-
-
-@dataclass(frozen=True)
-class KeyFigure:
-    """One figure with its label, its unit in the value, and a second line under it."""
-
-    label: str
-    value: str
-    note: str
 
 
 def run_line(summary: Mapping[str, Any], scenario: Scenario) -> str:
@@ -49,7 +39,7 @@ def _round_error(summary: Mapping[str, Any]) -> list[str]:
     return [f"whole rounds add up to {milliseconds(summary['round_error_ms'])} to a latency"]
 
 
-def key_figures(summary: Mapping[str, Any], scenario: Scenario) -> list[KeyFigure]:
+def key_figures(summary: Mapping[str, Any], scenario: Scenario) -> list[str]:
     """Return the figures of a run that come first.
 
     Parameters
@@ -61,19 +51,19 @@ def key_figures(summary: Mapping[str, Any], scenario: Scenario) -> list[KeyFigur
 
     Returns
     -------
-    list of KeyFigure
-        Emitted, taken up, blocked, in flight, latency; the last one only if it was measured.
+    list of str
+        Markup: emitted, taken up, blocked, in flight, and latency if it was measured.
     """
     stages = {name: stage["whole"] for name, stage in summary["stages"].items()}
     sources = [stage.name for stage in scenario.sources]
     sinks = [stage.name for stage in scenario.sinks]
     figures = [
-        KeyFigure(
+        key_figure(
             "Producers emitted",
             rate(sum(stages[name]["rate_out"] for name in sources)),
             f"{number(sum(stages[name]['records_out'] for name in sources))} records in all",
         ),
-        KeyFigure(
+        key_figure(
             "Consumers took up",
             rate(sum(stages[name]["rate_in"] for name in sinks)),
             f"{number(sum(stages[name]['records_in'] for name in sinks))} records in all",
@@ -85,28 +75,115 @@ def key_figures(summary: Mapping[str, Any], scenario: Scenario) -> list[KeyFigur
     return figures + ([_latency(latencies)] if latencies else [])
 
 
-def _blocked(stages: Mapping[str, Mapping[str, Any]]) -> KeyFigure:
+def _blocked(stages: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the share of time of the most blocked subtask."""
     key = "worst_backpressured_ms_per_s"
     worst = max(stages, key=lambda name: stages[name][key])
     share = stages[worst][key] / 1000
     note = worst if share > 0 else "nothing was blocked"
-    return KeyFigure("Most blocked", f"{percent(share)} of the time", note)
+    return key_figure("Most blocked", f"{percent(share)} of the time", note)
 
 
-def _in_flight(summary: Mapping[str, Any]) -> KeyFigure:
+def _in_flight(summary: Mapping[str, Any]) -> str:
     """Return the data in flight between all stages."""
     edges = [edge["whole"] for edge in summary["edges"].values()]
     records = sum(edge["in_flight_records"] for edge in edges)
     size = sum(edge["in_flight_bytes"] for edge in edges)
-    return KeyFigure(
+    return key_figure(
         "In flight", f"{number(records)} records", f"{bytes_text(size)}, mean over the run"
     )
 
 
-def _latency(latencies: list[Mapping[str, Any]]) -> KeyFigure:
+def _latency(latencies: list[Mapping[str, Any]]) -> str:
     """Return the latency of the slowest sink."""
     worst = max(latencies, key=lambda latency: float(latency["p50_ms"]))
     median, high = (milliseconds(worst[key]) for key in ("p50_ms", "p99_ms"))
     sink = "" if len(latencies) == 1 else " at the slowest sink"
-    return KeyFigure("Latency", f"{median} median", f"p99 {high}{sink}")
+    return key_figure("Latency", f"{median} median", f"p99 {high}{sink}")
+
+
+def job_sentences(summary: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for each job of a run; none if its scenario has no ``jobs``.
+
+    Parameters
+    ----------
+    summary : mapping
+        As in summary.json: its ``jobs``, if there are any.
+    """
+    return [_sentence(job) for job in summary.get("jobs", ())]
+
+
+def _sentence(job: Mapping[str, Any]) -> str:
+    text = f"Job {job['name']} {job['state']}"
+    if job["state"] == "stopped":
+        text += f" at {seconds(job['stop_at_s'])} s"
+    elif job["state"] == "failed":
+        text += f", submitted at {seconds(job['start_at_s'])} s"
+    return f"{text}: {job['message']}" if job["message"] else f"{text}."
+
+
+_HEADS = (
+    "Edge", "Partition", "Spilled", "Read back", "Regions", "Buffers at most", "of",
+    "Read buffers", "Producers finished", "Consumers could start", "First message",
+    "Producers waited",
+)  # fmt: skip
+
+
+def partition_lines(summary: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of the terminal for each such partition.
+
+    Parameters
+    ----------
+    summary : mapping
+        As in ``summary.json``.
+
+    Yields
+    ------
+    str
+        A line per edge, and one for each task that waited.
+    """
+    for name, figures in _partitions(summary):
+        start = figures["consumers_may_start_s"]
+        yield (
+            f"{name} ({figures['type']}): {bytes_text(figures['bytes_spilled'])} spilled, "
+            f"{bytes_text(figures['bytes_read'])} read back; at most "
+            f"{number(figures['max_buffers'])} of {number(figures['pool_buffers'])} buffers "
+            f"and {number(figures['max_read_buffers'])} read buffers; consumers could "
+            f"{'not start' if start is None else f'start at {seconds(start)} s'}"
+        )
+        yield from (f"  {text}" for text in figures["waits"])
+
+
+def partition_section(summary: Mapping[str, Any]) -> str:
+    """Return the table of the page; empty if there is no such partition.
+
+    Parameters
+    ----------
+    summary : mapping
+        As in ``summary.json``.
+    """
+    rows = [list(map(escape, _cells(*found))) for found in _partitions(summary)]
+    if not rows:
+        return ""
+    waits = [text for _, figures in _partitions(summary) for text in figures["waits"]]
+    return f'<h2 id="partitions">Result partitions</h2>{html_table(_HEADS, rows)}' + "".join(
+        f"<p>{escape(text)}.</p>" for text in waits
+    )
+
+
+def _partitions(summary: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for name, edge in summary["edges"].items():
+        if "partition" in edge:
+            yield name, edge["partition"]
+
+
+def _cells(name: str, figures: Mapping[str, Any]) -> Iterator[str]:
+    yield name
+    yield str(figures["type"])
+    yield bytes_text(figures["bytes_spilled"])
+    yield bytes_text(figures["bytes_read"])
+    for key in ("regions", "max_buffers", "pool_buffers", "max_read_buffers"):
+        yield number(figures[key])
+    for key in ("producers_finished_s", "consumers_may_start_s", "first_message_s"):
+        yield "" if figures[key] is None else f"{seconds(figures[key])} s"
+    yield f"{seconds(figures['producers_waited_s'])} s"

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 NODE_WIDTH = 196.0
+"""The band in ``graph_node.svg`` is drawn for this width."""
+
 NODE_HEIGHT = 116.0
 _COLUMN_GAP = 104.0
 _ROW_GAP = 30.0

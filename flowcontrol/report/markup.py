@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from functools import cache
 from html import escape
 from importlib import resources
 from string import Template
 from typing import Any, Final
+
+import yaml
 
 from flowcontrol.errors import RunError
 from flowcontrol.report.figures import Chart
@@ -81,6 +84,13 @@ def plotly_script() -> str:
 def asset(package: str, name: str) -> str:
     """Return a text file of a package."""
     return resources.files(package).joinpath(name).read_text("utf-8")
+
+
+@cache
+def chart_texts(package: str) -> dict[str, dict[str, str]]:
+    """Return title, text and variants of the text of a package's charts, by kind of chart."""
+    found: dict[str, dict[str, str]] = yaml.safe_load(asset(package, "charts.yaml"))
+    return found
 
 
 def page(

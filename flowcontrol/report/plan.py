@@ -119,32 +119,30 @@ def _footer(plan: MemoryPlan, options: Mapping[object, object]) -> list[str]:
     scenario, slots = plan.scenario, plan.slots
     managers, total = scenario.cluster.task_managers, scenario.options.network_buffers
     segment = scenario.options.segment_bytes
-    lines = [
-        _line("exact need", f"{number(plan.required)} buffers on a task manager to start, "),
-        _line("", f"{number(plan.wanted)} for every pool at its maximum"),
-        _line(
-            "classic rule",
-            f"slots^2 x task managers x 4 = {slots}^2 x {managers} x 4 = {number(plan.rule)}",
-        ),
-    ]
     verdict = "enough for every pool at its maximum"
-    value = plan.wanted
     if plan.required > total:
         verdict = "too few: not everything starts"
     elif plan.wanted > total:
         verdict = "enough to start, with smaller pools"
-    lines.append(_line("there are", f"{number(total)}, {verdict}"))
-    stated = memory_options(options, value, segment)
-    first = "to change" if value > total else "would do"
-    for key, text in stated.items():
-        lines.append(_line(first, f"{key}: {text}"))
-        first = ""
+    lines = [
+        ("exact need", f"{number(plan.required)} buffers on a task manager to start, "),
+        ("", f"{number(plan.wanted)} for every pool at its maximum"),
+        (
+            "classic rule",
+            f"slots^2 x task managers x 4 = {slots}^2 x {managers} x 4 = {number(plan.rule)}",
+        ),
+        ("there are", f"{number(total)}, {verdict}"),
+        *_change("to change" if plan.wanted > total else "would do", plan.wanted, options, segment),
+    ]
     if plan.required > total:
-        least = memory_options(options, plan.required, segment)
-        for label, (key, text) in zip(("at the least", *[""] * 3), least.items(), strict=False):
-            lines.append(_line(label, f"{key}: {text}"))
-    return lines
+        lines += _change("at the least", plan.required, options, segment)
+    return [label.ljust(_LABEL) + text for label, text in lines]
 
 
-def _line(label: str, text: str) -> str:
-    return label.ljust(_LABEL) + text
+def _change(
+    label: str, buffers: int, options: Mapping[object, object], segment: int
+) -> list[tuple[str, str]]:
+    """Return the options that give so many buffers; the label stands at the first."""
+    stated = memory_options(options, buffers, segment)
+    labels = [label, *[""] * len(stated)]
+    return [(at, f"{key}: {text}") for at, (key, text) in zip(labels, stated.items(), strict=False)]

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flowcontrol.analysis.frames import end_of, in_flight_buffers, mean_over_time, result_frame
+from flowcontrol.analysis.frames import (
+    Tables,
+    end_of,
+    in_flight_buffers,
+    mean_over_time,
+    result_frame,
+    summed,
+)
 from flowcontrol.report.series import (
     Series,
     capability,
     edge_capacity,
     over_interval,
     phase_changes,
-    summed,
     thinned,
 )
+from flowcontrol.scenario import Edge, Scenario, Stage
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
-
-    from flowcontrol.scenario import Edge, Scenario, Stage
 
 MOST_STAGES = 8
 """Stages, or edges, in one chart; of a larger job the most relevant ones."""
@@ -57,9 +61,7 @@ class RunData:
     bottleneck: str | None = None
 
     @classmethod
-    def of(
-        cls, tables: Mapping[str, pa.Table], scenario: Scenario, bottleneck: str | None = None
-    ) -> RunData:
+    def of(cls, tables: Tables, scenario: Scenario, bottleneck: str | None = None) -> RunData:
         """Return the data of a run from its result tables."""
         return cls(
             result_frame(tables, "stages"),

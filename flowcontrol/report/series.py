@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flowcontrol.scenario import Edge, Scenario
+from flowcontrol.scenario.schedule import Schedule
+
 if TYPE_CHECKING:
     import pandas as pd
-
-    from flowcontrol.scenario import Edge, Scenario
-    from flowcontrol.scenario.schedule import Schedule
 
 MAX_POINTS = 600
 """Samples drawn of one series; longer ones are averaged over groups of neighbours."""
@@ -75,29 +75,6 @@ def _mean(values: Sequence[float], weights: Sequence[float]) -> float:
     if total <= 0:
         return sum(values) / len(values)
     return sum(v * w for v, w in zip(values, weights, strict=True)) / total
-
-
-def summed(rows: pd.DataFrame, column: str, how: str = "sum") -> pd.DataFrame:
-    """Return a row per sample: a column over subtasks or channels, and the interval's length.
-
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        Rows of a result table with ``interval_s``.
-    column : str
-        A column of numbers.
-    how : {"sum", "mean", "max", "min", "median"}, default "sum"
-        How the rows of one sample become one.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns ``t_s``, ``interval_s`` and ``column``, ordered by time.
-    """
-    grouped = rows.groupby("t_s")
-    frame = grouped[[column]].agg(how)
-    frame["interval_s"] = grouped["interval_s"].first()
-    return frame.reset_index()
 
 
 def over_interval(name: str, frame: pd.DataFrame, column: str, factor: float = 1.0) -> Series:

@@ -6,19 +6,36 @@ wrapped, long stage names are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, Literal
 
 from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
+from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from flowcontrol.report.fitting import plain_table
-from flowcontrol.report.jobs import job_sentences
+from flowcontrol.report.keyfigures import job_sentences, partition_lines
 from flowcontrol.report.numbers import milliseconds, number, percent
-from flowcontrol.report.partitions import partition_lines
+
+_UNBOUNDED: Final = 10_000
+"""Width of a console, in characters, on which every table fits."""
+
+
+def plain_table(gap: int = 2) -> Table:
+    """Return an empty table without lines, with ``gap`` blanks between columns."""
+    return Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="bold")
+
+
+def print_widest(console: Console, tables: Iterable[Table]) -> None:
+    """Print the first table that fits the console, or the last, between empty lines."""
+    wide = console.options.update(width=_UNBOUNDED)
+    for table in tables:
+        if Measurement.get(console, wide, table).maximum <= console.width:
+            break
+    console.print(Padding(table, (1, 0)))
+
 
 _STYLES = {"OK": "green", "LOW": "yellow", "HIGH": "bold red"}
 _LEAST_NAME = 12
@@ -28,55 +45,43 @@ _BETWEEN = 2
 """Spaces between two columns."""
 
 
+def _share(ms_per_s: float) -> str:
+    return percent(ms_per_s / 1000)
+
+
 @dataclass(frozen=True)
 class _Column:
-    """One column: its head, its rank (1 is kept longest), and the cell of a stage."""
+    """One column: its head, its rank (1 is kept longest), the figure of a stage, and its text.
+
+    ``counts``: which transports it is for, those that count buffers or those that count records.
+    """
 
     head: str
     rank: int
-    cell: Callable[[Mapping[str, Any]], str]
+    key: str
+    text: Callable[[Any], str] = number
+    counts: Literal["buffers", "records", "both"] = "both"
 
-
-def _share(key: str) -> Callable[[Mapping[str, Any]], str]:
-    return lambda stage: percent(stage["whole"][key] / 1000)
-
-
-def _usage(key: str) -> Callable[[Mapping[str, Any]], str]:
-    return lambda stage: percent(stage["whole"][key])
-
-
-def _figure(key: str) -> Callable[[Mapping[str, Any]], str]:
-    return lambda stage: number(stage["whole"][key])
-
-
-def _latency(key: str) -> Callable[[Mapping[str, Any]], str]:
-    def cell(stage: Mapping[str, Any]) -> str:
-        latency = stage["whole"]["latency"]
-        return milliseconds(latency[key]) if latency else ""
-
-    return cell
+    def cell(self, stage: Mapping[str, Any]) -> str:
+        """Return the cell of a stage; empty if no record was measured."""
+        figures = {**stage, **stage["whole"], **(stage["whole"]["latency"] or {})}
+        return self.text(figures[self.key]) if self.key in figures else ""
 
 
 _COLUMNS = (
-    _Column("Pressure", 1, lambda stage: str(stage["pressure"])),
-    _Column("Subtasks", 10, lambda stage: number(stage["parallelism"])),
-    _Column("In rec/s", 2, _figure("rate_in")),
-    _Column("Out rec/s", 3, _figure("rate_out")),
-    _Column("Busy", 4, _share("busy_ms_per_s")),
-    _Column("Idle", 8, _share("idle_ms_per_s")),
-    _Column("Blocked", 5, _share("backpressured_ms_per_s")),
-    _Column("In pool", 6, _usage("in_pool_usage")),
-    _Column("Out pool", 7, _usage("out_pool_usage")),
-    _Column("Latency p50", 9, _latency("p50_ms")),
-    _Column("p99", 11, _latency("p99_ms")),
+    _Column("Pressure", 1, "pressure", str),
+    _Column("Subtasks", 10, "parallelism"),
+    _Column("In rec/s", 2, "rate_in"),
+    _Column("Out rec/s", 3, "rate_out"),
+    _Column("Busy", 4, "busy_ms_per_s", _share),
+    _Column("Idle", 8, "idle_ms_per_s", _share),
+    _Column("Blocked", 5, "backpressured_ms_per_s", _share),
+    _Column("In pool", 6, "in_pool_usage", percent, "buffers"),
+    _Column("Out pool", 7, "out_pool_usage", percent, "buffers"),
+    _Column("Queued", 6, "input_queue_buffers", number, "records"),
+    _Column("Latency p50", 9, "p50_ms", milliseconds),
+    _Column("p99", 11, "p99_ms", milliseconds),
 )
-
-
-_OF_BUFFERS = frozenset({"In pool", "Out pool"})
-"""Columns of stages that have pools of buffers."""
-
-_OF_RECORDS = (_Column("Queued", 6, _figure("input_queue_buffers")),)
-"""Columns of stages that have queues of records."""
 
 
 class StageTable:
@@ -90,11 +95,8 @@ class StageTable:
 
     def __init__(self, summary: Mapping[str, Any]) -> None:
         self._stages: Mapping[str, Mapping[str, Any]] = summary["stages"]
-        self._columns: Sequence[_Column] = _COLUMNS
-        if summary.get("counts") == "records":
-            kept = [column for column in _COLUMNS if column.head not in _OF_BUFFERS]
-            at = next(i for i, column in enumerate(kept) if column.head == "Latency p50")
-            self._columns = [*kept[:at], *_OF_RECORDS, *kept[at:]]
+        counts = {"both", summary.get("counts", "buffers")}
+        self._columns = [column for column in _COLUMNS if column.counts in counts]
 
     def table(self, width: int) -> Table:
         """Return the table for a console of a width in characters."""

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from flowcontrol.analysis import summarise
 from flowcontrol.errors import ScenarioError
 from flowcontrol.files import write_atomically
 from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job.credit_window import window_warnings
-from flowcontrol.job.figures import heap_exhausted_s
+from flowcontrol.job.run import Run
 from flowcontrol.report import write_report
 from flowcontrol.scenario import Scenario, check_clock, load_scenario
+from flowcontrol.scenario.clocks import Clock
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from flowcontrol.live.folder import RunFolder
-
-Clock = Literal["live", "virtual"]
 
 
 class Progress(Protocol):
@@ -35,9 +33,9 @@ class Progress(Protocol):
         """Show the rounds done and the records that reached the sinks."""
 
 
-@dataclass(frozen=True)
-class RunResult:
-    """Results of a run.
+@dataclass(frozen=True, kw_only=True)
+class RunResult(Run):
+    """A run with its results on disk; the same call resumes one that is not finished.
 
     Attributes
     ----------
@@ -45,55 +43,10 @@ class RunResult:
         Folder of the results.
     summary : dict
         As in ``summary.json``.
-    tables : dict of str to pyarrow.Table
-        ``stages``, ``channels`` and ``latency``.
-    is_finished : bool
-        False if it was stopped before its last round; the same call resumes it.
-    job : Job
-        The job that was run.
     """
 
     path: Path
     summary: dict[str, Any]
-    tables: dict[str, pa.Table]
-    is_finished: bool
-    job: Job
-
-    @property
-    def rounds(self) -> int:
-        """Rounds that were run."""
-        return int(self.summary["rounds"])
-
-    @property
-    def round_us(self) -> int:
-        """Emulated time of a round, microseconds."""
-        return self.job.round_us
-
-    @property
-    def wall_s(self) -> float:
-        """Real time of the run, s."""
-        return float(self.summary["wall_s"])
-
-    @property
-    def is_bounded(self) -> bool:
-        """Whether the system bounds what is held between the stages."""
-        return self.job.scenario.system.is_bounded
-
-    @property
-    def heap_exhausted_s(self) -> float | None:
-        """When a task manager's heap was full, s; None: never, or no heap is stated."""
-        return self.summary.get("heap_exhausted_s")
-
-
-@dataclass(frozen=True)
-class _Outcome:
-    """Results of a clock."""
-
-    tables: dict[str, pa.Table]
-    rounds: int
-    is_finished: bool
-    partitions: dict[str, dict[str, Any]]
-    jobs: tuple[dict[str, Any], ...] = ()
 
 
 def emulate(
@@ -166,53 +119,48 @@ def _run(
 
     folder = open_folder(root, job.scenario, named=named, overwrite=overwrite)
     try:
-        began = time.monotonic()
         with progress(job) if progress is not None else nullcontext() as shown:
             run = _CLOCKS[clock](job, folder, spark, _ignore if shown is None else shown.update)
-        wall_s = time.monotonic() - began
         summary = summarise(
             run.tables,
             job.scenario,
             clock=clock,
             rounds=run.rounds,
-            wall_s=wall_s,
+            wall_s=run.wall_s,
             round_ms=job.round_us / 1000,
         )
         if clock == "virtual":
             summary.update(_round_error(job))
         for edge, figures in run.partitions.items():
             summary["edges"][edge]["partition"] = figures
-        full_s = heap_exhausted_s(run.tables["channels"], job.scenario)
-        if full_s is not None:
-            summary["heap_exhausted_s"] = full_s
+        if run.heap_exhausted_s is not None:
+            summary["heap_exhausted_s"] = run.heap_exhausted_s
         if run.jobs:
             summary["jobs"] = list(run.jobs)
         _write_results(folder.paths.root, run.tables, summary, job.scenario)
         if run.is_finished:
             folder.mark(finished=True)
-        return RunResult(folder.paths.root, summary, run.tables, run.is_finished, job)
+        return RunResult(**vars(run), path=folder.paths.root, summary=summary)
     finally:
         folder.close()
 
 
 def _live(
     job: Job, folder: RunFolder, spark: SparkSession | None, watch: Callable[[int, int], None]
-) -> _Outcome:
+) -> Run:
     from flowcontrol.live.live import run_live
     from flowcontrol.live.session import get_session
 
     session = spark or get_session(f"flowcontrol {job.scenario.name}")
-    run = run_live(session, job, folder, watch)
-    return _Outcome(run.tables, run.rounds, run.is_finished, {})
+    return run_live(session, job, folder, watch)
 
 
 def _virtual(
     job: Job, folder: RunFolder, spark: SparkSession | None, watch: Callable[[int, int], None]
-) -> _Outcome:
+) -> Run:
     from flowcontrol.virtual import run_job
 
-    run = run_job(job, progress=watch)
-    return _Outcome(run.tables, run.rounds, True, run.partitions, run.jobs)
+    return run_job(job, progress=watch)
 
 
 _CLOCKS = {"live": _live, "virtual": _virtual}

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from flowcontrol.job.reference import run_reference
 from flowcontrol.job.round_state import RoundState
-from flowcontrol.run.emulate import Clock, job_for
+from flowcontrol.run.emulate import job_for
 from flowcontrol.scenario import Scenario
+from flowcontrol.scenario.clocks import Clock
 
 
 def rounds(

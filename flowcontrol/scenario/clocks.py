@@ -36,7 +36,10 @@ Refusal = tuple[str, str, str]
 Check = Callable[[Scenario], Iterator[Refusal]]
 
 
-def check_clock(scenario: Scenario, clock: Literal["live", "virtual"]) -> list[Problem]:
+Clock = Literal["live", "virtual"]
+
+
+def check_clock(scenario: Scenario, clock: Clock) -> list[Problem]:
     """Return the features of a scenario that a clock cannot run yet.
 
     Parameters

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from flowcontrol.virtual.choose import choose_round_us
-    from flowcontrol.virtual.clock import VirtualRun, run_job, simulate
+    from flowcontrol.virtual.clock import run_job, simulate
 
-__all__ = ["VirtualRun", "choose_round_us", "run_job", "simulate"]
+__all__ = ["choose_round_us", "run_job", "simulate"]
 
 
 def __getattr__(name: str) -> Any:

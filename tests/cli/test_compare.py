@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flowcontrol.cli import compare as compare_cli
-from flowcontrol.cli.compare import main
+from flowcontrol.cli import experiments as compare_cli
+from flowcontrol.cli.experiments import compare_command as main
 from flowcontrol.errors import RunError
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,9 +13,8 @@ import pytest
 import yaml
 from deltalake import DeltaTable
 
-from flowcontrol.cli import compare as compare_cli
-from flowcontrol.cli import emulate as emulate_cli
-from flowcontrol.cli import sweep as sweep_cli
+from flowcontrol.cli.emulate import main as emulate_command
+from flowcontrol.cli.experiments import compare_command, sweep_command
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = {
@@ -31,9 +30,9 @@ SCENARIO = {
 }
 
 COMMANDS: dict[str, tuple[Callable[[list[str]], int], list[str]]] = {
-    "emulate": (emulate_cli.main, ["--clock", "virtual"]),
-    "sweep": (sweep_cli.main, ["--vary", "duration_s=1,2", "--processes", "1"]),
-    "compare": (compare_cli.main, ["--systems", "flink,storm-1", "--clock", "virtual"]),
+    "emulate": (emulate_command, ["--clock", "virtual"]),
+    "sweep": (sweep_command, ["--vary", "duration_s=1,2", "--processes", "1"]),
+    "compare": (compare_command, ["--systems", "flink,storm-1", "--clock", "virtual"]),
 }
 
 

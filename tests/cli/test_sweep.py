@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flowcontrol.cli import sweep as sweep_cli
-from flowcontrol.cli.sweep import main
+from flowcontrol.cli import experiments as sweep_cli
+from flowcontrol.cli.experiments import sweep_command as main
 from flowcontrol.errors import RunError
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from flowcontrol.errors import RunError
+from flowcontrol.experiments.executor import Work
+from flowcontrol.experiments.folder import Paths
 from flowcontrol.experiments.follow import follow, shown, unseen_results
 
 
@@ -41,30 +43,34 @@ def ended(error: BaseException | None = None) -> Future[Any]:
     return future
 
 
-class Work:
-    chunks = ()
-
-    def run(self, number: int) -> int:
+class Runs(Work):
+    def run_chunk(self, number: int) -> int:
         return number
 
 
-def test_what_has_ended_is_polled_once_more(tmp_path: Path) -> None:
+@pytest.fixture
+def runs(tmp_path: Path) -> Runs:
+    (tmp_path / ".notes").mkdir()
+    return Runs(Paths(tmp_path), "run", (), None, 0)
+
+
+def test_what_has_ended_is_polled_once_more(runs: Runs) -> None:
     executor, polled, said = Planned(ended(), ended()), [], []
-    follow(executor, Work(), tmp_path / "stop", lambda: polled.append(1) or "", said.append, "runs")
+    follow(executor, runs, lambda: polled.append(1) or "", said.append, "runs")
     assert (executor.calls, polled, said) == (["start"], [1], [])
-    assert not (tmp_path / "stop").exists()
+    assert not runs.stop_file.exists()
 
 
-def test_a_failure_says_how_far_it_is_and_stops_the_others(tmp_path: Path) -> None:
+def test_a_failure_says_how_far_it_is_and_stops_the_others(runs: Runs) -> None:
     executor, said = Planned(ended(OSError("the disk is full"))), []
     with pytest.raises(RunError, match=r"OSError: the disk is full; 2 of 3, and the same command"):
-        follow(executor, Work(), tmp_path / "stop", lambda: "2 of 3", said.append, "runs")
+        follow(executor, runs, lambda: "2 of 3", said.append, "runs")
     assert executor.calls == ["start", "stop", "abandon"]
     assert said == ["stopping after the runs under way"]
-    assert (tmp_path / "stop").exists()
+    assert runs.stop_file.exists()
 
 
-def test_ctrl_c_reaches_the_caller_even_if_the_workers_cannot_be_stopped(tmp_path: Path) -> None:
+def test_ctrl_c_reaches_the_caller_even_if_the_workers_cannot_be_stopped(runs: Runs) -> None:
     executor = Planned(ended())
     executor.stop = lambda: 1 / 0  # type: ignore[method-assign]
 
@@ -72,8 +78,8 @@ def test_ctrl_c_reaches_the_caller_even_if_the_workers_cannot_be_stopped(tmp_pat
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        follow(executor, Work(), tmp_path / "stop", interrupted, lambda _: None, "runs")
-    assert (tmp_path / "stop").exists()
+        follow(executor, runs, interrupted, lambda _: None, "runs")
+    assert runs.stop_file.exists()
 
 
 def test_without_progress_nothing_is_shown() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from xml.etree import ElementTree
 
@@ -80,6 +81,18 @@ def test_names_are_escaped_and_long_ones_shortened_with_the_whole_in_a_tooltip(
 def test_everything_lies_inside_the_drawing(name: str, request: pytest.FixtureRequest) -> None:
     root = parsed(request.getfixturevalue(name))
     width, height = float(root.get("width", 0)), float(root.get("height", 0))
-    for node in [*root.iter("rect"), *root.iter("text")]:
-        assert 0 <= float(node.get("x", -1)) <= width
-        assert 0 <= float(node.get("y", -1)) <= height
+    for group in root.iter("g"):
+        place = re.fullmatch(r"translate\((\S+) (\S+)\)", group.get("transform", "translate(0 0)"))
+        assert place is not None
+        for node in [*group.iter("rect"), *group.iter("text")]:
+            x, y = (float(place[at]) + float(node.get("xy"[at - 1], -1)) for at in (1, 2))
+            assert 0 <= x <= x + float(node.get("width", 0)) <= width
+            assert 0 <= y <= y + float(node.get("height", 0)) <= height
+
+
+def test_the_band_of_a_box_is_as_wide_as_the_box(experiment: Any) -> None:
+    """The path of the band is drawn for one width; the layout decides it."""
+    (group, *_) = (group for group in parsed(experiment).iter("g") if group.get("transform"))
+    band, box = next(group.iter("path")), next(group.iter("rect"))
+    (end,) = re.findall(r"H(\d+) q8", band.get("d", ""))
+    assert int(end) + 8 == float(box.get("width", 0))

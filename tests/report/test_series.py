@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.analysis.frames import result_frame
+from flowcontrol.analysis.frames import result_frame, summed
 from flowcontrol.report.series import (
     MAX_POINTS,
     capability,
@@ -18,7 +18,6 @@ from flowcontrol.report.series import (
     is_remote,
     over_interval,
     phase_changes,
-    summed,
     thinned,
 )
 from flowcontrol.scenario import Phase, Schedule

@@ -13,9 +13,10 @@ from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
 from flowcontrol.job import Job, JobEdge, JobVertex
+from flowcontrol.job.run import Run
 from flowcontrol.operators.states import TASK_INPUT
 from flowcontrol.scenario import Scenario, Stage
-from flowcontrol.virtual import VirtualRun, simulate
+from flowcontrol.virtual import simulate
 
 EXAMPLES = settings.default.max_examples * 3 // 5
 
@@ -24,7 +25,7 @@ def changed(scenario: Scenario, **keys: Any) -> Scenario:
     return scenario.model_copy(update=keys)
 
 
-def run(scenario: Scenario) -> VirtualRun:
+def run(scenario: Scenario) -> Run:
     return simulate(scenario, round_us=scenario.live_round_us)
 
 

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from flowcontrol.errors import RunError
 from flowcontrol.job import build_physical_graph
+from flowcontrol.job.run import Run
 from flowcontrol.scenario import parse_scenario
-from flowcontrol.virtual import VirtualRun, simulate
+from flowcontrol.virtual import simulate
 from flowcontrol.virtual.jobs import Timeline
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory, fill
@@ -57,11 +58,11 @@ def scenario(jobs: list[Any], buffers: int, managers: int = 2, **keys: Any) -> d
     }
 
 
-def run(mapping: dict[str, Any]) -> VirtualRun:
+def run(mapping: dict[str, Any]) -> Run:
     return simulate(parse_scenario(mapping))
 
 
-def rows(found: VirtualRun, stage: str) -> pd.DataFrame:
+def rows(found: Run, stage: str) -> pd.DataFrame:
     frame = found.tables["stages"].to_pandas()
     return frame[frame.stage == stage].set_index("t_s")
 

@@ -9,8 +9,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from flowcontrol.job.run import Run
 from flowcontrol.scenario import parse_scenario
-from flowcontrol.virtual import VirtualRun, simulate
+from flowcontrol.virtual import simulate
 
 NETMEM = "taskmanager.network.memory."
 ROUND_MS = 1
@@ -21,7 +22,7 @@ HEADER = 43
 
 def run(
     stages: list[dict[str, Any]], edges: list[tuple[str, str]], *, rounds: int, **keys: Any
-) -> VirtualRun:
+) -> Run:
     """Run stages whose records are a buffer each, with a sample after every round."""
     scenario = {
         "schema": 1,
@@ -43,7 +44,7 @@ def run(
     return simulate(parse_scenario(scenario), round_us=1000 * ROUND_MS)
 
 
-def channels(found: VirtualRun, **values: Any) -> pd.DataFrame:
+def channels(found: Run, **values: Any) -> pd.DataFrame:
     frame = found.tables["channels"].to_pandas()
     for name, value in values.items():
         frame = frame[frame[name] == value]

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from flowcontrol.errors import ScenarioError
+from flowcontrol.job.run import Run
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.scenario.presets import PRESETS
-from flowcontrol.virtual import VirtualRun, log_sizes, simulate
+from flowcontrol.virtual import log_sizes, simulate
 
 FEW: dict[str, Any] = {
     "blocking_queue": {"slots": 3},
@@ -63,13 +64,13 @@ def job(system: Any) -> dict[str, Any]:
     }
 
 
-def columns(run: VirtualRun, table: str) -> dict[str, Any]:
+def columns(run: Run, table: str) -> dict[str, Any]:
     """Return the columns of a table as arrays."""
     found = run.tables[table]
     return {name: np.array(found.column(name).to_pylist()) for name in found.column_names}
 
 
-def check(run: VirtualRun) -> None:
+def check(run: Run) -> None:
     """What holds of any run, whatever moves records and whatever stops a source."""
     scenario = run.job.scenario
     stages, channels, latency = (columns(run, n) for n in ("stages", "channels", "latency"))

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from flowcontrol.errors import ScenarioError
 from flowcontrol.job import build_physical_graph
 from flowcontrol.job.reference import RoundRows
+from flowcontrol.job.run import Run
 from flowcontrol.scenario import Scenario, check_clock, load_scenario, parse_scenario
 from flowcontrol.scenario.system import SystemSpec
 from flowcontrol.systems import tcp_connection as t
-from flowcontrol.virtual import VirtualRun, simulate
+from flowcontrol.virtual import simulate
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 NETMEM = "taskmanager.network.memory."
@@ -31,7 +32,7 @@ FILLED = 2 * settings.default.max_examples
 # ---------------------------------------------------------------- what the scenarios show
 
 
-def rates(run: VirtualRun, stage: str) -> list[float]:
+def rates(run: Run, stage: str) -> list[float]:
     """Records/s that each subtask took up, or a source emitted, in the second half."""
     frame = run.tables["stages"].to_pandas()
     own = frame[frame.stage == stage]
@@ -42,7 +43,7 @@ def rates(run: VirtualRun, stage: str) -> list[float]:
     return [float(rate) for rate in grown]
 
 
-def shown(name: str, system: str) -> tuple[list[float], VirtualRun]:
+def shown(name: str, system: str) -> tuple[list[float], Run]:
     run = simulate(load_scenario(CONF / f"{name}.yaml", overrides=[f"system={system}"]))
     return rates(run, "B"), run
 
@@ -210,7 +211,7 @@ def test_a_flush_closes_the_buffer(wire_accounts: ModuleType) -> None:
 # ---------------------------------------------------------------- odd sizes
 
 
-def total(run: VirtualRun, stage: str) -> int:
+def total(run: Run, stage: str) -> int:
     frame = run.tables["stages"].to_pandas()
     last = frame[(frame.stage == stage) & (frame.t_s == frame.t_s.max())]
     return int(last[["records_in", "records_out"]].sum().max())

@@ -3,7 +3,7 @@
 Karimov et al., "Benchmarking Distributed Stream Data Processing Systems" (ICDE 2018): sustainable
 throughput is the highest load that a system can handle without prolonged back pressure, that is
 without a latency that grows for ever. :mod:`~flowcontrol.experiments.capacity.probe` defines
-"prolonged"; :mod:`~flowcontrol.experiments.capacity.search` finds the rate.
+"prolonged"; :mod:`~flowcontrol.experiments.capacity.find` finds the rate.
 """
 
 from __future__ import annotations

@@ -1,20 +1,116 @@
-"""Find the sustainable rate of a source: runs on the virtual clock, one a rate."""
+"""Find the sustainable rate of a source: runs on the virtual clock, one a rate.
+
+The search doubles, then bisects, on rates with few digits.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from flowcontrol.analysis import Bottleneck, find_bottleneck
 from flowcontrol.analysis.frames import end_of, second_half_start
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.capacity.probe import Probe, at_rate, examine
-from flowcontrol.experiments.capacity.search import HIGHEST, LOWEST, rounded, search
+from flowcontrol.experiments.executor import Simulate, virtual_clock
 from flowcontrol.experiments.follow import ignore
-from flowcontrol.experiments.run import Run, Simulate, virtual_clock
 from flowcontrol.scenario import Scenario, Stage
+
+if TYPE_CHECKING:
+    from flowcontrol.job.run import Run
+
+HIGHEST: Final = Fraction(10**8)
+"""Highest rate to try, records/s per subtask."""
+
+LOWEST: Final = Fraction(1, 1000)
+"""Lowest rate to try: 1 record in 1,000 s."""
+
+_GUARD: Final = 8
+"""Rates are rounded to this share of the width at which the search ends."""
+
+Bracket = tuple[Fraction | None, Fraction | None]
+
+
+def rounded(rate: Fraction, width: float) -> Fraction:
+    """Return a rate rounded to a power of ten that is small against a relative width.
+
+    Parameters
+    ----------
+    rate : Fraction, records/s
+        More than 0.
+    width : float
+        Relative; the result differs by less than an eighth of it.
+
+    Examples
+    --------
+    >>> rounded(Fraction(31415926, 10000), 0.01)
+    Fraction(3142, 1)
+    """
+    step = Fraction(1)
+    least = rate * Fraction(width) / _GUARD
+    while step > least:
+        step /= 10
+    while step * 10 <= least:
+        step *= 10
+    return round(rate / step) * step
+
+
+def search(holds: Callable[[Fraction], bool], start: Fraction, width: float) -> Bracket:
+    """Find the highest rate at which something holds.
+
+    Parameters
+    ----------
+    holds : callable
+        Called with rates in records/s, each once.
+    start : Fraction, records/s
+        First rate, between LOWEST and HIGHEST.
+    width : float
+        Relative distance at which to stop, more than 0.
+
+    Returns
+    -------
+    below, above : Fraction or None
+        It holds at ``below``, not at ``above``, and they are no further apart than ``width``.
+        ``below`` is None if it holds at no rate that was tried, down to LOWEST; ``above`` is None
+        if it holds at all of them, up to HIGHEST.
+    """
+    below, above = _bracket(holds, rounded(start, width))
+    if below is None or above is None:
+        return below, above
+    while above > below * (1 + Fraction(width)):
+        middle = rounded(_between(below, above), width)
+        if not below < middle < above:
+            break
+        if holds(middle):
+            below = middle
+        else:
+            above = middle
+    return below, above
+
+
+def _bracket(holds: Callable[[Fraction], bool], rate: Fraction) -> Bracket:
+    """Double, or quarter, until the predicate holds at one end only."""
+    if holds(rate):
+        below = rate
+        while below * 2 <= HIGHEST:
+            if not holds(below * 2):
+                return below, below * 2
+            below *= 2
+        return below, None
+    above = rate
+    while above / 4 >= LOWEST:
+        if holds(above / 4):
+            return above / 4, above
+        above /= 4
+    return None, above
+
+
+def _between(low: Fraction, high: Fraction) -> Fraction:
+    """Return the geometric mean, to the nearest double."""
+    return Fraction(float(low * high) ** 0.5)
+
 
 TOLERANCE: Final = 0.01
 """Relative error that is allowed by default."""
@@ -22,20 +118,6 @@ TOLERANCE: Final = 0.01
 OVERLOAD: Final = Fraction(3, 2)
 """Multiple of the sustainable rate at which a run shows the limit: just above the sustainable rate,
 backpressure is too short to identify it."""
-
-
-@dataclass(frozen=True)
-class ForceInUse:
-    """The rate in force at the stage that limits, over the second half of a run.
-
-    Attributes
-    ----------
-    lowest, highest : Fraction, records/s
-        Of one subtask, over all subtasks and phases.
-    """
-
-    lowest: Fraction
-    highest: Fraction
 
 
 @dataclass(frozen=True)
@@ -58,8 +140,9 @@ class Capacity:
         The run at the lowest rate that was not; None if all were.
     limit : Bottleneck or None
         The bottleneck of a run at OVERLOAD times the rate; None if there is none.
-    force : ForceInUse or None
-        Service rate of the stage that limits; None for an edge or a stage without one.
+    force : tuple of Fraction, or None, records/s
+        Lowest and highest service rate in force at a subtask of the stage that limits, in the
+        judged part; None for an edge or a stage without one.
     probes : tuple of Probe
         All judged runs, in order.
     """
@@ -71,7 +154,7 @@ class Capacity:
     below: Probe | None
     above: Probe | None
     limit: Bottleneck | None
-    force: ForceInUse | None
+    force: tuple[Fraction, Fraction] | None
     probes: tuple[Probe, ...]
 
     @property
@@ -196,7 +279,7 @@ def _start(stage: Stage) -> Fraction:
 
 def _limit(
     seeker: _Seeker, below: Fraction | None, above: Fraction | None
-) -> tuple[Bottleneck | None, ForceInUse | None]:
+) -> tuple[Bottleneck | None, tuple[Fraction, Fraction] | None]:
     """Return the bottleneck and the rate in force there."""
     if above is None:
         return None, None
@@ -208,7 +291,7 @@ def _limit(
     return found, _force(seeker.scenario.stage(found.stage), seeker.window)
 
 
-def _force(stage: Stage, window: tuple[float, float]) -> ForceInUse | None:
+def _force(stage: Stage, window: tuple[float, float]) -> tuple[Fraction, Fraction] | None:
     """Return the service rates of a stage that were in force in a window."""
     start, end = (int(moment * 1_000_000) for moment in window)
     rates = [
@@ -219,4 +302,4 @@ def _force(stage: Stage, window: tuple[float, float]) -> ForceInUse | None:
             *(phase.rate for phase in schedule.phases if start < phase.at_us < end),
         )
     ]
-    return ForceInUse(min(rates), max(rates)) if rates else None
+    return (min(rates), max(rates)) if rates else None

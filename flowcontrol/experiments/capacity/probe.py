@@ -19,14 +19,15 @@ kept, so a slow phase of a stage counts for its whole length.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from flowcontrol.analysis.frames import (
+    Tables,
     end_of,
     mean_over_time,
+    means_by,
     result_frame,
     second_half_start,
 )
@@ -36,7 +37,6 @@ from flowcontrol.scenario.clocks import channels_of
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
 _MS_PER_S = 1000.0
 _ENDED = 10
@@ -135,7 +135,7 @@ def examine(
     scenario: Scenario,
     source: str,
     rate: Fraction,
-    tables: Mapping[str, pa.Table],
+    tables: Tables,
     allowance: float,
 ) -> Probe:
     """Judge a run.
@@ -167,8 +167,8 @@ def examine(
     stages = result_frame(tables, "stages")
     rows = stages[(stages["stage"] == source) & (stages["t_s"] > start)]
     emitted = mean_over_time(rows, "rate_out")
-    shares = [mean_over_time(part, "backpressured_ms_per_s") for _, part in rows.groupby("subtask")]
-    blocked = max(shares, default=0.0) / _MS_PER_S
+    shares = means_by(rows, "subtask", "backpressured_ms_per_s")
+    blocked = max(shares.values(), default=0.0) / _MS_PER_S
     growth = _largest_growth(scenario, source, tables)
     latencies = result_frame(tables, "latency")
     probe = Probe(
@@ -211,41 +211,24 @@ def _mean_latency(rows: pd.DataFrame) -> float | None:
     return float((rows["mean_ms"] * rows["count"]).sum()) / count if count else None
 
 
-def _largest_growth(scenario: Scenario, source: str, tables: Mapping[str, pa.Table]) -> Growth:
+def _largest_growth(scenario: Scenario, source: str, tables: Tables) -> Growth:
     """Return the growth of the edge on which it is the largest share of what the edge carries."""
-    channels = result_frame(tables, "channels")
-    stages = result_frame(tables, "stages")
-    end = end_of(tables)
-    growths = [
-        _growth(
-            scenario,
-            edge,
-            channels[channels["edge"] == edge.name],
-            stages[stages["stage"] == edge.sender],
-            end,
-        )
-        for edge in reached_edges(scenario, source)
-    ]
+    growths = (_growth(scenario, edge, tables) for edge in reached_edges(scenario, source))
     return max(growths, key=lambda growth: growth.share)
 
 
-def _growth(
-    scenario: Scenario, edge: Edge, channels: pd.DataFrame, sender: pd.DataFrame, end: float
-) -> Growth:
-    levels = channels.groupby("t_s", as_index=False)["in_flight_records"].sum()
-    last = levels[levels["t_s"] > 0.75 * end]["in_flight_records"]
-    before = levels[(levels["t_s"] > 0.5 * end) & (levels["t_s"] <= 0.75 * end)]
+def _growth(scenario: Scenario, edge: Edge, tables: Tables) -> Growth:
+    channels, stages = result_frame(tables, "channels"), result_frame(tables, "stages")
+    end = end_of(tables)
+    levels = channels[channels["edge"] == edge.name].groupby("t_s")["in_flight_records"].sum()
+    last = levels[levels.index > 0.75 * end]
+    before = levels[(levels.index > 0.5 * end) & (levels.index <= 0.75 * end)]
     records = 0.0
-    if len(last) and len(before):
-        mean = float(before["in_flight_records"].mean())
-        records = float(last.mean()) - mean if float(last.min()) > mean else 0.0
-    late = sender[sender["t_s"] > 0.5 * end]
-    per_s = sum(mean_over_time(part, "rate_out") for _, part in late.groupby("subtask"))
+    if len(last) and len(before) and float(last.min()) > float(before.mean()):
+        records = float(last.mean()) - float(before.mean())
+    late = stages[(stages["stage"] == edge.sender) & (stages["t_s"] > 0.5 * end)]
+    per_s = sum(means_by(late, "subtask", "rate_out").values())
     record_bytes = scenario.stage(edge.sender).record_bytes
     a_buffer = max(1.0, scenario.options.segment_bytes / record_bytes)
-    return Growth(
-        edge.name,
-        records,
-        per_s * end / 4,
-        channels_of(edge, scenario) * a_buffer,
-    )
+    least = channels_of(edge, scenario) * a_buffer
+    return Growth(edge.name, records, per_s * end / 4, least)

@@ -7,9 +7,8 @@ from fractions import Fraction
 from math import ceil
 
 from flowcontrol.analysis import Bottleneck
-from flowcontrol.experiments.capacity.find import OVERLOAD, Capacity, ForceInUse
+from flowcontrol.experiments.capacity.find import HIGHEST, OVERLOAD, Capacity
 from flowcontrol.experiments.capacity.probe import Probe
-from flowcontrol.experiments.capacity.search import HIGHEST
 
 _WIDTH = 13
 
@@ -79,15 +78,13 @@ def _sentence(capacity: Capacity, limit: Bottleneck) -> str:
     return f"At {rate}: {limit.sentence}"
 
 
-def _in_force(force: ForceInUse | None) -> str:
+def _in_force(force: tuple[Fraction, Fraction] | None) -> str:
     if force is None:
         return ""
-    if force.lowest == force.highest:
-        return f", whose rate in force is {_number(force.lowest)} records/s per subtask"
-    return (
-        f", whose rates in force are {_number(force.lowest)} to {_number(force.highest)} "
-        "records/s per subtask"
-    )
+    lowest, highest = map(_number, force)
+    if force[0] == force[1]:
+        return f", whose rate in force is {lowest} records/s per subtask"
+    return f", whose rates in force are {lowest} to {highest} records/s per subtask"
 
 
 def _evidence(capacity: Capacity) -> Iterator[str]:

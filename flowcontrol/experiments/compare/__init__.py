@@ -7,8 +7,8 @@ all of them, and :mod:`.page` draws them.
 
 from __future__ import annotations
 
+from flowcontrol.experiments.compare.columns import print_comparison
 from flowcontrol.experiments.compare.compare import LiveRunner, compare
-from flowcontrol.experiments.compare.outcome import CompareResult
-from flowcontrol.experiments.compare.table import print_comparison
+from flowcontrol.experiments.compare.run import CompareResult
 
 __all__ = ["CompareResult", "LiveRunner", "compare", "print_comparison"]

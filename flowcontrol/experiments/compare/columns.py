@@ -1,63 +1,34 @@
-"""Every column of the tables of a comparison, once."""
+"""The figures of a comparison: in its tables (``columns.yaml``), on its page, on the terminal."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import not_
+from typing import TYPE_CHECKING, Any, Final
 
-from flowcontrol.experiments.compare.outcome import Outcome
-from flowcontrol.records import Column, Table
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
 
-_SYSTEM = Column("system", "string", "", "Name of the system.")
-
-RESULTS: Final = Table(
-    "results",
-    "One system.",
-    (
-        _SYSTEM,
-        Column("state", "string", "", '"ran", "refused" or "failed".'),
-        Column("reason", "string", "", "Why it was refused or failed; else empty."),
-        Column("produced", "int64", "records", "What all sources emitted."),
-        Column("consumed", "int64", "records", "What all sinks took up."),
-        Column("of_limit", "float64", "ratio", "consumed over what the sinks take at the limit."),
-        Column("latency_p50_ms", "float64", "ms", "Median latency of all records."),
-        Column("latency_p99_ms", "float64", "ms", "99th percentile of the same."),
-        Column("peak_records", "int64", "records", "Most in flight at a sample, all channels."),
-        Column("peak_bytes", "int64", "bytes", "Most in flight at a sample, all channels."),
-        Column("swing", "float64", "ratio", "Coefficient of variation of the producers' rate."),
-        Column(
-            "ahead", "float64", "ratio", "Producers' rate over a phase's limit, less 1, at most."
-        ),
-        Column("slowdowns", "int64", "", "Falls of the limit that count."),
-        Column("slowdowns_missed", "int64", "", "Of those: the producers never came down to it."),
-        Column("follow_s", "float64", "s", "Longest time to follow one of the others."),
-        Column("releases", "int64", "", "Rises of the limit that count."),
-        Column("releases_missed", "int64", "", "Of those: the producers never came up to it."),
-        Column("recovery_s", "float64", "s", "Longest time to be up with one of the others."),
-        Column("control_per_mb", "float64", "1/MB", "Control messages over megabytes moved."),
-        Column("is_bounded", "string", "", '"yes", "no", or empty where the run does not say.'),
-        Column("heap_exhausted_s", "float64", "s", "When a heap was full; null: never."),
-        Column("rounds", "int64", "", "Rounds that were run."),
-        Column("round_ms", "float64", "ms", "Emulated time of each."),
-        Column("wall_s", "float64", "s", "Real time of the run."),
-    ),
+from flowcontrol.experiments.compare.figures import Figures, Reaction
+from flowcontrol.experiments.compare.run import Outcome
+from flowcontrol.experiments.compare.wording import (
+    NOTHING,
+    headline,
+    reaction_cell,
+    starving_sentences,
 )
+from flowcontrol.records import read_tables
+from flowcontrol.report.numbers import bytes_text, milliseconds, number, percent
+from flowcontrol.report.terminal import plain_table, print_widest
 
-RATES: Final = Table(
-    "rates",
-    "A sample of one system; of a long run the mean of some samples.",
-    (
-        _SYSTEM,
-        Column("t_s", "float64", "s", "Emulated time of the sample."),
-        Column("produced", "float64", "records/s", "All sources, since the sample before."),
-        Column("consumed", "float64", "records/s", "All sinks, since the sample before."),
-        Column("in_flight", "float64", "records", "Level, all channels."),
-    ),
-)
+if TYPE_CHECKING:
+    from flowcontrol.experiments.compare.run import CompareResult
 
-
-def bounded_text(is_bounded: bool | None) -> str:
-    """Return ``yes``, ``no``, or nothing where it is not known."""
-    return "" if is_bounded is None else "yes" if is_bounded else "no"
+_TABLES: Final = read_tables("flowcontrol.experiments.compare", "columns.yaml")
+RESULTS: Final = _TABLES["results"]
+RATES: Final = _TABLES["rates"]
 
 
 def result_row(outcome: Outcome) -> dict[str, Any]:
@@ -69,14 +40,13 @@ def result_row(outcome: Outcome) -> dict[str, Any]:
         return row
     row |= {name: getattr(figures, name) for name in RESULTS.names if hasattr(figures, name)}
     row |= {name: getattr(outcome, name) for name in ("rounds", "round_ms", "wall_s")}
-    row["is_bounded"] = bounded_text(figures.is_bounded)
-    for slowdown, (count, longest) in (
-        (True, ("slowdowns", "follow_s")),
-        (False, ("releases", "recovery_s")),
+    row["is_bounded"] = "" if figures.is_bounded is None else yes_or_no(figures.is_bounded)
+    for reaction, count, longest in (
+        (figures.slowdown, "slowdowns", "follow_s"),
+        (figures.release, "releases", "recovery_s"),
     ):
-        missed, after_s = figures.after(slowdown=slowdown)
-        row |= {count: figures.count(slowdown=slowdown), f"{count}_missed": missed}
-        row[longest] = after_s
+        row |= {count: reaction.count, f"{count}_missed": reaction.missed}
+        row[longest] = reaction.longest_s
     return row
 
 
@@ -87,3 +57,104 @@ def rate_rows(outcome: Outcome) -> list[dict[str, Any]]:
         return []
     samples = zip(lines.t_s, lines.produced, lines.consumed, lines.in_flight, strict=True)
     return [dict(zip(RATES.names, (outcome.system, *sample), strict=True)) for sample in samples]
+
+
+def yes_or_no(value: bool) -> str:
+    """Return a fact as a word."""
+    return "yes" if value else "no"
+
+
+def _reaction_order(reaction: Reaction) -> float | None:
+    """Return the longest time; misses come last, none at all further."""
+    return reaction.missed * 1e9 + (reaction.longest_s or 0.0) if reaction.count else None
+
+
+@dataclass(frozen=True)
+class CompareColumn:
+    """One figure of all systems.
+
+    Attributes
+    ----------
+    title : str
+        With its unit, for the page.
+    head : str
+        Short, in two lines, for the terminal.
+    rank : int
+        How telling it is, 1 the most: a narrow terminal shows the first few.
+    figure : str
+        Which attribute of :class:`~.figures.Figures`.
+    text : callable
+        Returns its text.
+    number : callable
+        Returns the number by which a table is sorted; None sorts last.
+    """
+
+    title: str
+    head: str
+    rank: int
+    figure: str
+    text: Callable[[Any], str]
+    number: Callable[[Any], float | None] = float
+
+    def cell(self, figures: Figures) -> str:
+        """Return the text of a system's figure."""
+        value = getattr(figures, self.figure)
+        return NOTHING if value is None else self.text(value)
+
+    def order(self, figures: Figures) -> float | None:
+        """Return the number by which a system is sorted."""
+        value = getattr(figures, self.figure)
+        return None if value is None else self.number(value)
+
+
+COLUMNS: Final = (
+    CompareColumn("Of the limit", "of\nlimit", 1, "of_limit", percent),
+    CompareColumn("Latency p50", "lat.\np50", 7, "latency_p50_ms", milliseconds),
+    CompareColumn("Latency p99", "lat.\np99", 4, "latency_p99_ms", milliseconds),
+    CompareColumn("Peak in flight, records", "peak\nrec.", 3, "peak_records", number),
+    CompareColumn("Peak in flight, bytes", "peak\nbytes", 10, "peak_bytes", bytes_text),
+    CompareColumn("Swing", "\nswing", 2, "swing", percent),
+    CompareColumn(
+        "Follows a slowdown in", "fol-\nlows", 5, "slowdown", reaction_cell, _reaction_order
+    ),
+    CompareColumn(
+        "Recovers after a release in", "is\nback", 6, "release", reaction_cell, _reaction_order
+    ),
+    CompareColumn("Control messages per MB", "ctl.\n/MB", 9, "control_per_mb", number),
+    CompareColumn("Memory bounded", "mem.\nbound", 8, "is_bounded", yes_or_no, not_),
+)
+
+
+def print_comparison(result: CompareResult, console: Console | None = None) -> None:
+    """Print the table of a comparison and its conclusion.
+
+    Parameters
+    ----------
+    result : CompareResult
+        Of :func:`flowcontrol.experiments.compare.compare`.
+    console : rich.console.Console, optional
+        By default standard output; the table has as many columns as fit.
+    """
+    console = console or Console()
+    ran = [outcome for outcome in result.outcomes if outcome.figures is not None]
+    choices = [(count, gap) for count in range(len(COLUMNS), 0, -1) for gap in (2, 1)]
+    print_widest(console, (_table(ran, count, gap) for count, gap in choices))
+    console.print(Text(headline(result.outcomes)))
+    for text in starving_sentences(result.outcomes):
+        console.print(Text(text))
+    for outcome in result.outcomes:
+        if outcome.figures is None:
+            console.print(Text(f"{outcome.system} {outcome.state}: {outcome.reason}"))
+
+
+def _table(ran: Sequence[Outcome], count: int, gap: int) -> RichTable:
+    """Return the table with the first ``count`` columns by rank, ``gap`` blanks apart."""
+    columns = [column for column in COLUMNS if column.rank <= count]
+    table = plain_table(gap)
+    table.add_column("\nsystem", no_wrap=True, vertical="bottom")
+    for column in columns:
+        table.add_column(column.head, justify="right", no_wrap=True, vertical="bottom")
+    for outcome in ran:
+        cells = [column.cell(outcome.figures) for column in columns if outcome.figures]
+        table.add_row(Text(outcome.system), *map(Text, cells))
+    return table

@@ -12,13 +12,20 @@ from typing import TYPE_CHECKING, Final
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.compare.columns import RATES, RESULTS, rate_rows, result_row
 from flowcontrol.experiments.compare.limits import LimitPhase, job_limits
-from flowcontrol.experiments.compare.outcome import CompareResult, Outcome
-from flowcontrol.experiments.compare.page import write_page
-from flowcontrol.experiments.compare.plan import Clock, Comparison, plan_comparison
-from flowcontrol.experiments.compare.run import check_one, refusal, run_one
-from flowcontrol.experiments.compare.work import Work, read_outcomes, stop_file, write_outcome
-from flowcontrol.experiments.executor import Executor, check_processes, make_executor
-from flowcontrol.experiments.folder import open_experiment
+from flowcontrol.experiments.compare.page import compare_page
+from flowcontrol.experiments.compare.plan import Comparison, plan_comparison
+from flowcontrol.experiments.compare.run import (
+    CompareResult,
+    CompareWork,
+    Outcome,
+    check_one,
+    read_outcomes,
+    refusal,
+    run_one,
+    write_outcome,
+)
+from flowcontrol.experiments.executor import Executor, Simulate, check_processes, make_executor
+from flowcontrol.experiments.folder import Paths, open_experiment
 from flowcontrol.experiments.follow import (
     Progress,
     ShowProgress,
@@ -27,10 +34,11 @@ from flowcontrol.experiments.follow import (
     shown,
     unseen_results,
 )
-from flowcontrol.experiments.run import Simulate
+from flowcontrol.files import write_atomically
 from flowcontrol.folders import Kind, OwnedFolder
 from flowcontrol.job import Job
 from flowcontrol.scenario import Scenario
+from flowcontrol.scenario.clocks import Clock
 from flowcontrol.virtual.needs import parts_of
 
 if TYPE_CHECKING:
@@ -39,6 +47,9 @@ if TYPE_CHECKING:
 KIND: Final = Kind(
     "comparison", "comparison.json", "comparison", frozenset({"scenario", "clock", "systems"})
 )
+
+_RUN_ID: Final = "run"
+"""Starts of a comparison share their results, so they have one name."""
 
 LiveRunner = Callable[[Path], Simulate]
 """Returns a function that runs a scenario on the live clock in a folder."""
@@ -112,27 +123,27 @@ def compare(
     jobs, refused = _check(comparison)
     folder = _open(comparison, out, overwrite=overwrite)
     try:
-        notes = _notes(folder)
-        missing = {system: jobs[system] for system in jobs if system not in _done(notes)}
+        paths = _paths(folder)
+        missing = {system: jobs[system] for system in jobs if system not in _done(paths)}
         with shown(progress, len(jobs), len(jobs) - len(missing)) as bar:
             if clock == "live":
-                _run_live(comparison, missing, folder.root, live, bar)
+                _run_live(comparison, missing, paths, live, bar)
             elif missing:
-                work = _work(comparison, missing, notes, runner)
+                work = _work(comparison, missing, paths, runner)
                 _run_virtual(work, make_executor(spark, processes), bar, len(jobs), warn or ignore)
-        found = {**refused, **read_outcomes(notes)}
+        found = {**refused, **read_outcomes(paths)}
         return _written(folder, comparison, found, job_limits(next(iter(jobs.values()))))
     finally:
         folder.close()
 
 
-def _notes(folder: OwnedFolder) -> Path:
-    """Return the folder of the outcomes, ready for the systems that are still to run."""
-    notes = folder.root / ".notes"
-    notes.mkdir(exist_ok=True)
-    stop_file(notes).unlink(missing_ok=True)
+def _paths(folder: OwnedFolder) -> Paths:
+    """Return the paths of a comparison, ready for the systems that are still to run."""
+    paths = Paths(folder.root)
+    paths.notes.mkdir(exist_ok=True)
+    paths.stop_file(_RUN_ID).unlink(missing_ok=True)
     folder.mark(finished=False)
-    return notes
+    return paths
 
 
 def _check(comparison: Comparison) -> tuple[dict[str, Job], dict[str, Outcome]]:
@@ -171,54 +182,52 @@ def _open(comparison: Comparison, out: Path | str | None, *, overwrite: bool) ->
     )
 
 
-def _done(notes: Path) -> set[str]:
+def _done(paths: Paths) -> set[str]:
     """Return the systems that need not be run again."""
-    return {name for name, outcome in read_outcomes(notes).items() if outcome.state == "ran"}
+    return {name for name, outcome in read_outcomes(paths).items() if outcome.state == "ran"}
 
 
 def _run_live(
     comparison: Comparison,
     systems: Iterable[str],
-    root: Path,
+    paths: Paths,
     live: LiveRunner | None,
     bar: Progress,
 ) -> None:
     """Run systems one after the other on the live clock."""
     if live is None:
         raise ValueError("the live clock needs a runner: pass live=...")
-    notes = root / ".notes"
     for system in systems:
-        runner = live(root / "runs" / system)
-        write_outcome(notes, run_one(comparison.base, system, "live", runner))
-        bar.update(len(read_outcomes(notes)))
+        runner = live(paths.root / "runs" / system)
+        write_outcome(paths, run_one(comparison.base, system, "live", runner))
+        bar.update(len(read_outcomes(paths)))
 
 
 def _work(
-    comparison: Comparison, jobs: Mapping[str, Job], notes: Path, runner: Simulate | None
-) -> Work:
+    comparison: Comparison, jobs: Mapping[str, Job], paths: Paths, runner: Simulate | None
+) -> CompareWork:
     """Return the work of systems on the virtual clock; each is a chunk."""
     parts = reduce(or_, map(parts_of, jobs.values()))
-    return Work(comparison.base, notes, tuple(jobs), runner, parts)
+    return CompareWork(paths, _RUN_ID, tuple(jobs), runner, parts, comparison.base)
 
 
 def _run_virtual(
-    work: Work, executor: Executor, bar: Progress, total: int, warn: Callable[[str], None]
+    work: CompareWork, executor: Executor, bar: Progress, total: int, warn: Callable[[str], None]
 ) -> None:
     """Run systems side by side on the virtual clock."""
-    if work.runner is None:
+    if work.simulate is None:
         executor.warm_up(warn, work.parts)
 
     def poll() -> str:
-        done = len(read_outcomes(work.notes))
+        done = len(read_outcomes(work.paths))
         bar.update(min(done, total))
         return f"{done} of {total} systems are done"
 
-    follow(executor, work, stop_file(work.notes), poll, warn, "systems")
-    missing = set(work.chunks) - set(read_outcomes(work.notes))
+    follow(executor, work, poll, warn, "systems")
+    missing = set(work.chunks) - set(read_outcomes(work.paths))
     if missing:
-        raise unseen_results(
-            f"{', '.join(sorted(missing))}: run, but their results are", work.notes
-        )
+        names = ", ".join(sorted(missing))
+        raise unseen_results(f"{names}: run, but their results are", work.paths.notes)
 
 
 def _written(
@@ -237,7 +246,7 @@ def _written(
     for table, rows in ((RESULTS, [result_row(o) for o in outcomes]), (RATES, rates)):
         content = pa.Table.from_pylist(rows, schema=table.arrow_schema())
         write_deltalake(str(result.path / table.name), content, mode="overwrite")
-    write_page(result.page, comparison, outcomes, limits)
+    write_atomically(result.page, compare_page(comparison, outcomes, limits))
     if not result.failed():
         shutil.rmtree(folder.root / ".notes")
         folder.mark(finished=True)

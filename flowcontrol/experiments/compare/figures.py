@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from flowcontrol.analysis.frames import result_frame
+from flowcontrol.analysis.frames import Tables, result_frame
 from flowcontrol.analysis.latencies import combine_latencies
 from flowcontrol.experiments.compare.limits import LimitPhase
 from flowcontrol.experiments.compare.metrics import (
@@ -19,38 +19,13 @@ from flowcontrol.experiments.compare.metrics import (
     steps_of,
     swing,
 )
+from flowcontrol.job.run import Run
+from flowcontrol.scenario import Scenario, Stage
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
-
-    from flowcontrol.scenario import Scenario, Stage
 
 _MEGABYTE: Final = 1e6
-
-
-@dataclass(frozen=True)
-class Facts:
-    """Figures of a run besides its tables; None: unknown.
-
-    Attributes
-    ----------
-    control_messages : int or None
-        Messages that carry no records: credits, permits, windows, flags, votes.
-    is_bounded : bool or None
-        Whether memory between the stages stayed within its bounds.
-    heap_exhausted_s : float or None, s
-        When a task manager's heap was full.
-    """
-
-    control_messages: int | None = None
-    is_bounded: bool | None = None
-    heap_exhausted_s: float | None = None
-
-    @classmethod
-    def of(cls, run: object) -> Facts:
-        """Return the facts of a run."""
-        return cls(*(getattr(run, name, None) for name in cls.__dataclass_fields__))
 
 
 @dataclass(frozen=True)
@@ -71,6 +46,29 @@ class PiledUp:
     records: int
     nbytes: int
     at_sender: bool
+
+
+@dataclass(frozen=True)
+class Reaction:
+    """What the producers did after the falls of the limit, or after its rises.
+
+    Attributes
+    ----------
+    count : int
+        Changes that count.
+    missed : int
+        Those after which the rate never was at the new limit.
+    how : str
+        How those were missed: above, swings or below, the first of these that occurs; empty if
+        none was.
+    longest_s : float or None, s
+        Longest time to be at the new limit after one of the others; None without others.
+    """
+
+    count: int
+    missed: int
+    how: str
+    longest_s: float | None
 
 
 @dataclass(frozen=True)
@@ -118,29 +116,22 @@ class Figures:
     changes: tuple[Response, ...] = ()
     piled_up: Mapping[int, PiledUp] = field(default_factory=dict)
 
-    def after(self, *, slowdown: bool) -> tuple[int, float | None]:
-        """Return how many slowdowns (or releases) were missed, and the longest time of the others.
+    @property
+    def slowdown(self) -> Reaction:
+        """What the producers did after the falls of the limit that count."""
+        return self._reaction(is_slowdown=True)
 
-        Returns
-        -------
-        tuple of (int, float or None)
-            Missed, and seconds; None if none was followed.
-        """
-        own = [change for change in self.changes if change.is_slowdown == slowdown]
+    @property
+    def release(self) -> Reaction:
+        """What the producers did after the rises of the limit that count."""
+        return self._reaction(is_slowdown=False)
+
+    def _reaction(self, *, is_slowdown: bool) -> Reaction:
+        own = [change for change in self.changes if change.is_slowdown == is_slowdown]
         times = [change.after_s for change in own if change.after_s is not None]
-        return len(own) - len(times), max(times, default=None)
-
-    def missed(self, *, slowdown: bool) -> str:
-        """Return how slowdowns (or releases) were missed: empty, above, below, or swings.
-
-        If they differ, the first of above, swings and below that occurs.
-        """
-        found = {change.missed for change in self.changes if change.is_slowdown == slowdown}
-        return next((how for how in ("above", "swings", "below") if how in found), "")
-
-    def count(self, *, slowdown: bool) -> int:
-        """Return the slowdowns (or the releases) that count."""
-        return sum(change.is_slowdown == slowdown for change in self.changes)
+        ways = {change.missed for change in own}
+        how = next((how for how in ("above", "swings", "below") if how in ways), "")
+        return Reaction(len(own), len(own) - len(times), how, max(times, default=None))
 
 
 def window_s(scenario: Scenario) -> float:
@@ -153,46 +144,40 @@ def limit_steps(limits: Sequence[LimitPhase] | None) -> list[Step]:
     return steps_of([Step(p.start_s, p.end_s, p.produced) for p in limits or ()])
 
 
-def produced(tables: Mapping[str, pa.Table], scenario: Scenario) -> Counted:
+def produced(tables: Tables, scenario: Scenario) -> Counted:
     """Return what all sources together emitted."""
     return _counted(tables, scenario.sources, "records_out")
 
 
-def _consumed(tables: Mapping[str, pa.Table], scenario: Scenario) -> Counted:
+def _consumed(tables: Tables, scenario: Scenario) -> Counted:
     return _counted(tables, scenario.sinks, "records_in")
 
 
-def _counted(tables: Mapping[str, pa.Table], stages: Sequence[Stage], column: str) -> Counted:
+def _counted(tables: Tables, stages: Sequence[Stage], column: str) -> Counted:
     frame = result_frame(tables, "stages")
     names = [stage.name for stage in stages]
     sums = frame[frame["stage"].isin(names)].groupby("t_s")[column].sum()
     return Counted([float(t) for t in sums.index], [float(count) for count in sums])
 
 
-def figures_of(
-    tables: Mapping[str, pa.Table],
-    scenario: Scenario,
-    limits: Sequence[LimitPhase] | None,
-    facts: Facts,
-) -> Figures:
+def figures_of(run: Run, scenario: Scenario, limits: Sequence[LimitPhase] | None) -> Figures:
     """Return the figures of a run.
 
     Parameters
     ----------
-    tables : mapping of str to pyarrow.Table
+    run : Run
         Its results.
     scenario : Scenario
         What was run.
     limits : sequence of LimitPhase, or None
         The limit of the job; None: unknown.
-    facts : Facts
-        Facts of the run.
 
     Returns
     -------
     Figures
         As ``docs/compare.md`` defines them.
     """
+    tables = run.tables
     emitted, taken = produced(tables, scenario), _consumed(tables, scenario)
     steps = limit_steps(limits)
     able = sum(p.consumed * (p.end_s - p.start_s) for p in limits or ())
@@ -206,7 +191,7 @@ def figures_of(
         for index, change in enumerate(changes)
         if change.missed == "above" and change.is_slowdown
     }
-    control = facts.control_messages
+    control = run.control_messages
     return Figures(
         produced=int(emitted.records[-1]) if emitted.records else 0,
         consumed=int(taken.records[-1]) if taken.records else 0,
@@ -218,8 +203,8 @@ def figures_of(
         swing=swing(emitted, steps),
         ahead=ahead(emitted, steps, window_s(scenario)) if emitted.times else None,
         control_per_mb=None if control is None or not moved else control * _MEGABYTE / moved,
-        is_bounded=facts.is_bounded,
-        heap_exhausted_s=facts.heap_exhausted_s,
+        is_bounded=run.is_bounded,
+        heap_exhausted_s=run.heap_exhausted_s,
         changes=changes,
         piled_up={index: found for index, found in piled.items() if found is not None},
     )
@@ -229,9 +214,7 @@ def _most(levels: pd.Series[Any]) -> int:
     return int(levels.max()) if len(levels) else 0
 
 
-def _moved_bytes(
-    tables: Mapping[str, pa.Table], scenario: Scenario, channels: pd.DataFrame
-) -> float:
+def _moved_bytes(tables: Tables, scenario: Scenario, channels: pd.DataFrame) -> float:
     """Return the bytes of records that receivers took up, on all edges between tasks.
 
     What a stage emitted on an edge, less what is in flight there at the end.

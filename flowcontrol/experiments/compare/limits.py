@@ -126,37 +126,21 @@ class _Network:
 
     def _arriving(self, link: JobEdge) -> Floats:
         """Return what a link brings to each receiver, and note what it puts on the wire."""
+        scenario = self._job.scenario
         sender = self._job.stage(link.edge.sender)
         flow = self._flow[sender.name] * float(sender.member(link).ratio_out)
-        receivers = self._job.scenario.stage(link.edge.receiver).parallelism
-        arriving = np.zeros((receivers, flow.shape[1]))
-        is_measured = self._job.scenario.cluster.bandwidth_bytes_per_s is not None
-        if link.edge.partitioner in POINTWISE:
+        here = scenario.stage(link.edge.sender).placement
+        there = scenario.stage(link.edge.receiver).placement
+        shares = _shares(link, len(there), len(flow))
+        if scenario.cluster.bandwidth_bytes_per_s is not None:
             for channel in link.channels:
-                width = len(link.outgoing(channel.sender))
-                arriving[channel.receiver] += flow[channel.sender] / width
-        else:
-            arriving = np.outer(_shares(link, receivers), flow.sum(axis=0))
-        if is_measured:
-            self._note_wires(link, flow, receivers)
+                if not channel.is_local:
+                    pair = here[channel.sender], there[channel.receiver]
+                    share = shares[channel.receiver, channel.sender]
+                    load = flow[channel.sender] * share * link.record_bytes
+                    self._wires[pair] = self._wires.get(pair, np.zeros(flow.shape[1])) + load
+        arriving: Floats = shares @ flow
         return arriving
-
-    def _note_wires(self, link: JobEdge, flow: Floats, receivers: int) -> None:
-        """Add the bytes that a link puts on the connection of each pair of task managers."""
-        stages = self._job.scenario
-        here = stages.stage(link.edge.sender).placement
-        there = stages.stage(link.edge.receiver).placement
-        is_pointwise = link.edge.partitioner in POINTWISE
-        shares = np.ones(receivers) if is_pointwise else _shares(link, receivers)
-        for channel in link.channels:
-            if channel.is_local:
-                continue
-            share = shares[channel.receiver]
-            if is_pointwise:
-                share /= len(link.outgoing(channel.sender))
-            pair = here[channel.sender], there[channel.receiver]
-            load = flow[channel.sender] * share * link.record_bytes
-            self._wires[pair] = self._wires.get(pair, np.zeros(flow.shape[1])) + load
 
     def rates_at(self, at_us: int) -> dict[str, tuple[float, ...]]:
         """Return what each task can emit or take at a moment, records/s; inf without a rate."""
@@ -211,16 +195,23 @@ class _Network:
         return np.array(rows).reshape(len(rows), width), names
 
 
-def _shares(link: JobEdge, receivers: int) -> Floats:
-    """Return the share of a sender's records that each receiver gets, all to all."""
+def _shares(link: JobEdge, receivers: int, senders: int) -> Floats:
+    """Return the share of each sender's records (columns) that each receiver (rows) gets."""
+    if link.edge.partitioner in POINTWISE:
+        shares = np.zeros((receivers, senders))
+        for channel in link.channels:
+            shares[channel.receiver, channel.sender] = 1 / len(link.outgoing(channel.sender))
+        return shares
     weights = weights_of(link, receivers)
     if weights is not None:
-        return np.array([weight / sum(weights) for weight in weights])
-    if link.edge.partitioner == "broadcast":
-        return np.ones(receivers)
-    if link.edge.partitioner == "global":
-        return np.array([1.0, *[0.0] * (receivers - 1)])
-    return np.full(receivers, 1 / receivers)
+        one = np.array([weight / sum(weights) for weight in weights])
+    elif link.edge.partitioner == "broadcast":
+        one = np.ones(receivers)
+    elif link.edge.partitioner == "global":
+        one = np.array([1.0, *[0.0] * (receivers - 1)])
+    else:
+        one = np.full(receivers, 1 / receivers)
+    return np.tile(one[:, np.newaxis], senders)
 
 
 def _rates(plan: JobVertex, at_us: int) -> Iterator[float]:

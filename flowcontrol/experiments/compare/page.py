@@ -2,40 +2,46 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from html import escape
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.analysis.wording import seconds
-from flowcontrol.experiments.compare.charts import system_chart, top_rate
-from flowcontrol.experiments.compare.definitions import DEFINITIONS
-from flowcontrol.experiments.compare.figures import Figures
-from flowcontrol.experiments.compare.table import COLUMNS, CompareColumn
+from flowcontrol.experiments.compare.columns import COLUMNS, CompareColumn
+from flowcontrol.experiments.compare.figures import Figures, limit_steps
+from flowcontrol.experiments.compare.metrics import TOLERANCE, TRANSIENT, WINDOW_SAMPLES
+from flowcontrol.experiments.compare.starving import LEAST_SHARE
 from flowcontrol.experiments.compare.wording import headline, starving_sentences, system_sentence
-from flowcontrol.files import write_atomically
+from flowcontrol.report.colours import BLUE, GREY, LIMIT, VERMILLION, LineStyle
+from flowcontrol.report.figures import Chart, axis, figure, line
 from flowcontrol.report.keyfigures import CLOCKS
 from flowcontrol.report.markup import html_table, page
+from flowcontrol.report.numbers import percent
+from flowcontrol.report.series import Series
 from flowcontrol.scenario.presets import PRESETS
 
 if TYPE_CHECKING:
     from flowcontrol.experiments.compare.limits import LimitPhase
-    from flowcontrol.experiments.compare.outcome import Outcome
     from flowcontrol.experiments.compare.plan import Comparison
+    from flowcontrol.experiments.compare.run import Outcome
+
+DEFINED: Final = {
+    "tolerance": percent(TOLERANCE),
+    "transient": percent(TRANSIENT),
+    "window_samples": str(WINDOW_SAMPLES),
+    "least_share": percent(LEAST_SHARE),
+}
+"""Numbers in the definitions of the figures, which stand in ``page.html``."""
 
 
-def write_page(
-    path: Path,
-    comparison: Comparison,
-    outcomes: Sequence[Outcome],
-    limits: Sequence[LimitPhase] | None,
-) -> None:
-    """Write the page of a comparison.
+def compare_page(
+    comparison: Comparison, outcomes: Sequence[Outcome], limits: Sequence[LimitPhase] | None
+) -> str:
+    """Return the page of a comparison.
 
     Parameters
     ----------
-    path : Path
-        The file, which is replaced atomically.
     comparison : Comparison
         The plan.
     outcomes : sequence of Outcome
@@ -48,13 +54,6 @@ def write_page(
     RunError
         If plotly, whose script the page carries, is not installed.
     """
-    write_atomically(path, compare_page(comparison, outcomes, limits))
-
-
-def compare_page(
-    comparison: Comparison, outcomes: Sequence[Outcome], limits: Sequence[LimitPhase] | None
-) -> str:
-    """Return the page as text; parameters and errors as :func:`write_page`."""
     ran = [outcome for outcome in outcomes if outcome.figures is not None]
     top = top_rate(ran, limits)
     charts = [system_chart(o, limits, comparison.scenario.duration_s, top) for o in ran]
@@ -70,8 +69,8 @@ def compare_page(
         starving=_starving(outcomes),
         cards="".join(_card(o, c.id, c.figure["layout"]["height"]) for o, c in pairs),
         refused=_refused(outcomes),
-        definitions=_definitions(),
         scenario=escape(comparison.scenario.to_yaml()),
+        **DEFINED,
     )
 
 
@@ -135,6 +134,68 @@ def _refused(outcomes: Sequence[Outcome]) -> str:
     )
 
 
-def _definitions() -> str:
-    items = "".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in DEFINITIONS)
-    return f"<dl>{items}</dl>"
+_ROW_PX: Final = 132
+_BELOW_PX: Final = 46
+"""For the time axis and its title."""
+
+_HEADROOM: Final = 1.08
+
+_USUAL: Final = 0.98
+"""Share of the samples that the common scale has room for."""
+
+
+def top_rate(outcomes: Sequence[Outcome], limits: Sequence[LimitPhase] | None) -> float:
+    """Return the rate at the upper end of all charts, records/s.
+
+    A system that emits in batches has samples so high that all else would be flat beside them:
+    of all samples of all systems the highest fiftieth part does not count.
+    """
+    limit = max((phase.produced for phase in limits or ()), default=0.0)
+    rates = sorted(
+        rate
+        for outcome in outcomes
+        if outcome.lines is not None
+        for rate in (*outcome.lines.produced, *outcome.lines.consumed)
+    )
+    usual = rates[math.ceil(_USUAL * len(rates)) - 1] if rates else 0.0
+    return _HEADROOM * max(limit, usual) or 1.0
+
+
+def system_chart(
+    outcome: Outcome, limits: Sequence[LimitPhase] | None, until_s: float, top: float
+) -> Chart:
+    """Return the rates of a system over time, the limit drawn in, and what was in flight."""
+    traces: list[dict[str, Any]] = []
+    steps = limit_steps(limits)
+    if steps:
+        x = [step.start_s for step in steps]
+        limit = Series("limit", [*x, until_s], [*(s.limit for s in steps), steps[-1].limit])
+        traces.append(_stroke(limit, LIMIT, "solid", 7.0, "hv") | {"opacity": 0.4})
+    found = outcome.lines
+    if found is not None:
+        produced, consumed = (
+            Series(name, [0.0, *found.t_s], [*values[:1], *values])
+            for name, values in (("producers", found.produced), ("sinks", found.consumed))
+        )
+        traces.append(_stroke(produced, BLUE, "solid", 2.0, "vh"))
+        traces.append(_stroke(consumed, VERMILLION, "dash", 1.5, "vh"))
+        flight = Series("in flight", found.t_s, found.in_flight)
+        traces.append(_stroke(flight, GREY, "solid", 1.5, "linear", row=1) | {"fill": "tozeroy"})
+    axes = [axis("", range=[0, top], nticks=4), axis("", nticks=3)]
+    drawn = figure(
+        traces, axes, until_s=until_s, row_px=_ROW_PX, captions=["records/s", "records in flight"]
+    )
+    drawn["layout"] |= {
+        "height": 2 * _ROW_PX + _BELOW_PX,
+        "showlegend": False,
+        "xaxis": {**drawn["layout"]["xaxis"], "nticks": 6},
+        "margin": {"l": 44, "r": 8, "t": 22, "b": 40},
+    }
+    return Chart(f"rates-{outcome.system}", outcome.system, "", drawn)
+
+
+def _stroke(
+    series: Series, colour: str, dash: str, width: float, shape: str, row: int = 0
+) -> dict[str, Any]:
+    trace = line(series, LineStyle(colour, dash, "circle"), row=row, mode="lines")
+    return trace | {"line": {"color": colour, "dash": dash, "width": width, "shape": shape}}

@@ -7,16 +7,15 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.base import Base, as_base
 from flowcontrol.job.rules_version import rules_version
 from flowcontrol.scenario import Scenario
+from flowcontrol.scenario.clocks import Clock
 from flowcontrol.scenario.presets import ALIASES, PRESETS
 from flowcontrol.scenario.problems import known
-
-Clock = Literal["live", "virtual"]
 
 
 @dataclass(frozen=True)

@@ -1,27 +1,34 @@
-"""One system, run on a scenario: the same file with another ``system``."""
+"""One system, run on a scenario: the same file with another ``system``, and what becomes of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
+from pydantic import TypeAdapter
+
+from flowcontrol.analysis.frames import Tables, summed
 from flowcontrol.errors import ScenarioError
-from flowcontrol.experiments.base import Base
-from flowcontrol.experiments.compare.figures import Facts, figures_of
-from flowcontrol.experiments.compare.limits import job_limits
-from flowcontrol.experiments.compare.outcome import Lines, Outcome
-from flowcontrol.experiments.compare.starving import find_starved
-from flowcontrol.experiments.run import Run, Simulate, virtual_clock
-from flowcontrol.job import Job, build_physical_graph
+from flowcontrol.experiments.base import Base, job_for
+from flowcontrol.experiments.compare.figures import Figures, figures_of
+from flowcontrol.experiments.compare.limits import LimitPhase, job_limits
+from flowcontrol.experiments.compare.plan import Comparison
+from flowcontrol.experiments.compare.starving import Starved, find_starved
+from flowcontrol.experiments.executor import Simulate, Work, virtual_clock
+from flowcontrol.experiments.folder import Paths
+from flowcontrol.files import write_atomically
+from flowcontrol.job import Job
+from flowcontrol.job.run import Run
 from flowcontrol.report.rundata import RunData
-from flowcontrol.report.series import summed, thinned
-from flowcontrol.scenario import Scenario, Stage, check_clock
+from flowcontrol.report.series import thinned
+from flowcontrol.scenario import Scenario, Stage
+from flowcontrol.scenario.clocks import Clock
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
-
-    from flowcontrol.experiments.compare.plan import Clock
 
 
 def scenario_of(base: Base, system: str) -> Scenario:
@@ -43,15 +50,7 @@ def check_one(base: Base, system: str, clock: Clock) -> Job:
     ScenarioError
         If the clock does not emulate the system, or not with this scenario.
     """
-    scenario = scenario_of(base, system)
-    problems = check_clock(scenario, clock)
-    if problems:
-        raise ScenarioError(problems, base.source)
-    if clock == "live":
-        return build_physical_graph(scenario)
-    from flowcontrol.virtual import choose_round_us
-
-    return build_physical_graph(scenario, round_us=choose_round_us(scenario))
+    return job_for(scenario_of(base, system), base.source, clock)
 
 
 def run_one(base: Base, system: str, clock: Clock, runner: Simulate | None = None) -> Outcome:
@@ -95,7 +94,7 @@ def _outcome(system: str, job: Job, run: Run) -> Outcome:
     return Outcome(
         system,
         "ran",
-        figures=figures_of(run.tables, job.scenario, limits, Facts.of(run)),
+        figures=figures_of(run, job.scenario, limits),
         lines=_lines(run.tables, job.scenario),
         starved=tuple(find_starved(run.tables, job, limits)),
         rounds=run.rounds,
@@ -105,7 +104,7 @@ def _outcome(system: str, job: Job, run: Run) -> Outcome:
     )
 
 
-def _lines(tables: Mapping[str, pa.Table], scenario: Scenario) -> Lines:
+def _lines(tables: Tables, scenario: Scenario) -> Lines:
     data = RunData.of(tables, scenario)
     t_s, emitted = _rate(data.stages, scenario.sources, "rate_out")
     return Lines(
@@ -121,3 +120,132 @@ def _rate(
 ) -> tuple[list[float], list[float]]:
     names = [stage.name for stage in stages]
     return thinned(summed(rows[rows["stage"].isin(names)], column), column)
+
+
+@dataclass(frozen=True)
+class Lines:
+    """The series of a run's chart; each has a value per time.
+
+    Attributes
+    ----------
+    t_s : list of float, s
+        Samples.
+    produced, consumed : list of float, records/s
+        What all sources emitted and all sinks took up since the sample before.
+    in_flight : list of float, records
+        Levels, all channels together.
+    """
+
+    t_s: list[float]
+    produced: list[float]
+    consumed: list[float]
+    in_flight: list[float]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of one system.
+
+    Attributes
+    ----------
+    system : str
+        Its name.
+    state : {"ran", "refused", "failed"}
+        Refused: the clock cannot run the system with this scenario.
+    reason : str
+        Why it was refused or failed.
+    figures, lines : Figures and Lines, or None
+        Of one that ran.
+    starved : tuple of Starved
+        Receivers that starved.
+    rounds : int
+        That were run.
+    round_ms : float, ms
+        Emulated time of each.
+    wall_s : float, s
+        Real time that it took.
+    is_compiled : bool
+        False if it was run without a compiler.
+    """
+
+    system: str
+    state: Literal["ran", "refused", "failed"]
+    reason: str = ""
+    figures: Figures | None = None
+    lines: Lines | None = None
+    starved: tuple[Starved, ...] = field(default=())
+    rounds: int = 0
+    round_ms: float = 0.0
+    wall_s: float = 0.0
+    is_compiled: bool = True
+
+    def to_json(self) -> str:
+        """Return it as text."""
+        return json.dumps(asdict(self), allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Outcome:
+        """Return the outcome that :meth:`to_json` has written."""
+        return TypeAdapter(cls).validate_json(text)
+
+
+@dataclass(frozen=True)
+class CompareResult:
+    """The result of a comparison.
+
+    Attributes
+    ----------
+    path : Path
+        Its folder: Delta tables ``results`` and ``rates``, and ``report.html``.
+    comparison : Comparison
+        The plan.
+    outcomes : tuple of Outcome
+        Of each system, in the order of the plan.
+    limits : list of LimitPhase, or None
+        The limit of the job.
+    """
+
+    path: Path
+    comparison: Comparison
+    outcomes: tuple[Outcome, ...]
+    limits: list[LimitPhase] | None
+
+    @property
+    def page(self) -> Path:
+        """The page."""
+        return self.path / "report.html"
+
+    def failed(self) -> list[Outcome]:
+        """Return the systems that failed."""
+        return [outcome for outcome in self.outcomes if outcome.state == "failed"]
+
+
+@dataclass(frozen=True)
+class CompareWork(Work):
+    """The work of a comparison; a chunk is the name of a system.
+
+    Attributes
+    ----------
+    base : Base
+        The scenario.
+    """
+
+    base: Base
+
+    def run_chunk(self, number: int) -> int:
+        """Run a system; return 1."""
+        outcome = run_one(self.base, self.chunks[number], "virtual", self.simulate)
+        write_outcome(self.paths, outcome)
+        return 1
+
+
+def write_outcome(paths: Paths, outcome: Outcome) -> None:
+    """Write the outcome of a system for the driver."""
+    write_atomically(paths.notes / f"{outcome.system}.json", outcome.to_json())
+
+
+def read_outcomes(paths: Paths) -> dict[str, Outcome]:
+    """Return the outcomes that workers have written, by system."""
+    found = sorted(paths.notes.glob("[!.]*.json"))
+    outcomes = (Outcome.from_json(path.read_text()) for path in found)
+    return {outcome.system: outcome for outcome in outcomes}

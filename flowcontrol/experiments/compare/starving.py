@@ -10,19 +10,17 @@ can help, since the records are not made.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from flowcontrol.analysis.frames import mean_over_time, result_frame
+from flowcontrol.analysis.frames import Tables, mean_over_time, result_frame
 from flowcontrol.experiments.compare.limits import LimitPhase
+from flowcontrol.job import Job
+from flowcontrol.job.graph import JobEdge
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
-
-    from flowcontrol.job import Job
-    from flowcontrol.job.graph import JobEdge
 
 Cause = Literal["producer", "throttle", "road"]
 
@@ -63,9 +61,7 @@ class Starved:
     shared: str
 
 
-def find_starved(
-    tables: Mapping[str, pa.Table], job: Job, limits: Sequence[LimitPhase] | None
-) -> list[Starved]:
+def find_starved(tables: Tables, job: Job, limits: Sequence[LimitPhase] | None) -> list[Starved]:
     """Return the receivers that starved.
 
     Parameters

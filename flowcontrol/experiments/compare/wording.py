@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from flowcontrol.analysis.wording import join_words, seconds
-from flowcontrol.experiments.compare.figures import Figures
+from flowcontrol.experiments.compare.figures import Figures, Reaction
 from flowcontrol.experiments.compare.metrics import TOLERANCE
-from flowcontrol.experiments.compare.outcome import Outcome
+from flowcontrol.experiments.compare.run import Outcome
 from flowcontrol.experiments.compare.starving import Starved
 from flowcontrol.report.numbers import bytes_text, number, percent
 
@@ -31,21 +31,15 @@ _LEAST_SHARE: Final = 0.9
 """Share of the limit from which on a system brings through what the job can carry."""
 
 
-def change_cell(figures: Figures, *, slowdown: bool) -> str:
+def reaction_cell(reaction: Reaction) -> str:
     """Return how long a system took after a slowdown (or a release) at most, for a table.
 
     ``2 s``; ``above``, ``below`` or ``swings``: where the rate was instead of being at the new
     limit; a dash if there was no such change.
     """
-    if not figures.count(slowdown=slowdown):
+    if not reaction.count:
         return NOTHING
-    _, longest = figures.after(slowdown=slowdown)
-    return figures.missed(slowdown=slowdown) or f"{seconds(longest or 0.0)} s"
-
-
-def bounded_cell(figures: Figures) -> str:
-    """Return whether memory was bounded, for a table."""
-    return NOTHING if figures.is_bounded is None else "yes" if figures.is_bounded else "no"
+    return reaction.how or f"{seconds(reaction.longest_s or 0.0)} s"
 
 
 def system_sentence(outcome: Outcome) -> str:
@@ -92,29 +86,25 @@ def _swing(figures: Figures) -> list[str]:
 
 def _changes(figures: Figures) -> list[str]:
     texts = []
-    for slowdown, did, noun in (
-        (True, "followed", "slowdown"),
-        (False, "was up again after", "release"),
+    for reaction, did, noun in (
+        (figures.slowdown, "followed", "slowdown"),
+        (figures.release, "was up again after", "release"),
     ):
-        count = figures.count(slowdown=slowdown)
-        _, longest = figures.after(slowdown=slowdown)
-        if not count:
-            continue
-        how = figures.missed(slowdown=slowdown)
-        if how:
-            texts.append(f"{_MISSED[how]} {_which(figures, how, noun, slowdown=slowdown)}")
-        else:
-            each = f"the {noun}" if count == 1 else f"each {noun}"
+        if reaction.how:
+            texts.append(f"{_MISSED[reaction.how]} {_which(figures, reaction.how, noun)}")
+        elif reaction.count:
+            each = f"the {noun}" if reaction.count == 1 else f"each {noun}"
+            longest = reaction.longest_s
             texts.append(f"{did} {each} {f'within {seconds(longest)} s' if longest else 'at once'}")
     return texts
 
 
-def _which(figures: Figures, how: str, noun: str, *, slowdown: bool) -> str:
+def _which(figures: Figures, how: str, noun: str) -> str:
     """Name the changes that a system missed, and say where the first slowdown piled up."""
     missed = [
         (index, change)
         for index, change in enumerate(figures.changes)
-        if change.is_slowdown == slowdown and change.missed == how
+        if change.is_slowdown == (noun == "slowdown") and change.missed == how
     ]
     times = join_words([f"{seconds(change.at_s)} s" for _, change in missed])
     text = f"the {noun}{'s' if len(missed) > 1 else ''} at {times}"
@@ -137,8 +127,18 @@ def headline(outcomes: Sequence[Outcome]) -> str:
         if good:
             texts.append(f"{len(good)} of {len(ran)} keep to the limit; of these")
             best = _best(good, "steadiest", lambda f: f.swing, lambda f: percent(f.swing or 0.0))
-            best += _best(good, "quickest to follow", _follow, _followed)
-            best += _best(good, "least in flight", lambda f: f.peak_records, _peak)
+            best += _best(
+                good,
+                "quickest to follow",
+                lambda f: f.slowdown.longest_s,
+                lambda f: reaction_cell(f.slowdown),
+            )
+            best += _best(
+                good,
+                "least in flight",
+                lambda f: f.peak_records,
+                lambda f: f"{number(f.peak_records)} records",
+            )
             texts[-1] += f" {', '.join(best)}"
     for how, words in (("above", "Ran ahead"), ("swings", "Went up and down after a slowdown")):
         names = [name for name, f in ran if _missed(f) == how]
@@ -180,19 +180,7 @@ def _keeps_up(figures: Figures) -> bool:
 def _missed(figures: Figures) -> str:
     """Return how the producers missed the limit: after a slowdown, or in a phase as a whole."""
     is_ahead = figures.ahead is not None and figures.ahead > TOLERANCE
-    return figures.missed(slowdown=True) or ("above" if is_ahead else "")
-
-
-def _followed(figures: Figures) -> str:
-    return change_cell(figures, slowdown=True)
-
-
-def _peak(figures: Figures) -> str:
-    return f"{number(figures.peak_records)} records"
-
-
-def _follow(figures: Figures) -> float | None:
-    return figures.after(slowdown=True)[1]
+    return figures.slowdown.how or ("above" if is_ahead else "")
 
 
 def starving_sentences(outcomes: Sequence[Outcome]) -> list[str]:

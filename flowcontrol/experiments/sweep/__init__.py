@@ -1,8 +1,7 @@
 """Many variants of a scenario at once: spread over Spark, one table, one report.
 
-:mod:`~flowcontrol.experiments.sweep.plan` lists the variants,
-:mod:`~flowcontrol.experiments.sweep.checks` checks them,
-:mod:`~flowcontrol.experiments.sweep.balance` cuts them into chunks,
+:mod:`~flowcontrol.experiments.sweep.plan` lists the points,
+:mod:`~flowcontrol.experiments.sweep.variants` checks their variants and cuts them into chunks,
 :mod:`~flowcontrol.experiments.sweep.worker` runs a chunk,
 :mod:`~flowcontrol.experiments.sweep.store` collects the rows in the table, and
 :mod:`~flowcontrol.experiments.sweep.page` draws them.
@@ -10,8 +9,8 @@
 
 from __future__ import annotations
 
-from flowcontrol.experiments.sweep.progress import SweepProgress
+from flowcontrol.experiments.sweep.overview import print_sweep
 from flowcontrol.experiments.sweep.sweep import SweepResult, sweep
-from flowcontrol.experiments.sweep.terminal import print_sweep
+from flowcontrol.report.progress import SweepProgress
 
 __all__ = ["SweepProgress", "SweepResult", "print_sweep", "sweep"]

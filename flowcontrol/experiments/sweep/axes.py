@@ -1,14 +1,22 @@
-"""Axes for varied keys: numeric if evenly spaced, else one place per value."""
+"""Axes for varied keys, numeric if evenly spaced, and points coloured by what limits them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from flowcontrol.experiments.sweep.keys import Varied, show_value
+from flowcontrol.experiments.sweep.metric import NOTHING, Metric
+from flowcontrol.experiments.sweep.varied import Varied, show_value
+from flowcontrol.report.colours import line_style
+from flowcontrol.report.figures import Chart, scatter
+from flowcontrol.report.markup import chart_texts
 from flowcontrol.report.numbers import number
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+PACKAGE: Final = "flowcontrol.experiments.sweep"
 _MOST_TICKS: Final = 12
 """Values up to which each one gets a tick."""
 
@@ -88,10 +96,17 @@ def cells_axis(varied: Varied, ticks: int = _MOST_TICKS) -> tuple[dict[Any, Any]
     }
 
 
-def chart_id(kind: str, name: str) -> str:
-    """Return the id of a chart's element: letters, digits and hyphens."""
-    letters = (letter if letter.isalnum() else "-" for letter in name)
-    return f"{kind}-{''.join(letters)}"
+def metric_chart(
+    kind: str, metric: Metric, data: list[dict[str, Any]], layout: dict[str, Any], **words: str
+) -> Chart:
+    """Return a chart of a metric; some words complete its text in ``charts.yaml``.
+
+    The id of its element has only letters, digits and hyphens.
+    """
+    letters = "".join(letter if letter.isalnum() else "-" for letter in metric.name)
+    texts = chart_texts(PACKAGE)[kind]
+    title, text = (texts[name].format(metric=metric, **words) for name in ("title", "text"))
+    return Chart(f"{kind}-{letters}", title, text, {"data": data, "layout": layout})
 
 
 def chart_layout(height: int, **more: Any) -> dict[str, Any]:
@@ -103,3 +118,43 @@ def chart_layout(height: int, **more: Any) -> dict[str, Any]:
         "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
         **more,
     }
+
+
+def limit_traces(
+    frame: pd.DataFrame,
+    x: Sequence[Any],
+    y: Sequence[Any],
+    *,
+    size: int,
+    errors: Sequence[float] | None = None,
+) -> list[dict[str, Any]]:
+    """Return a trace of points for each limit, in the order in which limits occur.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        A row a point, with ``bottleneck``.
+    x, y : sequence
+        Coordinates of the points.
+    size : int, px
+        Of a marker.
+    errors : sequence of float, optional
+        Half the height of each point's error bar.
+    """
+    limits = [name or NOTHING for name in frame["bottleneck"]]
+    traces = []
+    for index, name in enumerate(dict.fromkeys(limits)):
+        picked = [row for row, limit in enumerate(limits) if limit == name]
+        style = line_style(index)
+        trace = scatter(
+            f"{name} limits",
+            [x[row] for row in picked],
+            [y[row] for row in picked],
+            mode="markers",
+            marker={"color": style.colour, "symbol": style.marker, "size": size},
+        )
+        if errors is not None:
+            array = [errors[row] for row in picked]
+            trace["error_y"] = {"type": "data", "array": array, "color": style.colour}
+        traces.append(trace)
+    return traces

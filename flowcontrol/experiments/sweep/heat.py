@@ -6,12 +6,19 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
-from flowcontrol.experiments.sweep.axes import cells_axis, chart_id, chart_layout, value_text
-from flowcontrol.experiments.sweep.keys import Varied
-from flowcontrol.experiments.sweep.limits import limit_traces
+from flowcontrol.experiments.sweep.axes import (
+    PACKAGE,
+    cells_axis,
+    chart_layout,
+    limit_traces,
+    metric_chart,
+    value_text,
+)
 from flowcontrol.experiments.sweep.metric import NOTHING, Metric
+from flowcontrol.experiments.sweep.varied import Varied
 from flowcontrol.report.colours import GOOD_TO_BAD_FILLS
-from flowcontrol.report.figures import Chart, Figure, caption, numbered
+from flowcontrol.report.figures import Chart, caption, numbered, scatter
+from flowcontrol.report.markup import chart_texts
 from flowcontrol.report.numbers import number
 
 if TYPE_CHECKING:
@@ -81,45 +88,34 @@ def heat_chart(frame: pd.DataFrame, dims: Sequence[Varied], metric: Metric) -> C
     down, across = _down_and_across(dims)
     is_small = len(down.values) * len(across.values) <= _MOST_TEXTS
     heat = _heat(frame, down, across, has_texts=is_small)
-    explanation = (
-        f"{metric.meaning} Each cell is the mean over the replications of one point; point at it "
-        "for its confidence interval (95 %)."
-    )
-    figure: Figure = {"data": [heat], "layout": _layout(dims, coloraxis=colour_axis(metric))}
-    return Chart(chart_id("heat", metric.name), metric.name, explanation, figure)
+    layout = _layout(dims, coloraxis=colour_axis(metric))
+    return metric_chart("heat", metric, [heat], layout)
 
 
 def scatter_chart(frame: pd.DataFrame, dims: Sequence[Varied], metric: Metric) -> Chart:
     """Return a metric at points drawn from the product of two varied keys."""
     valued = frame.dropna(subset=["mean"])
     x, y = _places(valued, dims)
-    trace = {
-        "type": "scatter",
-        "mode": "markers",
-        "x": x,
-        "y": y,
-        "marker": {"size": 11, "color": list(valued["mean"]), "coloraxis": "coloraxis"},
-        "text": [number(value) for value in valued["mean"]],
-        "hovertemplate": "%{x}, %{y}<br>%{text}<extra></extra>",
-    }
-    explanation = (
-        f"{metric.meaning} Each dot is the mean over the replications of one of the points that "
-        "were drawn."
+    dots = scatter(
+        "",
+        x,
+        y,
+        mode="markers",
+        marker={"size": 11, "color": list(valued["mean"]), "coloraxis": "coloraxis"},
+        text=[number(value) for value in valued["mean"]],
+        hovertemplate="%{x}, %{y}<br>%{text}<extra></extra>",
     )
-    figure: Figure = {"data": [trace], "layout": _layout(dims, coloraxis=colour_axis(metric))}
-    return Chart(chart_id("drawn", metric.name), metric.name, explanation, figure)
+    layout = _layout(dims, coloraxis=colour_axis(metric))
+    return metric_chart("drawn", metric, [dots], layout)
 
 
 def bottleneck_chart(frame: pd.DataFrame, dims: Sequence[Varied]) -> Chart:
     """Return what limits at each point of two varied keys."""
     size = 12 if max(len(varied.values) for varied in dims) <= 25 else 7  # room for neighbours
-    explanation = (
-        "The stage that limits the job at each point, or the exchange whose buffers are too few: "
-        "the most frequent one of its replications."
-    )
     traces = limit_traces(frame, *_places(frame, dims), size=size)
-    figure: Figure = {"data": traces, "layout": _layout(dims, showlegend=True)}
-    return Chart("bottleneck", "What limits", explanation, figure)
+    figure = {"data": traces, "layout": _layout(dims, showlegend=True)}
+    texts = chart_texts(PACKAGE)["bottleneck"]
+    return Chart("bottleneck", texts["title"], texts["text"], figure)
 
 
 def _layout(dims: Sequence[Varied], **more: Any) -> dict[str, Any]:
@@ -171,8 +167,4 @@ def facet_chart(frame: pd.DataFrame, dims: Sequence[Varied], metric: Metric) -> 
         part = frame[frame[facet.column] == facet.typed(value)]
         traces.append(_heat(part, down, across, has_texts=False) | {"xaxis": x, "yaxis": y})
         layout["annotations"].append(caption(f"{facet.label} = {value_text(value)}", x, y))
-    explanation = (
-        f"{metric.meaning} A heat map for each value of {facet.label}, all in the same colours."
-    )
-    figure: Figure = {"data": traces, "layout": layout}
-    return Chart(chart_id("facets", metric.name), metric.name, explanation, figure)
+    return metric_chart("facets", metric, traces, layout, facet=facet.label)

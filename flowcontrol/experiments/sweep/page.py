@@ -1,22 +1,44 @@
-"""report.html of a sweep: one self-contained page."""
+"""report.html of a sweep: one self-contained page.
+
+A chart is a line for one varied key, a heat map for two, facets or ribbons for more. Keys with one
+value are no dimension of a chart. Figures are plain dicts for plotly, as in
+:mod:`flowcontrol.report.figures`; colours are those of Okabe and Ito, safe for the colour-blind,
+and run from blue at the good end of a metric to vermillion at its bad one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from flowcontrol.experiments.sweep.axes import value_text
-from flowcontrol.experiments.sweep.charts import sweep_charts
-from flowcontrol.experiments.sweep.metric import Metric
+from flowcontrol.experiments.sweep.axes import (
+    PACKAGE,
+    chart_layout,
+    key_axis,
+    limit_traces,
+    metric_chart,
+    value_text,
+)
+from flowcontrol.experiments.sweep.heat import (
+    bottleneck_chart,
+    facet_chart,
+    facet_key,
+    heat_chart,
+    scatter_chart,
+)
+from flowcontrol.experiments.sweep.metric import Metric, points_frame
 from flowcontrol.experiments.sweep.overview import Overview, overview
+from flowcontrol.experiments.sweep.parallel import effects_figure, parallel_figure
 from flowcontrol.experiments.sweep.plan import Plan
-from flowcontrol.files import write_atomically
-from flowcontrol.report.markup import chart_section, html_table, key_figure, page
+from flowcontrol.experiments.sweep.varied import Varied
+from flowcontrol.report.colours import GREY
+from flowcontrol.report.figures import Chart, axis, scatter
+from flowcontrol.report.markup import chart_section, chart_texts, html_table, key_figure, page
 from flowcontrol.report.numbers import number
 
 if TYPE_CHECKING:
+    import pandas as pd
     import pyarrow as pa
 
 _ENDS: Final = 10
@@ -26,13 +48,11 @@ _VALUES: Final = 12
 """Values of a key that are listed; the others are counted."""
 
 
-def write_page(path: Path, table: pa.Table, plan: Plan, metrics: Sequence[Metric]) -> None:
-    """Write the page of a sweep.
+def sweep_page(table: pa.Table, plan: Plan, metrics: Sequence[Metric]) -> str:
+    """Return the page of a sweep.
 
     Parameters
     ----------
-    path : Path
-        The file, which is replaced atomically.
     table : pyarrow.Table
         Of the sweep; at least one row.
     plan : Plan
@@ -45,16 +65,11 @@ def write_page(path: Path, table: pa.Table, plan: Plan, metrics: Sequence[Metric
     RunError
         If plotly, whose script the page carries, is not installed.
     """
-    write_atomically(path, sweep_page(table, plan, metrics))
-
-
-def sweep_page(table: pa.Table, plan: Plan, metrics: Sequence[Metric]) -> str:
-    """Return the page as text; parameters and errors as :func:`write_page`."""
     charts = sweep_charts(table, plan, metrics)
     found = overview(table, plan, metrics)
     name = str(plan.base.mapping.get("name", "sweep"))
     return page(
-        "flowcontrol.experiments.sweep",
+        PACKAGE,
         charts,
         title=f"{name}: sweep",
         run=_run_line(found, plan),
@@ -115,3 +130,71 @@ def _yaml(plan: Plan) -> str:
     import yaml
 
     return yaml.safe_dump(dict(plan.base.mapping), sort_keys=False, allow_unicode=True)
+
+
+def dimensions(plan: Plan) -> list[Varied]:
+    """Return the varied keys with more than one value; the first key if none has."""
+    return [varied for varied in plan.varied if len(varied.values) > 1] or [plan.varied[0]]
+
+
+def sweep_charts(table: pa.Table, plan: Plan, metrics: Sequence[Metric]) -> list[Chart]:
+    """Return the charts of a sweep in their order.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        Of the sweep; at least one row.
+    plan : Plan
+        The plan of the sweep.
+    metrics : sequence of Metric
+        The metrics to draw.
+
+    Returns
+    -------
+    list of Chart
+        One or two per metric, and for two keys one of the bottlenecks.
+    """
+    dims = dimensions(plan)
+    frames = [points_frame(table, plan, metric) for metric in metrics]
+    is_grid = plan.sample is None
+    charts: list[Chart] = []
+    for metric, frame in zip(metrics, frames, strict=True):
+        if len(dims) == 1:
+            charts.append(_line_chart(frame, dims[0], metric, plan))
+        elif len(dims) == 2:
+            draw = heat_chart if is_grid else scatter_chart
+            charts.append(draw(frame, dims, metric))
+        elif len(dims) == 3 and is_grid and facet_key(dims) is not None:
+            charts.append(facet_chart(frame, dims, metric))
+        else:
+            charts += _many_charts(frame, dims, metric)
+    if len(dims) == 2:
+        charts.append(bottleneck_chart(frames[0], dims))
+    return charts
+
+
+def _line_chart(frame: pd.DataFrame, varied: Varied, metric: Metric, plan: Plan) -> Chart:
+    """Return a metric over one varied key, each point marked by its limit."""
+    x = [value_text(value) if not varied.is_numeric else value for value in frame[varied.column]]
+    y = [None if value != value else value for value in frame["mean"]]
+    stroke = {"color": GREY, "width": 1.5}
+    connecting = scatter("", x, y, mode="lines", line=stroke, showlegend=False, hoverinfo="skip")
+    errors = frame["error"].tolist() if plan.replications > 1 else None
+    points = limit_traces(frame, x, y, size=9, errors=errors)
+    traces = [connecting, *points] if varied.is_numeric else points
+    value_axis = axis(metric.axis_title)
+    layout = chart_layout(400, xaxis=key_axis(varied), yaxis=value_axis, showlegend=True)
+    count = plan.replications
+    bars = f" {chart_texts(PACKAGE)['line']['errors'].format(count=count)}" if count > 1 else ""
+    return metric_chart("line", metric, traces, layout, errors=bars)
+
+
+def _many_charts(frame: pd.DataFrame, dims: Sequence[Varied], metric: Metric) -> list[Chart]:
+    """Return a metric over any number of varied keys."""
+    figure, left_out = parallel_figure(frame, dims, metric)
+    note = f" {left_out:,} points are left out, evenly." if left_out else ""
+    drawn = effects_figure(frame, dims, metric)
+    return [
+        metric_chart("lines", metric, figure["data"], figure["layout"], left_out=note),
+        metric_chart("effects", metric, drawn["data"], drawn["layout"]),
+    ]

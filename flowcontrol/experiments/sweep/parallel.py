@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.experiments.sweep.axes import key_axis, value_text
 from flowcontrol.experiments.sweep.heat import colour_axis
-from flowcontrol.experiments.sweep.keys import Varied
 from flowcontrol.experiments.sweep.metric import Metric
+from flowcontrol.experiments.sweep.varied import Varied
 from flowcontrol.report.colours import GOOD_TO_BAD, line_style
-from flowcontrol.report.figures import Figure, axis, numbered
+from flowcontrol.report.figures import Figure, axis, numbered, scatter
 from flowcontrol.report.numbers import number
 
 if TYPE_CHECKING:
@@ -100,13 +100,17 @@ def _metric_column(drawn: pd.DataFrame) -> dict[str, Any]:
 
 
 def _column(places: list[int], names: Sequence[str]) -> dict[str, Any]:
-    """Return a column whose places have names, the first one at the bottom."""
+    """Return a column whose places have names, the first one at the bottom.
+
+    A place without a point is left out: plotly fails on it, and the page ends there.
+    """
+    used = sorted(set(places), reverse=True)
     return {
         "label": "",
         "values": places,
         "categoryorder": "array",
-        "categoryarray": list(range(len(names)))[::-1],
-        "ticktext": [escape(name, quote=False) for name in names][::-1],
+        "categoryarray": used,
+        "ticktext": [escape(names[place], quote=False) for place in used],
     }
 
 
@@ -177,19 +181,19 @@ def _effect(frame: pd.DataFrame, varied: Varied, index: int) -> dict[str, Any]:
     values = [value for value in varied.values if varied.typed(value) in found.index]
     rows = found.loc[[varied.typed(value) for value in values]]
     style = line_style(index)
-    return {
-        "type": "scatter",
-        "mode": "lines+markers" if varied.is_numeric else "markers",
-        "name": escape(varied.label, quote=False),
-        "x": values if varied.is_numeric else [value_text(value) for value in values],
-        "y": rows["mean"].tolist(),
-        "error_y": {
-            "type": "data",
-            "symmetric": False,
-            "array": (rows["max"] - rows["mean"]).tolist(),
-            "arrayminus": (rows["mean"] - rows["min"]).tolist(),
-            "thickness": 1,
-        },
-        "line": {"color": style.colour},
-        "marker": {"color": style.colour, "symbol": style.marker, "size": 7},
+    spread = {
+        "type": "data",
+        "symmetric": False,
+        "array": (rows["max"] - rows["mean"]).tolist(),
+        "arrayminus": (rows["mean"] - rows["min"]).tolist(),
+        "thickness": 1,
     }
+    return scatter(
+        varied.label,
+        values if varied.is_numeric else [value_text(value) for value in values],
+        rows["mean"].tolist(),
+        mode="lines+markers" if varied.is_numeric else "markers",
+        error_y=spread,
+        line={"color": style.colour},
+        marker={"color": style.colour, "symbol": style.marker, "size": 7},
+    )

@@ -1,6 +1,6 @@
 """The plan of a sweep: the points of the product of all values, and their replications.
 
-The scenarios are checked in :mod:`flowcontrol.experiments.sweep.checks`.
+The scenarios are checked in :mod:`flowcontrol.experiments.sweep.variants`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,18 @@ from typing import Any
 
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.base import Base
-from flowcontrol.experiments.sweep.keys import (
+from flowcontrol.experiments.sweep.columns import FIXED
+from flowcontrol.experiments.sweep.varied import (
+    MAX_POINTS,
     Varied,
     label_of,
     name_columns,
+    plain_values,
     read_path,
+    read_values,
     show_value,
 )
-from flowcontrol.experiments.sweep.values import MAX_POINTS, plain_values, read_values
+from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.problems import key_path
 
 Point = tuple[Any, ...]
@@ -75,9 +79,17 @@ class Plan:
             values.append(varied.values[index])
         return tuple(reversed(values))
 
-    def changes(self, point: Point) -> list[tuple[tuple[str, ...], Any]]:
-        """Return a point as changes of the base."""
-        return [(varied.path, value) for varied, value in zip(self.varied, point, strict=True)]
+    def scenario(self, point: Point, seed: int | None = None) -> Scenario:
+        """Return the scenario of a point; without a seed that of the file stays.
+
+        Raises
+        ------
+        ScenarioError
+            With every problem of the scenario.
+        """
+        paths = [varied.path for varied in self.varied]
+        changes: list[tuple[tuple[str, ...], Any]] = [*zip(paths, point, strict=True)]
+        return self.base.scenario(changes if seed is None else [*changes, (("seed",), seed)])
 
     def text(self, point: Point) -> str:
         """Return a point in words: ``buffers-per-channel=2, sink service_rate=1000``."""
@@ -89,7 +101,6 @@ def make_plan(
     base: Base,
     vary: Mapping[str, Any] | Sequence[tuple[str, Any]],
     *,
-    reserved: Sequence[str],
     replications: int = 1,
     sample: int | None = None,
     seed: int = 1,
@@ -102,8 +113,6 @@ def make_plan(
         The scenario.
     vary : mapping of str to values, or sequence of (str, values)
         Keys with their values: a text as on the command line, or an iterable.
-    reserved : sequence of str
-        Names of columns that a varied key must not take.
     replications : int, default 1
         Runs of each point.
     sample : int, optional
@@ -131,7 +140,7 @@ def make_plan(
         for path in dict.fromkeys(paths)
         if paths.count(path) > 1
     ]
-    varied = _named(read, reserved)
+    varied = _named(read)
     plan = Plan(base, varied, replications, sample, seed)
     problems += _refusals(plan, is_whole=len(read) == len(pairs))
     if problems:
@@ -151,13 +160,11 @@ def _read_one(
     return path, read
 
 
-def _named(
-    read: Sequence[tuple[tuple[str, ...], tuple[Any, ...]]], reserved: Sequence[str]
-) -> tuple[Varied, ...]:
+def _named(read: Sequence[tuple[tuple[str, ...], tuple[Any, ...]]]) -> tuple[Varied, ...]:
     """Give each varied key a column and a label of its own."""
     paths = [path for path, _ in read]
     labels = [label_of(path) for path in paths]
-    columns = name_columns(paths, reserved)
+    columns = name_columns(paths, FIXED)
     return tuple(
         Varied(path, values, column, label if labels.count(label) == 1 else key_path(path))
         for (path, values), column, label in zip(read, columns, labels, strict=True)

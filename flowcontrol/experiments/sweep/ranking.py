@@ -83,13 +83,13 @@ def rank(table: pa.Table, plan: Plan, metrics: Sequence[Metric]) -> Ranking:
     decider = next((m.steady for m in metrics[1:] if m.steady != first), _latency_of(first))
     shown = tuple(dict.fromkeys([first, *([decider] if decider else []), *metrics]))
     frames = tuple(points_frame(table, plan, metric) for metric in shown)
-    order = _best_first(frames[0], first)
+    order = _best_first(frames[0].dropna(subset="mean"), first)
     leaders = [row for row in order if is_noise(frames[0], order[0], row)]
     has_decider = decider is not None and bool(frames[1]["mean"][leaders].notna().any())
     if decider is not None and not has_decider and decider not in metrics:
         shown, frames = (shown[0], *shown[2:]), (frames[0], *frames[2:])
     if decider is not None and has_decider:
-        leaders = [*_best_first(frames[1].loc[leaders], decider), *_without(frames[1], leaders)]
+        leaders = _best_first(frames[1].loc[leaders], decider)
     rest = [row for row in order if row not in set(leaders)]
     return Ranking(plan, shown, frames, (*leaders, *rest), len(leaders), has_decider)
 
@@ -101,14 +101,9 @@ def _latency_of(metric: Metric) -> Metric | None:
 
 
 def _best_first(frame: pd.DataFrame, metric: Metric) -> list[int]:
-    valued = frame["mean"].dropna()
-    ordered = valued.sort_values(ascending=not metric.is_higher_better, kind="stable")
+    """Return the rows of a frame in order, those without a value last."""
+    ordered = frame["mean"].sort_values(ascending=not metric.is_higher_better, kind="stable")
     return [int(index) for index in ordered.index]
-
-
-def _without(frame: pd.DataFrame, rows: Sequence[int]) -> list[int]:
-    """Return those of some rows that have no value."""
-    return [row for row in rows if frame["mean"][row] != frame["mean"][row]]
 
 
 def is_noise(frame: pd.DataFrame, one: int, other: int) -> bool:

@@ -1,4 +1,4 @@
-"""The table of a sweep, and the commits of the workers' files to it.
+"""The folder of a sweep: its identity, its table, and the commits of the workers' files to it.
 
 Only the driver commits, and only one process drives a folder, so a variant enters the table once:
 rows that a repeated task writes again are left out.
@@ -6,49 +6,74 @@ rows that a repeated task writes again are left out.
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
+from flowcontrol.experiments.folder import Paths, open_experiment
 from flowcontrol.experiments.sweep.columns import results_table
-from flowcontrol.experiments.sweep.folder import SweepPaths
 from flowcontrol.experiments.sweep.plan import Plan
+from flowcontrol.experiments.sweep.variants import Variant
+from flowcontrol.folders import Kind, OwnedFolder
+from flowcontrol.job.rules_version import rules_version
 from flowcontrol.ledger.commit import NewFile, Writer, create_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+KIND: Final = Kind("sweep", "sweep.json", "sweep", frozenset({"version", "variants", "varied"}))
+
+
+def describe(plan: Plan, variants: Sequence[Variant]) -> dict[str, Any]:
+    """Return the identity of a sweep: two are the same if ``sweep`` is equal.
+
+    It covers the variants in any order, the columns, and the version of the rules, since one table
+    must not hold the figures of two models.
+    """
+    columns = sorted((varied.key, varied.column) for varied in plan.varied)
+    rules = rules_version("virtual")
+    text = json.dumps([rules, columns, sorted(variant.id for variant in variants)])
+    return {
+        "sweep": hashlib.sha256(text.encode()).hexdigest()[:16],
+        "version": rules,
+        "scenario": str(plan.base.mapping.get("name", "")),
+        "varied": {varied.key: varied.column for varied in plan.varied},
+        "variants": len(variants),
+        "replications": plan.replications,
+    }
+
+
+def open_folder(
+    root: Path | str, plan: Plan, variants: Sequence[Variant], *, named: bool, overwrite: bool
+) -> OwnedFolder:
+    """Make the folder of a sweep ready, as :func:`open_experiment` does."""
+    return open_experiment(
+        root,
+        KIND,
+        describe(plan, variants),
+        named=named,
+        overwrite=overwrite,
+        keeps_finished=True,
+        content=_content,
+    )
+
+
+def _content(found: Mapping[str, Any]) -> str:
+    what = f"{found['variants']:,} variants over {', '.join(found['varied'])}"
+    return f"of another kind ({what}, by version {found['version']})"
+
+
 _DESCRIPTION = "A row per variant and stage; columns in flowcontrol/experiments/sweep/columns.py"
 
 
-@dataclass(frozen=True)
-class Failed:
-    """A variant that could not be run.
-
-    Attributes
-    ----------
-    variant : str
-        Its id.
-    error : str
-        Class and text of what was raised.
-    """
-
-    variant: str
-    error: str
-
-
-def read_results(paths: SweepPaths) -> pa.Table:
+def read_results(paths: Paths) -> pa.Table:
     """Return the whole table of a sweep."""
     from deltalake import DeltaTable
 
     return DeltaTable(str(paths.results)).to_pyarrow_table()
-
-
-def _make_table(paths: SweepPaths, plan: Plan) -> None:
-    columns = [varied.result_column() for varied in plan.varied]
-    schema = results_table(columns).arrow_schema()
-    create_table(paths.results, schema, _DESCRIPTION, for_users=True)
 
 
 @dataclass
@@ -57,7 +82,7 @@ class Collector:
 
     Parameters
     ----------
-    paths : SweepPaths
+    paths : Paths
         The folder; its table is created if need be, and uncommitted files are removed.
     plan : Plan
         Of the sweep.
@@ -70,25 +95,27 @@ class Collector:
     ----------
     done : set of str
         Variants in the table.
-    failed : list of Failed
-        Variants that could not be run since this start.
+    failed : dict of str to str
+        Variants that could not be run since this start: class and text of what was raised.
     is_compiled : bool
         False once a worker ran a variant without a compiler.
     """
 
-    paths: SweepPaths
+    paths: Paths
     plan: Plan
     sweep_id: str
     run_id: str
     done: set[str] = field(init=False)
-    failed: list[Failed] = field(init=False, default_factory=list)
+    failed: dict[str, str] = field(init=False, default_factory=dict)
     is_compiled: bool = field(init=False, default=True)
     _writer: Writer = field(init=False)
     _seen: set[str] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
         """Read the table, and remove what an earlier start left."""
-        _make_table(self.paths, self.plan)
+        columns = [varied.result_column() for varied in self.plan.varied]
+        schema = results_table(columns).arrow_schema()
+        create_table(self.paths.results, schema, _DESCRIPTION, for_users=True)
         self.paths.notes.mkdir(exist_ok=True)
         self.look_again()
         self._remove_leftovers()
@@ -101,14 +128,14 @@ class Collector:
         """
         self._writer = Writer(self.paths.results, self.sweep_id, for_users=True)
         self.done = self._committed()
-        self.failed, self._seen = [], set()
+        self.failed, self._seen = {}, set()
 
     def collect(self) -> int:
         """Commit the files written since the last call; return the number of new variants."""
         files: list[NewFile] = []
         added: set[str] = set()
         for note in self._new_notes():
-            self.failed += [Failed(one["variant"], one["error"]) for one in note["failed"]]
+            self.failed |= note["failed"]
             self.is_compiled &= note["is_compiled"]
             wanted = set(note["variants"]) - self.done - added
             if wanted:
@@ -157,7 +184,7 @@ class Collector:
         return NewFile(name, nbytes, rows)
 
 
-def _filtered(paths: SweepPaths, name: str, wanted: Collection[str]) -> tuple[str, int, int]:
+def _filtered(paths: Paths, name: str, wanted: Collection[str]) -> tuple[str, int, int]:
     """Write a file with the rows of some variants of another; return its name, bytes and rows."""
     import pyarrow.compute as pc
     import pyarrow.parquet as pq

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.errors import RunError
 from flowcontrol.experiments.base import as_base
-from flowcontrol.experiments.executor import Executor, check_processes, make_executor
+from flowcontrol.experiments.executor import Executor, Simulate, check_processes, make_executor
+from flowcontrol.experiments.folder import Paths
 from flowcontrol.experiments.follow import (
     Progress,
     ShowProgress,
@@ -21,17 +22,18 @@ from flowcontrol.experiments.follow import (
     shown,
     unseen_results,
 )
-from flowcontrol.experiments.run import Simulate
-from flowcontrol.experiments.sweep.balance import estimated_cost, into_chunks
-from flowcontrol.experiments.sweep.checks import Variant, check_variants
-from flowcontrol.experiments.sweep.columns import FIXED
-from flowcontrol.experiments.sweep.folder import SweepPaths, open_folder
 from flowcontrol.experiments.sweep.metric import Metric, read_metrics
 from flowcontrol.experiments.sweep.overview import overview
-from flowcontrol.experiments.sweep.page import write_page
+from flowcontrol.experiments.sweep.page import sweep_page
 from flowcontrol.experiments.sweep.plan import Plan, make_plan
-from flowcontrol.experiments.sweep.store import Collector, read_results
-from flowcontrol.experiments.sweep.worker import Work
+from flowcontrol.experiments.sweep.store import Collector, open_folder, read_results
+from flowcontrol.experiments.sweep.variants import (
+    Variant,
+    check_variants,
+    into_chunks,
+)
+from flowcontrol.experiments.sweep.worker import SweepWork
+from flowcontrol.files import write_atomically
 from flowcontrol.folders import OwnedFolder
 from flowcontrol.scenario import Scenario
 
@@ -151,9 +153,7 @@ def sweep(
     """
     check_processes(processes, "sweep")
     base, warn = as_base(scenario, overrides), warn or ignore
-    plan = make_plan(
-        base, vary, reserved=FIXED, replications=replications, sample=sample, seed=seed
-    )
+    plan = make_plan(base, vary, replications=replications, sample=sample, seed=seed)
     variants, chosen = _checked(plan, metrics, warn)
     folder = _open(plan, variants, out, overwrite=overwrite)
     try:
@@ -170,19 +170,15 @@ def _checked(
     """Return the variants of a plan, none of which is refused, and the metrics."""
     if plan.size >= _MANY:
         warn(f"checking {plan.size:,} points before the first one runs")
-    variants = check_variants(plan, estimated_cost)
-    return variants, read_metrics(metrics, _first(plan, variants))
-
-
-def _first(plan: Plan, variants: Sequence[Variant]) -> Scenario:
-    """Return the first variant's scenario: all have its name and stages."""
-    return plan.base.scenario(plan.changes(variants[0].point))
+    variants = check_variants(plan)
+    return variants, read_metrics(metrics, plan.scenario(variants[0].point))
 
 
 def _open(
     plan: Plan, variants: Sequence[Variant], out: Path | str | None, *, overwrite: bool
 ) -> OwnedFolder:
-    root = Path("out") / f"{_first(plan, variants).name}-sweep" if out is None else out
+    name = plan.scenario(variants[0].point).name  # all variants have this name
+    root = Path("out") / f"{name}-sweep" if out is None else out
     return open_folder(root, plan, variants, named=out is not None, overwrite=overwrite)
 
 
@@ -191,7 +187,7 @@ def _written(runner: _Runner, plan: Plan, metrics: tuple[Metric, ...]) -> SweepR
     paths = runner.paths
     result = SweepResult(paths.root, plan, metrics, read_results(paths))
     if result.table.num_rows:
-        write_page(paths.report, result.table, plan, metrics)
+        write_atomically(paths.report, sweep_page(result.table, plan, metrics))
     runner.finish()
     return result
 
@@ -207,7 +203,7 @@ class _Runner:
         simulate: Simulate | None,
         warn: Callable[[str], None],
     ) -> None:
-        self.paths = SweepPaths(folder.root)
+        self.paths = Paths(folder.root)
         self._plan, self._variants, self._folder = plan, variants, folder
         self._simulate, self._warn, self._has_warned = simulate, warn, False
         self._run_id = uuid.uuid4().hex[:12]
@@ -221,15 +217,13 @@ class _Runner:
             return
         self._folder.mark(finished=False)
         runner, parts = executor(), reduce(or_, (variant.parts for variant in missing))
+        chunks = into_chunks(missing, runner.workers, self._plan.seed)
+        work = SweepWork(self.paths, self._run_id, chunks, self._simulate, parts, self._plan)
         if self._simulate is None:
             runner.warm_up(self._warn, parts)
-        chunks = into_chunks(missing, runner.workers, self._plan.seed)
-        work = Work(self._plan, self.paths, self._run_id, chunks, self._simulate, parts)
-        stop_file = self.paths.stop_file(self._run_id)
         with shown(progress, len(self._variants), len(done)) as bar:
             try:
-                poll = partial(self._poll, bar)
-                follow(runner, work, stop_file, poll, self._warn, "variants")
+                follow(runner, work, partial(self._poll, bar), self._warn, "variants")
             except BaseException:
                 self._collector.look_again()  # it may have been interrupted itself
                 self._collector.collect()
@@ -252,7 +246,7 @@ class _Runner:
             self._collector.clear()
             self._folder.mark(finished=True)
             return
-        errors = {failed.variant: failed.error for failed in self._collector.failed}
+        errors = self._collector.failed
         first = next((variant for variant in missing if variant.id in errors), None)
         if first is None:
             what = f"{len(missing):,} variants were run but their rows are"

@@ -11,20 +11,17 @@ import gc
 import json
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 
-from flowcontrol.experiments.executor import warm_up
-from flowcontrol.experiments.run import Simulate, virtual_clock
-from flowcontrol.experiments.sweep.checks import Variant, variant_scenario
-from flowcontrol.experiments.sweep.columns import results_table
-from flowcontrol.experiments.sweep.folder import SweepPaths
+from flowcontrol.experiments.executor import Simulate, Work, virtual_clock
+from flowcontrol.experiments.sweep.columns import results_table, variant_rows
 from flowcontrol.experiments.sweep.plan import Plan
-from flowcontrol.experiments.sweep.rows import variant_rows
+from flowcontrol.experiments.sweep.variants import Variant
 from flowcontrol.files import write_atomically
 from flowcontrol.virtual.compiled import is_compiled
 
@@ -33,42 +30,53 @@ PART_S: Final = 5.0
 
 
 @dataclass(frozen=True)
-class Work:
-    """What every worker of a sweep knows.
+class SweepWork(Work):
+    """The work of a sweep; a chunk is a sequence of variants.
 
     Attributes
     ----------
     plan : Plan
         Base scenario and varied keys.
-    paths : SweepPaths
-        Where files go; workers and driver see the same folder.
-    run_id : str
-        Of this start of the sweep: notes of an earlier one are not taken for its own.
-    chunks : sequence of sequence of Variant
-        The work, cut.
-    simulate : callable, optional
-        Runs a scenario; by default the virtual clock.
-    parts : int, default 0
-        Parts of the kernel that all variants together need.
     """
 
     plan: Plan
-    paths: SweepPaths
-    run_id: str
-    chunks: Sequence[Sequence[Variant]]
-    simulate: Simulate | None = None
-    parts: int = 0
 
-    def run(self, number: int) -> int:
-        """Run a chunk; return the variants that were run."""
-        return run_chunk(self, number)
+    def run_chunk(self, number: int, now: Callable[[], float] = time.monotonic) -> int:
+        """Run a chunk and write its rows in parts.
+
+        Parameters
+        ----------
+        number : int
+            Which chunk.
+        now : callable returning float, s
+            A monotonic clock.
+
+        Returns
+        -------
+        int
+            Number of variants run. A failed variant is noted and does not stop the others; when
+            the sweep is stopped, the chunk ends after the current variant.
+        """
+        _settle()
+        part = _Part(self, number)
+        done, began = 0, now()
+        for variant in self.chunks[number]:
+            if self.stop_file.exists():
+                break
+            part.add(variant)
+            done += 1
+            if now() - began >= PART_S:
+                part.hand_over()
+                part, began = _Part(self, number), now()
+        part.hand_over()
+        return done
 
 
 def run_variant(plan: Plan, variant: Variant, simulate: Simulate | None) -> list[dict[str, Any]]:
     """Run one variant; return its rows of the table."""
     from flowcontrol.analysis import summarise
 
-    scenario = variant_scenario(plan, variant.point, variant.seed)
+    scenario = plan.scenario(variant.point, variant.seed)
     run = (simulate or virtual_clock())(scenario)
     summary = summarise(
         run.tables,
@@ -88,49 +96,14 @@ def run_variant(plan: Plan, variant: Variant, simulate: Simulate | None) -> list
     return variant_rows(summary, scenario, given)
 
 
-def run_chunk(work: Work, number: int, now: Callable[[], float] = time.monotonic) -> int:
-    """Run a chunk and write its rows in parts.
-
-    Parameters
-    ----------
-    work : Work
-        Of the sweep.
-    number : int
-        Which chunk.
-    now : callable returning float, s
-        A monotonic clock.
-
-    Returns
-    -------
-    int
-        Number of variants run. A failed variant is noted and does not stop the others; when the
-        sweep is stopped, the chunk ends after the current variant.
-    """
-    if work.simulate is None:
-        warm_up(work.parts)
-    _settle()
-    part = _Part(work, number)
-    done, began = 0, now()
-    for variant in work.chunks[number]:
-        if work.paths.stop_file(work.run_id).exists():
-            break
-        part.add(variant)
-        done += 1
-        if now() - began >= PART_S:
-            part.hand_over()
-            part, began = _Part(work, number), now()
-    part.hand_over()
-    return done
-
-
 class _Part:
     """Rows of some variants of a chunk that go into one file."""
 
-    def __init__(self, work: Work, chunk: int) -> None:
+    def __init__(self, work: SweepWork, chunk: int) -> None:
         self._work, self._chunk = work, chunk
         self._rows: list[dict[str, Any]] = []
         self._done: list[str] = []
-        self._failed: list[dict[str, str]] = []
+        self._failed: dict[str, str] = {}
 
     def add(self, variant: Variant) -> None:
         """Run a variant and keep its rows or its error."""
@@ -138,8 +111,7 @@ class _Part:
             self._rows += run_variant(self._work.plan, variant, self._work.simulate)
             self._done.append(variant.id)
         except Exception as error:
-            text = f"{type(error).__name__}: {error}"
-            self._failed.append({"variant": variant.id, "error": text})
+            self._failed[variant.id] = f"{type(error).__name__}: {error}"
 
     def hand_over(self) -> None:
         """Write the file, then the note that announces it."""

@@ -149,6 +149,12 @@ def tables_of() -> Callable[[Mapping[str, Iterable[Mapping[str, Any]]]], dict[st
 
 
 @pytest.fixture
+def made() -> Callable[[Mapping[str, Iterable[Mapping[str, Any]]]], FakeRun]:
+    """Return what makes a run of the rows that are given."""
+    return lambda rows: FakeRun(made_tables(rows))
+
+
+@pytest.fixture
 def lay() -> Callable[[Mapping[str, Any]], tuple[Job, list[LimitPhase] | None]]:
     """Return what lays a scenario out and says what it can carry."""
     return laid_out

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from flowcontrol.experiments.base import as_base
-from flowcontrol.experiments.compare.figures import Facts, Figures, figures_of, produced
+from flowcontrol.experiments.compare.figures import Figures, figures_of, produced
 from flowcontrol.experiments.compare.limits import job_limits
 from flowcontrol.experiments.compare.metrics import Counted
 from flowcontrol.experiments.compare.run import scenario_of
@@ -58,8 +58,9 @@ class Run:
         base = as_base(CONF / "experiment.yaml", [f"round_ms={ROUND_S * 1000:g}"])
         self.scenario: Scenario = scenario_of(base, system)
         job = build_physical_graph(self.scenario, round_us=round(ROUND_S * 1e6))
-        tables = simulate(self.scenario).tables
-        self.figures: Figures = figures_of(tables, self.scenario, job_limits(job), Facts())
+        run = simulate(self.scenario)
+        tables = run.tables
+        self.figures: Figures = figures_of(run, self.scenario, job_limits(job))
         self.emitted: Counted = produced(tables, self.scenario)
         stages, channels = tables["stages"].to_pandas(), tables["channels"].to_pandas()
         self.t_s = np.array([0.0, *self.emitted.times])

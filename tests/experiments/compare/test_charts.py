@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flowcontrol.experiments.compare.charts import top_rate
-from flowcontrol.experiments.compare.outcome import Lines, Outcome
+from flowcontrol.experiments.compare.page import top_rate
+from flowcontrol.experiments.compare.run import Lines, Outcome
 
 
 def ran(rates):

@@ -454,5 +454,5 @@ def test_a_window_that_is_too_small(experiment: ModuleType) -> None:
 @pytest.mark.parametrize("name", [n for n in TABLE if not TABLE[n].is_narrow])
 def test_all_others_recover_at_once(name: str, experiment: ModuleType) -> None:
     """Nothing is between them and the 1000/s that are offered but a trip, 20 records' time."""
-    missed, longest = experiment.ran(name).figures.after(slowdown=False)
-    assert (missed, longest) == (0, 0.0)
+    release = experiment.ran(name).figures.release
+    assert (release.missed, release.longest_s) == (0, 0.0)

@@ -94,7 +94,7 @@ def test_kafka_streams_takes_a_poll_at_a_time(number: int, experiment: ModuleTyp
     assert grown(run, run.taken, phase) >= least - phase.slack
     emitted = grown(run, run.out, phase)
     assert abs(emitted - phase.served * length) <= most + idle * phase.served * length
-    assert run.figures.missed(slowdown=True) == "swings"  # 1000 are two thirds of 5 s at 300/s
+    assert run.figures.slowdown.how == "swings"  # 1000 are two thirds of 5 s at 300/s
     sizes = np.diff(run.out)[round(phase.start_s) + 5 : round(phase.end_s)]
     assert set(sizes) == {0.0, most}
 

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from flowcontrol.experiments.compare.columns import COLUMNS
 from flowcontrol.experiments.compare.figures import Figures, PiledUp
 from flowcontrol.experiments.compare.metrics import Response
-from flowcontrol.experiments.compare.outcome import Lines, Outcome
+from flowcontrol.experiments.compare.run import Lines, Outcome
 from flowcontrol.experiments.compare.starving import Starved
 from flowcontrol.experiments.compare.wording import (
-    bounded_cell,
-    change_cell,
     headline,
+    reaction_cell,
     starving_sentences,
     system_sentence,
 )
@@ -88,12 +88,14 @@ def test_one_that_did_not_run(state, word):
     ],
 )
 def test_times_in_a_table(changes, slowdown, cell):
-    assert change_cell(replace(GOOD, changes=changes), slowdown=slowdown) == cell
+    figures = replace(GOOD, changes=changes)
+    assert reaction_cell(figures.slowdown if slowdown else figures.release) == cell
 
 
 @pytest.mark.parametrize(("is_bounded", "cell"), [(None, "-"), (True, "yes"), (False, "no")])
 def test_memory_in_a_table(is_bounded, cell):
-    assert bounded_cell(replace(GOOD, is_bounded=is_bounded)) == cell
+    column = next(column for column in COLUMNS if column.title == "Memory bounded")
+    assert column.cell(replace(GOOD, is_bounded=is_bounded)) == cell
 
 
 def test_the_headline_praises_only_who_keeps_to_the_limit():

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.experiments.sweep.balance import estimated_cost, into_chunks
-from flowcontrol.experiments.sweep.checks import Variant
+from flowcontrol.experiments.sweep.variants import Variant, estimated_cost, into_chunks
 from flowcontrol.job import build_physical_graph
 from flowcontrol.scenario import parse_scenario
 

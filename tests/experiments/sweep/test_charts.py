@@ -8,8 +8,8 @@ import json
 import plotly.graph_objects as go
 import pytest
 
-from flowcontrol.experiments.sweep.charts import dimensions, sweep_charts
 from flowcontrol.experiments.sweep.metric import read_metrics
+from flowcontrol.experiments.sweep.page import dimensions, sweep_charts
 from flowcontrol.report.colours import BLUE, VERMILLION
 from flowcontrol.scenario import parse_scenario
 
@@ -196,7 +196,9 @@ def test_four_keys_are_ribbons_across_a_column_each(charts):
         ["3", "2", "1"], ["6", "5"], ["8kb", "4kb"]
     ]  # fmt: skip
     assert columns[1]["categoryarray"] == [2, 1, 0]
-    assert columns[4]["ticktext"][::4] == ["18 to 20", "10 to 12"]
+    # No point lies between: plotly fails on a place that no point has, and draws nothing after it.
+    assert columns[4]["ticktext"] == ["18 to 20", "10 to 12"]
+    assert all(set(column["categoryarray"]) == set(column["values"]) for column in columns)
     assert set(zip(columns[0]["values"], columns[4]["values"], strict=True)) == {(0, 0), (1, 4)}
     assert sorted(set(ribbons["line"]["color"])) == [10, 20]
     titles = [note["text"] for note in chart.figure["layout"]["annotations"]]

@@ -11,8 +11,8 @@ from flowcontrol.experiments.sweep.columns import (
     SECOND_HALF,
     figure_named,
     results_table,
+    variant_rows,
 )
-from flowcontrol.experiments.sweep.rows import variant_rows
 from flowcontrol.records import Column
 from flowcontrol.scenario import parse_scenario
 

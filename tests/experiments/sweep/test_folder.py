@@ -7,9 +7,8 @@ import json
 import pytest
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.experiments.sweep.balance import estimated_cost
-from flowcontrol.experiments.sweep.checks import check_variants
-from flowcontrol.experiments.sweep.folder import open_folder
+from flowcontrol.experiments.sweep.store import open_folder
+from flowcontrol.experiments.sweep.variants import check_variants
 
 ONE = {"stages.sink.service_rate": "100,200"}
 OTHER = {"stages.sink.service_rate": "100,300"}
@@ -21,7 +20,7 @@ def open_it(plan, tmp_path):
 
     def open_one(vary, *, named=True, overwrite=False, finished=None, **more):
         made = plan(vary, **more)
-        variants = check_variants(made, estimated_cost)
+        variants = check_variants(made)
         folder = open_folder(tmp_path / "out", made, variants, named=named, overwrite=overwrite)
         if finished is not None:
             folder.mark(finished=finished)
@@ -95,7 +94,7 @@ def test_overwrite_replaces_whatever_sweep_there_is(open_it, tmp_path, vary):
 
 def test_another_version_makes_another_sweep(open_it, monkeypatch):
     open_it(ONE)
-    monkeypatch.setattr("flowcontrol.experiments.sweep.folder.rules_version", lambda *_: "99")
+    monkeypatch.setattr("flowcontrol.experiments.sweep.store.rules_version", lambda *_: "99")
     with pytest.raises(ScenarioError, match=r"by version 0\.1"):
         open_it(ONE)
 
@@ -135,7 +134,7 @@ def test_a_kill_while_a_sweep_is_replaced_leaves_nobody_s_sweep(open_it, tmp_pat
 
 def test_two_processes_do_not_share_a_folder(plan, tmp_path):
     made = plan(ONE)
-    variants = check_variants(made, estimated_cost)
+    variants = check_variants(made)
     first = open_folder(tmp_path, made, variants, named=True, overwrite=False)
     with pytest.raises(ScenarioError, match="another process"):
         open_folder(tmp_path, made, variants, named=True, overwrite=False)

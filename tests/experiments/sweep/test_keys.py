@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flowcontrol.experiments.sweep.keys import Varied, name_columns, read_path
+from flowcontrol.experiments.sweep.varied import Varied, name_columns, read_path
 
 PER_CHANNEL = "taskmanager.network.memory.buffers-per-channel"
 BASE = {"stages": [{"name": "source"}, {"name": "a sink"}]}
@@ -94,7 +94,7 @@ def test_numbers_have_a_unit(path, values, title):
 
 
 def test_every_unit_belongs_to_a_key_that_scenarios_have():
-    from flowcontrol.experiments.sweep.keys import _UNITS
+    from flowcontrol.experiments.sweep.varied import _UNITS
     from flowcontrol.scenario import Stage
     from flowcontrol.scenario.models import Cluster
     from flowcontrol.scenario.option_table import OPTIONS

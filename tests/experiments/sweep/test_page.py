@@ -13,7 +13,8 @@ import pytest
 from flowcontrol.errors import RunError
 from flowcontrol.experiments.sweep.metric import read_metrics
 from flowcontrol.experiments.sweep.overview import overview
-from flowcontrol.experiments.sweep.page import sweep_page, write_page
+from flowcontrol.experiments.sweep.page import sweep_page
+from flowcontrol.files import write_atomically
 from flowcontrol.scenario import parse_scenario
 
 SINK = "stages.sink.service_rate"
@@ -84,7 +85,7 @@ def test_a_sample_says_its_seed(made):
 def test_the_page_replaces_the_one_before(made, tmp_path):
     path = tmp_path / "report.html"
     path.write_text("old")
-    write_page(path, *made({SINK: [1, 2]}))
+    write_atomically(path, sweep_page(*made({SINK: [1, 2]})))
     assert path.read_text().startswith("<!doctype html>")
     assert list(tmp_path.iterdir()) == [path]
 

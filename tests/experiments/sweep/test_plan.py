@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.experiments.sweep.values import MAX_POINTS
+from flowcontrol.experiments.sweep.varied import MAX_POINTS
 
 
 def test_the_product_changes_its_last_key_fastest(plan):

@@ -7,11 +7,10 @@ import uuid
 
 import pytest
 
-from flowcontrol.experiments.sweep.balance import estimated_cost
-from flowcontrol.experiments.sweep.checks import check_variants
-from flowcontrol.experiments.sweep.folder import SweepPaths
-from flowcontrol.experiments.sweep.store import Collector, Failed, read_results
-from flowcontrol.experiments.sweep.worker import Work, run_chunk
+from flowcontrol.experiments.folder import Paths
+from flowcontrol.experiments.sweep.store import Collector, read_results
+from flowcontrol.experiments.sweep.variants import check_variants
+from flowcontrol.experiments.sweep.worker import SweepWork
 
 VARY = {"stages.sink.service_rate": "100:600:6"}
 
@@ -21,8 +20,8 @@ class Bench:
 
     def __init__(self, plan, folder, simulate):
         self.plan, self.simulate = plan(VARY), simulate
-        self.variants = check_variants(self.plan, estimated_cost)
-        self.paths = SweepPaths(folder)
+        self.variants = check_variants(self.plan)
+        self.paths = Paths(folder)
         self.start()
 
     def start(self):
@@ -31,10 +30,10 @@ class Bench:
         return self.collector
 
     def work(self, *chunks):
-        return Work(self.plan, self.paths, self.run_id, chunks, self.simulate)
+        return SweepWork(self.paths, self.run_id, chunks, self.simulate, 0, self.plan)
 
     def run(self, *variants):
-        return run_chunk(self.work(variants), 0)
+        return self.work(variants).run(0)
 
     def committed(self):
         return sorted(read_results(self.paths)["variant"].to_pylist())
@@ -128,7 +127,7 @@ def test_a_worker_of_an_earlier_start_is_not_listened_to(bench):
     a, b, *_ = bench.variants
     late = bench.work([a])
     bench.start()
-    run_chunk(late, 0)
+    late.run(0)
     assert bench.collector.collect() == 0
     bench.run(b)
     bench.collector.collect()
@@ -138,12 +137,12 @@ def test_a_worker_of_an_earlier_start_is_not_listened_to(bench):
 def test_a_variant_that_fails_does_not_stop_the_others(bench, fakes):
     bench.plan = type(bench.plan)(bench.plan.base, bench.plan.varied)
     bench.simulate = fakes.fails_at_250
-    made = check_variants(bench.plan, estimated_cost)
+    made = check_variants(bench.plan)
     bad = made[0]
     planted = type(bad)(bad.id, (250,), 0, 7, 1.0)
     bench.run(planted, *made[1:3])
     assert bench.collector.collect() == 2
-    assert bench.collector.failed == [Failed(bad.id, "ArithmeticError: a planted fault")]
+    assert bench.collector.failed == {bad.id: "ArithmeticError: a planted fault"}
     assert bench.committed() == bench.three_rows_of(*made[1:3])
 
 
@@ -158,7 +157,7 @@ def test_a_chunk_in_which_all_fail_leaves_a_note_and_no_file(bench, fakes):
 
 def test_a_chunk_hands_over_every_few_seconds(bench):
     seconds = iter(range(0, 1000, 2))
-    run_chunk(bench.work(bench.variants), 0, lambda: next(seconds))
+    bench.work(bench.variants).run_chunk(0, lambda: next(seconds))
     notes = [json.loads(path.read_text()) for path in sorted(bench.paths.notes.glob("*.json"))]
     # The clock is read once a variant: at 2, 4 and 6 s after the start of a part.
     assert sorted(len(note["variants"]) for note in notes) == [3, 3]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.experiments.sweep.values import (
+from flowcontrol.experiments.sweep.varied import (
     MAX_POINTS,
     plain_values,
     read_values,

@@ -1,19 +1,26 @@
-"""Check all variants of a sweep before the first one runs."""
+"""The variants of a sweep: all checked before the first one runs, then cut into chunks.
+
+Guided self-scheduling (Polychronopoulos and Kuck, 1987): a chunk is a share of what is left, so
+the chunks shrink towards the end and no worker has much to do when the others are through. What
+alone costs more than a chunk goes first. The rest is shuffled: neighbours in a product cost
+alike, and an estimate that is wrong for some of them is then wrong for a little of every chunk.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from flowcontrol.errors import Problem, ScenarioError
+from flowcontrol.experiments.base import job_for
 from flowcontrol.experiments.sweep.plan import Plan, Point
-from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.scenario import Scenario, check_clock
-from flowcontrol.virtual import choose_round_us
+from flowcontrol.job import Job
+from flowcontrol.scenario import Scenario
 from flowcontrol.virtual.needs import parts_of
 
 _MOST_SHOWN: Final = 20
@@ -57,23 +64,13 @@ def variant_id(scenario: Scenario) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:_ID_LETTERS]
 
 
-def variant_scenario(plan: Plan, point: Point, seed: int | None) -> Scenario:
-    """Return the scenario of a variant; ``seed`` None leaves the file's own."""
-    changes: list[tuple[tuple[str, ...], Any]] = plan.changes(point)
-    if seed is not None:
-        changes.append((("seed",), seed))
-    return plan.base.scenario(changes)
-
-
-def check_variants(plan: Plan, estimate: Callable[[Job], float]) -> list[Variant]:
+def check_variants(plan: Plan) -> list[Variant]:
     """Check every variant of a plan.
 
     Parameters
     ----------
     plan : Plan
         What is to be run.
-    estimate : callable
-        Returns the cost of a job.
 
     Returns
     -------
@@ -91,7 +88,7 @@ def check_variants(plan: Plan, estimate: Callable[[Job], float]) -> list[Variant
     places: dict[tuple[str, str], str] = {}
     for number, point in enumerate(plan.points()):
         try:
-            variants += _point_variants(plan, point, estimate)
+            variants += _point_variants(plan, point)
         except ScenarioError as error:
             for problem in error.problems:
                 what = (problem.place, problem.message)
@@ -109,22 +106,17 @@ def check_variants(plan: Plan, estimate: Callable[[Job], float]) -> list[Variant
     return variants
 
 
-def _point_variants(plan: Plan, point: Point, estimate: Callable[[Job], float]) -> list[Variant]:
+def _point_variants(plan: Plan, point: Point) -> list[Variant]:
     """Check one point; its replications differ only in the seed, so one check is enough."""
-    first = variant_scenario(plan, point, None)
-    problems = check_clock(first, "virtual")
-    if problems:
-        raise ScenarioError(problems, plan.base.source)
-    job = build_physical_graph(first, round_us=choose_round_us(first))
-    cost, parts = estimate(job), parts_of(job)
-    if plan.replications == 1:
-        return [Variant(variant_id(first), point, 0, first.seed, cost, parts)]
-    seeds = range(first.seed, first.seed + plan.replications)
-    scenarios = [variant_scenario(plan, point, seed) for seed in seeds]
-    return [
-        Variant(variant_id(scenario), point, index, scenario.seed, cost, parts)
-        for index, scenario in enumerate(scenarios)
-    ]
+    first = plan.scenario(point)
+    job = job_for(first, plan.base.source)
+    cost, parts = estimated_cost(job), parts_of(job)
+    variants = []
+    for index in range(plan.replications):
+        seed = first.seed + index
+        scenario = plan.scenario(point, seed) if index else first
+        variants.append(Variant(variant_id(scenario), point, index, seed, cost, parts))
+    return variants
 
 
 def _alike(plan: Plan, variants: list[Variant]) -> list[Problem]:
@@ -151,3 +143,76 @@ def _cut(problems: list[Problem]) -> list[Problem]:
     if left <= 0:
         return problems
     return [*problems[:_MOST_SHOWN], Problem("...", f"and {left:,} more problems like these")]
+
+
+_SHARES: Final = 4
+"""A chunk is the remaining work over this multiple of the workers."""
+
+_SMALLEST: Final = 64
+"""The smallest chunk is all work over this multiple of the workers: any task of Spark costs some
+10 ms."""
+
+_RECORD: Final = 0.02
+"""Cost of a record on a hop, in rounds of a channel."""
+
+
+def estimated_cost(job: Job) -> float:
+    """Return the estimated cost of a run, in steps of one channel or subtask.
+
+    Parameters
+    ----------
+    job : Job
+        Laid out.
+
+    Returns
+    -------
+    float
+        Above 0; only comparable within one sweep.
+    """
+    subtasks = sum(plan.stage.parallelism for plan in job.stages)
+    channels = sum(len(link.channels) for link in job.links)
+    emitted = sum(
+        schedule.records_until(job.scenario.duration_us)
+        for plan in job.stages
+        for schedule in plan.stage.emit_rate or ()
+    )
+    return job.rounds * (channels + subtasks) + _RECORD * emitted * len(job.stages)
+
+
+def into_chunks(variants: Sequence[Variant], workers: int, seed: int) -> list[list[Variant]]:
+    """Cut variants into chunks, in the order of their start.
+
+    Parameters
+    ----------
+    variants : sequence of Variant
+        Variants to run.
+    workers : int
+        Chunks that run at a time; at least 1.
+    seed : int
+        Of the shuffle.
+
+    Returns
+    -------
+    list of list of Variant
+        Every variant in exactly one of them; none is empty.
+    """
+    total = left = sum(variant.cost for variant in variants)
+    smallest = total / (_SMALLEST * workers)
+    order = sorted(variants, key=lambda variant: variant.id)
+    random.Random(seed).shuffle(order)
+    large = [variant for variant in order if variant.cost >= total / (_SHARES * workers)]
+    chunks = [[variant] for variant in sorted(large, key=lambda variant: -variant.cost)]
+    left -= sum(variant.cost for variant in large)
+    first = {variant.id for variant in large}
+    chunk: list[Variant] = []
+    filled = 0.0
+    for variant in order:
+        if variant.id in first:
+            continue
+        chunk.append(variant)
+        filled += variant.cost
+        if filled >= max(smallest, left / (_SHARES * workers)):
+            chunks.append(chunk)
+            left -= filled
+            chunk, filled = [], 0.0
+    return [*chunks, chunk] if chunk else chunks

@@ -1,0 +1,67 @@
+"""What a run yields, on either clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from flowcontrol.job.figures import heap_exhausted_s
+from flowcontrol.job.job import Job
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run yields.
+
+    Attributes
+    ----------
+    job : Job
+        What was run.
+    tables : dict of str to pyarrow.Table
+        ``stages``, ``channels`` and ``latency``, up to the last round that all stages have done.
+    rounds : int
+        How many that are.
+    wall_s : float, s
+        Real time it took.
+    is_finished : bool
+        Whether these are all rounds of the job.
+    transfers : int
+        Messages sent over all channels; 0 on the live clock, which does not count them here.
+    control_messages : int or None
+        Messages that carried no data: announced credit, grants, and what a throttle says. None on
+        the live clock.
+    partitions : dict of str to dict
+        By edge, what a result partition that is not pipelined and bounded did: memory, bytes
+        spilled and read, when its consumers started, who waited for whom.
+    jobs : tuple of dict
+        What became of each job, if the scenario has ``jobs``: name, start_at_s, stop_at_s, state
+        (finished, stopped or failed), message (why it failed, else None).
+    """
+
+    job: Job
+    tables: dict[str, pa.Table]
+    rounds: int
+    wall_s: float
+    is_finished: bool = True
+    transfers: int = 0
+    control_messages: int | None = None
+    partitions: dict[str, dict[str, Any]] = field(default_factory=dict)
+    jobs: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def round_us(self) -> int:
+        """Emulated time of a round, microseconds."""
+        return self.job.round_us
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the system bounds what is held between the stages."""
+        return self.job.scenario.system.is_bounded
+
+    @property
+    def heap_exhausted_s(self) -> float | None:
+        """When a task manager's heap was full, s; None: never, or no heap is stated."""
+        return heap_exhausted_s(self.tables["channels"], self.job.scenario)
