@@ -53,7 +53,7 @@ class LinkListener(StreamingQueryListener):
     Parameters
     ----------
     path : str or Path
-        Folder of the table; columns: ``flowcontrol.link.monitoring.progress.QUERY_PROGRESS``.
+        Folder of the table; columns: :data:`flowcontrol.records.QUERY_PROGRESS`.
     links : sequence of str or Path, optional
         Links whose backlog is noted beside the progress of the queries that read them. Which
         query reads which is found out by the offsets that it reports.
