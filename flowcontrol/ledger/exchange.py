@@ -3,7 +3,8 @@
 A writer task packs the rows of a round into one Parquet file, sorted by receiver. The commit
 that names the file holds its index beside the statistics: per receiver the number of the
 first record on that channel, the first row of the file, and how many there are. A buffer of a
-channel is then a range of record numbers. Only files named in a commit exist.
+channel is then a range of record numbers. Only files named in a commit exist. The table that a sink
+writes is committed the same way.
 """
 
 from __future__ import annotations
@@ -223,3 +224,28 @@ def _ends(
     """Number of the record after the last one in a file, per channel."""
     sender = int(partition["sender"])
     return {(sender, receiver): first + rows for receiver, first, _, rows in index}
+
+
+class OutputTable:
+    """A sink's table.
+
+    Parameters
+    ----------
+    path : Path
+        The table; created if it is not there.
+    schema : pyarrow.Schema
+        Columns of the rows.
+    app_id : str
+        Application id; the batch id is the version, so that a repeated batch adds nothing
+        (Delta: idempotent writes in foreachBatch).
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema, app_id: str) -> None:
+        create_table(path, schema, "Rows that a sink has written.", for_users=True)
+        self.path = path
+        self._writer = Writer(path, app_id, for_users=True)
+
+    def commit(self, batch_id: int, files: Sequence[PackedFile]) -> bool:
+        """Commit the files of a batch; False if the batch was there."""
+        adds = [NewFile(file.path, file.nbytes, file.rows) for file in files]
+        return self._writer.commit(batch_id, adds)

@@ -12,8 +12,7 @@ from flowcontrol.ledger.commit import NewFile, Writer, create_table
 from flowcontrol.ledger.link_index import BatchEntry, FileEntry, Numbering, PackedRows
 from flowcontrol.ledger.link_log import SENDER, LinkLog
 from flowcontrol.ledger.seals import sealed
-from flowcontrol.ledger.storage import Storage
-from flowcontrol.ledger.writing import writing
+from flowcontrol.ledger.storage import Storage, writing
 
 MOST_REMOVES = 256
 """Files trimmed by one commit."""

@@ -95,8 +95,8 @@ class LinkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _made(self) -> LinkReceiver:
         if self._receiver is None:
+            from flowcontrol.link.opening import make_tables
             from flowcontrol.link.receiver import LinkReceiver
-            from flowcontrol.link.tables import make_tables
 
             options, settings = self.options, self.options.settings()
             make_tables(self._storage, settings)

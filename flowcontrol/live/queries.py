@@ -1,4 +1,4 @@
-"""A streaming query per stage: started together, watched, ended between batches."""
+"""Run a job on the live clock: a query per stage, watched, ended between batches."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,10 +16,13 @@ from flowcontrol.job import Job
 from flowcontrol.ledger.exchange import sweep
 from flowcontrol.live.batch import StageBatch
 from flowcontrol.live.causes import cause_of
+from flowcontrol.live.folder import RunFolder, RunPaths
+from flowcontrol.live.history import History
 from flowcontrol.live.interrupts import asking_on_interrupt
-from flowcontrol.live.paths import RunPaths
-from flowcontrol.live.register import register_source
-from flowcontrol.live.rowschema import ROUND, SUBTASK
+from flowcontrol.live.replay import stage_replay
+from flowcontrol.live.results import result_tables
+from flowcontrol.live.rowschema import ROUND, SUBTASK, row_schemas
+from flowcontrol.live.session import register_source
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -221,3 +225,56 @@ def _thread_properties(spark: SparkSession, own: Mapping[str, str]) -> Iterator[
     finally:
         for key, was in before.items():
             context.setLocalProperty(key, was)  # type: ignore[arg-type]  # None removes it
+
+
+@dataclass(frozen=True)
+class LiveRun:
+    """What a live run yields.
+
+    Attributes
+    ----------
+    tables : dict of str to pyarrow.Table
+        ``stages``, ``channels``, ``latency``, up to the last round that all stages have done.
+    rounds : int
+        How many that are.
+    is_finished : bool
+        Whether they are all.
+    """
+
+    tables: dict[str, pa.Table]
+    rounds: int
+    is_finished: bool
+
+
+def run_live(
+    spark: SparkSession, job: Job, folder: RunFolder, watch: Callable[[int, int], None]
+) -> LiveRun:
+    """Run all rounds that are missing, and read the results off the ledgers.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        Where the stages' queries run.
+    job : Job
+        The scenario, laid out.
+    folder : RunFolder
+        Where everything is written.
+    watch : callable
+        Called now and then with the rounds done and the records that reached the sinks.
+
+    Raises
+    ------
+    RunError
+        If an input cannot be read or a query fails.
+    ScenarioError
+        If the inputs of a stage have different columns.
+    """
+    replayed = {
+        plan.name: stage_replay(spark, job, plan, folder.paths.replay(plan.name)).schema()
+        for plan in job.stages
+        if plan.stage.input is not None
+    }
+    schemas = row_schemas(job, replayed)
+    finished = StageQueries(spark, job, folder.paths, schemas, folder.run_id).run(watch)
+    history = History.of_run(job, folder.paths)
+    return LiveRun(result_tables(job, history), history.rounds, finished)

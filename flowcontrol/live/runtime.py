@@ -15,7 +15,7 @@ from flowcontrol.job.reference import first_incoming, first_outgoing
 from flowcontrol.job.snapshot import incoming_of, outgoing_of, restore
 from flowcontrol.job.throttling import SourceControl
 from flowcontrol.ledger.ledger import LedgerView
-from flowcontrol.live.paths import RunPaths
+from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.replay import Replay
 
 SIDES = ("sender", "receiver")

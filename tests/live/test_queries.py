@@ -11,7 +11,7 @@ import pytest
 
 from flowcontrol.errors import RunError
 from flowcontrol.live import queries
-from flowcontrol.live.paths import RunPaths
+from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.queries import MOST_RESTARTS, StageQueries
 from flowcontrol.live.rowschema import row_schemas
 
