@@ -15,9 +15,9 @@ Conventions of all tables
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -118,7 +118,7 @@ class Table:
 
 
 _TABLES: dict[str, Any] = yaml.load(
-    resources.files("flowcontrol").joinpath("tables.yaml").read_text("utf-8"),
+    pkgutil.get_data("flowcontrol", "tables.yaml") or b"",
     Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader),  # libyaml's: 5 ms instead of 50
 )
 

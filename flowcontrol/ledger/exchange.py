@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from flowcontrol.errors import LedgerError
 from flowcontrol.ledger.commit import NewFile, Writer, create_table
-from flowcontrol.ledger.log import Add, DeltaLog
+from flowcontrol.ledger.log import Add, DeltaLog, files_of
 
 TRIM_EVERY = 32
 """Rounds between trims: a trim takes the consumed files out in the round's own commit."""
@@ -132,11 +132,8 @@ class Exchange:
         self.path = path
         self._writer = Writer(path, f"{run_id}/exchange")
         self._live: deque[tuple[NewFile, dict[tuple[int, int], int]]] = deque()
-        for commit in DeltaLog(path).poll():
-            for add in sorted(commit.adds, key=_batch):
-                self._live.append((_named(add), _ends(add.partition, add.stats["channels"])))
-            gone = set(commit.removes)
-            self._live = deque(live for live in self._live if live[0].path not in gone)
+        for add in sorted(files_of(path).values(), key=_batch):
+            self._live.append((_named(add), _ends(add.partition, add.stats["channels"])))
 
     def is_committed(self, batch_id: int) -> bool:
         """Whether the rows of a batch are in the log."""
@@ -193,10 +190,7 @@ def sweep(path: Path, older_than_s: float = 3600.0) -> int:
     A failed or retried task leaves a file that was never committed. Age keeps the files of
     tasks that are still at work.
     """
-    named: set[str] = set()
-    for commit in DeltaLog(path).poll():
-        named |= {add.path for add in commit.adds}
-        named -= set(commit.removes)
+    named = files_of(path)
     swept, limit = 0, time.time() - older_than_s
     for file in path.rglob("*.parquet"):
         relative = file.relative_to(path)

@@ -163,15 +163,6 @@ class Storage:
             temporary.unlink(missing_ok=True)
         return True
 
-    def replace(self, name: str, content: bytes) -> None:
-        """Write a small file whole; a reader sees the old one or the new one."""
-        if self.is_local:
-            self._write_temporary(name, content).replace(Path(self.root, name))
-            return
-        system, path = self._remote(name)
-        with system.open_output_stream(path) as stream:
-            stream.write(content)
-
     def _write_temporary(self, name: str, content: bytes) -> Path:
         path = Path(self.root, f"{name}.{uuid.uuid4().hex[:8]}.tmp")
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -28,8 +28,8 @@ from flowcontrol.ledger.ledger import Ledger, LedgerView, create_ledger
 from flowcontrol.live.crash_points import CrashPoint, crash_point
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.pack import GROUP_BYTES, RESULT, EdgeOrder, SubtaskOrder, SubtaskWork
-from flowcontrol.live.rowschema import exchange_schema
 from flowcontrol.live.runtime import StageRuntime, links_seen
+from flowcontrol.live.take import exchange_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,14 +15,12 @@ from flowcontrol.errors import RunError
 from flowcontrol.job import Job
 from flowcontrol.ledger.exchange import sweep
 from flowcontrol.live.batch import StageBatch
-from flowcontrol.live.causes import cause_of
 from flowcontrol.live.folder import RunFolder, RunPaths
 from flowcontrol.live.history import History
-from flowcontrol.live.interrupts import asking_on_interrupt
 from flowcontrol.live.replay import stage_replay
 from flowcontrol.live.results import result_tables
-from flowcontrol.live.rowschema import ROUND, SUBTASK, row_schemas
-from flowcontrol.live.session import register_source
+from flowcontrol.live.session import asking_on_interrupt, cause_of, register_source
+from flowcontrol.live.take import ROUND, SUBTASK, row_schemas
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from flowcontrol.ledger.commit import create_table
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.monitoring.reads import LinkReads
 from flowcontrol.records import QUERY_PROGRESS
@@ -293,16 +294,9 @@ class ProgressTable:
     def _table(self) -> DeltaTable:
         from deltalake import DeltaTable
 
-        options = self.storage.options or None
-        if not DeltaTable.is_deltatable(str(self.storage), storage_options=options):
-            DeltaTable.create(
-                str(self.storage),
-                schema=QUERY_PROGRESS.arrow_schema(),
-                mode="ignore",
-                description=QUERY_PROGRESS.meaning,
-                storage_options=options,
-            )
-        return DeltaTable(str(self.storage), storage_options=options)
+        schema, meaning = QUERY_PROGRESS.arrow_schema(), QUERY_PROGRESS.meaning
+        create_table(self.storage, schema, meaning, for_users=True)
+        return DeltaTable(str(self.storage), storage_options=self.storage.options or None)
 
     def _compact(self) -> None:
         """Put small files together; another driver that does so at the same time may win."""
