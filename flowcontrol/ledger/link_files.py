@@ -118,7 +118,7 @@ class LinkFiles:
             )
         ]
         old = self.log.consumed_files(self.sender, consumed)[:MOST_REMOVES]
-        removes = [NewFile(path, size, 0, None, partition) for path, size in old]
+        removes = [NewFile(path, size, 0, partition=partition) for path, size in old]
         with writing(self.storage, f"batch {batch_id}"):
             done = self._writer.commit(batch_id, adds, removes)
         self.log.refresh()
