@@ -32,14 +32,9 @@ PREFIX = "flowcontrol_link_"
 _GAUGES: dict[str, list[dict[str, str]]] = yaml.safe_load(
     pkgutil.get_data("flowcontrol.link.monitoring", "metrics.yaml") or b""
 )
-_LABELS = {
-    "channels": ("link", "sender", "receiver", "channel"),
-    "senders": ("link", "sender"),
-    "receivers": ("link", "receiver", "channels"),
-}
-
-_Labelled = tuple[tuple[str, ...], ChannelSnapshot | SenderSnapshot | ReceiverSnapshot]
-"""What a metric's figure is of, with the values of its labels."""
+_CHANNEL = ("link", "sender", "receiver", "channel")
+_SENDER = ("link", "sender")
+_RECEIVER = ("link", "receiver", "channels")
 
 METRICS = tuple(PREFIX + gauge["name"] for own in _GAUGES.values() for gauge in own)
 """Names of all metrics."""
@@ -64,29 +59,30 @@ class LinkCollector:
     def collect(self) -> Iterable[Metric]:
         """Yield every metric with the values of the newest snapshots."""
         snapshots = self.snapshots  # one reference: the watching thread may replace it meanwhile
-        found: dict[str, list[_Labelled]] = {
-            "channels": [
-                ((at.label, one.sender, one.receiver, str(one.channel)), one)
-                for at in snapshots
-                for one in at.channels
-            ],
-            "senders": [
-                ((link.label, one.name), one) for link in snapshots for one in link.senders
-            ],
-            "receivers": [
-                ((at.label, one.name, ranges(one.channels)), one)
-                for at in snapshots
-                for one in at.receivers
-            ],
-        }
-        for kind, gauges in _GAUGES.items():
-            yield from _metrics(gauges, _LABELS[kind], found[kind])
+        channels = [(_channel(snapshot, c), c) for snapshot in snapshots for c in snapshot.channels]
+        senders = [
+            ([snapshot.label, s.name], s) for snapshot in snapshots for s in snapshot.senders
+        ]
+        receivers = [
+            (_receiver(snapshot, r), r) for snapshot in snapshots for r in snapshot.receivers
+        ]
+        yield from _metrics(_GAUGES["channels"], _CHANNEL, channels)
+        yield from _metrics(_GAUGES["senders"], _SENDER, senders)
+        yield from _metrics(_GAUGES["receivers"], _RECEIVER, receivers)
+
+
+def _channel(snapshot: LinkSnapshot, channel: ChannelSnapshot) -> list[str]:
+    return [snapshot.label, channel.sender, channel.receiver, str(channel.channel)]
+
+
+def _receiver(snapshot: LinkSnapshot, receiver: ReceiverSnapshot) -> list[str]:
+    return [snapshot.label, receiver.name, ranges(receiver.channels)]
 
 
 def _metrics(
     gauges: Iterable[Mapping[str, str]],
     labels: Sequence[str],
-    found: Sequence[_Labelled],
+    found: Sequence[tuple[list[str], ChannelSnapshot | SenderSnapshot | ReceiverSnapshot]],
 ) -> Iterable[Metric]:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
