@@ -31,7 +31,7 @@ from pyspark.sql import SparkSession  # noqa: E402
 
 from flowcontrol.job import build_physical_graph  # noqa: E402
 from flowcontrol.ledger.ledger import read_history  # noqa: E402
-from flowcontrol.live.paths import RunPaths  # noqa: E402
+from flowcontrol.live.folder import RunPaths  # noqa: E402
 from flowcontrol.live.session import get_session  # noqa: E402
 from flowcontrol.run import emulate  # noqa: E402
 from flowcontrol.scenario import Scenario, parse_scenario  # noqa: E402

@@ -123,6 +123,7 @@ def read_tables(package: str, file: str) -> dict[str, Table]:
 _TABLES = read_tables("flowcontrol", "records.yaml")
 STAGES, CHANNELS = _TABLES["stages"], _TABLES["channels"]
 LATENCY, LEDGER = _TABLES["latency"], _TABLES["ledger"]
+QUERY_PROGRESS = _TABLES["query_progress"]
 
 RESULTS: Mapping[str, Table] = MappingProxyType(
     {table.name: table for table in (STAGES, CHANNELS, LATENCY)}

@@ -90,23 +90,22 @@ class Claim(Generic[Step]):
         Stable; what a violation is called.
     text : str
         The claim in words, with ``<=`` or ``==`` between its two sides.
-    left, right : callable
-        The figures of a step that are compared: what was found and its limit.
+    sides : callable
+        Returns the figures of a step that are compared: what was found and its limit.
     applies : callable
         Whether the claim is made of a step at all.
     """
 
     name: str
     text: str
-    left: Callable[[Step], Any]
-    right: Callable[[Step], Any]
+    sides: Callable[[Step], tuple[Any, Any]]
     applies: Callable[[Step], bool] = lambda step: True
 
     def broken(self, step: Step) -> str | None:
         """Return the figures if the claim does not hold, else None."""
         if not self.applies(step):
             return None
-        left, right = self.left(step), self.right(step)
+        left, right = self.sides(step)
         is_equality = "==" in self.text
         if left == right if is_equality else left <= right:
             return None
@@ -125,96 +124,73 @@ SENDER_CLAIMS: tuple[Claim[SenderStep], ...] = (
     Claim(
         "written_grows",
         "written a batch ago <= written",
-        lambda s: s.before.written,
-        lambda s: s.now.written,
+        lambda s: (s.before.written, s.now.written),
     ),
     Claim(
         "released_grows",
         "released a batch ago <= released",
-        lambda s: s.before.released,
-        lambda s: s.now.released,
+        lambda s: (s.before.released, s.now.released),
     ),
-    Claim("sent_grows", "sent a batch ago <= sent", lambda s: s.before.sent, lambda s: s.now.sent),
+    Claim("sent_grows", "sent a batch ago <= sent", lambda s: (s.before.sent, s.now.sent)),
     Claim(
-        "released_within_written",
-        "released <= written",
-        lambda s: s.now.released,
-        lambda s: s.now.written,
+        "released_within_written", "released <= written", lambda s: (s.now.released, s.now.written)
     ),
-    Claim(
-        "sent_within_released", "sent <= released", lambda s: s.now.sent, lambda s: s.now.released
-    ),
+    Claim("sent_within_released", "sent <= released", lambda s: (s.now.sent, s.now.released)),
     Claim(
         "backlog",
         "sent + backlog + a full last buffer that nobody has seen == released",
-        lambda s: s.now.sent + s.now.backlog + s.now.unseen,
-        lambda s: s.now.released,
+        lambda s: (s.now.sent + s.now.backlog + s.now.unseen, s.now.released),
     ),
     Claim(
         "sent_within_announced",
         "sent <= announced as the sender saw it",
-        lambda s: s.now.sent,
-        lambda s: s.seen.announced,
+        lambda s: (s.now.sent, s.seen.announced),
         _is_remote,
     ),
-    Claim("credit_not_negative", "0 <= credit", lambda s: 0, lambda s: s.now.credit),
+    Claim("credit_not_negative", "0 <= credit", lambda s: (0, s.now.credit)),
     Claim(
         "credit",
         "sent + credit == announced as the sender saw it",
-        lambda s: s.now.sent + s.now.credit,
-        lambda s: s.seen.announced,
+        lambda s: (s.now.sent + s.now.credit, s.seen.announced),
         _is_remote,
     ),
-    Claim(
-        "local_credit",
-        "credit of a local channel == 0",
-        lambda s: s.now.credit,
-        lambda s: 0,
-        _is_local,
-    ),
+    Claim("local_credit", "credit of a local channel == 0", lambda s: (s.now.credit, 0), _is_local),
     Claim(
         "local_handed_over",
         "messages a local receiver was handed and has not returned <= size + overdraft of the "
         "sender's pool",
-        lambda s: s.now.sent - s.seen.consumed,
-        lambda s: s.now.pool_size + s.overdraft,
+        lambda s: (s.now.sent - s.seen.consumed, s.now.pool_size + s.overdraft),
         _is_local,
     ),
     Claim(
         "sent_messages",
         "sent a batch ago + messages of the batch == sent",
-        lambda s: s.before.sent + len(s.now.messages),
-        lambda s: s.now.sent,
+        lambda s: (s.before.sent + len(s.now.messages), s.now.sent),
     ),
     Claim(
         "sent_rows_were_routed",
         "records that end in the messages sent <= records routed to the channel",
-        lambda s: s.carried,
-        lambda s: s.routed,
+        lambda s: (s.carried, s.routed),
     ),
     Claim(
         "output_pool_limit",
         "pool_used of a result partition <= pool_size + overdraft",
-        lambda s: s.now.pool_used,
-        lambda s: s.now.pool_size + s.overdraft,
+        lambda s: (s.now.pool_used, s.now.pool_size + s.overdraft),
     ),
     Claim(
         "output_pool_is_its_channels",
         "pool_used of a result partition == buffers that its channels queue or lend",
-        lambda s: s.now.pool_used,
-        lambda s: sum(row.buffers for row in s.task),
+        lambda s: (s.now.pool_used, sum(row.buffers for row in s.task)),
     ),
     Claim(
         "output_pool_size",
         "pool_size == pool_size in the rows of the task's other channels",
-        lambda s: s.now.pool_size,
-        lambda s: s.task[0].pool_size,
+        lambda s: (s.now.pool_size, s.task[0].pool_size),
     ),
     Claim(
         "sender_state",
         "sent, announced and rows of the state == those of the columns",
-        lambda s: s.now.state,
-        lambda s: (s.now.sent, 0 if s.now.is_local else s.seen.announced, s.routed),
+        lambda s: (s.now.state, (s.now.sent, 0 if s.now.is_local else s.seen.announced, s.routed)),
     ),
 )
 
@@ -222,102 +198,86 @@ RECEIVER_CLAIMS: tuple[Claim[ReceiverStep], ...] = (
     Claim(
         "announced_grows",
         "announced a batch ago <= announced",
-        lambda s: s.before.announced,
-        lambda s: s.now.announced,
+        lambda s: (s.before.announced, s.now.announced),
     ),
     Claim(
         "consumed_grows",
         "consumed a batch ago <= consumed",
-        lambda s: s.before.consumed,
-        lambda s: s.now.consumed,
+        lambda s: (s.before.consumed, s.now.consumed),
     ),
     Claim(
         "consumed_within_sent",
         "consumed <= sent as the receiver saw it",
-        lambda s: s.now.consumed,
-        lambda s: s.seen.sent,
+        lambda s: (s.now.consumed, s.seen.sent),
     ),
     Claim(
         "exclusive_constant",
         "exclusive == exclusive a batch ago",
-        lambda s: s.now.exclusive,
-        lambda s: s.before.exclusive,
+        lambda s: (s.now.exclusive, s.before.exclusive),
     ),
     Claim(
         "local_buffers",
         "exclusive and floating_held of a local channel == 0",
-        lambda s: (s.now.exclusive, s.now.floating_held),
-        lambda s: (0, 0),
+        lambda s: ((s.now.exclusive, s.now.floating_held), (0, 0)),
         _is_local,
     ),
     Claim(
         "local_announced",
         "announced of a local channel == messages handed over as the receiver saw it",
-        lambda s: s.now.announced,
-        lambda s: s.seen.sent,
+        lambda s: (s.now.announced, s.seen.sent),
         _is_local,
     ),
     Claim(
         "credit_is_backed",
         "announced - consumed <= exclusive + floating_held",
-        lambda s: s.now.announced - s.now.consumed,
-        lambda s: s.now.exclusive + s.now.floating_held,
+        lambda s: (s.now.announced - s.now.consumed, s.now.exclusive + s.now.floating_held),
         _is_remote,
     ),
     Claim(
         "window",
         "messages that a batch found <= exclusive + pool_size of the gate",
-        lambda s: s.seen.sent - s.before.consumed,
-        lambda s: s.now.exclusive + s.now.pool_size,
+        lambda s: (s.seen.sent - s.before.consumed, s.now.exclusive + s.now.pool_size),
         _is_remote,
     ),
     Claim(
         "floating_is_the_pools",
         "floating_held of all channels of a gate == pool_used",
-        lambda s: sum(row.floating_held for row in s.task),
-        lambda s: s.now.pool_used,
+        lambda s: (sum(row.floating_held for row in s.task), s.now.pool_used),
     ),
     Claim(
         "floating_pool_limit",
         "floating_held of all channels of a gate <= pool_size",
-        lambda s: sum(row.floating_held for row in s.task),
-        lambda s: s.now.pool_size,
+        lambda s: (sum(row.floating_held for row in s.task), s.now.pool_size),
     ),
     Claim(
         "floating_pool_size",
         "pool_size == pool_size in the rows of the gate's other channels",
-        lambda s: s.now.pool_size,
-        lambda s: s.task[0].pool_size,
+        lambda s: (s.now.pool_size, s.task[0].pool_size),
     ),
     Claim(
         "rows_conserved",
         "records taken up <= records that the sender had routed",
-        lambda s: s.taken,
-        lambda s: s.routed,
+        lambda s: (s.taken, s.routed),
     ),
     Claim(
         "batch_rows",
         "records taken up in a batch <= records of the messages that it found",
-        lambda s: s.now.rows,
-        lambda s: s.records_of(s.seen.sent) - s.records_of(s.before.consumed),
+        lambda s: (s.now.rows, s.records_of(s.seen.sent) - s.records_of(s.before.consumed)),
     ),
     Claim(
         "taken_within_read",
         "records taken up <= records of the messages consumed and of the one being read",
-        lambda s: s.taken,
-        lambda s: s.records_of(s.now.consumed + 1),
+        lambda s: (s.taken, s.records_of(s.now.consumed + 1)),
     ),
     Claim(
         "consumed_were_taken",
         "records of the messages consumed <= records taken up",
-        lambda s: s.records_of(s.now.consumed),
-        lambda s: s.taken,
+        lambda s: (s.records_of(s.now.consumed), s.taken),
     ),
     Claim(
         "receiver_state",
         "announced, consumed, exclusive and rows of the state == those of the columns",
-        lambda s: s.now.state,
-        lambda s: (s.now.announced, s.now.consumed, s.now.exclusive, s.taken),
+        lambda s: (s.now.state, (s.now.announced, s.now.consumed, s.now.exclusive, s.taken)),
     ),
 )
 

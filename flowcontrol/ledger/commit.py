@@ -14,9 +14,11 @@ the look at the epoch and the commit nobody can slip in.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,10 +52,11 @@ CONFIGURATION = {
 }
 
 
+@dataclass(frozen=True)
 class NewFile:
     """A file to be added.
 
-    Parameters
+    Attributes
     ----------
     path : str
         Relative to the table.
@@ -61,23 +64,17 @@ class NewFile:
         Size of the file.
     rows : int
         Rows in it.
-    stats : dict, optional
+    stats : mapping, optional
         What to keep beside the statistics in the log.
-    partition : dict of str to str, optional
+    partition : mapping of str to str, optional
         Partition values.
     """
 
-    def __init__(
-        self,
-        path: str,
-        nbytes: int,
-        rows: int,
-        stats: Mapping[str, object] | None = None,
-        partition: Mapping[str, str] | None = None,
-    ) -> None:
-        self.path, self.nbytes, self.rows = path, nbytes, rows
-        self.stats = {"numRecords": rows, **(stats or {})}
-        self.partition: dict[str, str | None] = dict(partition or {})
+    path: str
+    nbytes: int
+    rows: int
+    stats: Mapping[str, object] = field(default_factory=dict)
+    partition: Mapping[str, str] = field(default_factory=dict)
 
 
 def create_table(
@@ -292,9 +289,9 @@ class Writer:
 
         now = int(time.time() * 1000)
         actions: list[AddAction | RemoveAction] = [
-            AddAction(f.path, f.nbytes, f.partition, now, True, _json(f.stats)) for f in adds
+            AddAction(f.path, f.nbytes, dict(f.partition), now, True, _json(f)) for f in adds
         ]
-        actions += [RemoveAction(f.path, True, now, f.nbytes, f.partition) for f in removes]
+        actions += [RemoveAction(f.path, True, now, f.nbytes, dict(f.partition)) for f in removes]
         versions = {self.app_id: batch_id}
         if self.epoch is not None:
             versions[self._fence] = self.epoch
@@ -341,7 +338,6 @@ def may_pass(error: Exception) -> bool:
     return has_gap(error) or is_cleaned(error)
 
 
-def _json(value: Mapping[str, object]) -> str:
-    import json
-
-    return json.dumps(value, separators=(",", ":"))
+def _json(file: NewFile) -> str:
+    """Return a file's statistics as the log keeps them."""
+    return json.dumps({"numRecords": file.rows, **file.stats}, separators=(",", ":"))

@@ -3,7 +3,8 @@
 A writer task packs the rows of a round into one Parquet file, sorted by receiver. The commit
 that names the file holds its index beside the statistics: per receiver the number of the
 first record on that channel, the first row of the file, and how many there are. A buffer of a
-channel is then a range of record numbers. Only files named in a commit exist.
+channel is then a range of record numbers. Only files named in a commit exist. The table that a sink
+writes is committed the same way.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import pyarrow as pa
 
 from flowcontrol.errors import LedgerError
 from flowcontrol.ledger.commit import NewFile, Writer, create_table
-from flowcontrol.ledger.log import Add, DeltaLog
+from flowcontrol.ledger.log import Add, DeltaLog, files_of
 
 TRIM_EVERY = 32
 """Rounds between trims: a trim takes the consumed files out in the round's own commit."""
@@ -131,14 +132,11 @@ class Exchange:
         self.path = path
         self._writer = Writer(path, f"{run_id}/exchange")
         self._live: deque[tuple[NewFile, dict[tuple[int, int], int]]] = deque()
-        last = -1
-        for commit in DeltaLog(path).poll():
-            for add in sorted(commit.adds, key=_batch):
-                last = max(last, _batch(add))
-                self._live.append((_named(add), _ends(add.partition, add.stats["channels"])))
-            gone = set(commit.removes)
-            self._live = deque(live for live in self._live if live[0].path not in gone)
+        files = sorted(files_of(path).values(), key=_batch)
+        for add in files:
+            self._live.append((_named(add), _ends(add.partition, add.stats["channels"])))
         # Rounds without rows have no commit, so a trim cannot wait for one of a certain number.
+        last = max((_batch(add) for add in files), default=-1)
         self._trims = (last + 1) // TRIM_EVERY
 
     def is_committed(self, batch_id: int) -> bool:
@@ -197,10 +195,7 @@ def sweep(path: Path, older_than_s: float = 3600.0) -> int:
     A failed or retried task leaves a file that was never committed. Age keeps the files of
     tasks that are still at work.
     """
-    named: set[str] = set()
-    for commit in DeltaLog(path).poll():
-        named |= {add.path for add in commit.adds}
-        named -= set(commit.removes)
+    named = files_of(path)
     swept, limit = 0, time.time() - older_than_s
     for file in path.rglob("*.parquet"):
         relative = file.relative_to(path)
@@ -228,3 +223,28 @@ def _ends(
     """Number of the record after the last one in a file, per channel."""
     sender = int(partition["sender"])
     return {(sender, receiver): first + rows for receiver, first, _, rows in index}
+
+
+class OutputTable:
+    """A sink's table.
+
+    Parameters
+    ----------
+    path : Path
+        The table; created if it is not there.
+    schema : pyarrow.Schema
+        Columns of the rows.
+    app_id : str
+        Application id; the batch id is the version, so that a repeated batch adds nothing
+        (Delta: idempotent writes in foreachBatch).
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema, app_id: str) -> None:
+        create_table(path, schema, "Rows that a sink has written.", for_users=True)
+        self.path = path
+        self._writer = Writer(path, app_id, for_users=True)
+
+    def commit(self, batch_id: int, files: Sequence[PackedFile]) -> bool:
+        """Commit the files of a batch; False if the batch was there."""
+        adds = [NewFile(file.path, file.nbytes, file.rows) for file in files]
+        return self._writer.commit(batch_id, adds)

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from flowcontrol.errors import LedgerError
 from flowcontrol.ledger.commit import NewFile, Writer, create_table
-from flowcontrol.ledger.log import DeltaLog
+from flowcontrol.ledger.log import DeltaLog, files_of
 from flowcontrol.records import LEDGER
 
 COMPACT_EVERY = 64
@@ -196,11 +196,7 @@ def read_history(path: Path) -> pa.Table:
     LedgerError
         If there is no ledger.
     """
-    files = []
-    for commit in DeltaLog(path).poll():
-        files += [add.path for add in commit.adds]
-        files = [file for file in files if file not in set(commit.removes)]
-    tables = [_read_file(path / file) for file in files]
+    tables = [_read_file(path / file) for file in files_of(path)]
     schema = LEDGER.arrow_schema()
     table = pa.concat_tables(tables) if tables else schema.empty_table()
     order = [(name, "ascending") for name in ("batch_id", "side", "sender", "receiver")]

@@ -12,8 +12,7 @@ from flowcontrol.ledger.commit import NewFile, Writer, create_table
 from flowcontrol.ledger.link_index import BatchEntry, FileEntry, Numbering, PackedRows
 from flowcontrol.ledger.link_log import SENDER, LinkLog
 from flowcontrol.ledger.seals import sealed
-from flowcontrol.ledger.storage import Storage
-from flowcontrol.ledger.writing import writing
+from flowcontrol.ledger.storage import Storage, writing
 
 MOST_REMOVES = 256
 """Files trimmed by one commit."""
@@ -119,7 +118,7 @@ class LinkFiles:
             )
         ]
         old = self.log.consumed_files(self.sender, consumed)[:MOST_REMOVES]
-        removes = [NewFile(path, size, 0, None, partition) for path, size in old]
+        removes = [NewFile(path, size, 0, partition=partition) for path, size in old]
         with writing(self.storage, f"batch {batch_id}"):
             done = self._writer.commit(batch_id, adds, removes)
         self.log.refresh()

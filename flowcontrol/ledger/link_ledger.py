@@ -24,10 +24,9 @@ import pyarrow.parquet as pq
 
 from flowcontrol.errors import DamagedError, LedgerError, LinkError
 from flowcontrol.ledger.commit import NewFile, Writer, create_table
-from flowcontrol.ledger.log import Add, DeltaLog
-from flowcontrol.ledger.seals import RESTORE, check_file, check_seal, digest, sealed
-from flowcontrol.ledger.storage import Storage
-from flowcontrol.ledger.writing import writing
+from flowcontrol.ledger.log import RESTORE, Add, DeltaLog
+from flowcontrol.ledger.seals import check_file, check_seal, digest, sealed
+from flowcontrol.ledger.storage import Storage, writing
 from flowcontrol.records import LEDGER
 
 PACK = 64

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -274,8 +274,7 @@ class DeltaLog:
             commit = Commit(version, is_checkpoint=True)
             for add in pq.read_table(file, columns=["add"]).column("add").to_pylist():
                 if add is not None:
-                    partition, stats = dict(add["partitionValues"]), _stats(add["stats"])
-                    commit.adds.append(Add(add["path"], partition, stats, add["modificationTime"]))
+                    commit.adds.append(_added(add))
             self._check_count(version, len(commit.adds))
         return commit
 
@@ -288,6 +287,16 @@ class DeltaLog:
             return  # a hint, and it may be damaged
         if written != files:
             raise ValueError(f"it names {files} files, written were {written}")
+
+
+def files_of(path: Path | Storage) -> dict[str, Add]:
+    """Return the files that a table has now, by path, in the order in which they were added."""
+    found: dict[str, Add] = {}
+    for commit in DeltaLog(path).poll():
+        found |= {add.path: add for add in commit.adds}
+        for removed in commit.removes:
+            found.pop(removed, None)
+    return found
 
 
 @contextmanager
@@ -311,9 +320,7 @@ def _parse(version: int, text: str) -> Commit:
         action = json.loads(line)
         words |= set(action)
         if "add" in action:
-            add = action["add"]
-            partition, stats = add.get("partitionValues") or {}, _stats(add.get("stats"))
-            commit.adds.append(Add(add["path"], partition, stats, add["modificationTime"]))
+            commit.adds.append(_added(action["add"]))
         elif "remove" in action:
             commit.removes.append(action["remove"]["path"])
     if words - KNOWN:
@@ -323,5 +330,6 @@ def _parse(version: int, text: str) -> Commit:
     return commit
 
 
-def _stats(text: str | None) -> dict[str, Any]:
-    return json.loads(text) if text else {}
+def _added(add: Mapping[str, Any]) -> Add:
+    stats = json.loads(add["stats"]) if add.get("stats") else {}
+    return Add(add["path"], dict(add.get("partitionValues") or {}), stats, add["modificationTime"])

@@ -14,8 +14,6 @@ from typing import Any
 from flowcontrol.errors import DamagedError
 from flowcontrol.ledger.log import RESTORE, Add
 
-__all__ = ["RESTORE", "SEAL", "check_file", "check_seal", "digest", "sealed"]
-
 SEAL = "seal"
 """Key of the digest in a file's entry in the log."""
 

@@ -7,17 +7,17 @@ general file system; everything else goes through ``pyarrow.fs`` (S3, Google, Az
 from __future__ import annotations
 
 import os
+import re
 import time
 import uuid
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flowcontrol.errors import LedgerError
-from flowcontrol.ledger.paths import read_place
-from flowcontrol.ledger.stores import open_store
+from flowcontrol.errors import LedgerError, LinkError
+from flowcontrol.ledger.paths import open_store, read_place
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -163,15 +163,6 @@ class Storage:
             temporary.unlink(missing_ok=True)
         return True
 
-    def replace(self, name: str, content: bytes) -> None:
-        """Write a small file whole; a reader sees the old one or the new one."""
-        if self.is_local:
-            self._write_temporary(name, content).replace(Path(self.root, name))
-            return
-        system, path = self._remote(name)
-        with system.open_output_stream(path) as stream:
-            stream.write(content)
-
     def _write_temporary(self, name: str, content: bytes) -> Path:
         path = Path(self.root, f"{name}.{uuid.uuid4().hex[:8]}.tmp")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -268,3 +259,33 @@ def _create_claimed(temporary: Path, path: Path) -> bool:
         finally:
             claim.unlink(missing_ok=True)
     return False
+
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@contextmanager
+def writing(place: object, what: str) -> Iterator[None]:
+    """Add place and content to the error of a block that cannot write a file.
+
+    Parameters
+    ----------
+    place : Storage or str
+        The table.
+    what : str
+        What is being written.
+
+    Raises
+    ------
+    LinkError
+        If the block raises an ``OSError``: a full disk, a missing folder, no rights.
+    """
+    try:
+        yield
+    except OSError as error:
+        # delta-rs draws a tree of causes, in colours.
+        text = " ".join(_COLOURS.sub("", str(error)).replace("↳", "").split())
+        raise LinkError(
+            f"{place}: {what} cannot be written: {text}. Nothing of it is committed and nothing "
+            "is lost: free space or repair the storage, and restart the query"
+        ) from error

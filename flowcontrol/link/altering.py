@@ -5,7 +5,8 @@ Both are commits to the ledger, which every member follows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -50,18 +51,26 @@ def alter(storage: Storage, settings: LinkSettings, given: Mapping[str, Any]) ->
     if checked.get("spill_bytes", 0) is None:
         checked["spill_bytes"] = 0
     create_ledger(storage.child("ledger"))
-    ledger = LinkLedger(storage.child("ledger"), SETTINGS)
-    try:
-        ledger.claim()
+    refused = (
+        f"the link {storage} is not altered: another process is altering it; check its settings "
+        "and try again"
+    )
+    with _claimed(storage, SETTINGS, refused) as ledger:
         current = asdict(altered(settings, ledger))
         state = {name: current[name] for name in ALTERABLE} | checked
         ledger.commit([], state)
         return altered(settings, ledger)
+
+
+@contextmanager
+def _claimed(storage: Storage, member: str, refused: str) -> Iterator[LinkLedger]:
+    """Write the ledger as a member; refuse if another process takes its place meanwhile."""
+    ledger = LinkLedger(storage.child("ledger"), member)
+    try:
+        ledger.claim()
+        yield ledger
     except FencedError as error:
-        raise LinkError(
-            f"the link {storage} is not altered: another process is altering it; check its "
-            "settings and try again"
-        ) from error
+        raise LinkError(refused) from error
     finally:
         ledger.close()
 
@@ -105,16 +114,10 @@ def remove_receiver(storage: Storage, group: str) -> list[str]:
     if not members:
         names = ", ".join(sorted({one.group for one in known})) or "none"
         raise LinkError(f"the link {storage} has no receiver {group!r}: its receivers are: {names}")
+    refused = (
+        f"the link {storage}: receiver {group!r} is starting: stop its queries and remove it again"
+    )
     for member in members:
-        ledger = LinkLedger(storage.child("ledger"), member)
-        try:
-            ledger.claim()
+        with _claimed(storage, member, refused) as ledger:
             remove_member(ledger)
-        except FencedError as error:
-            raise LinkError(
-                f"the link {storage}: receiver {group!r} is starting: stop its queries and "
-                "remove it again"
-            ) from error
-        finally:
-            ledger.close()
     return members

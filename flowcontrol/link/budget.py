@@ -51,25 +51,14 @@ class Budget:
         How long a batch should take.
     first_bytes : int
         What a channel may take in a batch before anything was measured.
-    rates : mapping of str to float, optional
-        Bytes a second of each channel when it has the receiver to itself, of an earlier start.
-    fixed_s : float, optional
-        What a batch took without any rows, of an earlier start, s.
     """
 
-    def __init__(
-        self,
-        target_s: float,
-        first_bytes: int,
-        rates: Mapping[str, float] | None = None,
-        fixed_s: float | None = None,
-    ) -> None:
+    def __init__(self, target_s: float, first_bytes: int) -> None:
         self.target_s, self.first_bytes = target_s, max(1, first_bytes)
         self._size = BatchSize(target_s, self.first_bytes)
         self._costs: dict[str, float] = {}
         self._seen: list[_Batch] = []
         self._missed = 0
-        self.restore(rates or {}, fixed_s)
 
     # ------------------------------------------------------------------ what is known
 
@@ -100,7 +89,15 @@ class Budget:
         }
 
     def restore(self, rates: Mapping[str, float], fixed_s: float | None = None) -> None:
-        """Restore what an earlier start learnt, as batches that it may have seen."""
+        """Restore what an earlier start learnt, as batches that it may have seen.
+
+        Parameters
+        ----------
+        rates : mapping of str to float
+            Bytes a second of each channel when it has the receiver to itself.
+        fixed_s : float, optional
+            What a batch took without any rows, s.
+        """
         rates = {c: float(r) for c, r in rates.items() if r and math.isfinite(r) and r > 0}
         if not rates:
             return

@@ -1,4 +1,4 @@
-"""Create a link or open an existing one; a path alone never creates one."""
+"""Create a link and its tables, or open an existing one; a path alone never creates one."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from dataclasses import fields, replace
 from typing import Any
 
 from flowcontrol.errors import LinkError
-from flowcontrol.ledger.storage import Storage
-from flowcontrol.ledger.writing import writing
+from flowcontrol.ledger.link_files import create_log
+from flowcontrol.ledger.link_ledger import create_ledger
+from flowcontrol.ledger.storage import Storage, writing
 from flowcontrol.link.columns import check_columns
 from flowcontrol.link.schema import agree_columns
 from flowcontrol.link.settings import (
@@ -140,3 +141,15 @@ def _check_same(storage: Storage, found: LinkSettings, said: Mapping[str, Any]) 
             f"the link's, or name another folder; {', '.join(ALTERABLE)} can be changed with "
             "link.alter(...)"
         )
+
+
+EXCHANGE, LEDGER = "exchange", "ledger"
+"""Folders below the link's."""
+
+
+def make_tables(storage: Storage, settings: LinkSettings) -> None:
+    """Create the exchange log and the ledger unless they are there."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    create_log(storage.child(EXCHANGE), to_arrow_schema(schema_of(settings.schema), timezone="UTC"))
+    create_ledger(storage.child(LEDGER))

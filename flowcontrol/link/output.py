@@ -9,8 +9,7 @@ from typing import Any
 from flowcontrol.ledger.channel_log import ChannelLog
 from flowcontrol.ledger.link_ledger import LinkLedger
 from flowcontrol.ledger.link_log import LinkLog
-from flowcontrol.link.members import receivers_of
-from flowcontrol.link.pacing import Consumed, consumed_of, least, pacing
+from flowcontrol.link.members import Consumed, consumed_of, least, pacing, receivers_of
 from flowcontrol.link.settings import LinkSettings
 from flowcontrol.protocol.free_running import OutputPool
 from flowcontrol.protocol.sender_rules import credit_of, unsent

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from flowcontrol.ledger.link_files import folder_of
 from flowcontrol.ledger.link_index import PackedRows
-from flowcontrol.ledger.writing import writing
+from flowcontrol.ledger.storage import writing
 from flowcontrol.link.columns import CHANNEL
 from flowcontrol.link.sealed_files import SealedWriter
 from flowcontrol.live.take import freeze_loaded

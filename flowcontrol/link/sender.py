@@ -17,12 +17,13 @@ import time
 from collections.abc import Callable, Sequence
 
 from flowcontrol.errors import LinkError
+from flowcontrol.ledger.commit import Writer
 from flowcontrol.ledger.link_files import LinkFiles
 from flowcontrol.ledger.link_index import PackedRows
 from flowcontrol.ledger.link_ledger import LinkLedger
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.background import BackgroundRelease
-from flowcontrol.link.claim import check_query, own_index
+from flowcontrol.link.members import senders_of
 from flowcontrol.link.output import LinkOutput
 from flowcontrol.link.schema import columns_of
 from flowcontrol.link.settings import LinkSettings, altered
@@ -250,3 +251,35 @@ class LinkSender:
         self.ledger.commit(output.rows(rows, nbytes, task), {**output.state(), **own})
         output.trimmed = trimmed
         output.forget()
+
+
+def check_query(ledger: LinkLedger, name: str, query: str) -> None:
+    """Refuse a sender's name that another checkpoint has used.
+
+    Raises
+    ------
+    LinkError
+        Naming both queries.
+    """
+    other = query if ledger.latest is None else ledger.latest.state["query"]
+    if other != query:
+        raise LinkError(
+            f"{ledger.storage}: sender {name!r} belongs to the query {other}, this one is {query}: "
+            "another query sends under this name, or its checkpoint was deleted. Give the sender "
+            "another name, use the old checkpoint, or take the name over with "
+            "link.sender(name, reset=True): then rows of an unfinished batch may come twice"
+        )
+
+
+def own_index(ledger: LinkLedger, name: str) -> int:
+    """Return a sender's index; a new sender takes the next one."""
+    registry = Writer(ledger.storage, "senders")
+    while True:
+        for sender in senders_of(ledger):
+            if sender.name == name:
+                return sender.number
+        # A transaction each: of two that register at once one finds its number taken.
+        known = [sender.number for sender in senders_of(ledger)]
+        index = max(registry.last_batch(), *known, -1) + 1
+        if registry.commit(index, []):
+            return index

@@ -10,18 +10,15 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.datasource import DataSource, InputPartition
 
 from flowcontrol.link.extents import LinkPartition, read_rows, share_out
 from flowcontrol.link.options import read_options
+from flowcontrol.live.take import CreditReader
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql.streaming.datasource import ReadLimit
     from pyspark.sql.types import StructType
 
     from flowcontrol.link.receiver import LinkReceiver
@@ -68,7 +65,7 @@ class LinkSource(DataSource):
         return LinkReader(dict(self.options), schema)
 
 
-class LinkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class LinkReader(CreditReader):
     """Decides on the driver what a micro-batch reads, and reads it on executors.
 
     Parameters
@@ -95,8 +92,8 @@ class LinkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _made(self) -> LinkReceiver:
         if self._receiver is None:
+            from flowcontrol.link.opening import make_tables
             from flowcontrol.link.receiver import LinkReceiver
-            from flowcontrol.link.tables import make_tables
 
             options, settings = self.options, self.options.settings()
             make_tables(self._storage, settings)
@@ -115,10 +112,6 @@ class LinkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         receiver = self._made()
         receiver.refresh()
         self._last = receiver.written()
-
-    def getDefaultReadLimit(self) -> ReadLimit:
-        """Return no limit of Spark's: credit is the limit."""
-        return ReadAllAvailable()
 
     def initialOffset(self) -> dict[str, Any]:
         """Return where a new checkpoint begins."""
@@ -168,12 +161,6 @@ class LinkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         receiver.refresh()
         channels = receiver.extents(start["cursors"], end["cursors"])
         return share_out(channels, self.options.partitions or len(channels))
-
-    def commit(self, end: dict[str, Any]) -> None:
-        """Nothing to do: what was read counts as consumed when the next batch is asked for."""
-
-    def stop(self) -> None:
-        """Nothing is held open."""
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition."""

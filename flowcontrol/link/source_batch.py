@@ -1,9 +1,12 @@
-"""What identifies a source batch: where its rows end in the query's sources.
+"""A source batch and its query: what identifies its rows, and whether the query was stopped.
 
 The number of a batch is not enough: after a checkpoint was put back Spark gives the same number to
 other rows. The checkpoint says what a batch holds: ``offsets/<batch>`` where it ends in each
 source, and, for a source of files, whose offset only counts, ``sources/<n>/<count>`` the files. The
 link stores the digest of both with the rows.
+
+Whether a query was stopped Spark answers in private classes, which another version may have
+changed. Then the public list of active queries is asked, and the log says so once.
 """
 
 from __future__ import annotations
@@ -188,3 +191,62 @@ def checkpoint_of(rows: DataFrame, query: str) -> Checkpoint | None:
             type(error).__name__,
         )
         return None
+
+
+_warned: set[str] = set()
+_listed: set[str] = set()
+
+
+def is_stopped(rows: DataFrame, query: str) -> bool:
+    """Whether the query was asked to stop while its batch runs.
+
+    Spark Connect does not say; it ends the process instead.
+    """
+    try:
+        found = running_query(rows, query)
+        return found is None or not found.isActive()
+    except Exception as error:
+        if _is_connect(rows):
+            return False
+        text = " ".join(str(error).split())[:200]
+        _warn_once(
+            "private",
+            f"Spark's private list of running queries cannot be read ({type(error).__name__}: "
+            f"{text}): the public one of the default session is used instead",
+        )
+        return _has_ended(query)
+
+
+def _is_connect(rows: DataFrame) -> bool:
+    return ".connect." in type(rows).__module__
+
+
+def _has_ended(query: str) -> bool:
+    """Whether the query is no more in the public list of active queries, where it was before."""
+    from pyspark.sql import SparkSession
+
+    try:
+        active = {str(found.id) for found in SparkSession.builder.getOrCreate().streams.active}
+    except Exception as error:
+        _warn_once(
+            "public",
+            f"the list of active queries cannot be read either ({type(error).__name__}): a sender "
+            "that waits for buffers does not see stop(); end the process instead",
+        )
+        return False
+    if query in active:
+        _listed.add(query)
+        return False
+    if query not in _listed:
+        _warn_once(
+            "unlisted",
+            f"query {query} is not in the default session's list of active queries: while it waits "
+            "for buffers it does not see stop(); start it from the default session",
+        )
+    return query in _listed
+
+
+def _warn_once(what: str, text: str) -> None:
+    if what not in _warned:
+        _warned.add(what)
+        _log.warning("%s", text)

@@ -23,14 +23,13 @@ from pyspark.sql.types import StructType
 from flowcontrol.job import Job, JobEdge, Work
 from flowcontrol.job.ledger_rows import receiver_rows, sender_rows
 from flowcontrol.job.snapshot import task_state
-from flowcontrol.ledger.exchange import Exchange, PackedFile
+from flowcontrol.ledger.exchange import Exchange, OutputTable, PackedFile
 from flowcontrol.ledger.ledger import Ledger, LedgerView, create_ledger
-from flowcontrol.ledger.output import OutputTable
 from flowcontrol.live.crash_points import CrashPoint, crash_point
+from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.pack import GROUP_BYTES, RESULT, EdgeOrder, SubtaskOrder, SubtaskWork
-from flowcontrol.live.paths import RunPaths
-from flowcontrol.live.rowschema import exchange_schema
 from flowcontrol.live.runtime import StageRuntime, links_seen
+from flowcontrol.live.take import exchange_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa

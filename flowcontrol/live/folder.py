@@ -1,4 +1,7 @@
-"""The folder of a run: made, resumed, replaced or refused (design section 4)."""
+"""The folder of a run: made, resumed, replaced or refused (design section 4); places in it.
+
+The places of the links are a contract.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from flowcontrol.folders import Kind, OwnedFolder, open_owned
+from flowcontrol.job import JobEdge
 from flowcontrol.job.rules_version import rules_version
-from flowcontrol.live.paths import RunPaths
 from flowcontrol.scenario import Scenario
 
 KIND: Final = Kind("run", "run.json", "run_id", frozenset({"scenario"}))
@@ -106,3 +109,46 @@ def _why_kept(
 def _name(found: Mapping[str, Any]) -> str:
     scenario = found["scenario"]
     return str(scenario.get("name", "")) if isinstance(scenario, dict) else ""
+
+
+class RunPaths:
+    """Places below the folder of one run.
+
+    Parameters
+    ----------
+    root : Path or str
+        The folder, absolute.
+    """
+
+    def __init__(self, root: Path | str) -> None:
+        self.root = Path(root)
+
+    def ledger(self, link: JobEdge) -> Path:
+        """Return the ledger of a link (contract)."""
+        return self.root / "links" / link.folder / "ledger"
+
+    def exchange(self, link: JobEdge) -> Path:
+        """Return the exchange log of a link."""
+        return self.root / "links" / link.folder / "exchange"
+
+    def checkpoint(self, stage: str) -> Path:
+        """Return the checkpoint of a stage's query."""
+        return self.root / "checkpoints" / stage
+
+    def replay(self, stage: str) -> Path:
+        """Return the rows that a source replays, split by subtask."""
+        return self.root / "replay" / stage
+
+    def output(self, folder: str) -> Path:
+        """Return the table that a sink writes."""
+        return self.root / folder
+
+    @property
+    def stop_file(self) -> Path:
+        """While it exists, no stage starts another round."""
+        return self.root / "stop"
+
+    @property
+    def failure_file(self) -> Path:
+        """Spark's full message of the failure that ended the run."""
+        return self.root / "failure.txt"

@@ -12,7 +12,7 @@ import numpy as np
 
 from flowcontrol.job import Job, JobVertex
 from flowcontrol.ledger.ledger import read_history
-from flowcontrol.live.paths import RunPaths
+from flowcontrol.live.folder import RunPaths
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -19,8 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flowcontrol.errors import RunError
-from flowcontrol.live.rowschema import HIDDEN, ROUND, SUBTASK
-from flowcontrol.live.take import freeze_loaded
+from flowcontrol.live.take import HIDDEN, ROUND, SUBTASK, freeze_loaded
 
 RESULT = "result"
 """The one column of what comes back: a JSON text a subtask."""

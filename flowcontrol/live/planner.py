@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from flowcontrol.job import Subtask, Work, build_physical_graph
 from flowcontrol.ledger.exchange import ExchangeView, Span
 from flowcontrol.ledger.ledger import LedgerView
-from flowcontrol.live.paths import RunPaths
+from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.runtime import StageRuntime, links_seen
 from flowcontrol.live.take import TakePartition
 from flowcontrol.scenario import parse_scenario

@@ -1,4 +1,4 @@
-"""A streaming query per stage: started together, watched, ended between batches."""
+"""Run a job on the live clock: a query per stage, watched, ended between batches."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 
 from flowcontrol.errors import RunError
 from flowcontrol.job import Job
+from flowcontrol.job.run import Run
 from flowcontrol.ledger.exchange import sweep
 from flowcontrol.live.batch import StageBatch
-from flowcontrol.live.causes import cause_of
-from flowcontrol.live.interrupts import asking_on_interrupt
-from flowcontrol.live.paths import RunPaths
-from flowcontrol.live.register import register_source
-from flowcontrol.live.rowschema import ROUND, SUBTASK
+from flowcontrol.live.folder import RunFolder, RunPaths
+from flowcontrol.live.history import History
+from flowcontrol.live.replay import stage_replay
+from flowcontrol.live.results import result_tables
+from flowcontrol.live.session import asking_on_interrupt, cause_of, register_source
+from flowcontrol.live.take import ROUND, SUBTASK, row_schemas
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -221,3 +223,39 @@ def _thread_properties(spark: SparkSession, own: Mapping[str, str]) -> Iterator[
     finally:
         for key, was in before.items():
             context.setLocalProperty(key, was)  # type: ignore[arg-type]  # None removes it
+
+
+def run_live(
+    spark: SparkSession, job: Job, folder: RunFolder, watch: Callable[[int, int], None]
+) -> Run:
+    """Run all rounds that are missing, and read the results off the ledgers.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        Where the stages' queries run.
+    job : Job
+        The scenario, laid out.
+    folder : RunFolder
+        Where everything is written.
+    watch : callable
+        Called now and then with the rounds done and the records that reached the sinks.
+
+    Raises
+    ------
+    RunError
+        If an input cannot be read or a query fails.
+    ScenarioError
+        If the inputs of a stage have different columns.
+    """
+    began = time.monotonic()
+    replayed = {
+        plan.name: stage_replay(spark, job, plan, folder.paths.replay(plan.name)).schema()
+        for plan in job.stages
+        if plan.stage.input is not None
+    }
+    schemas = row_schemas(job, replayed)
+    finished = StageQueries(spark, job, folder.paths, schemas, folder.run_id).run(watch)
+    history = History.of_run(job, folder.paths)
+    tables = result_tables(job, history)
+    return Run(job, tables, history.rounds, time.monotonic() - began, finished)

@@ -15,7 +15,7 @@ from flowcontrol.job.reference import first_incoming, first_outgoing
 from flowcontrol.job.snapshot import incoming_of, outgoing_of, restore
 from flowcontrol.job.throttling import SourceControl
 from flowcontrol.ledger.ledger import LedgerView
-from flowcontrol.live.paths import RunPaths
+from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.replay import Replay
 
 SIDES = ("sender", "receiver")
@@ -69,18 +69,17 @@ class StageRuntime:
         if self._is_throttled:
             views = self.views.values()
             return all(v.last_batch(side) >= before for v in views for side in SIDES)
-        return all(
-            self.views[link.name].last_batch("sender") >= before for link in self.plan.inputs
-        ) and all(
-            self.views[link.name].last_batch("receiver") >= before for link in self.plan.outputs
-        )
+        return self._last("sender", "receiver") >= before
 
     def last_committed(self) -> int:
         """Return the last round whose own rows are in all of the ledgers; -1 before the first."""
-        received = [self.views[link.name].last_batch("receiver") for link in self.plan.inputs]
-        return min(
-            received + [self.views[link.name].last_batch("sender") for link in self.plan.outputs]
-        )
+        return self._last("receiver", "sender")
+
+    def _last(self, of_inputs: str, of_outputs: str) -> int:
+        """Return the last round that a side of the inputs and one of the outputs have committed."""
+        sides = [(link, of_inputs) for link in self.plan.inputs]
+        sides += [(link, of_outputs) for link in self.plan.outputs]
+        return min(self.views[link.name].last_batch(side) for link, side in sides)
 
     def is_committed(self, number: int) -> bool:
         """Whether this stage's own rows of a round are in all of its ledgers."""

@@ -1,15 +1,23 @@
-"""What the live clock needs of a Spark session."""
+"""What queries need of a Spark session: its settings, sources that they may share, and Ctrl-C.
+
+While Spark starts an interrupt waits, while queries run it asks for an end between batches.
+"""
 
 from __future__ import annotations
 
 import os
+import re
+import signal
 import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING
-
-from flowcontrol.live.interrupts import holding_interrupts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSource
 
 SETTINGS = {
     # Delta, for users' SQL over the tables.
@@ -57,3 +65,116 @@ def get_session(name: str) -> SparkSession:
             builder = builder.config(key, value)
     with holding_interrupts():
         return builder.getOrCreate()
+
+
+WRITTEN_BY_QUERIES = {
+    "SPARK_LOCAL_DIRS": "",
+    "SPARK_AUTH_SOCKET_TIMEOUT": "15",
+    "SPARK_BUFFER_SIZE": "65536",
+    "SPARK_PYTHON_RUNTIME": "PYTHON_WORKER",
+}
+"""What each query puts into the environment of its source as it starts
+(``PythonStreamingSourceRunner.init`` of Spark 4); values are Spark's own, written over."""
+
+_registering = threading.Lock()
+
+
+def register_source(spark: SparkSession, source: type[DataSource]) -> None:
+    """Register a data source whose queries may start at the same time.
+
+    All queries on a source share one ``java.util.HashMap`` with the environment of its worker,
+    and each puts the same few entries into it when it starts, in a thread of its own and without
+    a lock. Two that insert at once leave a map that cannot be read back: the first task then fails
+    with ``java.io.OptionalDataException``. With the entries there from the beginning nothing is
+    inserted any more, only written over.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        Where the source is to be known.
+    source : type
+        Of the data source.
+    """
+    try:
+        context = spark.sparkContext
+    except Exception:  # Spark Connect has no context on this side: its server has
+        spark.dataSource.register(source)
+        return
+    with _registering:
+        before = context.environment
+        # Another one in its place, and not more entries in this one: a running query whose batch
+        # makes a Python function reads it in a thread of its own, entry by entry.
+        context.environment = {**WRITTEN_BY_QUERIES, **before}
+        try:
+            spark.dataSource.register(source)
+        finally:
+            context.environment = before
+
+
+@contextmanager
+def asking_on_interrupt(ask: Callable[[], None]) -> Iterator[None]:
+    """Call a function on the first SIGINT instead of whatever would happen.
+
+    Parameters
+    ----------
+    ask : callable
+        Called from the signal handler; must not block.
+
+    Notes
+    -----
+    pyspark's own handler (``SparkContext.__init__``) cancels all jobs, which ends a query in
+    mid-batch, and raises ``KeyboardInterrupt``. It is back for a second SIGINT. Only the main
+    thread of a process may have a handler: elsewhere nothing changes.
+    """
+    before = signal.getsignal(signal.SIGINT)
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, before)
+        ask()
+
+    with _handling(handle):
+        yield
+
+
+@contextmanager
+def holding_interrupts() -> Iterator[None]:
+    """Let every SIGINT wait for the end of the block; raise one ``KeyboardInterrupt`` then.
+
+    Notes
+    -----
+    A JVM whose Python went away while it started (``pyspark.java_gateway``) cannot hand over
+    its port, and stays for ever.
+    """
+    pressed: list[int] = []
+    with _handling(lambda number, _frame: pressed.append(number)):
+        yield
+    if pressed:
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def _handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Have a handler for SIGINT; afterwards the one of before, unless the block left another."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGINT) is handler:
+            signal.signal(signal.SIGINT, before)
+
+
+_PYTHON_ERROR = re.compile(r"[\w.]+(Error|Exception|Interrupt)\b")
+
+
+def cause_of(text: str) -> str:
+    """Return the cause in the text of a streaming exception.
+
+    Spark wraps what Python raised several times; the last line that names a Python exception
+    is the one to read.
+    """
+    causes = [line for line in text.splitlines() if _PYTHON_ERROR.match(line)]
+    lines = causes or [line for line in text.splitlines() if line.strip()]
+    return lines[-1 if causes else 0].strip() if lines else "no reason given"

@@ -13,17 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.datasource import DataSource, InputPartition
 
-from flowcontrol.live.take import TakePartition, rows_of
+from flowcontrol.live.take import CreditReader, TakePartition, rows_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql.streaming.datasource import ReadLimit
     from pyspark.sql.types import StructType
 
     from flowcontrol.live.planner import RoundPlanner
@@ -52,7 +48,7 @@ class StageSource(DataSource):
         return StageReader(dict(self.options), schema)
 
 
-class StageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StageReader(CreditReader):
     """Plans a stage's rounds on the driver and reads their rows on executors.
 
     Parameters
@@ -77,10 +73,6 @@ class StageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:
         """Nothing to prepare: what is available ends with the last round."""
 
-    def getDefaultReadLimit(self) -> ReadLimit:
-        """Return no limit of Spark's: credit is the limit."""
-        return ReadAllAvailable()
-
     def initialOffset(self) -> dict[str, Any]:
         """Return the offset before the first round."""
         return {"round": -1, "cursors": {}}
@@ -101,12 +93,6 @@ class StageReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return a partition per subtask that processes rows in the round that ends at ``end``."""
         return self._planner().partitions(int(end["round"]))
-
-    def commit(self, end: dict[str, Any]) -> None:
-        """Nothing to do: buffers are recycled at the end of foreachBatch, senders trim."""
-
-    def stop(self) -> None:
-        """Nothing is held open."""
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition in the order in which they are processed."""

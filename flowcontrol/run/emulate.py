@@ -148,7 +148,7 @@ def _run(
 def _live(
     job: Job, folder: RunFolder, spark: SparkSession | None, watch: Callable[[int, int], None]
 ) -> Run:
-    from flowcontrol.live.live import run_live
+    from flowcontrol.live.queries import run_live
     from flowcontrol.live.session import get_session
 
     session = spark or get_session(f"flowcontrol {job.scenario.name}")

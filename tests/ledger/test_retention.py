@@ -11,11 +11,10 @@ import pytest
 from deltalake import DeltaTable
 
 from flowcontrol.ledger.commit import CHECKPOINT_EVERY, CONFIGURATION, NewFile, Writer, create_table
-from flowcontrol.ledger.exchange import PackedFile
+from flowcontrol.ledger.exchange import OutputTable, PackedFile
 from flowcontrol.ledger.ledger import create_ledger
 from flowcontrol.ledger.link_files import create_log
 from flowcontrol.ledger.link_ledger import create_ledger as create_link_ledger
-from flowcontrol.ledger.output import OutputTable
 from flowcontrol.ledger.storage import Storage
 
 NUMBERS = pa.schema([("number", pa.int64())])

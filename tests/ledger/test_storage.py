@@ -65,13 +65,6 @@ def test_a_file_is_created_once(storage):
     assert storage.exists("link.json")
 
 
-def test_a_file_is_replaced(storage):
-    storage.replace("link.json", b"first")
-    storage.replace("link.json", b"second, and longer")
-    assert storage.read("link.json") == b"second, and longer"
-    assert [name for name, _ in storage.files()] == ["link.json"]  # nothing temporary is left
-
-
 def test_a_file_is_deleted(storage):
     write(storage, "x", b"")
     storage.delete("x")
@@ -160,24 +153,6 @@ def test_of_many_that_create_at_once_one_does(tmp_path):
     assert len(made) == 1
     assert storage.read("link.json") == b"%d" % made[0] * 1000
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["link.json"]
-
-
-def test_a_reader_sees_the_old_file_or_the_new_one(tmp_path):
-    """Never a part of one."""
-    storage, seen, over = Storage(tmp_path), set(), threading.Event()
-    storage.replace("x", b"a" * 100_000)
-
-    def look() -> None:
-        while not over.is_set():
-            seen.add(storage.read("x"))
-
-    thread = threading.Thread(target=look)
-    thread.start()
-    for letter in b"bcdefgh":
-        storage.replace("x", bytes([letter]) * 100_000)
-    over.set()
-    thread.join()
-    assert all(len(text) == 100_000 and len(set(text)) == 1 for text in seen)
 
 
 # ---------------------------------------------------------------------- no hard links

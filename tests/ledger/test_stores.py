@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from flowcontrol.errors import LedgerError
-from flowcontrol.ledger import stores
+from flowcontrol.ledger import paths as stores
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.link import Link
 

@@ -27,11 +27,11 @@ from flowcontrol.link import sender as sender_module
 from flowcontrol.link import source as source_module
 from flowcontrol.link.background import BackgroundRelease
 from flowcontrol.link.link import Link
+from flowcontrol.link.opening import EXCHANGE, make_tables
 from flowcontrol.link.packing import CHANNEL, PackRows, packed_rows
 from flowcontrol.link.sender import LinkSender
 from flowcontrol.link.settings import LinkSettings, schema_of
 from flowcontrol.link.source import LinkReader
-from flowcontrol.link.tables import EXCHANGE, make_tables
 from flowcontrol.live import crash_points
 
 SCHEMA = pa.schema(

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from flowcontrol.ledger.link_files import PackedRows
-from flowcontrol.link.arrow_batches import MOST_BYTES, MOST_ROWS, arrow_batches, mean_row_bytes
+from flowcontrol.link.batches import MOST_BYTES, MOST_ROWS, arrow_batches, mean_row_bytes
 
 
 class Conf(dict):

@@ -14,8 +14,7 @@ import pytest
 from flowcontrol.errors import DamagedError, LinkError
 from flowcontrol.ledger import link_files, link_ledger
 from flowcontrol.ledger.channel_log import ChannelLog
-from flowcontrol.ledger.storage import Storage
-from flowcontrol.ledger.writing import writing
+from flowcontrol.ledger.storage import Storage, writing
 
 
 @pytest.fixture

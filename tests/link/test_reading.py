@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.ledger.channel_log import ChannelLog, Extent, Piece
-from flowcontrol.link.reading import take_rows, unread_bytes
+from flowcontrol.link.input import take_rows, unread_bytes
 
 
 def a_log(*messages: tuple[int, int], first: int = 0, start: int = 0) -> ChannelLog:

@@ -14,8 +14,8 @@ from pyspark.sql import types as T
 from flowcontrol.errors import LinkError
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.link import Link, open_link
+from flowcontrol.link.opening import make_tables
 from flowcontrol.link.settings import DEFAULTS, LinkSettings, read_settings, schema_json, schema_of
-from flowcontrol.link.tables import make_tables
 
 ROWS = T.StructType([T.StructField("id", T.LongType()), T.StructField("text", T.StringType())])
 MORE = T.StructType([*ROWS.fields, T.StructField("price", T.DecimalType(10, 2))])

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from flowcontrol.link import stopping
+from flowcontrol.link import source_batch as stopping
 
 
 @pytest.fixture

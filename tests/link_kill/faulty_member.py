@@ -28,11 +28,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from flowcontrol.errors import FlowControlError
 from flowcontrol.link.link import Link
+from flowcontrol.link.opening import EXCHANGE, make_tables
 from flowcontrol.link.packing import CHANNEL, PackRows, packed_rows
 from flowcontrol.link.sender import LinkSender
 from flowcontrol.link.settings import schema_of
 from flowcontrol.link.source import LinkReader
-from flowcontrol.link.tables import EXCHANGE, make_tables
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # the script may be started by hand
 from at_start import kill_at

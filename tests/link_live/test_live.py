@@ -12,7 +12,7 @@ import pytest
 from flowcontrol import Link
 from flowcontrol.ledger.link_ledger import member_rows
 from flowcontrol.link.members import receivers_of, senders_of
-from flowcontrol.link.stopping import is_stopped
+from flowcontrol.link.source_batch import is_stopped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

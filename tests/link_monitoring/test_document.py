@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from flowcontrol.cli.main import main
-from flowcontrol.link.monitoring.progress import QUERY_PROGRESS
 from flowcontrol.link.monitoring.prometheus import METRICS
 from flowcontrol.link.monitoring.table import _CHANNELS, _MEMBERS
 from flowcontrol.link.monitoring.view import COLUMNS
-from flowcontrol.records import LEDGER
+from flowcontrol.records import LEDGER, QUERY_PROGRESS
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "monitoring.md").read_text()
 VIEW = set(COLUMNS)

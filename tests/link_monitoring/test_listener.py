@@ -14,11 +14,11 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
-from flowcontrol.link.monitoring import progress as progress_module
-from flowcontrol.link.monitoring.listener import LinkListener
+from flowcontrol.link.monitoring import listener as progress_module
+from flowcontrol.link.monitoring.listener import LinkListener, ProgressTable
 from flowcontrol.link.monitoring.monitor import LinkMonitor
-from flowcontrol.link.monitoring.progress import QUERY_PROGRESS, ProgressTable
 from flowcontrol.link.monitoring.reads import LinkReads
+from flowcontrol.records import QUERY_PROGRESS
 
 PATIENCE_S = 1800.0
 

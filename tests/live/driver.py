@@ -18,9 +18,9 @@ from pyspark.sql.types import StructType
 from flowcontrol.job import Job
 from flowcontrol.ledger.commit import Writer
 from flowcontrol.live.batch import StageBatch
-from flowcontrol.live.paths import RunPaths
-from flowcontrol.live.rowschema import ROUND, SUBTASK, row_schemas
+from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.source import StageReader
+from flowcontrol.live.take import ROUND, SUBTASK, row_schemas
 
 Offset = dict[str, Any]
 

@@ -16,7 +16,7 @@ from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job.reference import run_reference
 from flowcontrol.job.routing import Router
 from flowcontrol.ledger.ledger import read_history
-from flowcontrol.live.paths import RunPaths
+from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.replay import stage_replay
 from flowcontrol.live.results import History, result_tables
 from flowcontrol.records import LEDGER

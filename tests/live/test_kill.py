@@ -19,7 +19,7 @@ import yaml
 from deltalake import DeltaTable
 
 from flowcontrol.live.crash_points import CrashPoint
-from flowcontrol.live.paths import RunPaths
+from flowcontrol.live.folder import RunPaths
 from flowcontrol.run import RunResult
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -11,9 +11,9 @@ import pytest
 
 from flowcontrol.errors import RunError
 from flowcontrol.live import queries
-from flowcontrol.live.paths import RunPaths
+from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.queries import MOST_RESTARTS, StageQueries
-from flowcontrol.live.rowschema import row_schemas
+from flowcontrol.live.take import row_schemas
 
 SLOW = "org.apache.spark.SparkException: Python worker failed to connect back."
 BROKEN = "Traceback ...\nValueError: 7 is no number\n=== Streaming Query ==="

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from flowcontrol.live.register import WRITTEN_BY_QUERIES, register_source
+from flowcontrol.live.session import WRITTEN_BY_QUERIES, register_source
 from flowcontrol.live.source import StageSource
 
 if TYPE_CHECKING:

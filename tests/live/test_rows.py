@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from flowcontrol.errors import RunError
 from flowcontrol.ledger.exchange import Span
 from flowcontrol.live.pack import RESULT, EdgeOrder, SubtaskOrder, SubtaskWork
-from flowcontrol.live.rowschema import ROUND, SUBTASK
-from flowcontrol.live.take import TakePartition, rows_of
+from flowcontrol.live.take import ROUND, SUBTASK, TakePartition, rows_of
 
 COLUMNS = ["source", "source_subtask", "number", ROUND, SUBTASK]
 SUBTASK_NUMBER = 2

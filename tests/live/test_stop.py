@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from flowcontrol.errors import ScenarioError
 from flowcontrol.job import build_physical_graph
 from flowcontrol.ledger.ledger import LedgerView
-from flowcontrol.live.paths import RunPaths
+from flowcontrol.live.folder import RunPaths
 from flowcontrol.records import RESULTS
 from flowcontrol.run import RunResult, emulate
 from flowcontrol.scenario import load_scenario

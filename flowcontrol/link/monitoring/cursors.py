@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flowcontrol.link.members import Receiver, Sender, receiver_id
-from flowcontrol.link.pacing import consumed_of, least, pacing
+from flowcontrol.link.members import Receiver, Sender, consumed_of, least, pacing, receiver_id
 from flowcontrol.link.settings import LinkSettings
 
 NOBODY = Receiver("", [], {}, {}, {})

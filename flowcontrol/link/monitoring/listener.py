@@ -21,11 +21,13 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from flowcontrol.ledger.commit import create_table
 from flowcontrol.ledger.storage import Storage
-from flowcontrol.link.monitoring.progress import ProgressTable
 from flowcontrol.link.monitoring.reads import LinkReads
+from flowcontrol.records import QUERY_PROGRESS
 
 if TYPE_CHECKING:
+    from deltalake import DeltaTable
     from pyspark.sql.streaming.listener import (
         QueryIdleEvent,
         QueryProgressEvent,
@@ -53,7 +55,7 @@ class LinkListener(StreamingQueryListener):
     Parameters
     ----------
     path : str or Path
-        Folder of the table; columns: ``flowcontrol.link.monitoring.progress.QUERY_PROGRESS``.
+        Folder of the table; columns: :data:`flowcontrol.records.QUERY_PROGRESS`.
     links : sequence of str or Path, optional
         Links whose backlog is noted beside the progress of the queries that read them. Which
         query reads which is found out by the offsets that it reports.
@@ -252,3 +254,57 @@ def _offset(text: str | None) -> Any:
         return json.loads(text or "null")
     except ValueError:
         return None
+
+
+COMPACT_EVERY = 100
+"""Appends between two compactions: about a quarter of an hour of an append every 10 s."""
+
+KEEP_HOURS = 24
+"""How long files stay that were compacted: what reads the table meanwhile still finds them."""
+
+
+class ProgressTable:
+    """Rows on their way into the Delta table.
+
+    Parameters
+    ----------
+    storage : Storage
+        The table; it is created with the first rows.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+        self._appends = 0
+
+    def append(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Append rows in one commit, and compact the table now and then."""
+        import pyarrow as pa
+        from deltalake import write_deltalake
+
+        table = self._table()
+        write_deltalake(
+            table,
+            pa.Table.from_pylist([dict(row) for row in rows], QUERY_PROGRESS.arrow_schema()),
+            mode="append",
+        )
+        self._appends += 1
+        if self._appends % COMPACT_EVERY == 0:
+            self._compact()
+
+    def _table(self) -> DeltaTable:
+        from deltalake import DeltaTable
+
+        schema, meaning = QUERY_PROGRESS.arrow_schema(), QUERY_PROGRESS.meaning
+        create_table(self.storage, schema, meaning, for_users=True)
+        return DeltaTable(str(self.storage), storage_options=self.storage.options or None)
+
+    def _compact(self) -> None:
+        """Put small files together; another driver that does so at the same time may win."""
+        from deltalake.exceptions import CommitFailedError
+
+        table = self._table()
+        try:
+            table.optimize.compact()
+        except CommitFailedError:
+            return
+        table.vacuum(retention_hours=KEEP_HOURS, dry_run=False, enforce_retention_duration=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -27,6 +28,12 @@ LATE = 1.5
 
 _MEMBERS = ("rows/s", "bytes/s", "pool", "batch/target", "state", "seen")
 _CHANNELS = ("rows", "bytes", "age", "drain", "credit", "waits", "in/s", "out/s", "verdict")
+
+_SUMMED = (
+    *("backlog_rows", "backlog_bytes", "credit", "waiting_bytes"),
+    *("rows_in_per_s", "rows_out_per_s"),
+)
+"""Figures that the line of all channels adds up."""
 
 
 def render(snapshots: Sequence[LinkSnapshot], most_channels: int | None = None) -> RenderableType:
@@ -194,19 +201,13 @@ def _total_cells(channels: Sequence[ChannelSnapshot]) -> list[Text | str]:
     """Return sums; of times the longest."""
     drains = [channel.drain_s for channel in channels]
     known = [drain for drain in drains if drain is not None]
-    worst = max(channels, key=lambda c: c.held_ratio)
-    return [
-        "all",
-        count(sum(c.backlog_rows for c in channels)),
-        size(sum(c.backlog_bytes for c in channels)),
-        _time(max(c.age_s for c in channels)),
-        _time(max(known) if len(known) == len(drains) else None),
-        str(sum(c.credit for c in channels)),
-        size(sum(c.waiting_bytes for c in channels)),
-        count(sum(c.rows_in_per_s for c in channels)),
-        count(sum(c.rows_out_per_s for c in channels)),
-        _grade(worst.backpressure_level, worst.held_ratio),
-    ]
+    total = replace(
+        max(channels, key=lambda c: c.held_ratio),
+        **{name: sum(getattr(c, name) for c in channels) for name in _SUMMED},
+        age_s=max(c.age_s for c in channels),
+        drain_s=max(known) if len(known) == len(drains) else None,
+    )
+    return ["all", *_channel_cells(total)[1:]]
 
 
 def _time(seconds: float | None) -> str:
