@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from flowcontrol.job.graph import JobEdge
@@ -23,7 +21,7 @@ from flowcontrol.protocol.state import width
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s
 from flowcontrol.virtual.cells import cells_of
-from flowcontrol.virtual.places import Builder, Places
+from flowcontrol.virtual.places import Builder
 
 NEVER_US = 1 << 60
 """Microsecond at which the flusher of a spilling partition runs: it has none."""
@@ -78,59 +76,40 @@ def _manager(job: Job, edge: str, sender: int) -> int:
     return job.scenario.stage(link.edge.sender).placement[sender]
 
 
-def fill_disks(
-    job: Job, disks: dict[int, int], first: int, blocks: dict[str, Any], build: Builder
-) -> None:
+def fill_disks(build: Builder, disks: dict[int, int], first: int) -> None:
     """Fill the disks, which stand behind the tasks.
 
     Parameters
     ----------
-    job : Job
-        The scenario, laid out.
+    build : Builder
+        The memory.
     disks : dict of int to int
         From :func:`disks_of`.
     first : int
         Number of the first one among the tasks.
-    blocks : dict of str to ndarray
-        Blocks of the memory, by the field of the head that says where each begins; filled in place.
-    build : Builder
-        Gives out cells.
     """
-    rate = job.scenario.cluster.disk_bytes_per_s
+    rate = build.job.scenario.cluster.disk_bytes_per_s
     for number, count in enumerate(disks.values(), start=first):
-        disk = blocks["tasks_at"][number]
+        disk = build.blocks["tasks_at"][number]
         disk["kind"], disk["status"] = f.DISK, f.IDLE
         disk["union"], disk["gates"] = build.take(w.FIFO_SLOTS + 2 * count), 2 * count
         disk["cost_ns"], disk["unit"] = byte_cost(rate or 1.0)
 
 
-def fill_kinds(
-    job: Job,
-    disks: dict[int, int],
-    first: int,
-    places: Places,
-    blocks: dict[str, Any],
-    build: Builder,
-) -> None:
+def fill_kinds(build: Builder, disks: dict[int, int]) -> None:
     """Fill what partitions have besides when they are not pipelined and bounded.
 
     Parameters
     ----------
-    job : Job
-        The scenario, laid out.
-    disks, first
-        As for :func:`fill_disks`.
-    places : Places
-        Numbers of everything.
-    blocks : dict of str to ndarray
-        Blocks of the memory, by the field of the head that says where each begins; filled in place.
     build : Builder
-        Gives out cells.
+        The memory.
+    disks : dict of int to int
+        Task that is the disk of each task manager that has one.
     """
+    job, places = build.job, build.places
     kinds = kinds_of(job)
-    tasks, partitions = blocks["tasks_at"], blocks["partitions_at"]
-    groups = _fill_regions(job, kinds, places, build)
-    numbers = {manager: first + i for i, manager in enumerate(disks)}
+    tasks, partitions = build.blocks["tasks_at"], build.blocks["partitions_at"]
+    groups = _fill_regions(build, kinds)
     sorting = dict.fromkeys(range(job.scenario.cluster.task_managers), 0)
     for (edge, sender), kind in kinds.items():
         if kind == SORTED:
@@ -143,7 +122,7 @@ def fill_kinds(
         own = s.SpillingPartition(number)
         if kind > PIPELINED:
             count = int(p["channels"])
-            own.disk, own.region = numbers[manager], groups[readers[edge]]
+            own.disk, own.region = disks[manager], groups[readers[edge]]
             own.lanes = build.take(count * width(s.SpillingSubpartition))
             options = job.scenario.options
             # No more than a remote consumer, though the rounds know no bound but its queue's:
@@ -156,17 +135,15 @@ def fill_kinds(
         p["kind"], p["spill"] = kind, build.put(cells_of(own))
 
 
-def _fill_regions(
-    job: Job, kinds: dict[tuple[str, int], int], places: Places, build: Builder
-) -> dict[int, int]:
+def _fill_regions(build: Builder, kinds: dict[tuple[str, int], int]) -> dict[int, int]:
     """Lay out the regions that read spilling partitions; return where each is."""
-    readers = region_of_links(job)
+    readers = region_of_links(build.job)
     members: dict[int, list[int]] = {}
     waits: dict[int, int] = {}
     for (edge, sender), kind in kinds.items():
         if kind > PIPELINED:
             region = readers[edge]
-            members.setdefault(region, []).append(places.partitions[edge, sender])
+            members.setdefault(region, []).append(build.places.partitions[edge, sender])
             waits[region] = waits.get(region, 0) + waits_for_producers(kind)
     found = {}
     for region, numbers in members.items():

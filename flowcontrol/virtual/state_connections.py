@@ -9,8 +9,8 @@ from flowcontrol.protocol.queues import plain
 from flowcontrol.protocol.state import width
 from flowcontrol.systems.tcp_connection import TcpConnection, TcpMessage
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.links import connections_of
 from flowcontrol.virtual.memory import Memory
+from flowcontrol.virtual.wires import connections_of
 
 
 def connection_states(job: Job, memory: Memory) -> tuple[ConnectionState, ...]:

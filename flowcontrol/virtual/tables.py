@@ -322,8 +322,9 @@ class Tables:
 
     def drain(self) -> None:
         """Empty the log of ages, keeping what it says until the next sample."""
-        log = np.concatenate([self._ages, self._memory.ages])
-        self._memory.head.ages_count = 0
+        memory = self._memory
+        log = np.concatenate([self._ages, memory.ages[: memory.head.ages_count]])
+        memory.head.ages_count = 0
         if not len(log):
             self._ages = log
             return

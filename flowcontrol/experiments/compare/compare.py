@@ -31,7 +31,7 @@ from flowcontrol.experiments.run import Simulate
 from flowcontrol.folders import Kind, OwnedFolder
 from flowcontrol.job import Job
 from flowcontrol.scenario import Scenario
-from flowcontrol.virtual.needs import parts_of
+from flowcontrol.virtual.parts import parts_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

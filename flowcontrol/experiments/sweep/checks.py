@@ -14,7 +14,7 @@ from flowcontrol.experiments.sweep.plan import Plan, Point
 from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.scenario import Scenario, check_clock
 from flowcontrol.virtual import choose_round_us
-from flowcontrol.virtual.needs import parts_of
+from flowcontrol.virtual.parts import parts_of
 
 _MOST_SHOWN: Final = 20
 """Problems that a refusal lists; a thousand variants may have a thousand."""
