@@ -7,14 +7,14 @@ from typing import Any
 
 from flowcontrol.job import Job
 from flowcontrol.job.ledger_rows import round_rows
-from flowcontrol.protocol.queues import in_order
+from flowcontrol.protocol.queues import in_order, is_event
 from flowcontrol.protocol.state import width
 from flowcontrol.systems import tcp_connection as t
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.connections import tcp_connection, tcp_messages
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory, fill
 from flowcontrol.virtual.state_reader import StateReader
-from flowcontrol.virtual.tcp import tcp_connection, tcp_messages
 from flowcontrol.virtual.views import gate_of
 
 ABOUT_CREDITS = ("more than announced", "promised")
@@ -31,7 +31,7 @@ class Wires:
     Attributes
     ----------
     written : dict of int to list of int
-        By channel at its sender: records that end in each message written so far.
+        By channel at its sender: records that end in each buffer written so far.
     """
 
     def __init__(self, job: Job) -> None:
@@ -55,8 +55,8 @@ class Wires:
                 wire, ring = self.wire(number), self.ring(number)
                 for i in range(self._before[number], wire.written):
                     message = ring[i % len(ring)]
-                    channel = message.channel
-                    self.written[channel].append(message.records)
+                    if not is_event(message):
+                        self.written[message.channel].append(message.records)
                 self._before[number] = wire.written
 
     def finish(self, rounds: int) -> None:
@@ -155,7 +155,8 @@ class Wires:
                 continue
             into = self.memory.ins[out["input"]]
             gate = gate_of(self.memory.head, int(out["gate"]))
-            queued = [one.records for one in in_order(gate.queues[int(out["index"])])]
+            received = in_order(gate.queues[int(out["index"])])
+            queued = [one.records for one in received if not is_event(one)]
             arrived = int(into["arrived"])
             if queued != self.written[number][arrived - len(queued) : arrived]:
                 yield f"channel {number} has {queued}, which is not what was sent"
