@@ -42,7 +42,7 @@ _COPIED_RULES = (
     "rows queues pool_rules channel_rules sender_rules subpartition_rules rounds service "
     "times ratios task pacing table selectivity"
 )
-_COPIED_KERNEL = "views pointers wheel loop messages buffered ages routes turns"
+_COPIED_KERNEL = "views wheel loop messages credits ages turns"
 COPIED = {*_COPIED_RULES.split(), *_COPIED_KERNEL.split()}
 """Modules whose functions are copied to where they are called: what every job under credits runs
 in every round. Without the kernel's own a chain takes a fifth longer. What only other systems run

@@ -14,8 +14,8 @@ from flowcontrol.protocol.debloating import (
 )
 from flowcontrol.protocol.rows import FIFO_COUNT
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.credits import tell, tell_late
 from flowcontrol.virtual.header import KernelMemory
-from flowcontrol.virtual.messages import tell, tell_late
 from flowcontrol.virtual.parts import DEBLOATING
 from flowcontrol.virtual.registry import kernel, part_of
 from flowcontrol.virtual.views import gate_row, in_row, out_row, received_queues

@@ -20,9 +20,9 @@ from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_pop, fifo_pus
 from flowcontrol.protocol.state import width
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s
+from flowcontrol.virtual.cells import row
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import SPILLS
-from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.registry import kernel, part_of
 from flowcontrol.virtual.spilled import buffer_at, consume, give_back, lane_of, region_of, spill_row
 from flowcontrol.virtual.turns import serve_now

@@ -15,24 +15,22 @@ from flowcontrol.protocol.service import NEVER, first_us_at, first_us_beyond, st
 from flowcontrol.protocol.state import cell
 from flowcontrol.protocol.times import flush_ticks, next_flush_us
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.closed import close
+from flowcontrol.virtual.cells import row, rows
 from flowcontrol.virtual.compiled import best_parts, compile_entry
-from flowcontrol.virtual.connection import transmit
+from flowcontrol.virtual.connections import carry, transmit
+from flowcontrol.virtual.credits import announce_all, grant_all, hear
 from flowcontrol.virtual.debloat import debloat_gates, measure_gates
 from flowcontrol.virtual.disk import hear_disk, serve_disk
 from flowcontrol.virtual.ending import finish_when_over
 from flowcontrol.virtual.header import FLAG_DRAIN, FLAG_EMPTY, FLAG_PARTS, KernelMemory
-from flowcontrol.virtual.messages import announce_all, hear, receive_all, send
+from flowcontrol.virtual.jobs import in_order, serve_waiting
+from flowcontrol.virtual.messages import receive_all, send
 from flowcontrol.virtual.parts import BUFFERS, EVERYTHING, THROTTLES
-from flowcontrol.virtual.pointers import row, rows
-from flowcontrol.virtual.records import grant_all
 from flowcontrol.virtual.registry import kernel, part_of
-from flowcontrol.virtual.sharing import in_order, serve_waiting
 from flowcontrol.virtual.spilling import note_memory, note_waits, send_spilled
 from flowcontrol.virtual.task import KernelWorker, worker_of
-from flowcontrol.virtual.tcp import carry
 from flowcontrol.virtual.throttled import emit_throttled, is_empty
-from flowcontrol.virtual.turns import serve_now
+from flowcontrol.virtual.turns import close, serve_now
 from flowcontrol.virtual.views import (
     gates_of,
     out_row,

@@ -26,6 +26,7 @@ from numba.extending import (
 from flowcontrol.operators.selectivity import Selectivity
 from flowcontrol.operators.table import as_selectivity
 from flowcontrol.systems.transports.rules import rules_of_kind
+from flowcontrol.virtual.cells import lowest_bit, row, rows
 from flowcontrol.virtual.lowered_state import (
     CELL,
     MemoryType,
@@ -43,10 +44,8 @@ from flowcontrol.virtual.lowered_state import (
     typed_as,
 )
 from flowcontrol.virtual.parts import transport_kinds
-from flowcontrol.virtual.pointers import lowest_bit, row, rows
-from flowcontrol.virtual.randoms import mix_modulo, uniform
 from flowcontrol.virtual.registry import PLACED
-from flowcontrol.virtual.task import KernelWorker, worker_of
+from flowcontrol.virtual.task import KernelWorker, mix_modulo, uniform, worker_of
 from flowcontrol.virtual.views import GateList, gate_of, gates_of, whole
 
 # ---- rows

@@ -1,26 +1,19 @@
-"""What travels between two tasks: messages, credits, and what a local consumer has freed."""
+"""Messages from one task to another: sent, under way, received."""
 
 from __future__ import annotations
 
 from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.queues import Queue, append, drop, is_event, next_slot
-from flowcontrol.protocol.rounds import (
-    Partition,
-    announce_credit,
-    send_message,
-)
-from flowcontrol.protocol.rows import WORD
+from flowcontrol.protocol.rounds import Gate, Partition, receive, send_message
+from flowcontrol.protocol.rows import WORD, Row
 from flowcontrol.protocol.subpartition_rules import announce_backlog, channel_backlog, head_is_event
+from flowcontrol.systems.transports.record_rounds import receive_records, send_records
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.buffered import free_lent, receive_buffer
-from flowcontrol.virtual.closed import poll
-from flowcontrol.virtual.counted import receive_counted, send_counted
-from flowcontrol.virtual.header import KernelMemory
+from flowcontrol.virtual.header import FLAG_PROTOCOL, KernelMemory
 from flowcontrol.virtual.parts import BUFFERS, RECORDS
 from flowcontrol.virtual.registry import kernel, part_of
-from flowcontrol.virtual.turns import enqueue, serve_now
+from flowcontrol.virtual.turns import enqueue, poll
 from flowcontrol.virtual.views import (
-    credit_queue,
     gate_of,
     gate_row,
     in_row,
@@ -29,6 +22,7 @@ from flowcontrol.virtual.views import (
     partition_of,
     partition_row,
     set_bit,
+    transport_of,
     union_of,
     wire_queue,
 )
@@ -64,53 +58,33 @@ def receive_all(m: KernelMemory, task: f.KernelTask, now: int) -> None:
             channel = next_bit(m, bits, count, channel)
 
 
-@kernel
-def hear(m: KernelMemory, task: f.KernelTask, now: int) -> None:
-    """Take notice of credits and of buffers that local consumers have let go of."""
-    for i in range(task.partitions):
-        number = task.first_partition + i
-        p = partition_row(m, number)
-        count, bits = p.channels, p.news
-        place = next_bit(m, bits, count, -1)
-        if place < 0:
-            continue
-        partition = partition_of(m, number)
-        while place >= 0:
-            out = out_row(m, p.first_channel + place)
-            into = in_row(m, out.input)
-            done = 1
-            if out.next_wish > 0:
-                out.wish = out.next_wish
-            if p.kind > PIPELINED and out.is_local == 1:
-                pass  # disk.hear_disk takes notice
-            elif out.is_local == 1 and m.counts_records == 0:
-                free_lent(m, partition, place, into.consumed)
-            elif into.credits_most == 0:
-                out.announced = into.announced
-            else:
-                done = _hear_late(m, p.task, out, into, now)
-            set_bit(m, p.dirty, place)
-            if done == 1:
-                m[bits + place // WORD] &= ~(1 << (place % WORD))
-            place = next_bit(m, bits, count, place)
+@part_of(BUFFERS)
+def receive_buffer(
+    m: KernelMemory,
+    task: f.KernelTask,
+    gate: Gate,
+    union: Row,
+    number: int,
+    channel: int,
+    message: f.KernelMessage,
+) -> None:
+    """Store a message that has arrived at a channel of a gate."""
+    if receive(task, gate, union, number, channel, message) == 0:
+        m.flags |= FLAG_PROTOCOL
 
 
-@kernel
-def _hear_late(
-    m: KernelMemory, task: int, out: f.KernelSubpartition, into: f.KernelInputChannel, now: int
-) -> int:
-    """Take the credits that have arrived after some rounds; 1 if none is under way any more."""
-    credits = credit_queue(m, into.credits, into.credits_most)
-    while credits.ends.count > 0:
-        if credits.slots[credits.ends.head].round > now:
-            wake(m, task, credits.slots[credits.ends.head].round)
-            return 0
-        credit = drop(credits)
-        if credit.announced < 0:
-            out.wish = -credit.announced
-        else:
-            out.announced = credit.announced
-    return 1
+@part_of(RECORDS)
+def receive_counted(
+    m: KernelMemory,
+    task: f.KernelTask,
+    gate: Gate,
+    union: Row,
+    number: int,
+    channel: int,
+    message: f.KernelMessage,
+) -> None:
+    """Store records that have arrived at a channel of a gate."""
+    receive_records(task, gate, union, number, channel, message)
 
 
 @kernel
@@ -173,6 +147,18 @@ def _send_buffers(
     return 1
 
 
+@part_of(RECORDS)
+def send_counted(
+    m: KernelMemory,
+    partition: Partition,
+    place: int,
+    record_bytes: int,
+    message: f.KernelMessage,
+) -> int:
+    """Take the next message that a subpartition may send: 1, or 0 if there is none."""
+    return send_records(transport_of(m), partition, place, record_bytes, message)
+
+
 @kernel
 def _take(
     m: KernelMemory, partition: Partition, place: int, is_local: int, message: f.KernelMessage
@@ -226,56 +212,3 @@ def expect(m: KernelMemory, out: f.KernelSubpartition, at: int) -> None:
     """Have a channel's receiver look at it in a round."""
     set_bit(m, gate_row(m, out.gate).arrivals, out.index)
     wake(m, out.receiver, at)
-
-
-@part_of(BUFFERS)
-def announce_all(m: KernelMemory, task: f.KernelTask, now: int) -> None:
-    """Announce the credit that channels gained, and what local ones have consumed."""
-    for i in range(task.gates):
-        number = task.first_gate + i
-        g = gate_row(m, number)
-        count, bits = g.channels, g.news
-        channel = next_bit(m, bits, count, -1)
-        if channel < 0:
-            continue
-        gate = gate_of(m, number)
-        while 0 <= channel < count:
-            into = in_row(m, g.first_channel + channel)
-            out = out_row(m, into.out)
-            if out.is_local == 1:
-                tell(m, out, now + 1)
-            elif into.unannounced > 0:
-                if m.is_tcp == 1:  # not a credit: a buffer for the message that is staged
-                    into.unannounced = 0
-                    serve_now(m, out.connection)
-                    channel = next_bit(m, bits, count, channel)
-                    continue
-                announce_credit(gate, channel)
-                m.grants += 1
-                if into.credits_most == 0:
-                    tell(m, out, now + 1)
-                else:
-                    tell_late(m, out, into, into.announced, now)
-            channel = next_bit(m, bits, count, channel)
-        for word in range(count // WORD + 1):
-            m[bits + word] = 0
-
-
-@kernel
-def tell(m: KernelMemory, out: f.KernelSubpartition, at: int) -> None:
-    """Have a sender look at a channel in a round."""
-    set_bit(m, partition_row(m, out.partition).news, out.place)
-    wake(m, out.sender, at)
-
-
-@kernel
-def tell_late(
-    m: KernelMemory, out: f.KernelSubpartition, into: f.KernelInputChannel, value: int, now: int
-) -> None:
-    """Send credits, or a size of buffer below 0, that arrive after the network's latency."""
-    credits = credit_queue(m, into.credits, into.credits_most)
-    credit = next_slot(credits)
-    credit.announced = value
-    credit.round = now + m.latency
-    append(credits)
-    tell(m, out, now + m.latency)

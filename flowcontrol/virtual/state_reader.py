@@ -21,9 +21,9 @@ from flowcontrol.systems.throttles import Controller
 from flowcontrol.systems.throttles.throttled_source import ThrottledSource
 from flowcontrol.systems.transports.transport import ChannelGrant
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.kinds import finished_buffers, spill_state
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.state_connections import connection_states, messages_on_wires
-from flowcontrol.virtual.state_spills import finished_buffers, spill_state
 
 TIMES = ("busy", "idle", "blocked")
 

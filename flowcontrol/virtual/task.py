@@ -8,20 +8,25 @@ from __future__ import annotations
 
 from typing import Any
 
+from flowcontrol.job import work
+from flowcontrol.job.routing import mix
 from flowcontrol.operators.states import Operator
 from flowcontrol.protocol.partition_kinds import SORTED
-from flowcontrol.protocol.rounds import Partition, write_broadcast, write_bytes
+from flowcontrol.protocol.partitioners import count_share, next_by_share
+from flowcontrol.protocol.rounds import (
+    Partition,
+    write_broadcast,
+    write_bytes,
+    write_whole_records,
+)
 from flowcontrol.protocol.service import service_work
+from flowcontrol.systems.transports.record_rounds import write_records
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.ages import log_age, push_run, take_ages, take_run
-from flowcontrol.virtual.buffered import write_together
-from flowcontrol.virtual.counted import write_counted
+from flowcontrol.virtual.cells import row
 from flowcontrol.virtual.header import KernelMemory
-from flowcontrol.virtual.parts import BUFFERS
-from flowcontrol.virtual.pointers import row
-from flowcontrol.virtual.randoms import uniform
-from flowcontrol.virtual.registry import part_of
-from flowcontrol.virtual.routes import next_channel
+from flowcontrol.virtual.parts import BUFFERS, RECORDS
+from flowcontrol.virtual.registry import kernel, part_of
 from flowcontrol.virtual.spilled import quota_of
 from flowcontrol.virtual.spilling import is_stopped, stop
 from flowcontrol.virtual.views import (
@@ -32,6 +37,7 @@ from flowcontrol.virtual.views import (
     partition_at,
     partition_row,
     set_bit,
+    transport_of,
 )
 
 
@@ -153,3 +159,55 @@ def write_buffers(
     if left > 0 and writer.kind == SORTED:
         stop(m, writer)
     return left
+
+
+@part_of(BUFFERS)
+def write_together(m: KernelMemory, partition: Partition, nbytes: int, most: int) -> int:
+    """Write records of so many bytes to the one open buffer without filling it; return how many."""
+    return write_whole_records(partition, 0, nbytes, most)
+
+
+@part_of(RECORDS)
+def write_counted(
+    m: KernelMemory, partition: Partition, channel: int, nbytes: int, most: int
+) -> int:
+    """Write records of so many bytes to a subpartition; return how many there was room for."""
+    return write_records(transport_of(m), partition, channel, nbytes, most)
+
+
+@kernel
+def next_channel(m: KernelMemory, p: f.KernelPartition) -> int:
+    """Return the channel of the next record of a partition.
+
+    Notes
+    -----
+    Rebalance and rescale are cycles; shares are tables of a whole period where that is short,
+    else they are worked out record by record.
+    """
+    kind = p.route
+    channel = 0
+    if kind == f.ROUTE_CYCLE:
+        channel = p.cursor
+        p.cursor = channel + 1 if channel + 1 < p.channels else 0
+    elif kind == f.ROUTE_TABLE:
+        place = p.cursor
+        channel = m[p.table + place]
+        p.cursor = place + 1 if place + 1 < p.table_length else 0
+    elif kind == f.ROUTE_SHUFFLE:
+        channel = mix_modulo(m.seed, p.stream, p.emitted, p.channels)
+    elif kind == f.ROUTE_SHARES:
+        width = p.channels
+        shares, behind = row(m, p.table, width), row(m, p.table + width, width)
+        channel = next_by_share(behind, shares)
+        count_share(behind, shares, p.table_length, channel)
+    return channel
+
+
+def mix_modulo(seed: int, stream: int, number: int, width: int) -> int:
+    """Return a well-mixed number from 0 to ``width`` - 1."""
+    return mix(int(seed), int(stream), int(number)) % int(width)
+
+
+def uniform(seed: int, stream: int, number: int) -> float:
+    """Return a number uniform in [0, 1)."""
+    return work.uniform(int(seed), int(stream), int(number))

@@ -19,9 +19,9 @@ from flowcontrol.systems.throttles.throttled_source import (
 )
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.ages import peek_run, push_run, run_length, take_run
+from flowcontrol.virtual.cells import rows
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import THROTTLES
-from flowcontrol.virtual.pointers import rows
 from flowcontrol.virtual.registry import kernel, part_of
 from flowcontrol.virtual.task import KernelWorker
 from flowcontrol.virtual.views import (

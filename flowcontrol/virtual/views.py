@@ -14,8 +14,11 @@ from flowcontrol.systems.throttles.throttled_source import ThrottledSource
 from flowcontrol.systems.transports.transport import ChannelGrant, RecordTransport
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import (
+    lowest_bit,
     queue_of,
     queues_of,
+    row,
+    rows,
     rows_of,
     state_of,
     transport_at,
@@ -23,7 +26,6 @@ from flowcontrol.virtual.cells import (
     whole_view,
 )
 from flowcontrol.virtual.header import KernelMemory
-from flowcontrol.virtual.pointers import lowest_bit, row, rows
 from flowcontrol.virtual.registry import kernel, placed
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flowcontrol.protocol.rows import WORD
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.cells import row
 from flowcontrol.virtual.header import KernelMemory
-from flowcontrol.virtual.pointers import row
 from flowcontrol.virtual.registry import kernel
 from flowcontrol.virtual.views import next_bit, set_bit, task_row
 

@@ -1,9 +1,13 @@
-"""Connections without credits: what ``flowcontrol.systems.tcp_*`` says, on the kernel's memory.
+"""Connections on which channels wait for their turn, one message a turn.
 
-A connection works after the tasks of a round, its two ends together: it writes what senders have
-closed, lets the kernel take it, and reads at the receiver what arrives by the next round. The
-buffers that receivers have just recycled are there, and a task takes up what it has got in the
-next round, as it does under credits.
+A connection stands among the tasks, so that it has a place on the wheel; it works after them in
+a round. With a bandwidth there is one for each ordered pair of task managers (:func:`transmit`);
+without one none: a channel then sends all that its credit allows.
+
+Connections without credits (:func:`carry`) do what ``flowcontrol.systems.tcp_connection`` says,
+their two ends together: they write what senders have closed, let the kernel take it, and read at
+the receiver what arrives by the next round. The buffers that receivers have just recycled are
+there, and a task takes up what it has got in the next round, as it does under credits.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from collections.abc import Sequence
 
 from flowcontrol.protocol.queues import is_event
 from flowcontrol.protocol.ratios import capped
-from flowcontrol.protocol.rounds import receive
+from flowcontrol.protocol.rounds import receive, send_message
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_pop, fifo_push
 from flowcontrol.protocol.state import width
 from flowcontrol.systems.tcp_buffers import poll_closed
@@ -32,20 +36,58 @@ from flowcontrol.systems.tcp_writer import (
     write_message,
 )
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.cells import rows_of, state_of
+from flowcontrol.virtual.cells import row, rows_of, state_of
 from flowcontrol.virtual.header import FLAG_PROTOCOL, KernelMemory
-from flowcontrol.virtual.parts import TCP
-from flowcontrol.virtual.pointers import row
+from flowcontrol.virtual.messages import next_message as next_to_send
+from flowcontrol.virtual.messages import put
+from flowcontrol.virtual.parts import TCP, WIRES
 from flowcontrol.virtual.registry import kernel, part_of
-from flowcontrol.virtual.turns import may_be_served
-from flowcontrol.virtual.views import gate_of, out_row, partition_of, task_row, union_of
+from flowcontrol.virtual.turns import is_sendable, may_be_served
+from flowcontrol.virtual.views import (
+    gate_of,
+    out_row,
+    partition_of,
+    partition_row,
+    task_row,
+    union_of,
+)
 from flowcontrol.virtual.wheel import wake
+
+HEADER_BYTES = 43
+"""What a message weighs besides its data (reference section 13)."""
 
 CONNECTION_CELLS = width(TcpConnection)
 
 
 tcp_connection = state_of(TcpConnection)
 tcp_messages = rows_of(TcpMessage)
+
+
+@part_of(WIRES)
+def transmit(m: KernelMemory, number: int, now: int) -> None:
+    """Send what the wire takes in a round, a message of each channel in turn."""
+    connection = task_row(m, number)
+    connection.has_sent = 0
+    queue = row(m, connection.union, FIFO_SLOTS + connection.gates)
+    first_after_ns = (now + 1) * m.round_us * 1000
+    while queue[FIFO_COUNT] > 0 and connection.ready < first_after_ns:
+        channel = fifo_pop(queue)
+        out = out_row(m, channel)
+        out.is_queued = 0
+        p = partition_row(m, out.partition)
+        partition = partition_of(m, out.partition)
+        message = next_to_send(m, out)
+        if send_message(partition, out.place, m.quota, 0, message) == 0:
+            continue
+        nbytes = message.records * p.record_bytes + HEADER_BYTES
+        nbytes += message.nbytes * is_event(message)
+        put(m, out, _arrival(m, connection, nbytes, now))
+        wake(m, out.sender, now + 1)
+        if is_sendable(m, out) == 1:
+            out.is_queued = 1
+            fifo_push(queue, channel)
+    if queue[FIFO_COUNT] > 0:
+        wake(m, number, max(now + 1, connection.ready // (m.round_us * 1000)))
 
 
 @part_of(TCP)
