@@ -32,7 +32,7 @@ RULES = {
     "protocol": "rows queues pool_rules channel_rules sender_rules subpartition_rules rounds "
     "sizing ratios service times debloating partitioners partition_kinds",
     "operators": "task pacing table selectivity",
-    "systems": "tcp_buffers tcp_connection tcp_reader tcp_writer",
+    "systems": "tcp_buffers tcp_connection",
     "systems.throttles": "throttled_source",
     "systems.transports": "record_rounds transport",
 }

@@ -20,19 +20,18 @@ from flowcontrol.protocol.rounds import receive, send_message
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_pop, fifo_push
 from flowcontrol.protocol.state import width
 from flowcontrol.systems.tcp_buffers import poll_closed
-from flowcontrol.systems.tcp_connection import TcpConnection, TcpMessage
-from flowcontrol.systems.tcp_reader import (
+from flowcontrol.systems.tcp_connection import (
+    TcpConnection,
+    TcpMessage,
     deliver_message,
-    obtain_buffer,
-    read_socket,
-    stage_message,
-    staged_slot,
-)
-from flowcontrol.systems.tcp_writer import (
     enter_message,
     has_room,
     hear_window,
     next_message,
+    obtain_buffer,
+    read_socket,
+    stage_message,
+    staged_slot,
     write_message,
 )
 from flowcontrol.virtual import fields as f

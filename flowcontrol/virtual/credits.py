@@ -7,6 +7,7 @@ from flowcontrol.protocol.queues import append, drop, next_slot
 from flowcontrol.protocol.rounds import Partition, announce_credit, free_local
 from flowcontrol.protocol.rows import WORD
 from flowcontrol.systems.transports.rules import is_held, next_grant, next_look
+from flowcontrol.systems.transports.transport import RoundEnd
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import BUFFERS, RECORDS
@@ -121,13 +122,14 @@ def grant_all(m: KernelMemory, number: int, task: f.KernelTask, now: int) -> Non
     for i in range(task.gates):
         g = gate_row(m, task.first_gate + i)
         states = channel_grants(m, g.grants, g.channels)
+        end = RoundEnd(now, held, g.record_bytes)
         for channel in range(g.channels):
             into, state = in_row(m, g.first_channel + channel), states[channel]
-            granted = next_grant(transport, state, into, held, g.record_bytes, now)
+            granted = next_grant(transport, state, into, end)
             if granted != into.announced:
                 into.announced = granted
                 grant(m, into, now)
-            look = next_look(transport, state, held, now)
+            look = next_look(transport, state, end)
             if look > now:
                 wake(m, number, look)
         for word in range(g.channels // WORD + 1):

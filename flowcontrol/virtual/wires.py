@@ -8,8 +8,13 @@ from flowcontrol.job.job import Job
 from flowcontrol.job.work import byte_cost
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.state import width
-from flowcontrol.systems import tcp_writer
-from flowcontrol.systems.tcp_connection import TcpConnection, TcpMessage, ring_slots
+from flowcontrol.systems.tcp_connection import (
+    TcpConnection,
+    TcpMessage,
+    high_mark,
+    low_mark,
+    ring_slots,
+)
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import cells_of
 from flowcontrol.virtual.places import Builder
@@ -76,12 +81,12 @@ def _fill_wire(build: Builder, edges: set[str], connection: Any) -> None:
     """
     job = build.job
     values, segment = job.scenario.system.transport_values, job.scenario.options.segment_bytes
-    high = tcp_writer.high_mark(round(values["high_water_segments"]), segment)
+    high = high_mark(round(values["high_water_segments"]), segment)
     kernel = round(values["kernel_bytes"])
     smallest = min(link.record_bytes for link in job.links if link.name in edges)
     channels = int(connection["gates"])
     slots = ring_slots(kernel, high, segment, smallest, channels)
-    low = tcp_writer.low_mark(round(values["low_water_segments"]), segment, high)
+    low = low_mark(round(values["low_water_segments"]), segment, high)
     wire = TcpConnection(high, low, kernel)
     connection["phases"], connection["phase_count"] = build.put(cells_of(wire)), slots
     build.take(slots * width(TcpMessage))

@@ -33,7 +33,7 @@ def _parameters(given):
     return RecordTransport(slots=given.whole("slots"))
 
 
-def _next_grant(transport, state, channel, held, record_bytes, now):
+def _next_grant(transport, state, channel, end):
     if channel.processed < channel.announced:
         return channel.announced
     state.window += 1

@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from flowcontrol.protocol.ratios import MOST
 from flowcontrol.protocol.states import InputChannel
-from flowcontrol.systems.transports.transport import ChannelGrant, Given, RecordTransport, Transport
+from flowcontrol.systems.transports.transport import (
+    ChannelGrant,
+    Given,
+    RecordTransport,
+    RoundEnd,
+    Transport,
+)
 
 ALPHA, BETA, GAMMA = 0.9, 0.66, 2
 """Weight of the old round trip in the mean; share that a sample must fill; growth."""
@@ -115,18 +121,13 @@ def _first_grant(transport: RecordTransport, state: ChannelGrant, record_bytes: 
 
 
 def _next_grant(
-    transport: RecordTransport,
-    state: ChannelGrant,
-    channel: InputChannel,
-    held: int,
-    record_bytes: int,
-    now: int,
+    transport: RecordTransport, state: ChannelGrant, channel: InputChannel, end: RoundEnd
 ) -> int:
-    _measure(transport, state, channel.arrived, now, record_bytes)
-    return max(channel.announced, channel.processed + max(1, state.window // record_bytes))
+    _measure(transport, state, channel.arrived, end.now, end.record_bytes)
+    return max(channel.announced, channel.processed + max(1, state.window // end.record_bytes))
 
 
-def _next_look(transport: RecordTransport, state: ChannelGrant, held: int, now: int) -> int:
+def _next_look(transport: RecordTransport, state: ChannelGrant, end: RoundEnd) -> int:
     """Return the round in which the trip ends that is being measured."""
     return state.began + transport.trip if state.began >= 0 else 0
 

@@ -6,7 +6,13 @@
 from __future__ import annotations
 
 from flowcontrol.protocol.states import InputChannel
-from flowcontrol.systems.transports.transport import ChannelGrant, Given, RecordTransport, Transport
+from flowcontrol.systems.transports.transport import (
+    ChannelGrant,
+    Given,
+    RecordTransport,
+    RoundEnd,
+    Transport,
+)
 
 
 def free_slots(queued: int, slots: int) -> int:
@@ -19,12 +25,7 @@ def _parameters(given: Given) -> RecordTransport:
 
 
 def _next_grant(
-    transport: RecordTransport,
-    state: ChannelGrant,
-    channel: InputChannel,
-    held: int,
-    record_bytes: int,
-    now: int,
+    transport: RecordTransport, state: ChannelGrant, channel: InputChannel, end: RoundEnd
 ) -> int:
     granted = channel.announced
     return granted + free_slots(granted - channel.processed, transport.slots)

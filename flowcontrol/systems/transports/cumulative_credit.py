@@ -7,7 +7,13 @@ up.
 from __future__ import annotations
 
 from flowcontrol.protocol.states import InputChannel
-from flowcontrol.systems.transports.transport import ChannelGrant, Given, RecordTransport, Transport
+from flowcontrol.systems.transports.transport import (
+    ChannelGrant,
+    Given,
+    RecordTransport,
+    RoundEnd,
+    Transport,
+)
 
 
 def topped_up(left: int, most: int, mark: int) -> int:
@@ -33,12 +39,7 @@ def _parameters(given: Given) -> RecordTransport:
 
 
 def _next_grant(
-    transport: RecordTransport,
-    state: ChannelGrant,
-    channel: InputChannel,
-    held: int,
-    record_bytes: int,
-    now: int,
+    transport: RecordTransport, state: ChannelGrant, channel: InputChannel, end: RoundEnd
 ) -> int:
     granted = channel.announced
     return granted + topped_up(granted - channel.processed, transport.slots, transport.mark)

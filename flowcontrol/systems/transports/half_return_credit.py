@@ -7,7 +7,13 @@ Apache Pekko.
 from __future__ import annotations
 
 from flowcontrol.protocol.states import InputChannel
-from flowcontrol.systems.transports.transport import ChannelGrant, Given, RecordTransport, Transport
+from flowcontrol.systems.transports.transport import (
+    ChannelGrant,
+    Given,
+    RecordTransport,
+    RoundEnd,
+    Transport,
+)
 
 
 def half(size: int) -> int:
@@ -47,18 +53,14 @@ def _parameters(given: Given) -> RecordTransport:
     return RecordTransport(slots=slots, lot=lot)
 
 
-def _next_grant(
-    transport: RecordTransport,
-    state: ChannelGrant,
-    channel: InputChannel,
-    held: int,
-    record_bytes: int,
-    now: int,
+def lots_returned(
+    transport: RecordTransport, state: ChannelGrant, channel: InputChannel, end: RoundEnd
 ) -> int:
+    """Give back what was taken, once it is a lot."""
     fresh = channel.processed - state.seen
     state.seen = channel.processed
     state.held, back = returned(state.held, fresh, transport.lot, 0)
     return channel.announced + back
 
 
-RULES = Transport(_next_grant, _parameters)
+RULES = Transport(lots_returned, _parameters)

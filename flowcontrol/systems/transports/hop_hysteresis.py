@@ -14,6 +14,7 @@ from flowcontrol.systems.transports.transport import (
     ChannelGrant,
     Given,
     RecordTransport,
+    RoundEnd,
     Transport,
     period_end,
 )
@@ -83,20 +84,15 @@ def _is_held(transport: RecordTransport, was: int, queued: int, now: int) -> int
 
 
 def _next_grant(
-    transport: RecordTransport,
-    state: ChannelGrant,
-    channel: InputChannel,
-    held: int,
-    record_bytes: int,
-    now: int,
+    transport: RecordTransport, state: ChannelGrant, channel: InputChannel, end: RoundEnd
 ) -> int:
     """Announce the switch: no records, or more than any run has."""
-    return 0 if held == 1 else FREE
+    return 0 if end.held == 1 else FREE
 
 
-def _next_look(transport: RecordTransport, state: ChannelGrant, held: int, now: int) -> int:
+def _next_look(transport: RecordTransport, state: ChannelGrant, end: RoundEnd) -> int:
     """Return the round of the next look at the overflow, if the senders wait for it."""
-    return period_end(now, transport.check) if held == 1 and transport.check > 0 else 0
+    return period_end(end.now, transport.check) if end.held == 1 and transport.check > 0 else 0
 
 
 def _room(transport: RecordTransport, channel: Subpartition, record_bytes: int) -> int:

@@ -13,6 +13,7 @@ from flowcontrol.systems.transports.transport import (
     ChannelGrant,
     Given,
     RecordTransport,
+    RoundEnd,
     Transport,
     period_end,
 )
@@ -89,12 +90,7 @@ def _first_grant(transport: RecordTransport, state: ChannelGrant, record_bytes: 
 
 
 def _next_grant(
-    transport: RecordTransport,
-    state: ChannelGrant,
-    channel: InputChannel,
-    held: int,
-    record_bytes: int,
-    now: int,
+    transport: RecordTransport, state: ChannelGrant, channel: InputChannel, end: RoundEnd
 ) -> int:
     """Return the grant after a period: what was taken, and the window.
 
@@ -104,10 +100,10 @@ def _next_grant(
     the limit falls when the window shrinks faster than records are taken; what was sent by then is
     under way. The first packet only records what was taken.
     """
-    if (now + 1) % transport.period > 0:
+    if (end.now + 1) % transport.period > 0:
         return channel.announced
     taken = channel.processed
-    acked = units(taken * (record_bytes + ITEM_OVERHEAD), transport.unit)
+    acked = units(taken * (end.record_bytes + ITEM_OVERHEAD), transport.unit)
     if state.samples > 0:
         is_empty = 1 if channel.arrived == taken else 0
         state.window = next_window(
@@ -115,11 +111,11 @@ def _next_grant(
         )
     state.samples += 1
     state.seen = acked
-    return _records_of(acked + state.window + 1, transport.unit, record_bytes)
+    return _records_of(acked + state.window + 1, transport.unit, end.record_bytes)
 
 
-def _next_look(transport: RecordTransport, state: ChannelGrant, held: int, now: int) -> int:
-    return period_end(now, transport.period)
+def _next_look(transport: RecordTransport, state: ChannelGrant, end: RoundEnd) -> int:
+    return period_end(end.now, transport.period)
 
 
 RULES = Transport(_next_grant, _parameters, _first_grant, _next_look, adapts=True)

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from flowcontrol.protocol.states import InputChannel
-from flowcontrol.systems.transports.transport import FREE, ChannelGrant, RecordTransport, Transport
+from flowcontrol.systems.transports.transport import (
+    FREE,
+    ChannelGrant,
+    RecordTransport,
+    RoundEnd,
+    Transport,
+)
 
 
 def _first_grant(transport: RecordTransport, state: ChannelGrant, record_bytes: int) -> int:
@@ -11,12 +17,7 @@ def _first_grant(transport: RecordTransport, state: ChannelGrant, record_bytes: 
 
 
 def _next_grant(
-    transport: RecordTransport,
-    state: ChannelGrant,
-    channel: InputChannel,
-    held: int,
-    record_bytes: int,
-    now: int,
+    transport: RecordTransport, state: ChannelGrant, channel: InputChannel, end: RoundEnd
 ) -> int:
     return channel.announced
 
