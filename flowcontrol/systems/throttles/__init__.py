@@ -9,14 +9,15 @@ real system does in between (a mark that is crossed, a delay, a batch that ends)
 end of a round: all times are rounded up to whole rounds. Each file states what else differs.
 """
 
-from flowcontrol.systems.throttles.controller import NEVER, Controller
-from flowcontrol.systems.throttles.make import check_values, make_controller
-from flowcontrol.systems.throttles.observation import (
+from flowcontrol.systems.throttles.controller import (
+    NEVER,
     Command,
+    Controller,
     JobObservation,
     SourceObservation,
     TaskObservation,
 )
+from flowcontrol.systems.throttles.make import check_values, make_controller
 
 __all__ = [
     "NEVER",

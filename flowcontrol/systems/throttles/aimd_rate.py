@@ -22,13 +22,13 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from flowcontrol.systems.throttles.controller import (
+    Command,
     Controller,
     ControllerSettings,
-    interval_us,
-    next_tick_us,
+    JobObservation,
+    SourceObservation,
+    rate_gap_ns,
 )
-from flowcontrol.systems.throttles.emission import rate_gap_ns
-from flowcontrol.systems.throttles.observation import Command, JobObservation, SourceObservation
 
 GOOD, BAD, TIMEOUT = 0, 1, 2
 """What a request has met: an answer in time; a failure that may be tried again, or a late answer;
@@ -106,18 +106,16 @@ class AimdRate(Controller):
 
     needs_ages: ClassVar[bool] = True
 
-    _kept: ClassVar[tuple[str, ...]] = ("look_us", "rate", "fell_us", "history")
+    _kept: ClassVar[tuple[str, ...]] = ("rate", "fell_us", "history")
 
     def __init__(self, settings: ControllerSettings) -> None:
-        values, round_us = settings.values, settings.round_us
-        super().__init__()
+        super().__init__(settings)
+        values = settings.values
         self._least, self._most = values["min_rate"], values["max_rate"]
         self._add, self._factor = values["add"], values["factor"]
         self._late_ms, self._use_share = values["late_ms"], values["use_share"]
         self._cooldown_us = round(values["cooldown_ms"] * 1000)
         self._window_us = round(values["window_ms"] * 1000)
-        self._interval_us = interval_us(values["interval_ms"], round_us)
-        self.look_us = self._interval_us
         self.rate = self._least
         self.fell_us = -1
         # Time and records emitted: looks of the window, and the newest one before it.
@@ -127,14 +125,9 @@ class AimdRate(Controller):
         """Begin with the least rate."""
         return self._commands(sources)
 
-    def next_look_us(self) -> int:
-        """Return when the next answer is taken notice of."""
-        return self.look_us
-
     def observe(self, job: JobObservation) -> list[Command]:
         """Take notice of what the oldest record has met."""
-        if job.now_us >= self.look_us:
-            self.look_us = next_tick_us(job.now_us, self._interval_us)
+        if self._is_due(job):
             self._answer(job)
         return self._commands(job.sources)
 

@@ -6,8 +6,13 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
-from flowcontrol.systems.throttles.controller import Controller
-from flowcontrol.systems.throttles.observation import Command, JobObservation, SourceObservation
+from flowcontrol.systems.throttles.controller import (
+    Command,
+    Controller,
+    ControllerSettings,
+    JobObservation,
+    SourceObservation,
+)
 
 
 class Batches(Controller):
@@ -19,11 +24,10 @@ class Batches(Controller):
 
     has_log: ClassVar[bool] = True
 
-    _kept: ClassVar[tuple[str, ...]] = ("look_us", "admitted", "is_running", "begun_us")
+    _kept: ClassVar[tuple[str, ...]] = ("admitted", "is_running", "begun_us")
 
-    def __init__(self, look_us: int) -> None:
-        super().__init__()
-        self.look_us = look_us
+    def __init__(self, settings: ControllerSettings) -> None:
+        super().__init__(settings)
         self.admitted: list[int] = []
         self.is_running = False
         self.begun_us = 0
@@ -37,10 +41,6 @@ class Batches(Controller):
         """Let nothing be emitted before the first batch."""
         self.admitted = [0] * len(sources)
         return self._commands()
-
-    def next_look_us(self) -> int:
-        """Return when the next batch may be formed."""
-        return self.look_us
 
     def observe(self, job: JobObservation) -> list[Command]:
         """End a batch that is done, then form and begin what it is time for."""

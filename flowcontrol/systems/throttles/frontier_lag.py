@@ -16,13 +16,13 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import ClassVar
 
-from flowcontrol.systems.throttles.controller import Controller, ControllerSettings, interval_us
-from flowcontrol.systems.throttles.observation import (
+from flowcontrol.systems.throttles.controller import (
     GO,
     STOP,
     Command,
+    Controller,
+    ControllerSettings,
     JobObservation,
-    SourceObservation,
 )
 
 
@@ -60,26 +60,14 @@ class FrontierLag(Controller):
 
     needs_ages: ClassVar[bool] = True
 
-    _kept: ClassVar[tuple[str, ...]] = ("look_us", "is_open", "first_open", "ends")
+    _kept: ClassVar[tuple[str, ...]] = ("is_open", "first_open", "ends")
 
     def __init__(self, settings: ControllerSettings) -> None:
-        values, round_us = settings.values, settings.round_us
-        super().__init__()
-        self._round_us = round_us
-        self._interval_us = interval_us(values["interval_ms"], round_us)
-        self._lag = int(values["lag"])
-        self.look_us = self._interval_us
+        super().__init__(settings)
+        self._lag = int(settings.values["lag"])
         self.is_open = True  # a batch is being emitted
         self.first_open = 0  # the frontier, as it was last seen
         self.ends: list[int] = []  # when the batches from there on ended, the one emitted not yet
-
-    def first(self, sources: Sequence[SourceObservation]) -> list[Command]:
-        """Begin batch 0."""
-        return [GO] * len(sources)
-
-    def next_look_us(self) -> int:
-        """Return the end of the batch; every round while the next one waits."""
-        return self.look_us
 
     def observe(self, job: JobObservation) -> list[Command]:
         """End a batch that has lasted its time; begin the next one if it may."""

@@ -19,21 +19,15 @@ Where this differs from them:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from flowcontrol.systems.throttles.controller import (
-    Controller,
-    ControllerSettings,
-    interval_us,
-    next_tick_us,
-)
-from flowcontrol.systems.throttles.observation import (
     GO,
     STOP,
     Command,
+    Controller,
+    ControllerSettings,
     JobObservation,
-    SourceObservation,
 )
 
 
@@ -137,12 +131,12 @@ class GlobalHysteresis(Controller):
     """
 
     _kept: ClassVar[tuple[str, ...]] = (
-        "look_us", "claims", "met", "written_ms", "said", "heard", "pending",
+        "claims", "met", "written_ms", "said", "heard", "pending",
     )  # fmt: skip
 
     def __init__(self, settings: ControllerSettings) -> None:
-        values, round_us = settings.values, settings.round_us
-        super().__init__()
+        super().__init__(settings, "check_ms")
+        values = settings.values
         self._by_bytes = values["high_bytes"] > 0
         if self._by_bytes:
             self._high = int(values["high_bytes"])
@@ -151,20 +145,14 @@ class GlobalHysteresis(Controller):
             slots = int(values["slots"])
             self._high, self._low = mark(values["high"], slots), mark(values["low"], slots)
         self._consecutive = int(values["consecutive"])
-        self._check_us = interval_us(values["check_ms"], round_us)
         self._delay_us = [round(values[f"delay_{to}_ms"] * 1000) for to in ("off", "on")]
         self._update_ms = int(values["update_ms"])
         self._timeout_ms = int(values["timeout_ms"])
-        self.look_us = self._check_us
         self.claims: list[int] = []
         self.met: list[int] = []
         self.written_ms: list[int] = []
         self.said = self.heard = 0
         self.pending: list[list[int]] = []  # when the sources hear, and what
-
-    def first(self, sources: Sequence[SourceObservation]) -> list[Command]:
-        """Let all sources emit."""
-        return [GO] * len(sources)
 
     def next_look_us(self) -> int:
         """Return the next look at the queues, or when the sources hear, if that is sooner."""
@@ -172,8 +160,7 @@ class GlobalHysteresis(Controller):
 
     def observe(self, job: JobObservation) -> list[Command]:
         """Look at the queues if it is time; tell the sources what has reached them."""
-        if job.now_us >= self.look_us:
-            self.look_us = next_tick_us(job.now_us, self._check_us)
+        if self._is_due(job):
             self._look(job)
         while self.pending and self.pending[0][0] <= job.now_us:
             _, heard = self.pending.pop(0)

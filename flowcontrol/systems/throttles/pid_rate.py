@@ -22,8 +22,12 @@ from typing import ClassVar
 
 from flowcontrol.protocol.ratios import MOST
 from flowcontrol.systems.throttles.batches import Batches, waiting
-from flowcontrol.systems.throttles.controller import ControllerSettings, interval_us, next_tick_us
-from flowcontrol.systems.throttles.observation import Command, JobObservation, SourceObservation
+from flowcontrol.systems.throttles.controller import (
+    Command,
+    ControllerSettings,
+    JobObservation,
+    SourceObservation,
+)
 
 HIGHEST = float(MOST)
 """Rate that is told from a higher one no more, records/s."""
@@ -151,9 +155,8 @@ class PidRate(Batches):
     )  # fmt: skip
 
     def __init__(self, settings: ControllerSettings) -> None:
-        values, round_us = settings.values, settings.round_us
-        self._interval_us = interval_us(values["interval_ms"], round_us)
-        super().__init__(self._interval_us)
+        super().__init__(settings)
+        values = settings.values
         self._gains = values["proportional"], values["integral"], values["derivative"]
         self._floor = values["min_rate"]
         self._most = values["max_rate"]
@@ -183,8 +186,7 @@ class PidRate(Batches):
 
     def _form(self, job: JobObservation) -> None:
         """Form a batch if an interval is over; begin the oldest if none runs."""
-        if job.now_us >= self.look_us:
-            self.look_us = next_tick_us(job.now_us, self._interval_us)
+        if self._is_due(job):
             sizes = self._sizes(waiting(job, self.planned))
             if any(sizes):
                 self.planned = [a + b for a, b in zip(self.planned, sizes, strict=True)]

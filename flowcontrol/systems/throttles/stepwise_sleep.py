@@ -18,22 +18,15 @@ Where this differs from them:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from flowcontrol.systems.throttles.controller import (
+    Command,
     Controller,
     ControllerSettings,
-    interval_us,
-    next_tick_us,
-)
-from flowcontrol.systems.throttles.emission import sleep_gap_ns
-from flowcontrol.systems.throttles.observation import (
-    GO,
-    Command,
     JobObservation,
-    SourceObservation,
     TaskObservation,
+    sleep_gap_ns,
 )
 
 START, STOP, NOTHING = 1, -1, 0
@@ -161,20 +154,18 @@ class StepwiseSleep(Controller):
     """
 
     _kept: ClassVar[tuple[str, ...]] = (
-        "look_us", "looks", "votes", "pressed", "sleeps", "known", "active",
+        "looks", "votes", "pressed", "sleeps", "known", "active",
     )  # fmt: skip
 
     def __init__(self, settings: ControllerSettings) -> None:
-        values, round_us = settings.values, settings.round_us
-        super().__init__()
+        super().__init__(settings)
+        values = settings.values
         self._slots = int(values["slots"])
         self._high, self._low = values["high"], values["low"]
-        self._interval_us = interval_us(values["interval_ms"], round_us)
         self._samples = int(values["samples"])
         self._period_us = self._interval_us * self._samples
         self._sample_rate, self._share = values["sample_rate"], values["trigger_ratio"]
         self._above = {stage: list(spouts) for stage, spouts in settings.spouts_above.items()}
-        self.look_us = self._interval_us
         self.looks = 0
         self.votes: list[list[int]] = []  # a task's votes to start and to stop in this period
         self.pressed: list[int] = []  # whether a task waits for the end of the sleep
@@ -184,18 +175,10 @@ class StepwiseSleep(Controller):
         self.known: dict[str, dict[str, dict[str, Any]]] = {}
         self.active: list[str] = []  # spouts to which a start was forwarded
 
-    def first(self, sources: Sequence[SourceObservation]) -> list[Command]:
-        """Let all sources emit."""
-        return [GO] * len(sources)
-
-    def next_look_us(self) -> int:
-        """Return when the next sample is taken."""
-        return self.look_us
-
     def observe(self, job: JobObservation) -> list[Command]:
         """Take a sample of each queue, and let the coordinator work after the last of a period."""
-        if job.now_us >= self.look_us:
-            tick_us, self.look_us = self.look_us, next_tick_us(job.now_us, self._interval_us)
+        tick_us = self.look_us
+        if self._is_due(job):
             self._sample(job)
             self.looks += 1
             if self.looks % self._samples == 0:
