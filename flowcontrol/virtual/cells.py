@@ -34,7 +34,7 @@ def dtype(cls: type[Any]) -> np.dtype[Any]:
 
 def cells_of(state: Any) -> Cells:
     """Return the integers of a state, in the order of its cells."""
-    return np.array(astuple(state), np.int64)
+    return np.array([astuple(state)], dtype(type(state))).view(np.int64)
 
 
 class _Rows(Sequence[S]):

@@ -53,7 +53,6 @@ def _end_source(
 @part_of(SPILLS)
 def _write_rest(m: KernelMemory, number: int, now: int) -> None:
     """Have a partition that spills write what it still holds."""
-    p = partition_row(m, number)
-    sp = spill_row(m, p)
-    close_partition(m, p, partition_of(m, number), sp)
-    finish_writing(m, sp, p.kind, now)
+    sp = spill_row(m, partition_row(m, number))
+    close_partition(m, sp)
+    finish_writing(m, sp, now)

@@ -18,7 +18,6 @@ from flowcontrol.protocol.partition_kinds import (
 )
 from flowcontrol.protocol.pool_rules import note_quota, recycle_segment
 from flowcontrol.protocol.queues import drop
-from flowcontrol.protocol.rounds import Partition
 from flowcontrol.protocol.rows import UNLIMITED
 from flowcontrol.protocol.state import width
 from flowcontrol.virtual import fields as f
@@ -26,7 +25,7 @@ from flowcontrol.virtual import spill_fields as s
 from flowcontrol.virtual.cells import rows_of, state_of
 from flowcontrol.virtual.header import FLAG_SPILLS, KernelMemory
 from flowcontrol.virtual.registry import kernel
-from flowcontrol.virtual.views import out_row
+from flowcontrol.virtual.views import out_row, partition_of, partition_row
 
 LANE_CELLS = width(s.SpillingSubpartition)
 
@@ -56,6 +55,12 @@ def lane_of(m: KernelMemory, sp: s.SpillingPartition, place: int) -> s.SpillingS
 
 
 @kernel
+def out_of(m: KernelMemory, sp: s.SpillingPartition, place: int) -> f.KernelSubpartition:
+    """What every kind of partition has of a subpartition."""
+    return out_row(m, partition_row(m, sp.number).first_channel + place)
+
+
+@kernel
 def buffer_at(m: KernelMemory, pointer: int) -> s.SpilledBuffer:
     """A buffer."""
     return spilled_buffers(m, m.spills, m.spills_most)[pointer - 1]
@@ -68,36 +73,51 @@ def quota_of(m: KernelMemory, p: f.KernelPartition) -> int:
 
 
 @kernel
-def gather(
-    m: KernelMemory, p: f.KernelPartition, partition: Partition, sp: s.SpillingPartition, place: int
-) -> None:
-    """Remember the buffers of a subpartition that have been filled."""
-    queue = partition.queues[place]
-    while queue.ends.count > partition.channels[place].events:
-        _remember(m, p, sp, place, drop(queue).records, m.segment_bytes)
+def push(m: KernelMemory, buffers: s.BufferList, pointer: int) -> None:
+    """Put a buffer at the end of a list."""
+    buffer_at(m, pointer).link = 0
+    if buffers.tail > 0:
+        buffer_at(m, buffers.tail).link = pointer
+    else:
+        buffers.head = pointer
+    buffers.tail = pointer
 
 
 @kernel
-def close_open_buffer(
-    m: KernelMemory, p: f.KernelPartition, partition: Partition, sp: s.SpillingPartition, place: int
-) -> None:
-    """Close a subpartition's open buffer as it is, and remember it."""
-    out = partition.channels[place]
+def pop(m: KernelMemory, buffers: s.BufferList) -> int:
+    """Take the first buffer off a list; 0 if there is none."""
+    pointer = buffers.head
+    if pointer > 0:
+        buffers.head = buffer_at(m, pointer).link
+        if buffers.head == 0:
+            buffers.tail = 0
+    return pointer
+
+
+@kernel
+def gather(m: KernelMemory, sp: s.SpillingPartition, place: int) -> None:
+    """Remember the buffers of a subpartition that have been filled."""
+    partition = partition_of(m, sp.number)
+    queue = partition.queues[place]
+    while queue.ends.count > partition.channels[place].events:
+        _remember(m, sp, place, drop(queue).records, m.segment_bytes)
+
+
+@kernel
+def gather_all(m: KernelMemory, sp: s.SpillingPartition, place: int) -> None:
+    """Remember the buffers of a subpartition, the open one too, which is closed as it is."""
+    gather(m, sp, place)
+    out = partition_of(m, sp.number).channels[place]
     if out.is_open == 1:
         out.is_open = 0
-        _remember(m, p, sp, place, out.tail, out.filled)
+        _remember(m, sp, place, out.tail, out.filled)
         out.tail = 0
         out.unread = 0
 
 
 @kernel
 def _remember(
-    m: KernelMemory,
-    p: f.KernelPartition,
-    sp: s.SpillingPartition,
-    place: int,
-    records: int,
-    nbytes: int,
+    m: KernelMemory, sp: s.SpillingPartition, place: int, records: int, nbytes: int
 ) -> None:
     """Append a finished buffer to its subpartition; a blocking partition writes it at once."""
     number = m.spills_free
@@ -133,7 +153,8 @@ def _remember(
     lane.readable += 1
     sp.kept += 1
     sp.has_changed = 1
-    if p.kind == HASH or p.kind == SORTED:
+    kind = partition_row(m, sp.number).kind
+    if kind in (HASH, SORTED):
         spill_buffer(m, sp, pointer)
         fresh.is_gone = 1
         lane.readable -= 1
@@ -144,57 +165,40 @@ def spill_buffer(m: KernelMemory, sp: s.SpillingPartition, pointer: int) -> None
     """Have a buffer written to disk, behind those that wait for that."""
     spilled = buffer_at(m, pointer)
     spilled.spill = WRITING
-    spilled.link = 0
     spilled.offset = sp.offset
     sp.offset += 1
     sp.kept -= 1
     sp.writing += 1
-    if sp.write_tail > 0:
-        buffer_at(m, sp.write_tail).link = pointer
-    else:
-        sp.write_head = pointer
-    sp.write_tail = pointer
+    push(m, sp.unwritten, pointer)
 
 
 @kernel
-def let_go_of(
-    m: KernelMemory,
-    p: f.KernelPartition,
-    partition: Partition,
-    sp: s.SpillingPartition,
-    pointer: int,
-) -> None:
+def let_go_of(m: KernelMemory, sp: s.SpillingPartition, pointer: int) -> None:
     """Read a buffer that is spilled from memory no more."""
     gone = buffer_at(m, pointer)
     if gone.is_gone == 1:
         return
     gone.is_gone = 1
-    if gone.index >= out_row(m, p.first_channel + gone.place).sent:
+    if gone.index >= out_of(m, sp, gone.place).sent:
         lane_of(m, sp, gone.place).readable -= 1
         if gone.spill == ON_DISK:
             sp.unread += 1
-    give_back(m, p, partition, pointer)
+    give_back(m, sp, pointer)
 
 
 @kernel
-def give_back(m: KernelMemory, p: f.KernelPartition, partition: Partition, pointer: int) -> None:
+def give_back(m: KernelMemory, sp: s.SpillingPartition, pointer: int) -> None:
     """Return a buffer's segment to the pool, if nobody needs it any more."""
     own = buffer_at(m, pointer)
     if frees_segment(own.spill, own.is_gone, own.is_held) == 1:
         own.is_held = 0
+        partition, quota = partition_of(m, sp.number), quota_of(m, partition_row(m, sp.number))
         recycle_segment(partition.pool, partition.segments)
-        note_quota(partition.pool, partition.counts, own.place, -1, quota_of(m, p))
+        note_quota(partition.pool, partition.counts, own.place, -1, quota)
 
 
 @kernel
-def consume(
-    m: KernelMemory,
-    p: f.KernelPartition,
-    partition: Partition,
-    sp: s.SpillingPartition,
-    place: int,
-    upto: int,
-) -> None:
+def consume(m: KernelMemory, sp: s.SpillingPartition, place: int, upto: int) -> None:
     """Take notice that a consumer has done with the buffers before ``upto``.
 
     Notes
@@ -202,7 +206,7 @@ def consume(
     ``HsSelectiveSpillingStrategy.onBufferConsumed`` lets go of it;
     ``HsFullSpillingStrategy`` keeps it until memory is short.
     """
-    lane = lane_of(m, sp, place)
+    lane, kind = lane_of(m, sp, place), partition_row(m, sp.number).kind
     while lane.consumed_at < upto:
         pointer = lane.consumed
         own = buffer_at(m, pointer)
@@ -211,11 +215,11 @@ def consume(
         sp.has_changed = 1
         if own.loaded == 2:
             sp.loaded -= 1
-        if own.is_gone == 0 and p.kind != FULL:
+        if own.is_gone == 0 and kind != FULL:
             own.is_gone = 1
             if own.spill == KEPT:
                 sp.kept -= 1
-            give_back(m, p, partition, pointer)
+            give_back(m, sp, pointer)
     _forget(m, lane)
 
 

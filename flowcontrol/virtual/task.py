@@ -73,7 +73,7 @@ class KernelWorker:
         """Tell whether another record may be begun as far as a partition goes: 1 if so."""
         # Without credits nobody asks: a task waits inside a record, if it needs a buffer.
         waits = self.m.is_tcp == 0 or (writer.left_bytes > 0 and writer.pool.free == 0)
-        return 0 if is_stopped(writer, writer.pool) == 1 and waits else 1
+        return 0 if is_stopped(writer) == 1 and waits else 1
 
     def write(self, writer: f.KernelPartition, channel: int, nbytes: int) -> int:
         """Write bytes of a record; return those left over."""
