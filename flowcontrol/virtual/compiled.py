@@ -24,7 +24,7 @@ from flowcontrol.virtual.kept import (
     with_globals,
 )
 from flowcontrol.virtual.parts import EVERYTHING
-from flowcontrol.virtual.registry import KERNEL, PARTS
+from flowcontrol.virtual.registry import PARTS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -37,6 +37,12 @@ RULES = {
     "systems.transports": "record_rounds transport",
 }
 """Modules with rules that the kernel compiles, by package; besides those of the transports."""
+
+KERNEL = (
+    "ages connections credits debloat disk ending jobs loop messages spilled spilling task "
+    "throttled turns views wheel"
+)
+"""Modules of this package whose functions are the kernel's own."""
 
 _COPIED_RULES = (
     "rows queues pool_rules channel_rules sender_rules subpartition_rules rounds service "
@@ -134,21 +140,22 @@ def _register() -> None:
     """Register with numba what it does not know: rows, rules, and the kernel's own functions."""
     import numba.extending
 
+    from flowcontrol.virtual.lowered_state import LOWERED
     from flowcontrol.virtual.lowering import register_choice, register_methods, register_part
 
     register: Any = numba.extending.register_jitable
 
+    kernel = [import_module(f"flowcontrol.virtual.{name}") for name in KERNEL.split()]
     own = [
         value
-        for module in _rule_modules()
+        for module in (*_rule_modules(), *kernel)
         for value in vars(module).values()
         if isinstance(value, FunctionType) and value.__module__ == module.__name__
     ]
     if not _REGISTERED:
         register_methods(_options("flowcontrol.virtual.task"))
-    for function in [*own, *CHOSEN, *KERNEL]:
-        if function in _REGISTERED:
-            continue
+    known = _REGISTERED | LOWERED
+    for function in [one for one in (*own, *CHOSEN) if one not in known]:
         _REGISTERED.add(function)
         options = _options(function.__module__)
         if function in CHOSEN:

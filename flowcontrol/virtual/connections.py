@@ -40,7 +40,7 @@ from flowcontrol.virtual.header import FLAG_PROTOCOL, KernelMemory
 from flowcontrol.virtual.messages import next_message as next_to_send
 from flowcontrol.virtual.messages import put
 from flowcontrol.virtual.parts import TCP, WIRES
-from flowcontrol.virtual.registry import kernel, part_of
+from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.turns import is_sendable, may_be_served
 from flowcontrol.virtual.views import (
     gate_of,
@@ -116,7 +116,6 @@ def carry(m: KernelMemory, number: int, now: int) -> None:
         wake(m, number, max(now + 1, ring[wire.freed % len(ring)].round))
 
 
-@kernel
 def _arrival(m: KernelMemory, connection: f.KernelTask, nbytes: int, now: int) -> int:
     """Put a message on the wire; return the round in which it arrives."""
     if connection.unit == 0:
@@ -129,7 +128,6 @@ def _arrival(m: KernelMemory, connection: f.KernelTask, nbytes: int, now: int) -
     return max(now + 1, (done_ns + m.latency_ns + round_ns - 1) // round_ns)
 
 
-@kernel
 def _write_next(
     m: KernelMemory,
     connection: f.KernelTask,
@@ -158,7 +156,6 @@ def _write_next(
     return 1
 
 
-@kernel
 def _deliver_staged(
     m: KernelMemory, wire: TcpConnection, ring: Sequence[TcpMessage], now: int
 ) -> None:

@@ -11,7 +11,7 @@ from flowcontrol.systems.transports.transport import RoundEnd
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import BUFFERS, RECORDS
-from flowcontrol.virtual.registry import kernel, part_of
+from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.turns import serve_now
 from flowcontrol.virtual.views import (
     channel_grants,
@@ -29,7 +29,6 @@ from flowcontrol.virtual.views import (
 from flowcontrol.virtual.wheel import wake
 
 
-@kernel
 def hear(m: KernelMemory, task: f.KernelTask, now: int) -> None:
     """Take notice of credits and of buffers that local consumers have let go of."""
     for i in range(task.partitions):
@@ -66,7 +65,6 @@ def free_lent(m: KernelMemory, partition: Partition, place: int, consumed: int) 
     free_local(partition, place, consumed, m.quota)
 
 
-@kernel
 def _hear_late(
     m: KernelMemory, task: int, out: f.KernelSubpartition, into: f.KernelInputChannel, now: int
 ) -> int:
@@ -136,7 +134,6 @@ def grant_all(m: KernelMemory, number: int, task: f.KernelTask, now: int) -> Non
             m[g.news + word] = 0
 
 
-@kernel
 def grant(m: KernelMemory, into: f.KernelInputChannel, now: int) -> None:
     """Send what a channel has announced to its sender."""
     m.grants += 1
@@ -147,14 +144,12 @@ def grant(m: KernelMemory, into: f.KernelInputChannel, now: int) -> None:
         tell_late(m, out, into, into.announced, now)
 
 
-@kernel
 def tell(m: KernelMemory, out: f.KernelSubpartition, at: int) -> None:
     """Have a sender look at a channel in a round."""
     set_bit(m, partition_row(m, out.partition).news, out.place)
     wake(m, out.sender, at)
 
 
-@kernel
 def tell_late(
     m: KernelMemory, out: f.KernelSubpartition, into: f.KernelInputChannel, value: int, now: int
 ) -> None:

@@ -22,7 +22,7 @@ from flowcontrol.virtual import spill_fields as s
 from flowcontrol.virtual.cells import row
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import SPILLS
-from flowcontrol.virtual.registry import kernel, part_of
+from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.spilled import (
     buffer_at,
     consume,
@@ -51,7 +51,6 @@ _WRITES = 0
 _READS = 1
 
 
-@kernel
 def ask_disk(m: KernelMemory, sp: s.SpillingPartition, now: int) -> None:
     """Have the disk serve a partition that has something to write or to read."""
     if sp.unwritten.head > 0:
@@ -63,7 +62,6 @@ def ask_disk(m: KernelMemory, sp: s.SpillingPartition, now: int) -> None:
         _enqueue(m, sp, _READS)
 
 
-@kernel
 def _enqueue(m: KernelMemory, sp: s.SpillingPartition, way: int) -> None:
     if sp.asked & (1 << way) != 0:
         return
@@ -74,7 +72,6 @@ def _enqueue(m: KernelMemory, sp: s.SpillingPartition, way: int) -> None:
     serve_now(m, sp.disk)
 
 
-@kernel
 def _next_lane(m: KernelMemory, sp: s.SpillingPartition) -> int:
     """Subpartition that is read from disk next, or -1.
 
@@ -132,7 +129,6 @@ def serve_disk(m: KernelMemory, number: int, now: int) -> None:
     disk.has_sent = 0  # it may be asked again
 
 
-@kernel
 def _begin(m: KernelMemory, sp: s.SpillingPartition, way: int) -> int:
     """Take the next buffer that is written, or read; 0 if there is none any more."""
     if way == _WRITES:
@@ -177,7 +173,6 @@ def hear_disk(m: KernelMemory, task: f.KernelTask, now: int) -> None:
         finish_writing(m, sp, now)
 
 
-@kernel
 def _hear_done(m: KernelMemory, sp: s.SpillingPartition, now: int) -> None:
     """Take the buffers that the disk is done with."""
     p = partition_row(m, sp.number)
@@ -205,7 +200,6 @@ def _hear_done(m: KernelMemory, sp: s.SpillingPartition, now: int) -> None:
             p.is_stopped = 0
 
 
-@kernel
 def finish_writing(m: KernelMemory, sp: s.SpillingPartition, now: int) -> None:
     """Tell the consumers of a partition when it is finished and all of it is written."""
     if sp.closed != 1 or sp.writing > 0:

@@ -10,7 +10,7 @@ from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.disk import finish_writing
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import SPILLS
-from flowcontrol.virtual.registry import kernel, part_of
+from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.spilled import spill_row
 from flowcontrol.virtual.spilling import close_partition
 from flowcontrol.virtual.throttled import waits_at_source
@@ -18,7 +18,6 @@ from flowcontrol.virtual.views import partition_of, partition_row, set_bit
 from flowcontrol.virtual.wheel import wake
 
 
-@kernel
 def finish_when_over(
     m: KernelMemory, number: int, task: f.KernelTask, phases: Rows, end_us: int, now: int
 ) -> None:
@@ -36,7 +35,6 @@ def finish_when_over(
             set_bit(m, p.dirty, place)
 
 
-@kernel
 def _end_source(
     m: KernelMemory, number: int, task: f.KernelTask, phases: Rows, end_us: int
 ) -> None:

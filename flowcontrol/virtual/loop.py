@@ -26,7 +26,7 @@ from flowcontrol.virtual.header import FLAG_DRAIN, FLAG_EMPTY, FLAG_PARTS, Kerne
 from flowcontrol.virtual.jobs import in_order, serve_waiting
 from flowcontrol.virtual.messages import receive_all, send
 from flowcontrol.virtual.parts import BUFFERS, EVERYTHING, THROTTLES
-from flowcontrol.virtual.registry import kernel, part_of
+from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.spilling import note_memory, note_waits, send_spilled
 from flowcontrol.virtual.task import KernelWorker, worker_of
 from flowcontrol.virtual.throttled import emit_throttled, is_empty
@@ -109,7 +109,6 @@ def _advance(memory: Any, end: int) -> int:
     return m.flags
 
 
-@kernel
 def catch_up(m: KernelMemory, number: int, task: f.KernelTask, end: int) -> None:
     """Let the work of a task that slept be forgone, as it is when a round finds it asleep."""
     if task.kind != f.SOURCE and task.kind != f.SERVER:
@@ -124,7 +123,6 @@ def catch_up(m: KernelMemory, number: int, task: f.KernelTask, end: int) -> None
         skip_due(worker_of(m, number, task), task, start)
 
 
-@kernel
 def count_time(task: f.KernelTask, time_us: int) -> None:
     """Count time as what a task was found to be last."""
     if task.status == f.IDLE:
@@ -137,7 +135,6 @@ def count_time(task: f.KernelTask, time_us: int) -> None:
         task.absent += time_us
 
 
-@kernel
 def settle(m: KernelMemory, task: f.KernelTask, now: int) -> None:
     """Account for the rounds before ``now`` in which a task was not looked at."""
     slept = now - task.last - 1
@@ -146,7 +143,6 @@ def settle(m: KernelMemory, task: f.KernelTask, now: int) -> None:
         task.last = now - 1
 
 
-@kernel
 def step(m: KernelMemory, number: int, now: int) -> None:
     """A task's round after it has heard its neighbours."""
     task = task_row(m, number)
@@ -203,7 +199,6 @@ def step(m: KernelMemory, number: int, now: int) -> None:
         note_waits(m, task, now)
 
 
-@kernel
 def flush_all(m: KernelMemory, task: f.KernelTask, start_us: int, end_us: int) -> None:
     """Let the flushers run whose time has come."""
     interval = m.flush_us
@@ -226,7 +221,6 @@ def flush_all(m: KernelMemory, task: f.KernelTask, start_us: int, end_us: int) -
             p.flush_at = next_flush_us(end_us, interval, p.flush_phase)
 
 
-@kernel
 def plan(
     m: KernelMemory,
     worker: KernelWorker,
@@ -266,7 +260,6 @@ def plan(
         plan_server(m, number, task, phases, reason, available, end, end_us)
 
 
-@kernel
 def plan_server(
     m: KernelMemory,
     number: int,
@@ -300,7 +293,6 @@ def plan_server(
             wake_at(m, number, first_us_beyond(phases, ready, end_us))
 
 
-@kernel
 def wake_at(m: KernelMemory, number: int, us: int) -> None:
     """Have a task looked at in the round in which a microsecond after this one ends."""
     if us == NEVER or task_row(m, number).wake == m.now + 1:

@@ -27,6 +27,9 @@ from flowcontrol.virtual.parts import SWITCHES
 
 CELL = ir.IntType(64)
 
+LOWERED: set[Any] = set()
+"""Functions that have a compiled form of their own."""
+
 
 class _PlacedType(types.Type):
     """What stands at a place; a value is an address, and the numbers named in ``counts``."""
@@ -218,6 +221,7 @@ def in_place(function: Any, *, prefer_literal: bool = False) -> Any:
         )
         infer(template)
         infer_global(function, types.Function(template))
+        LOWERED.add(function)
         return definition
 
     return given

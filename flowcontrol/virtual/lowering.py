@@ -29,6 +29,7 @@ from flowcontrol.systems.transports.rules import rules_of_kind
 from flowcontrol.virtual.cells import lowest_bit, row, rows
 from flowcontrol.virtual.lowered_state import (
     CELL,
+    LOWERED,
     MemoryType,
     QueueType,
     StateType,
@@ -203,6 +204,8 @@ state_as(as_selectivity, Selectivity)
 
 
 # ---- random numbers
+
+LOWERED.update((mix_modulo, uniform))
 
 ONE, K, S, M1, M2 = (
     np.uint64(value)

@@ -11,7 +11,7 @@ from flowcontrol.systems.transports.record_rounds import receive_records, send_r
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.header import FLAG_PROTOCOL, KernelMemory
 from flowcontrol.virtual.parts import BUFFERS, RECORDS
-from flowcontrol.virtual.registry import kernel, part_of
+from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.turns import enqueue, poll
 from flowcontrol.virtual.views import (
     gate_of,
@@ -29,7 +29,6 @@ from flowcontrol.virtual.views import (
 from flowcontrol.virtual.wheel import wake
 
 
-@kernel
 def receive_all(m: KernelMemory, task: f.KernelTask, now: int) -> None:
     """Store the messages that have arrived, gate by gate, channel by channel."""
     union = union_of(m, task)
@@ -87,7 +86,6 @@ def receive_counted(
     receive_records(task, gate, union, number, channel, message)
 
 
-@kernel
 def send(m: KernelMemory, task: f.KernelTask, now: int) -> None:
     """Send what credit allows; hand a local consumer what its queue may hold."""
     for i in range(task.partitions):
@@ -159,7 +157,6 @@ def send_counted(
     return send_records(transport_of(m), partition, place, record_bytes, message)
 
 
-@kernel
 def _take(
     m: KernelMemory, partition: Partition, place: int, is_local: int, message: f.KernelMessage
 ) -> int:
@@ -169,7 +166,6 @@ def _take(
     return send_message(partition, place, m.quota, is_local, message)
 
 
-@kernel
 def tell_backlog(
     m: KernelMemory, out: f.KernelSubpartition, backlog: int, event: int, now: int
 ) -> None:
@@ -178,27 +174,23 @@ def tell_backlog(
         put(m, out, now + m.latency)
 
 
-@kernel
 def wire_of(m: KernelMemory, out: f.KernelSubpartition) -> Queue[f.KernelMessage]:
     """Return the messages of a channel that are under way."""
     into = in_row(m, out.input)
     return wire_queue(m, into.transit, into.transit_most)
 
 
-@kernel
 def next_message(m: KernelMemory, out: f.KernelSubpartition) -> f.KernelMessage:
     """Return the message that a channel's sender puts on its way next, to be filled."""
     return next_slot(wire_of(m, out))
 
 
-@kernel
 def put(m: KernelMemory, out: f.KernelSubpartition, at: int) -> None:
     """Put the next message on its way; its receiver is looked at when it arrives."""
     depart(m, wire_of(m, out), at)
     expect(m, out, at)
 
 
-@kernel
 def depart(m: KernelMemory, queue: Queue[f.KernelMessage], at: int) -> None:
     """Have the next message be under way, to arrive in a round."""
     message = next_slot(queue)
@@ -207,7 +199,6 @@ def depart(m: KernelMemory, queue: Queue[f.KernelMessage], at: int) -> None:
     m.transfers += 1 - is_event(message)
 
 
-@kernel
 def expect(m: KernelMemory, out: f.KernelSubpartition, at: int) -> None:
     """Have a channel's receiver look at it in a round."""
     set_bit(m, gate_row(m, out.gate).arrivals, out.index)

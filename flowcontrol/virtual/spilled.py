@@ -24,7 +24,6 @@ from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s
 from flowcontrol.virtual.cells import rows_of, state_of
 from flowcontrol.virtual.header import FLAG_SPILLS, KernelMemory
-from flowcontrol.virtual.registry import kernel
 from flowcontrol.virtual.views import out_row, partition_of, partition_row
 
 LANE_CELLS = width(s.SpillingSubpartition)
@@ -36,43 +35,36 @@ spilled_buffers = rows_of(s.SpilledBuffer)
 consumer_region = state_of(s.ConsumerRegion)
 
 
-@kernel
 def spill_row(m: KernelMemory, p: f.KernelPartition) -> s.SpillingPartition:
     """What is kept of a partition that is not pipelined and bounded."""
     return spilling_partition(m, p.spill)
 
 
-@kernel
 def region_of(m: KernelMemory, sp: s.SpillingPartition) -> s.ConsumerRegion:
     """Region of a partition's consumers."""
     return consumer_region(m, sp.region)
 
 
-@kernel
 def lane_of(m: KernelMemory, sp: s.SpillingPartition, place: int) -> s.SpillingSubpartition:
     """A subpartition."""
     return spilling_subpartition(m, sp.lanes + place * LANE_CELLS)
 
 
-@kernel
 def out_of(m: KernelMemory, sp: s.SpillingPartition, place: int) -> f.KernelSubpartition:
     """What every kind of partition has of a subpartition."""
     return out_row(m, partition_row(m, sp.number).first_channel + place)
 
 
-@kernel
 def buffer_at(m: KernelMemory, pointer: int) -> s.SpilledBuffer:
     """A buffer."""
     return spilled_buffers(m, m.spills, m.spills_most)[pointer - 1]
 
 
-@kernel
 def quota_of(m: KernelMemory, p: f.KernelPartition) -> int:
     """Buffers of a subpartition from which on the pool is unavailable."""
     return m.quota if has_quota(p.kind) == 1 else UNLIMITED
 
 
-@kernel
 def push(m: KernelMemory, buffers: s.BufferList, pointer: int) -> None:
     """Put a buffer at the end of a list."""
     buffer_at(m, pointer).link = 0
@@ -83,7 +75,6 @@ def push(m: KernelMemory, buffers: s.BufferList, pointer: int) -> None:
     buffers.tail = pointer
 
 
-@kernel
 def pop(m: KernelMemory, buffers: s.BufferList) -> int:
     """Take the first buffer off a list; 0 if there is none."""
     pointer = buffers.head
@@ -94,7 +85,6 @@ def pop(m: KernelMemory, buffers: s.BufferList) -> int:
     return pointer
 
 
-@kernel
 def gather(m: KernelMemory, sp: s.SpillingPartition, place: int) -> None:
     """Remember the buffers of a subpartition that have been filled."""
     partition = partition_of(m, sp.number)
@@ -103,7 +93,6 @@ def gather(m: KernelMemory, sp: s.SpillingPartition, place: int) -> None:
         _remember(m, sp, place, drop(queue).records, m.segment_bytes)
 
 
-@kernel
 def gather_all(m: KernelMemory, sp: s.SpillingPartition, place: int) -> None:
     """Remember the buffers of a subpartition, the open one too, which is closed as it is."""
     gather(m, sp, place)
@@ -115,7 +104,6 @@ def gather_all(m: KernelMemory, sp: s.SpillingPartition, place: int) -> None:
         out.unread = 0
 
 
-@kernel
 def _remember(
     m: KernelMemory, sp: s.SpillingPartition, place: int, records: int, nbytes: int
 ) -> None:
@@ -160,7 +148,6 @@ def _remember(
         lane.readable -= 1
 
 
-@kernel
 def spill_buffer(m: KernelMemory, sp: s.SpillingPartition, pointer: int) -> None:
     """Have a buffer written to disk, behind those that wait for that."""
     spilled = buffer_at(m, pointer)
@@ -172,7 +159,6 @@ def spill_buffer(m: KernelMemory, sp: s.SpillingPartition, pointer: int) -> None
     push(m, sp.unwritten, pointer)
 
 
-@kernel
 def let_go_of(m: KernelMemory, sp: s.SpillingPartition, pointer: int) -> None:
     """Read a buffer that is spilled from memory no more."""
     gone = buffer_at(m, pointer)
@@ -186,7 +172,6 @@ def let_go_of(m: KernelMemory, sp: s.SpillingPartition, pointer: int) -> None:
     give_back(m, sp, pointer)
 
 
-@kernel
 def give_back(m: KernelMemory, sp: s.SpillingPartition, pointer: int) -> None:
     """Return a buffer's segment to the pool, if nobody needs it any more."""
     own = buffer_at(m, pointer)
@@ -197,7 +182,6 @@ def give_back(m: KernelMemory, sp: s.SpillingPartition, pointer: int) -> None:
         note_quota(partition.pool, partition.counts, own.place, -1, quota)
 
 
-@kernel
 def consume(m: KernelMemory, sp: s.SpillingPartition, place: int, upto: int) -> None:
     """Take notice that a consumer has done with the buffers before ``upto``.
 
@@ -223,7 +207,6 @@ def consume(m: KernelMemory, sp: s.SpillingPartition, place: int, upto: int) -> 
     _forget(m, lane)
 
 
-@kernel
 def _forget(m: KernelMemory, lane: s.SpillingSubpartition) -> None:
     """Free the rows of the oldest buffers, as far as nothing happens to them any more."""
     while lane.head > 0 and lane.head != lane.consumed:

@@ -27,7 +27,7 @@ from flowcontrol.virtual.disk import ask_disk
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.messages import next_message, put, tell_backlog
 from flowcontrol.virtual.parts import SPILLS
-from flowcontrol.virtual.registry import kernel, part_of
+from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.spilled import (
     buffer_at,
     consume,
@@ -43,7 +43,6 @@ from flowcontrol.virtual.spilled import (
 from flowcontrol.virtual.views import next_bit, partition_of, partition_row
 
 
-@kernel
 def is_stopped(p: f.KernelPartition) -> int:
     """Tell whether a task may not begin another record for a partition: 1 if so.
 
@@ -123,7 +122,6 @@ def send_spilled(m: KernelMemory, task: f.KernelTask, now: int) -> None:
         ask_disk(m, sp, now)
 
 
-@kernel
 def _write_region(m: KernelMemory, sp: s.SpillingPartition) -> None:
     """Have all that a sort-merge partition has collected written, subpartition by subpartition.
 
@@ -139,7 +137,6 @@ def _write_region(m: KernelMemory, sp: s.SpillingPartition) -> None:
         sp.regions += 1
 
 
-@kernel
 def close_partition(m: KernelMemory, sp: s.SpillingPartition) -> None:
     """Finish a partition: what it still holds is written to disk.
 
@@ -162,7 +159,6 @@ def close_partition(m: KernelMemory, sp: s.SpillingPartition) -> None:
             _evict(m, sp, lane.next, 1)
 
 
-@kernel
 def _evict(m: KernelMemory, sp: s.SpillingPartition, pointer: int, spills: int) -> None:
     """Let go of the buffers from one on that are spilled; with ``spills`` spill the others."""
     while pointer > 0:
@@ -174,7 +170,6 @@ def _evict(m: KernelMemory, sp: s.SpillingPartition, pointer: int, spills: int) 
         pointer = own.next
 
 
-@kernel
 def _send_lane(
     m: KernelMemory, task: f.KernelTask, sp: s.SpillingPartition, place: int, now: int
 ) -> None:
@@ -216,13 +211,11 @@ def _send_lane(
         consume(m, sp, place, out.sent)
 
 
-@kernel
 def _lane_backlog(kind: int, out: f.KernelSubpartition, lane: s.SpillingSubpartition) -> int:
     """Backlog of a subpartition as it announces it."""
     return backlog_of(kind, out.buffers - out.is_open, lane.readable)
 
 
-@kernel
 def _spill_some(m: KernelMemory, sp: s.SpillingPartition) -> None:
     """Spill what a selective strategy does not keep, and let go of it."""
     p = partition_row(m, sp.number)
@@ -232,7 +225,6 @@ def _spill_some(m: KernelMemory, sp: s.SpillingPartition) -> None:
     _evict_chosen(m, sp, buffers_to_evict(size), 1)
 
 
-@kernel
 def _spill_all(m: KernelMemory, sp: s.SpillingPartition) -> None:
     """Spill all that a full strategy has not spilled yet; it stays in memory besides."""
     p = partition_row(m, sp.number)
@@ -248,7 +240,6 @@ def _spill_all(m: KernelMemory, sp: s.SpillingPartition) -> None:
             first = buffer_at(m, first).next
 
 
-@kernel
 def _release_some(m: KernelMemory, sp: s.SpillingPartition) -> None:
     """Let go of spilled buffers when memory is short: consumed ones, then others."""
     p = partition_row(m, sp.number)
@@ -269,7 +260,6 @@ def _release_some(m: KernelMemory, sp: s.SpillingPartition) -> None:
         _evict_chosen(m, sp, most, 0)
 
 
-@kernel
 def _evict_chosen(m: KernelMemory, sp: s.SpillingPartition, most: int, kept: int) -> None:
     """Let go of so many buffers, those furthest from being sent; as :func:`_choose`."""
     _choose(m, sp, most, kept)
@@ -277,7 +267,6 @@ def _evict_chosen(m: KernelMemory, sp: s.SpillingPartition, most: int, kept: int
         _evict(m, sp, lane_of(m, sp, place).chosen, kept)
 
 
-@kernel
 def _choose(m: KernelMemory, sp: s.SpillingPartition, most: int, kept: int) -> None:
     """Choose the buffers furthest from being sent; ``chosen`` is the foremost of each lane.
 
@@ -319,7 +308,6 @@ def _choose(m: KernelMemory, sp: s.SpillingPartition, most: int, kept: int) -> N
         lane.cursor = _candidate(m, before, sent, kept)
 
 
-@kernel
 def _candidate(m: KernelMemory, pointer: int, sent: int, kept: int) -> int:
     """Last buffer up to ``pointer`` that can be chosen and has not been sent; 0: there is none."""
     while pointer > 0:

@@ -26,7 +26,7 @@ from flowcontrol.virtual.ages import log_age, push_run, take_ages, take_run
 from flowcontrol.virtual.cells import row
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import BUFFERS, RECORDS
-from flowcontrol.virtual.registry import kernel, part_of
+from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.spilled import quota_of
 from flowcontrol.virtual.spilling import is_stopped, stop
 from flowcontrol.virtual.views import (
@@ -175,7 +175,6 @@ def write_counted(
     return write_records(transport_of(m), partition, channel, nbytes, most)
 
 
-@kernel
 def next_channel(m: KernelMemory, p: f.KernelPartition) -> int:
     """Return the channel of the next record of a partition.
 

@@ -22,7 +22,7 @@ from flowcontrol.virtual.ages import peek_run, push_run, run_length, take_run
 from flowcontrol.virtual.cells import rows
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import THROTTLES
-from flowcontrol.virtual.registry import kernel, part_of
+from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.task import KernelWorker
 from flowcontrol.virtual.views import (
     in_row,
@@ -56,7 +56,6 @@ def emit_throttled(m: KernelMemory, worker: KernelWorker, end: int) -> int:
     return CAPACITY if done == waiting and task.is_pending == 0 else BLOCKED
 
 
-@kernel
 def emit_up_to(m: KernelMemory, worker: KernelWorker, most: int, has_log: int) -> int:
     """Emit so many records at the most; return how many."""
     task = worker.task
@@ -104,7 +103,6 @@ def is_empty(m: KernelMemory, now: int) -> int:
     return 1
 
 
-@kernel
 def is_under_way(m: KernelMemory, p: f.KernelPartition) -> int:
     """Tell whether records of a partition were written and not taken up: 1 if so."""
     for place in range(p.channels):

@@ -11,18 +11,16 @@ from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import row
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import TCP, WIRES
-from flowcontrol.virtual.registry import kernel, part_of
+from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.views import out_row, partition_of, task_row
 
 
-@kernel
 def is_sendable(m: KernelMemory, out: f.KernelSubpartition) -> int:
     """Tell whether a reader can be served: 1 if it has credit and data, or an event."""
     queue = partition_of(m, out.partition).queues[out.place]
     return is_available(out, queue, credit_of(out.announced, out.sent))
 
 
-@kernel
 def may_be_served(m: KernelMemory, out: f.KernelSubpartition) -> int:
     """Tell whether a channel wants a turn: 1 if so; without credits, data is enough."""
     if m.is_tcp == 1:
@@ -30,7 +28,6 @@ def may_be_served(m: KernelMemory, out: f.KernelSubpartition) -> int:
     return is_sendable(m, out)
 
 
-@kernel
 def serve_now(m: KernelMemory, number: int) -> None:
     """Have a connection served in this round, after the tasks."""
     connection = task_row(m, number)
