@@ -18,7 +18,6 @@ import numpy.typing as npt
 from flowcontrol.protocol.queues import Queue
 from flowcontrol.protocol.state import cell, members, per_class, width
 from flowcontrol.protocol.states import Ring
-from flowcontrol.systems.transports.transport import RecordTransport
 from flowcontrol.virtual.registry import placed
 
 S = TypeVar("S")
@@ -127,13 +126,6 @@ def lowest_bit(word: int) -> int:
 def state_of(cls: type[S]) -> Callable[[Any, int], S]:
     """Return a function that gives the state of a class at a place, also when compiled."""
     return placed(lambda memory, at: view(cls, memory, at), "state", cls)
-
-
-def transport_at() -> Callable[[Any, int], RecordTransport]:
-    """Return one for a transport's parameters; compiled, their type has its rules."""
-    return placed(
-        lambda memory, at: view(RecordTransport, memory, at), "transport", RecordTransport
-    )
 
 
 def rows_of(cls: type[S]) -> Callable[[Any, int, int], Sequence[S]]:

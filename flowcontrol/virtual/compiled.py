@@ -40,7 +40,7 @@ RULES = {
 
 KERNEL = (
     "ages connections credits debloat disk ending jobs loop messages spilled spilling task "
-    "throttled turns views wheel"
+    "turns views wheel"
 )
 """Modules of this package whose functions are the kernel's own."""
 
@@ -55,26 +55,19 @@ in every round. Without the kernel's own a chain takes a fifth longer. What only
 is left out: it would take a fifth longer to compile, and gain nothing."""
 
 
-@cache
-def has_numba() -> bool:
-    """Tell whether numba can be imported."""
-    try:
-        import numba  # noqa: F401
-    except ImportError:
-        return False
-    return True
-
-
 def is_compiled() -> bool:
     """Tell whether runs are compiled: numba is there and not switched off."""
-    if not has_numba():
-        return False
-    return not _settings().DISABLE_JIT
+    settings = _settings()
+    return settings is not None and not settings.DISABLE_JIT
 
 
+@cache
 def _settings() -> Any:
-    """Numba's settings, which its type information does not list."""
-    return import_module("numba.core.config")
+    """Numba's settings, which its type information does not list; None without numba."""
+    try:
+        return import_module("numba.core.config")
+    except ImportError:
+        return None
 
 
 def _rule_modules() -> list[ModuleType]:

@@ -21,7 +21,7 @@ from flowcontrol.virtual.connections import carry, transmit
 from flowcontrol.virtual.credits import announce_all, grant_all, hear
 from flowcontrol.virtual.debloat import debloat_gates, measure_gates
 from flowcontrol.virtual.disk import hear_disk, serve_disk
-from flowcontrol.virtual.ending import finish_when_over
+from flowcontrol.virtual.ending import emit_throttled, finish_when_over, is_empty
 from flowcontrol.virtual.header import FLAG_DRAIN, FLAG_EMPTY, FLAG_PARTS, KernelMemory
 from flowcontrol.virtual.jobs import in_order, serve_waiting
 from flowcontrol.virtual.messages import receive_all, send
@@ -29,7 +29,6 @@ from flowcontrol.virtual.parts import BUFFERS, EVERYTHING, THROTTLES
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.spilling import note_memory, note_waits, send_spilled
 from flowcontrol.virtual.task import KernelWorker, worker_of
-from flowcontrol.virtual.throttled import emit_throttled, is_empty
 from flowcontrol.virtual.turns import close, serve_now
 from flowcontrol.virtual.views import (
     gates_of,

@@ -17,7 +17,7 @@ from flowcontrol.protocol.states import (
     Task,
 )
 from flowcontrol.protocol.subpartition_rules import channel_backlog, ready_messages
-from flowcontrol.systems.throttles import Controller
+from flowcontrol.systems.throttles.controller import Controller
 from flowcontrol.systems.throttles.throttled_source import ThrottledSource
 from flowcontrol.systems.transports.transport import ChannelGrant
 from flowcontrol.virtual import fields as f
@@ -143,23 +143,19 @@ class StateReader:
         )
 
     def _input(self, channel: Channel, gate: f.KernelGate, place: int) -> rs.InputChannelState:
-        own, grant = gate.first_channel + place, None
+        memory, own, grant = self._memory, gate.first_channel + place, None
         if self._counts_records:
-            grant = self._memory.copy(gate.grants + place * width(ChannelGrant), ChannelGrant)
+            grant = memory.copy(gate.grants + place * width(ChannelGrant), ChannelGrant)
         return rs.InputChannelState(
             channel.sender,
             channel.receiver,
             channel.is_local,
             self._ins[own],
-            self._received(gate, place),
+            tuple(memory.queue(gate.queues, place, gate.queue_most, ReceivedMessage)),
             self._growth["processed"][own],
             tuple(self._told(self._in_rows[own])),
             grant,
         )
-
-    def _received(self, gate: f.KernelGate, place: int) -> tuple[ReceivedMessage, ...]:
-        """Return the messages that wait in a channel of a gate."""
-        return tuple(self._memory.queue(gate.queues, place, gate.queue_most, ReceivedMessage))
 
     def _told(self, row: f.KernelInputChannel) -> list[rs.AddCredit | rs.NewBufferSize]:
         """Return what a channel's receiver has told its sender, and is under way."""
@@ -206,7 +202,7 @@ class StateReader:
             channel.receiver,
             channel.is_local,
             self._outs[own],
-            self._finished(row, place),
+            tuple(self._memory.queue(row.queues, place, row.queue_most, Message)),
             self._queue(row.held + place * row.held_width, row.held_width - w.FIFO_SLOTS),
             ready_messages(self._outs[own]),
             self._backlog(row, self._outs[own]),
@@ -216,10 +212,6 @@ class StateReader:
             self._sent(own),
             finished_buffers(self._memory, row, place),
         )
-
-    def _finished(self, row: f.KernelPartition, place: int) -> tuple[Message, ...]:
-        """Return the finished buffers of a subpartition."""
-        return tuple(self._memory.queue(row.queues, place, row.queue_most, Message))
 
     def _backlog(self, row: f.KernelPartition, out: Subpartition) -> int:
         """Return what a subpartition reports; where it reports nothing, what is ready."""

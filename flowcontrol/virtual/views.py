@@ -21,7 +21,6 @@ from flowcontrol.virtual.cells import (
     rows,
     rows_of,
     state_of,
-    transport_at,
     view,
     whole_view,
 )
@@ -86,7 +85,7 @@ finished_queues = queues_of(Message)
 received_queues = queues_of(ReceivedMessage)
 local_pool = state_of(LocalPool)
 global_pool = state_of(GlobalPool)
-record_transport = transport_at()
+record_transport = placed(state_of(RecordTransport), "transport", RecordTransport)
 channel_grants = rows_of(ChannelGrant)
 throttled_source = state_of(ThrottledSource)
 
