@@ -19,22 +19,10 @@ from flowcontrol.protocol.ratios import capped
 from flowcontrol.protocol.rounds import receive, send_message
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_pop, fifo_push
 from flowcontrol.protocol.state import width
+from flowcontrol.systems import tcp_connection as t
 from flowcontrol.systems.tcp_buffers import poll_closed
-from flowcontrol.systems.tcp_connection import (
-    TcpConnection,
-    TcpMessage,
-    deliver_message,
-    enter_message,
-    has_room,
-    hear_window,
-    next_message,
-    obtain_buffer,
-    read_socket,
-    stage_message,
-    staged_slot,
-    write_message,
-)
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual import views as v
 from flowcontrol.virtual.cells import row, rows_of, state_of
 from flowcontrol.virtual.header import FLAG_PROTOCOL, KernelMemory
 from flowcontrol.virtual.messages import next_message as next_to_send
@@ -42,39 +30,31 @@ from flowcontrol.virtual.messages import put
 from flowcontrol.virtual.parts import TCP, WIRES
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.turns import is_sendable, may_be_served
-from flowcontrol.virtual.views import (
-    gate_of,
-    out_row,
-    partition_of,
-    partition_row,
-    task_row,
-    union_of,
-)
 from flowcontrol.virtual.wheel import wake
 
 HEADER_BYTES = 43
 """What a message weighs besides its data (reference section 13)."""
 
-CONNECTION_CELLS = width(TcpConnection)
+CONNECTION_CELLS = width(t.TcpConnection)
 
 
-tcp_connection = state_of(TcpConnection)
-tcp_messages = rows_of(TcpMessage)
+tcp_connection = state_of(t.TcpConnection)
+tcp_messages = rows_of(t.TcpMessage)
 
 
 @part_of(WIRES)
 def transmit(m: KernelMemory, number: int, now: int) -> None:
     """Send what the wire takes in a round, a message of each channel in turn."""
-    connection = task_row(m, number)
+    connection = v.task_row(m, number)
     connection.has_sent = 0
     queue = row(m, connection.union, FIFO_SLOTS + connection.gates)
     first_after_ns = (now + 1) * m.round_us * 1000
     while queue[FIFO_COUNT] > 0 and connection.ready < first_after_ns:
         channel = fifo_pop(queue)
-        out = out_row(m, channel)
+        out = v.out_row(m, channel)
         out.is_queued = 0
-        p = partition_row(m, out.partition)
-        partition = partition_of(m, out.partition)
+        p = v.partition_row(m, out.partition)
+        partition = v.partition_of(m, out.partition)
         message = next_to_send(m, out)
         if send_message(partition, out.place, m.quota, 0, message) == 0:
             continue
@@ -92,22 +72,22 @@ def transmit(m: KernelMemory, number: int, now: int) -> None:
 @part_of(TCP)
 def carry(m: KernelMemory, number: int, now: int) -> None:
     """Do a connection's part of a round, at its sender, in the kernel and at its receiver."""
-    connection = task_row(m, number)
+    connection = v.task_row(m, number)
     connection.has_sent = 0
     at = connection.phases
     wire = tcp_connection(m, at)
     ring = tcp_messages(m, at + CONNECTION_CELLS, connection.phase_count)
-    hear_window(wire, ring, now)
+    t.hear_window(wire, ring, now)
     while True:
-        slot = enter_message(wire, ring)
+        slot = t.enter_message(wire, ring)
         while slot >= 0:
             ring[slot].round = _arrival(m, connection, ring[slot].wire_bytes, now)
-            slot = enter_message(wire, ring)
+            slot = t.enter_message(wire, ring)
         if wire.is_writable == 0 or _write_next(m, connection, wire, ring, now) == 0:
             break
     _deliver_staged(m, wire, ring, now)
     while wire.auto_read == 1:
-        if read_socket(wire, ring, now + 1, now + 1 + m.latency) == 0:
+        if t.read_socket(wire, ring, now + 1, now + 1 + m.latency) == 0:
             break
         _deliver_staged(m, wire, ring, now)
     if wire.auto_read == 1 and wire.read < wire.entered:
@@ -121,7 +101,7 @@ def _arrival(m: KernelMemory, connection: f.KernelTask, nbytes: int, now: int) -
     if connection.unit == 0:
         return now + m.latency
     round_ns = m.round_us * 1000
-    wire = task_row(m, connection.first_gate)  # all connections between two machines share it
+    wire = v.task_row(m, connection.first_gate)  # all connections between two machines share it
     begun_ns = max(now * round_ns, wire.ready)
     done_ns = begun_ns + capped(nbytes, connection.cost_ns, connection.unit)
     wire.ready = done_ns
@@ -131,23 +111,23 @@ def _arrival(m: KernelMemory, connection: f.KernelTask, nbytes: int, now: int) -
 def _write_next(
     m: KernelMemory,
     connection: f.KernelTask,
-    wire: TcpConnection,
-    ring: Sequence[TcpMessage],
+    wire: t.TcpConnection,
+    ring: Sequence[t.TcpMessage],
     now: int,
 ) -> int:
     """Write a message of the channel whose turn it is: 1, or 0 if there is none."""
     queue = row(m, connection.union, FIFO_SLOTS + connection.gates)
     if queue[FIFO_COUNT] == 0:
         return 0
-    if has_room(wire, ring) == 0:
+    if t.has_room(wire, ring) == 0:
         m.flags |= FLAG_PROTOCOL
         return 0
     channel = fifo_pop(queue)
-    out = out_row(m, channel)
-    partition = partition_of(m, out.partition)
-    message = next_message(wire, ring)
+    out = v.out_row(m, channel)
+    partition = v.partition_of(m, out.partition)
+    message = t.next_message(wire, ring)
     poll_closed(partition, out.place, m.quota, 0, message)
-    write_message(wire, message, channel)
+    t.write_message(wire, message, channel)
     m.transfers += 1 - is_event(message)
     wake(m, out.sender, now + 1)
     out.is_queued = may_be_served(m, out)
@@ -157,23 +137,23 @@ def _write_next(
 
 
 def _deliver_staged(
-    m: KernelMemory, wire: TcpConnection, ring: Sequence[TcpMessage], now: int
+    m: KernelMemory, wire: t.TcpConnection, ring: Sequence[t.TcpMessage], now: int
 ) -> None:
     """Give messages that were read to their channels, until one finds no buffer."""
-    slot = staged_slot(wire, ring)
+    slot = t.staged_slot(wire, ring)
     while slot >= 0:
         message = ring[slot]
-        out = out_row(m, message.channel)
-        gate, channel = gate_of(m, out.gate), out.index
+        out = v.out_row(m, message.channel)
+        gate, channel = v.gate_of(m, out.gate), out.index
         into = gate.channels[channel]
         is_data = is_event(message) == 0
-        if is_data and obtain_buffer(into, channel, gate.pool, gate.segments, gate.waiting) == 0:
-            stage_message(wire)
+        if is_data and t.obtain_buffer(into, channel, gate.pool, gate.segments, gate.waiting) == 0:
+            t.stage_message(wire)
             return
-        task = task_row(m, out.receiver)
+        task = v.task_row(m, out.receiver)
         index = out.gate - task.first_gate
-        if receive(task, gate, union_of(m, task), index, channel, message) == 0:
+        if receive(task, gate, v.union_of(m, task), index, channel, message) == 0:
             m.flags |= FLAG_PROTOCOL
-        deliver_message(wire)
+        t.deliver_message(wire)
         wake(m, out.receiver, now + 1)
-        slot = staged_slot(wire, ring)
+        slot = t.staged_slot(wire, ring)

@@ -9,23 +9,11 @@ from flowcontrol.protocol.rows import WORD
 from flowcontrol.systems.transports.rules import is_held, next_grant, next_look
 from flowcontrol.systems.transports.transport import RoundEnd
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual import views as v
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import BUFFERS, RECORDS
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.turns import serve_now
-from flowcontrol.virtual.views import (
-    channel_grants,
-    credit_queue,
-    gate_of,
-    gate_row,
-    in_row,
-    next_bit,
-    out_row,
-    partition_of,
-    partition_row,
-    set_bit,
-    transport_of,
-)
 from flowcontrol.virtual.wheel import wake
 
 
@@ -33,15 +21,15 @@ def hear(m: KernelMemory, task: f.KernelTask, now: int) -> None:
     """Take notice of credits and of buffers that local consumers have let go of."""
     for i in range(task.partitions):
         number = task.first_partition + i
-        p = partition_row(m, number)
+        p = v.partition_row(m, number)
         count, bits = p.channels, p.news
-        place = next_bit(m, bits, count, -1)
+        place = v.next_bit(m, bits, count, -1)
         if place < 0:
             continue
-        partition = partition_of(m, number)
+        partition = v.partition_of(m, number)
         while place >= 0:
-            out = out_row(m, p.first_channel + place)
-            into = in_row(m, out.input)
+            out = v.out_row(m, p.first_channel + place)
+            into = v.in_row(m, out.input)
             done = 1
             if out.next_wish > 0:
                 out.wish = out.next_wish
@@ -53,10 +41,10 @@ def hear(m: KernelMemory, task: f.KernelTask, now: int) -> None:
                 out.announced = into.announced
             else:
                 done = _hear_late(m, p.task, out, into, now)
-            set_bit(m, p.dirty, place)
+            v.set_bit(m, p.dirty, place)
             if done == 1:
                 m[bits + place // WORD] &= ~(1 << (place % WORD))
-            place = next_bit(m, bits, count, place)
+            place = v.next_bit(m, bits, count, place)
 
 
 @part_of(BUFFERS)
@@ -69,7 +57,7 @@ def _hear_late(
     m: KernelMemory, task: int, out: f.KernelSubpartition, into: f.KernelInputChannel, now: int
 ) -> int:
     """Take the credits that have arrived after some rounds; 1 if none is under way any more."""
-    credits = credit_queue(m, into.credits, into.credits_most)
+    credits = v.credit_queue(m, into.credits, into.credits_most)
     while credits.ends.count > 0:
         if credits.slots[credits.ends.head].round > now:
             wake(m, task, credits.slots[credits.ends.head].round)
@@ -87,26 +75,26 @@ def announce_all(m: KernelMemory, task: f.KernelTask, now: int) -> None:
     """Announce the credit that channels gained, and what local ones have consumed."""
     for i in range(task.gates):
         number = task.first_gate + i
-        g = gate_row(m, number)
+        g = v.gate_row(m, number)
         count, bits = g.channels, g.news
-        channel = next_bit(m, bits, count, -1)
+        channel = v.next_bit(m, bits, count, -1)
         if channel < 0:
             continue
-        gate = gate_of(m, number)
+        gate = v.gate_of(m, number)
         while 0 <= channel < count:
-            into = in_row(m, g.first_channel + channel)
-            out = out_row(m, into.out)
+            into = v.in_row(m, g.first_channel + channel)
+            out = v.out_row(m, into.out)
             if out.is_local == 1:
                 tell(m, out, now + 1)
             elif into.unannounced > 0:
                 if m.is_tcp == 1:  # not a credit: a buffer for the message that is staged
                     into.unannounced = 0
                     serve_now(m, out.connection)
-                    channel = next_bit(m, bits, count, channel)
+                    channel = v.next_bit(m, bits, count, channel)
                     continue
                 announce_credit(gate, channel)
                 grant(m, into, now)
-            channel = next_bit(m, bits, count, channel)
+            channel = v.next_bit(m, bits, count, channel)
         for word in range(count // WORD + 1):
             m[bits + word] = 0
 
@@ -114,15 +102,15 @@ def announce_all(m: KernelMemory, task: f.KernelTask, now: int) -> None:
 @part_of(RECORDS)
 def grant_all(m: KernelMemory, number: int, task: f.KernelTask, now: int) -> None:
     """Grant what a task's receivers may after a round; have it looked at for the next time."""
-    transport = transport_of(m)
+    transport = v.transport_of(m)
     held = is_held(transport, task.is_held, task.queued, now)
     task.is_held = held
     for i in range(task.gates):
-        g = gate_row(m, task.first_gate + i)
-        states = channel_grants(m, g.grants, g.channels)
+        g = v.gate_row(m, task.first_gate + i)
+        states = v.channel_grants(m, g.grants, g.channels)
         end = RoundEnd(now, held, g.record_bytes)
         for channel in range(g.channels):
-            into, state = in_row(m, g.first_channel + channel), states[channel]
+            into, state = v.in_row(m, g.first_channel + channel), states[channel]
             granted = next_grant(transport, state, into, end)
             if granted != into.announced:
                 into.announced = granted
@@ -137,7 +125,7 @@ def grant_all(m: KernelMemory, number: int, task: f.KernelTask, now: int) -> Non
 def grant(m: KernelMemory, into: f.KernelInputChannel, now: int) -> None:
     """Send what a channel has announced to its sender."""
     m.grants += 1
-    out = out_row(m, into.out)
+    out = v.out_row(m, into.out)
     if into.credits_most == 0:
         tell(m, out, now + 1)
     else:
@@ -146,7 +134,7 @@ def grant(m: KernelMemory, into: f.KernelInputChannel, now: int) -> None:
 
 def tell(m: KernelMemory, out: f.KernelSubpartition, at: int) -> None:
     """Have a sender look at a channel in a round."""
-    set_bit(m, partition_row(m, out.partition).news, out.place)
+    v.set_bit(m, v.partition_row(m, out.partition).news, out.place)
     wake(m, out.sender, at)
 
 
@@ -154,7 +142,7 @@ def tell_late(
     m: KernelMemory, out: f.KernelSubpartition, into: f.KernelInputChannel, value: int, now: int
 ) -> None:
     """Send credits, or a size of buffer below 0, that arrive after the network's latency."""
-    credits = credit_queue(m, into.credits, into.credits_most)
+    credits = v.credit_queue(m, into.credits, into.credits_most)
     credit = next_slot(credits)
     credit.announced = value
     credit.round = now + m.latency

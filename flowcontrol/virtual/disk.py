@@ -7,18 +7,12 @@ done a partition sees in the first round that begins later.
 
 from __future__ import annotations
 
-from flowcontrol.protocol.partition_kinds import (
-    HASH,
-    ON_DISK,
-    PIPELINED,
-    disk_ns,
-    may_load,
-    waits_for_producers,
-)
+from flowcontrol.protocol import partition_kinds as k
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_pop, fifo_push
 from flowcontrol.protocol.state import width
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s
+from flowcontrol.virtual import views as v
 from flowcontrol.virtual.cells import row
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import SPILLS
@@ -35,14 +29,6 @@ from flowcontrol.virtual.spilled import (
     spill_row,
 )
 from flowcontrol.virtual.turns import serve_now
-from flowcontrol.virtual.views import (
-    in_row,
-    next_bit,
-    out_row,
-    partition_row,
-    set_bit,
-    task_row,
-)
 from flowcontrol.virtual.wheel import wake
 
 REGION_CELLS = width(s.ConsumerRegion)
@@ -66,7 +52,7 @@ def _enqueue(m: KernelMemory, sp: s.SpillingPartition, way: int) -> None:
     if sp.asked & (1 << way) != 0:
         return
     sp.asked |= 1 << way
-    disk = task_row(m, sp.disk)
+    disk = v.task_row(m, sp.disk)
     queue = row(m, disk.union, FIFO_SLOTS + disk.gates)
     fifo_push(queue, 2 * sp.number + way)
     serve_now(m, sp.disk)
@@ -80,7 +66,7 @@ def _next_lane(m: KernelMemory, sp: s.SpillingPartition) -> int:
     The one that is next in the file (``SortMergeResultPartitionReadScheduler``,
     ``HsFileDataManager``); a hash partition has a file for each, and they take turns.
     """
-    p = partition_row(m, sp.number)
+    p = v.partition_row(m, sp.number)
     count, best, least = p.channels, -1, 0
     for i in range(count):
         place = sp.turn + 1 + i
@@ -90,13 +76,13 @@ def _next_lane(m: KernelMemory, sp: s.SpillingPartition) -> int:
         if lane.read == 0:
             continue
         own = buffer_at(m, lane.read)
-        if own.is_gone == 0 or own.spill != ON_DISK:
+        if own.is_gone == 0 or own.spill != k.ON_DISK:
             continue
-        if may_load(lane.read_at, lane.consumed_at, sp.ahead) == 0:
+        if k.may_load(lane.read_at, lane.consumed_at, sp.ahead) == 0:
             continue
         if best < 0 or own.offset < least:
             best, least = place, own.offset
-            if p.kind == HASH:
+            if p.kind == k.HASH:
                 break
     return best
 
@@ -104,13 +90,13 @@ def _next_lane(m: KernelMemory, sp: s.SpillingPartition) -> int:
 @part_of(SPILLS)
 def serve_disk(m: KernelMemory, number: int, now: int) -> None:
     """Begin what the disk can begin in a round, in the order of asking."""
-    disk = task_row(m, number)
+    disk = v.task_row(m, number)
     queue = row(m, disk.union, FIFO_SLOTS + disk.gates)
     round_ns = m.round_us * 1000
     start_ns = now * round_ns
     while queue[FIFO_COUNT] > 0 and disk.ready < start_ns + round_ns:
         item = fifo_pop(queue)
-        p = partition_row(m, item // 2)
+        p = v.partition_row(m, item // 2)
         sp = spill_row(m, p)
         sp.asked &= ~(1 << (item % 2))
         pointer = _begin(m, sp, item % 2)
@@ -118,7 +104,7 @@ def serve_disk(m: KernelMemory, number: int, now: int) -> None:
             continue
         own = buffer_at(m, pointer)
         begun_ns = max(start_ns, disk.ready)
-        disk.ready = begun_ns + disk_ns(own.nbytes, disk.cost_ns, disk.unit)
+        disk.ready = begun_ns + k.disk_ns(own.nbytes, disk.cost_ns, disk.unit)
         seen = max(now + 1, (disk.ready + round_ns - 1) // round_ns)
         own.round = seen
         push(m, sp.served, pointer)
@@ -153,29 +139,29 @@ def _begin(m: KernelMemory, sp: s.SpillingPartition, way: int) -> int:
 def hear_disk(m: KernelMemory, task: f.KernelTask, now: int) -> None:
     """Take notice of what the disk has done, and of what local consumers have."""
     for i in range(task.partitions):
-        p = partition_row(m, task.first_partition + i)
-        if p.kind <= PIPELINED:
+        p = v.partition_row(m, task.first_partition + i)
+        if p.kind <= k.PIPELINED:
             continue
         sp = spill_row(m, p)
         _hear_done(m, sp, now)
         count, bits = p.channels, p.dirty
-        place = next_bit(m, bits, count, -1)
+        place = v.next_bit(m, bits, count, -1)
         while place >= 0:
-            out = out_row(m, p.first_channel + place)
+            out = v.out_row(m, p.first_channel + place)
             if out.is_local == 1:
-                consumed = in_row(m, out.input).consumed
+                consumed = v.in_row(m, out.input).consumed
                 out.consumed = consumed
                 consume(m, sp, place, consumed)
-            place = next_bit(m, bits, count, place)
+            place = v.next_bit(m, bits, count, place)
         if region_of(m, sp).start == now:
             for other in range(count):
-                set_bit(m, bits, other)
+                v.set_bit(m, bits, other)
         finish_writing(m, sp, now)
 
 
 def _hear_done(m: KernelMemory, sp: s.SpillingPartition, now: int) -> None:
     """Take the buffers that the disk is done with."""
-    p = partition_row(m, sp.number)
+    p = v.partition_row(m, sp.number)
     while sp.served.head > 0:
         own = buffer_at(m, sp.served.head)
         if own.round > now:
@@ -184,13 +170,13 @@ def _hear_done(m: KernelMemory, sp: s.SpillingPartition, now: int) -> None:
         pointer = pop(m, sp.served)
         sp.has_changed = 1
         place = own.place
-        set_bit(m, p.dirty, place)
+        v.set_bit(m, p.dirty, place)
         if own.loaded == 1:
             own.loaded = 2
             lane_of(m, sp, place).readable += 1
             sp.bytes_read += own.nbytes
             continue
-        own.spill = ON_DISK
+        own.spill = k.ON_DISK
         sp.writing -= 1
         sp.bytes_written += own.nbytes
         if own.is_gone == 1 and own.index >= out_of(m, sp, place).sent:
@@ -206,7 +192,7 @@ def finish_writing(m: KernelMemory, sp: s.SpillingPartition, now: int) -> None:
         return
     sp.closed = 2
     sp.done_at = now
-    if waits_for_producers(partition_row(m, sp.number).kind) == 0:
+    if k.waits_for_producers(v.partition_row(m, sp.number).kind) == 0:
         return
     region = region_of(m, sp)
     region.left -= 1
@@ -214,4 +200,4 @@ def finish_writing(m: KernelMemory, sp: s.SpillingPartition, now: int) -> None:
         return
     region.start = now + 1
     for i in range(region.count):
-        wake(m, partition_row(m, m[sp.region + REGION_CELLS + i]).task, now + 1)
+        wake(m, v.partition_row(m, m[sp.region + REGION_CELLS + i]).task, now + 1)

@@ -25,6 +25,7 @@ from flowcontrol.systems.throttles.throttled_source import (
     offer,
 )
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual import views as v
 from flowcontrol.virtual.ages import peek_run, push_run, run_length, take_run
 from flowcontrol.virtual.cells import rows
 from flowcontrol.virtual.disk import finish_writing
@@ -34,15 +35,6 @@ from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.spilled import spill_row
 from flowcontrol.virtual.spilling import close_partition
 from flowcontrol.virtual.task import KernelWorker
-from flowcontrol.virtual.views import (
-    in_row,
-    out_row,
-    partition_of,
-    partition_row,
-    set_bit,
-    task_row,
-    throttled_source,
-)
 from flowcontrol.virtual.wheel import wake
 
 
@@ -55,12 +47,12 @@ def finish_when_over(
     if task.is_pending == 1 or finish_task(task) == 0:
         return
     for i in range(task.partitions):
-        p = partition_row(m, task.first_partition + i)
+        p = v.partition_row(m, task.first_partition + i)
         if p.kind > PIPELINED:
             _write_rest(m, task.first_partition + i, now)
-        finish_partition(partition_of(m, task.first_partition + i))
+        finish_partition(v.partition_of(m, task.first_partition + i))
         for place in range(p.channels):
-            set_bit(m, p.dirty, place)
+            v.set_bit(m, p.dirty, place)
 
 
 def _end_source(
@@ -79,7 +71,7 @@ def _end_source(
 @part_of(SPILLS)
 def _write_rest(m: KernelMemory, number: int, now: int) -> None:
     """Have a partition that spills write what it still holds."""
-    sp = spill_row(m, partition_row(m, number))
+    sp = spill_row(m, v.partition_row(m, number))
     close_partition(m, sp)
     finish_writing(m, sp, now)
 
@@ -88,7 +80,7 @@ def _write_rest(m: KernelMemory, number: int, now: int) -> None:
 def emit_throttled(m: KernelMemory, worker: KernelWorker, end: int) -> int:
     """Emit what the command in force allows of what waits; return CAPACITY or BLOCKED."""
     task = worker.task
-    state = throttled_source(m, task.throttle)
+    state = v.throttled_source(m, task.throttle)
     round_ns = m.round_us * 1000
     start_ns = m.now * round_ns
     fresh = skip_due(worker, task, end)
@@ -127,20 +119,20 @@ def emit_up_to(m: KernelMemory, worker: KernelWorker, most: int, has_log: int) -
 @part_of(THROTTLES)
 def waits_at_source(m: KernelMemory, task: f.KernelTask) -> int:
     """Tell whether a record has fallen due at a source and is not emitted: 1 if so."""
-    return has_waiting(throttled_source(m, task.throttle))
+    return has_waiting(v.throttled_source(m, task.throttle))
 
 
 @part_of(THROTTLES)
 def is_empty(m: KernelMemory, now: int) -> int:
     """Tell whether all that was admitted was emitted, and all that was emitted is done: 1 if so."""
     for number in range(m.tasks):
-        task = task_row(m, number)
+        task = v.task_row(m, number)
         if task.kind == f.CONNECTION:
             continue
         if task.is_pending == 1 or task.queued > 0:
             return 0
         if task.kind == f.SOURCE and task.throttle > 0:
-            state = throttled_source(m, task.throttle)
+            state = v.throttled_source(m, task.throttle)
             if task.taken < state.admitted and state.log > 0:
                 return 0
         if task.kind == f.SERVER:
@@ -148,7 +140,7 @@ def is_empty(m: KernelMemory, now: int) -> int:
             if task.ready > work_by(phases, (now + 1) * m.round_us):
                 return 0
         for i in range(task.partitions):
-            p = partition_row(m, task.first_partition + i)
+            p = v.partition_row(m, task.first_partition + i)
             if is_under_way(m, p) == 1:
                 return 0
     return 1
@@ -157,7 +149,7 @@ def is_empty(m: KernelMemory, now: int) -> int:
 def is_under_way(m: KernelMemory, p: f.KernelPartition) -> int:
     """Tell whether records of a partition were written and not taken up: 1 if so."""
     for place in range(p.channels):
-        out = out_row(m, p.first_channel + place)
-        if out.written > in_row(m, out.input).processed:
+        out = v.out_row(m, p.first_channel + place)
+        if out.written > v.in_row(m, out.input).processed:
             return 1
     return 0

@@ -9,40 +9,28 @@ from flowcontrol.protocol.rows import WORD, Row
 from flowcontrol.protocol.subpartition_rules import announce_backlog, channel_backlog, head_is_event
 from flowcontrol.systems.transports.record_rounds import receive_records, send_records
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual import views as v
 from flowcontrol.virtual.header import FLAG_PROTOCOL, KernelMemory
 from flowcontrol.virtual.parts import BUFFERS, RECORDS
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.turns import enqueue, poll
-from flowcontrol.virtual.views import (
-    gate_of,
-    gate_row,
-    in_row,
-    next_bit,
-    out_row,
-    partition_of,
-    partition_row,
-    set_bit,
-    transport_of,
-    union_of,
-    wire_queue,
-)
 from flowcontrol.virtual.wheel import wake
 
 
 def receive_all(m: KernelMemory, task: f.KernelTask, now: int) -> None:
     """Store the messages that have arrived, gate by gate, channel by channel."""
-    union = union_of(m, task)
+    union = v.union_of(m, task)
     for i in range(task.gates):
         number = task.first_gate + i
-        g = gate_row(m, number)
+        g = v.gate_row(m, number)
         count, bits = g.channels, g.arrivals
-        channel = next_bit(m, bits, count, -1)
+        channel = v.next_bit(m, bits, count, -1)
         if channel < 0:
             continue
-        gate = gate_of(m, number)
+        gate = v.gate_of(m, number)
         while channel >= 0:
-            into = in_row(m, g.first_channel + channel)
-            queue = wire_queue(m, into.transit, into.transit_most)
+            into = v.in_row(m, g.first_channel + channel)
+            queue = v.wire_queue(m, into.transit, into.transit_most)
             while queue.ends.count > 0:
                 if queue.slots[queue.ends.head].round > now:
                     wake(m, g.task, queue.slots[queue.ends.head].round)
@@ -54,7 +42,7 @@ def receive_all(m: KernelMemory, task: f.KernelTask, now: int) -> None:
                     receive_buffer(m, task, gate, union, i, channel, message)
             if queue.ends.count == 0:
                 m[bits + channel // WORD] &= ~(1 << (channel % WORD))
-            channel = next_bit(m, bits, count, channel)
+            channel = v.next_bit(m, bits, count, channel)
 
 
 @part_of(BUFFERS)
@@ -90,12 +78,12 @@ def send(m: KernelMemory, task: f.KernelTask, now: int) -> None:
     """Send what credit allows; hand a local consumer what its queue may hold."""
     for i in range(task.partitions):
         number = task.first_partition + i
-        p = partition_row(m, number)
+        p = v.partition_row(m, number)
         count, bits = p.channels, p.dirty
-        place = next_bit(m, bits, count, -1)
+        place = v.next_bit(m, bits, count, -1)
         if place < 0 or p.kind > PIPELINED:  # spilling.send_spilled sends those
             continue
-        partition = partition_of(m, number)
+        partition = v.partition_of(m, number)
         while place >= 0:
             word = bits + place // WORD
             m[word] &= ~(1 << (place % WORD))
@@ -103,7 +91,7 @@ def send(m: KernelMemory, task: f.KernelTask, now: int) -> None:
                 task.has_sent |= _send_records(m, p, partition, place, now)
             else:
                 task.has_sent |= _send_buffers(m, p, partition, place, now)
-            place = next_bit(m, bits, count, place)
+            place = v.next_bit(m, bits, count, place)
 
 
 @part_of(RECORDS)
@@ -111,7 +99,7 @@ def _send_records(
     m: KernelMemory, p: f.KernelPartition, partition: Partition, place: int, now: int
 ) -> int:
     """Send what a channel of records may: 1 if there was anything."""
-    out = out_row(m, p.first_channel + place)
+    out = v.out_row(m, p.first_channel + place)
     queue, at = wire_of(m, out), now + (1 if out.is_local == 1 else m.latency)
     before = queue.ends.count
     while send_counted(m, partition, place, p.record_bytes, next_slot(queue)) > 0:
@@ -127,7 +115,7 @@ def _send_buffers(
     m: KernelMemory, p: f.KernelPartition, partition: Partition, place: int, now: int
 ) -> int:
     """Send the buffers that a channel may: 1 if there were any."""
-    out = out_row(m, p.first_channel + place)
+    out = v.out_row(m, p.first_channel + place)
     local = out.is_local
     if out.initial == 0 and m.is_tcp == 0:
         event = head_is_event(out, partition.queues[place])
@@ -154,7 +142,7 @@ def send_counted(
     message: f.KernelMessage,
 ) -> int:
     """Take the next message that a subpartition may send: 1, or 0 if there is none."""
-    return send_records(transport_of(m), partition, place, record_bytes, message)
+    return send_records(v.transport_of(m), partition, place, record_bytes, message)
 
 
 def _take(
@@ -176,8 +164,8 @@ def tell_backlog(
 
 def wire_of(m: KernelMemory, out: f.KernelSubpartition) -> Queue[f.KernelMessage]:
     """Return the messages of a channel that are under way."""
-    into = in_row(m, out.input)
-    return wire_queue(m, into.transit, into.transit_most)
+    into = v.in_row(m, out.input)
+    return v.wire_queue(m, into.transit, into.transit_most)
 
 
 def next_message(m: KernelMemory, out: f.KernelSubpartition) -> f.KernelMessage:
@@ -201,5 +189,5 @@ def depart(m: KernelMemory, queue: Queue[f.KernelMessage], at: int) -> None:
 
 def expect(m: KernelMemory, out: f.KernelSubpartition, at: int) -> None:
     """Have a channel's receiver look at it in a round."""
-    set_bit(m, gate_row(m, out.gate).arrivals, out.index)
+    v.set_bit(m, v.gate_row(m, out.gate).arrivals, out.index)
     wake(m, out.receiver, at)

@@ -8,15 +8,8 @@ from flowcontrol.job.graph import JobEdge
 from flowcontrol.job.job import Job
 from flowcontrol.job.regions import region_of_links
 from flowcontrol.job.work import byte_cost
+from flowcontrol.protocol import partition_kinds as k
 from flowcontrol.protocol import rows as w
-from flowcontrol.protocol.partition_kinds import (
-    BOUNDED,
-    PIPELINED,
-    SORTED,
-    kind_of,
-    read_ahead,
-    waits_for_producers,
-)
 from flowcontrol.protocol.state import width
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s
@@ -45,7 +38,7 @@ def kinds_of(job: Job) -> dict[tuple[str, int], int]:
         for index in range(plan.stage.parallelism):
             for link in plan.outputs:
                 kind = _kind(job, link, index)
-                if kind != BOUNDED:
+                if kind != k.BOUNDED:
                     found[link.name, index] = kind
     return found
 
@@ -53,19 +46,19 @@ def kinds_of(job: Job) -> dict[tuple[str, int], int]:
 def _kind(job: Job, link: JobEdge, sender: int) -> int:
     width = len(link.outgoing(sender))
     least = job.scenario.options.sort_min_parallelism
-    return kind_of(link.edge.partition_type, width, least)
+    return k.kind_of(link.edge.partition_type, width, least)
 
 
 def spills(job: Job) -> bool:
     """Tell whether any partition of a job is written to disk."""
-    return any(kind > PIPELINED for kind in kinds_of(job).values())
+    return any(kind > k.PIPELINED for kind in kinds_of(job).values())
 
 
 def disks_of(job: Job) -> dict[int, int]:
     """Return how many spilling partitions write to the disk of each task manager, if any do."""
     found: dict[int, int] = {}
     for (edge, sender), kind in kinds_of(job).items():
-        if kind > PIPELINED:
+        if kind > k.PIPELINED:
             manager = _manager(job, edge, sender)
             found[manager] = found.get(manager, 0) + 1
     return dict(sorted(found.items()))
@@ -112,7 +105,7 @@ def fill_kinds(build: Builder, disks: dict[int, int]) -> None:
     groups = _fill_regions(build, kinds)
     sorting = dict.fromkeys(range(job.scenario.cluster.task_managers), 0)
     for (edge, sender), kind in kinds.items():
-        if kind == SORTED:
+        if kind == k.SORTED:
             sorting[_manager(job, edge, sender)] += 1
     readers = region_of_links(job)
     for (edge, sender), kind in kinds.items():
@@ -120,7 +113,7 @@ def fill_kinds(build: Builder, disks: dict[int, int]) -> None:
         p, manager = partitions[number], _manager(job, edge, sender)
         tasks["kinds"][p["task"]] += 1
         own = s.SpillingPartition(number)
-        if kind > PIPELINED:
+        if kind > k.PIPELINED:
             count = int(p["channels"])
             own.disk, own.region = disks[manager], groups[readers[edge]]
             own.lanes = build.take(count * width(s.SpillingSubpartition))
@@ -130,7 +123,7 @@ def fill_kinds(build: Builder, disks: dict[int, int]) -> None:
             window = options.exclusive_buffers + options.floating_buffers
             own.local = min(window, max(1, int(p["held_width"]) - w.FIFO_SLOTS))
             memory, segment = options.read_memory_bytes, options.segment_bytes
-            own.ahead = read_ahead(kind, count, sorting[manager], memory, segment)
+            own.ahead = k.read_ahead(kind, count, sorting[manager], memory, segment)
             p["flush_at"] = NEVER_US
         p["kind"], p["spill"] = kind, build.put(cells_of(own))
 
@@ -141,10 +134,10 @@ def _fill_regions(build: Builder, kinds: dict[tuple[str, int], int]) -> dict[int
     members: dict[int, list[int]] = {}
     waits: dict[int, int] = {}
     for (edge, sender), kind in kinds.items():
-        if kind > PIPELINED:
+        if kind > k.PIPELINED:
             region = readers[edge]
             members.setdefault(region, []).append(build.places.partitions[edge, sender])
-            waits[region] = waits.get(region, 0) + waits_for_producers(kind)
+            waits[region] = waits.get(region, 0) + k.waits_for_producers(kind)
     found = {}
     for region, numbers in members.items():
         start = -1 if waits[region] > 0 else 0

@@ -6,16 +6,7 @@ decided about it is in :mod:`flowcontrol.virtual.spilling` and :mod:`flowcontrol
 
 from __future__ import annotations
 
-from flowcontrol.protocol.partition_kinds import (
-    FULL,
-    HASH,
-    KEPT,
-    ON_DISK,
-    SORTED,
-    WRITING,
-    frees_segment,
-    has_quota,
-)
+from flowcontrol.protocol import partition_kinds as k
 from flowcontrol.protocol.pool_rules import note_quota, recycle_segment
 from flowcontrol.protocol.queues import drop
 from flowcontrol.protocol.rows import UNLIMITED
@@ -62,7 +53,7 @@ def buffer_at(m: KernelMemory, pointer: int) -> s.SpilledBuffer:
 
 def quota_of(m: KernelMemory, p: f.KernelPartition) -> int:
     """Buffers of a subpartition from which on the pool is unavailable."""
-    return m.quota if has_quota(p.kind) == 1 else UNLIMITED
+    return m.quota if k.has_quota(p.kind) == 1 else UNLIMITED
 
 
 def push(m: KernelMemory, buffers: s.BufferList, pointer: int) -> None:
@@ -122,7 +113,7 @@ def _remember(
     fresh.index = lane.count
     fresh.records = records
     fresh.nbytes = nbytes
-    fresh.spill = KEPT
+    fresh.spill = k.KEPT
     fresh.is_gone = 0
     fresh.is_held = 1
     fresh.loaded = 0
@@ -142,7 +133,7 @@ def _remember(
     sp.kept += 1
     sp.has_changed = 1
     kind = partition_row(m, sp.number).kind
-    if kind in (HASH, SORTED):
+    if kind in (k.HASH, k.SORTED):
         spill_buffer(m, sp, pointer)
         fresh.is_gone = 1
         lane.readable -= 1
@@ -151,7 +142,7 @@ def _remember(
 def spill_buffer(m: KernelMemory, sp: s.SpillingPartition, pointer: int) -> None:
     """Have a buffer written to disk, behind those that wait for that."""
     spilled = buffer_at(m, pointer)
-    spilled.spill = WRITING
+    spilled.spill = k.WRITING
     spilled.offset = sp.offset
     sp.offset += 1
     sp.kept -= 1
@@ -167,7 +158,7 @@ def let_go_of(m: KernelMemory, sp: s.SpillingPartition, pointer: int) -> None:
     gone.is_gone = 1
     if gone.index >= out_of(m, sp, gone.place).sent:
         lane_of(m, sp, gone.place).readable -= 1
-        if gone.spill == ON_DISK:
+        if gone.spill == k.ON_DISK:
             sp.unread += 1
     give_back(m, sp, pointer)
 
@@ -175,7 +166,7 @@ def let_go_of(m: KernelMemory, sp: s.SpillingPartition, pointer: int) -> None:
 def give_back(m: KernelMemory, sp: s.SpillingPartition, pointer: int) -> None:
     """Return a buffer's segment to the pool, if nobody needs it any more."""
     own = buffer_at(m, pointer)
-    if frees_segment(own.spill, own.is_gone, own.is_held) == 1:
+    if k.frees_segment(own.spill, own.is_gone, own.is_held) == 1:
         own.is_held = 0
         partition, quota = partition_of(m, sp.number), quota_of(m, partition_row(m, sp.number))
         recycle_segment(partition.pool, partition.segments)
@@ -199,9 +190,9 @@ def consume(m: KernelMemory, sp: s.SpillingPartition, place: int, upto: int) -> 
         sp.has_changed = 1
         if own.loaded == 2:
             sp.loaded -= 1
-        if own.is_gone == 0 and kind != FULL:
+        if own.is_gone == 0 and kind != k.FULL:
             own.is_gone = 1
-            if own.spill == KEPT:
+            if own.spill == k.KEPT:
                 sp.kept -= 1
             give_back(m, sp, pointer)
     _forget(m, lane)
@@ -212,7 +203,7 @@ def _forget(m: KernelMemory, lane: s.SpillingSubpartition) -> None:
     while lane.head > 0 and lane.head != lane.consumed:
         pointer = lane.head
         oldest = buffer_at(m, pointer)
-        if oldest.is_held == 1 or oldest.spill == WRITING:
+        if oldest.is_held == 1 or oldest.spill == k.WRITING:
             return
         after = oldest.next
         lane.head = after

@@ -5,18 +5,7 @@ The rules are those of :mod:`flowcontrol.protocol.partition_kinds`.
 
 from __future__ import annotations
 
-from flowcontrol.protocol.partition_kinds import (
-    FULL,
-    KEPT,
-    PIPELINED,
-    SELECTIVE,
-    SORTED,
-    backlog_of,
-    buffers_to_evict,
-    full_spill_is_due,
-    is_readable,
-    memory_is_short,
-)
+from flowcontrol.protocol import partition_kinds as k
 from flowcontrol.protocol.pool_rules import pool_is_available
 from flowcontrol.protocol.queues import DATA
 from flowcontrol.protocol.rows import WORD
@@ -50,7 +39,7 @@ def is_stopped(p: f.KernelPartition) -> int:
     -----
     ``SortMergeResultPartition`` is always available; its task blocks while it writes a region.
     """
-    if p.kind == SORTED:
+    if p.kind == k.SORTED:
         return p.is_stopped
     return 1 - pool_is_available(p.pool)
 
@@ -72,7 +61,7 @@ def note_memory(m: KernelMemory, task: f.KernelTask) -> None:
     """Note how much memory a task's partitions take, before it sends."""
     for i in range(task.partitions):
         p = partition_row(m, task.first_partition + i)
-        if p.kind >= PIPELINED:
+        if p.kind >= k.PIPELINED:
             sp = spill_row(m, p)
             sp.peak = max(sp.peak, p.pool.in_use)
 
@@ -82,7 +71,7 @@ def note_waits(m: KernelMemory, task: f.KernelTask, now: int) -> None:
     """Note how long a task waits for its partitions: as long as it counts as back-pressured."""
     for i in range(task.partitions):
         p = partition_row(m, task.first_partition + i)
-        if p.kind < PIPELINED:
+        if p.kind < k.PIPELINED:
             continue
         sp = spill_row(m, p)
         if sp.since >= 0:
@@ -96,7 +85,7 @@ def send_spilled(m: KernelMemory, task: f.KernelTask, now: int) -> None:
     """Send what can be sent of a task's spilling partitions, and have the rest written."""
     for i in range(task.partitions):
         p = partition_row(m, task.first_partition + i)
-        if p.kind <= PIPELINED:
+        if p.kind <= k.PIPELINED:
             continue
         sp = spill_row(m, p)
         if sp.is_full == 1:
@@ -107,16 +96,16 @@ def send_spilled(m: KernelMemory, task: f.KernelTask, now: int) -> None:
         place = next_bit(m, bits, count, -1)
         while place >= 0:
             m[bits + place // WORD] &= ~(1 << (place % WORD))
-            if p.kind != SORTED:
+            if p.kind != k.SORTED:
                 gather(m, sp, place)
             if starts:
                 _send_lane(m, task, sp, place, now)
             place = next_bit(m, bits, count, place)
         if sp.has_changed == 1:
             sp.has_changed = 0
-            if p.kind == SELECTIVE:
+            if p.kind == k.SELECTIVE:
                 _spill_some(m, sp)
-            elif p.kind == FULL:
+            elif p.kind == k.FULL:
                 _release_some(m, sp)
                 _spill_all(m, sp)
         ask_disk(m, sp, now)
@@ -147,15 +136,15 @@ def close_partition(m: KernelMemory, sp: s.SpillingPartition) -> None:
     """
     sp.closed = 1
     p = partition_row(m, sp.number)
-    if p.kind == SORTED:
+    if p.kind == k.SORTED:
         _write_region(m, sp)
         return
     for place in range(p.channels):
         gather_all(m, sp, place)
         lane = lane_of(m, sp, place)
-        if p.kind == FULL:
+        if p.kind == k.FULL:
             _evict(m, sp, lane.head, 1)
-        elif p.kind == SELECTIVE:
+        elif p.kind == k.SELECTIVE:
             _evict(m, sp, lane.next, 1)
 
 
@@ -163,9 +152,9 @@ def _evict(m: KernelMemory, sp: s.SpillingPartition, pointer: int, spills: int) 
     """Let go of the buffers from one on that are spilled; with ``spills`` spill the others."""
     while pointer > 0:
         own = buffer_at(m, pointer)
-        if own.spill == KEPT and spills == 1:
+        if own.spill == k.KEPT and spills == 1:
             spill_buffer(m, sp, pointer)
-        if own.spill != KEPT:
+        if own.spill != k.KEPT:
             let_go_of(m, sp, pointer)
         pointer = own.next
 
@@ -183,7 +172,7 @@ def _send_lane(
         limit = out.consumed + sp.local if local == 1 else out.announced
         own = buffer_at(m, lane.next)
         loaded = 1 if own.loaded == 2 else 0
-        if out.sent >= limit or is_readable(own.is_gone, loaded) == 0:
+        if out.sent >= limit or k.is_readable(own.is_gone, loaded) == 0:
             break
         if lane.read == lane.next:
             lane.read = own.next
@@ -213,26 +202,26 @@ def _send_lane(
 
 def _lane_backlog(kind: int, out: f.KernelSubpartition, lane: s.SpillingSubpartition) -> int:
     """Backlog of a subpartition as it announces it."""
-    return backlog_of(kind, out.buffers - out.is_open, lane.readable)
+    return k.backlog_of(kind, out.buffers - out.is_open, lane.readable)
 
 
 def _spill_some(m: KernelMemory, sp: s.SpillingPartition) -> None:
     """Spill what a selective strategy does not keep, and let go of it."""
     p = partition_row(m, sp.number)
     size = p.pool.size
-    if sp.kept == 0 or memory_is_short(p.pool.in_use, size) == 0:
+    if sp.kept == 0 or k.memory_is_short(p.pool.in_use, size) == 0:
         return
-    _evict_chosen(m, sp, buffers_to_evict(size), 1)
+    _evict_chosen(m, sp, k.buffers_to_evict(size), 1)
 
 
 def _spill_all(m: KernelMemory, sp: s.SpillingPartition) -> None:
     """Spill all that a full strategy has not spilled yet; it stays in memory besides."""
     p = partition_row(m, sp.number)
-    if full_spill_is_due(sp.kept, p.pool.size) == 0:
+    if k.full_spill_is_due(sp.kept, p.pool.size) == 0:
         return
     for place in range(p.channels):
         pointer, first = lane_of(m, sp, place).tail, 0
-        while pointer > 0 and buffer_at(m, pointer).spill == KEPT:
+        while pointer > 0 and buffer_at(m, pointer).spill == k.KEPT:
             first = pointer
             pointer = buffer_at(m, pointer).previous
         while first > 0:
@@ -244,15 +233,15 @@ def _release_some(m: KernelMemory, sp: s.SpillingPartition) -> None:
     """Let go of spilled buffers when memory is short: consumed ones, then others."""
     p = partition_row(m, sp.number)
     size = p.pool.size
-    if memory_is_short(p.pool.in_use, size) == 0:
+    if k.memory_is_short(p.pool.in_use, size) == 0:
         return
-    most = buffers_to_evict(size)
+    most = k.buffers_to_evict(size)
     for place in range(p.channels):
         lane = lane_of(m, sp, place)
         pointer = lane.head
         while pointer > 0 and pointer != lane.consumed:
             own = buffer_at(m, pointer)
-            if own.spill != KEPT and own.is_gone == 0:
+            if own.spill != k.KEPT and own.is_gone == 0:
                 let_go_of(m, sp, pointer)
                 most -= 1
             pointer = own.next
@@ -314,7 +303,7 @@ def _candidate(m: KernelMemory, pointer: int, sent: int, kept: int) -> int:
         own = buffer_at(m, pointer)
         if own.index < sent:
             return 0
-        if own.is_gone == 0 and (own.spill == KEPT) == (kept == 1):
+        if own.is_gone == 0 and (own.spill == k.KEPT) == (kept == 1):
             return pointer
         pointer = own.previous
     return 0

@@ -22,6 +22,7 @@ from flowcontrol.protocol.rounds import (
 from flowcontrol.protocol.service import service_work
 from flowcontrol.systems.transports.record_rounds import write_records
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual import views as v
 from flowcontrol.virtual.ages import log_age, push_run, take_ages, take_run
 from flowcontrol.virtual.cells import row
 from flowcontrol.virtual.header import KernelMemory
@@ -29,16 +30,6 @@ from flowcontrol.virtual.parts import BUFFERS, RECORDS
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.spilled import quota_of
 from flowcontrol.virtual.spilling import is_stopped, stop
-from flowcontrol.virtual.views import (
-    gate_row,
-    in_row,
-    operator_at,
-    out_row,
-    partition_at,
-    partition_row,
-    set_bit,
-    transport_of,
-)
 
 
 class KernelWorker:
@@ -59,11 +50,11 @@ class KernelWorker:
 
     def operator(self, number: int) -> Operator:
         """Return an operator of the chain."""
-        return operator_at(self.m, self.m[self.task.operators_at + number])
+        return v.operator_at(self.m, self.m[self.task.operators_at + number])
 
     def writer(self, number: int) -> f.KernelPartition:
         """Return a result partition."""
-        return partition_row(self.m, self.task.first_partition + number)
+        return v.partition_row(self.m, self.task.first_partition + number)
 
     def pending(self, writer: f.KernelPartition) -> Any:
         """Return the queue of the channels of records that are routed and not written."""
@@ -78,11 +69,11 @@ class KernelWorker:
     def write(self, writer: f.KernelPartition, channel: int, nbytes: int) -> int:
         """Write bytes of a record; return those left over."""
         m = self.m
-        partition = partition_at(m, writer)
-        set_bit(m, writer.dirty, channel)
+        partition = v.partition_at(m, writer)
+        v.set_bit(m, writer.dirty, channel)
         if writer.is_broadcast == 1:
             for other in range(writer.channels):
-                set_bit(m, writer.dirty, other)
+                v.set_bit(m, writer.dirty, other)
         if m.counts_records == 1:
             return nbytes * (1 - write_counted(m, partition, channel, nbytes, 1))
         return write_buffers(m, writer, partition, channel, nbytes)
@@ -90,13 +81,13 @@ class KernelWorker:
     def write_whole(self, writer: f.KernelPartition, most: int) -> int:
         """Write all that fit into the one open buffer without filling it; return how many."""
         m = self.m
-        partition = partition_at(m, writer)
+        partition = v.partition_at(m, writer)
         if m.counts_records == 1:
             count = write_counted(m, partition, 0, writer.record_bytes, most)
         else:
             count = write_together(m, partition, writer.record_bytes, most)
         if count > 0:
-            set_bit(m, writer.dirty, 0)
+            v.set_bit(m, writer.dirty, 0)
         return count
 
     def next_channel(self, writer: f.KernelPartition) -> int:
@@ -109,7 +100,7 @@ class KernelWorker:
         last = writer.channels - 1 if writer.is_broadcast == 1 else channel
         for each in range(channel, last + 1):
             m[writer.routed + each] += count
-            push_run(m, out_row(m, writer.first_channel + each).runs, self.task.emitted, count)
+            push_run(m, v.out_row(m, writer.first_channel + each).runs, self.task.emitted, count)
 
     def draw(self) -> int:
         """Return the work of the next record, units."""
@@ -123,9 +114,9 @@ class KernelWorker:
     def note_taken(self, count: int) -> None:
         """Note the ages of the records taken up; those of a sink are logged."""
         m, task = self.m, self.task
-        g = gate_row(m, task.first_gate + task.gate)
+        g = v.gate_row(m, task.first_gate + task.gate)
         g.bytes_taken += count * g.record_bytes
-        out = out_row(m, in_row(m, g.first_channel + task.channel).out)
+        out = v.out_row(m, v.in_row(m, g.first_channel + task.channel).out)
         if task.partitions == 0:
             take_ages(m, out, self.number, m.now, count)
             m.arrived += count
@@ -172,7 +163,7 @@ def write_counted(
     m: KernelMemory, partition: Partition, channel: int, nbytes: int, most: int
 ) -> int:
     """Write records of so many bytes to a subpartition; return how many there was room for."""
-    return write_records(transport_of(m), partition, channel, nbytes, most)
+    return write_records(v.transport_of(m), partition, channel, nbytes, most)
 
 
 def next_channel(m: KernelMemory, p: f.KernelPartition) -> int:
