@@ -7,13 +7,7 @@ Apache Pekko.
 from __future__ import annotations
 
 from flowcontrol.protocol.states import InputChannel
-from flowcontrol.systems.transports.transport import (
-    ChannelGrant,
-    Given,
-    RecordTransport,
-    RoundEnd,
-    Transport,
-)
+from flowcontrol.systems.transports import transport as t
 
 
 def half(size: int) -> int:
@@ -46,15 +40,15 @@ def returned(available: int, taken: int, lot: int, is_paused: int) -> tuple[int,
     return 0, available
 
 
-def _parameters(given: Given) -> RecordTransport:
+def _parameters(given: t.Given) -> t.RecordTransport:
     slots = given.whole("slots")
     share = given.values["share"]
     lot = half(slots) if share == 0.5 else max(1, int(slots * share))
-    return RecordTransport(slots=slots, lot=lot)
+    return t.RecordTransport(slots=slots, lot=lot)
 
 
 def lots_returned(
-    transport: RecordTransport, state: ChannelGrant, channel: InputChannel, end: RoundEnd
+    transport: t.RecordTransport, state: t.ChannelGrant, channel: InputChannel, end: t.RoundEnd
 ) -> int:
     """Give back what was taken, once it is a lot."""
     fresh = channel.processed - state.seen
@@ -63,4 +57,4 @@ def lots_returned(
     return channel.announced + back
 
 
-RULES = Transport(lots_returned, _parameters)
+RULES = t.Transport(lots_returned, _parameters)

@@ -8,15 +8,7 @@ from __future__ import annotations
 
 from flowcontrol.protocol.ratios import MOST
 from flowcontrol.protocol.states import InputChannel
-from flowcontrol.systems.transports.transport import (
-    FREE,
-    ChannelGrant,
-    Given,
-    RecordTransport,
-    RoundEnd,
-    Transport,
-    period_end,
-)
+from flowcontrol.systems.transports import transport as t
 
 UNIT_BYTES = 1 << 16
 """Bytes of a unit."""
@@ -71,11 +63,11 @@ def next_window(
 def _records_of(most_units: int, unit: int, record_bytes: int) -> int:
     """Return how many records pass before so many whole units have been sent."""
     weight = record_bytes + ITEM_OVERHEAD
-    return FREE if most_units > MOST // unit else -(-most_units * unit // weight)
+    return t.FREE if most_units > MOST // unit else -(-most_units * unit // weight)
 
 
-def _parameters(given: Given) -> RecordTransport:
-    return RecordTransport(
+def _parameters(given: t.Given) -> t.RecordTransport:
+    return t.RecordTransport(
         slots=given.whole("initial_units"),
         unit=given.whole("unit"),
         multiplier=given.whole("multiplier"),
@@ -83,14 +75,14 @@ def _parameters(given: Given) -> RecordTransport:
     )
 
 
-def _first_grant(transport: RecordTransport, state: ChannelGrant, record_bytes: int) -> int:
+def _first_grant(transport: t.RecordTransport, state: t.ChannelGrant, record_bytes: int) -> int:
     """Let a sender go past 0 units before the first packet."""
     state.window = transport.slots
     return _records_of(1, transport.unit, record_bytes)
 
 
 def _next_grant(
-    transport: RecordTransport, state: ChannelGrant, channel: InputChannel, end: RoundEnd
+    transport: t.RecordTransport, state: t.ChannelGrant, channel: InputChannel, end: t.RoundEnd
 ) -> int:
     """Return the grant after a period: what was taken, and the window.
 
@@ -114,8 +106,8 @@ def _next_grant(
     return _records_of(acked + state.window + 1, transport.unit, end.record_bytes)
 
 
-def _next_look(transport: RecordTransport, state: ChannelGrant, end: RoundEnd) -> int:
-    return period_end(end.now, transport.period)
+def _next_look(transport: t.RecordTransport, state: t.ChannelGrant, end: t.RoundEnd) -> int:
+    return t.period_end(end.now, transport.period)
 
 
-RULES = Transport(_next_grant, _parameters, _first_grant, _next_look, adapts=True)
+RULES = t.Transport(_next_grant, _parameters, _first_grant, _next_look, adapts=True)
