@@ -21,14 +21,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from flowcontrol.systems.throttles.controller import (
-    GO,
-    STOP,
-    Command,
-    Controller,
-    ControllerSettings,
-    JobObservation,
-)
+from flowcontrol.systems.throttles import controller as c
 
 
 def mark(share: float, slots: int) -> int:
@@ -117,7 +110,7 @@ def may_emit(is_transfer_full: int, throttled: int, pending: int, most_pending: 
     return 1 if is_transfer_full == 0 and throttled == 0 and is_within else 0
 
 
-class GlobalHysteresis(Controller):
+class GlobalHysteresis(c.Controller):
     """Stop all sources while any queue claims pressure.
 
     Messages are claims that are written, written again or taken back, and every source's hearing
@@ -134,7 +127,7 @@ class GlobalHysteresis(Controller):
         "claims", "met", "written_ms", "said", "heard", "pending",
     )  # fmt: skip
 
-    def __init__(self, settings: ControllerSettings) -> None:
+    def __init__(self, settings: c.ControllerSettings) -> None:
         super().__init__(settings, "check_ms")
         values = settings.values
         self._by_bytes = values["high_bytes"] > 0
@@ -158,7 +151,7 @@ class GlobalHysteresis(Controller):
         """Return the next look at the queues, or when the sources hear, if that is sooner."""
         return min([self.look_us, *(at for at, _ in self.pending)])
 
-    def observe(self, job: JobObservation) -> list[Command]:
+    def observe(self, job: c.JobObservation) -> list[c.Command]:
         """Look at the queues if it is time; tell the sources what has reached them."""
         if self._is_due(job):
             self._look(job)
@@ -167,9 +160,9 @@ class GlobalHysteresis(Controller):
             self.messages += len(job.sources) if heard != self.heard else 0
             self.heard = heard
         may = may_emit(0, self.heard, 0, 0)
-        return [GO if may == 1 else STOP] * len(job.sources)
+        return [c.GO if may == 1 else c.STOP] * len(job.sources)
 
-    def _look(self, job: JobObservation) -> None:
+    def _look(self, job: c.JobObservation) -> None:
         """Renew every queue's claim, and send word to the sources if the outcome has changed."""
         if not self.claims:
             self.claims = [0] * len(job.tasks)

@@ -21,13 +21,8 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from flowcontrol.protocol.ratios import MOST
+from flowcontrol.systems.throttles import controller as c
 from flowcontrol.systems.throttles.batches import Batches, waiting
-from flowcontrol.systems.throttles.controller import (
-    Command,
-    ControllerSettings,
-    JobObservation,
-    SourceObservation,
-)
 
 HIGHEST = float(MOST)
 """Rate that is told from a higher one no more, records/s."""
@@ -154,7 +149,7 @@ class PidRate(Batches):
         "rate", "error", "last_ms", "published",
     )  # fmt: skip
 
-    def __init__(self, settings: ControllerSettings) -> None:
+    def __init__(self, settings: c.ControllerSettings) -> None:
         super().__init__(settings)
         values = settings.values
         self._gains = values["proportional"], values["integral"], values["derivative"]
@@ -167,12 +162,12 @@ class PidRate(Batches):
         self.rate = self.error = self.last_ms = FIRST
         self.published = int(FIRST)
 
-    def first(self, sources: Sequence[SourceObservation]) -> list[Command]:
+    def first(self, sources: Sequence[c.SourceObservation]) -> list[c.Command]:
         """Let nothing be emitted before the first batch."""
         self.planned = [0] * len(sources)
         return super().first(sources)
 
-    def _end(self, job: JobObservation) -> None:
+    def _end(self, job: c.JobObservation) -> None:
         """Have the estimator take notice of the batch that is done."""
         interval_ms = self._interval_us / 1000
         self.rate, self.error, self.last_ms, is_result = pid_rate(
@@ -184,7 +179,7 @@ class PidRate(Batches):
             self.published = published_rate(self.rate, 0)
             self.messages += 1
 
-    def _form(self, job: JobObservation) -> None:
+    def _form(self, job: c.JobObservation) -> None:
         """Form a batch if an interval is over; begin the oldest if none runs."""
         if self._is_due(job):
             sizes = self._sizes(waiting(job, self.planned))

@@ -20,14 +20,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from flowcontrol.systems.throttles.controller import (
-    Command,
-    Controller,
-    ControllerSettings,
-    JobObservation,
-    TaskObservation,
-    sleep_gap_ns,
-)
+from flowcontrol.systems.throttles import controller as c
 
 START, STOP, NOTHING = 1, -1, 0
 
@@ -141,7 +134,7 @@ def _mean_up(one: int, other: int) -> int:
     return (one + other + 1) // 2
 
 
-class StepwiseSleep(Controller):
+class StepwiseSleep(c.Controller):
     """Let the sources above a bolt that is under pressure sleep longer, step by step.
 
     Messages are the bolts' reports, what the coordinator forwards to each task of a spout, their
@@ -157,7 +150,7 @@ class StepwiseSleep(Controller):
         "looks", "votes", "pressed", "sleeps", "known", "active",
     )  # fmt: skip
 
-    def __init__(self, settings: ControllerSettings) -> None:
+    def __init__(self, settings: c.ControllerSettings) -> None:
         super().__init__(settings)
         values = settings.values
         self._slots = int(values["slots"])
@@ -175,7 +168,7 @@ class StepwiseSleep(Controller):
         self.known: dict[str, dict[str, dict[str, Any]]] = {}
         self.active: list[str] = []  # spouts to which a start was forwarded
 
-    def observe(self, job: JobObservation) -> list[Command]:
+    def observe(self, job: c.JobObservation) -> list[c.Command]:
         """Take a sample of each queue, and let the coordinator work after the last of a period."""
         tick_us = self.look_us
         if self._is_due(job):
@@ -185,11 +178,11 @@ class StepwiseSleep(Controller):
                 self._coordinate(job, tick_us)
         sleeps = [self.sleeps.get(source.stage, [0])[0] for source in job.sources]
         return [
-            Command(0, sleep_gap_ns(sleep, source.rate), -1)
+            c.Command(0, c.sleep_gap_ns(sleep, source.rate), -1)
             for sleep, source in zip(sleeps, job.sources, strict=True)
         ]
 
-    def _sample(self, job: JobObservation) -> None:
+    def _sample(self, job: c.JobObservation) -> None:
         if not self.pressed:
             self.pressed = [0] * len(job.tasks)
             self.votes = [[0, 0] for _ in job.tasks]
@@ -198,7 +191,7 @@ class StepwiseSleep(Controller):
             votes[0] += says == START
             votes[1] += says == STOP
 
-    def _coordinate(self, job: JobObservation, now_us: int) -> None:
+    def _coordinate(self, job: c.JobObservation, now_us: int) -> None:
         """Let every task report, hand on what is due, and let the spouts answer."""
         reports = [
             tally(votes[0], votes[1], self._samples, self._sample_rate, pressed)
@@ -217,7 +210,7 @@ class StepwiseSleep(Controller):
         for spout in answering:
             self._end(spout, job)
 
-    def _start(self, task: TaskObservation, job: JobObservation, now_us: int) -> None:
+    def _start(self, task: c.TaskObservation, job: c.JobObservation, now_us: int) -> None:
         """Hear a task that is under pressure: its spouts shall sleep longer."""
         execute_ms = int(task.service_ms)
         tasks = sum(other.stage == task.stage for other in job.tasks)
@@ -242,7 +235,7 @@ class StepwiseSleep(Controller):
                         self.active.append(spout)
 
     def _stop(
-        self, number: int, task: TaskObservation, job: JobObservation, now_us: int
+        self, number: int, task: c.TaskObservation, job: c.JobObservation, now_us: int
     ) -> list[str]:
         """Hear a task whose queue is short; return the spouts that do not sleep any more."""
         ended = []
@@ -264,7 +257,7 @@ class StepwiseSleep(Controller):
             self.messages += 1
         return ended
 
-    def _end(self, spout: str, job: JobObservation) -> None:
+    def _end(self, spout: str, job: c.JobObservation) -> None:
         """Hear that a spout's tasks sleep no more; release the bolts below that waited for it."""
         self._hand_on(spout, job)
         self.active = [other for other in self.active if other != spout]
@@ -278,6 +271,6 @@ class StepwiseSleep(Controller):
     def _is_any_active(self, stage: str) -> bool:
         return any(spout in self.active for spout in self._above[stage])
 
-    def _hand_on(self, spout: str, job: JobObservation) -> None:
+    def _hand_on(self, spout: str, job: c.JobObservation) -> None:
         """Count a message from or to each task of a spout."""
         self.messages += sum(source.stage == spout for source in job.sources)
