@@ -82,10 +82,7 @@ class Builder:
         self.tables.append((first, values))
         return first
 
-    def each(self, count: int, cells: int) -> Ints:
-        """Return where ``count`` pieces of so many cells begin."""
-        return self.take(count * cells) + cells * np.arange(count)
-
     def queues(self, count: int, cls: type[Any], most: int) -> Ints:
         """Return where ``count`` empty queues begin, of at most so many states of a class."""
-        return self.each(count, width(Ring) + width(cls) * most)
+        cells = width(Ring) + width(cls) * most
+        return self.take(count * cells) + cells * np.arange(count)

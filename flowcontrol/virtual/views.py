@@ -9,7 +9,7 @@ from flowcontrol.operators.table import OPERATORS
 from flowcontrol.protocol.rounds import Gate, Partition
 from flowcontrol.protocol.rows import FIFO_SLOTS, WORD
 from flowcontrol.protocol.state import cell, width
-from flowcontrol.protocol.states import GlobalPool, LocalPool, Message, ReceivedMessage
+from flowcontrol.protocol.states import GlobalPool, Message, ReceivedMessage
 from flowcontrol.systems.throttles.throttled_source import ThrottledSource
 from flowcontrol.systems.transports.transport import ChannelGrant, RecordTransport
 from flowcontrol.virtual import fields as f
@@ -83,7 +83,6 @@ wire_queue = queue_of(f.KernelMessage)
 credit_queue = queue_of(f.KernelCredit)
 finished_queues = queues_of(Message)
 received_queues = queues_of(ReceivedMessage)
-local_pool = state_of(LocalPool)
 global_pool = state_of(GlobalPool)
 record_transport = placed(state_of(RecordTransport), "transport", RecordTransport)
 channel_grants = rows_of(ChannelGrant)
