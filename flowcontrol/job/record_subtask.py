@@ -17,7 +17,7 @@ from flowcontrol.systems.transports.record_rounds import (
     write_records,
 )
 from flowcontrol.systems.transports.rules import first_grant, is_held, next_grant, rules_of_kind
-from flowcontrol.systems.transports.transport import ChannelGrant, RecordTransport
+from flowcontrol.systems.transports.transport import ChannelGrant, RecordTransport, RoundEnd
 
 
 def new_subtask(job: Job, plan: JobVertex, index: int, **rest: Any) -> Subtask:
@@ -82,8 +82,7 @@ class RecordSubtask(Subtask):
         transport = self._transport
         self.held = is_held(transport, self.held, self.task.queued, number)
         for (link, _), gate, states in zip(self.in_links, self.gates, self.grants, strict=True):
+            end = RoundEnd(number, self.held, link.record_bytes)
             for channel, state in zip(gate.channels, states, strict=True):
-                channel.announced = next_grant(
-                    transport, state, channel, self.held, link.record_bytes, number
-                )
+                channel.announced = next_grant(transport, state, channel, end)
             gate.news[:] = [0] * len(gate.news)

@@ -15,13 +15,13 @@ from flowcontrol.job.graph import JobEdge, JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.subtask import Subtask
 from flowcontrol.job.work import ServiceCurve
-from flowcontrol.systems.throttles import (
+from flowcontrol.systems.throttles.controller import (
     Controller,
     JobObservation,
     SourceObservation,
     TaskObservation,
-    make_controller,
 )
+from flowcontrol.systems.throttles.make import make_controller
 
 Row = Mapping[str, Any]
 Rows = Mapping[str, Mapping[str, Sequence[Row]]]

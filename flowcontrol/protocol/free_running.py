@@ -14,20 +14,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flowcontrol.errors import ProtocolError
+from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.channel_rules import available_buffers, on_backlog, take_buffer
 from flowcontrol.protocol.pool_rules import recycle_segment, request_segment
 from flowcontrol.protocol.rounds import announce_credit, recycle
-from flowcontrol.protocol.rows import (
-    TAKEN_FLOATING,
-    TAKEN_NONE,
-    WORD,
-    Row,
-    fifo,
-    fifo_pop,
-    fifo_push,
-    fifo_values,
-    refill,
-)
 from flowcontrol.protocol.sender_rules import credit_of
 from flowcontrol.protocol.sides import Gate
 from flowcontrol.protocol.state import put_back
@@ -130,22 +120,22 @@ class LinkGate:
     def __init__(self, exclusive: int, floating: int) -> None:
         self.exclusive, self.floating = exclusive, floating
         self._channels: list[InputChannel] = []
-        self._kinds: list[Row] = []
+        self._kinds: list[w.Row] = []
         self._gate = self._make(_pool(floating), [])
 
     def _make(self, pool: LocalPool, waiting: Sequence[int]) -> Gate:
         """Compose the gate's rows; the waiting list and the news grow with the channels."""
         count = len(self._channels)
-        queue = fifo(count + 1)
-        refill(queue, waiting)
-        return Gate(self._channels, pool, GlobalPool(), queue, [], [], [0] * (count // WORD + 1))
+        queue = w.fifo(count + 1)
+        w.refill(queue, waiting)
+        return Gate(self._channels, pool, GlobalPool(), queue, [], [], [0] * (count // w.WORD + 1))
 
     def add_channel(self) -> int:
         """Add a channel with its exclusive buffers announced; return its number."""
         own = self.exclusive
         self._channels.append(InputChannel(exclusive=own, initial=own, announced=own))
-        self._kinds.append(fifo(self.exclusive + self.floating + 1))
-        self._gate = self._make(self._gate.pool, fifo_values(self._gate.waiting))
+        self._kinds.append(w.fifo(self.exclusive + self.floating + 1))
+        self._gate = self._make(self._gate.pool, w.fifo_values(self._gate.waiting))
         return len(self._channels) - 1
 
     def skip_to(self, channel: int, messages: int) -> None:
@@ -165,7 +155,7 @@ class LinkGate:
             If fewer have been taken and not consumed.
         """
         for _ in range(count):
-            kind = fifo_pop(self._kinds[channel])
+            kind = w.fifo_pop(self._kinds[channel])
             if kind < 0:
                 raise ProtocolError(f"channel {channel}: a message is consumed that was not sent")
             recycle(self._gate, channel, kind)
@@ -199,10 +189,10 @@ class LinkGate:
         if self.credit(channel) == 0:
             return False
         kind = take_buffer(self._channels[channel])
-        if kind == TAKEN_NONE:
+        if kind == w.TAKEN_NONE:
             raise ProtocolError(f"channel {channel}: credit {self.credit(channel)} but no buffer")
         self._channels[channel].arrived += 1
-        fifo_push(self._kinds[channel], kind)
+        w.fifo_push(self._kinds[channel], kind)
         self.on_backlog(channel, backlog)
         return True
 
@@ -227,7 +217,7 @@ class LinkGate:
 
     def floating_held(self, channel: int) -> int:
         """Floating buffers of a channel, free ones and those in use."""
-        in_use = fifo_values(self._kinds[channel]).count(TAKEN_FLOATING)
+        in_use = w.fifo_values(self._kinds[channel]).count(w.TAKEN_FLOATING)
         return self._channels[channel].floating + in_use
 
     def is_settled(self, channel: int) -> bool:
@@ -242,14 +232,14 @@ class LinkGate:
         state = self._channels[channel]
         return {
             "buffers": [getattr(state, name) for name in BUFFERS],
-            "kinds": fifo_values(self._kinds[channel]),
+            "kinds": w.fifo_values(self._kinds[channel]),
             "cursors": [getattr(state, name) for name in CURSORS],
         }
 
     def task_state(self) -> dict[str, Any]:
         """Return the state of the gate that a restarted receiver resumes from."""
         pool = [getattr(self._gate.pool, name) for name in POOL]
-        return {"pool": pool, "waiting": fifo_values(self._gate.waiting)}
+        return {"pool": pool, "waiting": w.fifo_values(self._gate.waiting)}
 
     @classmethod
     def restore(
@@ -265,7 +255,7 @@ class LinkGate:
             number = gate.add_channel()
             values = (*state["buffers"], *state["cursors"])
             put_back(gate._channels[number], dict(zip((*BUFFERS, *CURSORS), values, strict=True)))
-            refill(gate._kinds[number], state["kinds"])
+            w.refill(gate._kinds[number], state["kinds"])
         pool = LocalPool()
         put_back(pool, dict(zip(POOL, task["pool"], strict=True)))
         gate._gate = gate._make(pool, task["waiting"])

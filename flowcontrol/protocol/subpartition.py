@@ -12,14 +12,9 @@ from dataclasses import dataclass
 
 from flowcontrol.errors import ProtocolError
 from flowcontrol.protocol import queues, states
+from flowcontrol.protocol import sender_rules as s
 from flowcontrol.protocol import subpartition_rules as r
 from flowcontrol.protocol.rounds import END_BYTES
-from flowcontrol.protocol.sender_rules import (
-    finished_count,
-    is_slice_sent,
-    should_notify_on_add,
-    should_notify_priority,
-)
 
 DATA = queues.KINDS[queues.DATA].name
 
@@ -273,7 +268,7 @@ class Subpartition:
                 return queues.KINDS[message.kind].name
             if not next(handles).is_finished:
                 raise ProtocolError("an open buffer has another one behind it")
-            if is_slice_sent(message.nbytes, 1, self.initial_credit):
+            if s.is_slice_sent(message.nbytes, 1, self.initial_credit):
                 return DATA
         return DATA if self.state.unread > 0 else None
 
@@ -323,11 +318,11 @@ class Subpartition:
         state, is_end = self.state, int(kind == queues.END_OF_PARTITION)
         if queues.has_priority(kind):
             before = sum(queues.has_priority(one.kind) for one in queues.in_order(self.queue))
-            if should_notify_priority(before, state.is_blocked) == 1:
+            if s.should_notify_priority(before, state.is_blocked) == 1:
                 self.priority_notifications += 1
                 self._call_listener()
-        finished = finished_count(self.queued, state.ends_in_event)
-        if should_notify_on_add(finished, state.is_flushed, state.is_blocked, is_end) == 1:
+        finished = s.finished_count(self.queued, state.ends_in_event)
+        if s.should_notify_on_add(finished, state.is_flushed, state.is_blocked, is_end) == 1:
             self._notify()
 
     def _notify(self) -> None:

@@ -6,32 +6,8 @@ pools and credit grants; they are the caller's.
 
 from __future__ import annotations
 
-from flowcontrol.protocol.queues import (
-    BACKLOG_ANNOUNCEMENT,
-    DATA,
-    END_OF_PARTITION,
-    Queue,
-    append,
-    carry,
-    drop,
-    has_priority,
-    is_blocking,
-    is_event,
-    next_slot,
-    overtake,
-)
-from flowcontrol.protocol.sender_rules import (
-    credit_of,
-    finished_count,
-    flush_pending_after,
-    is_data_available,
-    is_event_available,
-    is_reader_available,
-    is_slice_sent,
-    needs_backlog_announcement,
-    reported_backlog,
-    should_notify_on_flush,
-)
+from flowcontrol.protocol import queues as q
+from flowcontrol.protocol import sender_rules as s
 from flowcontrol.protocol.states import Message, Subpartition
 
 NOTHING = 0
@@ -65,20 +41,20 @@ def append_bytes(own: Subpartition, nbytes: int, left: int) -> None:
         own.written += 1
 
 
-def finish_buffer(own: Subpartition, queue: Queue[Message]) -> None:
+def finish_buffer(own: Subpartition, queue: q.Queue[Message]) -> None:
     """Close the open buffer, and queue what no slice has carried of it."""
     own.is_open = 0
-    own.empty += 1 - is_slice_sent(own.unread, 1, own.initial)
-    message = next_slot(queue)
-    message.kind = DATA
+    own.empty += 1 - s.is_slice_sent(own.unread, 1, own.initial)
+    message = q.next_slot(queue)
+    message.kind = q.DATA
     message.records = own.tail
     message.nbytes = own.unread
-    append(queue)
+    q.append(queue)
     own.tail = 0
     own.unread = 0
 
 
-def add_event(own: Subpartition, queue: Queue[Message], kind: int, nbytes: int) -> None:
+def add_event(own: Subpartition, queue: q.Queue[Message], kind: int, nbytes: int) -> None:
     """Queue an event: behind the data, or if it has priority before all but others that have it.
 
     Notes
@@ -86,46 +62,46 @@ def add_event(own: Subpartition, queue: Queue[Message], kind: int, nbytes: int) 
     ``PipelinedSubpartition.add``. What stands before an event is countable and available. Without
     priority it stands behind a buffer that is closed.
     """
-    if has_priority(kind) == 0 or own.buffers + own.events == 0:
+    if q.has_priority(kind) == 0 or own.buffers + own.events == 0:
         own.ends_in_event = 1
     own.events += 1
-    own.is_finished = 1 if kind == END_OF_PARTITION else 0
-    message = next_slot(queue)
-    if has_priority(kind) == 1:
-        message = overtake(queue)
+    own.is_finished = 1 if kind == q.END_OF_PARTITION else 0
+    message = q.next_slot(queue)
+    if q.has_priority(kind) == 1:
+        message = q.overtake(queue)
     else:
-        append(queue)
+        q.append(queue)
     message.kind = kind
     message.records = 0
     message.nbytes = nbytes
 
 
-def flush_queue(own: Subpartition, queue: Queue[Message]) -> int:
+def flush_queue(own: Subpartition, queue: q.Queue[Message]) -> int:
     """Flush a subpartition: what is written so far may be read. 1 if its reader is notified."""
     size = own.buffers + own.events
     unread = own.unread
     if size == 1 and own.is_open == 0:
         unread = queue.slots[queue.ends.head].nbytes
     has_unread = 1 if unread > 0 else 0
-    notifies = should_notify_on_flush(size, own.is_flushed, has_unread, own.is_blocked)
-    own.is_flushed = flush_pending_after(size, own.is_flushed, has_unread)
+    notifies = s.should_notify_on_flush(size, own.is_flushed, has_unread, own.is_blocked)
+    own.is_flushed = s.flush_pending_after(size, own.is_flushed, has_unread)
     return notifies
 
 
-def head_is_event(own: Subpartition, queue: Queue[Message]) -> int:
+def head_is_event(own: Subpartition, queue: q.Queue[Message]) -> int:
     """Tell whether the oldest in a subpartition is an event: 1 if so."""
-    return is_event(queue.slots[queue.ends.head]) if own.events > 0 else 0
+    return q.is_event(queue.slots[queue.ends.head]) if own.events > 0 else 0
 
 
-def is_available(own: Subpartition, queue: Queue[Message], credit: int) -> int:
+def is_available(own: Subpartition, queue: q.Queue[Message], credit: int) -> int:
     """Tell whether a reader with so much credit would be served: 1 if so (section 2.1)."""
-    finished = finished_count(own.buffers + own.events, own.ends_in_event)
-    data = is_data_available(own.is_blocked, own.is_flushed, finished)
-    event = is_event_available(own.is_blocked, head_is_event(own, queue))
-    return is_reader_available(credit, data, event)
+    finished = s.finished_count(own.buffers + own.events, own.ends_in_event)
+    data = s.is_data_available(own.is_blocked, own.is_flushed, finished)
+    event = s.is_event_available(own.is_blocked, head_is_event(own, queue))
+    return s.is_reader_available(credit, data, event)
 
 
-def poll_queue(own: Subpartition, queue: Queue[Message], message: Message) -> int:
+def poll_queue(own: Subpartition, queue: q.Queue[Message], message: Message) -> int:
     """Poll a subpartition, whose reader may be served.
 
     Parameters
@@ -152,22 +128,22 @@ def poll_queue(own: Subpartition, queue: Queue[Message], message: Message) -> in
         if own.unread == 0:
             return NOTHING
         found = SLICE
-        message.kind = DATA
+        message.kind = q.DATA
         message.records = own.tail
         message.nbytes = own.unread
         own.tail = 0
         own.unread = 0
         own.sent += 1
     else:
-        carry(message, drop(queue))
-        if is_event(message) == 1:
+        q.carry(message, q.drop(queue))
+        if q.is_event(message) == 1:
             found = EVENT
             own.events -= 1
-            own.is_blocked = is_blocking(message)
+            own.is_blocked = q.is_blocking(message)
         else:
             found = BUFFER
             own.buffers -= 1
-            if is_slice_sent(message.nbytes, 1, own.initial) == 0:
+            if s.is_slice_sent(message.nbytes, 1, own.initial) == 0:
                 own.empty -= 1
                 found = EMPTY
             else:
@@ -182,7 +158,7 @@ def poll_queue(own: Subpartition, queue: Queue[Message], message: Message) -> in
 def channel_backlog(own: Subpartition) -> int:
     """Backlog of a subpartition as it announces it: as many messages as credit would let go."""
     shows_tail, is_blocked = own.ends_in_event, own.is_blocked
-    return reported_backlog(own.buffers, own.is_flushed, own.is_finished, shows_tail, is_blocked)
+    return s.reported_backlog(own.buffers, own.is_flushed, own.is_finished, shows_tail, is_blocked)
 
 
 def ready_messages(own: Subpartition) -> int:
@@ -216,12 +192,12 @@ def announce_backlog(own: Subpartition, backlog: int, event: int, message: Messa
     data becomes available (2.5). It is available exactly while there is a backlog to report, and
     what is left after a message goes with that: so data is new when the receiver knows of none.
     """
-    credit = credit_of(own.announced, own.sent)
-    available = is_reader_available(credit, 1 if backlog > 0 else 0, event)
-    if own.told > 0 or needs_backlog_announcement(own.initial, credit, backlog, available) == 0:
+    credit = s.credit_of(own.announced, own.sent)
+    available = s.is_reader_available(credit, 1 if backlog > 0 else 0, event)
+    if own.told > 0 or s.needs_backlog_announcement(own.initial, credit, backlog, available) == 0:
         return 0
     own.told = backlog
-    message.kind = BACKLOG_ANNOUNCEMENT
+    message.kind = q.BACKLOG_ANNOUNCEMENT
     message.records = 0
     message.nbytes = 0
     message.backlog = backlog

@@ -56,6 +56,6 @@ def rounds(
     job = job_for(scenario, clock, round_us)
     if clock == "live":
         return (batch.state for batch in run_reference(job, replayed=read_replayed(job)))
-    from flowcontrol.virtual.stepping import step
+    from flowcontrol.virtual.running import step
 
     return step(job)

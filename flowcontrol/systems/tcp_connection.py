@@ -13,8 +13,11 @@ its number modulo the length of the ring.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from flowcontrol.protocol.channel_rules import available_buffers, request_floating
+from flowcontrol.protocol.sides import Gate
 from flowcontrol.protocol.states import Message
 
 HEADER_BYTES = 34
@@ -92,3 +95,164 @@ def ring_slots(
     nbytes = most + high + 2 * (segment_bytes + HEADER_BYTES) + READ_BYTES
     flushed = nbytes // (record_bytes + HEADER_BYTES) + 2 * channels
     return flushed + nbytes // (segment_bytes + HEADER_BYTES) + 2
+
+
+# ---- the sending side: water marks, and the room that the kernel's sockets have
+
+
+def high_mark(segments: int, segment_bytes: int) -> int:
+    """Return the high water mark, bytes (``NettyServer``: two segments)."""
+    return segments * segment_bytes
+
+
+def low_mark(segments: int, segment_bytes: int, high: int) -> int:
+    """Return the low water mark, bytes, at most the high one (a segment and a byte)."""
+    return min(segments * segment_bytes + 1, high)
+
+
+def is_writable(was: int, pending: int, high: int, low: int) -> int:
+    """Tell whether a connection is writable, from what it was and its pending bytes: 1 if so.
+
+    Notes
+    -----
+    Netty's ``ChannelOutboundBuffer``: not any more above the high mark, again below the low one.
+    """
+    if pending > high:
+        return 0
+    return 1 if pending < low else was
+
+
+def has_room(wire: TcpConnection, ring: Sequence[TcpMessage]) -> int:
+    """Tell whether the ring has a slot for another message: 1 if so."""
+    oldest = min(wire.delivered, wire.freed)
+    return 1 if wire.written - oldest < len(ring) else 0
+
+
+def next_message(wire: TcpConnection, ring: Sequence[TcpMessage]) -> TcpMessage:
+    """Return the message that is written next, to be filled."""
+    return ring[wire.written % len(ring)]
+
+
+def write_message(wire: TcpConnection, message: TcpMessage, channel: int) -> None:
+    """Write the next message to the connection, which is writable and :func:`has_room`."""
+    message.channel = channel
+    message.wire_bytes = message.nbytes + HEADER_BYTES
+    message.round = -1
+    wire.written += 1
+    _pend(wire, message.wire_bytes)
+
+
+def _pend(wire: TcpConnection, nbytes: int) -> None:
+    wire.pending += nbytes
+    wire.is_writable = is_writable(wire.is_writable, wire.pending, wire.high_mark, wire.low_mark)
+
+
+def enters_kernel(held: int, nbytes: int, most: int) -> int:
+    """Tell whether the kernel takes a message: 1 if it fits, or the kernel holds nothing.
+
+    Notes
+    -----
+    A socket takes bytes, not messages; here one waits until there is room for all of it, and
+    with nothing before it passes however small the sockets are, as it would byte by byte.
+    """
+    return 1 if held == 0 or held + nbytes <= most else 0
+
+
+def enter_message(wire: TcpConnection, ring: Sequence[TcpMessage]) -> int:
+    """Let the kernel take the oldest pending message; return its slot, or -1 if it does not.
+
+    The caller sets ``round``, when it arrives.
+    """
+    if wire.entered == wire.written:
+        return -1
+    slot = wire.entered % len(ring)
+    nbytes = ring[slot].wire_bytes
+    if enters_kernel(wire.held, nbytes, wire.kernel_bytes) == 0:
+        return -1
+    wire.entered += 1
+    wire.held += nbytes
+    _pend(wire, -nbytes)
+    return slot
+
+
+def hear_window(wire: TcpConnection, ring: Sequence[TcpMessage], now: int) -> int:
+    """Free the room of messages that were read long enough ago; return how many."""
+    count = 0
+    while wire.freed < wire.read:
+        message = ring[wire.freed % len(ring)]
+        if message.round > now:
+            break
+        wire.held -= message.wire_bytes
+        wire.freed += 1
+        count += 1
+    return count
+
+
+# ---- the receiving side: it is not read while a message has no buffer
+
+
+def read_socket(wire: TcpConnection, ring: Sequence[TcpMessage], now: int, heard: int) -> int:
+    """Read the socket once, if it is read at all: what has arrived, at most ``READ_BYTES``.
+
+    Parameters
+    ----------
+    wire, ring : TcpConnection, sequence of TcpMessage
+        The connection. All that was read before has been delivered.
+    now : int
+        Round; what arrives later stays.
+    heard : int
+        Round in which the sender knows of the room.
+
+    Returns
+    -------
+    int
+        Messages read: at least one, if one has arrived. They are staged.
+    """
+    if wire.auto_read == 0:
+        return 0
+    count = nbytes = 0
+    while wire.read < wire.entered:
+        message = ring[wire.read % len(ring)]
+        if message.round > now or (count > 0 and nbytes + message.wire_bytes > READ_BYTES):
+            break
+        nbytes += message.wire_bytes
+        message.round = heard
+        wire.read += 1
+        count += 1
+    return count
+
+
+def staged_slot(wire: TcpConnection, ring: Sequence[TcpMessage]) -> int:
+    """Return the slot of the oldest message that is read and not delivered, or -1."""
+    return wire.delivered % len(ring) if wire.delivered < wire.read else -1
+
+
+def obtain_buffer(gate: Gate, index: int) -> int:
+    """Take a buffer of the gate's pool for a message of a channel, or wait for one.
+
+    Returns
+    -------
+    int
+        1 if the channel holds one, which :func:`flowcontrol.protocol.rounds.receive` uses; 0 if
+        it is registered: the next buffer that is recycled goes to who waits longest.
+
+    Notes
+    -----
+    ``BufferListenerTask`` of 1.4 is the gate pool's listener; here its channel is, which then
+    requires one buffer, and so the pool's rules are those that floating buffers have.
+    """
+    gate.channels[index].required = 1
+    request_floating(gate, index)
+    return 1 if available_buffers(gate.channels[index]) > 0 else 0
+
+
+def deliver_message(wire: TcpConnection) -> None:
+    """Note that the oldest staged message has got its buffer; after the last one, read on."""
+    wire.delivered += 1
+    if wire.delivered == wire.read:
+        wire.auto_read = 1
+
+
+def stage_message(wire: TcpConnection) -> None:
+    """Note that the oldest staged message finds no buffer: the connection is not read."""
+    wire.auto_read = 0

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.header import FLAG_AGES, FLAG_RUNS, KernelMemory
-from flowcontrol.virtual.registry import kernel
 from flowcontrol.virtual.views import age_rows, run_rows
 
 
-@kernel
 def _run(m: KernelMemory, number: int) -> f.Run:
     return run_rows(m, m.runs, m.runs_most)[number]
 
 
-@kernel
 def push_run(m: KernelMemory, runs: f.RunList, emitted: int, count: int) -> None:
     """Let ``count`` records that a source emitted in a round enter a channel, or a log."""
     if m.is_tracked == 0:
@@ -40,7 +37,6 @@ def push_run(m: KernelMemory, runs: f.RunList, emitted: int, count: int) -> None
     runs.tail = number + 1
 
 
-@kernel
 def _drop_head(m: KernelMemory, runs: f.RunList) -> None:
     """Free the oldest run of a channel, or of a log."""
     number = runs.head - 1
@@ -52,7 +48,6 @@ def _drop_head(m: KernelMemory, runs: f.RunList) -> None:
     m.runs_free = number
 
 
-@kernel
 def run_length(m: KernelMemory, runs: f.RunList) -> int:
     """Return how many records the oldest run has; a lot if ages are not followed."""
     if m.is_tracked == 0 or runs.head == 0:
@@ -60,7 +55,6 @@ def run_length(m: KernelMemory, runs: f.RunList) -> int:
     return _run(m, runs.head - 1).count
 
 
-@kernel
 def peek_run(m: KernelMemory, runs: f.RunList) -> int:
     """Return the round in which the records of the oldest run were emitted."""
     if m.is_tracked == 0 or runs.head == 0:
@@ -68,7 +62,6 @@ def peek_run(m: KernelMemory, runs: f.RunList) -> int:
     return _run(m, runs.head - 1).round
 
 
-@kernel
 def take_run(m: KernelMemory, runs: f.RunList, count: int) -> int:
     """Take records out of the oldest run, at most all; return the round of their emission."""
     if m.is_tracked == 0 or runs.head == 0:
@@ -81,7 +74,6 @@ def take_run(m: KernelMemory, runs: f.RunList, count: int) -> int:
     return emitted
 
 
-@kernel
 def take_ages(m: KernelMemory, out: f.KernelSubpartition, task: int, now: int, count: int) -> None:
     """Take ``count`` records out of a channel and log their ages at the sink."""
     runs = out.runs
@@ -95,7 +87,6 @@ def take_ages(m: KernelMemory, out: f.KernelSubpartition, task: int, now: int, c
             _drop_head(m, runs)
 
 
-@kernel
 def log_age(m: KernelMemory, task: int, age: int, count: int) -> None:
     """Log that a sink took up ``count`` records of an age, rounds."""
     number = m.ages_count

@@ -1,16 +1,16 @@
 """State in one array of 64-bit integers, looked at through views.
 
 :func:`view` gives a state at a place the face of its class. The compiled kernel has addresses
-instead of views (:mod:`.lowered_state`): nothing checks a bound there, but a view's array does, so
-the interpreted kernel finds a wrong address.
+instead of views (:mod:`.lowered_state`), for a view of an array counts references, which costs more
+than the rule that uses it. Nothing checks a bound there, so a state never outlives the call of the
+kernel that holds the memory; a view's array does, so the interpreted kernel finds a wrong address.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import astuple
-from functools import partial
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,6 @@ import numpy.typing as npt
 from flowcontrol.protocol.queues import Queue
 from flowcontrol.protocol.state import cell, members, per_class, width
 from flowcontrol.protocol.states import Ring
-from flowcontrol.systems.transports.transport import RecordTransport
 from flowcontrol.virtual.registry import placed
 
 S = TypeVar("S")
@@ -34,27 +33,24 @@ def dtype(cls: type[Any]) -> np.dtype[Any]:
 
 def cells_of(state: Any) -> Cells:
     """Return the integers of a state, in the order of its cells."""
-    return np.array(astuple(state), np.int64)
+    return np.array([astuple(state)], dtype(type(state))).view(np.int64)
 
 
-class _Rows:
-    """Rows in cells, interpreted."""
+class _Rows(Sequence[S]):
+    """Things one behind the other, interpreted: what one is, and how to find it by its number."""
 
-    def __init__(self, cls: type[Any], cells: Cells, at: int, count: int) -> None:
-        self._cls, self._cells, self._at, self._count = cls, cells, at, count
+    def __init__(self, what: str, count: int, find: Callable[[int], S]) -> None:
+        self._what, self._count, self._find = what, count, find
 
-    def __getitem__(self, index: int | slice) -> Any:
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(self._count))]
         if not 0 <= index < self._count:
-            raise IndexError(f"{self._cls.__name__} {index} of {self._count}")
-        return view(self._cls, self._cells, self._at + index * width(self._cls))
+            raise IndexError(f"{self._what} {index} of {self._count}")
+        return self._find(index)
 
     def __len__(self) -> int:
         return self._count
-
-    def __iter__(self) -> Iterator[Any]:
-        return (self[i] for i in range(self._count))
 
 
 class _View:
@@ -98,7 +94,7 @@ def view(cls: type[S], cells: Any, at: int = 0) -> S:
 
 def views(cls: type[S], cells: Cells, at: int, count: int) -> Sequence[S]:
     """Return states of a class that stand one behind the other from a place on."""
-    return cast("Sequence[S]", _Rows(cls, cells, at, count))
+    return _Rows(cls.__name__, count, lambda i: view(cls, cells, at + i * width(cls)))
 
 
 def queue_view(cls: type[S], cells: Cells, at: int, most: int) -> Queue[S]:
@@ -106,32 +102,30 @@ def queue_view(cls: type[S], cells: Cells, at: int, most: int) -> Queue[S]:
     return Queue(view(Ring, cells, at), views(cls, cells, at + width(Ring), most))
 
 
-class QueueRows(Generic[S]):
-    """Queues in cells, one behind the other, interpreted."""
+def queue_views(cls: type[S], cells: Cells, at: int, count: int, most: int) -> Sequence[Queue[S]]:
+    """Return queues that stand one behind the other from a place on."""
+    each = width(Ring) + width(cls) * most
+    return _Rows("queue", count, lambda i: queue_view(cls, cells, at + i * each, most))
 
-    def __init__(self, cls: type[S], cells: Cells, at: int, count: int, most: int) -> None:
-        self._cls, self._cells, self._at, self._count, self._most = cls, cells, at, count, most
 
-    def __getitem__(self, index: int) -> Queue[S]:
-        if not 0 <= index < self._count:
-            raise IndexError(f"queue {index} of {self._count}")
-        cells = width(Ring) + width(self._cls) * self._most
-        return queue_view(self._cls, self._cells, self._at + index * cells, self._most)
+def row(memory: Any, at: int, length: int) -> Any:
+    """Return so many integers of the memory from a place on."""
+    return memory[at : at + length]
 
-    def __len__(self) -> int:
-        return self._count
+
+def rows(memory: Any, at: int, count: int, width: int) -> Any:
+    """Return so many rows from a place on, each of so many integers."""
+    return _Rows("row", count, lambda i: row(memory, at + i * width, width))
+
+
+def lowest_bit(word: int) -> int:
+    """Return the number of the lowest bit that is set; the word is not 0."""
+    return (int(word) & -int(word)).bit_length() - 1
 
 
 def state_of(cls: type[S]) -> Callable[[Any, int], S]:
     """Return a function that gives the state of a class at a place, also when compiled."""
     return placed(lambda memory, at: view(cls, memory, at), "state", cls)
-
-
-def transport_at() -> Callable[[Any, int], RecordTransport]:
-    """Return one for a transport's parameters; compiled, their type has its rules."""
-    return placed(
-        lambda memory, at: view(RecordTransport, memory, at), "transport", RecordTransport
-    )
 
 
 def rows_of(cls: type[S]) -> Callable[[Any, int, int], Sequence[S]]:
@@ -146,8 +140,9 @@ def queue_of(cls: type[S]) -> Callable[[Any, int, int], Queue[S]]:
 
 def queues_of(cls: type[S]) -> Callable[[Any, int, int, int], Any]:
     """Return one that gives so many queues from a place on, of so many slots each."""
-    found = partial(QueueRows, cls)
-    return placed(lambda memory, at, count, most: found(memory, at, count, most), "queues", cls)
+    return placed(
+        lambda memory, at, count, most: queue_views(cls, memory, at, count, most), "queues", cls
+    )
 
 
 def rows_in(block: Any, cls: type[S]) -> Sequence[S]:

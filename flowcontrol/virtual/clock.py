@@ -76,7 +76,7 @@ def run_job(
     began = time.perf_counter()
     replayed, sizes = read_replayed(job), LogSizes.first(job)
     running = Running.start(job, replayed, sizes, track=track)
-    while flags := running.run(progress or _ignore):
+    while flags := running.run(progress or (lambda rounds, records: None)):
         sizes = running.grown(sizes, flags)
         del running  # before the larger one is there
         running = Running.start(job, replayed, sizes, track=track)
@@ -92,7 +92,3 @@ def run_job(
         partitions=partition_figures(job, memory),
         jobs=tuple(run.document() for run in runs_of_jobs),
     )
-
-
-def _ignore(rounds: int, records: int) -> None:
-    """Take notice of nothing."""

@@ -24,7 +24,7 @@ from flowcontrol.virtual.kept import (
     with_globals,
 )
 from flowcontrol.virtual.parts import EVERYTHING
-from flowcontrol.virtual.registry import KERNEL, PARTS
+from flowcontrol.virtual.registry import PARTS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -32,43 +32,42 @@ RULES = {
     "protocol": "rows queues pool_rules channel_rules sender_rules subpartition_rules rounds "
     "sizing ratios service times debloating partitioners partition_kinds",
     "operators": "task pacing table selectivity",
-    "systems": "tcp_buffers tcp_connection tcp_reader tcp_writer",
+    "systems": "tcp_buffers tcp_connection",
     "systems.throttles": "throttled_source",
     "systems.transports": "record_rounds transport",
 }
 """Modules with rules that the kernel compiles, by package; besides those of the transports."""
 
+KERNEL = (
+    "ages connections credits debloat disk ending jobs loop messages spilled spilling task "
+    "turns views wheel"
+)
+"""Modules of this package whose functions are the kernel's own."""
+
 _COPIED_RULES = (
     "rows queues pool_rules channel_rules sender_rules subpartition_rules rounds service "
     "times ratios task pacing table selectivity"
 )
-_COPIED_KERNEL = "views pointers wheel loop messages buffered ages routes turns"
+_COPIED_KERNEL = "views wheel loop messages credits ages turns"
 COPIED = {*_COPIED_RULES.split(), *_COPIED_KERNEL.split()}
 """Modules whose functions are copied to where they are called: what every job under credits runs
 in every round. Without the kernel's own a chain takes a fifth longer. What only other systems run
 is left out: it would take a fifth longer to compile, and gain nothing."""
 
 
-@cache
-def has_numba() -> bool:
-    """Tell whether numba can be imported."""
-    try:
-        import numba  # noqa: F401
-    except ImportError:
-        return False
-    return True
-
-
 def is_compiled() -> bool:
     """Tell whether runs are compiled: numba is there and not switched off."""
-    if not has_numba():
-        return False
-    return not _settings().DISABLE_JIT
+    settings = _settings()
+    return settings is not None and not settings.DISABLE_JIT
 
 
+@cache
 def _settings() -> Any:
-    """Numba's settings, which its type information does not list."""
-    return import_module("numba.core.config")
+    """Numba's settings, which its type information does not list; None without numba."""
+    try:
+        return import_module("numba.core.config")
+    except ImportError:
+        return None
 
 
 def _rule_modules() -> list[ModuleType]:
@@ -134,21 +133,22 @@ def _register() -> None:
     """Register with numba what it does not know: rows, rules, and the kernel's own functions."""
     import numba.extending
 
+    from flowcontrol.virtual.lowered_state import LOWERED
     from flowcontrol.virtual.lowering import register_choice, register_methods, register_part
 
     register: Any = numba.extending.register_jitable
 
+    kernel = [import_module(f"flowcontrol.virtual.{name}") for name in KERNEL.split()]
     own = [
         value
-        for module in _rule_modules()
+        for module in (*_rule_modules(), *kernel)
         for value in vars(module).values()
         if isinstance(value, FunctionType) and value.__module__ == module.__name__
     ]
     if not _REGISTERED:
         register_methods(_options("flowcontrol.virtual.task"))
-    for function in [*own, *CHOSEN, *KERNEL]:
-        if function in _REGISTERED:
-            continue
+    known = _REGISTERED | LOWERED
+    for function in [one for one in (*own, *CHOSEN) if one not in known]:
         _REGISTERED.add(function)
         options = _options(function.__module__)
         if function in CHOSEN:

@@ -6,7 +6,7 @@ import numpy as np
 
 from flowcontrol.job.graph import JobVertex
 from flowcontrol.job.job import Job
-from flowcontrol.systems.throttles import (
+from flowcontrol.systems.throttles.controller import (
     Command,
     Controller,
     JobObservation,

@@ -14,10 +14,10 @@ from flowcontrol.protocol.debloating import (
 )
 from flowcontrol.protocol.rows import FIFO_COUNT
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.credits import tell, tell_late
 from flowcontrol.virtual.header import KernelMemory
-from flowcontrol.virtual.messages import tell, tell_late
 from flowcontrol.virtual.parts import DEBLOATING
-from flowcontrol.virtual.registry import kernel, part_of
+from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.views import gate_row, in_row, out_row, received_queues
 from flowcontrol.virtual.wheel import wake
 
@@ -63,7 +63,6 @@ def debloat_gates(m: KernelMemory, number: int, task: f.KernelTask, end_us: int,
         wake(m, number, (at_us + m.round_us - 1) // m.round_us - 1)
 
 
-@kernel
 def _size(
     m: KernelMemory, task: f.KernelTask, number: int, place: int, end_us: int, now: int
 ) -> None:
@@ -93,7 +92,6 @@ def _size(
             _announce_size(m, g.first_channel + channel, new, now)
 
 
-@kernel
 def _in_use(m: KernelMemory, g: f.KernelGate) -> int:
     """Buffers in use of a gate; a local channel counts what waits at its producer too."""
     total, queues = 0, received_queues(m, g.queues, g.channels, g.queue_most)
@@ -107,7 +105,6 @@ def _in_use(m: KernelMemory, g: f.KernelGate) -> int:
     return total
 
 
-@kernel
 def _announce_size(m: KernelMemory, channel: int, size: int, now: int) -> None:
     """Tell a channel's sender the size; it counts for the next buffer that it requests."""
     into = in_row(m, channel)

@@ -7,34 +7,28 @@ done a partition sees in the first round that begins later.
 
 from __future__ import annotations
 
-from flowcontrol.protocol.partition_kinds import (
-    HASH,
-    ON_DISK,
-    PIPELINED,
-    disk_ns,
-    may_load,
-    waits_for_producers,
-)
+from flowcontrol.protocol import partition_kinds as k
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_pop, fifo_push
-from flowcontrol.protocol.sides import Partition
 from flowcontrol.protocol.state import width
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s
+from flowcontrol.virtual import views as v
+from flowcontrol.virtual.cells import row
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import SPILLS
-from flowcontrol.virtual.pointers import row
-from flowcontrol.virtual.registry import kernel, part_of
-from flowcontrol.virtual.spilled import buffer_at, consume, give_back, lane_of, region_of, spill_row
-from flowcontrol.virtual.turns import serve_now
-from flowcontrol.virtual.views import (
-    in_row,
-    next_bit,
-    out_row,
-    partition_of,
-    partition_row,
-    set_bit,
-    task_row,
+from flowcontrol.virtual.registry import part_of
+from flowcontrol.virtual.spilled import (
+    buffer_at,
+    consume,
+    give_back,
+    lane_of,
+    out_of,
+    pop,
+    push,
+    region_of,
+    spill_row,
 )
+from flowcontrol.virtual.turns import serve_now
 from flowcontrol.virtual.wheel import wake
 
 REGION_CELLS = width(s.ConsumerRegion)
@@ -43,31 +37,28 @@ _WRITES = 0
 _READS = 1
 
 
-@kernel
-def ask_disk(m: KernelMemory, p: f.KernelPartition, sp: s.SpillingPartition, now: int) -> None:
+def ask_disk(m: KernelMemory, sp: s.SpillingPartition, now: int) -> None:
     """Have the disk serve a partition that has something to write or to read."""
-    if sp.write_head > 0:
+    if sp.unwritten.head > 0:
         _enqueue(m, sp, _WRITES)
     region = region_of(m, sp)
     if sp.unread == 0 or region.left > 0 or region.start > now:
         return
-    if _next_lane(m, p, sp) >= 0:
+    if _next_lane(m, sp) >= 0:
         _enqueue(m, sp, _READS)
 
 
-@kernel
 def _enqueue(m: KernelMemory, sp: s.SpillingPartition, way: int) -> None:
     if sp.asked & (1 << way) != 0:
         return
     sp.asked |= 1 << way
-    disk = task_row(m, sp.disk)
+    disk = v.task_row(m, sp.disk)
     queue = row(m, disk.union, FIFO_SLOTS + disk.gates)
     fifo_push(queue, 2 * sp.number + way)
     serve_now(m, sp.disk)
 
 
-@kernel
-def _next_lane(m: KernelMemory, p: f.KernelPartition, sp: s.SpillingPartition) -> int:
+def _next_lane(m: KernelMemory, sp: s.SpillingPartition) -> int:
     """Subpartition that is read from disk next, or -1.
 
     Notes
@@ -75,6 +66,7 @@ def _next_lane(m: KernelMemory, p: f.KernelPartition, sp: s.SpillingPartition) -
     The one that is next in the file (``SortMergeResultPartitionReadScheduler``,
     ``HsFileDataManager``); a hash partition has a file for each, and they take turns.
     """
+    p = v.partition_row(m, sp.number)
     count, best, least = p.channels, -1, 0
     for i in range(count):
         place = sp.turn + 1 + i
@@ -84,13 +76,13 @@ def _next_lane(m: KernelMemory, p: f.KernelPartition, sp: s.SpillingPartition) -
         if lane.read == 0:
             continue
         own = buffer_at(m, lane.read)
-        if own.is_gone == 0 or own.spill != ON_DISK:
+        if own.is_gone == 0 or own.spill != k.ON_DISK:
             continue
-        if may_load(lane.read_at, lane.consumed_at, sp.ahead) == 0:
+        if k.may_load(lane.read_at, lane.consumed_at, sp.ahead) == 0:
             continue
         if best < 0 or own.offset < least:
             best, least = place, own.offset
-            if p.kind == HASH:
+            if p.kind == k.HASH:
                 break
     return best
 
@@ -98,47 +90,36 @@ def _next_lane(m: KernelMemory, p: f.KernelPartition, sp: s.SpillingPartition) -
 @part_of(SPILLS)
 def serve_disk(m: KernelMemory, number: int, now: int) -> None:
     """Begin what the disk can begin in a round, in the order of asking."""
-    disk = task_row(m, number)
+    disk = v.task_row(m, number)
     queue = row(m, disk.union, FIFO_SLOTS + disk.gates)
     round_ns = m.round_us * 1000
     start_ns = now * round_ns
     while queue[FIFO_COUNT] > 0 and disk.ready < start_ns + round_ns:
         item = fifo_pop(queue)
-        p = partition_row(m, item // 2)
+        p = v.partition_row(m, item // 2)
         sp = spill_row(m, p)
         sp.asked &= ~(1 << (item % 2))
-        pointer = _begin(m, p, sp, item % 2)
+        pointer = _begin(m, sp, item % 2)
         if pointer == 0:
             continue
         own = buffer_at(m, pointer)
         begun_ns = max(start_ns, disk.ready)
-        disk.ready = begun_ns + disk_ns(own.nbytes, disk.cost_ns, disk.unit)
+        disk.ready = begun_ns + k.disk_ns(own.nbytes, disk.cost_ns, disk.unit)
         seen = max(now + 1, (disk.ready + round_ns - 1) // round_ns)
         own.round = seen
-        own.link = 0
-        if sp.done_tail > 0:
-            buffer_at(m, sp.done_tail).link = pointer
-        else:
-            sp.done_head = pointer
-        sp.done_tail = pointer
+        push(m, sp.served, pointer)
         wake(m, p.task, seen)
-        ask_disk(m, p, sp, now)
+        ask_disk(m, sp, now)
     if queue[FIFO_COUNT] > 0:
         wake(m, number, max(now + 1, disk.ready // round_ns))
     disk.has_sent = 0  # it may be asked again
 
 
-@kernel
-def _begin(m: KernelMemory, p: f.KernelPartition, sp: s.SpillingPartition, way: int) -> int:
+def _begin(m: KernelMemory, sp: s.SpillingPartition, way: int) -> int:
     """Take the next buffer that is written, or read; 0 if there is none any more."""
     if way == _WRITES:
-        pointer = sp.write_head
-        if pointer > 0:
-            sp.write_head = buffer_at(m, pointer).link
-            if sp.write_head == 0:
-                sp.write_tail = 0
-        return pointer
-    place = _next_lane(m, p, sp)
+        return pop(m, sp.unwritten)
+    place = _next_lane(m, sp)
     if place < 0:
         return 0
     sp.turn = place
@@ -158,69 +139,60 @@ def _begin(m: KernelMemory, p: f.KernelPartition, sp: s.SpillingPartition, way: 
 def hear_disk(m: KernelMemory, task: f.KernelTask, now: int) -> None:
     """Take notice of what the disk has done, and of what local consumers have."""
     for i in range(task.partitions):
-        number = task.first_partition + i
-        p = partition_row(m, number)
-        if p.kind <= PIPELINED:
+        p = v.partition_row(m, task.first_partition + i)
+        if p.kind <= k.PIPELINED:
             continue
         sp = spill_row(m, p)
-        partition = partition_of(m, number)
-        _hear_done(m, p, partition, sp, now)
+        _hear_done(m, sp, now)
         count, bits = p.channels, p.dirty
-        place = next_bit(m, bits, count, -1)
+        place = v.next_bit(m, bits, count, -1)
         while place >= 0:
-            out = out_row(m, p.first_channel + place)
+            out = v.out_row(m, p.first_channel + place)
             if out.is_local == 1:
-                consumed = in_row(m, out.input).consumed
+                consumed = v.in_row(m, out.input).consumed
                 out.consumed = consumed
-                consume(m, p, partition, sp, place, consumed)
-            place = next_bit(m, bits, count, place)
+                consume(m, sp, place, consumed)
+            place = v.next_bit(m, bits, count, place)
         if region_of(m, sp).start == now:
             for other in range(count):
-                set_bit(m, bits, other)
-        finish_writing(m, sp, p.kind, now)
+                v.set_bit(m, bits, other)
+        finish_writing(m, sp, now)
 
 
-@kernel
-def _hear_done(
-    m: KernelMemory, p: f.KernelPartition, partition: Partition, sp: s.SpillingPartition, now: int
-) -> None:
+def _hear_done(m: KernelMemory, sp: s.SpillingPartition, now: int) -> None:
     """Take the buffers that the disk is done with."""
-    while sp.done_head > 0:
-        pointer = sp.done_head
-        own = buffer_at(m, pointer)
+    p = v.partition_row(m, sp.number)
+    while sp.served.head > 0:
+        own = buffer_at(m, sp.served.head)
         if own.round > now:
             wake(m, p.task, own.round)
             return
-        sp.done_head = own.link
-        if sp.done_head == 0:
-            sp.done_tail = 0
+        pointer = pop(m, sp.served)
         sp.has_changed = 1
         place = own.place
-        set_bit(m, p.dirty, place)
+        v.set_bit(m, p.dirty, place)
         if own.loaded == 1:
             own.loaded = 2
             lane_of(m, sp, place).readable += 1
             sp.bytes_read += own.nbytes
             continue
-        own.spill = ON_DISK
+        own.spill = k.ON_DISK
         sp.writing -= 1
         sp.bytes_written += own.nbytes
-        out = out_row(m, p.first_channel + place)
-        if own.is_gone == 1 and own.index >= out.sent:
+        if own.is_gone == 1 and own.index >= out_of(m, sp, place).sent:
             sp.unread += 1
-        give_back(m, p, partition, pointer)
+        give_back(m, sp, pointer)
         if sp.writing == 0:
             p.is_stopped = 0
 
 
-@kernel
-def finish_writing(m: KernelMemory, sp: s.SpillingPartition, kind: int, now: int) -> None:
+def finish_writing(m: KernelMemory, sp: s.SpillingPartition, now: int) -> None:
     """Tell the consumers of a partition when it is finished and all of it is written."""
     if sp.closed != 1 or sp.writing > 0:
         return
     sp.closed = 2
     sp.done_at = now
-    if waits_for_producers(kind) == 0:
+    if k.waits_for_producers(v.partition_row(m, sp.number).kind) == 0:
         return
     region = region_of(m, sp)
     region.left -= 1
@@ -228,4 +200,4 @@ def finish_writing(m: KernelMemory, sp: s.SpillingPartition, kind: int, now: int
         return
     region.start = now + 1
     for i in range(region.count):
-        wake(m, partition_row(m, m[sp.region + REGION_CELLS + i]).task, now + 1)
+        wake(m, v.partition_row(m, m[sp.region + REGION_CELLS + i]).task, now + 1)

@@ -1,24 +1,43 @@
-"""When a task has finished: its source has ended, or its inputs are read to the end."""
+"""How a task ends, and what a throttled source emits until then.
+
+A task ends when its source has ended, or its inputs are read to the end; a whole job is empty when
+nothing in it is left to do.
+"""
 
 from __future__ import annotations
 
+from flowcontrol.operators.pacing import skip_due
+from flowcontrol.operators.task import (
+    BLOCKED,
+    CAPACITY,
+    emit_some,
+    outputs_available,
+    write_pending,
+)
 from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.rounds import finish_partition, finish_task
 from flowcontrol.protocol.rows import Rows
-from flowcontrol.protocol.service import PHASE_START, has_ended
+from flowcontrol.protocol.service import PHASE_START, has_ended, work_by
+from flowcontrol.systems.throttles.throttled_source import (
+    after_emitting,
+    has_waiting,
+    may_emit,
+    offer,
+)
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual import views as v
+from flowcontrol.virtual.ages import peek_run, push_run, run_length, take_run
+from flowcontrol.virtual.cells import rows
 from flowcontrol.virtual.disk import finish_writing
 from flowcontrol.virtual.header import KernelMemory
-from flowcontrol.virtual.parts import SPILLS
-from flowcontrol.virtual.registry import kernel, part_of
+from flowcontrol.virtual.parts import SPILLS, THROTTLES
+from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.spilled import spill_row
 from flowcontrol.virtual.spilling import close_partition
-from flowcontrol.virtual.throttled import waits_at_source
-from flowcontrol.virtual.views import partition_of, partition_row, set_bit
+from flowcontrol.virtual.task import KernelWorker
 from flowcontrol.virtual.wheel import wake
 
 
-@kernel
 def finish_when_over(
     m: KernelMemory, number: int, task: f.KernelTask, phases: Rows, end_us: int, now: int
 ) -> None:
@@ -28,15 +47,14 @@ def finish_when_over(
     if task.is_pending == 1 or finish_task(task) == 0:
         return
     for i in range(task.partitions):
-        p = partition_row(m, task.first_partition + i)
+        p = v.partition_row(m, task.first_partition + i)
         if p.kind > PIPELINED:
             _write_rest(m, task.first_partition + i, now)
-        finish_partition(partition_of(m, task.first_partition + i))
+        finish_partition(v.partition_of(m, task.first_partition + i))
         for place in range(p.channels):
-            set_bit(m, p.dirty, place)
+            v.set_bit(m, p.dirty, place)
 
 
-@kernel
 def _end_source(
     m: KernelMemory, number: int, task: f.KernelTask, phases: Rows, end_us: int
 ) -> None:
@@ -53,7 +71,85 @@ def _end_source(
 @part_of(SPILLS)
 def _write_rest(m: KernelMemory, number: int, now: int) -> None:
     """Have a partition that spills write what it still holds."""
-    p = partition_row(m, number)
-    sp = spill_row(m, p)
-    close_partition(m, p, partition_of(m, number), sp)
-    finish_writing(m, sp, p.kind, now)
+    sp = spill_row(m, v.partition_row(m, number))
+    close_partition(m, sp)
+    finish_writing(m, sp, now)
+
+
+@part_of(THROTTLES)
+def emit_throttled(m: KernelMemory, worker: KernelWorker, end: int) -> int:
+    """Emit what the command in force allows of what waits; return CAPACITY or BLOCKED."""
+    task = worker.task
+    state = v.throttled_source(m, task.throttle)
+    round_ns = m.round_us * 1000
+    start_ns = m.now * round_ns
+    fresh = skip_due(worker, task, end)
+    if state.has_log == 1:
+        if task.limit >= 0:
+            fresh = min(fresh, task.limit - state.offered)
+        if fresh > 0:
+            push_run(m, task.log, m.now, fresh)
+    waiting = offer(state, fresh)
+    most = may_emit(state, waiting, task.taken, start_ns, start_ns + round_ns)
+    if task.limit >= 0:
+        most = min(most, task.limit - task.taken)
+    done = emit_up_to(m, worker, most, state.has_log)
+    after_emitting(state, waiting, done, start_ns)
+    task.due = waiting
+    return CAPACITY if done == waiting and task.is_pending == 0 else BLOCKED
+
+
+def emit_up_to(m: KernelMemory, worker: KernelWorker, most: int, has_log: int) -> int:
+    """Emit so many records at the most; return how many."""
+    task = worker.task
+    task.emitted = m.now
+    done = 0
+    while write_pending(worker, task) == 1 and done < most and outputs_available(worker, task) == 1:
+        together = most - done
+        if has_log == 1:
+            task.emitted = peek_run(m, task.log)
+            together = min(together, run_length(m, task.log))
+        count = emit_some(worker, task, together)
+        if has_log == 1:
+            take_run(m, task.log, count)
+        done += count
+    return done
+
+
+@part_of(THROTTLES)
+def waits_at_source(m: KernelMemory, task: f.KernelTask) -> int:
+    """Tell whether a record has fallen due at a source and is not emitted: 1 if so."""
+    return has_waiting(v.throttled_source(m, task.throttle))
+
+
+@part_of(THROTTLES)
+def is_empty(m: KernelMemory, now: int) -> int:
+    """Tell whether all that was admitted was emitted, and all that was emitted is done: 1 if so."""
+    for number in range(m.tasks):
+        task = v.task_row(m, number)
+        if task.kind == f.CONNECTION:
+            continue
+        if task.is_pending == 1 or task.queued > 0:
+            return 0
+        if task.kind == f.SOURCE and task.throttle > 0:
+            state = v.throttled_source(m, task.throttle)
+            if task.taken < state.admitted and state.log > 0:
+                return 0
+        if task.kind == f.SERVER:
+            phases = rows(m, task.phases, task.phase_count, 3)
+            if task.ready > work_by(phases, (now + 1) * m.round_us):
+                return 0
+        for i in range(task.partitions):
+            p = v.partition_row(m, task.first_partition + i)
+            if is_under_way(m, p) == 1:
+                return 0
+    return 1
+
+
+def is_under_way(m: KernelMemory, p: f.KernelPartition) -> int:
+    """Tell whether records of a partition were written and not taken up: 1 if so."""
+    for place in range(p.channels):
+        out = v.out_row(m, p.first_channel + place)
+        if out.written > v.in_row(m, out.input).processed:
+            return 1
+    return 0

@@ -2,6 +2,9 @@
 
 Between two calls of the kernel the objects of the protocol work on its memory: a pool's row is a
 view of it, so a redistribution is that of :mod:`flowcontrol.protocol.pools` to the letter.
+
+What a pool gives back another one may take in the same round, so the order of tasks within a
+round matters here: it is that of the scenario.
 """
 
 from __future__ import annotations
@@ -14,13 +17,17 @@ import numpy as np
 from flowcontrol.job import Job, demands_by_job
 from flowcontrol.job.allocation import Allocation, Holding
 from flowcontrol.protocol import rows as w
+from flowcontrol.protocol.pool_rules import fetch_segment
 from flowcontrol.protocol.state import assign, width
 from flowcontrol.protocol.states import GlobalPool
 from flowcontrol.scenario import JobSpan
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.memory import Memory
+from flowcontrol.virtual.parts import JOBS
 from flowcontrol.virtual.places import Ints
-from flowcontrol.virtual.views import gate_row, global_pool, partition_row
+from flowcontrol.virtual.registry import part_of
+from flowcontrol.virtual.views import gate_row, global_pool, partition_row, task_row
 from flowcontrol.virtual.wheel import sleep, wake
 
 
@@ -234,3 +241,32 @@ class Timeline:
     def _wake(self, run: JobRun, now: int) -> None:
         for number in self._tasks[run.span.name]:
             wake(self._memory.head, number, now)
+
+
+@part_of(JOBS)
+def in_order(m: KernelMemory, active: w.Row, count: int) -> None:
+    """Sort the first ``count`` tasks of a list; most of them stand in order already."""
+    for i in range(1, count):
+        task = active[i]
+        j = i - 1
+        while j >= 0 and active[j] > task:
+            active[j + 1] = active[j]
+            j -= 1
+        active[j + 1] = task
+
+
+@part_of(JOBS)
+def serve_waiting(m: KernelMemory, now: int) -> None:
+    """Let pools without a free segment fetch one that others gave back in this round.
+
+    ``LocalBufferPool.onGlobalPoolAvailable``: partitions first, then gates. A partition that is
+    available again has its task looked at in the next round.
+    """
+    for i in range(m.partitions):
+        p = partition_row(m, i)
+        got = fetch_segment(p.pool, global_pool(m, p.global_at))
+        if got == 1 and task_row(m, p.task).status != f.ABSENT:
+            wake(m, p.task, now + 1)
+    for i in range(m.gates):
+        g = gate_row(m, i)
+        fetch_segment(g.pool, global_pool(m, g.global_at))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import asdict, dataclass
+from typing import Any, Final, NamedTuple
 
 from flowcontrol.errors import RunError
 from flowcontrol.job import Job
@@ -24,25 +24,39 @@ MOST_BYTES: Final = 1 << 30
 """Most memory of one log, bytes; while a run begins it is there twice. A job that needs more keeps
 ever more in flight, and would end with the machine's memory."""
 
-_WIDTHS: Final = {"runs": width(f.Run), "ages": width(f.Age), "spills": width(SpilledBuffer)}
-_FLAGS: Final = {"runs": FLAG_RUNS, "ages": FLAG_AGES, "spills": FLAG_SPILLS}
-_CONTENTS: Final = {
-    "runs": (
+
+class _Log(NamedTuple):
+    """A log: what an entry is, the flag of a full one, what it holds, what makes it smaller."""
+
+    entry: type[Any]
+    flag: int
+    content: str
+    advice: str
+
+
+_LOGS: Final = {
+    "runs": _Log(
+        f.Run,
+        FLAG_RUNS,
         "records in flight, kept as runs that their source emitted in one round",
         "lower emit_rate, bound the queues (another system), or state a longer round_ms or a "
         "shorter duration_s",
     ),
-    "ages": (
+    "ages": _Log(
+        f.Age,
+        FLAG_AGES,
         "ages of the records that sinks took up in one round",
         "state a shorter round_ms, or fewer subtasks",
     ),
-    "spills": (
+    "spills": _Log(
+        SpilledBuffer,
+        FLAG_SPILLS,
         "buffers of spilling partitions that are finished and not consumed",
         "state larger buffers (taskmanager.memory.segment-size), a lower emit_rate or a shorter "
         "duration_s",
     ),
 }
-"""What each log holds, and what makes it smaller."""
+"""Every log, by the attribute of :class:`LogSizes` that has its size."""
 
 
 @dataclass(frozen=True)
@@ -85,22 +99,18 @@ class LogSizes:
         RunError
             If one is as large as it may be.
         """
-        sizes = {"runs": self.runs, "ages": self.ages, "spills": self.spills}
-        for name, count in sizes.items():
-            if flags & _FLAGS[name]:
-                most = MOST_BYTES // (8 * _WIDTHS[name])
+        sizes = asdict(self)
+        for name, log in _LOGS.items():
+            if flags & log.flag:
+                count, most = sizes[name], MOST_BYTES // (8 * width(log.entry))
                 if count >= most:
-                    raise RunError(_full(name, count, reached_s, duration_s))
+                    raise RunError(
+                        f"the run holds more than {count:,} {log.content}, at {reached_s:g} s of "
+                        f"{duration_s:g} s: more than the {MOST_BYTES / (1 << 30):g} GiB that one "
+                        f"log may take; {log.advice}"
+                    )
                 sizes[name] = min(most, GROWTH * count)
         return LogSizes(**sizes)
-
-
-def _full(name: str, count: int, reached_s: float, duration_s: float) -> str:
-    content, advice = _CONTENTS[name]
-    return (
-        f"the run holds more than {count:,} {content}, at {reached_s:g} s of {duration_s:g} s: "
-        f"more than the {MOST_BYTES / (1 << 30):g} GiB that one log may take; {advice}"
-    )
 
 
 def _first_runs(job: Job) -> int:

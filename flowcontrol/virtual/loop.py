@@ -15,34 +15,22 @@ from flowcontrol.protocol.service import NEVER, first_us_at, first_us_beyond, st
 from flowcontrol.protocol.state import cell
 from flowcontrol.protocol.times import flush_ticks, next_flush_us
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.closed import close
+from flowcontrol.virtual import views as v
+from flowcontrol.virtual.cells import row, rows
 from flowcontrol.virtual.compiled import best_parts, compile_entry
-from flowcontrol.virtual.connection import transmit
+from flowcontrol.virtual.connections import carry, transmit
+from flowcontrol.virtual.credits import announce_all, grant_all, hear
 from flowcontrol.virtual.debloat import debloat_gates, measure_gates
 from flowcontrol.virtual.disk import hear_disk, serve_disk
-from flowcontrol.virtual.ending import finish_when_over
+from flowcontrol.virtual.ending import emit_throttled, finish_when_over, is_empty
 from flowcontrol.virtual.header import FLAG_DRAIN, FLAG_EMPTY, FLAG_PARTS, KernelMemory
-from flowcontrol.virtual.messages import announce_all, hear, receive_all, send
+from flowcontrol.virtual.jobs import in_order, serve_waiting
+from flowcontrol.virtual.messages import receive_all, send
 from flowcontrol.virtual.parts import BUFFERS, EVERYTHING, THROTTLES
-from flowcontrol.virtual.pointers import row, rows
-from flowcontrol.virtual.records import grant_all
-from flowcontrol.virtual.registry import kernel, part_of
-from flowcontrol.virtual.sharing import in_order, serve_waiting
+from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.spilling import note_memory, note_waits, send_spilled
 from flowcontrol.virtual.task import KernelWorker, worker_of
-from flowcontrol.virtual.tcp import carry
-from flowcontrol.virtual.throttled import emit_throttled, is_empty
-from flowcontrol.virtual.turns import serve_now
-from flowcontrol.virtual.views import (
-    gates_of,
-    out_row,
-    partition_of,
-    partition_row,
-    set_bit,
-    task_row,
-    union_of,
-    whole,
-)
+from flowcontrol.virtual.turns import close, serve_now
 from flowcontrol.virtual.wheel import collect, next_round, wake
 
 PARTS = EVERYTHING
@@ -54,7 +42,7 @@ def _advance(memory: Any, end: int) -> int:
 
     After FLAG_DRAIN, and when the log is empty, it goes on where it was.
     """
-    m = whole(memory, PARTS)
+    m = v.whole(memory, PARTS)
     if m.parts & ~PARTS != 0:
         m.flags |= FLAG_PARTS
         return m.flags
@@ -66,7 +54,7 @@ def _advance(memory: Any, end: int) -> int:
         if m.is_shared == 1:
             in_order(m, active, count)
         for i in range(count):
-            task = task_row(m, active[i])
+            task = v.task_row(m, active[i])
             if task.kind == f.CONNECTION or task.kind == f.DISK:
                 serve_now(m, active[i])
             else:
@@ -76,12 +64,12 @@ def _advance(memory: Any, end: int) -> int:
                 if task.kinds > 0:
                     hear_disk(m, task, now)
         for i in range(count):
-            kind = task_row(m, active[i]).kind
+            kind = v.task_row(m, active[i]).kind
             if kind != f.CONNECTION and kind != f.DISK:
                 step(m, active[i], now)
         for i in range(m.served):
             number = active[m.tasks + i]
-            if task_row(m, number).kind == f.DISK:
+            if v.task_row(m, number).kind == f.DISK:
                 serve_disk(m, number, now)
             elif m.is_tcp == 1:
                 carry(m, number, now)
@@ -106,12 +94,11 @@ def _advance(memory: Any, end: int) -> int:
     if m.parts & THROTTLES != 0:
         m.is_empty = is_empty(m, end - 1)
     for i in range(m.tasks):
-        settle(m, task_row(m, i), end)
-        catch_up(m, i, task_row(m, i), end)
+        settle(m, v.task_row(m, i), end)
+        catch_up(m, i, v.task_row(m, i), end)
     return m.flags
 
 
-@kernel
 def catch_up(m: KernelMemory, number: int, task: f.KernelTask, end: int) -> None:
     """Let the work of a task that slept be forgone, as it is when a round finds it asleep."""
     if task.kind != f.SOURCE and task.kind != f.SERVER:
@@ -126,7 +113,6 @@ def catch_up(m: KernelMemory, number: int, task: f.KernelTask, end: int) -> None
         skip_due(worker_of(m, number, task), task, start)
 
 
-@kernel
 def count_time(task: f.KernelTask, time_us: int) -> None:
     """Count time as what a task was found to be last."""
     if task.status == f.IDLE:
@@ -139,7 +125,6 @@ def count_time(task: f.KernelTask, time_us: int) -> None:
         task.absent += time_us
 
 
-@kernel
 def settle(m: KernelMemory, task: f.KernelTask, now: int) -> None:
     """Account for the rounds before ``now`` in which a task was not looked at."""
     slept = now - task.last - 1
@@ -148,10 +133,9 @@ def settle(m: KernelMemory, task: f.KernelTask, now: int) -> None:
         task.last = now - 1
 
 
-@kernel
 def step(m: KernelMemory, number: int, now: int) -> None:
     """A task's round after it has heard its neighbours."""
-    task = task_row(m, number)
+    task = v.task_row(m, number)
     task.last = now
     task.has_sent = 0
     start_us = now * m.round_us
@@ -163,7 +147,7 @@ def step(m: KernelMemory, number: int, now: int) -> None:
         end = work_by(phases, end_us)
     before, busy = task.taken, task.busy
     worker = worker_of(m, number, task)
-    gates, union = gates_of(m, task.first_gate), union_of(m, task)
+    gates, union = v.gates_of(m, task.first_gate), v.union_of(m, task)
     still = NEVER
     if task.stall_count > 0:
         still = stands_still(rows(m, task.stalls, task.stall_count, 2), start_us)
@@ -205,30 +189,28 @@ def step(m: KernelMemory, number: int, now: int) -> None:
         note_waits(m, task, now)
 
 
-@kernel
 def flush_all(m: KernelMemory, task: f.KernelTask, start_us: int, end_us: int) -> None:
     """Let the flushers run whose time has come."""
     interval = m.flush_us
     for i in range(task.partitions):
         number = task.first_partition + i
-        p = partition_row(m, number)
+        p = v.partition_row(m, number)
         if p.pool.in_use == 0 or p.flush_at > end_us:
             continue
         if flush_ticks(start_us, end_us, interval, p.flush_phase) > 0:
-            partition = partition_of(m, number)
+            partition = v.partition_of(m, number)
             for place in range(p.channels):
-                out = out_row(m, p.first_channel + place)
+                out = v.out_row(m, p.first_channel + place)
                 if out.buffers > 0:
                     if m.is_tcp == 1:
                         close(m, partition, place)
                     else:
                         flush(partition, place)
-                    set_bit(m, p.dirty, place)
+                    v.set_bit(m, p.dirty, place)
         if interval > 0:
             p.flush_at = next_flush_us(end_us, interval, p.flush_phase)
 
 
-@kernel
 def plan(
     m: KernelMemory,
     worker: KernelWorker,
@@ -268,7 +250,6 @@ def plan(
         plan_server(m, number, task, phases, reason, available, end, end_us)
 
 
-@kernel
 def plan_server(
     m: KernelMemory,
     number: int,
@@ -302,10 +283,9 @@ def plan_server(
             wake_at(m, number, first_us_beyond(phases, ready, end_us))
 
 
-@kernel
 def wake_at(m: KernelMemory, number: int, us: int) -> None:
     """Have a task looked at in the round in which a microsecond after this one ends."""
-    if us == NEVER or task_row(m, number).wake == m.now + 1:
+    if us == NEVER or v.task_row(m, number).wake == m.now + 1:
         return
     whole = m.round_us
     wake(m, number, max(m.now + 1, (us + whole - 1) // whole - 1))
@@ -318,7 +298,7 @@ def plan_flush(m: KernelMemory, number: int, task: f.KernelTask, end_us: int) ->
     if interval <= 0:
         return
     for i in range(task.partitions):
-        p = partition_row(m, task.first_partition + i)
+        p = v.partition_row(m, task.first_partition + i)
         if p.pool.in_use > 0:
             if p.flush_at <= end_us:
                 p.flush_at = next_flush_us(end_us, interval, p.flush_phase)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -22,56 +23,58 @@ from numba.extending import models, register_model
 from flowcontrol.protocol.state import cell, members, per_class, width
 from flowcontrol.protocol.states import Ring
 from flowcontrol.virtual.header import KernelMemory
-from flowcontrol.virtual.parts import SWITCHES, transport_kinds
+from flowcontrol.virtual.parts import SWITCHES
 
 CELL = ir.IntType(64)
 
+LOWERED: set[Any] = set()
+"""Functions that have a compiled form of their own."""
 
-class _ClassType(types.Type):
-    """A type that goes with a state class."""
+
+class _PlacedType(types.Type):
+    """What stands at a place; a value is an address, and the numbers named in ``counts``."""
+
+    counts: tuple[str, ...] = ()
+
+
+class StateType(_PlacedType):
+    """A state of a class."""
+
+    def __init__(self, cls: type[Any], kinds: tuple[int, ...] = ()) -> None:
+        self.cls, self.kinds = cls, kinds  # of a transport's parameters: whose rules are there
+        super().__init__(name=f"State({cls.__module__}.{cls.__qualname__}{kinds})")
+
+
+class QueueType(_PlacedType):
+    """A queue of so many states of a class."""
+
+    counts = ("count",)
 
     def __init__(self, cls: type[Any]) -> None:
         self.cls = cls
-        super().__init__(name=f"{type(self).__name__}({cls.__module__}.{cls.__qualname__})")
+        super().__init__(name=f"Queue({cls.__module__}.{cls.__qualname__})")
 
 
-class StateType(_ClassType):
-    """A state of a class."""
+class RowType(_PlacedType):
+    """So many things of one type, one behind the other.
+
+    From one to the next are ``fixed`` cells, and ``each`` for every place in one: there are as many
+    as the last of ``counts`` says.
+    """
+
+    def __init__(self, item: Any, last: str, fixed: int, each: int = 0) -> None:
+        self.item, self.fixed, self.each = item, fixed, each
+        self.counts = tuple(dict.fromkeys(["count", last]))
+        super().__init__(name=f"Row({item}, {fixed}, {each})")
 
 
-class TransportType(StateType):
-    """The parameters of a transport, in a kernel that has the rules of some."""
-
-    def __init__(self, cls: type[Any], kinds: tuple[int, ...]) -> None:
-        self.cls, self.kinds = cls, kinds
-        types.Type.__init__(self, name=f"Transport{kinds}")
-
-
-class RowsType(_ClassType):
-    """Rows of a class."""
-
-
-class IntsType(types.Type):
-    """A row of integers."""
-
-    def __init__(self) -> None:
-        super().__init__(name="Ints")
-
-
-class QueueType(_ClassType):
-    """A queue of states of a class."""
-
-
-class QueuesType(_ClassType):
-    """Queues of states of a class, one behind the other."""
-
-
-class MemoryType(IntsType):
+class MemoryType(RowType):
     """The whole memory, of a kernel that has some parts (:mod:`.parts`)."""
 
     def __init__(self, parts: int) -> None:
-        self.parts = parts
-        types.Type.__init__(self, name=f"Memory({parts})")
+        super().__init__(types.int64, "count", 1)
+        self.cls, self.parts = KernelMemory, parts
+        self.name = f"Memory({parts})"
 
 
 @per_class
@@ -81,48 +84,48 @@ def state_type(cls: type[Any]) -> StateType:
 
 
 @per_class
-def rows_type(cls: type[Any]) -> RowsType:
+def rows_type(cls: type[Any]) -> RowType:
     """Return the type of rows of a state class."""
-    return RowsType(cls)
+    return RowType(state_type(cls), "count", width(cls))
 
 
 @per_class
-def queue_type(cls: type[Any]) -> QueueType:
-    """Return the type of a queue of a state class."""
-    return QueueType(cls)
-
-
-@per_class
-def queues_type(cls: type[Any]) -> QueuesType:
+def queues_type(cls: type[Any]) -> RowType:
     """Return the type of queues of a state class."""
-    return QueuesType(cls)
+    return RowType(QueueType(cls), "most", width(Ring), width(cls))
 
 
-ints_type = IntsType()
+ints_type = RowType(types.int64, "count", 1)
+int_rows_type = RowType(ints_type, "width", 0, 1)
 
 
 @register_model(StateType)
-@register_model(TransportType)
 class _StateModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Any) -> None:
         super().__init__(manager, kind, CELL.as_pointer())
 
 
-@register_model(RowsType)
 @register_model(QueueType)
-@register_model(IntsType)
+@register_model(RowType)
 @register_model(MemoryType)
-class _RowsModel(models.StructModel):
+class _CountedModel(models.StructModel):
     def __init__(self, manager: Any, kind: Any) -> None:
-        pointer = types.CPointer(types.int64)
-        super().__init__(manager, kind, [("data", pointer), ("count", types.int64)])
+        counts = [(name, types.int64) for name in kind.counts]
+        super().__init__(manager, kind, [("data", types.CPointer(types.int64)), *counts])
 
 
-@register_model(QueuesType)
-class _QueuesModel(models.StructModel):
-    def __init__(self, manager: Any, kind: Any) -> None:
-        members = [("data", types.CPointer(types.int64)), ("count", types.int64)]
-        super().__init__(manager, kind, [*members, ("most", types.int64)])
+def made(context: Any, builder: Any, kind: Any, **members: Any) -> Any:
+    """Return a value of a type of several members."""
+    value = cgutils.create_struct_proxy(kind)(context, builder)
+    for name, member in members.items():
+        setattr(value, name, member)
+    return value._getvalue()
+
+
+def _moved(builder: Any, base: Any, cells: Any) -> Any:
+    """Return the address so many cells behind another."""
+    cells = ir.Constant(CELL, cells) if isinstance(cells, int) else cells
+    return builder.gep(base, [cells], inbounds=True)
 
 
 @infer_getattr
@@ -138,10 +141,8 @@ def _part_of_queue(context: Any, builder: Any, kind: Any, value: Any, name: str)
     queue = cgutils.create_struct_proxy(kind)(context, builder, value)
     if name == "ends":
         return queue.data
-    slots = cgutils.create_struct_proxy(rows_type(kind.cls))(context, builder)
-    slots.data = builder.gep(queue.data, [ir.Constant(CELL, width(Ring))], inbounds=True)
-    slots.count = queue.count
-    return slots._getvalue()
+    slots = _moved(builder, queue.data, width(Ring))
+    return made(context, builder, rows_type(kind.cls), data=slots, count=queue.count)
 
 
 @infer_getattr
@@ -149,42 +150,32 @@ class _Attributes(AttributeTemplate):
     key = StateType
 
     def generic_resolve(self, kind: Any, name: str) -> Any:
-        return _type_of(kind.cls, name)
+        found = dict(members(kind.cls))
+        if name not in found:
+            return None
+        inner = found[name]
+        return types.int64 if inner is None else state_type(inner)
 
 
 @infer_getattr
-class _MemoryAttributes(AttributeTemplate):
+class _MemoryAttributes(_Attributes):
     key = MemoryType
-
-    def generic_resolve(self, kind: Any, name: str) -> Any:
-        return _type_of(KernelMemory, name)
-
-
-def _type_of(cls: type[Any], name: str) -> Any:
-    """Return the type of a field; None if there is none of that name."""
-    found = dict(members(cls))
-    if name not in found:
-        return None
-    inner = found[name]
-    return types.int64 if inner is None else state_type(inner)
 
 
 def _place_of(context: Any, builder: Any, kind: Any, value: Any, name: str) -> Any:
-    cls = KernelMemory if isinstance(kind, MemoryType) else kind.cls
     base = data_of(context, builder, kind, value)
-    return builder.gep(base, [ir.Constant(CELL, cell(cls, name))], inbounds=True)
+    return _moved(builder, base, cell(kind.cls, name))
 
 
 @lower_getattr_generic(StateType)
 @lower_getattr_generic(MemoryType)
 def _get(context: Any, builder: Any, kind: Any, value: Any, name: str) -> Any:
-    cls = KernelMemory if isinstance(kind, MemoryType) else kind.cls
     if isinstance(kind, MemoryType) and name in SWITCHES:
         part, otherwise = SWITCHES[name]
         if kind.parts & part == 0:  # what hangs on it is left out
             return ir.Constant(CELL, otherwise)
     place = _place_of(context, builder, kind, value, name)
-    return builder.load(place) if dict(members(cls))[name] is None else place
+    return builder.load(place) if dict(members(kind.cls))[name] is None else place
 
 
 @lower_setattr_generic(StateType)
@@ -201,7 +192,7 @@ def as_int(context: Any, builder: Any, value: Any, kind: Any) -> Any:
 
 
 def data_of(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-    """Return where an array, rows, a row of integers or a state begin."""
+    """Return where an array, a row or a state begins."""
     if isinstance(kind, StateType):
         return value
     if isinstance(kind, types.Array):
@@ -230,65 +221,56 @@ def in_place(function: Any, *, prefer_literal: bool = False) -> Any:
         )
         infer(template)
         infer_global(function, types.Function(template))
+        LOWERED.add(function)
         return definition
 
     return given
 
 
-@in_place(operator.getitem)
-def _state_of(typing: Any, rows: Any, index: Any) -> Any:
-    if not isinstance(rows, RowsType):
-        return None
-
-    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        given = cgutils.create_struct_proxy(signature.args[0])(context, builder, values[0])
-        index = as_int(context, builder, values[1], signature.args[1])
-        cells = builder.mul(index, ir.Constant(CELL, width(rows.cls)))
-        return builder.gep(given.data, [cells], inbounds=True)
-
-    return state_type(rows.cls)(rows, index), code
+def typed_as(function: Any, typed: Any) -> Any:
+    """Give a definition the parameters of a function: numba takes no variable number of them."""
+    given = inspect.signature(function)
+    context = inspect.Parameter("typing", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    typed.__signature__ = given.replace(parameters=[context, *given.parameters.values()])
+    return typed
 
 
-@in_place(operator.getitem)
-def _queue_of(typing: Any, queues: Any, index: Any) -> Any:
-    if not isinstance(queues, QueuesType):
-        return None
-
-    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        given = cgutils.create_struct_proxy(signature.args[0])(context, builder, values[0])
-        index = as_int(context, builder, values[1], signature.args[1])
-        each = builder.mul(given.most, ir.Constant(CELL, width(queues.cls)))
-        each = builder.add(each, ir.Constant(CELL, width(Ring)))
-        made = cgutils.create_struct_proxy(signature.return_type)(context, builder)
-        made.data = builder.gep(given.data, [builder.mul(index, each)], inbounds=True)
-        made.count = given.most
-        return made._getvalue()
-
-    return queue_type(queues.cls)(queues, index), code
+def _place_in_row(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+    """Return a row, and the place in it of the thing of a number."""
+    kind = signature.args[0]
+    row = cgutils.create_struct_proxy(kind)(context, builder, values[0])
+    distance = ir.Constant(CELL, kind.fixed)
+    if kind.each > 0:
+        places = getattr(row, kind.counts[-1])
+        distance = builder.add(distance, builder.mul(places, ir.Constant(CELL, kind.each)))
+    index = as_int(context, builder, values[1], signature.args[1])
+    return row, _moved(builder, row.data, builder.mul(index, distance))
 
 
 @in_place(operator.getitem)
-def _int_of(typing: Any, row: Any, index: Any) -> Any:
-    if not isinstance(row, IntsType):
+def _item_of(typing: Any, row: Any, index: Any) -> Any:
+    if not isinstance(row, RowType):
         return None
 
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        given = cgutils.create_struct_proxy(signature.args[0])(context, builder, values[0])
-        index = as_int(context, builder, values[1], signature.args[1])
-        return builder.load(builder.gep(given.data, [index], inbounds=True))
+        given, place = _place_in_row(context, builder, signature, values)
+        if row.item == types.int64:
+            return builder.load(place)
+        if isinstance(row.item, StateType):
+            return place
+        count = getattr(given, row.counts[-1])
+        return made(context, builder, row.item, data=place, count=count)
 
-    return types.int64(row, index), code
+    return row.item(row, index), code
 
 
 @in_place(operator.setitem)
 def _put_int(typing: Any, row: Any, index: Any, value: Any) -> Any:
-    if not isinstance(row, IntsType):
+    if not isinstance(row, RowType) or row.item != types.int64:
         return None
 
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        given = cgutils.create_struct_proxy(signature.args[0])(context, builder, values[0])
-        index = as_int(context, builder, values[1], signature.args[1])
-        place = builder.gep(given.data, [index], inbounds=True)
+        _, place = _place_in_row(context, builder, signature, values)
         builder.store(as_int(context, builder, values[2], signature.args[2]), place)
         return context.get_dummy_value()
 
@@ -296,70 +278,42 @@ def _put_int(typing: Any, row: Any, index: Any, value: Any) -> Any:
 
 
 @in_place(len)
-def _count_of(typing: Any, rows: Any) -> Any:
-    if not isinstance(rows, RowsType | IntsType):
+def _count_of(typing: Any, row: Any) -> Any:
+    if not isinstance(row, RowType):
         return None
 
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         return cgutils.create_struct_proxy(signature.args[0])(context, builder, values[0]).count
 
-    return types.int64(rows), code
+    return types.int64(row), code
 
 
-def rows_at(function: Any, cls: type[Any]) -> None:
-    """Have a function return rows of a class at a place of an array or a row."""
-    _counted_at(function, rows_type(cls))
+def placed_at(function: Any, type_in: Callable[[Any], Any]) -> None:
+    """Have a function return what stands at a place of an array or a row.
 
+    Parameters
+    ----------
+    function : callable
+        Takes the array or the row, the place, and the numbers that its result has.
+    type_in : callable
+        Returns the type of its result, given that of its first argument.
+    """
 
-def queue_at(function: Any, cls: type[Any]) -> None:
-    """Have a function return a queue of a class at a place, of so many slots."""
-    _counted_at(function, queue_type(cls))
+    def found(typing: Any, memory: Any, *given: Any) -> Any:
+        kind = type_in(memory)
 
-
-def _counted_at(function: Any, kind: Any) -> None:
-    @in_place(function)
-    def found(typing: Any, memory: Any, at: Any, count: Any) -> Any:
         def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            made = cgutils.create_struct_proxy(signature.return_type)(context, builder)
-            made.data = _place(context, builder, signature.args, values)
-            made.count = as_int(context, builder, values[2], signature.args[2])
-            return made._getvalue()
+            pairs = zip(values[1:], signature.args[1:], strict=True)
+            at, *counts = (as_int(context, builder, value, one) for value, one in pairs)
+            place = _moved(builder, data_of(context, builder, memory, values[0]), at)
+            if isinstance(kind, StateType):
+                return place
+            named = dict(zip(kind.counts, counts, strict=True))
+            return made(context, builder, kind, data=place, **named)
 
-        return kind(memory, at, count), code
+        return kind(memory, *given), code
 
-
-def queues_at(function: Any, cls: type[Any]) -> None:
-    """Have a function return so many queues of a class at a place, of so many slots each."""
-
-    @in_place(function)
-    def found(typing: Any, memory: Any, at: Any, count: Any, most: Any) -> Any:
-        def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            made = cgutils.create_struct_proxy(signature.return_type)(context, builder)
-            made.data = _place(context, builder, signature.args, values)
-            made.count = as_int(context, builder, values[2], signature.args[2])
-            made.most = as_int(context, builder, values[3], signature.args[3])
-            return made._getvalue()
-
-        return queues_type(cls)(memory, at, count, most), code
-
-
-def state_at(function: Any, cls: type[Any]) -> None:
-    """Have a function return the state of a class at a place of an array or a row."""
-    _state_at(function, lambda memory: state_type(cls))
-
-
-def transport_at(function: Any, cls: type[Any]) -> None:
-    """Have a function return a transport's parameters; their type knows the kernel's rules."""
-    _state_at(function, lambda memory: TransportType(cls, tuple(transport_kinds(memory.parts))))
-
-
-def _state_at(function: Any, type_in: Callable[[Any], Any]) -> None:
-    @in_place(function)
-    def found(typing: Any, memory: Any, at: Any) -> Any:
-        def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            return _place(context, builder, signature.args, values)
-
-        return type_in(memory)(memory, at), code
+    in_place(function)(typed_as(function, found))
 
 
 def state_as(function: Any, cls: type[Any]) -> None:
@@ -367,12 +321,4 @@ def state_as(function: Any, cls: type[Any]) -> None:
 
     @in_place(function)
     def found(typing: Any, state: Any) -> Any:
-        def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            return values[0]
-
-        return state_type(cls)(state), code
-
-
-def _place(context: Any, builder: Any, kinds: Any, values: Any) -> Any:
-    base = data_of(context, builder, kinds[0], values[0])
-    return builder.gep(base, [as_int(context, builder, values[1], kinds[1])], inbounds=True)
+        return state_type(cls)(state), lambda context, builder, signature, values: values[0]

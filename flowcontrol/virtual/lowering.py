@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import inspect
 import operator
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import (
     make_attribute_wrapper,
     models,
@@ -25,98 +26,33 @@ from numba.extending import (
 from flowcontrol.operators.selectivity import Selectivity
 from flowcontrol.operators.table import as_selectivity
 from flowcontrol.systems.transports.rules import rules_of_kind
+from flowcontrol.virtual.cells import lowest_bit, row, rows
 from flowcontrol.virtual.lowered_state import (
     CELL,
+    LOWERED,
     MemoryType,
-    as_int,
-    data_of,
+    QueueType,
+    StateType,
     in_place,
+    int_rows_type,
     ints_type,
-    queue_at,
-    queues_at,
-    rows_at,
+    made,
+    placed_at,
+    queues_type,
+    rows_type,
     state_as,
-    state_at,
-    transport_at,
+    state_type,
+    typed_as,
 )
-from flowcontrol.virtual.pointers import lowest_bit, row, rows
-from flowcontrol.virtual.randoms import mix_modulo, uniform
+from flowcontrol.virtual.parts import transport_kinds
 from flowcontrol.virtual.registry import PLACED
-from flowcontrol.virtual.task import KernelWorker, worker_of
+from flowcontrol.virtual.task import KernelWorker, mix_modulo, uniform, worker_of
 from flowcontrol.virtual.views import GateList, gate_of, gates_of, whole
 
 # ---- rows
 
-pointer = types.CPointer(types.int64)
-
-
-class _RowsType(types.Type):
-    def __init__(self) -> None:
-        super().__init__(name="flowcontrol.Rows")
-
-
-rows_type = _RowsType()
-
-
-@register_model(_RowsType)
-class _RowsModel(models.StructModel):
-    def __init__(self, manager: Any, kind: Any) -> None:
-        members = [("data", pointer), ("count", types.int64), ("width", types.int64)]
-        super().__init__(manager, kind, members)
-
-
-@in_place(row)
-def _row(typing: Any, memory: Any, offset: Any, length: Any) -> Any:
-    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        kinds = signature.args
-        base = data_of(context, builder, kinds[0], values[0])
-        made = cgutils.create_struct_proxy(ints_type)(context, builder)
-        made.data = builder.gep(base, [as_int(context, builder, values[1], kinds[1])])
-        made.count = as_int(context, builder, values[2], kinds[2])
-        return made._getvalue()
-
-    return ints_type(memory, offset, length), code
-
-
-@in_place(rows)
-def _rows(typing: Any, memory: Any, offset: Any, count: Any, width: Any) -> Any:
-    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        kinds = signature.args
-        base = data_of(context, builder, kinds[0], values[0])
-        made = cgutils.create_struct_proxy(rows_type)(context, builder)
-        made.data = builder.gep(base, [as_int(context, builder, values[1], kinds[1])])
-        made.count = as_int(context, builder, values[2], kinds[2])
-        made.width = as_int(context, builder, values[3], kinds[3])
-        return made._getvalue()
-
-    return rows_type(memory, offset, count, width), code
-
-
-@in_place(operator.getitem)
-def _row_in(typing: Any, memory: Any, index: Any) -> Any:
-    if not isinstance(memory, _RowsType):
-        return None
-
-    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        given = cgutils.create_struct_proxy(rows_type)(context, builder, values[0])
-        index = as_int(context, builder, values[1], signature.args[1])
-        made = cgutils.create_struct_proxy(ints_type)(context, builder)
-        made.data = builder.gep(given.data, [builder.mul(index, given.width)])
-        made.count = given.width
-        return made._getvalue()
-
-    return ints_type(memory, index), code
-
-
-@in_place(len)
-def _count_of(typing: Any, memory: Any) -> Any:
-    if not isinstance(memory, _RowsType):
-        return None
-
-    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        return cgutils.create_struct_proxy(rows_type)(context, builder, values[0]).count
-
-    return types.int64(memory), code
+placed_at(row, lambda memory: ints_type)
+placed_at(rows, lambda memory: int_rows_type)
 
 
 @in_place(lowest_bit)
@@ -133,10 +69,8 @@ def _whole(typing: Any, memory: Any, parts: Any) -> Any:
 
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         given = context.make_array(memory)(context, builder, values[0])
-        made = cgutils.create_struct_proxy(kind)(context, builder)
-        made.data = given.data
-        made.count = context.cast(builder, given.nitems, types.intp, types.int64)
-        return made._getvalue()
+        count = context.cast(builder, given.nitems, types.intp, types.int64)
+        return made(context, builder, kind, data=given.data, count=count)
 
     return kind(memory, parts), code
 
@@ -160,7 +94,7 @@ def register_part(function: Any, part: int, options: dict[str, Any]) -> None:
 
         return types.int64(m, *values), code
 
-    in_place(function)(_typed_as(function, absent))
+    in_place(function)(typed_as(function, absent))
 
 
 # ---- objects of several fields
@@ -185,28 +119,18 @@ def _object_of(make: Any, cls: type[Any]) -> Any:
     for name in names:
         make_attribute_wrapper(of_class, name, name)
 
-    def made(typing: Any, *given: Any) -> Any:
+    def found(typing: Any, *given: Any) -> Any:
         fields = [types.int64 if isinstance(one, types.Integer) else one for one in given]
         kind = of_class(tuple(zip(names, fields, strict=True)))
 
         def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            found = cgutils.create_struct_proxy(kind)(context, builder)
-            for name, value, one, field in zip(names, values, given, fields, strict=True):
-                setattr(found, name, context.cast(builder, value, one, field))
-            return found._getvalue()
+            members = map(partial(context.cast, builder), values, given, fields)
+            return made(context, builder, kind, **dict(zip(names, members, strict=True)))
 
         return kind(*given), code
 
-    in_place(make)(_typed_as(make, made))
+    in_place(make)(typed_as(make, found))
     return of_class
-
-
-def _typed_as(function: Any, typed: Any) -> Any:
-    """Give a definition the parameters of a function: numba takes no variable number of them."""
-    given = inspect.signature(function)
-    context = inspect.Parameter("typing", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    typed.__signature__ = given.replace(parameters=[context, *given.parameters.values()])
-    return typed
 
 
 # ---- transports
@@ -267,19 +191,21 @@ def _register_method(name: str, method: Any, options: dict[str, Any]) -> None:
 
 # ---- state
 
-_FORMS = {
-    "state": state_at,
-    "transport": transport_at,
-    "rows": rows_at,
-    "queue": queue_at,
-    "queues": queues_at,
+_FORMS: dict[str, Callable[[type[Any], Any], Any]] = {
+    "state": lambda cls, memory: state_type(cls),
+    "transport": lambda cls, memory: StateType(cls, tuple(transport_kinds(memory.parts))),
+    "rows": lambda cls, memory: rows_type(cls),
+    "queue": lambda cls, memory: QueueType(cls),
+    "queues": lambda cls, memory: queues_type(cls),
 }
 for _function, (_form, _class) in PLACED.items():
-    _FORMS[_form](_function, _class)
+    placed_at(_function, partial(_FORMS[_form], _class))
 state_as(as_selectivity, Selectivity)
 
 
 # ---- random numbers
+
+LOWERED.update((mix_modulo, uniform))
 
 ONE, K, S, M1, M2 = (
     np.uint64(value)

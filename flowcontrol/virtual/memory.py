@@ -20,13 +20,29 @@ from flowcontrol.systems.throttles.throttled_source import ThrottledSource
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import cells_of, dtype, whole_view
 from flowcontrol.virtual.header import KernelMemory
-from flowcontrol.virtual.links import connections_of, fill_connections, fill_link
-from flowcontrol.virtual.needs import parts_of
+from flowcontrol.virtual.links import fill_link
+from flowcontrol.virtual.parts import parts_of
 from flowcontrol.virtual.places import Builder, Ints, Places
 from flowcontrol.virtual.spill_fields import SpilledBuffer
 from flowcontrol.virtual.spill_memory import disks_of, fill_disks, fill_kinds
+from flowcontrol.virtual.wires import connections_of, fill_connections
 
 S = TypeVar("S")
+
+
+class _Block:
+    """States of one class, one behind the other, as a structured array; a view.
+
+    The head of the memory says where they begin, in the field ``at``, and how many there are, in
+    the field ``count``.
+    """
+
+    def __init__(self, at: str, count: str, cls: type[Any]) -> None:
+        self.at, self.count, self.cls = at, count, cls
+
+    def __get__(self, memory: Memory, owner: type[Memory]) -> Any:
+        head = memory.head
+        return memory.table(getattr(head, self.at), getattr(head, self.count), self.cls)
 
 
 @dataclass(frozen=True)
@@ -53,40 +69,22 @@ class Memory:
         """Return the states of a class that stand at some places, a copy."""
         return self.cells[places[:, None] + range(width(cls))].view(dtype(cls)).ravel()
 
-    @property
-    def tasks(self) -> Any:
-        """All tasks."""
-        return self.table(self.head.tasks_at, self.head.tasks, f.KernelTask)
-
-    @property
-    def gates(self) -> Any:
-        """All gates."""
-        return self.table(self.head.gates_at, self.head.gates, f.KernelGate)
-
-    @property
-    def partitions(self) -> Any:
-        """All partitions."""
-        return self.table(self.head.partitions_at, self.head.partitions, f.KernelPartition)
-
-    @property
-    def ins(self) -> Any:
-        """All channels at their receivers."""
-        return self.table(self.head.inputs_at, self.head.channels, f.KernelInputChannel)
-
-    @property
-    def outs(self) -> Any:
-        """All channels at their senders."""
-        return self.table(self.head.outputs_at, self.head.channels, f.KernelSubpartition)
-
-    @property
-    def runs(self) -> Any:
-        """All runs of records, free ones too."""
-        return self.table(self.head.runs, self.head.runs_most, f.Run)
-
-    @property
-    def ages(self) -> Any:
-        """The entries of the log of ages."""
-        return self.table(self.head.ages, self.head.ages_count, f.Age)
+    tasks = _Block("tasks_at", "tasks", f.KernelTask)
+    """All tasks."""
+    gates = _Block("gates_at", "gates", f.KernelGate)
+    """All gates."""
+    partitions = _Block("partitions_at", "partitions", f.KernelPartition)
+    """All partitions."""
+    ins = _Block("inputs_at", "channels", f.KernelInputChannel)
+    """All channels at their receivers."""
+    outs = _Block("outputs_at", "channels", f.KernelSubpartition)
+    """All channels at their senders."""
+    runs = _Block("runs", "runs_most", f.Run)
+    """All runs of records, free ones too."""
+    ages = _Block("ages", "ages_most", f.Age)
+    """The log of ages, entries that are free too."""
+    spills = _Block("spills", "spills_most", SpilledBuffer)
+    """The finished buffers of spilling partitions, free ones too."""
 
     def table(self, at: int, count: int, cls: type[Any]) -> Any:
         """Return states that stand at a place as a structured array, a view."""
@@ -161,75 +159,49 @@ def fill(
     limits : dict, optional
         By stage and subtask: records that a replaying source has.
     """
-    build, places, pairs = Builder(), Places(), connections_of(job)
-    _number(job, places)
-    disks, first_disk = disks_of(job), sum(plan.stage.parallelism for plan in job.stages)
     head = _head(job, track)
+    build = Builder(job, head, tables or {}, limits or {})
+    _number(job, build.places)
+    pairs, disks = connections_of(job), disks_of(job)
+    first_disk = sum(plan.stage.parallelism for plan in job.stages)
     head.tasks = first_disk + len(disks) + len(pairs)
-    head.gates, head.partitions = len(places.gates), len(places.partitions)
+    head.gates, head.partitions = len(build.places.gates), len(build.places.partitions)
     head.channels = sum(len(link.channels) for link in job.links)
     head.runs_most, head.ages_most = runs, ages
     head.spills_most, head.spills_free = spills, -1 if spills == 0 else 0
     if job.record_transport is not None:
         head.values = build.put(cells_of(job.record_transport))
-    blocks = _blocks(head)
-    for base, block in blocks.items():
-        setattr(head, base, build.take(block.nbytes // 8))
+    _add_blocks(build)
     for plan in job.stages:
         for index in range(plan.stage.parallelism):
-            limit = (limits or {}).get((plan.name, index), -1)
-            _fill_task(job, plan, index, places, blocks, build, limit)
+            _fill_task(build, plan, index)
     for link in job.links:
-        fill_link(job, link, places, blocks, build, head.latency, tables or {})
-    _fill_throttles(job, places, blocks, build)
-    fill_disks(job, disks, first_disk, blocks, build)
-    fill_kinds(job, disks, first_disk, places, blocks, build)
-    fill_connections(job, pairs, places, blocks, build)
-    blocks["spills"]["next"] = np.arange(1, spills + 1)
-    blocks["spills"]["next"][-1:] = -1
-    _fill_globals(job, head, blocks, build)
-    blocks["runs"]["next"] = np.arange(1, runs + 1)
-    blocks["runs"]["next"][-1:] = -1
-    _wake_all(blocks)
-    memory = Memory(np.zeros(build.used, np.int64), places)
+        fill_link(build, link)
+    fill_disks(build, disks, first_disk)
+    fill_kinds(build, {manager: first_disk + i for i, manager in enumerate(disks)})
+    fill_connections(build, pairs)
+    _fill_globals(build)
+    _link(build)
+    memory = Memory(np.zeros(build.used, np.int64), build.places)
     assign(memory.head, head)
-    filled = [(getattr(head, base), block.view(np.int64)) for base, block in blocks.items()]
+    blocks = build.blocks.items()
+    filled = [(getattr(head, base), block.view(np.int64)) for base, block in blocks]
     for first, values in [*filled, *build.tables]:
         memory.cells[first : first + len(values)] = values
     return memory
 
 
-def _blocks(head: KernelMemory) -> dict[str, Any]:
-    """Return empty blocks, by the field of the head that says where each begins."""
-    kinds = {
-        "tasks_at": (head.tasks, f.KernelTask),
-        "gates_at": (head.gates, f.KernelGate),
-        "partitions_at": (head.partitions, f.KernelPartition),
-        "inputs_at": (head.channels, f.KernelInputChannel),
-        "outputs_at": (head.channels, f.KernelSubpartition),
-        "runs": (head.runs_most, f.Run),
-        "ages": (head.ages_most, f.Age),
-        "spills": (head.spills_most, SpilledBuffer),
-    }
-    lists = {
-        "wheel": f.WHEEL_SLOTS,
-        "wheel_bits": f.WHEEL_SLOTS // w.WORD,
-        "active": 2 * head.tasks,
-    }
-    return {
-        **{base: np.zeros(count, dtype(cls)) for base, (count, cls) in kinds.items()},
-        **{base: np.zeros(count, np.int64) for base, count in lists.items()},
-    }
-
-
-def _fill_throttles(job: Job, places: Places, blocks: dict[str, Any], build: Builder) -> None:
-    """Give every source of a job with a throttle its state; commands come before round 0."""
-    if job.scenario.system.throttle == "none":
-        return
-    for plan in job.stages:
-        for index in range(plan.stage.parallelism if plan.is_source else 0):
-            task = blocks["tasks_at"][places.tasks[plan.name] + index]
-            task["throttle"] = build.put(cells_of(ThrottledSource()))
+def _add_blocks(build: Builder) -> None:
+    """Make room for the blocks, and for the lists of tasks to look at."""
+    head = build.head
+    for block in vars(Memory).values():
+        if isinstance(block, _Block):
+            build.blocks[block.at] = np.zeros(getattr(head, block.count), dtype(block.cls))
+    slots = {"wheel": f.WHEEL_SLOTS, "wheel_bits": f.WHEEL_SLOTS // w.WORD}
+    for base, count in {**slots, "active": 2 * head.tasks}.items():
+        build.blocks[base] = np.zeros(count, np.int64)
+    for base, block in build.blocks.items():
+        setattr(head, base, build.take(block.nbytes // 8))
 
 
 def _head(job: Job, track: bool) -> KernelMemory:
@@ -258,11 +230,13 @@ def _head(job: Job, track: bool) -> KernelMemory:
     return head
 
 
-def _fill_globals(job: Job, head: KernelMemory, blocks: dict[str, Any], build: Builder) -> None:
+def _fill_globals(build: Builder) -> None:
     """Say where the global pool of each gate and partition is: its own part, at first."""
+    job, head = build.job, build.head
     for base, cls in (("gates_at", f.KernelGate), ("partitions_at", f.KernelPartition)):
-        numbers, own = np.arange(len(blocks[base])), cell(cls, "segments")
-        blocks[base]["global_at"] = getattr(head, base) + width(cls) * numbers + own
+        block = build.blocks[base]
+        own = cell(cls, "segments") + width(cls) * np.arange(len(block))
+        block["global_at"] = getattr(head, base) + own
     if job.scenario.shares_memory:
         head.is_shared = 1
         managers = job.scenario.cluster.task_managers
@@ -298,27 +272,25 @@ def _number_channels(
     firsts[which] += len(own)
 
 
-def _wake_all(blocks: dict[str, Any]) -> None:
-    """Put every task on the wheel for the first round."""
-    tasks = blocks["tasks_at"]
+def _link(build: Builder) -> None:
+    """Link what is free, and put every task on the wheel for the first round."""
+    for base in ("runs", "spills"):
+        free = build.blocks[base]["next"]
+        free[:] = np.arange(1, len(free) + 1)
+        free[-1:] = -1
+    tasks = build.blocks["tasks_at"]
     count = len(tasks)
     tasks["next"] = np.arange(2, count + 2)
     tasks["next"][-1] = 0
     tasks["previous"] = np.arange(0, count)
-    blocks["wheel"][0] = 1
-    blocks["wheel_bits"][0] = 1
+    build.blocks["wheel"][0] = 1
+    build.blocks["wheel_bits"][0] = 1
 
 
-def _fill_task(
-    job: Job,
-    plan: JobVertex,
-    index: int,
-    places: Places,
-    blocks: dict[str, Any],
-    build: Builder,
-    limit: int,
-) -> None:
-    task = blocks["tasks_at"][places.tasks[plan.name] + index]
+def _fill_task(build: Builder, plan: JobVertex, index: int) -> None:
+    job, places = build.job, build.places
+    task = build.blocks["tasks_at"][places.tasks[plan.name] + index]
+    limit = build.limits.get((plan.name, index), -1)
     curve = ServiceCurve.of(job, plan, index)
     task["kind"] = f.SOURCE if plan.is_source else f.RELAY if curve is None else f.SERVER
     task["gates"], task["partitions"] = len(plan.inputs), len(plan.outputs)
@@ -346,3 +318,5 @@ def _fill_task(
         task["unit"], task["distribution"] = curve.unit, curve.kind
         task["may_end"] = plan.is_source and (limit >= 0 or curve.phases[-1][PHASE_RATE] == 0)
         task["cv"], task["stream"] = round(curve.cv * 1e6), curve.stream
+    if plan.is_source and job.scenario.system.throttle != "none":
+        task["throttle"] = build.put(cells_of(ThrottledSource()))  # commands come before round 0

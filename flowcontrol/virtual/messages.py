@@ -1,52 +1,37 @@
-"""What travels between two tasks: messages, credits, and what a local consumer has freed."""
+"""Messages from one task to another: sent, under way, received."""
 
 from __future__ import annotations
 
 from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.queues import Queue, append, drop, is_event, next_slot
-from flowcontrol.protocol.rounds import announce_credit, send_message
-from flowcontrol.protocol.rows import WORD
-from flowcontrol.protocol.sides import Partition
+from flowcontrol.protocol.rounds import receive, send_message
+from flowcontrol.protocol.rows import WORD, Row
+from flowcontrol.protocol.sides import Gate, Partition
 from flowcontrol.protocol.subpartition_rules import announce_backlog, channel_backlog, head_is_event
+from flowcontrol.systems.transports.record_rounds import receive_records, send_records
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.buffered import free_lent, receive_buffer
-from flowcontrol.virtual.closed import poll
-from flowcontrol.virtual.counted import receive_counted, send_counted
-from flowcontrol.virtual.header import KernelMemory
+from flowcontrol.virtual import views as v
+from flowcontrol.virtual.header import FLAG_PROTOCOL, KernelMemory
 from flowcontrol.virtual.parts import BUFFERS, RECORDS
-from flowcontrol.virtual.registry import kernel, part_of
-from flowcontrol.virtual.turns import enqueue, serve_now
-from flowcontrol.virtual.views import (
-    credit_queue,
-    gate_of,
-    gate_row,
-    in_row,
-    next_bit,
-    out_row,
-    partition_of,
-    partition_row,
-    set_bit,
-    union_of,
-    wire_queue,
-)
+from flowcontrol.virtual.registry import part_of
+from flowcontrol.virtual.turns import enqueue, poll
 from flowcontrol.virtual.wheel import wake
 
 
-@kernel
 def receive_all(m: KernelMemory, task: f.KernelTask, now: int) -> None:
     """Store the messages that have arrived, gate by gate, channel by channel."""
-    union = union_of(m, task)
+    union = v.union_of(m, task)
     for i in range(task.gates):
         number = task.first_gate + i
-        g = gate_row(m, number)
+        g = v.gate_row(m, number)
         count, bits = g.channels, g.arrivals
-        channel = next_bit(m, bits, count, -1)
+        channel = v.next_bit(m, bits, count, -1)
         if channel < 0:
             continue
-        gate = gate_of(m, number)
+        gate = v.gate_of(m, number)
         while channel >= 0:
-            into = in_row(m, g.first_channel + channel)
-            queue = wire_queue(m, into.transit, into.transit_most)
+            into = v.in_row(m, g.first_channel + channel)
+            queue = v.wire_queue(m, into.transit, into.transit_most)
             while queue.ends.count > 0:
                 if queue.slots[queue.ends.head].round > now:
                     wake(m, g.task, queue.slots[queue.ends.head].round)
@@ -58,69 +43,48 @@ def receive_all(m: KernelMemory, task: f.KernelTask, now: int) -> None:
                     receive_buffer(m, task, gate, union, i, channel, message)
             if queue.ends.count == 0:
                 m[bits + channel // WORD] &= ~(1 << (channel % WORD))
-            channel = next_bit(m, bits, count, channel)
+            channel = v.next_bit(m, bits, count, channel)
 
 
-@kernel
-def hear(m: KernelMemory, task: f.KernelTask, now: int) -> None:
-    """Take notice of credits and of buffers that local consumers have let go of."""
-    for i in range(task.partitions):
-        number = task.first_partition + i
-        p = partition_row(m, number)
-        count, bits = p.channels, p.news
-        place = next_bit(m, bits, count, -1)
-        if place < 0:
-            continue
-        partition = partition_of(m, number)
-        while place >= 0:
-            out = out_row(m, p.first_channel + place)
-            into = in_row(m, out.input)
-            done = 1
-            if out.next_wish > 0:
-                out.wish = out.next_wish
-            if p.kind > PIPELINED and out.is_local == 1:
-                pass  # disk.hear_disk takes notice
-            elif out.is_local == 1 and m.counts_records == 0:
-                free_lent(m, partition, place, into.consumed)
-            elif into.credits_most == 0:
-                out.announced = into.announced
-            else:
-                done = _hear_late(m, p.task, out, into, now)
-            set_bit(m, p.dirty, place)
-            if done == 1:
-                m[bits + place // WORD] &= ~(1 << (place % WORD))
-            place = next_bit(m, bits, count, place)
+@part_of(BUFFERS)
+def receive_buffer(
+    m: KernelMemory,
+    task: f.KernelTask,
+    gate: Gate,
+    union: Row,
+    number: int,
+    channel: int,
+    message: f.KernelMessage,
+) -> None:
+    """Store a message that has arrived at a channel of a gate."""
+    if receive(task, gate, union, number, channel, message) == 0:
+        m.flags |= FLAG_PROTOCOL
 
 
-@kernel
-def _hear_late(
-    m: KernelMemory, task: int, out: f.KernelSubpartition, into: f.KernelInputChannel, now: int
-) -> int:
-    """Take the credits that have arrived after some rounds; 1 if none is under way any more."""
-    credits = credit_queue(m, into.credits, into.credits_most)
-    while credits.ends.count > 0:
-        if credits.slots[credits.ends.head].round > now:
-            wake(m, task, credits.slots[credits.ends.head].round)
-            return 0
-        credit = drop(credits)
-        if credit.announced < 0:
-            out.wish = -credit.announced
-        else:
-            out.announced = credit.announced
-    return 1
+@part_of(RECORDS)
+def receive_counted(
+    m: KernelMemory,
+    task: f.KernelTask,
+    gate: Gate,
+    union: Row,
+    number: int,
+    channel: int,
+    message: f.KernelMessage,
+) -> None:
+    """Store records that have arrived at a channel of a gate."""
+    receive_records(task, gate, union, number, channel, message)
 
 
-@kernel
 def send(m: KernelMemory, task: f.KernelTask, now: int) -> None:
     """Send what credit allows; hand a local consumer what its queue may hold."""
     for i in range(task.partitions):
         number = task.first_partition + i
-        p = partition_row(m, number)
+        p = v.partition_row(m, number)
         count, bits = p.channels, p.dirty
-        place = next_bit(m, bits, count, -1)
+        place = v.next_bit(m, bits, count, -1)
         if place < 0 or p.kind > PIPELINED:  # spilling.send_spilled sends those
             continue
-        partition = partition_of(m, number)
+        partition = v.partition_of(m, number)
         while place >= 0:
             word = bits + place // WORD
             m[word] &= ~(1 << (place % WORD))
@@ -128,7 +92,7 @@ def send(m: KernelMemory, task: f.KernelTask, now: int) -> None:
                 task.has_sent |= _send_records(m, p, partition, place, now)
             else:
                 task.has_sent |= _send_buffers(m, p, partition, place, now)
-            place = next_bit(m, bits, count, place)
+            place = v.next_bit(m, bits, count, place)
 
 
 @part_of(RECORDS)
@@ -136,7 +100,7 @@ def _send_records(
     m: KernelMemory, p: f.KernelPartition, partition: Partition, place: int, now: int
 ) -> int:
     """Send what a channel of records may: 1 if there was anything."""
-    out = out_row(m, p.first_channel + place)
+    out = v.out_row(m, p.first_channel + place)
     queue, at = wire_of(m, out), now + (1 if out.is_local == 1 else m.latency)
     before = queue.ends.count
     while send_counted(m, partition, place, p.record_bytes, next_slot(queue)) > 0:
@@ -152,7 +116,7 @@ def _send_buffers(
     m: KernelMemory, p: f.KernelPartition, partition: Partition, place: int, now: int
 ) -> int:
     """Send the buffers that a channel may: 1 if there were any."""
-    out = out_row(m, p.first_channel + place)
+    out = v.out_row(m, p.first_channel + place)
     local = out.is_local
     if out.initial == 0 and m.is_tcp == 0:
         event = head_is_event(out, partition.queues[place])
@@ -170,7 +134,18 @@ def _send_buffers(
     return 1
 
 
-@kernel
+@part_of(RECORDS)
+def send_counted(
+    m: KernelMemory,
+    partition: Partition,
+    place: int,
+    record_bytes: int,
+    message: f.KernelMessage,
+) -> int:
+    """Take the next message that a subpartition may send: 1, or 0 if there is none."""
+    return send_records(v.transport_of(m), partition, place, record_bytes, message)
+
+
 def _take(
     m: KernelMemory, partition: Partition, place: int, is_local: int, message: f.KernelMessage
 ) -> int:
@@ -180,7 +155,6 @@ def _take(
     return send_message(partition, place, m.quota, is_local, message)
 
 
-@kernel
 def tell_backlog(
     m: KernelMemory, out: f.KernelSubpartition, backlog: int, event: int, now: int
 ) -> None:
@@ -189,27 +163,23 @@ def tell_backlog(
         put(m, out, now + m.latency)
 
 
-@kernel
 def wire_of(m: KernelMemory, out: f.KernelSubpartition) -> Queue[f.KernelMessage]:
     """Return the messages of a channel that are under way."""
-    into = in_row(m, out.input)
-    return wire_queue(m, into.transit, into.transit_most)
+    into = v.in_row(m, out.input)
+    return v.wire_queue(m, into.transit, into.transit_most)
 
 
-@kernel
 def next_message(m: KernelMemory, out: f.KernelSubpartition) -> f.KernelMessage:
     """Return the message that a channel's sender puts on its way next, to be filled."""
     return next_slot(wire_of(m, out))
 
 
-@kernel
 def put(m: KernelMemory, out: f.KernelSubpartition, at: int) -> None:
     """Put the next message on its way; its receiver is looked at when it arrives."""
     depart(m, wire_of(m, out), at)
     expect(m, out, at)
 
 
-@kernel
 def depart(m: KernelMemory, queue: Queue[f.KernelMessage], at: int) -> None:
     """Have the next message be under way, to arrive in a round."""
     message = next_slot(queue)
@@ -218,61 +188,7 @@ def depart(m: KernelMemory, queue: Queue[f.KernelMessage], at: int) -> None:
     m.transfers += 1 - is_event(message)
 
 
-@kernel
 def expect(m: KernelMemory, out: f.KernelSubpartition, at: int) -> None:
     """Have a channel's receiver look at it in a round."""
-    set_bit(m, gate_row(m, out.gate).arrivals, out.index)
+    v.set_bit(m, v.gate_row(m, out.gate).arrivals, out.index)
     wake(m, out.receiver, at)
-
-
-@part_of(BUFFERS)
-def announce_all(m: KernelMemory, task: f.KernelTask, now: int) -> None:
-    """Announce the credit that channels gained, and what local ones have consumed."""
-    for i in range(task.gates):
-        number = task.first_gate + i
-        g = gate_row(m, number)
-        count, bits = g.channels, g.news
-        channel = next_bit(m, bits, count, -1)
-        if channel < 0:
-            continue
-        gate = gate_of(m, number)
-        while 0 <= channel < count:
-            into = in_row(m, g.first_channel + channel)
-            out = out_row(m, into.out)
-            if out.is_local == 1:
-                tell(m, out, now + 1)
-            elif into.unannounced > 0:
-                if m.is_tcp == 1:  # not a credit: a buffer for the message that is staged
-                    into.unannounced = 0
-                    serve_now(m, out.connection)
-                    channel = next_bit(m, bits, count, channel)
-                    continue
-                announce_credit(gate, channel)
-                m.grants += 1
-                if into.credits_most == 0:
-                    tell(m, out, now + 1)
-                else:
-                    tell_late(m, out, into, into.announced, now)
-            channel = next_bit(m, bits, count, channel)
-        for word in range(count // WORD + 1):
-            m[bits + word] = 0
-
-
-@kernel
-def tell(m: KernelMemory, out: f.KernelSubpartition, at: int) -> None:
-    """Have a sender look at a channel in a round."""
-    set_bit(m, partition_row(m, out.partition).news, out.place)
-    wake(m, out.sender, at)
-
-
-@kernel
-def tell_late(
-    m: KernelMemory, out: f.KernelSubpartition, into: f.KernelInputChannel, value: int, now: int
-) -> None:
-    """Send credits, or a size of buffer below 0, that arrive after the network's latency."""
-    credits = credit_queue(m, into.credits, into.credits_most)
-    credit = next_slot(credits)
-    credit.announced = value
-    credit.round = now + m.latency
-    append(credits)
-    tell(m, out, now + m.latency)

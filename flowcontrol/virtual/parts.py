@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from flowcontrol.job.job import Job
 from flowcontrol.systems.transports.rules import names
+from flowcontrol.virtual.spill_memory import kinds_of
 
 TCP = 1
 """Connections without credits, as Flink up to 1.4 had them."""
@@ -47,3 +49,34 @@ SWITCHES = {
 the part and the value."""
 
 EVERYTHING = (1 << _FIRST_TRANSPORT + len(names())) - 1
+
+
+def parts_of(job: Job) -> int:
+    """Return the parts that a job needs, as a sum.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+
+    Returns
+    -------
+    int
+        A sum of the constants above; BUFFERS of a job under credits alone.
+    """
+    scenario, parts = job.scenario, BUFFERS
+    if job.record_transport is not None:
+        parts = RECORDS | transport_part(job.record_transport.kind)
+    if scenario.system.transport == "tcp":
+        parts |= TCP | WIRES
+    if kinds_of(job):
+        parts |= SPILLS
+    if scenario.cluster.bandwidth_bytes_per_s is not None:
+        parts |= WIRES
+    if scenario.system.throttle != "none":
+        parts |= THROTTLES
+    if scenario.options.debloat_enabled:
+        parts |= DEBLOATING
+    if scenario.shares_memory:
+        parts |= JOBS
+    return parts

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from flowcontrol.job.job import Job
 from flowcontrol.protocol.state import width
 from flowcontrol.protocol.states import Ring
 from flowcontrol.virtual.header import KernelMemory
@@ -36,12 +37,38 @@ class Places:
     ins: dict[str, Ints] = field(default_factory=dict)
 
 
+@dataclass
 class Builder:
-    """Gives out cells one after the other, and remembers what is to stand in them."""
+    """A memory that is being filled: gives out its cells, and remembers what is to stand in them.
 
-    def __init__(self) -> None:
-        self.used = width(KernelMemory)
-        self.tables: list[tuple[int, Ints]] = []
+    Attributes
+    ----------
+    job : Job
+        The scenario, laid out.
+    head : KernelMemory
+        The memory's head.
+    routes : dict of (str, int) to ndarray
+        By edge and sender: subpartition of each replayed row.
+    limits : dict of (str, int) to int
+        By stage and subtask: records that a replaying source has.
+    places : Places
+        Numbers of everything.
+    blocks : dict of str to ndarray
+        Blocks of the memory, by the field of the head that says where each begins.
+    used : int
+        Cells given out.
+    tables : list of (int, ndarray)
+        What is to stand in some of them, and where.
+    """
+
+    job: Job
+    head: KernelMemory
+    routes: dict[tuple[str, int], Ints]
+    limits: dict[tuple[str, int], int]
+    places: Places = field(default_factory=Places)
+    blocks: dict[str, Any] = field(default_factory=dict)
+    used: int = width(KernelMemory)
+    tables: list[tuple[int, Ints]] = field(default_factory=list)
 
     def take(self, cells: int) -> int:
         """Return where so many cells begin that are nobody else's."""
@@ -55,10 +82,7 @@ class Builder:
         self.tables.append((first, values))
         return first
 
-    def each(self, count: int, cells: int) -> Ints:
-        """Return where ``count`` pieces of so many cells begin."""
-        return self.take(count * cells) + cells * np.arange(count)
-
     def queues(self, count: int, cls: type[Any], most: int) -> Ints:
         """Return where ``count`` empty queues begin, of at most so many states of a class."""
-        return self.each(count, width(Ring) + width(cls) * most)
+        cells = width(Ring) + width(cls) * most
+        return self.take(count * cells) + cells * np.arange(count)

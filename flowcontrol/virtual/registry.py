@@ -1,7 +1,8 @@
-"""What the kernel is made of: functions, the parts they belong to, and states at a place.
+"""What is special about functions of the kernel: parts they belong to, states that they find.
 
-Modules of the kernel register here when they are imported, and :mod:`.compiled` reads it before it
-compiles. It imports nothing of the package, so that no module that registers depends on numba.
+Modules of the kernel register here when they are imported, and :mod:`.compiled`, which compiles
+all their functions, reads it before. It imports nothing of the package, so that no module that
+registers depends on numba.
 """
 
 from __future__ import annotations
@@ -11,20 +12,11 @@ from typing import Any, Final, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-KERNEL: Final[list[Callable[..., Any]]] = []
-"""Functions that are compiled where numba is."""
-
 PARTS: Final[dict[Callable[..., Any], int]] = {}
-"""The part of those that only some jobs need (:mod:`.parts`)."""
+"""The part of each function of the kernel that only some jobs need (:mod:`.parts`)."""
 
 PLACED: Final[dict[Callable[..., Any], tuple[str, type[Any]]]] = {}
 """Functions that find states of a class in memory: what they return, and the class."""
-
-
-def kernel(function: F) -> F:
-    """Mark a function as part of the kernel: compiled where numba is, as it stands elsewhere."""
-    KERNEL.append(function)
-    return function
 
 
 def part_of(part: int) -> Callable[[F], F]:
@@ -36,7 +28,7 @@ def part_of(part: int) -> Callable[[F], F]:
 
     def mark(function: F) -> F:
         PARTS[function] = part
-        return kernel(function)
+        return function
 
     return mark
 

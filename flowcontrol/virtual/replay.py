@@ -40,6 +40,8 @@ def read_replayed(job: Job) -> Replayed:
 
 
 def _read(plan: JobVertex, source: Input, found: Replayed) -> None:
+    import pyarrow as pa
+
     keyed = [link for link in plan.outputs if link.edge.key is not None]
     names = [str(link.edge.key) for link in keyed]
     batches = _batches(plan, source, list(dict.fromkeys(names)))
@@ -49,7 +51,7 @@ def _read(plan: JobVertex, source: Input, found: Replayed) -> None:
     for index in range(subtasks):
         found.limits[plan.name, index] = len(range(index, count, subtasks))
     for link, name in zip(keyed, names, strict=True):
-        keys = _column(batches, name)
+        keys = pa.chunked_array([batch.column(name) for batch in batches])
         routes = routes_of_keys(keys, len(link.outgoing(0)))  # hash: all senders reach all
         for index in range(subtasks):
             found.tables[link.name, index] = routes[index::subtasks]
@@ -62,9 +64,3 @@ def _batches(plan: JobVertex, source: Input, names: list[str]) -> list[pa.Record
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         text = f"stage {plan.name}: its input {source.path} cannot be read: {reason}"
         raise RunError(text) from error
-
-
-def _column(batches: list[pa.RecordBatch], name: str) -> pa.ChunkedArray:
-    import pyarrow as pa
-
-    return pa.chunked_array([batch.column(name) for batch in batches])

@@ -5,7 +5,17 @@ As in :mod:`flowcontrol.virtual.fields`. A pointer to a buffer is its number + 1
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class BufferList:
+    """Buffers one behind the other, linked by ``link``."""
+
+    head: int = 0
+    """The first."""
+    tail: int = 0
+    """The last."""
 
 
 @dataclass(slots=True)
@@ -22,14 +32,10 @@ class SpillingPartition:
     """Where its subpartitions are."""
     ahead: int = 0
     """Read buffers of a subpartition."""
-    write_head: int = 0
-    """Buffers that wait to be written, linked by ``link``: the first."""
-    write_tail: int = 0
-    """The last."""
-    done_head: int = 0
-    """Buffers that the disk works on or is done with, linked by ``link``: the first."""
-    done_tail: int = 0
-    """The last."""
+    unwritten: BufferList = field(default_factory=BufferList)
+    """Buffers that wait to be written."""
+    served: BufferList = field(default_factory=BufferList)
+    """Buffers that the disk works on or is done with."""
     asked: int = 0
     """Turns of the disk that it waits for, bits: 1: to write, 2: to read."""
     writing: int = 0

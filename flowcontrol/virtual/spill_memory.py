@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from flowcontrol.job.graph import JobEdge
 from flowcontrol.job.job import Job
 from flowcontrol.job.work import byte_cost
+from flowcontrol.protocol import partition_kinds as k
 from flowcontrol.protocol import rows as w
-from flowcontrol.protocol.partition_kinds import (
-    BOUNDED,
-    PIPELINED,
-    SORTED,
-    kind_of,
-    read_ahead,
-    waits_for_producers,
-)
 from flowcontrol.protocol.state import width
 from flowcontrol.scenario.partitions import regions_of
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s
 from flowcontrol.virtual.cells import cells_of
-from flowcontrol.virtual.places import Builder, Places
+from flowcontrol.virtual.places import Builder
 
 NEVER_US = 1 << 60
 """Microsecond at which the flusher of a spilling partition runs: it has none."""
@@ -47,7 +38,7 @@ def kinds_of(job: Job) -> dict[tuple[str, int], int]:
         for index in range(plan.stage.parallelism):
             for link in plan.outputs:
                 kind = _kind(job, link, index)
-                if kind != BOUNDED:
+                if kind != k.BOUNDED:
                     found[link.name, index] = kind
     return found
 
@@ -55,19 +46,19 @@ def kinds_of(job: Job) -> dict[tuple[str, int], int]:
 def _kind(job: Job, link: JobEdge, sender: int) -> int:
     width = len(link.outgoing(sender))
     least = job.scenario.options.sort_min_parallelism
-    return kind_of(link.edge.partition_type, width, least)
+    return k.kind_of(link.edge.partition_type, width, least)
 
 
 def spills(job: Job) -> bool:
     """Tell whether any partition of a job is written to disk."""
-    return any(kind > PIPELINED for kind in kinds_of(job).values())
+    return any(kind > k.PIPELINED for kind in kinds_of(job).values())
 
 
 def disks_of(job: Job) -> dict[int, int]:
     """Return how many spilling partitions write to the disk of each task manager, if any do."""
     found: dict[int, int] = {}
     for (edge, sender), kind in kinds_of(job).items():
-        if kind > PIPELINED:
+        if kind > k.PIPELINED:
             manager = _manager(job, edge, sender)
             found[manager] = found.get(manager, 0) + 1
     return dict(sorted(found.items()))
@@ -78,73 +69,53 @@ def _manager(job: Job, edge: str, sender: int) -> int:
     return job.scenario.stage(link.edge.sender).placement[sender]
 
 
-def fill_disks(
-    job: Job, disks: dict[int, int], first: int, blocks: dict[str, Any], build: Builder
-) -> None:
+def fill_disks(build: Builder, disks: dict[int, int], first: int) -> None:
     """Fill the disks, which stand behind the tasks.
 
     Parameters
     ----------
-    job : Job
-        The scenario, laid out.
+    build : Builder
+        The memory.
     disks : dict of int to int
         From :func:`disks_of`.
     first : int
         Number of the first one among the tasks.
-    blocks : dict of str to ndarray
-        Blocks of the memory, by the field of the head that says where each begins; filled in place.
-    build : Builder
-        Gives out cells.
     """
-    rate = job.scenario.cluster.disk_bytes_per_s
+    rate = build.job.scenario.cluster.disk_bytes_per_s
     for number, count in enumerate(disks.values(), start=first):
-        disk = blocks["tasks_at"][number]
+        disk = build.blocks["tasks_at"][number]
         disk["kind"], disk["status"] = f.DISK, f.IDLE
         disk["union"], disk["gates"] = build.take(w.FIFO_SLOTS + 2 * count), 2 * count
         disk["cost_ns"], disk["unit"] = byte_cost(rate or 1.0)
 
 
-def fill_kinds(
-    job: Job,
-    disks: dict[int, int],
-    first: int,
-    places: Places,
-    blocks: dict[str, Any],
-    build: Builder,
-) -> None:
+def fill_kinds(build: Builder, disks: dict[int, int]) -> None:
     """Fill what partitions have besides when they are not pipelined and bounded.
 
     Parameters
     ----------
-    job : Job
-        The scenario, laid out.
-    disks, first
-        As for :func:`fill_disks`.
-    places : Places
-        Numbers of everything.
-    blocks : dict of str to ndarray
-        Blocks of the memory, by the field of the head that says where each begins; filled in place.
     build : Builder
-        Gives out cells.
+        The memory.
+    disks : dict of int to int
+        Task that is the disk of each task manager that has one.
     """
+    job, places = build.job, build.places
     kinds = kinds_of(job)
-    tasks, partitions = blocks["tasks_at"], blocks["partitions_at"]
-    regions = regions_of(job.scenario)
-    readers = {link.name: regions[link.edge.receiver] for link in job.links}
-    groups = _fill_regions(readers, kinds, places, build)
-    numbers = {manager: first + i for i, manager in enumerate(disks)}
+    tasks, partitions = build.blocks["tasks_at"], build.blocks["partitions_at"]
+    readers = _readers(job)
+    groups = _fill_regions(build, kinds, readers)
     sorting = dict.fromkeys(range(job.scenario.cluster.task_managers), 0)
     for (edge, sender), kind in kinds.items():
-        if kind == SORTED:
+        if kind == k.SORTED:
             sorting[_manager(job, edge, sender)] += 1
     for (edge, sender), kind in kinds.items():
         number = places.partitions[edge, sender]
         p, manager = partitions[number], _manager(job, edge, sender)
         tasks["kinds"][p["task"]] += 1
         own = s.SpillingPartition(number)
-        if kind > PIPELINED:
+        if kind > k.PIPELINED:
             count = int(p["channels"])
-            own.disk, own.region = numbers[manager], groups[readers[edge]]
+            own.disk, own.region = disks[manager], groups[readers[edge]]
             own.lanes = build.take(count * width(s.SpillingSubpartition))
             options = job.scenario.options
             # No more than a remote consumer, though the rounds know no bound but its queue's:
@@ -152,13 +123,19 @@ def fill_kinds(
             window = options.exclusive_buffers + options.floating_buffers
             own.local = min(window, max(1, int(p["held_width"]) - w.FIFO_SLOTS))
             memory, segment = options.read_memory_bytes, options.segment_bytes
-            own.ahead = read_ahead(kind, count, sorting[manager], memory, segment)
+            own.ahead = k.read_ahead(kind, count, sorting[manager], memory, segment)
             p["flush_at"] = NEVER_US
         p["kind"], p["spill"] = kind, build.put(cells_of(own))
 
 
+def _readers(job: Job) -> dict[str, int]:
+    """Return the region that reads each edge."""
+    regions = regions_of(job.scenario)
+    return {link.name: regions[link.edge.receiver] for link in job.links}
+
+
 def _fill_regions(
-    readers: dict[str, int], kinds: dict[tuple[str, int], int], places: Places, build: Builder
+    build: Builder, kinds: dict[tuple[str, int], int], readers: dict[str, int]
 ) -> dict[int, int]:
     """Lay out the pipelined regions that read spilling partitions; return where each is.
 
@@ -170,10 +147,10 @@ def _fill_regions(
     members: dict[int, list[int]] = {}
     waits: dict[int, int] = {}
     for (edge, sender), kind in kinds.items():
-        if kind > PIPELINED:
+        if kind > k.PIPELINED:
             region = readers[edge]
-            members.setdefault(region, []).append(places.partitions[edge, sender])
-            waits[region] = waits.get(region, 0) + waits_for_producers(kind)
+            members.setdefault(region, []).append(build.places.partitions[edge, sender])
+            waits[region] = waits.get(region, 0) + k.waits_for_producers(kind)
     found = {}
     for region, numbers in members.items():
         start = -1 if waits[region] > 0 else 0

@@ -6,27 +6,16 @@ decided about it is in :mod:`flowcontrol.virtual.spilling` and :mod:`flowcontrol
 
 from __future__ import annotations
 
-from flowcontrol.protocol.partition_kinds import (
-    FULL,
-    HASH,
-    KEPT,
-    ON_DISK,
-    SORTED,
-    WRITING,
-    frees_segment,
-    has_quota,
-)
+from flowcontrol.protocol import partition_kinds as k
 from flowcontrol.protocol.pool_rules import note_quota, recycle_segment
 from flowcontrol.protocol.queues import drop
 from flowcontrol.protocol.rows import UNLIMITED
-from flowcontrol.protocol.sides import Partition
 from flowcontrol.protocol.state import width
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s
 from flowcontrol.virtual.cells import rows_of, state_of
 from flowcontrol.virtual.header import FLAG_SPILLS, KernelMemory
-from flowcontrol.virtual.registry import kernel
-from flowcontrol.virtual.views import out_row
+from flowcontrol.virtual.views import out_row, partition_of, partition_row
 
 LANE_CELLS = width(s.SpillingSubpartition)
 
@@ -37,67 +26,77 @@ spilled_buffers = rows_of(s.SpilledBuffer)
 consumer_region = state_of(s.ConsumerRegion)
 
 
-@kernel
 def spill_row(m: KernelMemory, p: f.KernelPartition) -> s.SpillingPartition:
     """What is kept of a partition that is not pipelined and bounded."""
     return spilling_partition(m, p.spill)
 
 
-@kernel
 def region_of(m: KernelMemory, sp: s.SpillingPartition) -> s.ConsumerRegion:
     """Region of a partition's consumers."""
     return consumer_region(m, sp.region)
 
 
-@kernel
 def lane_of(m: KernelMemory, sp: s.SpillingPartition, place: int) -> s.SpillingSubpartition:
     """A subpartition."""
     return spilling_subpartition(m, sp.lanes + place * LANE_CELLS)
 
 
-@kernel
+def out_of(m: KernelMemory, sp: s.SpillingPartition, place: int) -> f.KernelSubpartition:
+    """What every kind of partition has of a subpartition."""
+    return out_row(m, partition_row(m, sp.number).first_channel + place)
+
+
 def buffer_at(m: KernelMemory, pointer: int) -> s.SpilledBuffer:
     """A buffer."""
     return spilled_buffers(m, m.spills, m.spills_most)[pointer - 1]
 
 
-@kernel
 def quota_of(m: KernelMemory, p: f.KernelPartition) -> int:
     """Buffers of a subpartition from which on the pool is unavailable."""
-    return m.quota if has_quota(p.kind) == 1 else UNLIMITED
+    return m.quota if k.has_quota(p.kind) == 1 else UNLIMITED
 
 
-@kernel
-def gather(
-    m: KernelMemory, p: f.KernelPartition, partition: Partition, sp: s.SpillingPartition, place: int
-) -> None:
+def push(m: KernelMemory, buffers: s.BufferList, pointer: int) -> None:
+    """Put a buffer at the end of a list."""
+    buffer_at(m, pointer).link = 0
+    if buffers.tail > 0:
+        buffer_at(m, buffers.tail).link = pointer
+    else:
+        buffers.head = pointer
+    buffers.tail = pointer
+
+
+def pop(m: KernelMemory, buffers: s.BufferList) -> int:
+    """Take the first buffer off a list; 0 if there is none."""
+    pointer = buffers.head
+    if pointer > 0:
+        buffers.head = buffer_at(m, pointer).link
+        if buffers.head == 0:
+            buffers.tail = 0
+    return pointer
+
+
+def gather(m: KernelMemory, sp: s.SpillingPartition, place: int) -> None:
     """Remember the buffers of a subpartition that have been filled."""
+    partition = partition_of(m, sp.number)
     queue = partition.queues[place]
     while queue.ends.count > partition.channels[place].events:
-        _remember(m, p, sp, place, drop(queue).records, m.segment_bytes)
+        _remember(m, sp, place, drop(queue).records, m.segment_bytes)
 
 
-@kernel
-def close_open_buffer(
-    m: KernelMemory, p: f.KernelPartition, partition: Partition, sp: s.SpillingPartition, place: int
-) -> None:
-    """Close a subpartition's open buffer as it is, and remember it."""
-    out = partition.channels[place]
+def gather_all(m: KernelMemory, sp: s.SpillingPartition, place: int) -> None:
+    """Remember the buffers of a subpartition, the open one too, which is closed as it is."""
+    gather(m, sp, place)
+    out = partition_of(m, sp.number).channels[place]
     if out.is_open == 1:
         out.is_open = 0
-        _remember(m, p, sp, place, out.tail, out.filled)
+        _remember(m, sp, place, out.tail, out.filled)
         out.tail = 0
         out.unread = 0
 
 
-@kernel
 def _remember(
-    m: KernelMemory,
-    p: f.KernelPartition,
-    sp: s.SpillingPartition,
-    place: int,
-    records: int,
-    nbytes: int,
+    m: KernelMemory, sp: s.SpillingPartition, place: int, records: int, nbytes: int
 ) -> None:
     """Append a finished buffer to its subpartition; a blocking partition writes it at once."""
     number = m.spills_free
@@ -114,7 +113,7 @@ def _remember(
     fresh.index = lane.count
     fresh.records = records
     fresh.nbytes = nbytes
-    fresh.spill = KEPT
+    fresh.spill = k.KEPT
     fresh.is_gone = 0
     fresh.is_held = 1
     fresh.loaded = 0
@@ -133,68 +132,48 @@ def _remember(
     lane.readable += 1
     sp.kept += 1
     sp.has_changed = 1
-    if p.kind == HASH or p.kind == SORTED:
+    kind = partition_row(m, sp.number).kind
+    if kind in (k.HASH, k.SORTED):
         spill_buffer(m, sp, pointer)
         fresh.is_gone = 1
         lane.readable -= 1
 
 
-@kernel
 def spill_buffer(m: KernelMemory, sp: s.SpillingPartition, pointer: int) -> None:
     """Have a buffer written to disk, behind those that wait for that."""
     spilled = buffer_at(m, pointer)
-    spilled.spill = WRITING
-    spilled.link = 0
+    spilled.spill = k.WRITING
     spilled.offset = sp.offset
     sp.offset += 1
     sp.kept -= 1
     sp.writing += 1
-    if sp.write_tail > 0:
-        buffer_at(m, sp.write_tail).link = pointer
-    else:
-        sp.write_head = pointer
-    sp.write_tail = pointer
+    push(m, sp.unwritten, pointer)
 
 
-@kernel
-def let_go_of(
-    m: KernelMemory,
-    p: f.KernelPartition,
-    partition: Partition,
-    sp: s.SpillingPartition,
-    pointer: int,
-) -> None:
+def let_go_of(m: KernelMemory, sp: s.SpillingPartition, pointer: int) -> None:
     """Read a buffer that is spilled from memory no more."""
     gone = buffer_at(m, pointer)
     if gone.is_gone == 1:
         return
     gone.is_gone = 1
-    if gone.index >= out_row(m, p.first_channel + gone.place).sent:
+    if gone.index >= out_of(m, sp, gone.place).sent:
         lane_of(m, sp, gone.place).readable -= 1
-        if gone.spill == ON_DISK:
+        if gone.spill == k.ON_DISK:
             sp.unread += 1
-    give_back(m, p, partition, pointer)
+    give_back(m, sp, pointer)
 
 
-@kernel
-def give_back(m: KernelMemory, p: f.KernelPartition, partition: Partition, pointer: int) -> None:
+def give_back(m: KernelMemory, sp: s.SpillingPartition, pointer: int) -> None:
     """Return a buffer's segment to the pool, if nobody needs it any more."""
     own = buffer_at(m, pointer)
-    if frees_segment(own.spill, own.is_gone, own.is_held) == 1:
+    if k.frees_segment(own.spill, own.is_gone, own.is_held) == 1:
         own.is_held = 0
+        partition, quota = partition_of(m, sp.number), quota_of(m, partition_row(m, sp.number))
         recycle_segment(partition.pool, partition.segments)
-        note_quota(partition.pool, partition.counts, own.place, -1, quota_of(m, p))
+        note_quota(partition.pool, partition.counts, own.place, -1, quota)
 
 
-@kernel
-def consume(
-    m: KernelMemory,
-    p: f.KernelPartition,
-    partition: Partition,
-    sp: s.SpillingPartition,
-    place: int,
-    upto: int,
-) -> None:
+def consume(m: KernelMemory, sp: s.SpillingPartition, place: int, upto: int) -> None:
     """Take notice that a consumer has done with the buffers before ``upto``.
 
     Notes
@@ -202,7 +181,7 @@ def consume(
     ``HsSelectiveSpillingStrategy.onBufferConsumed`` lets go of it;
     ``HsFullSpillingStrategy`` keeps it until memory is short.
     """
-    lane = lane_of(m, sp, place)
+    lane, kind = lane_of(m, sp, place), partition_row(m, sp.number).kind
     while lane.consumed_at < upto:
         pointer = lane.consumed
         own = buffer_at(m, pointer)
@@ -211,21 +190,20 @@ def consume(
         sp.has_changed = 1
         if own.loaded == 2:
             sp.loaded -= 1
-        if own.is_gone == 0 and p.kind != FULL:
+        if own.is_gone == 0 and kind != k.FULL:
             own.is_gone = 1
-            if own.spill == KEPT:
+            if own.spill == k.KEPT:
                 sp.kept -= 1
-            give_back(m, p, partition, pointer)
+            give_back(m, sp, pointer)
     _forget(m, lane)
 
 
-@kernel
 def _forget(m: KernelMemory, lane: s.SpillingSubpartition) -> None:
     """Free the rows of the oldest buffers, as far as nothing happens to them any more."""
     while lane.head > 0 and lane.head != lane.consumed:
         pointer = lane.head
         oldest = buffer_at(m, pointer)
-        if oldest.is_held == 1 or oldest.spill == WRITING:
+        if oldest.is_held == 1 or oldest.spill == k.WRITING:
             return
         after = oldest.next
         lane.head = after

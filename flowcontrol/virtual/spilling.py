@@ -5,24 +5,10 @@ The rules are those of :mod:`flowcontrol.protocol.partition_kinds`.
 
 from __future__ import annotations
 
-from typing import Any
-
-from flowcontrol.protocol.partition_kinds import (
-    FULL,
-    KEPT,
-    PIPELINED,
-    SELECTIVE,
-    SORTED,
-    backlog_of,
-    buffers_to_evict,
-    full_spill_is_due,
-    is_readable,
-    memory_is_short,
-)
+from flowcontrol.protocol import partition_kinds as k
 from flowcontrol.protocol.pool_rules import pool_is_available
 from flowcontrol.protocol.queues import DATA
 from flowcontrol.protocol.rows import WORD
-from flowcontrol.protocol.sides import Partition
 from flowcontrol.protocol.subpartition_rules import head_is_event, poll_queue
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s
@@ -30,32 +16,32 @@ from flowcontrol.virtual.disk import ask_disk
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.messages import next_message, put, tell_backlog
 from flowcontrol.virtual.parts import SPILLS
-from flowcontrol.virtual.registry import kernel, part_of
+from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.spilled import (
     buffer_at,
-    close_open_buffer,
     consume,
     gather,
+    gather_all,
     lane_of,
     let_go_of,
+    out_of,
     region_of,
     spill_buffer,
     spill_row,
 )
-from flowcontrol.virtual.views import next_bit, out_row, partition_of, partition_row
+from flowcontrol.virtual.views import next_bit, partition_of, partition_row
 
 
-@kernel
-def is_stopped(p: f.KernelPartition, pool: Any) -> int:
+def is_stopped(p: f.KernelPartition) -> int:
     """Tell whether a task may not begin another record for a partition: 1 if so.
 
     Notes
     -----
     ``SortMergeResultPartition`` is always available; its task blocks while it writes a region.
     """
-    if p.kind == SORTED:
+    if p.kind == k.SORTED:
         return p.is_stopped
-    return 1 - pool_is_available(pool)
+    return 1 - pool_is_available(p.pool)
 
 
 @part_of(SPILLS)
@@ -75,7 +61,7 @@ def note_memory(m: KernelMemory, task: f.KernelTask) -> None:
     """Note how much memory a task's partitions take, before it sends."""
     for i in range(task.partitions):
         p = partition_row(m, task.first_partition + i)
-        if p.kind >= PIPELINED:
+        if p.kind >= k.PIPELINED:
             sp = spill_row(m, p)
             sp.peak = max(sp.peak, p.pool.in_use)
 
@@ -85,13 +71,12 @@ def note_waits(m: KernelMemory, task: f.KernelTask, now: int) -> None:
     """Note how long a task waits for its partitions: as long as it counts as back-pressured."""
     for i in range(task.partitions):
         p = partition_row(m, task.first_partition + i)
-        if p.kind < PIPELINED:
+        if p.kind < k.PIPELINED:
             continue
         sp = spill_row(m, p)
         if sp.since >= 0:
             sp.waited += now - sp.since
-        partition = partition_of(m, task.first_partition + i)
-        waits = task.status == f.BLOCKED and is_stopped(p, partition.pool) == 1
+        waits = task.status == f.BLOCKED and is_stopped(p) == 1
         sp.since = now if waits else -1
 
 
@@ -99,39 +84,34 @@ def note_waits(m: KernelMemory, task: f.KernelTask, now: int) -> None:
 def send_spilled(m: KernelMemory, task: f.KernelTask, now: int) -> None:
     """Send what can be sent of a task's spilling partitions, and have the rest written."""
     for i in range(task.partitions):
-        number = task.first_partition + i
-        p = partition_row(m, number)
-        if p.kind <= PIPELINED:
+        p = partition_row(m, task.first_partition + i)
+        if p.kind <= k.PIPELINED:
             continue
         sp = spill_row(m, p)
-        partition = partition_of(m, number)
         if sp.is_full == 1:
-            _write_region(m, p, partition, sp)
+            _write_region(m, sp)
         count, bits = p.channels, p.dirty
         region = region_of(m, sp)
         starts = region.left == 0 and region.start <= now
         place = next_bit(m, bits, count, -1)
         while place >= 0:
             m[bits + place // WORD] &= ~(1 << (place % WORD))
-            if p.kind != SORTED:
-                gather(m, p, partition, sp, place)
+            if p.kind != k.SORTED:
+                gather(m, sp, place)
             if starts:
-                _send_lane(m, task, p, partition, sp, place, now)
+                _send_lane(m, task, sp, place, now)
             place = next_bit(m, bits, count, place)
         if sp.has_changed == 1:
             sp.has_changed = 0
-            if p.kind == SELECTIVE:
-                _spill_some(m, p, partition, sp)
-            elif p.kind == FULL:
-                _release_some(m, p, partition, sp)
-                _spill_all(m, p, sp)
-        ask_disk(m, p, sp, now)
+            if p.kind == k.SELECTIVE:
+                _spill_some(m, sp)
+            elif p.kind == k.FULL:
+                _release_some(m, sp)
+                _spill_all(m, sp)
+        ask_disk(m, sp, now)
 
 
-@kernel
-def _write_region(
-    m: KernelMemory, p: f.KernelPartition, partition: Partition, sp: s.SpillingPartition
-) -> None:
+def _write_region(m: KernelMemory, sp: s.SpillingPartition) -> None:
     """Have all that a sort-merge partition has collected written, subpartition by subpartition.
 
     Notes
@@ -140,17 +120,13 @@ def _write_region(
     the buffers of each subpartition one after the other, the last one part-filled.
     """
     sp.is_full = 0
-    for place in range(p.channels):
-        gather(m, p, partition, sp, place)
-        close_open_buffer(m, p, partition, sp, place)
+    for place in range(partition_row(m, sp.number).channels):
+        gather_all(m, sp, place)
     if sp.writing > 0:
         sp.regions += 1
 
 
-@kernel
-def close_partition(
-    m: KernelMemory, p: f.KernelPartition, partition: Partition, sp: s.SpillingPartition
-) -> None:
+def close_partition(m: KernelMemory, sp: s.SpillingPartition) -> None:
     """Finish a partition: what it still holds is written to disk.
 
     Notes
@@ -159,45 +135,44 @@ def close_partition(
     a hybrid one has in memory (``onResultPartitionClosed``).
     """
     sp.closed = 1
-    if p.kind == SORTED:
-        _write_region(m, p, partition, sp)
+    p = partition_row(m, sp.number)
+    if p.kind == k.SORTED:
+        _write_region(m, sp)
         return
     for place in range(p.channels):
-        gather(m, p, partition, sp, place)
-        close_open_buffer(m, p, partition, sp, place)
-        if p.kind != FULL and p.kind != SELECTIVE:
-            continue
+        gather_all(m, sp, place)
         lane = lane_of(m, sp, place)
-        pointer = lane.head if p.kind == FULL else lane.next
-        while pointer > 0:
-            own = buffer_at(m, pointer)
-            if own.spill == KEPT:
-                spill_buffer(m, sp, pointer)
-            let_go_of(m, p, partition, sp, pointer)
-            pointer = own.next
+        if p.kind == k.FULL:
+            _evict(m, sp, lane.head, 1)
+        elif p.kind == k.SELECTIVE:
+            _evict(m, sp, lane.next, 1)
 
 
-@kernel
+def _evict(m: KernelMemory, sp: s.SpillingPartition, pointer: int, spills: int) -> None:
+    """Let go of the buffers from one on that are spilled; with ``spills`` spill the others."""
+    while pointer > 0:
+        own = buffer_at(m, pointer)
+        if own.spill == k.KEPT and spills == 1:
+            spill_buffer(m, sp, pointer)
+        if own.spill != k.KEPT:
+            let_go_of(m, sp, pointer)
+        pointer = own.next
+
+
 def _send_lane(
-    m: KernelMemory,
-    task: f.KernelTask,
-    p: f.KernelPartition,
-    partition: Partition,
-    sp: s.SpillingPartition,
-    place: int,
-    now: int,
+    m: KernelMemory, task: f.KernelTask, sp: s.SpillingPartition, place: int, now: int
 ) -> None:
     """Send what credit and the disk allow; hand a local consumer what its queue may hold."""
-    out = out_row(m, p.first_channel + place)
-    lane = lane_of(m, sp, place)
-    local = out.is_local
+    out, lane = out_of(m, sp, place), lane_of(m, sp, place)
+    kind, local = partition_row(m, sp.number).kind, out.is_local
+    at = now + (1 if local == 1 else m.latency)
     if out.initial == 0:
-        tell_backlog(m, out, _lane_backlog(p, out, lane), 0, now)
+        tell_backlog(m, out, _lane_backlog(kind, out, lane), 0, now)
     while lane.next > 0:
         limit = out.consumed + sp.local if local == 1 else out.announced
         own = buffer_at(m, lane.next)
         loaded = 1 if own.loaded == 2 else 0
-        if out.sent >= limit or is_readable(own.is_gone, loaded) == 0:
+        if out.sent >= limit or k.is_readable(own.is_gone, loaded) == 0:
             break
         if lane.read == lane.next:
             lane.read = own.next
@@ -206,8 +181,7 @@ def _send_lane(
         lane.readable -= 1
         out.buffers -= 1
         out.sent += 1
-        at = now + (1 if local == 1 else m.latency)
-        out.told = _lane_backlog(p, out, lane)
+        out.told = _lane_backlog(kind, out, lane)
         message = next_message(m, out)
         message.kind = DATA
         message.records = own.records
@@ -217,50 +191,37 @@ def _send_lane(
         task.has_sent = 1
         if sp.first < 0:
             sp.first = now
-    queue = partition.queues[place]
+    queue = partition_of(m, sp.number).queues[place]
     if lane.next == 0 and head_is_event(out, queue) == 1:
         poll_queue(out, queue, next_message(m, out))
-        put(m, out, now + (1 if local == 1 else m.latency))
+        put(m, out, at)
         task.has_sent = 1
     if local == 0:
-        consume(m, p, partition, sp, place, out.sent)
+        consume(m, sp, place, out.sent)
 
 
-@kernel
-def _lane_backlog(
-    p: f.KernelPartition, out: f.KernelSubpartition, lane: s.SpillingSubpartition
-) -> int:
+def _lane_backlog(kind: int, out: f.KernelSubpartition, lane: s.SpillingSubpartition) -> int:
     """Backlog of a subpartition as it announces it."""
-    return backlog_of(p.kind, out.buffers - out.is_open, lane.readable)
+    return k.backlog_of(kind, out.buffers - out.is_open, lane.readable)
 
 
-@kernel
-def _spill_some(
-    m: KernelMemory, p: f.KernelPartition, partition: Partition, sp: s.SpillingPartition
-) -> None:
+def _spill_some(m: KernelMemory, sp: s.SpillingPartition) -> None:
     """Spill what a selective strategy does not keep, and let go of it."""
+    p = partition_row(m, sp.number)
     size = p.pool.size
-    if sp.kept == 0 or memory_is_short(p.pool.in_use, size) == 0:
+    if sp.kept == 0 or k.memory_is_short(p.pool.in_use, size) == 0:
         return
-    _choose(m, p, sp, buffers_to_evict(size), 1)
-    for place in range(p.channels):
-        pointer = lane_of(m, sp, place).chosen
-        while pointer > 0:
-            own = buffer_at(m, pointer)
-            if own.spill == KEPT:
-                spill_buffer(m, sp, pointer)
-                let_go_of(m, p, partition, sp, pointer)
-            pointer = own.next
+    _evict_chosen(m, sp, k.buffers_to_evict(size), 1)
 
 
-@kernel
-def _spill_all(m: KernelMemory, p: f.KernelPartition, sp: s.SpillingPartition) -> None:
+def _spill_all(m: KernelMemory, sp: s.SpillingPartition) -> None:
     """Spill all that a full strategy has not spilled yet; it stays in memory besides."""
-    if full_spill_is_due(sp.kept, p.pool.size) == 0:
+    p = partition_row(m, sp.number)
+    if k.full_spill_is_due(sp.kept, p.pool.size) == 0:
         return
     for place in range(p.channels):
         pointer, first = lane_of(m, sp, place).tail, 0
-        while pointer > 0 and buffer_at(m, pointer).spill == KEPT:
+        while pointer > 0 and buffer_at(m, pointer).spill == k.KEPT:
             first = pointer
             pointer = buffer_at(m, pointer).previous
         while first > 0:
@@ -268,46 +229,40 @@ def _spill_all(m: KernelMemory, p: f.KernelPartition, sp: s.SpillingPartition) -
             first = buffer_at(m, first).next
 
 
-@kernel
-def _release_some(
-    m: KernelMemory, p: f.KernelPartition, partition: Partition, sp: s.SpillingPartition
-) -> None:
+def _release_some(m: KernelMemory, sp: s.SpillingPartition) -> None:
     """Let go of spilled buffers when memory is short: consumed ones, then others."""
+    p = partition_row(m, sp.number)
     size = p.pool.size
-    if memory_is_short(p.pool.in_use, size) == 0:
+    if k.memory_is_short(p.pool.in_use, size) == 0:
         return
-    most = buffers_to_evict(size)
+    most = k.buffers_to_evict(size)
     for place in range(p.channels):
         lane = lane_of(m, sp, place)
         pointer = lane.head
         while pointer > 0 and pointer != lane.consumed:
             own = buffer_at(m, pointer)
-            if own.spill != KEPT and own.is_gone == 0:
-                let_go_of(m, p, partition, sp, pointer)
+            if own.spill != k.KEPT and own.is_gone == 0:
+                let_go_of(m, sp, pointer)
                 most -= 1
             pointer = own.next
-    if most <= 0:
-        return
-    _choose(m, p, sp, most, 0)
-    for place in range(p.channels):
-        pointer = lane_of(m, sp, place).chosen
-        while pointer > 0:
-            own = buffer_at(m, pointer)
-            if own.spill != KEPT:
-                let_go_of(m, p, partition, sp, pointer)
-            pointer = own.next
+    if most > 0:
+        _evict_chosen(m, sp, most, 0)
 
 
-@kernel
-def _choose(
-    m: KernelMemory, p: f.KernelPartition, sp: s.SpillingPartition, most: int, kept: int
-) -> None:
+def _evict_chosen(m: KernelMemory, sp: s.SpillingPartition, most: int, kept: int) -> None:
+    """Let go of so many buffers, those furthest from being sent; as :func:`_choose`."""
+    _choose(m, sp, most, kept)
+    for place in range(partition_row(m, sp.number).channels):
+        _evict(m, sp, lane_of(m, sp, place).chosen, kept)
+
+
+def _choose(m: KernelMemory, sp: s.SpillingPartition, most: int, kept: int) -> None:
     """Choose the buffers furthest from being sent; ``chosen`` is the foremost of each lane.
 
     Parameters
     ----------
-    m, p, sp
-        The memory, a partition, what is kept of it.
+    m, sp
+        The memory, and a partition.
     most : int
         How many.
     kept : int
@@ -318,37 +273,37 @@ def _choose(
     ``HsSpillingStrategyUtils.getBuffersByConsumptionPriorityInOrder``; of two that are equally
     far the one of the lower subpartition, where Flink's heap leaves it open.
     """
-    for place in range(p.channels):
+    count = partition_row(m, sp.number).channels
+    for place in range(count):
         lane = lane_of(m, sp, place)
-        sent = out_row(m, p.first_channel + place).sent
+        sent = out_of(m, sp, place).sent
         lane.chosen = 0
         lane.cursor = _candidate(m, lane.tail, sent, kept)
     for _ in range(most):
         best, furthest = -1, -1
-        for place in range(p.channels):
+        for place in range(count):
             pointer = lane_of(m, sp, place).cursor
             if pointer > 0:
-                sent = out_row(m, p.first_channel + place).sent
+                sent = out_of(m, sp, place).sent
                 far = buffer_at(m, pointer).index - sent
                 if far > furthest:
                     best, furthest = place, far
         if best < 0:
             return
         lane = lane_of(m, sp, best)
-        sent = out_row(m, p.first_channel + best).sent
+        sent = out_of(m, sp, best).sent
         lane.chosen = lane.cursor
         before = buffer_at(m, lane.cursor).previous
         lane.cursor = _candidate(m, before, sent, kept)
 
 
-@kernel
 def _candidate(m: KernelMemory, pointer: int, sent: int, kept: int) -> int:
     """Last buffer up to ``pointer`` that can be chosen and has not been sent; 0: there is none."""
     while pointer > 0:
         own = buffer_at(m, pointer)
         if own.index < sent:
             return 0
-        if own.is_gone == 0 and (own.spill == KEPT) == (kept == 1):
+        if own.is_gone == 0 and (own.spill == k.KEPT) == (kept == 1):
             return pointer
         pointer = own.previous
     return 0

@@ -17,13 +17,14 @@ from flowcontrol.protocol.states import (
     Task,
 )
 from flowcontrol.protocol.subpartition_rules import channel_backlog, ready_messages
-from flowcontrol.systems.throttles import Controller
+from flowcontrol.systems.tcp_connection import TcpConnection, TcpMessage
+from flowcontrol.systems.throttles.controller import Controller
 from flowcontrol.systems.throttles.throttled_source import ThrottledSource
 from flowcontrol.systems.transports.transport import ChannelGrant
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.kinds import finished_buffers, spill_state
 from flowcontrol.virtual.memory import Memory
-from flowcontrol.virtual.state_connections import connection_states, messages_on_wires
-from flowcontrol.virtual.state_spills import finished_buffers, spill_state
+from flowcontrol.virtual.wires import connections_of
 
 TIMES = ("busy", "idle", "blocked")
 
@@ -68,7 +69,7 @@ class StateReader:
             number * round_us,
             (number + 1) * round_us,
             tasks,
-            connection_states(self._job, self._memory),
+            _connection_states(self._job, self._memory),
         )
 
     def _load(self) -> None:
@@ -83,7 +84,7 @@ class StateReader:
         self._in_rows = memory.copies(memory.ins, f.KernelInputChannel)
         self._outs = memory.copies(memory.outs, Subpartition)
         self._out_rows = memory.copies(memory.outs, f.KernelSubpartition)
-        self._on_wires = messages_on_wires(memory) if self._is_tcp else {}
+        self._on_wires = _messages_on_wires(memory) if self._is_tcp else {}
 
     def _counters(self) -> dict[str, list[int]]:
         """Return what only grows: by task, and by channel at its receiver and its sender."""
@@ -143,23 +144,19 @@ class StateReader:
         )
 
     def _input(self, channel: Channel, gate: f.KernelGate, place: int) -> rs.InputChannelState:
-        own, grant = gate.first_channel + place, None
+        memory, own, grant = self._memory, gate.first_channel + place, None
         if self._counts_records:
-            grant = self._memory.copy(gate.grants + place * width(ChannelGrant), ChannelGrant)
+            grant = memory.copy(gate.grants + place * width(ChannelGrant), ChannelGrant)
         return rs.InputChannelState(
             channel.sender,
             channel.receiver,
             channel.is_local,
             self._ins[own],
-            self._received(gate, place),
+            tuple(memory.queue(gate.queues, place, gate.queue_most, ReceivedMessage)),
             self._growth["processed"][own],
             tuple(self._told(self._in_rows[own])),
             grant,
         )
-
-    def _received(self, gate: f.KernelGate, place: int) -> tuple[ReceivedMessage, ...]:
-        """Return the messages that wait in a channel of a gate."""
-        return tuple(self._memory.queue(gate.queues, place, gate.queue_most, ReceivedMessage))
 
     def _told(self, row: f.KernelInputChannel) -> list[rs.AddCredit | rs.NewBufferSize]:
         """Return what a channel's receiver has told its sender, and is under way."""
@@ -206,7 +203,7 @@ class StateReader:
             channel.receiver,
             channel.is_local,
             self._outs[own],
-            self._finished(row, place),
+            tuple(self._memory.queue(row.queues, place, row.queue_most, Message)),
             self._queue(row.held + place * row.held_width, row.held_width - w.FIFO_SLOTS),
             ready_messages(self._outs[own]),
             self._backlog(row, self._outs[own]),
@@ -216,10 +213,6 @@ class StateReader:
             self._sent(own),
             finished_buffers(self._memory, row, place),
         )
-
-    def _finished(self, row: f.KernelPartition, place: int) -> tuple[Message, ...]:
-        """Return the finished buffers of a subpartition."""
-        return tuple(self._memory.queue(row.queues, place, row.queue_most, Message))
 
     def _backlog(self, row: f.KernelPartition, out: Subpartition) -> int:
         """Return what a subpartition reports; where it reports nothing, what is ready."""
@@ -234,3 +227,40 @@ class StateReader:
         into = self._in_rows[self._out_rows[out].input]
         under_way = self._memory.queue(into.transit, 0, into.transit_most, f.KernelMessage)
         return tuple(rs.MessageUnderWay(plain(sent), sent.round) for sent in under_way)
+
+
+def _connection_states(job: Job, memory: Memory) -> tuple[rs.ConnectionState, ...]:
+    """Return the connections, in their order behind the tasks."""
+    pairs = connections_of(job)
+    if not pairs:
+        return ()
+    names = {
+        int(out): rs.ChannelId(link.name, channel.sender, channel.receiver)
+        for link in job.links
+        for out, channel in zip(memory.places.outs[link.name], link.channels, strict=True)
+    }
+    rows, found = _connections(memory), []
+    for row, (here, there, edge) in zip(rows, pairs, strict=True):
+        waiting = memory.values(row.union, w.FIFO_SLOTS + row.gates)
+        tcp = memory.copy(row.phases, TcpConnection) if memory.head.is_tcp == 1 else None
+        turns = tuple(names[out] for out in waiting)
+        found.append(rs.ConnectionState(here, there, edge, row.ready, turns, tcp))
+    return tuple(found)
+
+
+def _messages_on_wires(memory: Memory) -> dict[int, list[rs.MessageUnderWay]]:
+    """Return what connections without credits carry, by number of the channel at its sender."""
+    found: dict[int, list[rs.MessageUnderWay]] = {}
+    for row in _connections(memory):
+        wire = memory.copy(row.phases, TcpConnection)
+        ring = memory.table(row.phases + width(TcpConnection), row.phase_count, TcpMessage)
+        for number in range(wire.delivered, wire.written):
+            [sent] = memory.copies(ring[[number % row.phase_count]], TcpMessage)
+            arrives = sent.round if number < wire.entered else -1
+            found.setdefault(sent.channel, []).append(rs.MessageUnderWay(plain(sent), arrives))
+    return found
+
+
+def _connections(memory: Memory) -> list[f.KernelTask]:
+    rows = memory.tasks
+    return memory.copies(rows[rows["kind"] == f.CONNECTION], f.KernelTask)

@@ -28,21 +28,8 @@ Ints = npt.NDArray[np.int64]
 Columns = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class _Edge:
-    """Where the figures of an edge's channels stand, in the order of the edge."""
-
-    name: str
-    sender: str
-    record_bytes: int
-    senders: Ints
-    receivers: Ints
-    outs: Ints
-    ins: Ints
-    tasks: Ints
-    gates: Ints
-    gate_of_task: Ints
-    index: Ints
+_CONSTANT = ("receiver", "gate", "index")
+"""What stays of a channel's place at its receiver."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +59,18 @@ class Tables:
         self._job, self._memory = job, memory
         self._counts_records = job.record_transport is not None
         self._absent = set() if absent is None else absent
-        self._edges = [self._edge(number) for number in range(len(job.links))]
+        links, places = job.links, memory.places
+        self._outs = _joined([places.outs[link.name] for link in links])
+        self._ins = _joined([places.ins[link.name] for link in links])
+        self._ends_in = {name: memory.outs[name][self._outs] for name in _CONSTANT}
+        self._ends: Columns = {
+            "edge": [link.name for link in links for _ in link.channels],
+            "sender": _joined([link.ends("sender") for link in links]),
+            "receiver": _joined([link.ends("receiver") for link in links]),
+        }
+        self._stages_of_senders = [link.edge.sender for link in links for _ in link.channels]
+        bytes_of = [np.full(len(link.channels), link.record_bytes) for link in links]
+        self._record_bytes = _joined(bytes_of)
         self._rows = [
             _Row(memory.places.tasks[plan.name] + index, index, number, member)
             for plan in job.stages
@@ -109,13 +107,11 @@ class Tables:
             Rounds since the sample before; 0 repeats its rows.
         """
         if rounds == 0:
-            for name, parts in self._parts.items():
-                last = parts[-len(self._edges) :] if name == "channels" else parts[-1:]
-                parts += [{**part, "t_s": np.full_like(part["t_s"], t_s)} for part in last]
+            for parts in self._parts.values():
+                parts += [{**part, "t_s": np.full_like(part["t_s"], t_s)} for part in parts[-1:]]
             return
         self._parts["stages"].append(self._stages(t_s, rounds))
-        for edge in self._edges:
-            self._parts["channels"].append(self._channels(edge, t_s))
+        self._parts["channels"].append(self._channels(t_s))
         self._parts["latency"].append(self._latency(t_s))
 
     def finish(self) -> dict[str, pa.Table]:
@@ -131,25 +127,6 @@ class Tables:
             ]
             found[name] = pa.concat_tables(batches) if batches else schema.empty_table()
         return found
-
-    def _edge(self, number: int) -> _Edge:
-        link, places, memory = self._job.links[number], self._memory.places, self._memory
-        outs, ins = places.outs[link.name], places.ins[link.name]
-        out = memory.outs[outs]
-        tasks = out["receiver"]
-        return _Edge(
-            link.name,
-            link.edge.sender,
-            link.record_bytes,
-            link.ends("sender"),
-            link.ends("receiver"),
-            outs,
-            ins,
-            tasks,
-            out["gate"].copy(),
-            out["gate"] - memory.tasks["first_gate"][tasks],
-            out["index"],
-        )
 
     def _owners(self) -> tuple[Ints, Ints]:
         """Row of the stage that owns each gate, and each partition."""
@@ -218,17 +195,14 @@ class Tables:
         """Usages and queues of the tasks' gates (reference section 10)."""
         count, memory = len(self._rows), self._memory
         exclusive, exclusive_used, queued = (np.zeros(count, np.int64) for _ in range(3))
-        for edge in self._edges:
-            into = memory.ins[edge.ins]
-            initial = np.maximum(0, into["initial"])
-            local = into["initial"] < 0
-            waits = self._queued(edge)
-            if not self._counts_records:
-                waits = waits + np.where(local, self._ready(edge), 0)
-            rows, free = self._row_of_gate[edge.gates], np.maximum(0, into["exclusive"])
-            np.add.at(exclusive, rows, initial)
-            np.add.at(exclusive_used, rows, initial - free)
-            np.add.at(queued, rows, waits)
+        into, waits = memory.ins[self._ins], self._queued()
+        initial, free = np.maximum(0, into["initial"]), np.maximum(0, into["exclusive"])
+        if not self._counts_records:
+            waits = waits + np.where(into["initial"] < 0, self._ready(), 0)
+        rows = self._row_of_gate[self._ends_in["gate"]]
+        np.add.at(exclusive, rows, initial)
+        np.add.at(exclusive_used, rows, initial - free)
+        np.add.at(queued, rows, waits)
         gates = memory.gates
         floating, floating_used = (np.zeros(count, np.int64) for _ in range(2))
         np.add.at(floating, self._row_of_gate, gates["pool"]["size"])
@@ -253,65 +227,64 @@ class Tables:
             "output_pool_used": used,
         }
 
-    def _ready(self, edge: _Edge) -> Ints:
+    def _ready(self) -> Ints:
         """Messages that each channel's sender holds: the open buffer counts if it is flushed."""
-        out = self._memory.outs[edge.outs]
+        out = self._memory.outs[self._outs]
         is_open = out["is_open"]
         flushed = (is_open == 1) & (out["is_flushed"] == 1) & (out["unread"] > 0)
         return np.asarray(out["buffers"] - is_open - out["empty"] + flushed, np.int64)
 
-    def _backlog(self, edge: _Edge) -> Ints:
+    def _backlog(self) -> Ints:
         """Messages that each channel's sender announces; where it announces none, those it has."""
         memory = self._memory
-        out = memory.outs[edge.outs]
+        out = memory.outs[self._outs]
         kinds = memory.partitions["kind"][out["partition"]]
         if self._counts_records or memory.head.is_tcp == 1:
-            return self._ready(edge)
+            return self._ready()
         shown = (out[name] for name in ("is_flushed", "is_finished", "ends_in_event", "is_blocked"))
         announced = reported_backlog(out["buffers"], *shown)
-        return np.where(kinds > PIPELINED, self._ready(edge), announced)
+        return np.where(kinds > PIPELINED, self._ready(), announced)
 
-    def _queued(self, edge: _Edge) -> Ints:
+    def _queued(self) -> Ints:
         """Buffers that wait at each channel's receiver; records, of a transport of those."""
-        into = self._memory.ins[edge.ins]
+        into = self._memory.ins[self._ins]
         if self._counts_records:
             return np.asarray(into["arrived"] - into["processed"])
-        return np.asarray(into["arrived"] - into["consumed"] - self._is_read(edge))
+        return np.asarray(into["arrived"] - into["consumed"] - self._is_read())
 
-    def _is_read(self, edge: _Edge) -> Ints:
+    def _is_read(self) -> Ints:
         """Tell of each channel whether its receiver reads a buffer of it: 1 if so."""
-        tasks = self._memory.tasks[edge.tasks]
-        is_own = (tasks["gate"] == edge.gate_of_task) & (tasks["channel"] == edge.index)
+        tasks = self._memory.tasks[self._ends_in["receiver"]]
+        is_gate = tasks["first_gate"] + tasks["gate"] == self._ends_in["gate"]
+        is_own = is_gate & (tasks["channel"] == self._ends_in["index"])
         return np.asarray((tasks["left"] > 0) & is_own, np.int64)
 
-    def _channels(self, edge: _Edge, t_s: float) -> Columns:
+    def _channels(self, t_s: float) -> Columns:
         memory = self._memory
-        out, into = memory.outs[edge.outs], memory.ins[edge.ins]
-        ready, sent = self._ready(edge), out["sent"]
+        out, into = memory.outs[self._outs], memory.ins[self._ins]
+        ready, sent = self._ready(), out["sent"]
         local = into["initial"] < 0
-        queued = self._queued(edge)
+        queued = self._queued()
         uncredited = local | (memory.head.is_tcp == 1)
         exclusive_used = into["initial"] - into["exclusive"]
-        floating = into["floating"] + queued + self._is_read(edge) - exclusive_used
+        floating = into["floating"] + queued + self._is_read() - exclusive_used
         flying = out["written"] - into["processed"]
-        count = len(edge.outs)
         levels = {
             # A limit that falls, as Jet's does, may be below what was sent before.
             "credit": np.where(uncredited, 0, np.maximum(0, credit_of(out["announced"], sent))),
-            "backlog": self._backlog(edge),
+            "backlog": self._backlog(),
             "exclusive_free": into["exclusive"].copy(),
             "floating_held": np.where(local, 0, floating),
             "queued": queued,
             "in_flight_records": flying,
-            "in_flight_bytes": flying * edge.record_bytes,
+            "in_flight_bytes": flying * self._record_bytes,
         }
-        if edge.sender in self._absent:
-            levels = {name: np.zeros(count, np.int64) for name in levels}
+        if self._absent:
+            gone = np.isin(self._stages_of_senders, list(self._absent))
+            levels = {name: np.where(gone, 0, values) for name, values in levels.items()}
         return {
-            "t_s": np.full(count, t_s),
-            "edge": [edge.name] * count,
-            "sender": edge.senders,
-            "receiver": edge.receivers,
+            "t_s": np.full(len(sent), t_s),
+            **self._ends,
             "written": sent + ready,
             "released": sent + ready,
             "announced": np.where(uncredited, sent + ready, into["announced"]),
@@ -322,8 +295,9 @@ class Tables:
 
     def drain(self) -> None:
         """Empty the log of ages, keeping what it says until the next sample."""
-        log = np.concatenate([self._ages, self._memory.ages])
-        self._memory.head.ages_count = 0
+        memory = self._memory
+        log = np.concatenate([self._ages, memory.ages[: memory.head.ages_count]])
+        memory.head.ages_count = 0
         if not len(log):
             self._ages = log
             return
@@ -347,3 +321,8 @@ class Tables:
                 for name, value in {**place, **figures}.items():
                     found[name].append(value)
         return found
+
+
+def _joined(parts: list[Ints]) -> Ints:
+    """Return arrays one behind the other; a job may have no edge."""
+    return np.concatenate([np.zeros(0, np.int64), *parts])

@@ -8,32 +8,28 @@ from __future__ import annotations
 
 from typing import Any
 
+from flowcontrol.job import work
+from flowcontrol.job.routing import mix
 from flowcontrol.operators.states import Operator
 from flowcontrol.protocol.partition_kinds import SORTED
-from flowcontrol.protocol.rounds import write_broadcast, write_bytes
+from flowcontrol.protocol.partitioners import count_share, next_by_share
+from flowcontrol.protocol.rounds import (
+    write_broadcast,
+    write_bytes,
+    write_whole_records,
+)
 from flowcontrol.protocol.service import service_work
 from flowcontrol.protocol.sides import Partition
+from flowcontrol.systems.transports.record_rounds import write_records
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual import views as v
 from flowcontrol.virtual.ages import log_age, push_run, take_ages, take_run
-from flowcontrol.virtual.buffered import write_together
-from flowcontrol.virtual.counted import write_counted
+from flowcontrol.virtual.cells import row
 from flowcontrol.virtual.header import KernelMemory
-from flowcontrol.virtual.parts import BUFFERS
-from flowcontrol.virtual.pointers import row
-from flowcontrol.virtual.randoms import uniform
+from flowcontrol.virtual.parts import BUFFERS, RECORDS
 from flowcontrol.virtual.registry import part_of
-from flowcontrol.virtual.routes import next_channel
 from flowcontrol.virtual.spilled import quota_of
 from flowcontrol.virtual.spilling import is_stopped, stop
-from flowcontrol.virtual.views import (
-    gate_row,
-    in_row,
-    operator_at,
-    out_row,
-    partition_at,
-    partition_row,
-    set_bit,
-)
 
 
 class KernelWorker:
@@ -54,11 +50,11 @@ class KernelWorker:
 
     def operator(self, number: int) -> Operator:
         """Return an operator of the chain."""
-        return operator_at(self.m, self.m[self.task.operators_at + number])
+        return v.operator_at(self.m, self.m[self.task.operators_at + number])
 
     def writer(self, number: int) -> f.KernelPartition:
         """Return a result partition."""
-        return partition_row(self.m, self.task.first_partition + number)
+        return v.partition_row(self.m, self.task.first_partition + number)
 
     def pending(self, writer: f.KernelPartition) -> Any:
         """Return the queue of the channels of records that are routed and not written."""
@@ -68,16 +64,16 @@ class KernelWorker:
         """Tell whether another record may be begun as far as a partition goes: 1 if so."""
         # Without credits nobody asks: a task waits inside a record, if it needs a buffer.
         waits = self.m.is_tcp == 0 or (writer.left_bytes > 0 and writer.pool.free == 0)
-        return 0 if is_stopped(writer, writer.pool) == 1 and waits else 1
+        return 0 if is_stopped(writer) == 1 and waits else 1
 
     def write(self, writer: f.KernelPartition, channel: int, nbytes: int) -> int:
         """Write bytes of a record; return those left over."""
         m = self.m
-        partition = partition_at(m, writer)
-        set_bit(m, writer.dirty, channel)
+        partition = v.partition_at(m, writer)
+        v.set_bit(m, writer.dirty, channel)
         if writer.is_broadcast == 1:
             for other in range(writer.channels):
-                set_bit(m, writer.dirty, other)
+                v.set_bit(m, writer.dirty, other)
         if m.counts_records == 1:
             return nbytes * (1 - write_counted(m, partition, channel, nbytes, 1))
         return write_buffers(m, writer, partition, channel, nbytes)
@@ -85,13 +81,13 @@ class KernelWorker:
     def write_whole(self, writer: f.KernelPartition, most: int) -> int:
         """Write all that fit into the one open buffer without filling it; return how many."""
         m = self.m
-        partition = partition_at(m, writer)
+        partition = v.partition_at(m, writer)
         if m.counts_records == 1:
             count = write_counted(m, partition, 0, writer.record_bytes, most)
         else:
             count = write_together(m, partition, writer.record_bytes, most)
         if count > 0:
-            set_bit(m, writer.dirty, 0)
+            v.set_bit(m, writer.dirty, 0)
         return count
 
     def next_channel(self, writer: f.KernelPartition) -> int:
@@ -104,7 +100,7 @@ class KernelWorker:
         last = writer.channels - 1 if writer.is_broadcast == 1 else channel
         for each in range(channel, last + 1):
             m[writer.routed + each] += count
-            push_run(m, out_row(m, writer.first_channel + each).runs, self.task.emitted, count)
+            push_run(m, v.out_row(m, writer.first_channel + each).runs, self.task.emitted, count)
 
     def draw(self) -> int:
         """Return the work of the next record, units."""
@@ -118,9 +114,9 @@ class KernelWorker:
     def note_taken(self, count: int) -> None:
         """Note the ages of the records taken up; those of a sink are logged."""
         m, task = self.m, self.task
-        g = gate_row(m, task.first_gate + task.gate)
+        g = v.gate_row(m, task.first_gate + task.gate)
         g.bytes_taken += count * g.record_bytes
-        out = out_row(m, in_row(m, g.first_channel + task.channel).out)
+        out = v.out_row(m, v.in_row(m, g.first_channel + task.channel).out)
         if task.partitions == 0:
             take_ages(m, out, self.number, m.now, count)
             m.arrived += count
@@ -154,3 +150,54 @@ def write_buffers(
     if left > 0 and writer.kind == SORTED:
         stop(m, writer)
     return left
+
+
+@part_of(BUFFERS)
+def write_together(m: KernelMemory, partition: Partition, nbytes: int, most: int) -> int:
+    """Write records of so many bytes to the one open buffer without filling it; return how many."""
+    return write_whole_records(partition, 0, nbytes, most)
+
+
+@part_of(RECORDS)
+def write_counted(
+    m: KernelMemory, partition: Partition, channel: int, nbytes: int, most: int
+) -> int:
+    """Write records of so many bytes to a subpartition; return how many there was room for."""
+    return write_records(v.transport_of(m), partition, channel, nbytes, most)
+
+
+def next_channel(m: KernelMemory, p: f.KernelPartition) -> int:
+    """Return the channel of the next record of a partition.
+
+    Notes
+    -----
+    Rebalance and rescale are cycles; shares are tables of a whole period where that is short,
+    else they are worked out record by record.
+    """
+    kind = p.route
+    channel = 0
+    if kind == f.ROUTE_CYCLE:
+        channel = p.cursor
+        p.cursor = channel + 1 if channel + 1 < p.channels else 0
+    elif kind == f.ROUTE_TABLE:
+        place = p.cursor
+        channel = m[p.table + place]
+        p.cursor = place + 1 if place + 1 < p.table_length else 0
+    elif kind == f.ROUTE_SHUFFLE:
+        channel = mix_modulo(m.seed, p.stream, p.emitted, p.channels)
+    elif kind == f.ROUTE_SHARES:
+        width = p.channels
+        shares, behind = row(m, p.table, width), row(m, p.table + width, width)
+        channel = next_by_share(behind, shares)
+        count_share(behind, shares, p.table_length, channel)
+    return channel
+
+
+def mix_modulo(seed: int, stream: int, number: int, width: int) -> int:
+    """Return a well-mixed number from 0 to ``width`` - 1."""
+    return mix(int(seed), int(stream), int(number)) % int(width)
+
+
+def uniform(seed: int, stream: int, number: int) -> float:
+    """Return a number uniform in [0, 1)."""
+    return work.uniform(int(seed), int(stream), int(number))

@@ -9,22 +9,23 @@ from flowcontrol.operators.table import OPERATORS
 from flowcontrol.protocol.rows import FIFO_SLOTS, WORD
 from flowcontrol.protocol.sides import Gate, Partition
 from flowcontrol.protocol.state import cell, width
-from flowcontrol.protocol.states import GlobalPool, LocalPool, Message, ReceivedMessage
+from flowcontrol.protocol.states import GlobalPool, Message, ReceivedMessage
 from flowcontrol.systems.throttles.throttled_source import ThrottledSource
 from flowcontrol.systems.transports.transport import ChannelGrant, RecordTransport
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import (
+    lowest_bit,
     queue_of,
     queues_of,
+    row,
+    rows,
     rows_of,
     state_of,
-    transport_at,
     view,
     whole_view,
 )
 from flowcontrol.virtual.header import KernelMemory
-from flowcontrol.virtual.pointers import lowest_bit, row, rows
-from flowcontrol.virtual.registry import kernel, placed
+from flowcontrol.virtual.registry import placed
 
 
 def whole(memory: Any, parts: int) -> KernelMemory:
@@ -32,43 +33,36 @@ def whole(memory: Any, parts: int) -> KernelMemory:
     return whole_view(KernelMemory, memory)
 
 
-@kernel
 def task_row(m: KernelMemory, task: int) -> f.KernelTask:
     """Return a task."""
     return task_rows(m, m.tasks_at, m.tasks)[task]
 
 
-@kernel
 def gate_row(m: KernelMemory, gate: int) -> f.KernelGate:
     """A gate."""
     return gate_rows(m, m.gates_at, m.gates)[gate]
 
 
-@kernel
 def partition_row(m: KernelMemory, partition: int) -> f.KernelPartition:
     """A partition."""
     return partition_rows(m, m.partitions_at, m.partitions)[partition]
 
 
-@kernel
 def in_row(m: KernelMemory, channel: int) -> f.KernelInputChannel:
     """A channel at its receiver."""
     return in_rows(m, m.inputs_at, m.channels)[channel]
 
 
-@kernel
 def out_row(m: KernelMemory, channel: int) -> f.KernelSubpartition:
     """A channel at its sender."""
     return out_rows(m, m.outputs_at, m.channels)[channel]
 
 
-@kernel
 def union_of(m: KernelMemory, task: f.KernelTask) -> Any:
     """A task's queue of gates with data."""
     return row(m, task.union, FIFO_SLOTS + max(1, task.gates))
 
 
-@kernel
 def transport_of(m: KernelMemory) -> RecordTransport:
     """Parameters of a transport that counts records."""
     return record_transport(m, m.values)
@@ -89,9 +83,8 @@ wire_queue = queue_of(f.KernelMessage)
 credit_queue = queue_of(f.KernelCredit)
 finished_queues = queues_of(Message)
 received_queues = queues_of(ReceivedMessage)
-local_pool = state_of(LocalPool)
 global_pool = state_of(GlobalPool)
-record_transport = transport_at()
+record_transport = placed(state_of(RecordTransport), "transport", RecordTransport)
 channel_grants = rows_of(ChannelGrant)
 throttled_source = state_of(ThrottledSource)
 
@@ -104,7 +97,6 @@ def operator_at(memory: Any, at: int) -> Operator:
 placed(operator_at, "state", Operator)
 
 
-@kernel
 def gate_of(m: KernelMemory, number: int) -> Gate:
     """A gate as the rules see it."""
     g = gate_row(m, number)
@@ -121,13 +113,11 @@ def gate_of(m: KernelMemory, number: int) -> Gate:
     )
 
 
-@kernel
 def partition_of(m: KernelMemory, number: int) -> Partition:
     """A partition as the rules see it, by its number."""
     return partition_at(m, partition_row(m, number))
 
 
-@kernel
 def partition_at(m: KernelMemory, p: f.KernelPartition) -> Partition:
     """A partition as the rules see it."""
     count = p.channels
@@ -157,13 +147,11 @@ def gates_of(m: KernelMemory, first: int) -> Any:
     return GateList(m, first)
 
 
-@kernel
 def set_bit(m: KernelMemory, offset: int, index: int) -> None:
     """Put ``index`` into the set of bits that begins at ``offset``."""
     m[offset + index // WORD] |= 1 << (index % WORD)
 
 
-@kernel
 def next_bit(m: KernelMemory, offset: int, count: int, after: int) -> int:
     """Smallest member above ``after`` of a set of bits over 0 .. ``count`` - 1, or -1."""
     index = after + 1

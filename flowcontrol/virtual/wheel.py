@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from flowcontrol.protocol.rows import WORD
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.cells import row
 from flowcontrol.virtual.header import KernelMemory
-from flowcontrol.virtual.pointers import row
-from flowcontrol.virtual.registry import kernel
 from flowcontrol.virtual.views import next_bit, set_bit, task_row
 
 _LAST = f.WHEEL_SLOTS - 1
 
 
-@kernel
 def wake(m: KernelMemory, number: int, at: int) -> None:
     """Have a task looked at in round ``at`` at the latest, which is after the present one."""
     task = task_row(m, number)
@@ -34,13 +32,11 @@ def wake(m: KernelMemory, number: int, at: int) -> None:
     m[m.wheel + slot] = number + 1
 
 
-@kernel
 def _clear_slot(m: KernelMemory, slot: int) -> None:
     m[m.wheel + slot] = 0
     m[m.wheel_bits + slot // WORD] &= ~(1 << (slot % WORD))
 
 
-@kernel
 def _unlink(m: KernelMemory, task: f.KernelTask, planned: int) -> None:
     slot = planned % f.WHEEL_SLOTS
     after, before = task.next, task.previous
@@ -54,7 +50,6 @@ def _unlink(m: KernelMemory, task: f.KernelTask, planned: int) -> None:
         _clear_slot(m, slot)
 
 
-@kernel
 def sleep(m: KernelMemory, number: int) -> None:
     """Have a task not looked at any more until somebody wakes it."""
     task = task_row(m, number)
@@ -63,7 +58,6 @@ def sleep(m: KernelMemory, number: int) -> None:
         task.wake = -1
 
 
-@kernel
 def next_round(m: KernelMemory, now: int, end: int) -> int:
     """First round from ``now`` on in which a task is to be looked at, at most ``end``."""
     slot = now % f.WHEEL_SLOTS
@@ -76,7 +70,6 @@ def next_round(m: KernelMemory, now: int, end: int) -> int:
     return end
 
 
-@kernel
 def collect(m: KernelMemory, now: int) -> int:
     """Take the tasks of a round off the wheel, into the list at ``H_ACTIVE``; return how many."""
     slot = now % f.WHEEL_SLOTS

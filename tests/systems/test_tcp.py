@@ -17,8 +17,6 @@ from flowcontrol.protocol.sizing import unreserved_sizes
 from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool, Message, Subpartition
 from flowcontrol.systems import tcp_buffers as tb
 from flowcontrol.systems import tcp_connection as t
-from flowcontrol.systems import tcp_reader as tr
-from flowcontrol.systems import tcp_writer as tw
 
 PAGE = 32_768
 
@@ -27,13 +25,13 @@ PAGE = 32_768
 
 
 def test_the_marks_of_1_4() -> None:
-    high = tw.high_mark(2, PAGE)
-    assert (tw.low_mark(1, PAGE, high), high) == (32_769, 65_536)
+    high = t.high_mark(2, PAGE)
+    assert (t.low_mark(1, PAGE, high), high) == (32_769, 65_536)
 
 
 @pytest.mark.parametrize(("segments", "low"), [(0, 1), (1, 4097), (2, 8192), (9, 8192)])
 def test_the_low_mark_is_at_most_the_high_one(segments: int, low: int) -> None:
-    assert tw.low_mark(segments, 4096, 8192) == low
+    assert t.low_mark(segments, 4096, 8192) == low
 
 
 @pytest.mark.parametrize(
@@ -54,7 +52,7 @@ def test_the_low_mark_is_at_most_the_high_one(segments: int, low: int) -> None:
     ],
 )
 def test_when_a_connection_is_writable(was: int, pending: int, expected: int) -> None:
-    assert tw.is_writable(was, pending, 65_536, 32_769) == expected
+    assert t.is_writable(was, pending, 65_536, 32_769) == expected
 
 
 @pytest.mark.parametrize(
@@ -70,7 +68,7 @@ def test_when_a_connection_is_writable(was: int, pending: int, expected: int) ->
     ],
 )
 def test_what_the_kernel_takes(held: int, nbytes: int, most: int, expected: int) -> None:
-    assert tw.enters_kernel(held, nbytes, most) == expected
+    assert t.enters_kernel(held, nbytes, most) == expected
 
 
 # ---------------------------------------------------------------- closed buffers
@@ -129,9 +127,9 @@ def connection(most: int, slots: int = 16) -> tuple[t.TcpConnection, list[t.TcpM
 
 def write(wire: t.TcpConnection, ring: list[t.TcpMessage], *sizes: int) -> None:
     for channel, nbytes in enumerate(sizes):
-        message = tw.next_message(wire, ring)
+        message = t.next_message(wire, ring)
         message.records, message.nbytes = 1, nbytes - t.HEADER_BYTES
-        tw.write_message(wire, message, channel)
+        t.write_message(wire, message, channel)
 
 
 @pytest.mark.holds("tcp", "rules", "messages through a connection by hand")
@@ -139,29 +137,29 @@ def test_messages_through_a_connection() -> None:
     wire, ring = connection(most=250)
     write(wire, ring, 110, 110)
     assert (wire.pending, wire.is_writable) == (220, 0)
-    assert tw.enter_message(wire, ring) == 0
+    assert t.enter_message(wire, ring) == 0
     assert (wire.pending, wire.held, wire.is_writable) == (110, 110, 0)
-    assert tw.enter_message(wire, ring) == 1
+    assert t.enter_message(wire, ring) == 1
     assert (wire.pending, wire.held, wire.is_writable) == (0, 220, 1)
-    assert tw.enter_message(wire, ring) == -1  # there is none
+    assert t.enter_message(wire, ring) == -1  # there is none
     write(wire, ring, 31)
-    assert tw.enter_message(wire, ring) == -1  # a byte too much
+    assert t.enter_message(wire, ring) == -1  # a byte too much
     ring[0].round, ring[1].round = 5, 6
-    assert tr.read_socket(wire, ring, 4, 9) == 0
-    assert tr.read_socket(wire, ring, 5, 9) == 1
-    assert tr.staged_slot(wire, ring) == 0
-    tr.stage_message(wire)
-    assert tr.read_socket(wire, ring, 6, 9) == 0  # the connection is not read
-    assert (tw.hear_window(wire, ring, 8), wire.held) == (0, 220)
-    assert (tw.hear_window(wire, ring, 9), wire.held) == (1, 110)  # staged, but read
-    assert tw.enter_message(wire, ring) == 2
-    tr.deliver_message(wire)
-    assert (wire.auto_read, tr.staged_slot(wire, ring)) == (1, -1)
+    assert t.read_socket(wire, ring, 4, 9) == 0
+    assert t.read_socket(wire, ring, 5, 9) == 1
+    assert t.staged_slot(wire, ring) == 0
+    t.stage_message(wire)
+    assert t.read_socket(wire, ring, 6, 9) == 0  # the connection is not read
+    assert (t.hear_window(wire, ring, 8), wire.held) == (0, 220)
+    assert (t.hear_window(wire, ring, 9), wire.held) == (1, 110)  # staged, but read
+    assert t.enter_message(wire, ring) == 2
+    t.deliver_message(wire)
+    assert (wire.auto_read, t.staged_slot(wire, ring)) == (1, -1)
     ring[2].round = 6
-    assert tr.read_socket(wire, ring, 6, 10) == 2
-    tr.deliver_message(wire)
-    assert tr.staged_slot(wire, ring) == 2
-    tr.deliver_message(wire)
+    assert t.read_socket(wire, ring, 6, 10) == 2
+    t.deliver_message(wire)
+    assert t.staged_slot(wire, ring) == 2
+    t.deliver_message(wire)
     assert (wire.written, wire.entered, wire.read, wire.delivered) == (3, 3, 3, 3)
 
 
@@ -179,25 +177,25 @@ def test_messages_through_a_connection() -> None:
 def test_one_read_of_a_socket(sizes: list[int], read: int) -> None:
     wire, ring = connection(most=1 << 20)
     write(wire, ring, *sizes)
-    while tw.enter_message(wire, ring) >= 0:
+    while t.enter_message(wire, ring) >= 0:
         pass
-    assert tr.read_socket(wire, ring, 0, 1) == read
+    assert t.read_socket(wire, ring, 0, 1) == read
 
 
 @pytest.mark.parametrize("slots", [1, 2, 3])
 def test_a_slot_is_free_when_it_is_delivered_and_heard_of(slots: int) -> None:
     wire, ring = connection(most=1 << 20, slots=slots)
     for number in range(slots):
-        assert tw.has_room(wire, ring) == 1, number
+        assert t.has_room(wire, ring) == 1, number
         write(wire, ring, 10)
-    assert tw.has_room(wire, ring) == 0
-    while tw.enter_message(wire, ring) >= 0:
+    assert t.has_room(wire, ring) == 0
+    while t.enter_message(wire, ring) >= 0:
         pass
-    assert tr.read_socket(wire, ring, 0, 1) == slots
-    tr.deliver_message(wire)
-    assert tw.has_room(wire, ring) == 0
-    assert tw.hear_window(wire, ring, 1) == slots
-    assert tw.has_room(wire, ring) == 1
+    assert t.read_socket(wire, ring, 0, 1) == slots
+    t.deliver_message(wire)
+    assert t.has_room(wire, ring) == 0
+    assert t.hear_window(wire, ring, 1) == slots
+    assert t.has_room(wire, ring) == 1
 
 
 def test_who_asks_first_gets_the_next_buffer() -> None:
@@ -206,15 +204,15 @@ def test_who_asks_first_gets_the_next_buffer() -> None:
     fetch_segment(pool, segments)
     channels, waiting = [InputChannel() for _ in range(3)], [0] * (w.FIFO_SLOTS + 3)
     gate = Gate(channels, pool, segments, waiting, [], [], [])
-    assert tr.obtain_buffer(gate, 0) == 1
+    assert t.obtain_buffer(gate, 0) == 1
     channels[0].floating = 0  # a message has it
-    assert tr.obtain_buffer(gate, 2) == 0
-    assert tr.obtain_buffer(gate, 1) == 0
-    assert tr.obtain_buffer(gate, 2) == 0  # asked again: it waits once
+    assert t.obtain_buffer(gate, 2) == 0
+    assert t.obtain_buffer(gate, 1) == 0
+    assert t.obtain_buffer(gate, 2) == 0  # asked again: it waits once
     assert waiting[w.FIFO_COUNT] == 2
     for index in (2, 1):
         assert recycle_floating(gate) == index
-        assert tr.obtain_buffer(gate, index) == 1
+        assert t.obtain_buffer(gate, index) == 1
         assert [row.floating for row in channels] == [int(i == index) for i in range(3)]
         channels[index].floating = 0
     assert recycle_floating(gate) == -1
@@ -249,10 +247,10 @@ def test_a_ring_has_a_slot_for_every_message(
     kernel: int, record: int, segment: int, channels: int, data: st.DataObject
 ) -> None:
     """Records are cut into segments and flushed now and then; nothing is read."""
-    high = tw.high_mark(2, segment)
+    high = t.high_mark(2, segment)
     slots = t.ring_slots(kernel, high, segment, record, channels)
     wire, ring = connection(kernel, slots)
-    wire.high_mark, wire.low_mark = high, tw.low_mark(1, segment, high)
+    wire.high_mark, wire.low_mark = high, t.low_mark(1, segment, high)
     fill = [0] * channels
     while wire.is_writable == 1:
         channel = data.draw(st.integers(0, channels - 1))
@@ -270,8 +268,8 @@ def test_a_ring_has_a_slot_for_every_message(
         for size in sizes:
             if wire.is_writable == 0:
                 break
-            assert tw.has_room(wire, ring) == 1
+            assert t.has_room(wire, ring) == 1
             write(wire, ring, size + t.HEADER_BYTES)
-            while tw.enter_message(wire, ring) >= 0:
+            while t.enter_message(wire, ring) >= 0:
                 pass
     assert wire.written <= slots

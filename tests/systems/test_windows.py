@@ -136,7 +136,7 @@ def test_risingwave_by_hand():
     for step, (rows, expected) in enumerate(RISINGWAVE):
         cost = b.chunk_cost(rows, 2048, 256)
         assert b.may_send_chunk(permits, cost) == 1, step
-        held, back = b.returned(held, cost, 256)
+        held, back = p.returned(held, cost, 256, 0)
         permits += back - cost
         assert (cost, held, back) == expected, step
         assert 1793 <= permits <= 2048
@@ -153,7 +153,7 @@ def test_a_chunk_of_any_size_passes_in_the_end(chunks):
     for rows in chunks:
         cost = b.chunk_cost(rows, 2048, 256)
         assert b.may_send_chunk(permits, cost) == 1
-        held, back = b.returned(held, cost, 256)
+        held, back = p.returned(held, cost, 256, 0)
         permits += back - cost
         assert permits + held == 2048
 
@@ -217,7 +217,7 @@ def test_a_channel_s_row_keeps_the_highest_bandwidth_so_that_an_equal_one_is_equ
     for _ in range(2):
         arrived += sample
         for at in (now, now + 1):
-            rules.next_grant(values, state, InputChannel(arrived=arrived), 0, 1, at)
+            rules.next_grant(values, state, InputChannel(arrived=arrived), g.RoundEnd(at, 0, 1))
         windows.append(state.window)
         state.window = 1000
         now += 2

@@ -78,12 +78,12 @@ def test_objects_and_views_run_a_rule_alike() -> None:
 def test_a_rule_is_compiled_as_it_stands() -> None:
     from numba import njit
 
-    from flowcontrol.virtual.lowered_state import rows_at
+    from flowcontrol.virtual.lowered_state import placed_at, rows_type
 
     def at(memory: Any, place: int, count: int) -> Any:
         return views(Channel, memory, place, count)
 
-    rows_at(at, Channel)
+    placed_at(at, lambda memory: rows_type(Channel))
     compiled = njit(rule)
 
     @njit
@@ -141,12 +141,12 @@ def test_a_state_in_the_midst_of_another_stands_there(way: str) -> None:
     else:
         from numba import njit
 
-        from flowcontrol.virtual.lowered_state import state_at
+        from flowcontrol.virtual.lowered_state import placed_at, state_type
 
         def at(memory: Any, place: int) -> Any:
             return view(Gate, memory, place)
 
-        state_at(at, Gate)
+        placed_at(at, lambda memory: state_type(Gate))
         compiled = njit(touch)
         assert njit(lambda cells: compiled(at(cells, 1)))(cells) == 15
     assert cells.tolist() == [-1, 7, 1, 2, 3, 4, 7, 7, 8, -1]

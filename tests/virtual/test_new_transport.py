@@ -15,7 +15,7 @@ from flowcontrol.scenario.parts_table import TRANSPORT_PARTS, Parameter, Part
 from flowcontrol.systems import transports
 from flowcontrol.systems.transports.rules import kind_of, rules_of_kind, transport_named
 from flowcontrol.virtual import parts as k
-from flowcontrol.virtual.needs import parts_of
+from flowcontrol.virtual.parts import parts_of
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 
@@ -33,7 +33,7 @@ def _parameters(given):
     return RecordTransport(slots=given.whole("slots"))
 
 
-def _next_grant(transport, state, channel, held, record_bytes, now):
+def _next_grant(transport, state, channel, end):
     if channel.processed < channel.announced:
         return channel.announced
     state.window += 1

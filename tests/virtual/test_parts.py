@@ -15,7 +15,7 @@ from flowcontrol.systems.transports.rules import kind_of, names
 from flowcontrol.virtual import choose_round_us, compiled, loop, run_job, running
 from flowcontrol.virtual import parts as k
 from flowcontrol.virtual.memory import fill
-from flowcontrol.virtual.needs import parts_of
+from flowcontrol.virtual.parts import parts_of
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 DEBLOATING = "options.taskmanager.network.memory.buffer-debloat.enabled=true"

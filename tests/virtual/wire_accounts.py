@@ -11,10 +11,10 @@ from flowcontrol.protocol.queues import DATA, END_OF_PARTITION, in_order
 from flowcontrol.protocol.state import width
 from flowcontrol.systems import tcp_connection as t
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.connections import tcp_connection, tcp_messages
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory, fill
 from flowcontrol.virtual.state_reader import StateReader
-from flowcontrol.virtual.tcp import tcp_connection, tcp_messages
 from flowcontrol.virtual.views import gate_of
 
 ABOUT_CREDITS = ("more than announced", "promised")

@@ -39,7 +39,7 @@ from flowcontrol.folders import Kind, OwnedFolder
 from flowcontrol.job import Job
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.clocks import Clock
-from flowcontrol.virtual.needs import parts_of
+from flowcontrol.virtual.parts import parts_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,7 +21,7 @@ from flowcontrol.experiments.base import job_for
 from flowcontrol.experiments.sweep.plan import Plan, Point
 from flowcontrol.job import Job
 from flowcontrol.scenario import Scenario
-from flowcontrol.virtual.needs import parts_of
+from flowcontrol.virtual.parts import parts_of
 
 _MOST_SHOWN: Final = 20
 """Problems that a refusal lists; a thousand variants may have a thousand."""

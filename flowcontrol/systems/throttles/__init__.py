@@ -8,23 +8,3 @@ Every controller sees the job at the ends of rounds and is heard at their beginn
 real system does in between (a mark that is crossed, a delay, a batch that ends) happens at the next
 end of a round: all times are rounded up to whole rounds. Each file states what else differs.
 """
-
-from flowcontrol.systems.throttles.controller import NEVER, Controller
-from flowcontrol.systems.throttles.make import check_values, make_controller
-from flowcontrol.systems.throttles.observation import (
-    Command,
-    JobObservation,
-    SourceObservation,
-    TaskObservation,
-)
-
-__all__ = [
-    "NEVER",
-    "Command",
-    "Controller",
-    "JobObservation",
-    "SourceObservation",
-    "TaskObservation",
-    "check_values",
-    "make_controller",
-]

@@ -21,14 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from flowcontrol.systems.throttles.controller import (
-    Controller,
-    ControllerSettings,
-    interval_us,
-    next_tick_us,
-)
-from flowcontrol.systems.throttles.emission import rate_gap_ns
-from flowcontrol.systems.throttles.observation import Command, JobObservation, SourceObservation
+from flowcontrol.systems.throttles import controller as c
 
 GOOD, BAD, TIMEOUT = 0, 1, 2
 """What a request has met: an answer in time; a failure that may be tried again, or a late answer;
@@ -93,7 +86,7 @@ def next_rate(
     return fallen, 1
 
 
-class AimdRate(Controller):
+class AimdRate(c.Controller):
     """Raise the sources' rate while records arrive in time and it is used; else cut it.
 
     Messages are the changes of the rate that each source is told.
@@ -106,39 +99,32 @@ class AimdRate(Controller):
 
     needs_ages: ClassVar[bool] = True
 
-    _kept: ClassVar[tuple[str, ...]] = ("look_us", "rate", "fell_us", "history")
+    _kept: ClassVar[tuple[str, ...]] = ("rate", "fell_us", "history")
 
-    def __init__(self, settings: ControllerSettings) -> None:
-        values, round_us = settings.values, settings.round_us
-        super().__init__()
+    def __init__(self, settings: c.ControllerSettings) -> None:
+        super().__init__(settings)
+        values = settings.values
         self._least, self._most = values["min_rate"], values["max_rate"]
         self._add, self._factor = values["add"], values["factor"]
         self._late_ms, self._use_share = values["late_ms"], values["use_share"]
         self._cooldown_us = round(values["cooldown_ms"] * 1000)
         self._window_us = round(values["window_ms"] * 1000)
-        self._interval_us = interval_us(values["interval_ms"], round_us)
-        self.look_us = self._interval_us
         self.rate = self._least
         self.fell_us = -1
         # Time and records emitted: looks of the window, and the newest one before it.
         self.history: list[list[int]] = [[0, 0]]
 
-    def first(self, sources: Sequence[SourceObservation]) -> list[Command]:
+    def first(self, sources: Sequence[c.SourceObservation]) -> list[c.Command]:
         """Begin with the least rate."""
         return self._commands(sources)
 
-    def next_look_us(self) -> int:
-        """Return when the next answer is taken notice of."""
-        return self.look_us
-
-    def observe(self, job: JobObservation) -> list[Command]:
+    def observe(self, job: c.JobObservation) -> list[c.Command]:
         """Take notice of what the oldest record has met."""
-        if job.now_us >= self.look_us:
-            self.look_us = next_tick_us(job.now_us, self._interval_us)
+        if self._is_due(job):
             self._answer(job)
         return self._commands(job.sources)
 
-    def _answer(self, job: JobObservation) -> None:
+    def _answer(self, job: c.JobObservation) -> None:
         now_us = job.now_us
         age_us = now_us - job.oldest_us if job.oldest_us >= 0 else -1
         since_us = now_us - self.fell_us if self.fell_us >= 0 else self._cooldown_us
@@ -152,7 +138,7 @@ class AimdRate(Controller):
         if self.rate != before:
             self.messages += len(job.sources)
 
-    def _used(self, job: JobObservation) -> float:
+    def _used(self, job: c.JobObservation) -> float:
         """Return the rate at which the sources have emitted within the window."""
         emitted = sum(source.emitted for source in job.sources)
         begin_us = job.now_us - self._window_us
@@ -162,10 +148,10 @@ class AimdRate(Controller):
         self.history.append([job.now_us, emitted])
         return used
 
-    def _commands(self, sources: Sequence[SourceObservation]) -> list[Command]:
+    def _commands(self, sources: Sequence[c.SourceObservation]) -> list[c.Command]:
         offered = sum(source.rate for source in sources)
         shares = [
             self.rate * source.rate / offered if source.rate > 0 else self.rate / len(sources)
             for source in sources
         ]
-        return [Command(0, rate_gap_ns(share), -1) for share in shares]
+        return [c.Command(0, c.rate_gap_ns(share), -1) for share in shares]

@@ -1,4 +1,4 @@
-"""What all controllers have in common: when they look, and how they are kept between rounds."""
+"""What all controllers have in common: what they see and say, when they look, what is kept."""
 
 from __future__ import annotations
 
@@ -7,10 +7,111 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any, ClassVar, NamedTuple
 
-from flowcontrol.systems.throttles.observation import Command, JobObservation, SourceObservation
+from flowcontrol.protocol.ratios import MOST
 
 NEVER = 1 << 62
 """A time that does not come, microseconds: no look is due."""
+
+
+class SourceObservation(NamedTuple):
+    """One source subtask at the end of a round.
+
+    Attributes
+    ----------
+    stage, subtask : str, int
+        Which.
+    emitted : int
+        Records that it has emitted into the job so far.
+    log : int
+        Records that wait in the log before it, offered and not yet emitted; 0 if it has none.
+    offered : int
+        Records that fell due so far.
+    rate : float
+        What it is offered now, records/s.
+    """
+
+    stage: str
+    subtask: int
+    emitted: int
+    log: int
+    offered: int
+    rate: float
+
+
+class TaskObservation(NamedTuple):
+    """One subtask of a stage that is no source, at the end of a round.
+
+    Attributes
+    ----------
+    stage, subtask : str, int
+        Which.
+    queued, queued_bytes : int
+        Records that have arrived and were not taken up, and their bytes.
+    taken : int
+        Records taken up so far.
+    service_ms : float
+        Time that a record takes it now, ms; 0 if no rate is stated.
+    """
+
+    stage: str
+    subtask: int
+    queued: int
+    queued_bytes: int
+    taken: int
+    service_ms: float
+
+
+class JobObservation(NamedTuple):
+    """A whole job at the end of a round.
+
+    Attributes
+    ----------
+    now_us : int
+        The end of that round, microseconds.
+    sources : tuple of SourceObservation
+        Always the same subtasks, in the same order.
+    tasks : tuple of TaskObservation
+        Likewise.
+    is_empty : bool
+        Nothing that was emitted is unfinished: no record is under way, queued or in service.
+    arrived : int
+        Records that sinks have taken up so far.
+    oldest_us : int
+        End of the round in which the oldest record was emitted that no sink has taken up, so a
+        record of this very round has ``now_us``; -1 if there is none.
+    """
+
+    now_us: int
+    sources: tuple[SourceObservation, ...]
+    tasks: tuple[TaskObservation, ...]
+    is_empty: bool
+    arrived: int
+    oldest_us: int
+
+
+class Command(NamedTuple):
+    """What a source subtask does from the next round on, until it is told otherwise.
+
+    Attributes
+    ----------
+    is_stopped : int
+        1: it emits nothing.
+    gap_ns : int
+        Least time between two emissions, ns; 0: none.
+    admitted : int
+        With a log, records that it may ever have emitted: cumulative, never falls. -1: no limit.
+    """
+
+    is_stopped: int
+    gap_ns: int
+    admitted: int
+
+
+GO = Command(0, 0, -1)
+"""Emit as you can."""
+
+STOP = Command(1, 0, -1)
+"""Emit nothing."""
 
 
 class ControllerSettings(NamedTuple):
@@ -44,6 +145,8 @@ class Controller(ABC):
         The sources stand before a durable log: what is not emitted waits there and is not lost.
     needs_ages : bool
         It looks at when the oldest record was emitted (``JobObservation.oldest_us``).
+    look_us : int
+        When it looks next, microseconds.
     messages : int
         Control messages sent so far, counted once per receiver: claims, events, rates. What a
         message is, each controller says.
@@ -55,7 +158,11 @@ class Controller(ABC):
     _kept: ClassVar[tuple[str, ...]] = ()
     """Names of the attributes that change from round to round; plain JSON all of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: ControllerSettings, interval: str = "interval_ms") -> None:
+        # Between two looks is at least a round, for none is finer.
+        interval_us = round(settings.values[interval] * 1000)
+        self._round_us = settings.round_us
+        self._interval_us = self.look_us = max(interval_us, settings.round_us)
         self.messages = 0
 
     @property
@@ -63,13 +170,13 @@ class Controller(ABC):
         """Whether it must also be called as soon as the job is empty."""
         return False
 
-    @abstractmethod
     def first(self, sources: Sequence[SourceObservation]) -> list[Command]:
-        """Return a command for each source, in force from round 0 on."""
+        """Return a command for each source, in force from round 0 on; by default all may emit."""
+        return [GO] * len(sources)
 
-    @abstractmethod
     def next_look_us(self) -> int:
         """Return the time of its next look, microseconds; :data:`NEVER` if none is due."""
+        return self.look_us
 
     @abstractmethod
     def observe(self, job: JobObservation) -> list[Command]:
@@ -111,14 +218,39 @@ class Controller(ABC):
             setattr(self, name, deepcopy(state[name]))
 
     def _names(self) -> tuple[str, ...]:
-        return ("messages", *self._kept)
+        return ("messages", "look_us", *self._kept)
+
+    def _is_due(self, job: JobObservation) -> bool:
+        """Tell whether it is time for a look; the next is at a multiple, so none drifts."""
+        is_due = job.now_us >= self.look_us
+        if is_due:
+            self.look_us = (job.now_us // self._interval_us + 1) * self._interval_us
+        return is_due
 
 
-def interval_us(interval_ms: float, round_us: int) -> int:
-    """Return the time between two looks, microseconds; at least a round, for none is finer."""
-    return max(round(interval_ms * 1000), round_us)
+NS_PER_S = 1_000_000_000
+NS_PER_MS = 1_000_000
 
 
-def next_tick_us(now_us: int, every_us: int) -> int:
-    """Return the first multiple of an interval after a time, so that looks do not drift."""
-    return (now_us // every_us + 1) * every_us
+def rate_gap_ns(rate: float) -> int:
+    """Return the time between two emissions at a rate, records/s, rounded up: never faster.
+
+    A rate so low that no run sees a second emission gives the longest time, ``MOST``.
+    """
+    return MOST if rate * MOST <= NS_PER_S else -int(-NS_PER_S // rate)
+
+
+def sleep_gap_ns(sleep_ms: int, rate: float) -> int:
+    """Return the time between two emissions of a source that sleeps after each; 0: no sleep.
+
+    Parameters
+    ----------
+    sleep_ms : int
+        What it sleeps.
+    rate : float
+        What it emits without, records/s: its own time for a record is added. 0: none to add.
+    """
+    if sleep_ms <= 0:
+        return 0
+    own = rate_gap_ns(rate) if rate > 0 else 0
+    return sleep_ms * NS_PER_MS + own

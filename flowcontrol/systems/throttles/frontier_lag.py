@@ -16,14 +16,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import ClassVar
 
-from flowcontrol.systems.throttles.controller import Controller, ControllerSettings, interval_us
-from flowcontrol.systems.throttles.observation import (
-    GO,
-    STOP,
-    Command,
-    JobObservation,
-    SourceObservation,
-)
+from flowcontrol.systems.throttles import controller as c
 
 
 def frontier(first: int, ends: Sequence[int], oldest: int) -> int:
@@ -47,7 +40,7 @@ def may_begin(number: int, frontier: int, lag: int) -> int:
     return 1 if number < frontier + lag else 0
 
 
-class FrontierLag(Controller):
+class FrontierLag(c.Controller):
     """Stop the sources while ``lag`` of their batches are not done everywhere.
 
     Messages are the steps of the frontier that the sources hear of, one a batch and source.
@@ -60,28 +53,16 @@ class FrontierLag(Controller):
 
     needs_ages: ClassVar[bool] = True
 
-    _kept: ClassVar[tuple[str, ...]] = ("look_us", "is_open", "first_open", "ends")
+    _kept: ClassVar[tuple[str, ...]] = ("is_open", "first_open", "ends")
 
-    def __init__(self, settings: ControllerSettings) -> None:
-        values, round_us = settings.values, settings.round_us
-        super().__init__()
-        self._round_us = round_us
-        self._interval_us = interval_us(values["interval_ms"], round_us)
-        self._lag = int(values["lag"])
-        self.look_us = self._interval_us
+    def __init__(self, settings: c.ControllerSettings) -> None:
+        super().__init__(settings)
+        self._lag = int(settings.values["lag"])
         self.is_open = True  # a batch is being emitted
         self.first_open = 0  # the frontier, as it was last seen
         self.ends: list[int] = []  # when the batches from there on ended, the one emitted not yet
 
-    def first(self, sources: Sequence[SourceObservation]) -> list[Command]:
-        """Begin batch 0."""
-        return [GO] * len(sources)
-
-    def next_look_us(self) -> int:
-        """Return the end of the batch; every round while the next one waits."""
-        return self.look_us
-
-    def observe(self, job: JobObservation) -> list[Command]:
+    def observe(self, job: c.JobObservation) -> list[c.Command]:
         """End a batch that has lasted its time; begin the next one if it may."""
         if job.now_us >= self.look_us:
             if self.is_open:
@@ -91,9 +72,9 @@ class FrontierLag(Controller):
             if may_begin(self.first_open + len(self.ends), self.first_open, self._lag) == 1:
                 self.is_open = True
             self.look_us = job.now_us + (self._interval_us if self.is_open else self._round_us)
-        return [GO if self.is_open else STOP] * len(job.sources)
+        return [c.GO if self.is_open else c.STOP] * len(job.sources)
 
-    def _advance(self, job: JobObservation) -> None:
+    def _advance(self, job: c.JobObservation) -> None:
         """Move the frontier past the batches of which nothing is under way."""
         steps = frontier(self.first_open, self.ends, job.oldest_us) - self.first_open
         self.ends = self.ends[steps:]

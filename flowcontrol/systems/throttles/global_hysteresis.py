@@ -19,22 +19,9 @@ Where this differs from them:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
-from flowcontrol.systems.throttles.controller import (
-    Controller,
-    ControllerSettings,
-    interval_us,
-    next_tick_us,
-)
-from flowcontrol.systems.throttles.observation import (
-    GO,
-    STOP,
-    Command,
-    JobObservation,
-    SourceObservation,
-)
+from flowcontrol.systems.throttles import controller as c
 
 
 def mark(share: float, slots: int) -> int:
@@ -123,7 +110,7 @@ def may_emit(is_transfer_full: int, throttled: int, pending: int, most_pending: 
     return 1 if is_transfer_full == 0 and throttled == 0 and is_within else 0
 
 
-class GlobalHysteresis(Controller):
+class GlobalHysteresis(c.Controller):
     """Stop all sources while any queue claims pressure.
 
     Messages are claims that are written, written again or taken back, and every source's hearing
@@ -137,12 +124,12 @@ class GlobalHysteresis(Controller):
     """
 
     _kept: ClassVar[tuple[str, ...]] = (
-        "look_us", "claims", "met", "written_ms", "said", "heard", "pending",
+        "claims", "met", "written_ms", "said", "heard", "pending",
     )  # fmt: skip
 
-    def __init__(self, settings: ControllerSettings) -> None:
-        values, round_us = settings.values, settings.round_us
-        super().__init__()
+    def __init__(self, settings: c.ControllerSettings) -> None:
+        super().__init__(settings, "check_ms")
+        values = settings.values
         self._by_bytes = values["high_bytes"] > 0
         if self._by_bytes:
             self._high = int(values["high_bytes"])
@@ -151,38 +138,31 @@ class GlobalHysteresis(Controller):
             slots = int(values["slots"])
             self._high, self._low = mark(values["high"], slots), mark(values["low"], slots)
         self._consecutive = int(values["consecutive"])
-        self._check_us = interval_us(values["check_ms"], round_us)
         self._delay_us = [round(values[f"delay_{to}_ms"] * 1000) for to in ("off", "on")]
         self._update_ms = int(values["update_ms"])
         self._timeout_ms = int(values["timeout_ms"])
-        self.look_us = self._check_us
         self.claims: list[int] = []
         self.met: list[int] = []
         self.written_ms: list[int] = []
         self.said = self.heard = 0
         self.pending: list[list[int]] = []  # when the sources hear, and what
 
-    def first(self, sources: Sequence[SourceObservation]) -> list[Command]:
-        """Let all sources emit."""
-        return [GO] * len(sources)
-
     def next_look_us(self) -> int:
         """Return the next look at the queues, or when the sources hear, if that is sooner."""
         return min([self.look_us, *(at for at, _ in self.pending)])
 
-    def observe(self, job: JobObservation) -> list[Command]:
+    def observe(self, job: c.JobObservation) -> list[c.Command]:
         """Look at the queues if it is time; tell the sources what has reached them."""
-        if job.now_us >= self.look_us:
-            self.look_us = next_tick_us(job.now_us, self._check_us)
+        if self._is_due(job):
             self._look(job)
         while self.pending and self.pending[0][0] <= job.now_us:
             _, heard = self.pending.pop(0)
             self.messages += len(job.sources) if heard != self.heard else 0
             self.heard = heard
         may = may_emit(0, self.heard, 0, 0)
-        return [GO if may == 1 else STOP] * len(job.sources)
+        return [c.GO if may == 1 else c.STOP] * len(job.sources)
 
-    def _look(self, job: JobObservation) -> None:
+    def _look(self, job: c.JobObservation) -> None:
         """Renew every queue's claim, and send word to the sources if the outcome has changed."""
         if not self.claims:
             self.claims = [0] * len(job.tasks)

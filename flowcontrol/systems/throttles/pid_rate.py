@@ -21,9 +21,8 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from flowcontrol.protocol.ratios import MOST
+from flowcontrol.systems.throttles import controller as c
 from flowcontrol.systems.throttles.batches import Batches, waiting
-from flowcontrol.systems.throttles.controller import ControllerSettings, interval_us, next_tick_us
-from flowcontrol.systems.throttles.observation import Command, JobObservation, SourceObservation
 
 HIGHEST = float(MOST)
 """Rate that is told from a higher one no more, records/s."""
@@ -150,10 +149,9 @@ class PidRate(Batches):
         "rate", "error", "last_ms", "published",
     )  # fmt: skip
 
-    def __init__(self, settings: ControllerSettings) -> None:
-        values, round_us = settings.values, settings.round_us
-        self._interval_us = interval_us(values["interval_ms"], round_us)
-        super().__init__(self._interval_us)
+    def __init__(self, settings: c.ControllerSettings) -> None:
+        super().__init__(settings)
+        values = settings.values
         self._gains = values["proportional"], values["integral"], values["derivative"]
         self._floor = values["min_rate"]
         self._most = values["max_rate"]
@@ -164,12 +162,12 @@ class PidRate(Batches):
         self.rate = self.error = self.last_ms = FIRST
         self.published = int(FIRST)
 
-    def first(self, sources: Sequence[SourceObservation]) -> list[Command]:
+    def first(self, sources: Sequence[c.SourceObservation]) -> list[c.Command]:
         """Let nothing be emitted before the first batch."""
         self.planned = [0] * len(sources)
         return super().first(sources)
 
-    def _end(self, job: JobObservation) -> None:
+    def _end(self, job: c.JobObservation) -> None:
         """Have the estimator take notice of the batch that is done."""
         interval_ms = self._interval_us / 1000
         self.rate, self.error, self.last_ms, is_result = pid_rate(
@@ -181,10 +179,9 @@ class PidRate(Batches):
             self.published = published_rate(self.rate, 0)
             self.messages += 1
 
-    def _form(self, job: JobObservation) -> None:
+    def _form(self, job: c.JobObservation) -> None:
         """Form a batch if an interval is over; begin the oldest if none runs."""
-        if job.now_us >= self.look_us:
-            self.look_us = next_tick_us(job.now_us, self._interval_us)
+        if self._is_due(job):
             sizes = self._sizes(waiting(job, self.planned))
             if any(sizes):
                 self.planned = [a + b for a, b in zip(self.planned, sizes, strict=True)]

@@ -30,8 +30,7 @@ import math
 from typing import ClassVar
 
 from flowcontrol.systems.throttles.batches import Batches, waiting
-from flowcontrol.systems.throttles.controller import NEVER, ControllerSettings, interval_us
-from flowcontrol.systems.throttles.observation import JobObservation
+from flowcontrol.systems.throttles.controller import NEVER, ControllerSettings, JobObservation
 
 
 def is_skipped(backlog: int, least: int, since_ms: int, delay_ms: int) -> int:
@@ -99,11 +98,10 @@ class StaticAdmission(Batches):
     _kept: ClassVar[tuple[str, ...]] = (*Batches._kept, "stamp_us")
 
     def __init__(self, settings: ControllerSettings) -> None:
-        values, round_us = settings.values, settings.round_us
-        self._round_us = round_us
-        is_timed = values["interval_ms"] > 0
-        self._interval_us = interval_us(values["interval_ms"], round_us) if is_timed else 0
-        super().__init__(self._interval_us or round_us)
+        super().__init__(settings)
+        values = settings.values
+        if values["interval_ms"] == 0:
+            self._interval_us = 0
         self._most, self._least = int(values["max_records"]), int(values["min_records"])
         self._delay_us = round(values["max_delay_ms"] * 1000)
         self.stamp_us = -1  # when the log was last found to have enough, or after the delay

@@ -18,23 +18,9 @@ Where this differs from them:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from flowcontrol.systems.throttles.controller import (
-    Controller,
-    ControllerSettings,
-    interval_us,
-    next_tick_us,
-)
-from flowcontrol.systems.throttles.emission import sleep_gap_ns
-from flowcontrol.systems.throttles.observation import (
-    GO,
-    Command,
-    JobObservation,
-    SourceObservation,
-    TaskObservation,
-)
+from flowcontrol.systems.throttles import controller as c
 
 START, STOP, NOTHING = 1, -1, 0
 
@@ -148,7 +134,7 @@ def _mean_up(one: int, other: int) -> int:
     return (one + other + 1) // 2
 
 
-class StepwiseSleep(Controller):
+class StepwiseSleep(c.Controller):
     """Let the sources above a bolt that is under pressure sleep longer, step by step.
 
     Messages are the bolts' reports, what the coordinator forwards to each task of a spout, their
@@ -161,20 +147,18 @@ class StepwiseSleep(Controller):
     """
 
     _kept: ClassVar[tuple[str, ...]] = (
-        "look_us", "looks", "votes", "pressed", "sleeps", "known", "active",
+        "looks", "votes", "pressed", "sleeps", "known", "active",
     )  # fmt: skip
 
-    def __init__(self, settings: ControllerSettings) -> None:
-        values, round_us = settings.values, settings.round_us
-        super().__init__()
+    def __init__(self, settings: c.ControllerSettings) -> None:
+        super().__init__(settings)
+        values = settings.values
         self._slots = int(values["slots"])
         self._high, self._low = values["high"], values["low"]
-        self._interval_us = interval_us(values["interval_ms"], round_us)
         self._samples = int(values["samples"])
         self._period_us = self._interval_us * self._samples
         self._sample_rate, self._share = values["sample_rate"], values["trigger_ratio"]
         self._above = {stage: list(spouts) for stage, spouts in settings.spouts_above.items()}
-        self.look_us = self._interval_us
         self.looks = 0
         self.votes: list[list[int]] = []  # a task's votes to start and to stop in this period
         self.pressed: list[int] = []  # whether a task waits for the end of the sleep
@@ -184,29 +168,21 @@ class StepwiseSleep(Controller):
         self.known: dict[str, dict[str, dict[str, Any]]] = {}
         self.active: list[str] = []  # spouts to which a start was forwarded
 
-    def first(self, sources: Sequence[SourceObservation]) -> list[Command]:
-        """Let all sources emit."""
-        return [GO] * len(sources)
-
-    def next_look_us(self) -> int:
-        """Return when the next sample is taken."""
-        return self.look_us
-
-    def observe(self, job: JobObservation) -> list[Command]:
+    def observe(self, job: c.JobObservation) -> list[c.Command]:
         """Take a sample of each queue, and let the coordinator work after the last of a period."""
-        if job.now_us >= self.look_us:
-            tick_us, self.look_us = self.look_us, next_tick_us(job.now_us, self._interval_us)
+        tick_us = self.look_us
+        if self._is_due(job):
             self._sample(job)
             self.looks += 1
             if self.looks % self._samples == 0:
                 self._coordinate(job, tick_us)
         sleeps = [self.sleeps.get(source.stage, [0])[0] for source in job.sources]
         return [
-            Command(0, sleep_gap_ns(sleep, source.rate), -1)
+            c.Command(0, c.sleep_gap_ns(sleep, source.rate), -1)
             for sleep, source in zip(sleeps, job.sources, strict=True)
         ]
 
-    def _sample(self, job: JobObservation) -> None:
+    def _sample(self, job: c.JobObservation) -> None:
         if not self.pressed:
             self.pressed = [0] * len(job.tasks)
             self.votes = [[0, 0] for _ in job.tasks]
@@ -215,7 +191,7 @@ class StepwiseSleep(Controller):
             votes[0] += says == START
             votes[1] += says == STOP
 
-    def _coordinate(self, job: JobObservation, now_us: int) -> None:
+    def _coordinate(self, job: c.JobObservation, now_us: int) -> None:
         """Let every task report, hand on what is due, and let the spouts answer."""
         reports = [
             tally(votes[0], votes[1], self._samples, self._sample_rate, pressed)
@@ -234,7 +210,7 @@ class StepwiseSleep(Controller):
         for spout in answering:
             self._end(spout, job)
 
-    def _start(self, task: TaskObservation, job: JobObservation, now_us: int) -> None:
+    def _start(self, task: c.TaskObservation, job: c.JobObservation, now_us: int) -> None:
         """Hear a task that is under pressure: its spouts shall sleep longer."""
         execute_ms = int(task.service_ms)
         tasks = sum(other.stage == task.stage for other in job.tasks)
@@ -259,7 +235,7 @@ class StepwiseSleep(Controller):
                         self.active.append(spout)
 
     def _stop(
-        self, number: int, task: TaskObservation, job: JobObservation, now_us: int
+        self, number: int, task: c.TaskObservation, job: c.JobObservation, now_us: int
     ) -> list[str]:
         """Hear a task whose queue is short; return the spouts that do not sleep any more."""
         ended = []
@@ -281,7 +257,7 @@ class StepwiseSleep(Controller):
             self.messages += 1
         return ended
 
-    def _end(self, spout: str, job: JobObservation) -> None:
+    def _end(self, spout: str, job: c.JobObservation) -> None:
         """Hear that a spout's tasks sleep no more; release the bolts below that waited for it."""
         self._hand_on(spout, job)
         self.active = [other for other in self.active if other != spout]
@@ -295,6 +271,6 @@ class StepwiseSleep(Controller):
     def _is_any_active(self, stage: str) -> bool:
         return any(spout in self.active for spout in self._above[stage])
 
-    def _hand_on(self, spout: str, job: JobObservation) -> None:
+    def _hand_on(self, spout: str, job: c.JobObservation) -> None:
         """Count a message from or to each task of a spout."""
         self.messages += sum(source.stage == spout for source in job.sources)

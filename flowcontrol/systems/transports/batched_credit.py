@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from flowcontrol.protocol.states import InputChannel
-from flowcontrol.systems.transports.transport import ChannelGrant, Given, RecordTransport, Transport
+from flowcontrol.systems.transports.half_return_credit import lots_returned
+from flowcontrol.systems.transports.transport import Given, RecordTransport, Transport
 
 
 def chunk_cost(rows: int, initial: int, lot: int) -> int:
@@ -33,43 +33,8 @@ def may_send_barrier(under_way: int, most: int) -> int:
     return 1 if under_way < most else 0
 
 
-def returned(held: int, cost: int, lot: int) -> tuple[int, int]:
-    """Count the permits of a chunk that was taken; give back what is held once it is a lot.
-
-    Parameters
-    ----------
-    held : int
-        Permits with the receiver.
-    cost : int
-        Of the chunk.
-    lot : int
-        256 between nodes; 1 within one: each at once.
-
-    Returns
-    -------
-    tuple of (int, int)
-        Permits that stay with the receiver, and those that the sender gets.
-    """
-    held += cost
-    return (held, 0) if held < lot else (0, held)
-
-
 def _parameters(given: Given) -> RecordTransport:
     return RecordTransport(slots=given.whole("slots"), lot=given.whole("lot"))
 
 
-def _next_grant(
-    transport: RecordTransport,
-    state: ChannelGrant,
-    channel: InputChannel,
-    held: int,
-    record_bytes: int,
-    now: int,
-) -> int:
-    fresh = channel.processed - state.seen
-    state.seen = channel.processed
-    state.held, back = returned(state.held, fresh, transport.lot)
-    return channel.announced + back
-
-
-RULES = Transport(_next_grant, _parameters)
+RULES = Transport(lots_returned, _parameters)

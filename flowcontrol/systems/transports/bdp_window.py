@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from flowcontrol.protocol.ratios import MOST
 from flowcontrol.protocol.states import InputChannel
-from flowcontrol.systems.transports.transport import ChannelGrant, Given, RecordTransport, Transport
+from flowcontrol.systems.transports import transport as t
 
 ALPHA, BETA, GAMMA = 0.9, 0.66, 2
 """Weight of the old round trip in the mean; share that a sample must fill; growth."""
@@ -74,7 +74,7 @@ HIGHEST = float(MOST)
 
 
 def _measure(
-    transport: RecordTransport, state: ChannelGrant, arrived: int, now: int, record_bytes: int
+    transport: t.RecordTransport, state: t.ChannelGrant, arrived: int, now: int, record_bytes: int
 ) -> None:
     """Measure round trips.
 
@@ -105,30 +105,25 @@ def _measure(
     state.began = -1
 
 
-def _parameters(given: Given) -> RecordTransport:
-    return RecordTransport(slots=given.whole("initial"), most=given.whole("most"))
+def _parameters(given: t.Given) -> t.RecordTransport:
+    return t.RecordTransport(slots=given.whole("initial"), most=given.whole("most"))
 
 
-def _first_grant(transport: RecordTransport, state: ChannelGrant, record_bytes: int) -> int:
+def _first_grant(transport: t.RecordTransport, state: t.ChannelGrant, record_bytes: int) -> int:
     state.window = transport.slots
     return max(1, transport.slots // record_bytes)
 
 
 def _next_grant(
-    transport: RecordTransport,
-    state: ChannelGrant,
-    channel: InputChannel,
-    held: int,
-    record_bytes: int,
-    now: int,
+    transport: t.RecordTransport, state: t.ChannelGrant, channel: InputChannel, end: t.RoundEnd
 ) -> int:
-    _measure(transport, state, channel.arrived, now, record_bytes)
-    return max(channel.announced, channel.processed + max(1, state.window // record_bytes))
+    _measure(transport, state, channel.arrived, end.now, end.record_bytes)
+    return max(channel.announced, channel.processed + max(1, state.window // end.record_bytes))
 
 
-def _next_look(transport: RecordTransport, state: ChannelGrant, held: int, now: int) -> int:
+def _next_look(transport: t.RecordTransport, state: t.ChannelGrant, end: t.RoundEnd) -> int:
     """Return the round in which the trip ends that is being measured."""
     return state.began + transport.trip if state.began >= 0 else 0
 
 
-RULES = Transport(_next_grant, _parameters, _first_grant, _next_look, adapts=True)
+RULES = t.Transport(_next_grant, _parameters, _first_grant, _next_look, adapts=True)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from flowcontrol.protocol.states import InputChannel
-from flowcontrol.systems.transports.transport import ChannelGrant, Given, RecordTransport, Transport
+from flowcontrol.systems.transports import transport as t
 
 
 def free_slots(queued: int, slots: int) -> int:
@@ -14,20 +14,15 @@ def free_slots(queued: int, slots: int) -> int:
     return max(0, slots - queued)
 
 
-def _parameters(given: Given) -> RecordTransport:
-    return RecordTransport(slots=given.whole("slots"))
+def _parameters(given: t.Given) -> t.RecordTransport:
+    return t.RecordTransport(slots=given.whole("slots"))
 
 
 def _next_grant(
-    transport: RecordTransport,
-    state: ChannelGrant,
-    channel: InputChannel,
-    held: int,
-    record_bytes: int,
-    now: int,
+    transport: t.RecordTransport, state: t.ChannelGrant, channel: InputChannel, end: t.RoundEnd
 ) -> int:
     granted = channel.announced
     return granted + free_slots(granted - channel.processed, transport.slots)
 
 
-RULES = Transport(_next_grant, _parameters)
+RULES = t.Transport(_next_grant, _parameters)

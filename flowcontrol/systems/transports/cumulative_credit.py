@@ -7,7 +7,7 @@ up.
 from __future__ import annotations
 
 from flowcontrol.protocol.states import InputChannel
-from flowcontrol.systems.transports.transport import ChannelGrant, Given, RecordTransport, Transport
+from flowcontrol.systems.transports import transport as t
 
 
 def topped_up(left: int, most: int, mark: int) -> int:
@@ -28,20 +28,15 @@ def topped_up(left: int, most: int, mark: int) -> int:
     return most - left if left <= mark else 0
 
 
-def _parameters(given: Given) -> RecordTransport:
-    return RecordTransport(slots=given.whole("credit"), mark=given.whole("mark"))
+def _parameters(given: t.Given) -> t.RecordTransport:
+    return t.RecordTransport(slots=given.whole("credit"), mark=given.whole("mark"))
 
 
 def _next_grant(
-    transport: RecordTransport,
-    state: ChannelGrant,
-    channel: InputChannel,
-    held: int,
-    record_bytes: int,
-    now: int,
+    transport: t.RecordTransport, state: t.ChannelGrant, channel: InputChannel, end: t.RoundEnd
 ) -> int:
     granted = channel.announced
     return granted + topped_up(granted - channel.processed, transport.slots, transport.mark)
 
 
-RULES = Transport(_next_grant, _parameters)
+RULES = t.Transport(_next_grant, _parameters)

@@ -7,7 +7,7 @@ Apache Pekko.
 from __future__ import annotations
 
 from flowcontrol.protocol.states import InputChannel
-from flowcontrol.systems.transports.transport import ChannelGrant, Given, RecordTransport, Transport
+from flowcontrol.systems.transports import transport as t
 
 
 def half(size: int) -> int:
@@ -40,25 +40,21 @@ def returned(available: int, taken: int, lot: int, is_paused: int) -> tuple[int,
     return 0, available
 
 
-def _parameters(given: Given) -> RecordTransport:
+def _parameters(given: t.Given) -> t.RecordTransport:
     slots = given.whole("slots")
     share = given.values["share"]
     lot = half(slots) if share == 0.5 else max(1, int(slots * share))
-    return RecordTransport(slots=slots, lot=lot)
+    return t.RecordTransport(slots=slots, lot=lot)
 
 
-def _next_grant(
-    transport: RecordTransport,
-    state: ChannelGrant,
-    channel: InputChannel,
-    held: int,
-    record_bytes: int,
-    now: int,
+def lots_returned(
+    transport: t.RecordTransport, state: t.ChannelGrant, channel: InputChannel, end: t.RoundEnd
 ) -> int:
+    """Give back what was taken, once it is a lot."""
     fresh = channel.processed - state.seen
     state.seen = channel.processed
     state.held, back = returned(state.held, fresh, transport.lot, 0)
     return channel.announced + back
 
 
-RULES = Transport(_next_grant, _parameters)
+RULES = t.Transport(lots_returned, _parameters)

@@ -9,14 +9,7 @@ from __future__ import annotations
 
 from flowcontrol.protocol.sender_rules import credit_of
 from flowcontrol.protocol.states import InputChannel, Subpartition
-from flowcontrol.systems.transports.transport import (
-    FREE,
-    ChannelGrant,
-    Given,
-    RecordTransport,
-    Transport,
-    period_end,
-)
+from flowcontrol.systems.transports import transport as t
 
 
 def is_on(was: int, queued: int, cached: int, slots: int, high: float, low: float) -> int:
@@ -59,8 +52,8 @@ def is_flagged(was: int, overflow: int, is_check: int) -> int:
 MILLIONTHS = 1_000_000
 
 
-def _parameters(given: Given) -> RecordTransport:
-    return RecordTransport(
+def _parameters(given: t.Given) -> t.RecordTransport:
+    return t.RecordTransport(
         slots=given.whole("slots"),
         cache_bytes=given.whole("cache_bytes"),
         high=round(given.values["high"] * MILLIONTHS),
@@ -69,11 +62,11 @@ def _parameters(given: Given) -> RecordTransport:
     )
 
 
-def _first_grant(transport: RecordTransport, state: ChannelGrant, record_bytes: int) -> int:
-    return FREE
+def _first_grant(transport: t.RecordTransport, state: t.ChannelGrant, record_bytes: int) -> int:
+    return t.FREE
 
 
-def _is_held(transport: RecordTransport, was: int, queued: int, now: int) -> int:
+def _is_held(transport: t.RecordTransport, was: int, queued: int, now: int) -> int:
     slots = transport.slots
     overflow = max(0, queued - slots)
     if transport.check > 0:
@@ -83,31 +76,26 @@ def _is_held(transport: RecordTransport, was: int, queued: int, now: int) -> int
 
 
 def _next_grant(
-    transport: RecordTransport,
-    state: ChannelGrant,
-    channel: InputChannel,
-    held: int,
-    record_bytes: int,
-    now: int,
+    transport: t.RecordTransport, state: t.ChannelGrant, channel: InputChannel, end: t.RoundEnd
 ) -> int:
     """Announce the switch: no records, or more than any run has."""
-    return 0 if held == 1 else FREE
+    return 0 if end.held == 1 else t.FREE
 
 
-def _next_look(transport: RecordTransport, state: ChannelGrant, held: int, now: int) -> int:
+def _next_look(transport: t.RecordTransport, state: t.ChannelGrant, end: t.RoundEnd) -> int:
     """Return the round of the next look at the overflow, if the senders wait for it."""
-    return period_end(now, transport.check) if held == 1 and transport.check > 0 else 0
+    return t.period_end(end.now, transport.check) if end.held == 1 and transport.check > 0 else 0
 
 
-def _room(transport: RecordTransport, channel: Subpartition, record_bytes: int) -> int:
+def _room(transport: t.RecordTransport, channel: Subpartition, record_bytes: int) -> int:
     """Let a sender that is stopped take on what its cache holds, then block."""
     if channel.announced == 0:
         return max(0, transport.cache_bytes // record_bytes - channel.buffers)
     return max(0, credit_of(channel.announced, channel.sent) - channel.buffers)
 
 
-def _may_send(transport: RecordTransport, channel: Subpartition) -> int:
+def _may_send(transport: t.RecordTransport, channel: Subpartition) -> int:
     return 0 if channel.announced == 0 else 1
 
 
-RULES = Transport(_next_grant, _parameters, _first_grant, _next_look, _is_held, _room, _may_send)
+RULES = t.Transport(_next_grant, _parameters, _first_grant, _next_look, _is_held, _room, _may_send)

@@ -8,14 +8,7 @@ from __future__ import annotations
 
 from flowcontrol.protocol.ratios import MOST
 from flowcontrol.protocol.states import InputChannel
-from flowcontrol.systems.transports.transport import (
-    FREE,
-    ChannelGrant,
-    Given,
-    RecordTransport,
-    Transport,
-    period_end,
-)
+from flowcontrol.systems.transports import transport as t
 
 UNIT_BYTES = 1 << 16
 """Bytes of a unit."""
@@ -70,11 +63,11 @@ def next_window(
 def _records_of(most_units: int, unit: int, record_bytes: int) -> int:
     """Return how many records pass before so many whole units have been sent."""
     weight = record_bytes + ITEM_OVERHEAD
-    return FREE if most_units > MOST // unit else -(-most_units * unit // weight)
+    return t.FREE if most_units > MOST // unit else -(-most_units * unit // weight)
 
 
-def _parameters(given: Given) -> RecordTransport:
-    return RecordTransport(
+def _parameters(given: t.Given) -> t.RecordTransport:
+    return t.RecordTransport(
         slots=given.whole("initial_units"),
         unit=given.whole("unit"),
         multiplier=given.whole("multiplier"),
@@ -82,19 +75,14 @@ def _parameters(given: Given) -> RecordTransport:
     )
 
 
-def _first_grant(transport: RecordTransport, state: ChannelGrant, record_bytes: int) -> int:
+def _first_grant(transport: t.RecordTransport, state: t.ChannelGrant, record_bytes: int) -> int:
     """Let a sender go past 0 units before the first packet."""
     state.window = transport.slots
     return _records_of(1, transport.unit, record_bytes)
 
 
 def _next_grant(
-    transport: RecordTransport,
-    state: ChannelGrant,
-    channel: InputChannel,
-    held: int,
-    record_bytes: int,
-    now: int,
+    transport: t.RecordTransport, state: t.ChannelGrant, channel: InputChannel, end: t.RoundEnd
 ) -> int:
     """Return the grant after a period: what was taken, and the window.
 
@@ -104,10 +92,10 @@ def _next_grant(
     the limit falls when the window shrinks faster than records are taken; what was sent by then is
     under way. The first packet only records what was taken.
     """
-    if (now + 1) % transport.period > 0:
+    if (end.now + 1) % transport.period > 0:
         return channel.announced
     taken = channel.processed
-    acked = units(taken * (record_bytes + ITEM_OVERHEAD), transport.unit)
+    acked = units(taken * (end.record_bytes + ITEM_OVERHEAD), transport.unit)
     if state.samples > 0:
         is_empty = 1 if channel.arrived == taken else 0
         state.window = next_window(
@@ -115,11 +103,11 @@ def _next_grant(
         )
     state.samples += 1
     state.seen = acked
-    return _records_of(acked + state.window + 1, transport.unit, record_bytes)
+    return _records_of(acked + state.window + 1, transport.unit, end.record_bytes)
 
 
-def _next_look(transport: RecordTransport, state: ChannelGrant, held: int, now: int) -> int:
-    return period_end(now, transport.period)
+def _next_look(transport: t.RecordTransport, state: t.ChannelGrant, end: t.RoundEnd) -> int:
+    return t.period_end(end.now, transport.period)
 
 
-RULES = Transport(_next_grant, _parameters, _first_grant, _next_look, adapts=True)
+RULES = t.Transport(_next_grant, _parameters, _first_grant, _next_look, adapts=True)

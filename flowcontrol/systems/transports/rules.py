@@ -15,6 +15,7 @@ from flowcontrol.systems.transports.transport import (
     ChannelGrant,
     Given,
     RecordTransport,
+    RoundEnd,
     Transport,
 )
 
@@ -79,12 +80,7 @@ def first_grant(transport: RecordTransport, state: ChannelGrant, record_bytes: i
 
 
 def next_grant(
-    transport: RecordTransport,
-    state: ChannelGrant,
-    channel: InputChannel,
-    held: int,
-    record_bytes: int,
-    now: int,
+    transport: RecordTransport, state: ChannelGrant, channel: InputChannel, end: RoundEnd
 ) -> int:
     """Return the grant of a channel after a round; called once a round at most.
 
@@ -94,19 +90,15 @@ def next_grant(
         Changed in place.
     channel : InputChannel
         With the grant so far, and what arrived and was taken up.
-    held : int
-        What :func:`is_held` has returned for its receiver.
-    now : int
+    end : RoundEnd
         The round that ends.
     """
-    return rules_of_kind(transport.kind).next_grant(
-        transport, state, channel, held, record_bytes, now
-    )
+    return rules_of_kind(transport.kind).next_grant(transport, state, channel, end)
 
 
-def next_look(transport: RecordTransport, state: ChannelGrant, held: int, now: int) -> int:
+def next_look(transport: RecordTransport, state: ChannelGrant, end: RoundEnd) -> int:
     """Return the round whose end may change a grant though nothing comes; 0: there is none."""
-    return rules_of_kind(transport.kind).next_look(transport, state, held, now)
+    return rules_of_kind(transport.kind).next_look(transport, state, end)
 
 
 def is_held(transport: RecordTransport, was: int, queued: int, now: int) -> int:

@@ -73,6 +73,17 @@ class ChannelGrant:
     """Round trips measured, or packets of flow control sent."""
 
 
+class RoundEnd(NamedTuple):
+    """The end of a round at a receiver, for the channels of one gate."""
+
+    now: int
+    """The round."""
+    held: int
+    """1: the receiver has its senders stopped (:func:`.rules.is_held`)."""
+    record_bytes: int
+    """Size of a record."""
+
+
 class Given(NamedTuple):
     """What a scenario says of a transport.
 
@@ -109,7 +120,7 @@ def _all_slots(transport: RecordTransport, state: ChannelGrant, record_bytes: in
     return transport.slots
 
 
-def _never(transport: RecordTransport, state: ChannelGrant, held: int, now: int) -> int:
+def _never(transport: RecordTransport, state: ChannelGrant, end: RoundEnd) -> int:
     return 0
 
 
@@ -140,10 +151,10 @@ class Transport(NamedTuple):
         Whether its window grows by itself, so that a small one at first says nothing.
     """
 
-    next_grant: Callable[[RecordTransport, ChannelGrant, InputChannel, int, int, int], int]
+    next_grant: Callable[[RecordTransport, ChannelGrant, InputChannel, RoundEnd], int]
     parameters: Callable[[Given], RecordTransport] = _no_parameters
     first_grant: Callable[[RecordTransport, ChannelGrant, int], int] = _all_slots
-    next_look: Callable[[RecordTransport, ChannelGrant, int, int], int] = _never
+    next_look: Callable[[RecordTransport, ChannelGrant, RoundEnd], int] = _never
     is_held: Callable[[RecordTransport, int, int, int], int] = _never_held
     room: Callable[[RecordTransport, Subpartition, int], int] = _credit
     may_send: Callable[[RecordTransport, Subpartition], int] = _always

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from flowcontrol.protocol.states import InputChannel
-from flowcontrol.systems.transports.transport import FREE, ChannelGrant, RecordTransport, Transport
+from flowcontrol.systems.transports import transport as t
 
 
-def _first_grant(transport: RecordTransport, state: ChannelGrant, record_bytes: int) -> int:
-    return FREE
+def _first_grant(transport: t.RecordTransport, state: t.ChannelGrant, record_bytes: int) -> int:
+    return t.FREE
 
 
 def _next_grant(
-    transport: RecordTransport,
-    state: ChannelGrant,
-    channel: InputChannel,
-    held: int,
-    record_bytes: int,
-    now: int,
+    transport: t.RecordTransport, state: t.ChannelGrant, channel: InputChannel, end: t.RoundEnd
 ) -> int:
     return channel.announced
 
 
-RULES = Transport(_next_grant, first_grant=_first_grant, announces=False)
+RULES = t.Transport(_next_grant, first_grant=_first_grant, announces=False)

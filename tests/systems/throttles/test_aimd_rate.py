@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flowcontrol.systems.throttles import (
-    Controller,
-    JobObservation,
-    SourceObservation,
-    make_controller,
-)
+from flowcontrol.systems.throttles.controller import Controller, JobObservation, SourceObservation
+from flowcontrol.systems.throttles.make import make_controller
 
 
 def controller(**values: float) -> Controller:

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.scenario.presets import PRESETS
-from flowcontrol.systems.throttles import (
+from flowcontrol.systems.throttles.controller import (
     Command,
     Controller,
     JobObservation,
     SourceObservation,
     TaskObservation,
-    make_controller,
 )
+from flowcontrol.systems.throttles.make import make_controller
 
 STOP, GO = Command(1, 0, -1), Command(0, 0, -1)
 # Two thousand come, one thousand go: the queue grows by 1000/s while the source emits and falls by

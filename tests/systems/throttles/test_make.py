@@ -6,7 +6,7 @@ import pytest
 
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS
 from flowcontrol.scenario.presets import PRESETS
-from flowcontrol.systems.throttles import check_values, make_controller
+from flowcontrol.systems.throttles.make import check_values, make_controller
 
 
 def make(throttle, values, round_us=1000):

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS
-from flowcontrol.systems.throttles import (
+from flowcontrol.systems.throttles.controller import (
     Command,
     Controller,
     JobObservation,
     SourceObservation,
     TaskObservation,
-    make_controller,
 )
+from flowcontrol.systems.throttles.make import make_controller
 
 ROUND_US = 50_000
 ABOVE = {"map": ["a"], "sink": ["a", "b"]}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from flowcontrol.systems.throttles import (
+from flowcontrol.systems.throttles.controller import (
     NEVER,
     Controller,
     JobObservation,
     SourceObservation,
-    make_controller,
 )
+from flowcontrol.systems.throttles.make import make_controller
 
 
 def controller(**values: float) -> Controller:

@@ -6,13 +6,13 @@ from itertools import pairwise
 
 import pytest
 
-from flowcontrol.systems.throttles import (
+from flowcontrol.systems.throttles.controller import (
     Controller,
     JobObservation,
     SourceObservation,
     TaskObservation,
-    make_controller,
 )
+from flowcontrol.systems.throttles.make import make_controller
 
 MS = 1_000_000
 

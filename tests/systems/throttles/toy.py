@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from flowcontrol.systems.throttles import (
+from flowcontrol.systems.throttles.controller import (
     Command,
     Controller,
     JobObservation,

@@ -1,0 +1,155 @@
+"""Connections on which channels wait for their turn, one message a turn.
+
+A connection stands among the tasks, so that it has a place on the wheel; it works after them in
+a round. With a bandwidth there is one for each ordered pair of task managers (:func:`transmit`);
+without one none: a channel then sends all that its credit allows.
+
+Connections without credits (:func:`carry`) do what ``flowcontrol.systems.tcp_connection`` says,
+their two ends together: they write what senders have closed, let the kernel take it, and read at
+the receiver what arrives by the next round. The buffers that receivers have just recycled are
+there, and a task takes up what it has got in the next round, as it does under credits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flowcontrol.protocol.queues import is_event
+from flowcontrol.protocol.ratios import capped
+from flowcontrol.protocol.rounds import receive, send_message
+from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_pop, fifo_push
+from flowcontrol.protocol.state import width
+from flowcontrol.systems import tcp_connection as t
+from flowcontrol.systems.tcp_buffers import poll_closed
+from flowcontrol.virtual import fields as f
+from flowcontrol.virtual import views as v
+from flowcontrol.virtual.cells import row, rows_of, state_of
+from flowcontrol.virtual.header import FLAG_PROTOCOL, KernelMemory
+from flowcontrol.virtual.messages import next_message as next_to_send
+from flowcontrol.virtual.messages import put
+from flowcontrol.virtual.parts import TCP, WIRES
+from flowcontrol.virtual.registry import part_of
+from flowcontrol.virtual.turns import is_sendable, may_be_served
+from flowcontrol.virtual.wheel import wake
+
+HEADER_BYTES = 43
+"""What a message weighs besides its data (reference section 13)."""
+
+CONNECTION_CELLS = width(t.TcpConnection)
+
+
+tcp_connection = state_of(t.TcpConnection)
+tcp_messages = rows_of(t.TcpMessage)
+
+
+@part_of(WIRES)
+def transmit(m: KernelMemory, number: int, now: int) -> None:
+    """Send what the wire takes in a round, a message of each channel in turn."""
+    connection = v.task_row(m, number)
+    connection.has_sent = 0
+    queue = row(m, connection.union, FIFO_SLOTS + connection.gates)
+    first_after_ns = (now + 1) * m.round_us * 1000
+    while queue[FIFO_COUNT] > 0 and connection.ready < first_after_ns:
+        channel = fifo_pop(queue)
+        out = v.out_row(m, channel)
+        out.is_queued = 0
+        partition = v.partition_of(m, out.partition)
+        message = next_to_send(m, out)
+        if send_message(partition, out.place, m.quota, 0, message) == 0:
+            continue
+        nbytes = message.nbytes + HEADER_BYTES
+        put(m, out, _arrival(m, connection, nbytes, now))
+        wake(m, out.sender, now + 1)
+        if is_sendable(m, out) == 1:
+            out.is_queued = 1
+            fifo_push(queue, channel)
+    if queue[FIFO_COUNT] > 0:
+        wake(m, number, max(now + 1, connection.ready // (m.round_us * 1000)))
+
+
+@part_of(TCP)
+def carry(m: KernelMemory, number: int, now: int) -> None:
+    """Do a connection's part of a round, at its sender, in the kernel and at its receiver."""
+    connection = v.task_row(m, number)
+    connection.has_sent = 0
+    at = connection.phases
+    wire = tcp_connection(m, at)
+    ring = tcp_messages(m, at + CONNECTION_CELLS, connection.phase_count)
+    t.hear_window(wire, ring, now)
+    while True:
+        slot = t.enter_message(wire, ring)
+        while slot >= 0:
+            ring[slot].round = _arrival(m, connection, ring[slot].wire_bytes, now)
+            slot = t.enter_message(wire, ring)
+        if wire.is_writable == 0 or _write_next(m, connection, wire, ring, now) == 0:
+            break
+    _deliver_staged(m, wire, ring, now)
+    while wire.auto_read == 1:
+        if t.read_socket(wire, ring, now + 1, now + 1 + m.latency) == 0:
+            break
+        _deliver_staged(m, wire, ring, now)
+    if wire.auto_read == 1 and wire.read < wire.entered:
+        wake(m, number, ring[wire.read % len(ring)].round - 1)
+    if wire.entered < wire.written and wire.freed < wire.read:
+        wake(m, number, max(now + 1, ring[wire.freed % len(ring)].round))
+
+
+def _arrival(m: KernelMemory, connection: f.KernelTask, nbytes: int, now: int) -> int:
+    """Put a message on the wire; return the round in which it arrives."""
+    if connection.unit == 0:
+        return now + m.latency
+    round_ns = m.round_us * 1000
+    wire = v.task_row(m, connection.first_gate)  # all connections between two machines share it
+    begun_ns = max(now * round_ns, wire.ready)
+    done_ns = begun_ns + capped(nbytes, connection.cost_ns, connection.unit)
+    wire.ready = done_ns
+    return max(now + 1, (done_ns + m.latency_ns + round_ns - 1) // round_ns)
+
+
+def _write_next(
+    m: KernelMemory,
+    connection: f.KernelTask,
+    wire: t.TcpConnection,
+    ring: Sequence[t.TcpMessage],
+    now: int,
+) -> int:
+    """Write a message of the channel whose turn it is: 1, or 0 if there is none."""
+    queue = row(m, connection.union, FIFO_SLOTS + connection.gates)
+    if queue[FIFO_COUNT] == 0:
+        return 0
+    if t.has_room(wire, ring) == 0:
+        m.flags |= FLAG_PROTOCOL
+        return 0
+    channel = fifo_pop(queue)
+    out = v.out_row(m, channel)
+    partition = v.partition_of(m, out.partition)
+    message = t.next_message(wire, ring)
+    poll_closed(partition, out.place, m.quota, 0, message)
+    t.write_message(wire, message, channel)
+    m.transfers += 1 - is_event(message)
+    wake(m, out.sender, now + 1)
+    out.is_queued = may_be_served(m, out)
+    if out.is_queued == 1:
+        fifo_push(queue, channel)
+    return 1
+
+
+def _deliver_staged(
+    m: KernelMemory, wire: t.TcpConnection, ring: Sequence[t.TcpMessage], now: int
+) -> None:
+    """Give messages that were read to their channels, until one finds no buffer."""
+    slot = t.staged_slot(wire, ring)
+    while slot >= 0:
+        message = ring[slot]
+        out = v.out_row(m, message.channel)
+        gate, channel = v.gate_of(m, out.gate), out.index
+        if is_event(message) == 0 and t.obtain_buffer(gate, channel) == 0:
+            t.stage_message(wire)
+            return
+        task = v.task_row(m, out.receiver)
+        index = out.gate - task.first_gate
+        if receive(task, gate, v.union_of(m, task), index, channel, message) == 0:
+            m.flags |= FLAG_PROTOCOL
+        t.deliver_message(wire)
+        wake(m, out.receiver, now + 1)
+        slot = t.staged_slot(wire, ring)

@@ -1,0 +1,151 @@
+"""What a receiver tells a sender: credits, grants of records, what a local consumer has freed."""
+
+from __future__ import annotations
+
+from flowcontrol.protocol.partition_kinds import PIPELINED
+from flowcontrol.protocol.queues import append, drop, next_slot
+from flowcontrol.protocol.rounds import announce_credit, free_local
+from flowcontrol.protocol.rows import WORD
+from flowcontrol.protocol.sides import Partition
+from flowcontrol.systems.transports.rules import is_held, next_grant, next_look
+from flowcontrol.systems.transports.transport import RoundEnd
+from flowcontrol.virtual import fields as f
+from flowcontrol.virtual import views as v
+from flowcontrol.virtual.header import KernelMemory
+from flowcontrol.virtual.parts import BUFFERS, RECORDS
+from flowcontrol.virtual.registry import part_of
+from flowcontrol.virtual.turns import serve_now
+from flowcontrol.virtual.wheel import wake
+
+
+def hear(m: KernelMemory, task: f.KernelTask, now: int) -> None:
+    """Take notice of credits and of buffers that local consumers have let go of."""
+    for i in range(task.partitions):
+        number = task.first_partition + i
+        p = v.partition_row(m, number)
+        count, bits = p.channels, p.news
+        place = v.next_bit(m, bits, count, -1)
+        if place < 0:
+            continue
+        partition = v.partition_of(m, number)
+        while place >= 0:
+            out = v.out_row(m, p.first_channel + place)
+            into = v.in_row(m, out.input)
+            done = 1
+            if out.next_wish > 0:
+                out.wish = out.next_wish
+            if p.kind > PIPELINED and out.is_local == 1:
+                pass  # disk.hear_disk takes notice
+            elif out.is_local == 1 and m.counts_records == 0:
+                free_lent(m, partition, place, into.consumed)
+            elif into.credits_most == 0:
+                out.announced = into.announced
+            else:
+                done = _hear_late(m, p.task, out, into, now)
+            v.set_bit(m, p.dirty, place)
+            if done == 1:
+                m[bits + place // WORD] &= ~(1 << (place % WORD))
+            place = v.next_bit(m, bits, count, place)
+
+
+@part_of(BUFFERS)
+def free_lent(m: KernelMemory, partition: Partition, place: int, consumed: int) -> None:
+    """Free the buffers that a local consumer has let go of."""
+    free_local(partition, place, consumed, m.quota)
+
+
+def _hear_late(
+    m: KernelMemory, task: int, out: f.KernelSubpartition, into: f.KernelInputChannel, now: int
+) -> int:
+    """Take the credits that have arrived after some rounds; 1 if none is under way any more."""
+    credits = v.credit_queue(m, into.credits, into.credits_most)
+    while credits.ends.count > 0:
+        if credits.slots[credits.ends.head].round > now:
+            wake(m, task, credits.slots[credits.ends.head].round)
+            return 0
+        credit = drop(credits)
+        if credit.announced < 0:
+            out.wish = -credit.announced
+        else:
+            out.announced = credit.announced
+    return 1
+
+
+@part_of(BUFFERS)
+def announce_all(m: KernelMemory, task: f.KernelTask, now: int) -> None:
+    """Announce the credit that channels gained, and what local ones have consumed."""
+    for i in range(task.gates):
+        number = task.first_gate + i
+        g = v.gate_row(m, number)
+        count, bits = g.channels, g.news
+        channel = v.next_bit(m, bits, count, -1)
+        if channel < 0:
+            continue
+        gate = v.gate_of(m, number)
+        while 0 <= channel < count:
+            into = v.in_row(m, g.first_channel + channel)
+            out = v.out_row(m, into.out)
+            if out.is_local == 1:
+                tell(m, out, now + 1)
+            elif into.unannounced > 0:
+                if m.is_tcp == 1:  # not a credit: a buffer for the message that is staged
+                    into.unannounced = 0
+                    serve_now(m, out.connection)
+                    channel = v.next_bit(m, bits, count, channel)
+                    continue
+                announce_credit(gate, channel)
+                grant(m, into, now)
+            channel = v.next_bit(m, bits, count, channel)
+        for word in range(count // WORD + 1):
+            m[bits + word] = 0
+
+
+@part_of(RECORDS)
+def grant_all(m: KernelMemory, number: int, task: f.KernelTask, now: int) -> None:
+    """Grant what a task's receivers may after a round; have it looked at for the next time."""
+    transport = v.transport_of(m)
+    held = is_held(transport, task.is_held, task.queued, now)
+    task.is_held = held
+    for i in range(task.gates):
+        g = v.gate_row(m, task.first_gate + i)
+        states = v.channel_grants(m, g.grants, g.channels)
+        end = RoundEnd(now, held, g.record_bytes)
+        for channel in range(g.channels):
+            into, state = v.in_row(m, g.first_channel + channel), states[channel]
+            granted = next_grant(transport, state, into, end)
+            if granted != into.announced:
+                into.announced = granted
+                grant(m, into, now)
+            look = next_look(transport, state, end)
+            if look > now:
+                wake(m, number, look)
+        for word in range(g.channels // WORD + 1):
+            m[g.news + word] = 0
+
+
+def grant(m: KernelMemory, into: f.KernelInputChannel, now: int) -> None:
+    """Send what a channel has announced to its sender."""
+    m.grants += 1
+    out = v.out_row(m, into.out)
+    if into.credits_most == 0:
+        tell(m, out, now + 1)
+    else:
+        tell_late(m, out, into, into.announced, now)
+
+
+def tell(m: KernelMemory, out: f.KernelSubpartition, at: int) -> None:
+    """Have a sender look at a channel in a round."""
+    v.set_bit(m, v.partition_row(m, out.partition).news, out.place)
+    wake(m, out.sender, at)
+
+
+def tell_late(
+    m: KernelMemory, out: f.KernelSubpartition, into: f.KernelInputChannel, value: int, now: int
+) -> None:
+    """Send credits, or a size of buffer below 0, that arrive after the network's latency."""
+    credits = v.credit_queue(m, into.credits, into.credits_most)
+    credit = next_slot(credits)
+    credit.announced = value
+    credit.round = now + m.latency
+    append(credits)
+    tell(m, out, now + m.latency)
