@@ -3,8 +3,6 @@
 Importing the package loads no engine: pyspark, numba and plotting come with what needs them.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 from flowcontrol.errors import (

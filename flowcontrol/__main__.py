@@ -1,7 +1,5 @@
 """``python -m flowcontrol``: the command line."""
 
-from __future__ import annotations
-
 import sys
 
 from flowcontrol.cli.main import main

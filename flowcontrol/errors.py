@@ -8,8 +8,6 @@ function did wrong is a plain ``ValueError``, as everywhere in Python.
 This module imports the standard library only, so that everything may import it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Text files that are never half written."""
 
-from __future__ import annotations
-
 import os
 import secrets
 from pathlib import Path

@@ -10,8 +10,6 @@ So a start that is killed leaves one of three: the old content whole, content th
 next start removes the rest and begins), or something new that has just begun.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json

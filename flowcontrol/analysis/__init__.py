@@ -4,8 +4,6 @@ Reads result tables only (:mod:`flowcontrol.records`), so that a live run, a vir
 run made elsewhere are judged alike.
 """
 
-from __future__ import annotations
-
 from flowcontrol.analysis.bottleneck import Bottleneck, find_bottleneck
 from flowcontrol.analysis.latencies import combine_latencies
 from flowcontrol.analysis.pressure import Pressure, pressure_of, worst_pressure

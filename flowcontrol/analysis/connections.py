@@ -1,7 +1,5 @@
 """How much of a connection's bandwidth the exchanges between two task managers took."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from typing import Final, NamedTuple
 
@@ -15,12 +13,17 @@ SATURATED: Final = 0.8
 
 
 class Connection(NamedTuple):
-    """An ordered pair of task managers."""
+    """An ordered pair of task managers.
+
+    Attributes
+    ----------
+    bytes_per_s : float
+        Bytes of records that it carried, mean over the samples.
+    """
 
     sender: int
     receiver: int
     bytes_per_s: float
-    """Bytes of records that it carried, mean over the samples."""
 
 
 def busiest_connection(scenario: Scenario, edge: Edge, samples: pd.DataFrame) -> Connection | None:

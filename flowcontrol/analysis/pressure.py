@@ -3,8 +3,6 @@
 What lives here: the two thresholds and the rule of the worst subtask. Nothing here reads a table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from enum import StrEnum
 

@@ -7,8 +7,6 @@ are those in flight on all its channels, in its pool, in its queue or at its sen
 transport is judged alike.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 

@@ -1,7 +1,5 @@
 """The command lines of ``pipelines/compare.py`` and ``sweep.py``."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -1,7 +1,5 @@
 """The command ``flowcontrol``; also ``python -m flowcontrol``. No command needs a JVM."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Callable, Sequence

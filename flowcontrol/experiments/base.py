@@ -1,7 +1,5 @@
 """The scenario that an experiment varies."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

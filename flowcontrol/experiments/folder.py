@@ -1,7 +1,5 @@
 """The folder of an experiment: created, continued, replaced or refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

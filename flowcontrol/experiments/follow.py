@@ -1,7 +1,5 @@
 """Follow chunks that run elsewhere: poll their results, show progress, stop them."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, wait

@@ -3,8 +3,6 @@
 Both clocks stand on this package; it knows neither Spark nor Delta.
 """
 
-from __future__ import annotations
-
 from flowcontrol.job.graph import Channel, JobEdge, JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.physical_graph import build_physical_graph, demands_by_job

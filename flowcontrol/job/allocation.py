@@ -4,8 +4,6 @@ One global pool a task manager; every start and every end of a job shares out an
 requires, by the rules of :mod:`flowcontrol.protocol.pools`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 

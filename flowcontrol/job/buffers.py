@@ -4,8 +4,6 @@ Tasks are set up in topological order: result partitions first, then gates, each
 exclusive buffers before its floating pool is shared out (Flink: ``Task``, ``SingleInputGate``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ carries at most exclusive + floating buffers in two rounds, and a gate's channel
 floating buffers. More is honestly slow; here it is said beforehand, with the figures.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from fractions import Fraction
 

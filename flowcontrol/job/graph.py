@@ -3,8 +3,6 @@
 The counterpart of Flink's job graph. Everything here is constant during a run.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """A scenario with all that a clock needs to run it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property

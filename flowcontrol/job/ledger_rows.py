@@ -6,8 +6,6 @@ channel) and, on the first row of each subtask and link, ``task_state`` (the res
 subtask). All of it is integers and lists, so equal states are equal text.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from dataclasses import asdict

@@ -4,8 +4,6 @@ The ranges of single numbers stand in :mod:`flowcontrol.scenario.fields`; here i
 together. The rules rely on it (:mod:`flowcontrol.protocol.ratios`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Final

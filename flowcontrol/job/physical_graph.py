@@ -1,7 +1,5 @@
 """A scenario laid out: subtasks on task managers, channels, gates and partitions with sizes."""
 
-from __future__ import annotations
-
 from flowcontrol.job.buffers import Demand, demands_of, largest_sizes, size_buffers
 from flowcontrol.job.graph import graph_of
 from flowcontrol.job.job import Job

@@ -1,7 +1,5 @@
 """What the network memory of a scenario is asked for and grants, before anything runs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A subtask whose channels count records: other systems' queues, permits, windows and switches."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

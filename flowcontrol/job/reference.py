@@ -4,8 +4,6 @@ The dullest possible loop over all subtasks. It is what tests compare the live c
 it shows quickly what a scenario will do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ stand the queues, what is under way, and what the round did. Rounds are counted 
 pools and queues are buffers.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
@@ -61,14 +59,21 @@ class BufferPlace(IntEnum):
 
 
 class ChannelId(NamedTuple):
-    """Which channel: an edge, and the subtask at each end."""
+    """Which channel: an edge, and the subtask at each end.
+
+    Attributes
+    ----------
+    edge : str
+        Name of the edge, ``source->sink``.
+    sender : int
+        Subtask that sends.
+    receiver : int
+        Subtask that receives.
+    """
 
     edge: str
-    """Name of the edge, ``source->sink``."""
     sender: int
-    """Subtask that sends."""
     receiver: int
-    """Subtask that receives."""
 
 
 # ---- messages
@@ -76,32 +81,51 @@ class ChannelId(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MessageUnderWay:
-    """A message under way to its receiver."""
+    """A message under way to its receiver.
+
+    Attributes
+    ----------
+    message : Message
+        What it is: a buffer of records, or an event.
+    arrives : int
+        Round in which it arrives; -1: it still waits for room in the sender's socket.
+    """
 
     message: Message
-    """What it is: a buffer of records, or an event."""
     arrives: int
-    """Round in which it arrives; -1: it still waits for room in the sender's socket."""
 
 
 @dataclass(frozen=True, slots=True)
 class AddCredit:
-    """Credit, or another system's grant, under way to the sender of a channel."""
+    """Credit, or another system's grant, under way to the sender of a channel.
+
+    Attributes
+    ----------
+    announced : int
+        Credits ever granted, this message's included; records, of a transport that counts
+        those.
+    arrives : int
+        Round in which the sender hears of it.
+    """
 
     announced: int
-    """Credits ever granted, this message's included; records, of a transport that counts those."""
     arrives: int
-    """Round in which the sender hears of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewBufferSize:
-    """A buffer size that a debloating gate wishes, under way to the sender of a channel."""
+    """A buffer size that a debloating gate wishes, under way to the sender of a channel.
+
+    Attributes
+    ----------
+    nbytes : int
+        The size, bytes.
+    arrives : int
+        Round in which the sender hears of it.
+    """
 
     nbytes: int
-    """The size, bytes."""
     arrives: int
-    """Round in which the sender hears of it."""
 
 
 MESSAGES = (AddCredit, NewBufferSize)
@@ -109,20 +133,31 @@ MESSAGES = (AddCredit, NewBufferSize)
 
 @dataclass(frozen=True, slots=True)
 class FinishedBuffer:
-    """A buffer of a spilling partition, from its end to its consumption."""
+    """A buffer of a spilling partition, from its end to its consumption.
+
+    Attributes
+    ----------
+    index : int
+        Its number in its subpartition, from 0; from ``Subpartition.sent`` on it waits to be
+        sent.
+    records : int
+        Records that end in it.
+    nbytes : int
+        Bytes in it.
+    place : BufferPlace
+        Where its data are.
+    holds_segment : bool
+        Whether it occupies a segment of the partition's pool.
+    is_loaded : bool
+        Whether it was read back from disk, into a read buffer.
+    """
 
     index: int
-    """Its number in its subpartition, from 0; from ``Subpartition.sent`` on it waits to be sent."""
     records: int
-    """Records that end in it."""
     nbytes: int
-    """Bytes in it."""
     place: BufferPlace
-    """Where its data are."""
     holds_segment: bool
-    """Whether it occupies a segment of the partition's pool."""
     is_loaded: bool
-    """Whether it was read back from disk, into a read buffer."""
 
 
 # ---- the receiver's side
@@ -130,43 +165,66 @@ class FinishedBuffer:
 
 @dataclass(frozen=True, slots=True)
 class InputChannelState:
-    """A channel at its receiver."""
+    """A channel at its receiver.
+
+    Attributes
+    ----------
+    sender : int
+        Subtask that sends.
+    receiver : int
+        Subtask that receives.
+    is_local : bool
+        Whether both are on one task manager, and there is no credit.
+    state : InputChannel
+        What the rules work on: free buffers, credit, cursors.
+    queue : tuple[ReceivedMessage, ...]
+        Messages that wait for the task, oldest first; the one being read is not among them.
+    taken : int
+        Records that the task took from it in the round.
+    under_way : tuple[AddCredit | NewBufferSize, ...]
+        What it has told its sender and the sender has not heard, oldest first.
+    grant : ChannelGrant | None
+        What it remembers to decide on a grant, with a transport that counts records.
+    """
 
     sender: int
-    """Subtask that sends."""
     receiver: int
-    """Subtask that receives."""
     is_local: bool
-    """Whether both are on one task manager, and there is no credit."""
     state: InputChannel
-    """What the rules work on: free buffers, credit, cursors."""
     queue: tuple[ReceivedMessage, ...]
-    """Messages that wait for the task, oldest first; the one being read is not among them."""
     taken: int
-    """Records that the task took from it in the round."""
     under_way: tuple[AddCredit | NewBufferSize, ...] = ()
-    """What it has told its sender and the sender has not heard, oldest first."""
     grant: ChannelGrant | None = None
-    """What it remembers to decide on a grant, with a transport that counts records."""
 
 
 @dataclass(frozen=True, slots=True)
 class GateState:
-    """An input gate: all channels of one edge to one subtask."""
+    """An input gate: all channels of one edge to one subtask.
+
+    Attributes
+    ----------
+    edge : str
+        Name of the edge.
+    pool : LocalPool
+        The floating buffers.
+    segments : GlobalPool
+        Where they come from: the gate's share of the task manager's memory, or all of it if
+        jobs share it.
+    waiting : tuple[int, ...]
+        Channels that wait for a floating buffer, first come first served: places in the
+        gate.
+    order : tuple[int, ...]
+        Channels with data, in the order in which they are polled: places in the gate.
+    channels : tuple[InputChannelState, ...]
+        Its channels, by sender.
+    """
 
     edge: str
-    """Name of the edge."""
     pool: LocalPool
-    """The floating buffers."""
     segments: GlobalPool
-    """Where they come from: the gate's share of the task manager's memory, or all of it if jobs
-    share it."""
     waiting: tuple[int, ...]
-    """Channels that wait for a floating buffer, first come first served: places in the gate."""
     order: tuple[int, ...]
-    """Channels with data, in the order in which they are polled: places in the gate."""
     channels: tuple[InputChannelState, ...]
-    """Its channels, by sender."""
 
 
 # ---- the sender's side
@@ -174,82 +232,125 @@ class GateState:
 
 @dataclass(frozen=True, slots=True)
 class SubpartitionState:
-    """A channel at its sender."""
+    """A channel at its sender.
+
+    Attributes
+    ----------
+    sender : int
+        Subtask that sends.
+    receiver : int
+        Subtask that receives.
+    is_local : bool
+        Whether both are on one task manager, and there is no credit.
+    state : Subpartition
+        What the rules work on: the open buffer, credit, cursors.
+    finished : tuple[Message, ...]
+        Finished buffers that wait to be sent, oldest first; with a partition that spills,
+        those that ``spilled`` does not hold yet.
+    lent : tuple[int, ...]
+        Of a local channel: buffers (0 or 1) that each message frees which its consumer has
+        not let go of, oldest first.
+    ready : int
+        Messages that could be sent now: finished buffers, and the open one if it is
+        flushed.
+    backlog : int
+        Messages that it reports to wait; those that are ready where none are reported.
+    credit : int
+        Messages that it may still send, as far as its sender has heard; records, of a
+        transport that counts those; 0 where there is no credit.
+    routed : int
+        Records ever routed to it.
+    emitted : int
+        Records routed to it in the round.
+    under_way : tuple[MessageUnderWay, ...]
+        Messages sent that have not arrived, oldest first.
+    spilled : tuple[FinishedBuffer, ...]
+        Finished buffers of a partition that spills, as long as something keeps them, oldest
+        first.
+    """
 
     sender: int
-    """Subtask that sends."""
     receiver: int
-    """Subtask that receives."""
     is_local: bool
-    """Whether both are on one task manager, and there is no credit."""
     state: Subpartition
-    """What the rules work on: the open buffer, credit, cursors."""
     finished: tuple[Message, ...]
-    """Finished buffers that wait to be sent, oldest first; with a partition that spills, those that
-    ``spilled`` does not hold yet."""
     lent: tuple[int, ...]
-    """Of a local channel: buffers (0 or 1) that each message frees which its consumer has not let
-    go of, oldest first."""
     ready: int
-    """Messages that could be sent now: finished buffers, and the open one if it is flushed."""
     backlog: int
-    """Messages that it reports to wait; those that are ready where none are reported."""
     credit: int
-    """Messages that it may still send, as far as its sender has heard; records, of a transport that
-    counts those; 0 where there is no credit."""
     routed: int
-    """Records ever routed to it."""
     emitted: int
-    """Records routed to it in the round."""
     under_way: tuple[MessageUnderWay, ...] = ()
-    """Messages sent that have not arrived, oldest first."""
     spilled: tuple[FinishedBuffer, ...] = ()
-    """Finished buffers of a partition that spills, as long as something keeps them, oldest
-    first."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpillState:
-    """What a result partition has that may spill."""
+    """What a result partition has that may spill.
+
+    Attributes
+    ----------
+    kept : int
+        Finished buffers that have not been spilled.
+    writing : int
+        Buffers that wait for the disk or are being written.
+    unread : int
+        Buffers that must be read from disk before they can be sent.
+    read_buffers : int
+        Read buffers in use.
+    bytes_written : int
+        Bytes ever written to disk.
+    bytes_read : int
+        Bytes ever read from disk.
+    regions : int
+        Regions that a sort-merge partition has written.
+    is_stopped : bool
+        Whether it takes nothing until its region is written.
+    is_finished : bool
+        Whether its task has finished and all is written that has to be.
+    """
 
     kept: int
-    """Finished buffers that have not been spilled."""
     writing: int
-    """Buffers that wait for the disk or are being written."""
     unread: int
-    """Buffers that must be read from disk before they can be sent."""
     read_buffers: int
-    """Read buffers in use."""
     bytes_written: int
-    """Bytes ever written to disk."""
     bytes_read: int
-    """Bytes ever read from disk."""
     regions: int
-    """Regions that a sort-merge partition has written."""
     is_stopped: bool
-    """Whether it takes nothing until its region is written."""
     is_finished: bool
-    """Whether its task has finished and all is written that has to be."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """A result partition: all channels of one edge from one subtask."""
+    """A result partition: all channels of one edge from one subtask.
+
+    Attributes
+    ----------
+    edge : str
+        Name of the edge.
+    pool : LocalPool
+        Its buffers.
+    segments : GlobalPool
+        Where they come from, as of a gate.
+    pending : tuple[int, ...]
+        Records produced and not yet written, oldest first: place of the subpartition of
+        each.
+    left_bytes : int
+        Bytes left of the record in which the task is blocked.
+    subpartitions : tuple[SubpartitionState, ...]
+        Its subpartitions, by receiver.
+    spill : SpillState | None
+        What it has besides if it may spill.
+    """
 
     edge: str
-    """Name of the edge."""
     pool: LocalPool
-    """Its buffers."""
     segments: GlobalPool
-    """Where they come from, as of a gate."""
     pending: tuple[int, ...]
-    """Records produced and not yet written, oldest first: place of the subpartition of each."""
     left_bytes: int
-    """Bytes left of the record in which the task is blocked."""
     subpartitions: tuple[SubpartitionState, ...]
-    """Its subpartitions, by receiver."""
     spill: SpillState | None = None
-    """What it has besides if it may spill."""
 
 
 # ---- tasks, connections, the round
@@ -257,60 +358,91 @@ class PartitionState:
 
 @dataclass(frozen=True, slots=True)
 class TaskState:
-    """A subtask, with its gates and its result partitions."""
+    """A subtask, with its gates and its result partitions.
+
+    Attributes
+    ----------
+    stage : str
+        Its stage; of a chain the first one.
+    subtask : int
+        Its index.
+    task_manager : int
+        Where it runs.
+    is_running : bool
+        False: its job has not started, or has ended; what it last held stands and counts
+        for nothing.
+    state : Task
+        What the rules work on: the buffer that it reads, and how far it is.
+    operators : tuple[AnyOperator, ...]
+        Its operators, senders before receivers; one that passes every record on is left
+        out.
+    taken : int
+        Records that it took up in the round; a source: that it emitted.
+    busy_us : int
+        Busy time of the round, microseconds.
+    idle_us : int
+        Idle time of the round, microseconds.
+    backpressured_us : int
+        Back-pressured time of the round, microseconds.
+    union : tuple[int, ...]
+        Gates with data, in the order in which they are polled: places in ``gates``.
+    gates : tuple[GateState, ...]
+        Its gates, in declared order.
+    partitions : tuple[PartitionState, ...]
+        Its result partitions, in declared order.
+    holds_senders : bool
+        Whether it has its senders stopped, as ``hop_hysteresis`` does.
+    source : ThrottledSource | None
+        Of a throttled source: the command in force, and what waits at it.
+    controller : Mapping[str, Any] | None
+        Of a throttled source: what the job's controller remembers; numbers, strings and
+        lists by name, as its throttle has them.
+    """
 
     stage: str
-    """Its stage; of a chain the first one."""
     subtask: int
-    """Its index."""
     task_manager: int
-    """Where it runs."""
     is_running: bool
-    """False: its job has not started, or has ended; what it last held stands and counts for
-    nothing."""
     state: Task
-    """What the rules work on: the buffer that it reads, and how far it is."""
     operators: tuple[AnyOperator, ...]
-    """Its operators, senders before receivers; one that passes every record on is left out."""
     taken: int
-    """Records that it took up in the round; a source: that it emitted."""
     busy_us: int
-    """Busy time of the round, microseconds."""
     idle_us: int
-    """Idle time of the round, microseconds."""
     backpressured_us: int
-    """Back-pressured time of the round, microseconds."""
     union: tuple[int, ...]
-    """Gates with data, in the order in which they are polled: places in ``gates``."""
     gates: tuple[GateState, ...]
-    """Its gates, in declared order."""
     partitions: tuple[PartitionState, ...]
-    """Its result partitions, in declared order."""
     holds_senders: bool = False
-    """Whether it has its senders stopped, as ``hop_hysteresis`` does."""
     source: ThrottledSource | None = None
-    """Of a throttled source: the command in force, and what waits at it."""
     controller: Mapping[str, Any] | None = None
-    """Of a throttled source: what the job's controller remembers; numbers, strings and lists by
-    name, as its throttle has them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionState:
-    """A connection between two task managers that is a bottleneck: limited, or without credits."""
+    """A connection between two task managers that is a bottleneck: limited, or without credits.
+
+    Attributes
+    ----------
+    sender_manager : int
+        Task manager that sends.
+    receiver_manager : int
+        Task manager that receives.
+    edge : str
+        Edge that it is of; "": all of them share it.
+    free_ns : int
+        When its wire is free again, nanoseconds since the start of the run.
+    waiting : tuple[ChannelId, ...]
+        Channels that wait for their turn to send a message, first come first served.
+    tcp : TcpConnection | None
+        Its sockets and water marks, with the transport ``tcp``.
+    """
 
     sender_manager: int
-    """Task manager that sends."""
     receiver_manager: int
-    """Task manager that receives."""
     edge: str
-    """Edge that it is of; "": all of them share it."""
     free_ns: int
-    """When its wire is free again, nanoseconds since the start of the run."""
     waiting: tuple[ChannelId, ...]
-    """Channels that wait for their turn to send a message, first come first served."""
     tcp: TcpConnection | None = None
-    """Its sockets and water marks, with the transport ``tcp``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,18 +450,26 @@ class RoundState:
     """A job after a round.
 
     Everything in it is a copy: a later round changes nothing here.
+
+    Attributes
+    ----------
+    number : int
+        The round that was run last, from 0.
+    start_us : int
+        When it began, microseconds of emulated time.
+    end_us : int
+        When it ended: the moment of this state, microseconds of emulated time.
+    tasks : tuple[TaskState, ...]
+        All subtasks, senders before receivers.
+    connections : tuple[ConnectionState, ...]
+        Connections that are a bottleneck; none if only credit limits what is sent.
     """
 
     number: int
-    """The round that was run last, from 0."""
     start_us: int
-    """When it began, microseconds of emulated time."""
     end_us: int
-    """When it ended: the moment of this state, microseconds of emulated time."""
     tasks: tuple[TaskState, ...]
-    """All subtasks, senders before receivers."""
     connections: tuple[ConnectionState, ...] = ()
-    """Connections that are a bottleneck; none if only credit limits what is sent."""
 
     @property
     def records_in_flight(self) -> int:

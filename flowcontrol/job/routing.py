@@ -4,8 +4,6 @@ Shares are spread evenly over time, so a job needs no random numbers but for ``s
 whose numbers are a function of the seed, the edge, the subtask and the record's number.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -115,18 +113,27 @@ class Router:
 
 @dataclass(slots=True, kw_only=True)
 class Output(RecordWriter):
-    """A writer with its partition, the router of its records, and what it did in a round."""
+    """A writer with its partition, the router of its records, and what it did in a round.
+
+    Attributes
+    ----------
+    partition : Partition
+        The partition; its pool is the writer's.
+    router : Router
+        Chooses the channel of each record.
+    pending : list[int]
+        Queue of the channels of records that are routed and not written.
+    routes : list[int]
+        Channel of each record put out in the round, in order.
+    parents : list[int]
+        Which of the records taken up in the round each of them is made of.
+    """
 
     partition: Partition
-    """The partition; its pool is the writer's."""
     router: Router
-    """Chooses the channel of each record."""
     pending: list[int]
-    """Queue of the channels of records that are routed and not written."""
     routes: list[int] = field(default_factory=list)
-    """Channel of each record put out in the round, in order."""
     parents: list[int] = field(default_factory=list)
-    """Which of the records taken up in the round each of them is made of."""
 
 
 def weights_of(link: JobEdge, width: int) -> list[int] | None:

@@ -1,7 +1,5 @@
 """The rows of a gate and a partition at the start of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from flowcontrol.job.graph import Channel, JobEdge

@@ -1,7 +1,5 @@
 """Which rules a run is made under: what one set of them began no other continues."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from functools import cache

@@ -1,7 +1,5 @@
 """A subtask's complete state as a typed value, and back from the ledger rows that hold it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from copy import deepcopy

@@ -4,8 +4,6 @@ A :class:`Subtask` owns the rows that the rules work on. It knows neither Spark 
 what the neighbours did a round ago comes in as numbers, what it did goes out as numbers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -5,8 +5,6 @@ and nothing but the ledger is shared. What the controller remembers stands in th
 sources.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any

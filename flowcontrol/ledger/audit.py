@@ -4,8 +4,6 @@ The audit knows only the invariants of the cursors; it shares no code with the r
 See :data:`flowcontrol.ledger.audit_rules.INVARIANTS` for all of them.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """A link's whole ledger in memory: rows by side, batch and channel, and running totals."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, chain

@@ -4,8 +4,6 @@ Only this module of the audit knows the JSON of a row's state. Claims about the 
 :mod:`.audit_rules`.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ across the sides compares the *same* batch of its own side with the batch *befor
 (``seen``). How credits come about is not checked here, only what must hold in any case.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar

@@ -5,8 +5,6 @@ starts and ends, and which records the piece itself holds, so that a message of 
 have been trimmed is recognised and never mistaken for a shorter one.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -16,12 +14,18 @@ from flowcontrol.errors import LinkError
 
 
 class Extent(NamedTuple):
-    """Rows of one file, in order."""
+    """Rows of one file, in order.
+
+    Attributes
+    ----------
+    path : str
+        Relative to the log.
+    record : int
+        Number of the first one on the channel.
+    """
 
     path: str
-    """Relative to the log."""
     record: int
-    """Number of the first one on the channel."""
     first_row: int
     rows: int
 
@@ -32,29 +36,44 @@ class Extent(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """What one file holds of one message."""
+    """What one file holds of one message.
+
+    Attributes
+    ----------
+    number : int
+        The message's.
+    end : int
+        Between which records of the channel the whole message lies.
+    nbytes : int
+        Size of this piece in Arrow's memory.
+    """
 
     number: int
-    """The message's."""
     start: int
     end: int
-    """Between which records of the channel the whole message lies."""
     nbytes: int
-    """Size of this piece in Arrow's memory."""
     extent: Extent
 
 
 class Message(NamedTuple):
-    """One message of a channel."""
+    """One message of a channel.
+
+    Attributes
+    ----------
+    end : int
+        Number of its first record, and of the record after its last one, on the channel.
+    nbytes : int
+        Size of what it carries in Arrow's memory.
+    weight : int
+        Size of the records that end in it, with all of the one that began in messages
+        before.
+    """
 
     start: int
     end: int
-    """Number of its first record, and of the record after its last one, on the channel."""
     nbytes: int
-    """Size of what it carries in Arrow's memory."""
     extents: tuple[Extent, ...]
     weight: int = 0
-    """Size of the records that end in it, with all of the one that began in messages before."""
 
     @property
     def is_whole(self) -> bool:

@@ -7,8 +7,6 @@ channel is then a range of record numbers. Only files named in a commit exist. T
 writes is committed the same way.
 """
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence

@@ -5,8 +5,6 @@ small file; every :data:`COMPACT_EVERY` commits a side rewrites its own small fi
 the same transaction, so that neither reading nor committing grows with the ledger's age.
 """
 
-from __future__ import annotations
-
 import re
 import uuid
 from collections.abc import Mapping, Sequence

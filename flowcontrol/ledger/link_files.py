@@ -1,7 +1,5 @@
 """A sender's writes to a link's exchange log: number messages, commit files, trim."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -41,28 +41,42 @@ class PackedRows(NamedTuple):
 
 
 class ChannelEnd(NamedTuple):
-    """Where a channel ends after a commit."""
+    """Where a channel ends after a commit.
+
+    Attributes
+    ----------
+    end : int
+        Messages ever written.
+    records : int
+        Records ever written.
+    kept : int
+        Number of a message: it, and all behind it, are in the log.
+    """
 
     channel: int
     end: int
-    """Messages ever written."""
     records: int
-    """Records ever written."""
     kept: int
-    """Number of a message: it, and all behind it, are in the log."""
 
 
 class ChannelLine(NamedTuple):
-    """What a file holds of a channel."""
+    """What a file holds of a channel.
+
+    Attributes
+    ----------
+    row : int
+        First row of the file.
+    record : int
+        Its number on the channel.
+    end : int
+        Where the first message begins and the last one ends, here or in another file.
+    """
 
     channel: int
     row: int
-    """First row of the file."""
     record: int
-    """Its number on the channel."""
     start: int
     end: int
-    """Where the first message begins and the last one ends, here or in another file."""
     pieces: Numbered
 
     def read(self, path: str) -> list[Piece]:
@@ -167,17 +181,25 @@ class FileEntry:
 
 @dataclass
 class _Filling:
-    """State of a channel while the files of a batch are numbered."""
+    """State of a channel while the files of a batch are numbered.
+
+    Attributes
+    ----------
+    number : int
+        Of the message that is being filled.
+    start : int
+        First record of that message.
+    fill : int
+        Bytes in it.
+    ends : dict[int, int]
+        By message of this batch, the record after its last one.
+    """
 
     number: int
-    """Of the message that is being filled."""
     record: int
     start: int
-    """First record of that message."""
     fill: int
-    """Bytes in it."""
     ends: dict[int, int] = field(default_factory=dict)
-    """By message of this batch, the record after its last one."""
 
 
 class Numbering:

@@ -6,8 +6,6 @@ thread packs small files level by level: 64 of a level become one of the next, w
 the member's next commit.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import time

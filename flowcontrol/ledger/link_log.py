@@ -6,8 +6,6 @@ lie there in order. A message is cut at the link's size of buffer, may lie in se
 commit, and never continues in the next commit: a flushed slice is a message of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -24,28 +22,42 @@ SENDER = "link_sender"
 
 
 class LoggedFile(NamedTuple):
-    """A file of the log."""
+    """A file of the log.
+
+    Attributes
+    ----------
+    footer : tuple[int, int]
+        Size and digest of the file's end.
+    schema : int
+        Version of the link's columns.
+    ends : dict[int, int]
+        Per channel the number of the message after its last one.
+    """
 
     sender: int
     nbytes: int
     footer: tuple[int, int]
-    """Size and digest of the file's end."""
     schema: int
-    """Version of the link's columns."""
     ends: dict[int, int]
-    """Per channel the number of the message after its last one."""
 
 
 class Newest(NamedTuple):
-    """The last source batch of a sender."""
+    """The last source batch of a sender.
+
+    Attributes
+    ----------
+    batch : int
+        Its number; -1 before the first.
+    source : str | None
+        What identifies its rows, if that was known.
+    ends : tuple[ChannelEnd, ...]
+        Where the sender's channels end.
+    """
 
     batch: int = -1
-    """Its number; -1 before the first."""
     rows: int = 0
     source: str | None = None
-    """What identifies its rows, if that was known."""
     ends: tuple[ChannelEnd, ...] = ()
-    """Where the sender's channels end."""
 
     @property
     def by_channel(self) -> dict[int, ChannelEnd]:

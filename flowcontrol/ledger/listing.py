@@ -5,8 +5,6 @@ system lists a folder as it is at one moment: a file may be left out although a 
 So a gap is an error only if it stays.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable

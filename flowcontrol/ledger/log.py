@@ -5,8 +5,6 @@ file by file instead of through a table handle (which takes several milliseconds
 Only reading is done here; what is committed goes through delta-rs (:mod:`.commit`).
 """
 
-from __future__ import annotations
-
 import json
 import re
 import time

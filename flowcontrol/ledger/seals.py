@@ -4,8 +4,6 @@ A CRC-32 finds every change of up to three bits and every burst of up to 32; zli
 GiB a second, so that no byte of a link is read unchecked.
 """
 
-from __future__ import annotations
-
 import json
 import zlib
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 Both are commits to the ledger, which every member follows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict

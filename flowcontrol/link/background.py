@@ -1,7 +1,5 @@
 """A thread that goes on releasing when a sender's batch has ended with messages that wait."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

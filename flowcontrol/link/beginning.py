@@ -6,8 +6,6 @@ knows of after that commit. Either the registration came first, and the sender k
 announcement did, and the receiver begins behind it.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping, Sequence
 

@@ -5,8 +5,6 @@ throughput, this sizes a micro-batch by what the last ones took. A batch has one
 its channels: :mod:`.batch_size` finds its size, and here channels share it.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Mapping

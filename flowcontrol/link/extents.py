@@ -21,16 +21,23 @@ on as it was read, without a copy."""
 
 
 class FileRows(NamedTuple):
-    """Rows of one file, in order, with what is needed to verify them."""
+    """Rows of one file, in order, with what is needed to verify them.
+
+    Attributes
+    ----------
+    path : str
+        Relative to the exchange log.
+    nbytes : int
+        Size of the file.
+    footer : tuple[int, int]
+        Size and digest of the file's end.
+    """
 
     path: str
-    """Relative to the exchange log."""
     first_row: int
     rows: int
     nbytes: int
-    """Size of the file."""
     footer: tuple[int, int]
-    """Size and digest of the file's end."""
 
 
 class LinkPartition(InputPartition):

@@ -1,7 +1,5 @@
 """The receiving end of a link's channels: what is read of each, and the gate's buffers for it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -251,12 +249,17 @@ class LinkInput:
 
 
 class Taken(NamedTuple):
-    """What a batch reads of a channel."""
+    """What a batch reads of a channel.
+
+    Attributes
+    ----------
+    messages : int
+        Number of the message after the last one that it touches.
+    """
 
     rows: int
     nbytes: int
     messages: int
-    """Number of the message after the last one that it touches."""
 
 
 def unread_bytes(log: ChannelLog, position: int, reach: int) -> int:

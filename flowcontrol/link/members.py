@@ -1,7 +1,5 @@
 """The members of a link: their names, the state that each commits, and who waits for whom."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping

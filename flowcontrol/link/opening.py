@@ -1,7 +1,5 @@
 """Create a link and its tables, or open an existing one; a path alone never creates one."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Mapping
 from dataclasses import fields, replace

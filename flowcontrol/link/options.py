@@ -1,7 +1,5 @@
 """The options of a receiver, read and checked before its query starts."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The sending end of a link's channels: what is released, and which receivers hold it up."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

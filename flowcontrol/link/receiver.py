@@ -5,8 +5,6 @@ them that the batch before is consumed. So a decision that Spark never noted is 
 and the ledger records what each batch was allowed to read.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Mapping, Sequence

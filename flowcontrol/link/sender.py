@@ -10,8 +10,6 @@ Steps, and what a crash right after each one leaves:
 5. All are released and the function returns. While it waits, Spark asks the source for nothing.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@ A crash at each point leaves a different state. Nothing happens there unless :da
 which the package itself never does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from enum import StrEnum
 

@@ -5,8 +5,6 @@ out by receiver, each channel's rows in that order, and written as one Parquet f
 groups cut by bytes. What comes back to the driver is names, sizes and counts, never rows.
 """
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections.abc import Iterator

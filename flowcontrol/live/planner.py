@@ -1,7 +1,5 @@
 """The reader of a stage on the driver: wait for a round, and plan which rows it reads."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

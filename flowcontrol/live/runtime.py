@@ -5,8 +5,6 @@ processes. Both hold a :class:`StageRuntime`; a round is a pure function of the 
 of the round before, so both come to the same result and nothing but the ledger is shared.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from flowcontrol.job import Incoming, Job, JobEdge, JobVertex, Outgoing, Subtask, Work

@@ -5,8 +5,6 @@ A task is ready for a record at :attr:`~flowcontrol.protocol.states.Task.ready`,
 of a source that by which the next one falls due.
 """
 
-from __future__ import annotations
-
 from flowcontrol.operators.states import StreamTask
 from flowcontrol.operators.worker import W, Worker
 from flowcontrol.protocol.service import CONSTANT

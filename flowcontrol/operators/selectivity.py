@@ -1,7 +1,5 @@
 """Selectivity: of every record so many go on, a fixed ratio in the long run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final

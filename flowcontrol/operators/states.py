@@ -1,7 +1,5 @@
 """The state of a task, of its operators and of what it writes to; each kind declared once."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Final
 

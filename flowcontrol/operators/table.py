@@ -5,8 +5,6 @@ A new one is a file beside :mod:`.selectivity` and a line here in each of four p
 the most: by them rates, limits and queues are worked out before a run.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Protocol, TypeAlias, cast
 

@@ -4,8 +4,6 @@ It stops where its rate allows no more, where it has no input, or where an outpu
 The loop is written once and runs on both clocks; what differs between them is in :class:`.Worker`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

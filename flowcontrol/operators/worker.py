@@ -1,7 +1,5 @@
 """What the loop of a task asks of a clock."""
 
-from __future__ import annotations
-
 from typing import Protocol, TypeVar
 
 from flowcontrol.operators.states import Operator, RecordWriter

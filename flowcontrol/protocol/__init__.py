@@ -8,8 +8,6 @@ that cannot be served returns None.
 Source of every fact: Apache Flink 1.20's network stack (``reference/flink-network.md``).
 """
 
-from __future__ import annotations
-
 from flowcontrol.errors import InsufficientBuffersError, ProtocolError
 from flowcontrol.protocol.connection import ConnectionQueue, SequenceNumberingReader
 from flowcontrol.protocol.debloating import BufferDebloater

@@ -8,8 +8,6 @@ gate's pool, segments requested from the global pool = in use + free; a floating
 channel holds free is in use.
 """
 
-from __future__ import annotations
-
 from flowcontrol.protocol.pool_rules import (
     request_segment,
 )

@@ -5,8 +5,6 @@ What lives here: ``CreditBasedSequenceNumberingViewReader`` and ``PartitionReque
 connection asks for one message at a time, when it can be written.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass, replace
 

@@ -9,8 +9,6 @@ Source: ``BufferDebloater``, ``BufferSizeEMA`` and ``ThroughputCalculator`` in F
 size is kept from one period to the next (FLINK-36555); before, it was cut off every time.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from flowcontrol.protocol.ratios import MOST, capped

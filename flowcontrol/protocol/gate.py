@@ -4,8 +4,6 @@ Thin shells over the rules: which buffers a channel has, how many it requires, w
 announces. Not here: data, queues of received messages, clocks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from flowcontrol.errors import InsufficientBuffersError

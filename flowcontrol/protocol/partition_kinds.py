@@ -7,8 +7,6 @@ Pure functions of integers, which the compiled kernel registers. The source is F
 ``taskmanager.network.hybrid-shuffle.enable-new-mode: false``, and not tiered storage.
 """
 
-from __future__ import annotations
-
 from flowcontrol.protocol.ratios import MOST, capped
 
 BOUNDED = 0  # pipelined, bounded: what a streaming job has

@@ -5,8 +5,6 @@ Pure functions of integers and text (``streaming.runtime.partitioner`` and
 random start of ``rebalance`` belong to the caller, which has the seed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, MutableSequence, Sequence
 from fractions import Fraction
 from math import gcd, lcm

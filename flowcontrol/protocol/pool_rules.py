@@ -1,7 +1,5 @@
 """Rules of the local buffer pool (``LocalBufferPool``, reference section 4)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from flowcontrol.protocol.rows import (

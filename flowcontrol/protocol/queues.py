@@ -4,8 +4,6 @@ A queue is a ring of as many messages as it may ever hold, which are written in 
 follows from pools and credits, so that nothing checks it here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 

@@ -18,8 +18,6 @@ one of three things, exact where that fits:
 What lives here: arithmetic of two clocks. What must not: what the numbers mean.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 from math import isqrt, lcm

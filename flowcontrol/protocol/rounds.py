@@ -7,8 +7,6 @@ Order within a round: receive, take up and process (which writes), recycle, offe
 buffers, flush, release, send, announce. Gates, channels and partitions in declared order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from flowcontrol.protocol.channel_rules import (

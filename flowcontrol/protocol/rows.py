@@ -4,8 +4,6 @@ A row is anything indexable that holds integers: a list in the core, a row of an
 compiled kernel. Booleans are 0 and 1.
 """
 
-from __future__ import annotations
-
 from collections.abc import MutableSequence, Sequence
 from typing import TypeAlias
 

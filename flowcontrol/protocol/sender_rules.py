@@ -1,7 +1,5 @@
 """Rules of the sender (``PipelinedSubpartition`` and the view reader, section 2): scalars only."""
 
-from __future__ import annotations
-
 
 def reported_backlog(
     data_buffers: int, flush_pending: int, is_finished: int, last_is_event: int, is_blocked: int

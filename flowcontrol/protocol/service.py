@@ -6,8 +6,6 @@ With constant service times a backlogged server then takes exactly floor(integra
 What lives here: arithmetic. What must not: random numbers, schedules as users write them.
 """
 
-from __future__ import annotations
-
 from math import cos, exp, log, log1p, pi, sqrt
 
 from flowcontrol.protocol.ratios import MOST

@@ -4,8 +4,6 @@ Pure integer rules, the compiled kernel may register them; the two ``*_spec`` fu
 are their checking fronts. A maximum of :data:`UNLIMITED` means no maximum.
 """
 
-from __future__ import annotations
-
 from collections.abc import MutableSequence, Sequence
 
 from flowcontrol.protocol.partition_kinds import BOUNDED, FULL, HASH, KIND_OF_TYPE, SORTED

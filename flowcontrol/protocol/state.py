@@ -5,8 +5,6 @@ runs it on the objects; the compiled kernel on one array of 64-bit integers, in 
 cell, and the cells of a state stand in the order of its fields.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache

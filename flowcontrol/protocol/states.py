@@ -1,7 +1,5 @@
 """The state that the rules of the network stack work on, each kind declared once."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -4,8 +4,6 @@ What lives here: what a write, an event, a flush and a poll do to one subpartiti
 pools and credit grants; they are the caller's.
 """
 
-from __future__ import annotations
-
 from flowcontrol.protocol import queues as q
 from flowcontrol.protocol import sender_rules as s
 from flowcontrol.protocol.states import Message, Subpartition

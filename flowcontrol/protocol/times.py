@@ -3,8 +3,6 @@
 Pure functions of integers.
 """
 
-from __future__ import annotations
-
 from flowcontrol.protocol.ratios import proportion
 
 FLUSH_DRIFTS = 3

@@ -3,8 +3,6 @@
 Nothing is printed on import, and plotly is loaded only when a page is written.
 """
 
-from __future__ import annotations
-
 from flowcontrol.report.html import report_page, write_report
 from flowcontrol.report.progress import RunProgress
 from flowcontrol.report.terminal import StageTable, print_summary

@@ -4,8 +4,6 @@ The colours are the palette of Okabe and Ito, which people with any common colou
 distinguish. Its yellow is left out: it is unreadable on white.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

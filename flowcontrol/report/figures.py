@@ -4,8 +4,6 @@ Plain dicts are all that the page needs, and plotly takes a second to import. Th
 adds what depends on the theme: colours of text and grid, and a transparent background.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape

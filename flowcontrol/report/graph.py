@@ -5,8 +5,6 @@ come from the page's classes, so the graph follows its theme. The colour of a st
 carries dark text, which names the status as well.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from html import escape
 from string import Template

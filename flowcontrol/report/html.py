@@ -4,8 +4,6 @@ Its ``Content-Security-Policy`` of ``default-src 'none'`` forbids every fetch, s
 what a test checks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The figures of a run in words: key figures, its jobs, its partitions that spill."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any

@@ -5,8 +5,6 @@ spans columns gets a waypoint in each column that it crosses, so it never runs t
 few sweeps move stages and waypoints near the mean height of their neighbours.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

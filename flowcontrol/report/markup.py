@@ -1,7 +1,5 @@
 """Parts of pages: charts, tables, key figures, scripts and styles."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from functools import cache

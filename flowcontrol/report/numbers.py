@@ -1,7 +1,5 @@
 """Numbers for people: thousands separated, about three significant digits."""
 
-from __future__ import annotations
-
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 

@@ -1,7 +1,5 @@
 """The network memory that a scenario requires and gets, for a terminal of 80 columns."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 

@@ -1,7 +1,5 @@
 """Progress bars: redrawn on a terminal, a plain line per tenth of the work elsewhere."""
 
-from __future__ import annotations
-
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable

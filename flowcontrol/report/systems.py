@@ -1,7 +1,5 @@
 """The systems whose flow control can be emulated, as text: names, parameters, sources."""
 
-from __future__ import annotations
-
 import textwrap
 from typing import Final
 

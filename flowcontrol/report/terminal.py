@@ -4,8 +4,6 @@ The table has the columns that fit the console, the most important first. Number
 wrapped, long stage names are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal

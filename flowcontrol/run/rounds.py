@@ -1,7 +1,5 @@
 """A scenario, stepped: the whole state of its job after each round."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Each clock has a set of checks, besides those of every clock.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path

@@ -4,8 +4,6 @@ A number is read exactly: YAML's 0.1 becomes one tenth. Truth values, text, NaN 
 are not numbers here, unlike in Python. A number is written as it was read.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Checks across the stages and edges of a job: shape, roles, chains, sizes, placement."""
 
-from __future__ import annotations
-
 import graphlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ All checks see the stages and edges of all jobs in one list. The places of their
 mapped back to the file: ``jobs[1].stages[0]``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -10,8 +10,6 @@ A run depends on a :class:`Scenario` and on nothing else of the file: two files 
 scenarios are the same scenario, and :meth:`Scenario.canonical` is equal for both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, ClassVar, Final, Literal

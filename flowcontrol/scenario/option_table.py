@@ -5,8 +5,6 @@
 :mod:`flowcontrol.scenario.options`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction

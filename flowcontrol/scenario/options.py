@@ -1,7 +1,5 @@
 """What Flink's options mean together: the sizes that flow control works with."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Changes to a scenario from a command line: ``stages.sink.service_rate=3000``."""
 
-from __future__ import annotations
-
 import copy
 import re
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ The rules of the kinds are in :mod:`flowcontrol.protocol.partition_kinds`; this 
 scenario must say so that they can be emulated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

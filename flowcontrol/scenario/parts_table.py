@@ -1,7 +1,5 @@
 """Every transport and throttle with its parameters, as ``parts.yaml`` has them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final

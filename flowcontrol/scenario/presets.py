@@ -4,8 +4,6 @@
 (:mod:`~flowcontrol.scenario.parts_table`).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Final
 

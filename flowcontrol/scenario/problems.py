@@ -1,7 +1,5 @@
 """Wording of problems: key paths, values as in the file, nearest known names."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterable, Sequence

@@ -4,8 +4,6 @@ All problems are collected. A part that is invalid by itself is left out of late
 one mistake is not reported ten times.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar

@@ -1,7 +1,5 @@
 """The system of a scenario: the name of a preset, or transport and throttle."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final

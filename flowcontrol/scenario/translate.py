@@ -4,8 +4,6 @@ pydantic knows where an error is and what was given; this module adds what the k
 what it may be, and the nearest known name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, TypeVar, get_args
 

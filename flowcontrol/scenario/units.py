@@ -5,8 +5,6 @@ Only text and numbers live here; which option has which kind of value is in
 and the syntax; the caller adds the key.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -4,8 +4,6 @@ PyYAML reads YAML 1.1, where ``no`` is false, ``1:30`` is ninety and ``1e3`` is 
 core schema of YAML 1.2 counts: true and false, decimal numbers with or without an exponent.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Hashable
 from importlib import resources

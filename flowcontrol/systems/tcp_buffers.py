@@ -1,7 +1,5 @@
 """Buffers of Flink up to 1.4, which are sent when they are full or flushed, and then closed."""
 
-from __future__ import annotations
-
 from flowcontrol.protocol.queues import is_event
 from flowcontrol.protocol.rounds import let_go
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_push

@@ -11,8 +11,6 @@ A connection has a ring of messages. Its five counters of messages only grow; a 
 its number modulo the length of the ring.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

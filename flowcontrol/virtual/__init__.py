@@ -3,8 +3,6 @@
 :func:`simulate` runs a scenario. Importing the package loads no compiler; the first run does.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:

@@ -1,7 +1,5 @@
 """Ages of records: runs in flight on a channel, and the log of what sinks took up."""
 
-from __future__ import annotations
-
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.header import FLAG_AGES, FLAG_RUNS, KernelMemory
 from flowcontrol.virtual.views import age_rows, run_rows

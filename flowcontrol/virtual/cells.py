@@ -6,8 +6,6 @@ than the rule that uses it. Nothing checks a bound there, so a state never outli
 kernel that holds the memory; a view's array does, so the interpreted kernel finds a wrong address.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import astuple
 from typing import Any, TypeVar, cast

@@ -6,8 +6,6 @@ against everything that takes time there: filling a buffer, the flusher, the net
 and emptying the buffers in front of a slow stage.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

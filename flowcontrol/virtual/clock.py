@@ -1,7 +1,5 @@
 """Run a scenario on the virtual clock."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

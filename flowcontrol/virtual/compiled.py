@@ -4,8 +4,6 @@ A rule is never written twice: :func:`register` tells numba to compile the very 
 :mod:`flowcontrol.protocol`. What it makes is kept on disk (:mod:`.kept`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache

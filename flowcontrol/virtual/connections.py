@@ -10,8 +10,6 @@ the receiver what arrives by the next round. The buffers that receivers have jus
 there, and a task takes up what it has got in the next round, as it does under credits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from flowcontrol.protocol.queues import is_event

@@ -1,7 +1,5 @@
 """A throttle's controller at work on the kernel's memory: what it sees, and what it says."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from flowcontrol.job.graph import JobVertex

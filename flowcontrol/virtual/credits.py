@@ -1,7 +1,5 @@
 """What a receiver tells a sender: credits, grants of records, what a local consumer has freed."""
 
-from __future__ import annotations
-
 from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.queues import append, drop, next_slot
 from flowcontrol.protocol.rounds import announce_credit, free_local

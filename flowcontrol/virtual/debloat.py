@@ -3,8 +3,6 @@
 The rule itself is :mod:`flowcontrol.protocol.debloating`; here stands what it is fed with.
 """
 
-from __future__ import annotations
-
 from flowcontrol.protocol.debloating import (
     buffers_in_use,
     debloat,

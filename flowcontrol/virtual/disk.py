@@ -5,8 +5,6 @@ works after the tasks in a round. It does one thing after the other at its rate,
 done a partition sees in the first round that begins later.
 """
 
-from __future__ import annotations
-
 from flowcontrol.protocol import partition_kinds as k
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_pop, fifo_push
 from flowcontrol.protocol.state import width

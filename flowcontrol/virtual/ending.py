@@ -4,8 +4,6 @@ A task ends when its source has ended, or its inputs are read to the end; a whol
 nothing in it is left to do.
 """
 
-from __future__ import annotations
-
 from flowcontrol.operators.pacing import skip_due
 from flowcontrol.operators.task import (
     BLOCKED,

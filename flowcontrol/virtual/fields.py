@@ -5,8 +5,6 @@ microseconds unless a name says otherwise, rounds are counted from 0, sizes of p
 buffers; what the rules work on is of the classes of :mod:`flowcontrol.protocol.states`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from flowcontrol.operators.states import RELAY as RELAY

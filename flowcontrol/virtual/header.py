@@ -6,8 +6,6 @@ microseconds unless a name says otherwise, rounds are counted from 0, sizes of p
 buffers.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 FLAG_PROTOCOL = 1

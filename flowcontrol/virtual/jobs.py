@@ -7,8 +7,6 @@ What a pool gives back another one may take in the same round, so the order of t
 round matters here: it is that of the scenario.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -6,8 +6,6 @@ compiled, a copy of the entry's file stands in it for numba to look at, and whoe
 there compiles it under a lock, while the other processes of the machine wait and then load it.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """What the result partitions of a run that may spill did and hold, read from its memory."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from flowcontrol.job.graph import JobEdge

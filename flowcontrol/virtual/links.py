@@ -1,7 +1,5 @@
 """The kernel's memory of one edge: its partitions, gates and channels."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from flowcontrol.job.graph import JobEdge

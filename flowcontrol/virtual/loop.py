@@ -1,7 +1,5 @@
 """The loop over rounds: which tasks are looked at, in what order, and what a round does to one."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

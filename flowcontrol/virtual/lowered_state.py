@@ -1,7 +1,5 @@
 """State as numba sees it: an address. Imported once, before the kernel is compiled."""
 
-from __future__ import annotations
-
 import inspect
 import operator
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 Imported only by :mod:`flowcontrol.virtual.compiled`, once, before the entry is compiled.
 """
 
-from __future__ import annotations
-
 import inspect
 import operator
 from collections.abc import Callable

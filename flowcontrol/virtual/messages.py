@@ -1,7 +1,5 @@
 """Messages from one task to another: sent, under way, received."""
 
-from __future__ import annotations
-
 from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.queues import Queue, append, drop, is_event, next_slot
 from flowcontrol.protocol.rounds import receive, send_message

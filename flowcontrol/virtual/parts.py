@@ -1,7 +1,5 @@
 """Parts of the kernel that only some jobs need: what a job does without is not compiled."""
 
-from __future__ import annotations
-
 from flowcontrol.job.job import Job
 from flowcontrol.systems.transports.rules import names
 from flowcontrol.virtual.spill_memory import kinds_of

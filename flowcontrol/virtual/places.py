@@ -1,7 +1,5 @@
 """Where things stand in the kernel's memory, and who gives out its cells."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -5,8 +5,6 @@ all their functions, reads it before. It imports nothing of the package, so that
 registers depends on numba.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 

@@ -3,8 +3,6 @@
 As in :mod:`flowcontrol.virtual.fields`. A pointer to a buffer is its number + 1; 0 points nowhere.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 

@@ -1,7 +1,5 @@
 """The kernel's memory of partitions that are not pipelined and bounded, and of their disks."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from flowcontrol.job.graph import JobEdge

@@ -4,8 +4,6 @@ What a buffer of the partition is, who holds its segment, and the queues it stan
 decided about it is in :mod:`flowcontrol.virtual.spilling` and :mod:`flowcontrol.virtual.disk`.
 """
 
-from __future__ import annotations
-
 from flowcontrol.protocol import partition_kinds as k
 from flowcontrol.protocol.pool_rules import note_quota, recycle_segment
 from flowcontrol.protocol.queues import drop

@@ -3,8 +3,6 @@
 The rules are those of :mod:`flowcontrol.protocol.partition_kinds`.
 """
 
-from __future__ import annotations
-
 from flowcontrol.protocol import partition_kinds as k
 from flowcontrol.protocol.pool_rules import pool_is_available
 from flowcontrol.protocol.queues import DATA

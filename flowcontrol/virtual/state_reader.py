@@ -1,7 +1,5 @@
 """The kernel's memory read after a round, as the typed state that both clocks have in common."""
 
-from __future__ import annotations
-
 from flowcontrol.job import Channel, Job, JobEdge, JobVertex
 from flowcontrol.job import round_state as rs
 from flowcontrol.protocol import rows as w

@@ -4,8 +4,6 @@ A test holds its states equal to those of :class:`flowcontrol.job.subtask.Subtas
 round.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from flowcontrol.job import work

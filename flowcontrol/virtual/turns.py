@@ -1,7 +1,5 @@
 """Who waits for a turn on a connection; without credits, what a sender hands over."""
 
-from __future__ import annotations
-
 from flowcontrol.protocol.rows import FIFO_SLOTS, fifo_push
 from flowcontrol.protocol.sender_rules import credit_of
 from flowcontrol.protocol.sides import Partition

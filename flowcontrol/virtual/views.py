@@ -1,7 +1,5 @@
 """Gates and partitions of the memory as the rules see them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from flowcontrol.operators.states import Operator

@@ -1,7 +1,5 @@
 """When a task is looked at next: a wheel of rounds, so that idle stretches cost nothing."""
 
-from __future__ import annotations
-
 from flowcontrol.protocol.rows import WORD
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import row

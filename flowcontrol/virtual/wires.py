@@ -1,7 +1,5 @@
 """The memory of connections: who waits for a turn; without credits also water marks and a ring."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from flowcontrol.job.job import Job

@@ -6,8 +6,6 @@ without a latency that grows for ever. :mod:`~flowcontrol.experiments.capacity.p
 "prolonged"; :mod:`~flowcontrol.experiments.capacity.find` finds the rate.
 """
 
-from __future__ import annotations
-
 from flowcontrol.experiments.capacity.find import Capacity, find_capacity
 from flowcontrol.experiments.capacity.probe import Probe
 from flowcontrol.experiments.capacity.wording import describe

@@ -1,7 +1,5 @@
 """A sustainable rate in words and figures: the rate, what limits it, the evidence."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from fractions import Fraction
 from math import ceil

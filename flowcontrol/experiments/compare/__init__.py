@@ -5,8 +5,6 @@ run, :mod:`.starving` which receivers starve and why; :mod:`.run` runs one syste
 all of them, and :mod:`.page` draws them.
 """
 
-from __future__ import annotations
-
 from flowcontrol.experiments.compare.columns import print_comparison
 from flowcontrol.experiments.compare.compare import LiveRunner, compare
 from flowcontrol.experiments.compare.run import CompareResult

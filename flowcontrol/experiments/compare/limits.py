@@ -11,8 +11,6 @@ all that feeds it, since a task that cannot hand a record on does not take the n
 are no part of it: they put a limit off, and do not lift it.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

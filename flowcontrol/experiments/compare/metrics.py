@@ -5,8 +5,6 @@ at each. Between two samples the count is a straight line, so that a mean rate o
 well defined. ``docs/compare.md`` states the same formulas for readers.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The plan of a comparison: a scenario, a clock and systems."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Sequence

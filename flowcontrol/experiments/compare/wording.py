@@ -1,7 +1,5 @@
 """The texts of a comparison: cells, a sentence per system, and which receivers starve and why."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Final
 

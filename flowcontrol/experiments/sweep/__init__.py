@@ -7,8 +7,6 @@
 :mod:`~flowcontrol.experiments.sweep.page` draws them.
 """
 
-from __future__ import annotations
-
 from flowcontrol.experiments.sweep.overview import print_sweep
 from flowcontrol.experiments.sweep.sweep import SweepResult, sweep
 from flowcontrol.report.progress import SweepProgress

@@ -4,8 +4,6 @@ A row is one stage in one variant. The figures are those of ``summary.json``, ea
 run and, with the suffix :data:`SECOND_HALF`, over its second half.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal

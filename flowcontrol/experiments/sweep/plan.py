@@ -3,8 +3,6 @@
 The scenarios are checked in :mod:`flowcontrol.experiments.sweep.variants`.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence

@@ -6,8 +6,6 @@ alone costs more than a chunk goes first. The rest is shuffled: neighbours in a 
 alike, and an estimate that is wrong for some of them is then wrong for a little of every chunk.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

@@ -5,8 +5,6 @@ both included. The two may be mixed: ``0,100:400:4``. Points between the ends ar
 ten-thousandth of the step, or finer: 1000, 1183.67, 1367.35 ...
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -5,8 +5,6 @@ itself. It writes Parquet files into the folder of the table, where they count f
 the driver has committed them, and beside them a note on each, which the driver finds.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import time

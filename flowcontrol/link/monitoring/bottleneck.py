@@ -5,8 +5,6 @@ links up to the slow stage are HIGH, and those behind it are not. So the bottlen
 the last link that blocks its sender.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from flowcontrol.analysis.pressure import Pressure

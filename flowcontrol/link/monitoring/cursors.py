@@ -1,7 +1,5 @@
 """Which receiver reads which channel, how far, and which one a sender waits for."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from flowcontrol.link.members import Receiver, Sender, consumed_of, least, pacing, receiver_id

@@ -4,8 +4,6 @@ Delta's log holds the cursors and the time of each commit, so following costs on
 commit; the file with the rows is read only when they are needed.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Needs neither Spark nor a lock: a monitor reads the two Delta logs as the link's
 writes nothing.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Sequence

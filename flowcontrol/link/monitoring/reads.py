@@ -4,8 +4,6 @@ Spark does not report what a Python source reads. A receiver's ledger holds the 
 Spark reports, so a match identifies the receiver. While several match, the next progress decides.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Numbers in few letters, for a table of 80 columns and for sentences."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 _THOUSANDS = ("", "k", "M", "G", "T")

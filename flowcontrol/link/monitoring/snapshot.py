@@ -1,7 +1,5 @@
 """The figures of a link at one moment, each with its meaning and unit."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from flowcontrol.analysis.pressure import Pressure, pressure_of

@@ -1,7 +1,5 @@
 """Snapshots as text for a terminal of 80 columns or more."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 

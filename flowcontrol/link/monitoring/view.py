@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import astuple
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-_TYPES = {"str": "string", "int": "bigint", "bool": "boolean"}
+_TYPES = {str: "string", int: "bigint", bool: "boolean"}
 _MORE = {
     "verdict": "string", "batch_s": "double", "running_s": "double", "target_s": "double",
     "pool_used": "int", "pool_size": "int",
 }  # fmt: skip
 
 COLUMNS: dict[str, str] = {
-    **{field.name: _TYPES.get(str(field.type), "double") for field in fields(ChannelSnapshot)},
+    **{name: _TYPES.get(kind, "double") for name, kind in get_type_hints(ChannelSnapshot).items()},
     "channel": "int",
     **_MORE,
 }

@@ -1,7 +1,5 @@
 """Show links periodically: in place on a terminal, one table after another elsewhere."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

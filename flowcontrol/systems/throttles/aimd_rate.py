@@ -16,8 +16,6 @@ Where this differs from it:
   next look.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar
 

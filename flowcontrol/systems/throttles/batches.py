@@ -1,7 +1,5 @@
 """Batches that are read from the log before the sources and run one at a time."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """What all controllers have in common: what they see and say, when they look, what is kept."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import deepcopy

@@ -10,8 +10,6 @@ where Timely's frontier also waits for operators that hold a time back; and word
 takes no time.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Sequence
 from typing import ClassVar

@@ -17,8 +17,6 @@ Where this differs from them:
 - A source that hears of it stops at once. Heron's spouts go on until their sockets are full.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from flowcontrol.systems.throttles import controller as c

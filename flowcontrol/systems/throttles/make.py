@@ -1,7 +1,5 @@
 """The controller of a throttle, by name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 

@@ -15,8 +15,6 @@ Where this differs from Spark:
 - Every source subtask is a partition, all of one stream: one rate is shared over them all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar
 

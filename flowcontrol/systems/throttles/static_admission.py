@@ -24,8 +24,6 @@ Where it differs from Kafka Streams:
   which it is paused; here the next poll waits, so no buffer holds more than one poll.
 """
 
-from __future__ import annotations
-
 import math
 from typing import ClassVar
 

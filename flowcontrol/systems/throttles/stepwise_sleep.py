@@ -16,8 +16,6 @@ Where this differs from them:
   up when samples are taken.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 from flowcontrol.systems.throttles import controller as c

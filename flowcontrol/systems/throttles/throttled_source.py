@@ -6,8 +6,6 @@ its hand, as a blocked one does, and what falls due meanwhile is lost. With a lo
 everything that falls due waits there.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

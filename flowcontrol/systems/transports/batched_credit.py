@@ -3,8 +3,6 @@
 ``executor/exchange/permit.rs`` and ``input.rs``, RisingWave 3.0's line.
 """
 
-from __future__ import annotations
-
 from flowcontrol.systems.transports.half_return_credit import lots_returned
 from flowcontrol.systems.transports.transport import Given, RecordTransport, Transport
 

@@ -5,8 +5,6 @@ in, so a bandwidth that equals the highest counts. gRPC's C++ core differs: ther
 high. The window only grows.
 """
 
-from __future__ import annotations
-
 from flowcontrol.protocol.ratios import MOST
 from flowcontrol.protocol.states import InputChannel
 from flowcontrol.systems.transports import transport as t

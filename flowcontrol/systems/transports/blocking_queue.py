@@ -3,8 +3,6 @@
 ``JCQueue`` of Storm 2.8; ``ArrowContext`` of Arroyo 0.15.
 """
 
-from __future__ import annotations
-
 from flowcontrol.protocol.states import InputChannel
 from flowcontrol.systems.transports import transport as t
 

@@ -4,8 +4,6 @@ OASIS AMQP 1.0, core transport 2.6.7; RabbitMQ's limits; Reactive Streams 1.0.4,
 up.
 """
 
-from __future__ import annotations
-
 from flowcontrol.protocol.states import InputChannel
 from flowcontrol.systems.transports import transport as t
 

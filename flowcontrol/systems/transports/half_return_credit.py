@@ -4,8 +4,6 @@
 Apache Pekko.
 """
 
-from __future__ import annotations
-
 from flowcontrol.protocol.states import InputChannel
 from flowcontrol.systems.transports import transport as t
 

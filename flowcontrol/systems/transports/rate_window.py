@@ -4,8 +4,6 @@
 of 64 KiB of the items' weight. A grant is cumulative: the units that may ever have been sent.
 """
 
-from __future__ import annotations
-
 from flowcontrol.protocol.ratios import MOST
 from flowcontrol.protocol.states import InputChannel
 from flowcontrol.systems.transports import transport as t

@@ -5,8 +5,6 @@ records that a channel sent in a round, and a cursor counts records. A receiver'
 is merged at its end when it is full, for only the number of records matters there.
 """
 
-from __future__ import annotations
-
 from flowcontrol.protocol.queues import DATA, EVENT_SLOTS, is_event
 from flowcontrol.protocol.rounds import enqueue_message
 from flowcontrol.protocol.rows import TAKEN_NONE, Row

@@ -4,8 +4,6 @@ A grant is the number of records that a channel may ever have carried; only Jet'
 compiled kernel has no table: it compiles the functions of the job's own transport in these places.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from importlib import import_module
 

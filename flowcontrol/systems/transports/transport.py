@@ -3,8 +3,6 @@
 Each channel's memory is typed integers, so that the kernel compiles the functions as they stand.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -18,70 +16,107 @@ FREE: Final = 1 << 60
 
 @dataclass(slots=True)
 class RecordTransport:
-    """Parameters of a transport that counts records; 0 where its kind has none of a name."""
+    """Parameters of a transport that counts records; 0 where its kind has none of a name.
+
+    Attributes
+    ----------
+    kind : int
+        Which one: its place among those that count records, in the table of parts.
+    slots : int
+        Records: queue, permits, credit at the beginning; of a window its initial size,
+        units of ``rate_window``, bytes of ``bdp_window``.
+    lot : int
+        Records from which permits go back.
+    mark : int
+        Records of credit from which it is topped up.
+    unit : int
+        Bytes of a unit.
+    multiplier : int
+        Periods that a window is to last.
+    period : int
+        Rounds between two packets of flow control.
+    most : int
+        Bytes from which a window does not grow.
+    high : int
+        Mark above which senders stop, millionths of the slots.
+    low : int
+        Mark below which they go on, millionths of the slots.
+    check : int
+        Rounds between two looks at the overflow; 0: marks.
+    cache_bytes : int
+        What a stopped sender takes on before it blocks, bytes.
+    trip : int
+        Rounds of a round trip.
+    round_ns : int
+        Length of a round, ns.
+    """
 
     kind: int = 0
-    """Which one: its place among those that count records, in the table of parts."""
     slots: int = 0
-    """Records: queue, permits, credit at the beginning; of a window its initial size, units of
-    ``rate_window``, bytes of ``bdp_window``."""
     lot: int = 0
-    """Records from which permits go back."""
     mark: int = 0
-    """Records of credit from which it is topped up."""
     unit: int = 0
-    """Bytes of a unit."""
     multiplier: int = 0
-    """Periods that a window is to last."""
     period: int = 0
-    """Rounds between two packets of flow control."""
     most: int = 0
-    """Bytes from which a window does not grow."""
     high: int = 0
-    """Mark above which senders stop, millionths of the slots."""
     low: int = 0
-    """Mark below which they go on, millionths of the slots."""
     check: int = 0
-    """Rounds between two looks at the overflow; 0: marks."""
     cache_bytes: int = 0
-    """What a stopped sender takes on before it blocks, bytes."""
     trip: int = 0
-    """Rounds of a round trip."""
     round_ns: int = 0
-    """Length of a round, ns."""
 
 
 @dataclass(slots=True)
 class ChannelGrant:
-    """What a receiver remembers of a channel, to decide what it grants."""
+    """What a receiver remembers of a channel, to decide what it grants.
+
+    Attributes
+    ----------
+    seen : int
+        Records taken up when it was last looked; of ``rate_window`` units.
+    held : int
+        Permits that lie with the receiver.
+    window : int
+        Units of ``rate_window``, bytes of ``bdp_window``.
+    arrived : int
+        Records arrived when the round trip began.
+    began : int
+        Its first round; -1: none is measured.
+    trip_ns : int
+        Mean round trip, ns.
+    highest : int
+        Highest bandwidth, bytes/s.
+    samples : int
+        Round trips measured, or packets of flow control sent.
+    """
 
     seen: int = 0
-    """Records taken up when it was last looked; of ``rate_window`` units."""
     held: int = 0
-    """Permits that lie with the receiver."""
     window: int = 0
-    """Units of ``rate_window``, bytes of ``bdp_window``."""
     arrived: int = 0
-    """Records arrived when the round trip began."""
     began: int = -1
-    """Its first round; -1: none is measured."""
     trip_ns: int = 0
-    """Mean round trip, ns."""
     highest: int = 0
-    """Highest bandwidth, bytes/s."""
     samples: int = 0
-    """Round trips measured, or packets of flow control sent."""
 
 
 class RoundEnd(NamedTuple):
-    """The end of a round at a receiver, for the channels of one gate."""
+    """The end of a round at a receiver, for the channels of one gate.
+
+    Attributes
+    ----------
+    now : int
+        The round.
+    held : int
+        1: the receiver has its senders stopped (:func:`.rules.is_held`).
+    record_bytes : int
+        Size of a record.
+    """
 
     now: int
-    """The round."""
     held: int
-    """1: the receiver has its senders stopped (:func:`.rules.is_held`)."""
     record_bytes: int
-    """Size of a record."""
 
 
 class Given(NamedTuple):

@@ -1,7 +1,5 @@
 """Queues without a bound: whatever comes is kept in the receiver's memory."""
 
-from __future__ import annotations
-
 from flowcontrol.protocol.states import InputChannel
 from flowcontrol.systems.transports import transport as t
 
