@@ -42,7 +42,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from flowcontrol import Link
 from flowcontrol.ledger.link_ledger import member_rows
 from flowcontrol.ledger.storage import Storage
-from flowcontrol.live.session import get_session
+from flowcontrol.spark.session import get_session
 
 SPEED_GOAL, DELAY_GOAL = 2.0, 0.5
 

@@ -32,9 +32,9 @@ from pyspark.sql import SparkSession  # noqa: E402
 from flowcontrol.job import build_physical_graph  # noqa: E402
 from flowcontrol.ledger.ledger import read_history  # noqa: E402
 from flowcontrol.live.folder import RunPaths  # noqa: E402
-from flowcontrol.live.session import get_session  # noqa: E402
 from flowcontrol.run import emulate  # noqa: E402
 from flowcontrol.scenario import Scenario, parse_scenario  # noqa: E402
+from flowcontrol.spark.session import get_session  # noqa: E402
 
 WARM_UP = 20
 ROWS_PER_ROUND = 400

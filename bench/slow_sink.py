@@ -35,7 +35,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from flowcontrol import Link
 from flowcontrol.ledger.link_ledger import member_rows
-from flowcontrol.live.session import get_session
+from flowcontrol.spark.session import get_session
 
 TIME_LIMIT = 1.5
 """Times the target that a batch may take."""

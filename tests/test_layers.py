@@ -34,17 +34,20 @@ ALLOWED = {
     "job": BASE | {"protocol", "operators"} | SYSTEMS,
     "virtual": CORE | {"files"} | SYSTEMS,
     "ledger": BASE | {"protocol"},
-    "live": CORE | {"folders", "ledger"} | SYSTEMS,
-    "link": CORE | {"ledger", "live", "analysis", "report"},
+    "spark": set(),
+    "live": CORE | {"folders", "ledger", "spark"} | SYSTEMS,
+    "link": BASE | {"protocol", "ledger", "spark", "analysis", "report"},
     "analysis": BASE,
     "report": BASE | {"files", "job", "analysis"},
     "experiments": CORE | {"folders", "virtual"},
     "experiments/capacity": CORE | {"analysis", "experiments"},
-    "experiments/sweep": KIT | {"ledger"},
+    "experiments/sweep": KIT | {"ledger", "spark"},
     "experiments/compare": KIT,
-    "run": CORE | {"files", "folders", "virtual", "ledger", "live", "analysis", "report"} | SYSTEMS,
+    "run": CORE
+    | {"files", "folders", "virtual", "ledger", "spark", "live", "analysis", "report"}
+    | SYSTEMS,
     "cli": KIT
-    | {"link", "live", "run"}
+    | {"link", "spark", "run"}
     | {f"experiments/{name}" for name in ("capacity", "sweep", "compare")},
     "__main__": {"cli"},
 }
@@ -52,7 +55,7 @@ ALLOWED = {
 # What `import flowcontrol` must not load: engines, compilers, plots.
 HEAVY = {"pyspark", "delta", "py4j", "numba", "plotly", "matplotlib"}
 # Layers that may name an engine at the top of a module.
-ON_SPARK = {"live", "link", "virtual"}
+ON_SPARK = {"spark", "live", "link", "virtual"}
 
 FILE_LINES = 500
 FUNCTION_LINES = 80

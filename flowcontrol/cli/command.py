@@ -106,7 +106,7 @@ def session(name: str) -> SparkSession:
 
     Spark's own handler of Ctrl-C cancels all jobs; an experiment lets the runs under way end.
     """
-    from flowcontrol.live.session import get_session
+    from flowcontrol.spark.session import get_session
 
     found = get_session(name)
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
+from flowcontrol.job.channel_state import GateState, InputChannelState, PartitionState
 from flowcontrol.job.job import Job
-from flowcontrol.job.round_state import GateState, InputChannelState, PartitionState, TaskState
+from flowcontrol.job.round_state import TaskState
 from flowcontrol.protocol.rows import TAKEN_FLOATING
 from flowcontrol.protocol.states import Task
 from flowcontrol.systems.transports.rules import rules_of_kind

@@ -7,12 +7,13 @@ it shows quickly what a scenario will do.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from flowcontrol.job.channel_state import ChannelId
 from flowcontrol.job.graph import JobEdge
 from flowcontrol.job.job import Job
 from flowcontrol.job.ledger_rows import Rows, round_rows
 from flowcontrol.job.record_subtask import new_subtask
 from flowcontrol.job.replay import NO_ROWS, Replayed
-from flowcontrol.job.round_state import ChannelId, RoundState
+from flowcontrol.job.round_state import RoundState
 from flowcontrol.job.rows import new_partition
 from flowcontrol.job.snapshot import incoming_of, outgoing_of, task_state
 from flowcontrol.job.subtask import Incoming, Outgoing, Subtask

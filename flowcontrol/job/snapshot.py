@@ -6,6 +6,7 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
+from flowcontrol.job import channel_state as cs
 from flowcontrol.job import round_state as rs
 from flowcontrol.job.record_subtask import RecordSubtask
 from flowcontrol.job.subtask import Incoming, Outgoing, Subtask
@@ -19,7 +20,7 @@ Row = Mapping[str, Any]
 
 
 def task_state(
-    subtask: Subtask, number: int, taken: int = 0, heard: Mapping[rs.ChannelId, int] | None = None
+    subtask: Subtask, number: int, taken: int = 0, heard: Mapping[cs.ChannelId, int] | None = None
 ) -> rs.TaskState:
     """Return a copy of a subtask's state after a round.
 
@@ -31,7 +32,7 @@ def task_state(
         The round.
     taken : int, default 0
         Records that it took up in it; a source: that it emitted. No ledger holds that.
-    heard : mapping of rs.ChannelId to int, optional
+    heard : mapping of cs.ChannelId to int, optional
         Credits that the senders of its channels know of; by default all that it has announced.
     """
     gates = range(len(subtask.gates))
@@ -60,16 +61,16 @@ def task_state(
 
 
 def _gate_state(
-    subtask: Subtask, number: int, round_number: int, heard: Mapping[rs.ChannelId, int]
-) -> rs.GateState:
+    subtask: Subtask, number: int, round_number: int, heard: Mapping[cs.ChannelId, int]
+) -> cs.GateState:
     (link, own), gate = subtask.in_links[number], subtask.gates[number]
     channels = []
     for index, channel in enumerate(own):
         state = gate.channels[index]
-        name = rs.ChannelId(link.name, channel.sender, channel.receiver)
-        credit = rs.AddCredit(state.announced, round_number + 1)
+        name = cs.ChannelId(link.name, channel.sender, channel.receiver)
+        credit = cs.AddCredit(state.announced, round_number + 1)
         channels.append(
-            rs.InputChannelState(
+            cs.InputChannelState(
                 channel.sender,
                 channel.receiver,
                 channel.is_local,
@@ -84,14 +85,14 @@ def _gate_state(
         )
     waiting, order = tuple(fifo_values(gate.waiting)), tuple(fifo_values(gate.order))
     pools = replace(gate.pool), replace(gate.segments)
-    return rs.GateState(link.name, *pools, waiting, order, tuple(channels))
+    return cs.GateState(link.name, *pools, waiting, order, tuple(channels))
 
 
-def _partition_state(subtask: Subtask, number: int, round_number: int) -> rs.PartitionState:
+def _partition_state(subtask: Subtask, number: int, round_number: int) -> cs.PartitionState:
     (link, own), part = subtask.out_links[number], subtask.partitions[number]
     out = subtask.outputs[number]
     subpartitions = tuple(
-        rs.SubpartitionState(
+        cs.SubpartitionState(
             channel.sender,
             channel.receiver,
             channel.is_local,
@@ -102,11 +103,11 @@ def _partition_state(subtask: Subtask, number: int, round_number: int) -> rs.Par
             ready_messages(part.channels[index])
             if isinstance(subtask, RecordSubtask)
             else channel_backlog(part.channels[index]),
-            rs.credit_at_sender(subtask.job, channel.is_local, part.channels[index]),
+            cs.credit_at_sender(subtask.job, channel.is_local, part.channels[index]),
             out.router.counts[index],
             subtask.routed[number][index],
             tuple(
-                rs.MessageUnderWay(replace(message), round_number + 1)
+                cs.MessageUnderWay(replace(message), round_number + 1)
                 for message in subtask.messages[number][index]
             ),
         )
@@ -114,7 +115,7 @@ def _partition_state(subtask: Subtask, number: int, round_number: int) -> rs.Par
     )
     pending = tuple(fifo_values(out.pending))
     pools = replace(part.pool), replace(part.segments)
-    return rs.PartitionState(link.name, *pools, pending, out.left_bytes, subpartitions)
+    return cs.PartitionState(link.name, *pools, pending, out.left_bytes, subpartitions)
 
 
 def restore(

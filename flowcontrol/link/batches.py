@@ -14,7 +14,7 @@ from flowcontrol.link.columns import CHANNEL, is_quoted, quoted
 from flowcontrol.link.opening import EXCHANGE, make_tables
 from flowcontrol.link.packing import RESULT, PackRows, packed_rows
 from flowcontrol.link.source_batch import Checkpoint, checkpoint_of, is_stopped
-from flowcontrol.live.crash_points import CrashPoint, crash_point
+from flowcontrol.spark.crash_points import CrashPoint, crash_point
 
 if TYPE_CHECKING:
     from collections.abc import Callable

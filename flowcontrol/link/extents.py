@@ -10,7 +10,7 @@ from pyspark.sql.datasource import InputPartition
 
 from flowcontrol.errors import DamagedError, LinkError
 from flowcontrol.link.sealed_files import SealedFile
-from flowcontrol.live.take import freeze_loaded
+from flowcontrol.spark.workers import freeze_loaded
 
 if TYPE_CHECKING:
     from flowcontrol.ledger.storage import Storage

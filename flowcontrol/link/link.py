@@ -200,7 +200,7 @@ class Link:
             If the name is not valid, or no sender has set the columns in time.
         """
         from flowcontrol.link.source import LinkSource
-        from flowcontrol.live.session import register_source
+        from flowcontrol.spark.session import register_source
 
         check_name("receiver", name)
         register_source(spark, LinkSource)

@@ -21,7 +21,7 @@ from flowcontrol.ledger.link_index import PackedRows
 from flowcontrol.ledger.storage import writing
 from flowcontrol.link.columns import CHANNEL
 from flowcontrol.link.sealed_files import SealedWriter
-from flowcontrol.live.take import freeze_loaded
+from flowcontrol.spark.workers import freeze_loaded
 
 if TYPE_CHECKING:
     from flowcontrol.ledger.storage import Storage

@@ -36,7 +36,7 @@ from flowcontrol.link.members import (
 )
 from flowcontrol.link.schema import check_known
 from flowcontrol.link.settings import LinkSettings
-from flowcontrol.live.crash_points import CrashPoint, crash_point
+from flowcontrol.spark.crash_points import CrashPoint, crash_point
 
 FIRST_BYTES = 512 << 10
 """What a batch with a target may take before anything was measured: a slow sink has not yet been

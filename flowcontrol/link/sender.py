@@ -26,7 +26,7 @@ from flowcontrol.link.output import LinkOutput
 from flowcontrol.link.schema import columns_of
 from flowcontrol.link.settings import LinkSettings, altered
 from flowcontrol.link.source_batch import check_same
-from flowcontrol.live.crash_points import CrashPoint, crash_point
+from flowcontrol.spark.crash_points import CrashPoint, crash_point
 
 ASK_EVERY_S = 0.1
 """How often a blocked sender asks whether its query was stopped."""

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSource, InputPartition
 
 from flowcontrol.link.extents import LinkPartition, read_rows, share_out
 from flowcontrol.link.options import read_options
-from flowcontrol.live.take import CreditReader
+from flowcontrol.spark.reader import CreditReader
 
 if TYPE_CHECKING:
     import pyarrow as pa

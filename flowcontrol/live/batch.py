@@ -25,11 +25,11 @@ from flowcontrol.job.ledger_rows import receiver_rows, sender_rows
 from flowcontrol.job.snapshot import task_state
 from flowcontrol.ledger.exchange import Exchange, OutputTable, PackedFile
 from flowcontrol.ledger.ledger import Ledger, LedgerView, create_ledger
-from flowcontrol.live.crash_points import CrashPoint, crash_point
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.pack import GROUP_BYTES, RESULT, EdgeOrder, SubtaskOrder, SubtaskWork
 from flowcontrol.live.runtime import StageRuntime, links_seen
 from flowcontrol.live.take import exchange_schema
+from flowcontrol.spark.crash_points import CrashPoint, crash_point
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flowcontrol.errors import RunError
-from flowcontrol.live.take import HIDDEN, ROUND, SUBTASK, freeze_loaded
+from flowcontrol.live.take import HIDDEN, ROUND, SUBTASK
+from flowcontrol.spark.workers import freeze_loaded
 
 RESULT = "result"
 """The one column of what comes back: a JSON text a subtask."""

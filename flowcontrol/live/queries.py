@@ -19,8 +19,8 @@ from flowcontrol.live.folder import RunFolder, RunPaths
 from flowcontrol.live.history import History
 from flowcontrol.live.replay import stage_replay
 from flowcontrol.live.results import result_tables
-from flowcontrol.live.session import asking_on_interrupt, cause_of, register_source
 from flowcontrol.live.take import ROUND, SUBTASK, row_schemas
+from flowcontrol.spark.session import asking_on_interrupt, cause_of, register_source
 
 if TYPE_CHECKING:
     import pyarrow as pa

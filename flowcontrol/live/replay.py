@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 from flowcontrol.errors import RunError
 from flowcontrol.job import Job, JobEdge, JobVertex
 from flowcontrol.job.replay import routes_of_keys
-from flowcontrol.live.session import cause_of
 from flowcontrol.scenario.inputs import read_rows
 from flowcontrol.scenario.models import Input
+from flowcontrol.spark.session import cause_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

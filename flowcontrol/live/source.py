@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, InputPartition
 
-from flowcontrol.live.take import CreditReader, TakePartition, rows_of
+from flowcontrol.live.take import TakePartition, rows_of
+from flowcontrol.spark.reader import CreditReader
 
 if TYPE_CHECKING:
     import pyarrow as pa

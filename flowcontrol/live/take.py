@@ -2,46 +2,22 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.datasource import InputPartition
 
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.ledger.exchange import Span
+from flowcontrol.spark.workers import freeze_loaded
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from flowcontrol.job import Job, JobVertex
-
-LOADED_AFTER = 3
-"""Tasks after which a worker has loaded all that it ever will."""
-
-_tasks_run = 0
-
-
-class CreditReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A reader that credit limits, and not Spark; it holds nothing open."""
-
-    def getDefaultReadLimit(self) -> ReadLimit:
-        """Return no limit of Spark's: credit is the limit."""
-        return ReadAllAvailable()
-
-    def commit(self, end: dict[str, Any]) -> None:
-        """Do nothing: buffers are recycled when a batch ends, and senders trim."""
-
-    def stop(self) -> None:
-        """Do nothing: nothing is held open."""
 
 
 class TakePartition(InputPartition):
@@ -87,18 +63,6 @@ def rows_of(partition: TakePartition, columns: Sequence[str]) -> Iterator[pa.Rec
             for batch in _read(span, stored):
                 yield batch.append_column(SUBTASK, _constant(subtask, batch.num_rows))
     freeze_loaded()
-
-
-def freeze_loaded() -> None:
-    """Freeze the objects that a worker has loaded, so that the garbage collector skips them.
-
-    Spark's Python worker collects garbage after every task. With the modules of pandas and pyarrow
-    loaded that took some 20 ms a task, nine tenths of a worker's CPU time.
-    """
-    global _tasks_run
-    if _tasks_run < LOADED_AFTER:
-        _tasks_run += 1
-        gc.freeze()
 
 
 def _made_rows(subtask: int, source: str, first: int, count: int, number: int) -> pa.RecordBatch:

@@ -149,7 +149,7 @@ def _live(
     job: Job, folder: RunFolder, spark: SparkSession | None, watch: Callable[[int, int], None]
 ) -> Run:
     from flowcontrol.live.queries import run_live
-    from flowcontrol.live.session import get_session
+    from flowcontrol.spark.session import get_session
 
     session = spark or get_session(f"flowcontrol {job.scenario.name}")
     return run_live(session, job, folder, watch)

@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from flowcontrol.job.channel_state import BufferPlace, FinishedBuffer, SpillState
 from flowcontrol.job.graph import JobEdge
 from flowcontrol.job.job import Job
-from flowcontrol.job.round_state import BufferPlace, FinishedBuffer, SpillState
 from flowcontrol.protocol.partition_kinds import PIPELINED, waits_for_producers
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s

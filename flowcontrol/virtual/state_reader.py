@@ -1,6 +1,7 @@
 """The kernel's memory read after a round, as the typed state that both clocks have in common."""
 
 from flowcontrol.job import Channel, Job, JobEdge, JobVertex
+from flowcontrol.job import channel_state as cs
 from flowcontrol.job import round_state as rs
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.partition_kinds import PIPELINED
@@ -127,9 +128,9 @@ class StateReader:
 
     # ------------------------------------------------------------------ the receiver's side
 
-    def _gate(self, link: JobEdge, index: int) -> rs.GateState:
+    def _gate(self, link: JobEdge, index: int) -> cs.GateState:
         row = self._gates[self._memory.places.gates[link.name, index]]
-        return rs.GateState(
+        return cs.GateState(
             link.name,
             row.pool,
             self._memory.copy(row.global_at, GlobalPool),
@@ -141,11 +142,11 @@ class StateReader:
             ),
         )
 
-    def _input(self, channel: Channel, gate: f.KernelGate, place: int) -> rs.InputChannelState:
+    def _input(self, channel: Channel, gate: f.KernelGate, place: int) -> cs.InputChannelState:
         memory, own, grant = self._memory, gate.first_channel + place, None
         if self._counts_records:
             grant = memory.copy(gate.grants + place * width(ChannelGrant), ChannelGrant)
-        return rs.InputChannelState(
+        return cs.InputChannelState(
             channel.sender,
             channel.receiver,
             channel.is_local,
@@ -156,30 +157,30 @@ class StateReader:
             grant,
         )
 
-    def _told(self, row: f.KernelInputChannel) -> list[rs.AddCredit | rs.NewBufferSize]:
+    def _told(self, row: f.KernelInputChannel) -> list[cs.AddCredit | cs.NewBufferSize]:
         """Return what a channel's receiver has told its sender, and is under way."""
         if row.credits_most > 0:
             under_way = self._memory.queue(row.credits, 0, row.credits_most, f.KernelCredit)
             return [
-                rs.AddCredit(credit.announced, credit.round)
+                cs.AddCredit(credit.announced, credit.round)
                 if credit.announced >= 0
-                else rs.NewBufferSize(-credit.announced, credit.round)
+                else cs.NewBufferSize(-credit.announced, credit.round)
                 for credit in under_way
             ]
-        out, found = self._out_rows[row.out], list[rs.AddCredit | rs.NewBufferSize]()
+        out, found = self._out_rows[row.out], list[cs.AddCredit | cs.NewBufferSize]()
         if row.announced != out.announced and not self._is_tcp:
-            found.append(rs.AddCredit(row.announced, self._next))
+            found.append(cs.AddCredit(row.announced, self._next))
         if out.next_wish not in (0, out.wish):
-            found.append(rs.NewBufferSize(out.next_wish, self._next))
+            found.append(cs.NewBufferSize(out.next_wish, self._next))
         return found
 
     # ------------------------------------------------------------------ the sender's side
 
-    def _partition(self, link: JobEdge, index: int) -> rs.PartitionState:
+    def _partition(self, link: JobEdge, index: int) -> cs.PartitionState:
         memory = self._memory
         row = self._partitions[memory.places.partitions[link.name, index]]
         segments = memory.copy(row.global_at, GlobalPool)
-        return rs.PartitionState(
+        return cs.PartitionState(
             link.name,
             row.pool,
             segments,
@@ -194,9 +195,9 @@ class StateReader:
 
     def _subpartition(
         self, channel: Channel, row: f.KernelPartition, place: int
-    ) -> rs.SubpartitionState:
+    ) -> cs.SubpartitionState:
         own = row.first_channel + place
-        return rs.SubpartitionState(
+        return cs.SubpartitionState(
             channel.sender,
             channel.receiver,
             channel.is_local,
@@ -205,7 +206,7 @@ class StateReader:
             self._queue(row.held + place * row.held_width, row.held_width - w.FIFO_SLOTS),
             ready_messages(self._outs[own]),
             self._backlog(row, self._outs[own]),
-            rs.credit_at_sender(self._job, channel.is_local, self._outs[own]),
+            cs.credit_at_sender(self._job, channel.is_local, self._outs[own]),
             self._counts["routed"][own],
             self._growth["routed"][own],
             self._sent(own),
@@ -218,13 +219,13 @@ class StateReader:
             return ready_messages(out)
         return channel_backlog(out)
 
-    def _sent(self, out: int) -> tuple[rs.MessageUnderWay, ...]:
+    def _sent(self, out: int) -> tuple[cs.MessageUnderWay, ...]:
         """Return the messages of a channel that are under way."""
         if self._is_tcp and not self._out_rows[out].is_local:
             return tuple(self._on_wires.get(out, ()))
         into = self._in_rows[self._out_rows[out].input]
         under_way = self._memory.queue(into.transit, 0, into.transit_most, f.KernelMessage)
-        return tuple(rs.MessageUnderWay(plain(sent), sent.round) for sent in under_way)
+        return tuple(cs.MessageUnderWay(plain(sent), sent.round) for sent in under_way)
 
 
 def _connection_states(job: Job, memory: Memory) -> tuple[rs.ConnectionState, ...]:
@@ -233,7 +234,7 @@ def _connection_states(job: Job, memory: Memory) -> tuple[rs.ConnectionState, ..
     if not pairs:
         return ()
     names = {
-        int(out): rs.ChannelId(link.name, channel.sender, channel.receiver)
+        int(out): cs.ChannelId(link.name, channel.sender, channel.receiver)
         for link in job.links
         for out, channel in zip(memory.places.outs[link.name], link.channels, strict=True)
     }
@@ -246,16 +247,16 @@ def _connection_states(job: Job, memory: Memory) -> tuple[rs.ConnectionState, ..
     return tuple(found)
 
 
-def _messages_on_wires(memory: Memory) -> dict[int, list[rs.MessageUnderWay]]:
+def _messages_on_wires(memory: Memory) -> dict[int, list[cs.MessageUnderWay]]:
     """Return what connections without credits carry, by number of the channel at its sender."""
-    found: dict[int, list[rs.MessageUnderWay]] = {}
+    found: dict[int, list[cs.MessageUnderWay]] = {}
     for row in _connections(memory):
         wire = memory.copy(row.phases, TcpConnection)
         ring = memory.table(row.phases + width(TcpConnection), row.phase_count, TcpMessage)
         for number in range(wire.delivered, wire.written):
             [sent] = memory.copies(ring[[number % row.phase_count]], TcpMessage)
             arrives = sent.round if number < wire.entered else -1
-            found.setdefault(sent.channel, []).append(rs.MessageUnderWay(plain(sent), arrives))
+            found.setdefault(sent.channel, []).append(cs.MessageUnderWay(plain(sent), arrives))
     return found
 
 

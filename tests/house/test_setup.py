@@ -152,7 +152,7 @@ def _end_children(call):
 
 
 def test_a_session_without_the_start_script_has_the_same_settings():
-    from flowcontrol.live.session import SETTINGS
+    from flowcontrol.spark.session import SETTINGS
 
     text = "".join((ROOT / f"scripts/spark-{n}.conf").read_text() for n in ("defaults", "local"))
     ours = dict(re.findall(r"^(spark\.\S+)\s+(\S+)$", text, re.MULTILINE))

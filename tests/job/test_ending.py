@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from flowcontrol.job import Job
+from flowcontrol.job.channel_state import BufferKind, ChannelId
 from flowcontrol.job.reference import RoundRows, run_reference
 from flowcontrol.job.replay import Replayed
-from flowcontrol.job.round_state import BufferKind, ChannelId, RoundState
+from flowcontrol.job.round_state import RoundState
 from flowcontrol.protocol.queues import DATA, END_OF_PARTITION
 from flowcontrol.protocol.rounds import END_BYTES
 from flowcontrol.protocol.states import Message

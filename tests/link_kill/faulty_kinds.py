@@ -14,7 +14,7 @@ from deltalake.exceptions import DeltaError
 from faulty_disk import FULL, READ_ONLY
 from faulty_pipeline import Pipeline, copy_of
 
-from flowcontrol.live.crash_points import CrashPoint
+from flowcontrol.spark.crash_points import CrashPoint
 
 POINTS = {
     "sender": [

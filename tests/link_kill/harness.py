@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 from processes import StageProcess
 from watch import LedgerWatch
 
-from flowcontrol.live.crash_points import CrashPoint
+from flowcontrol.spark.crash_points import CrashPoint
 
 SENDER = [
     CrashPoint.AFTER_CLAIM,

@@ -29,7 +29,7 @@ class StageProcess:
     start : int
         How often it was started before; names the log.
     kill_at : str, optional
-        Named point at which it dies (``flowcontrol.live.crash_points``).
+        Named point at which it dies (``flowcontrol.spark.crash_points``).
     """
 
     def __init__(

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from flowcontrol import Link
-from flowcontrol.live.crash_points import crash_point
+from flowcontrol.spark.crash_points import crash_point
 
 SETTINGS: dict[str, Any] = {
     "key": "key",

@@ -12,7 +12,7 @@ import pytest
 from at_start.kill_at import dying_at
 
 CODE = """
-from flowcontrol.live.crash_points import crash_point
+from flowcontrol.spark.crash_points import crash_point
 for number in range(3):
     crash_point("other", number, "here")
     crash_point("stage", number, "there")

@@ -23,7 +23,7 @@ from flowcontrol.link.link import Link, open_link
 from flowcontrol.link.monitoring.monitor import LinkMonitor
 from flowcontrol.link.monitoring.snapshot import ChannelSnapshot
 from flowcontrol.link.monitoring.view import COLUMNS, FiguresSource, create_view
-from flowcontrol.live.session import register_source
+from flowcontrol.spark.session import register_source
 
 
 def compare(spark, link, clock):

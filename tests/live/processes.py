@@ -34,7 +34,7 @@ class Emulation:
     arguments : str
         What follows it.
     kill_at : str, optional
-        Named point at which the driver dies (``flowcontrol.live.crash_points``).
+        Named point at which the driver dies (``flowcontrol.spark.crash_points``).
     cwd : Path
         Current folder of the process.
     """

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from flowcontrol.live.session import cause_of
+from flowcontrol.spark.session import cause_of
 
 WRAPPED = """[STREAM_FAILED] Query terminated with exception: An exception was raised by the Python
 Proxy. Return Message: Traceback (most recent call last):

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from flowcontrol.live.session import asking_on_interrupt, holding_interrupts
+from flowcontrol.spark.session import asking_on_interrupt, holding_interrupts
 
 
 def press_ctrl_c() -> None:

@@ -18,9 +18,9 @@ import pytest
 import yaml
 from deltalake import DeltaTable
 
-from flowcontrol.live.crash_points import CrashPoint
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.run import RunResult
+from flowcontrol.spark.crash_points import CrashPoint
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from flowcontrol.live.session import WRITTEN_BY_QUERIES, register_source
 from flowcontrol.live.source import StageSource
+from flowcontrol.spark.session import WRITTEN_BY_QUERIES, register_source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

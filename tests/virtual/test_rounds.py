@@ -22,15 +22,15 @@ from hypothesis import strategies as st
 import flowcontrol
 from flowcontrol import RoundState, RunError, Scenario, ScenarioError, load_scenario
 from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.round_state import (
+from flowcontrol.job.channel_state import (
     AddCredit,
     BufferKind,
     InputChannelState,
     MessageUnderWay,
     NewBufferSize,
     SubpartitionState,
-    TaskState,
 )
+from flowcontrol.job.round_state import TaskState
 from flowcontrol.protocol.queues import BACKLOG_ANNOUNCEMENT, DATA
 from flowcontrol.protocol.states import Message
 from flowcontrol.scenario import parse_scenario

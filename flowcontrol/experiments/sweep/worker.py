@@ -5,7 +5,6 @@ itself. It writes Parquet files into the folder of the table, where they count f
 the driver has committed them, and beside them a note on each, which the driver finds.
 """
 
-import gc
 import json
 import time
 import uuid
@@ -21,6 +20,7 @@ from flowcontrol.experiments.sweep.columns import results_table, variant_rows
 from flowcontrol.experiments.sweep.plan import Plan
 from flowcontrol.experiments.sweep.variants import Variant
 from flowcontrol.files import write_atomically
+from flowcontrol.spark.workers import freeze_loaded
 from flowcontrol.virtual.compiled import is_compiled
 
 PART_S: Final = 5.0
@@ -55,7 +55,7 @@ class SweepWork(Work):
             Number of variants run. A failed variant is noted and does not stop the others; when
             the sweep is stopped, the chunk ends after the current variant.
         """
-        _settle()
+        freeze_loaded()
         part = _Part(self, number)
         done, began = 0, now()
         for variant in self.chunks[number]:
@@ -135,18 +135,3 @@ class _Part:
         schema = results_table(columns).arrow_schema()
         pq.write_table(pa.Table.from_pylist(self._rows, schema=schema), file)
         return file.stat().st_size
-
-
-_tasks_run = 0
-
-
-def _settle() -> None:
-    """Exempt a worker's loaded modules from garbage collection.
-
-    Spark's Python worker collects all garbage after every task, which takes 20 ms and more with
-    the modules of pandas and a compiler loaded. After three tasks nothing new is loaded.
-    """
-    global _tasks_run
-    if _tasks_run < 3:
-        _tasks_run += 1
-        gc.freeze()

@@ -147,7 +147,7 @@ def create_view(
     LinkError
         If the name or the window is not valid.
     """
-    from flowcontrol.live.session import register_source
+    from flowcontrol.spark.session import register_source
 
     if not _NAME.fullmatch(name):
         raise LinkError(
