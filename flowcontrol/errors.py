@@ -106,10 +106,6 @@ class InsufficientBuffersError(FlowControlError):
         )
 
 
-class InvariantError(FlowControlError):
-    """An invariant of the model does not hold: a fault of this program, or a damaged ledger."""
-
-
 class LedgerError(FlowControlError):
     """A ledger or exchange log cannot be read or written as it must be."""
 

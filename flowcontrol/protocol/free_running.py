@@ -15,7 +15,7 @@ from typing import Any
 
 from flowcontrol.errors import ProtocolError
 from flowcontrol.protocol import rows as w
-from flowcontrol.protocol.channel_rules import available_buffers, on_backlog, take_buffer
+from flowcontrol.protocol.channel_rules import on_backlog, take_buffer
 from flowcontrol.protocol.pool_rules import recycle_segment, request_segment
 from flowcontrol.protocol.rounds import announce_credit, recycle
 from flowcontrol.protocol.sender_rules import credit_of
@@ -219,11 +219,6 @@ class LinkGate:
         """Floating buffers of a channel, free ones and those in use."""
         in_use = w.fifo_values(self._kinds[channel]).count(w.TAKEN_FLOATING)
         return self._channels[channel].floating + in_use
-
-    def is_settled(self, channel: int) -> bool:
-        """Whether the channel's free buffers match its announced and unannounced credit."""
-        row = self._channels[channel]
-        return available_buffers(row) == self.credit(channel) + row.unannounced
 
     # ------------------------------------------------------------------ state at rest
 

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flowcontrol.errors import InvariantError, ProtocolError
+from flowcontrol.errors import ProtocolError
 from flowcontrol.protocol import (
     Buffer,
     ConnectionQueue,
@@ -23,7 +23,12 @@ from flowcontrol.protocol import (
 )
 from flowcontrol.protocol.subpartition import BufferHandle
 
-__all__ = ["ChannelPair", "send_next"]
+__all__ = ["ChannelPair", "InvariantError", "send_next"]
+
+
+class InvariantError(AssertionError):
+    """An invariant of the model does not hold."""
+
 
 BLOCKING = ("aligned_barrier", "timeoutable_barrier", "recovery_completion")
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from flowcontrol.errors import InvariantError, ProtocolError
+from flowcontrol.errors import ProtocolError
 from flowcontrol.protocol import ConnectionQueue, InputGate, NetworkBufferPool
 from modules import load
 
 channel_pair = load("tests/protocol/channel_pair.py")
 ChannelPair, send_next = channel_pair.ChannelPair, channel_pair.send_next
+InvariantError = channel_pair.InvariantError
 
 
 def make_pair(credit=2, floating=4, sender_buffers=None, overdraft=0):

@@ -16,7 +16,7 @@ from hypothesis.stateful import (
 )
 
 from flowcontrol.errors import ProtocolError
-from flowcontrol.protocol.free_running import LinkGate, OutputPool
+from flowcontrol.protocol.free_running import BUFFERS, LinkGate, OutputPool
 from flowcontrol.protocol.rows import TAKEN_EXCLUSIVE, TAKEN_FLOATING
 
 # ---------------------------------------------------------------------- the output pool by hand
@@ -331,7 +331,10 @@ class LinkMachine(RuleBasedStateMachine):
             assert released <= self.written[sender][channel]
             assert announced - consumed <= self.exclusive + floating
             assert released - consumed <= self.exclusive + self.floating
-            assert self.gate.is_settled(number)
+            kept = self.gate.channel_state(number)["buffers"]
+            row = dict(zip(BUFFERS, kept, strict=True))
+            free = row["exclusive"] + row["floating"]
+            assert free == self.gate.credit(number) + row["unannounced"]
             held += floating
         assert held == self.gate.pool_used <= self.floating
         for sender, pool in enumerate(self.pools):
