@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from flowcontrol import __version__
+from flowcontrol.version import __version__
 from flowcontrol.cli.command import FAILED, REFUSED, add_overrides, say
 from flowcontrol.errors import FlowControlError
 
