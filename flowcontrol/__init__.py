@@ -13,6 +13,7 @@ from flowcontrol.errors import (
     RunError,
     ScenarioError,
 )
+from flowcontrol.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from flowcontrol.job.round_state import RoundState
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from flowcontrol.run.emulate import emulate
     from flowcontrol.run.rounds import rounds
     from flowcontrol.scenario import Scenario, load_scenario
-
-__version__ = "0.1.0"
 
 __all__ = [
     "FlowControlError",

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "flowcontrol"
 
 # Each layer, and the layers that it may import besides itself. Imports go one way.
-BASE = {"errors", "records", "scenario"}
+BASE = {"errors", "records", "scenario", "version"}
 CORE = BASE | {"protocol", "operators", "job"}
 SYSTEMS = {"systems", "systems/throttles", "systems/transports"}
 KIT = CORE | {"files", "folders", "virtual", "analysis", "report", "experiments"}
@@ -34,6 +34,7 @@ ALLOWED = {
     "job": BASE | {"protocol", "operators"} | SYSTEMS,
     "virtual": CORE | {"files"} | SYSTEMS,
     "ledger": BASE | {"protocol"},
+    "version": set(),
     "spark": set(),
     "live": CORE | {"folders", "ledger", "spark"} | SYSTEMS,
     "link": BASE | {"protocol", "ledger", "spark", "analysis", "report"},

@@ -4,9 +4,9 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from flowcontrol import __version__
 from flowcontrol.cli.command import FAILED, REFUSED, add_overrides, say
 from flowcontrol.errors import FlowControlError
+from flowcontrol.version import __version__
 
 SHORTEST_S, LONGEST_S = 0.1, 3600.0
 """Range of the polling interval, s; a poll costs some milliseconds."""

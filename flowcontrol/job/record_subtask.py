@@ -83,4 +83,4 @@ class RecordSubtask(Subtask):
             end = RoundEnd(number, self.held, link.record_bytes)
             for channel, state in zip(gate.channels, states, strict=True):
                 channel.announced = next_grant(transport, state, channel, end)
-            gate.news[:] = [0] * len(gate.news)
+            gate.dirty_channels[:] = [0] * len(gate.dirty_channels)

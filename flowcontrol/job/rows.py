@@ -56,7 +56,7 @@ def new_gate(job: Job, link: JobEdge, receiver: int, channels: Sequence[Channel]
         waiting=fifo(len(channels)),
         order=fifo(len(channels)),
         queues=[new_queue(depth + EVENT_SLOTS, ReceivedMessage) for depth in depths],
-        news=[0] * (len(channels) // WORD + 1),
+        dirty_channels=[0] * (len(channels) // WORD + 1),
     )
 
 

@@ -7,7 +7,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Final
 
-from flowcontrol import __version__
+from flowcontrol.version import __version__
 
 BOTH_CLOCKS: Final = ("protocol", "operators", "systems", "job")
 """Packages whose rules both clocks run."""

@@ -135,24 +135,24 @@ def enqueue_message(
 
 def _receive_backlog(gate: Gate, channel: int, backlog: int) -> None:
     """Act on a backlog, of a message or announced by itself (reference section 1.3)."""
-    add_member(gate.news, channel)
+    add_member(gate.dirty_channels, channel)
     on_backlog(gate, channel, backlog)
 
 
 def recycle(gate: Gate, channel: int, buffer: int) -> None:
     """Recycle the buffer, of a kind, of a consumed message (reference section 1.5)."""
-    add_member(gate.news, channel)
+    add_member(gate.dirty_channels, channel)
     if buffer == KIND_RECORDS:
         return
     if buffer == TAKEN_EXCLUSIVE:
         waiting = gate.waiting[FIFO_COUNT]
         if recycle_exclusive(gate, channel) == 0 and waiting > 0:
             # somebody who waited may have got a floating buffer
-            add_all_members(gate.news)
+            add_all_members(gate.dirty_channels)
     elif buffer != KIND_LOCAL:
         accepted = recycle_floating(gate)
         if accepted >= 0:
-            add_member(gate.news, accepted)
+            add_member(gate.dirty_channels, accepted)
     gate.channels[channel].consumed += 1
 
 
@@ -211,7 +211,7 @@ def take_record(task: Task, gates: Sequence[Gate], count: int) -> None:
     gate.channels[channel].processed += count
     if task.buffer == KIND_RECORDS:
         gate.channels[channel].consumed += count
-        add_member(gate.news, channel)
+        add_member(gate.dirty_channels, channel)
     if task.left == 0:
         recycle(gate, channel, task.buffer)
 
@@ -250,7 +250,7 @@ def write_bytes(
             if request_segment(partition.pool, partition.segments) == 0:
                 return nbytes
             note_quota(partition.pool, partition.counts, channel, 1, quota)
-            open_buffer(own, usable_bytes(own.wish, nbytes, buffer_bytes))
+            open_buffer(own, usable_bytes(own.desired_buffer_size, nbytes, buffer_bytes))
         part = _room(partition.pool, own, nbytes, buffer_bytes)
         nbytes -= part
         append_bytes(own, part, nbytes)
@@ -278,7 +278,7 @@ def write_broadcast(partition: Partition, nbytes: int, quota: int, buffer_bytes:
             if request_segment(partition.pool, partition.segments) == 0:
                 return nbytes
             note_quota(partition.pool, partition.counts, 0, 1, quota)
-            limit = usable_bytes(first.wish, nbytes, buffer_bytes)
+            limit = usable_bytes(first.desired_buffer_size, nbytes, buffer_bytes)
             for channel in range(len(partition.channels)):
                 open_buffer(partition.channels[channel], limit)
         part = _room(partition.pool, first, nbytes, buffer_bytes)

@@ -38,9 +38,8 @@ class Gate(NamedTuple):
         Channels with data, in the order in which they are polled.
     queues : Sequence[Queue[ReceivedMessage]]
         Per channel: received messages that the task has not polled.
-    news : Row
-        Set of the channels that may have something to tell their sender; who tells it
-        clears it.
+    dirty_channels : Row
+        Set of the channels that may have credit to announce; announcing clears it.
     """
 
     channels: Sequence[InputChannel]
@@ -49,7 +48,7 @@ class Gate(NamedTuple):
     waiting: Row
     order: Row
     queues: Sequence[Queue[ReceivedMessage]]
-    news: Row
+    dirty_channels: Row
 
 
 class Partition(NamedTuple):

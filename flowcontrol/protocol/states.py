@@ -93,14 +93,14 @@ class Subpartition:
     """Of a local channel: messages consumed, as the producer has heard."""
     limit: int = 0
     """Bytes that the open buffer may take."""
-    wish: int = 0
+    desired_buffer_size: int = 0
     """Size of buffer that the consumer wishes, bytes; 0: a whole segment."""
     passed: int = 0
     """Of a broadcast: shared buffers that this subpartition has let go of."""
     initial: int = 0
     """Initial credit of its receiver, constant; -1 of a local channel."""
-    told: int = 0
-    """Backlog that the receiver was told of last, buffers."""
+    announced_backlog: int = 0
+    """Backlog that was announced to the receiver last, buffers."""
     events: int = 0
     """Events queued."""
     ends_in_event: int = 0

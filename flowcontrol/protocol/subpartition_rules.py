@@ -148,8 +148,8 @@ def poll_queue(own: Subpartition, queue: q.Queue[Message], message: Message) -> 
                 own.sent += 1
         if own.buffers + own.events == 0:
             own.is_flushed = 0
-    own.told = channel_backlog(own)
-    message.backlog = own.told
+    own.announced_backlog = channel_backlog(own)
+    message.backlog = own.announced_backlog
     return found
 
 
@@ -192,9 +192,12 @@ def announce_backlog(own: Subpartition, backlog: int, event: int, message: Messa
     """
     credit = s.credit_of(own.announced, own.sent)
     available = s.is_reader_available(credit, 1 if backlog > 0 else 0, event)
-    if own.told > 0 or s.needs_backlog_announcement(own.initial, credit, backlog, available) == 0:
+    if (
+        own.announced_backlog > 0
+        or s.needs_backlog_announcement(own.initial, credit, backlog, available) == 0
+    ):
         return 0
-    own.told = backlog
+    own.announced_backlog = backlog
     message.kind = q.BACKLOG_ANNOUNCEMENT
     message.records = 0
     message.nbytes = 0

@@ -16,12 +16,12 @@ from flowcontrol.virtual.turns import serve_now
 from flowcontrol.virtual.wheel import wake
 
 
-def hear(m: KernelMemory, task: f.KernelTask, now: int) -> None:
+def read_credits(m: KernelMemory, task: f.KernelTask, now: int) -> None:
     """Take notice of credits and of buffers that local consumers have let go of."""
     for i in range(task.partitions):
         number = task.first_partition + i
         p = v.partition_row(m, number)
-        count, bits = p.channels, p.news
+        count, bits = p.channels, p.credited
         place = v.next_bit(m, bits, count, -1)
         if place < 0:
             continue
@@ -30,10 +30,10 @@ def hear(m: KernelMemory, task: f.KernelTask, now: int) -> None:
             out = v.out_row(m, p.first_channel + place)
             into = v.in_row(m, out.input)
             done = 1
-            if out.next_wish > 0:
-                out.wish = out.next_wish
+            if out.next_buffer_size > 0:
+                out.desired_buffer_size = out.next_buffer_size
             if p.kind > PIPELINED and out.is_local == 1:
-                pass  # disk.hear_disk takes notice
+                pass  # disk.note_disk takes notice
             elif out.is_local == 1 and m.counts_records == 0:
                 free_lent(m, partition, place, into.consumed)
             elif into.credits_most == 0:
@@ -63,7 +63,7 @@ def _hear_late(
             return 0
         credit = drop(credits)
         if credit.announced < 0:
-            out.wish = -credit.announced
+            out.desired_buffer_size = -credit.announced
         else:
             out.announced = credit.announced
     return 1
@@ -75,7 +75,7 @@ def announce_all(m: KernelMemory, task: f.KernelTask, now: int) -> None:
     for i in range(task.gates):
         number = task.first_gate + i
         g = v.gate_row(m, number)
-        count, bits = g.channels, g.news
+        count, bits = g.channels, g.dirty_channels
         channel = v.next_bit(m, bits, count, -1)
         if channel < 0:
             continue
@@ -84,7 +84,7 @@ def announce_all(m: KernelMemory, task: f.KernelTask, now: int) -> None:
             into = v.in_row(m, g.first_channel + channel)
             out = v.out_row(m, into.out)
             if out.is_local == 1:
-                tell(m, out, now + 1)
+                notify_sender(m, out, now + 1)
             elif into.unannounced > 0:
                 if m.is_tcp == 1:  # not a credit: a buffer for the message that is staged
                     into.unannounced = 0
@@ -118,7 +118,7 @@ def grant_all(m: KernelMemory, number: int, task: f.KernelTask, now: int) -> Non
             if look > now:
                 wake(m, number, look)
         for word in range(g.channels // WORD + 1):
-            m[g.news + word] = 0
+            m[g.dirty_channels + word] = 0
 
 
 def grant(m: KernelMemory, into: f.KernelInputChannel, now: int) -> None:
@@ -126,18 +126,18 @@ def grant(m: KernelMemory, into: f.KernelInputChannel, now: int) -> None:
     m.grants += 1
     out = v.out_row(m, into.out)
     if into.credits_most == 0:
-        tell(m, out, now + 1)
+        notify_sender(m, out, now + 1)
     else:
-        tell_late(m, out, into, into.announced, now)
+        notify_sender_later(m, out, into, into.announced, now)
 
 
-def tell(m: KernelMemory, out: f.KernelSubpartition, at: int) -> None:
+def notify_sender(m: KernelMemory, out: f.KernelSubpartition, at: int) -> None:
     """Have a sender look at a channel in a round."""
-    v.set_bit(m, v.partition_row(m, out.partition).news, out.place)
+    v.set_bit(m, v.partition_row(m, out.partition).credited, out.place)
     wake(m, out.sender, at)
 
 
-def tell_late(
+def notify_sender_later(
     m: KernelMemory, out: f.KernelSubpartition, into: f.KernelInputChannel, value: int, now: int
 ) -> None:
     """Send credits, or a size of buffer below 0, that arrive after the network's latency."""
@@ -146,4 +146,4 @@ def tell_late(
     credit.announced = value
     credit.round = now + m.latency
     append(credits)
-    tell(m, out, now + m.latency)
+    notify_sender(m, out, now + m.latency)

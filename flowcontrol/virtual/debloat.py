@@ -12,7 +12,7 @@ from flowcontrol.protocol.debloating import (
 )
 from flowcontrol.protocol.rows import FIFO_COUNT
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.credits import tell, tell_late
+from flowcontrol.virtual.credits import notify_sender, notify_sender_later
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import DEBLOATING
 from flowcontrol.virtual.registry import part_of
@@ -108,7 +108,7 @@ def _announce_size(m: KernelMemory, channel: int, size: int, now: int) -> None:
     into = in_row(m, channel)
     out = out_row(m, into.out)
     if out.is_local == 0 and into.credits_most > 0:
-        tell_late(m, out, into, -size, now)
+        notify_sender_later(m, out, into, -size, now)
     else:
-        out.next_wish = size
-        tell(m, out, now + 1)
+        out.next_buffer_size = size
+        notify_sender(m, out, now + 1)

@@ -134,7 +134,7 @@ def _begin(m: KernelMemory, sp: s.SpillingPartition, way: int) -> int:
 
 
 @part_of(SPILLS)
-def hear_disk(m: KernelMemory, task: f.KernelTask, now: int) -> None:
+def note_disk(m: KernelMemory, task: f.KernelTask, now: int) -> None:
     """Take notice of what the disk has done, and of what local consumers have."""
     for i in range(task.partitions):
         p = v.partition_row(m, task.first_partition + i)

@@ -127,8 +127,8 @@ class KernelGate:
     """Messages that each may hold."""
     arrivals: int = 0
     """Where the set of the channels with messages under way is, bits."""
-    news: int = 0
-    """Where the set of the channels is that may have something to tell their sender, bits."""
+    dirty_channels: int = 0
+    """Where the set of the channels with credit to announce is, bits."""
     record_bytes: int = 0
     """Size of its records."""
     grants: int = 0
@@ -180,10 +180,10 @@ class KernelPartition(RecordWriter):
     """Where the records routed to each channel are."""
     is_broadcast: int = 0
     """1: every channel reads the same buffers."""
-    news: int = 0
-    """Where the set of the channels is whose receiver has said something, bits."""
+    credited: int = 0
+    """Where the set of the channels is whose receiver has announced credit or a size, bits."""
     dirty: int = 0
-    """Where the set of the channels is that may have something to send, bits."""
+    """Where the set of the channels with data to send is, bits."""
     route: int = 0
     """How a record finds its channel: ROUTE_FIRST, ROUTE_CYCLE ..."""
     cursor: int = 0
@@ -285,7 +285,7 @@ class KernelSubpartition(Subpartition):
     """Its records in flight."""
     connection: int = 0
     """Task that is its connection, if a bandwidth is given; -1: none."""
-    next_wish: int = 0
+    next_buffer_size: int = 0
     """Size of buffer that the receiver wishes from the next round on."""
     is_queued: int = 0
     """1: it waits for its turn on its connection."""

@@ -71,7 +71,7 @@ def _fill_partition(
     p.held = build.take(count * p.held_width)
     p.counts, p.routed = build.take(count), build.take(count)
     words = count // w.WORD + 1
-    p.news, p.dirty = build.take(words), build.take(words)
+    p.credited, p.dirty = build.take(words), build.take(words)
     p.is_broadcast = int(link.edge.partitioner == "broadcast" and count > 1)
     p.record_bytes = link.record_bytes
     p.flush_phase = flush_phase_us(job, link, sender)
@@ -124,7 +124,7 @@ def _fill_gate(
     g.first_channel, g.channels = numbers[0], count
     g.waiting = build.take(w.FIFO_SLOTS + count)
     g.order = build.take(w.FIFO_SLOTS + count)
-    g.arrivals, g.news = build.take(words), build.take(words)
+    g.arrivals, g.dirty_channels = build.take(words), build.take(words)
     g.record_bytes, g.since = link.record_bytes, -1
     if build.job.record_transport is None:
         most = _fill_buffers(build, link, receiver, numbers, g)

@@ -17,9 +17,9 @@ from flowcontrol.virtual import views as v
 from flowcontrol.virtual.cells import row, rows
 from flowcontrol.virtual.compiled import best_parts, compile_entry
 from flowcontrol.virtual.connections import carry, transmit
-from flowcontrol.virtual.credits import announce_all, grant_all, hear
+from flowcontrol.virtual.credits import announce_all, grant_all, read_credits
 from flowcontrol.virtual.debloat import debloat_gates, measure_gates
-from flowcontrol.virtual.disk import hear_disk, serve_disk
+from flowcontrol.virtual.disk import note_disk, serve_disk
 from flowcontrol.virtual.ending import emit_throttled, finish_when_over, is_empty
 from flowcontrol.virtual.header import FLAG_DRAIN, FLAG_EMPTY, FLAG_PARTS, KernelMemory
 from flowcontrol.virtual.jobs import in_order, serve_waiting
@@ -58,9 +58,9 @@ def _advance(memory: Any, end: int) -> int:
             else:
                 settle(m, task, now)
                 receive_all(m, task, now)
-                hear(m, task, now)
+                read_credits(m, task, now)
                 if task.kinds > 0:
-                    hear_disk(m, task, now)
+                    note_disk(m, task, now)
         for i in range(count):
             kind = v.task_row(m, active[i]).kind
             if kind != f.CONNECTION and kind != f.DISK:

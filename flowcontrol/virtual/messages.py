@@ -118,7 +118,7 @@ def _send_buffers(
     local = out.is_local
     if out.initial == 0 and m.is_tcp == 0:
         event = head_is_event(out, partition.queues[place])
-        tell_backlog(m, out, channel_backlog(out), event, now)
+        send_backlog_announcement(m, out, channel_backlog(out), event, now)
     if out.connection >= 0:
         enqueue(m, p.first_channel + place)
         return 0
@@ -153,7 +153,7 @@ def _take(
     return send_message(partition, place, m.quota, is_local, message)
 
 
-def tell_backlog(
+def send_backlog_announcement(
     m: KernelMemory, out: f.KernelSubpartition, backlog: int, event: int, now: int
 ) -> None:
     """Announce a backlog to a receiver without exclusive buffers, if there is need to."""

@@ -12,7 +12,7 @@ from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s
 from flowcontrol.virtual.disk import ask_disk
 from flowcontrol.virtual.header import KernelMemory
-from flowcontrol.virtual.messages import next_message, put, tell_backlog
+from flowcontrol.virtual.messages import next_message, put, send_backlog_announcement
 from flowcontrol.virtual.parts import SPILLS
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.spilled import (
@@ -165,7 +165,7 @@ def _send_lane(
     kind, local = partition_row(m, sp.number).kind, out.is_local
     at = now + (1 if local == 1 else m.latency)
     if out.initial == 0:
-        tell_backlog(m, out, _lane_backlog(kind, out, lane), 0, now)
+        send_backlog_announcement(m, out, _lane_backlog(kind, out, lane), 0, now)
     while lane.next > 0:
         limit = out.consumed + sp.local if local == 1 else out.announced
         own = buffer_at(m, lane.next)
@@ -179,12 +179,12 @@ def _send_lane(
         lane.readable -= 1
         out.buffers -= 1
         out.sent += 1
-        out.told = _lane_backlog(kind, out, lane)
+        out.announced_backlog = _lane_backlog(kind, out, lane)
         message = next_message(m, out)
         message.kind = DATA
         message.records = own.records
         message.nbytes = own.nbytes
-        message.backlog = out.told
+        message.backlog = out.announced_backlog
         put(m, out, at)
         task.has_sent = 1
         if sp.first < 0:

@@ -170,8 +170,8 @@ class StateReader:
         out, found = self._out_rows[row.out], list[cs.AddCredit | cs.NewBufferSize]()
         if row.announced != out.announced and not self._is_tcp:
             found.append(cs.AddCredit(row.announced, self._next))
-        if out.next_wish not in (0, out.wish):
-            found.append(cs.NewBufferSize(out.next_wish, self._next))
+        if out.next_buffer_size not in (0, out.desired_buffer_size):
+            found.append(cs.NewBufferSize(out.next_buffer_size, self._next))
         return found
 
     # ------------------------------------------------------------------ the sender's side

@@ -107,7 +107,7 @@ def gate_of(m: KernelMemory, number: int) -> Gate:
         row(m, g.waiting, FIFO_SLOTS + count),
         row(m, g.order, FIFO_SLOTS + count),
         received_queues(m, g.queues, count, g.queue_most),
-        row(m, g.news, count // WORD + 1),
+        row(m, g.dirty_channels, count // WORD + 1),
     )
 
 

@@ -88,7 +88,7 @@ def test_priority_stands_first_in_its_own_order(turns: int, kinds: list[int]) ->
 def test_a_blocking_event_blocks_when_it_is_sent() -> None:
     own, queue = filled(DATA, ALIGNED, DATA, DATA)
     assert polled(own, queue) == [DATA, ALIGNED]
-    assert (own.is_blocked, r.channel_backlog(own), own.told) == (1, 0, 0)
+    assert (own.is_blocked, r.channel_backlog(own), own.announced_backlog) == (1, 0, 0)
     r.flush_queue(own, queue)
     assert r.is_available(own, queue, 5) == 0
     assert r.poll_queue(own, queue, Message()) == r.NOTHING
@@ -144,4 +144,4 @@ def test_a_task_that_polls_an_event_recycles_nothing(kind: int) -> None:
     assert rounds.receive(task, gate, union, 0, 0, Message(kind, 0, 8)) == 1
     assert rounds.next_input(task, [gate], union) == 0
     assert task.open_inputs == (0 if kind == END_OF_PARTITION else 1)
-    assert (pool.in_use, channel.exclusive, channel.consumed, gate.news) == (0, 2, 0, [1])
+    assert (pool.in_use, channel.exclusive, channel.consumed, gate.dirty_channels) == (0, 2, 0, [1])

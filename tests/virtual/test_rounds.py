@@ -157,7 +157,7 @@ def test_a_buffer_size_is_under_way_for_a_round(jobs: ModuleType) -> None:
     ]
     assert told
     for number, nbytes in told:
-        assert states[number + 1].channel("source->sink")[0].state.wish == nbytes
+        assert states[number + 1].channel("source->sink")[0].state.desired_buffer_size == nbytes
 
 
 def plain(scenario: Scenario) -> dict[str, Any]:
