@@ -7,8 +7,8 @@
 :mod:`~flowcontrol.experiments.sweep.page` draws them.
 """
 
-from flowcontrol.experiments.sweep.overview import print_sweep
-from flowcontrol.experiments.sweep.sweep import SweepResult, sweep
+from flowcontrol.experiments.sweep.overview import SweepResult, print_sweep
+from flowcontrol.experiments.sweep.sweep import sweep
 from flowcontrol.report.progress import SweepProgress
 
 __all__ = ["SweepProgress", "SweepResult", "print_sweep", "sweep"]

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
@@ -22,8 +23,6 @@ from flowcontrol.report.terminal import plain_table, print_widest
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
-
-    from flowcontrol.experiments.sweep.sweep import SweepResult
 
 
 @dataclass(frozen=True)
@@ -256,6 +255,40 @@ _HEAD: Final = 12
 
 _ENDS: Final = 5
 """Rows at each end of the table."""
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """Results of a sweep.
+
+    Attributes
+    ----------
+    path : Path
+        Its folder.
+    plan : Plan
+        The plan of the sweep.
+    metrics : tuple of Metric
+        Metrics of the report; the first one ranks the points.
+    table : pyarrow.Table
+        A row per variant and stage; ``to_pandas()`` makes a frame of it.
+    """
+
+    path: Path
+    plan: Plan
+    metrics: tuple[Metric, ...]
+    table: pa.Table
+
+    @property
+    def sentence(self) -> str:
+        """The conclusion, as on terminal and page; empty if nothing was run."""
+        if not self.table.num_rows:
+            return ""
+        return overview(self.table, self.plan, self.metrics).sentence
+
+    @property
+    def results(self) -> Path:
+        """The Delta table that ``table`` was read from."""
+        return self.path / "results"
 
 
 def print_sweep(result: SweepResult, console: Console | None = None) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial, reduce
 from operator import or_
 from pathlib import Path
@@ -23,7 +22,7 @@ from flowcontrol.experiments.follow import (
     unseen_results,
 )
 from flowcontrol.experiments.sweep.metric import Metric, read_metrics
-from flowcontrol.experiments.sweep.overview import overview
+from flowcontrol.experiments.sweep.overview import SweepResult
 from flowcontrol.experiments.sweep.page import sweep_page
 from flowcontrol.experiments.sweep.plan import Plan, make_plan
 from flowcontrol.experiments.sweep.store import Collector, open_folder, read_results
@@ -38,7 +37,6 @@ from flowcontrol.folders import OwnedFolder
 from flowcontrol.scenario import Scenario
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 _MANY: Final = 5_000
@@ -48,40 +46,6 @@ _SLOW: Final = (
     "the workers have no numba, so the virtual clock is interpreted there, some hundred times "
     "slower; install numba in the Python of the executors"
 )
-
-
-@dataclass(frozen=True)
-class SweepResult:
-    """Results of a sweep.
-
-    Attributes
-    ----------
-    path : Path
-        Its folder.
-    plan : Plan
-        The plan of the sweep.
-    metrics : tuple of Metric
-        Metrics of the report; the first one ranks the points.
-    table : pyarrow.Table
-        A row per variant and stage; ``to_pandas()`` makes a frame of it.
-    """
-
-    path: Path
-    plan: Plan
-    metrics: tuple[Metric, ...]
-    table: pa.Table
-
-    @property
-    def sentence(self) -> str:
-        """The conclusion, as on terminal and page; empty if nothing was run."""
-        if not self.table.num_rows:
-            return ""
-        return overview(self.table, self.plan, self.metrics).sentence
-
-    @property
-    def results(self) -> Path:
-        """The Delta table that ``table`` was read from."""
-        return self.path / "results"
 
 
 def sweep(
