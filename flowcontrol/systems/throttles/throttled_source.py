@@ -1,6 +1,6 @@
 """What a throttled source emits in a round: its switch, its gap, its log and its admission.
 
-What throttles a source is decided elsewhere (:mod:`.control`) and comes as a command;
+What throttles a source is decided elsewhere (:mod:`.controller`) and comes as a command;
 here is what the command lets it do. Without a log a source that may not emit holds one record in
 its hand, as a blocked one does, and what falls due meanwhile is lost. With a log (Kafka, files)
 everything that falls due waits there.
