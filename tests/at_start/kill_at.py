@@ -38,6 +38,6 @@ def install(asked: str) -> None:
         if number == first or (wanted.endswith("+") and number > first):
             os.killpg(os.getpgid(0), signal.SIGKILL)
 
-    from flowcontrol.live import crash_points
+    from flowcontrol.spark import crash_points
 
     crash_points.hook = hook

@@ -32,7 +32,7 @@ from flowcontrol.link.packing import CHANNEL, PackRows, packed_rows
 from flowcontrol.link.sender import LinkSender
 from flowcontrol.link.settings import LinkSettings, schema_of
 from flowcontrol.link.source import LinkReader
-from flowcontrol.live import crash_points
+from flowcontrol.spark import crash_points
 
 SCHEMA = pa.schema(
     [
