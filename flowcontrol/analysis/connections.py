@@ -1,12 +1,15 @@
 """How much of a connection's bandwidth the exchanges between two task managers took."""
 
-from collections import defaultdict
-from typing import Final, NamedTuple
+from __future__ import annotations
 
-import pandas as pd
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from flowcontrol.analysis.frames import mean_over_time
 from flowcontrol.scenario import Edge, Scenario
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SATURATED: Final = 0.8
 """Share of a bandwidth from which it limits; headers and whole rounds take the rest."""

@@ -1,7 +1,8 @@
 """A task's work in a round: take records up, let its operators make of them what they do, write it.
 
 It stops where its rate allows no more, where it has no input, or where an output is unavailable.
-The loop is written once and runs on both clocks; what differs between them is in :class:`.worker.Worker`.
+The loop is written once and runs on both clocks; what differs between them is in
+:class:`.worker.Worker`.
 """
 
 from collections.abc import Sequence

@@ -173,6 +173,12 @@ class ReceiverSnapshot:
     keeps_target: bool = True
     rows_skipped: int = 0
 
+    @property
+    def longest_batch_s(self) -> float | None:
+        """Mean time of the last micro-batches, or of the running one if that is longer, s."""
+        times = [time for time in (self.batch_s, self.running_s) if time is not None]
+        return max(times, default=None)
+
 
 @dataclass(frozen=True)
 class LinkSnapshot:
