@@ -72,6 +72,8 @@ def read_place(place: str | Path) -> Place:
     text = str(place)
     if not text or "\0" in text:
         raise LedgerError(f"{text!r} names no folder: give a path, or a URI such as s3://bucket/x")
+    if "\n" in text:
+        raise LedgerError(f"{text!r} has a line break: write the path without")
     match = _SCHEME.match(text) or _NAMED.match(text)
     if match is None:
         return Place(str(_expanded(text).absolute()), is_local=True)
@@ -116,8 +118,8 @@ def _of_file(text: str) -> str:
     parts = urlsplit(text)
     if parts.netloc.lower() not in ("", "localhost"):
         raise LedgerError(
-            f"{text}: names a file of the machine {parts.netloc!r}: a folder of this one is "
-            f"file://{parts.path}, with three slashes"
+            f"{text}: names a file of the machine {parts.netloc!r}: a folder of this one has three "
+            f"slashes, file:///{parts.netloc}{parts.path} or file://{parts.path}"
         )
     path = text.partition(":")[2].removeprefix("//")
     path = path[len(parts.netloc) :] if parts.netloc and not path.startswith("/") else path
