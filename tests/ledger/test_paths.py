@@ -104,3 +104,8 @@ def test_what_is_neither_is_refused_by_name(text, message):
     with pytest.raises(LedgerError, match=message) as caught:
         Storage(text)
     assert text in str(caught.value) or "\0" in text
+
+
+def test_a_line_break_is_no_part_of_a_path():
+    with pytest.raises(LedgerError, match="has a line break: write the path without"):
+        read_place("/tmp/a\n")
