@@ -152,10 +152,12 @@ def compiled_once(dispatcher: Any, folder: Path) -> Any:
     folder : Path
         Of the kernel.
     """
+    from flowcontrol.virtual.linked import linked_only
+
     build = dispatcher.compile
 
     def compile_kept(signature: Any) -> Any:
-        with _locked(folder):
+        with _locked(folder), linked_only(dispatcher.targetctx.codegen()):
             try:
                 return build(signature)
             except _DAMAGED:  # a damaged file is made anew

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.protocol.states import InputChannel
-from flowcontrol.systems.transports import batched_credit as b
 from flowcontrol.systems.transports import bdp_window
 from flowcontrol.systems.transports import cumulative_credit as c
 from flowcontrol.systems.transports import half_return_credit as p
@@ -102,30 +101,30 @@ def test_half_of_a_queue():
     assert [p.half(size) for size in (1, 2, 3, 16, 1000, 1001)] == [1, 1, 1, 8, 500, 500]
 
 
-# RisingWave, 2048 permits in lots of 256: rows of a chunk; then its cost, what the receiver keeps
-# of it, and what comes back.
+# RisingWave, 2048 permits in lots of 256: what a chunk costs; then what the receiver keeps of it,
+# and what comes back.
 RISINGWAVE = [
-    (256, (256, 0, 256)),
-    (255, (255, 255, 0)),  # one short of a lot
-    (1, (1, 0, 256)),
-    (0, (1, 1, 0)),  # an empty chunk costs one
-    (254, (254, 255, 0)),
-    (256, (256, 0, 511)),  # all that is held, not a lot
-    (100, (100, 100, 0)),
-    (100, (100, 200, 0)),
-    (55, (55, 255, 0)),
-    (2, (2, 0, 257)),
-    (1791, (1791, 0, 1791)),
-    (1792, (1792, 0, 1792)),  # the most that always comes
-    (1793, (1792, 0, 1792)),
-    (5000, (1792, 0, 1792)),
-    (10, (10, 10, 0)),
-    (245, (245, 255, 0)),
-    (0, (1, 0, 256)),
-    (128, (128, 128, 0)),
-    (127, (127, 255, 0)),
-    (255, (255, 0, 510)),
-    (256, (256, 0, 256)),
+    (256, (0, 256)),
+    (255, (255, 0)),  # one short of a lot
+    (1, (0, 256)),
+    (1, (1, 0)),  # an empty chunk costs one
+    (254, (255, 0)),
+    (256, (0, 511)),  # all that is held, not a lot
+    (100, (100, 0)),
+    (100, (200, 0)),
+    (55, (255, 0)),
+    (2, (0, 257)),
+    (1791, (0, 1791)),
+    (1792, (0, 1792)),  # the most that always comes
+    (1792, (0, 1792)),
+    (1792, (0, 1792)),
+    (10, (10, 0)),
+    (245, (255, 0)),
+    (1, (0, 256)),
+    (128, (128, 0)),
+    (127, (255, 0)),
+    (255, (0, 510)),
+    (256, (0, 256)),
 ]
 
 
@@ -133,29 +132,11 @@ RISINGWAVE = [
 def test_risingwave_by_hand():
     assert len(RISINGWAVE) >= 20
     permits, held = 2048, 0
-    for step, (rows, expected) in enumerate(RISINGWAVE):
-        cost = b.chunk_cost(rows, 2048, 256)
-        assert b.may_send_chunk(permits, cost) == 1, step
+    for step, (cost, expected) in enumerate(RISINGWAVE):
         held, back = p.returned(held, cost, 256, 0)
         permits += back - cost
-        assert (cost, held, back) == expected, step
+        assert (held, back) == expected, step
         assert 1793 <= permits <= 2048
-
-
-def test_a_barrier_has_a_lane_of_its_own():
-    assert [b.may_send_barrier(under_way, 1) for under_way in (0, 1)] == [1, 0]
-    assert b.may_send_chunk(255, 256) == 0
-
-
-@given(st.lists(st.integers(0, 5000), max_size=60))
-def test_a_chunk_of_any_size_passes_in_the_end(chunks):
-    permits, held = 2048, 0
-    for rows in chunks:
-        cost = b.chunk_cost(rows, 2048, 256)
-        assert b.may_send_chunk(permits, cost) == 1
-        held, back = p.returned(held, cost, 256, 0)
-        permits += back - cost
-        assert permits + held == 2048
 
 
 @given(
