@@ -176,11 +176,7 @@ def square(side: int, rounds: int) -> Scenario:
                     "record_bytes": SEGMENT_BYTES,
                     "placement": [0] * side,
                 },
-                {
-                    "name": "sink",
-                    "parallelism": side,
-                    "placement": [1] * side,
-                },
+                {"name": "sink", "parallelism": side, "placement": [1] * side},
             ],
             "edges": [{"from": "source", "to": "sink", "partitioner": "rebalance"}],
         },

@@ -39,18 +39,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SHARES = ("busy_ms_per_s", "idle_ms_per_s", "backpressured_ms_per_s")
-_USAGES = (
-    "in_pool_usage",
-    "out_pool_usage",
-    "floating_buffers_usage",
-    "exclusive_buffers_usage",
-)
-_LEVELS = (
-    "input_queue_buffers",
-    "output_queue_buffers",
-    "output_pool_size",
-    "output_pool_used",
-)
+_USAGES = ("in_pool_usage", "out_pool_usage", "floating_buffers_usage", "exclusive_buffers_usage")
+_LEVELS = ("input_queue_buffers", "output_queue_buffers", "output_pool_size", "output_pool_used")
 _EDGE_MEANS = ("credit", "backlog", "floating_held", "queued")
 _EDGE_PEAKS = ("in_flight_buffers", "in_flight_records", "in_flight_bytes")
 _DIGITS = 6
@@ -60,13 +50,7 @@ Window = tuple[float, float]
 
 
 def summarise(
-    tables: Tables,
-    scenario: Scenario,
-    *,
-    clock: str,
-    rounds: int,
-    wall_s: float,
-    round_ms: float,
+    tables: Tables, scenario: Scenario, *, clock: str, rounds: int, wall_s: float, round_ms: float
 ) -> dict[str, Any]:
     """Summarise a run from its result tables.
 

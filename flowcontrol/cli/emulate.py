@@ -45,10 +45,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = scenario_parser(
-        "emulate.py",
-        "Emulate backpressure in a stream job.",
-    )
+    parser = scenario_parser("emulate.py", "Emulate backpressure in a stream job.")
     parser.add_argument(
         "--clock", choices=("live", "virtual"), default="live", help="default: live"
     )

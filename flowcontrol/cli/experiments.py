@@ -95,8 +95,7 @@ def _live(folder: Path) -> Simulate:
 
 def _compare_parser() -> argparse.ArgumentParser:
     parser = scenario_parser(
-        "compare.py",
-        "Run a scenario under several systems' flow control, and compare them.",
+        "compare.py", "Run a scenario under several systems' flow control, and compare them."
     )
     parser.add_argument(
         "--systems",
@@ -186,11 +185,7 @@ def _sweep_parser() -> argparse.ArgumentParser:
         help="values of one key; may be repeated to run all combinations",
     )
     parser.add_argument(
-        "--replications",
-        type=int,
-        default=1,
-        metavar="N",
-        help="runs per point, one per seed",
+        "--replications", type=int, default=1, metavar="N", help="runs per point, one per seed"
     )
     parser.add_argument(
         "--sample", type=int, metavar="N", help="draw N of the combinations without replacement"

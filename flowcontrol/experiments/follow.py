@@ -48,11 +48,7 @@ def ignore(*_: object) -> None:
 
 
 def follow(
-    executor: Executor,
-    work: Work,
-    poll: Callable[[], str],
-    warn: Callable[[str], None],
-    noun: str,
+    executor: Executor, work: Work, poll: Callable[[], str], warn: Callable[[str], None], noun: str
 ) -> None:
     """Start all chunks and wait for them.
 

@@ -71,10 +71,7 @@ class Allocation:
         ]
 
     def begin(
-        self,
-        job: str,
-        demands: Iterable[Demand],
-        bind: Callable[[Holding], None] | None = None,
+        self, job: str, demands: Iterable[Demand], bind: Callable[[Holding], None] | None = None
     ) -> str:
         """Set a job up: create its pools and promise its exclusive buffers.
 

@@ -22,11 +22,7 @@ from flowcontrol.job.channel_state import (
 )
 from flowcontrol.operators.table import AnyOperator
 from flowcontrol.protocol.queues import KINDS
-from flowcontrol.protocol.states import (
-    Message,
-    ReceivedMessage,
-    Task,
-)
+from flowcontrol.protocol.states import Message, ReceivedMessage, Task
 from flowcontrol.systems.tcp_connection import TcpConnection
 from flowcontrol.systems.throttles.throttled_source import ThrottledSource
 

@@ -18,9 +18,7 @@ from flowcontrol.protocol.states import (
     Subpartition,
 )
 from flowcontrol.systems.transports.record_rounds import QUEUE_MESSAGES
-from flowcontrol.systems.transports.rules import (
-    first_grant,
-)
+from flowcontrol.systems.transports.rules import first_grant
 from flowcontrol.systems.transports.transport import ChannelGrant
 
 LOCAL = -1

@@ -5,13 +5,7 @@ from dataclasses import replace
 from itertools import accumulate, chain
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from flowcontrol.ledger.audit_rows import (
-    SIDES,
-    MalformedRowError,
-    ReceiverRow,
-    SenderRow,
-    read_row,
-)
+from flowcontrol.ledger.audit_rows import SIDES, MalformedRowError, ReceiverRow, SenderRow, read_row
 from flowcontrol.ledger.audit_rules import STRUCTURE, ReceiverStep, SenderStep
 
 AnyRow = TypeVar("AnyRow", SenderRow, ReceiverRow)

@@ -8,9 +8,7 @@ gate's pool, segments requested from the global pool = in use + free; a floating
 channel holds free is in use.
 """
 
-from flowcontrol.protocol.pool_rules import (
-    request_segment,
-)
+from flowcontrol.protocol.pool_rules import request_segment
 from flowcontrol.protocol.rows import (
     TAKEN_EXCLUSIVE,
     TAKEN_FLOATING,

@@ -2,10 +2,7 @@
 
 from collections.abc import Sequence
 
-from flowcontrol.protocol.rows import (
-    UNLIMITED,
-    Row,
-)
+from flowcontrol.protocol.rows import UNLIMITED, Row
 from flowcontrol.protocol.states import GlobalPool, LocalPool
 
 
@@ -51,16 +48,7 @@ def request_segment(pool: LocalPool, segments: GlobalPool) -> int:
     """
     if pool.is_destroyed == 1:
         return 0
-    if (
-        can_request(
-            pool.in_use,
-            pool.free,
-            pool.size,
-            pool.max_overdraft,
-            segments.free,
-        )
-        == 0
-    ):
+    if can_request(pool.in_use, pool.free, pool.size, pool.max_overdraft, segments.free) == 0:
         return 0
     if pool.free > 0:
         pool.free -= 1

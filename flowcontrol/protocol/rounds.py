@@ -44,16 +44,9 @@ from flowcontrol.protocol.rows import (
     fifo_pop,
     fifo_push,
 )
-from flowcontrol.protocol.sender_rules import (
-    credit_of,
-)
+from flowcontrol.protocol.sender_rules import credit_of
 from flowcontrol.protocol.sides import KIND_LOCAL, KIND_RECORDS, Gate, Partition
-from flowcontrol.protocol.states import (
-    LocalPool,
-    Message,
-    Subpartition,
-    Task,
-)
+from flowcontrol.protocol.states import LocalPool, Message, Subpartition, Task
 from flowcontrol.protocol.subpartition_rules import (
     BUFFER,
     EMPTY,

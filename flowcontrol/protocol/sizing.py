@@ -172,10 +172,7 @@ def spare_capacity(required: int, maximum: int, excess: int) -> int:
 
 
 def partition_spec(
-    subpartitions: int,
-    kind: str = "pipelined_bounded",
-    exclusive: int = 2,
-    floating: int = 8,
+    subpartitions: int, kind: str = "pipelined_bounded", exclusive: int = 2, floating: int = 8
 ) -> tuple[int, int | None]:
     """Smallest and largest pool of a result partition of a kind.
 
@@ -211,10 +208,7 @@ def partition_spec(
 
 
 def gate_spec(
-    channels: int,
-    exclusive: int = 2,
-    floating: int = 8,
-    threshold: int | None = None,
+    channels: int, exclusive: int = 2, floating: int = 8, threshold: int | None = None
 ) -> tuple[int, int, int]:
     """Floating pool and exclusive buffers of an input gate.
 

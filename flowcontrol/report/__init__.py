@@ -7,10 +7,4 @@ from flowcontrol.report.html import report_page, write_report
 from flowcontrol.report.progress import RunProgress
 from flowcontrol.report.terminal import StageTable, print_summary
 
-__all__ = [
-    "RunProgress",
-    "StageTable",
-    "print_summary",
-    "report_page",
-    "write_report",
-]
+__all__ = ["RunProgress", "StageTable", "print_summary", "report_page", "write_report"]

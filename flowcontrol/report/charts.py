@@ -12,11 +12,7 @@ from flowcontrol.report.colours import BLOCKED, BUSY, GREY, IDLE, LIMIT, LineSty
 from flowcontrol.report.figures import Chart, area, axis, figure, line, steps
 from flowcontrol.report.markup import chart_texts
 from flowcontrol.report.rundata import RunData, edge_flights, left_out, shown_channels, stage_rates
-from flowcontrol.report.series import (
-    Series,
-    over_interval,
-    thinned,
-)
+from flowcontrol.report.series import Series, over_interval, thinned
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -22,11 +22,7 @@ PALETTE: Final = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY)
 DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash")
 MARKERS: Final = ("circle", "square", "diamond", "triangle-up", "x", "cross", "star")
 
-PRESSURE_COLOURS: Final = {
-    Pressure.OK: GREEN,
-    Pressure.LOW: ORANGE,
-    Pressure.HIGH: VERMILLION,
-}
+PRESSURE_COLOURS: Final = {Pressure.OK: GREEN, Pressure.LOW: ORANGE, Pressure.HIGH: VERMILLION}
 """Fill of a stage in the job graph, for dark text; the status is written out too."""
 
 GOOD_TO_BAD: Final = (BLUE, "#6ba3cc", "#9aa0a6", "#e0a060", VERMILLION)
@@ -67,7 +63,5 @@ def line_style(index: int) -> LineStyle:
     Colour, dash and marker have different periods, so the first 210 series differ.
     """
     return LineStyle(
-        PALETTE[index % len(PALETTE)],
-        DASHES[index % len(DASHES)],
-        MARKERS[index % len(MARKERS)],
+        PALETTE[index % len(PALETTE)], DASHES[index % len(DASHES)], MARKERS[index % len(MARKERS)]
     )

@@ -25,10 +25,7 @@ _NOTHING = ("", "", "")
 
 
 def write_report(
-    path: Path,
-    tables: Tables,
-    summary: Mapping[str, Any],
-    scenario: Scenario,
+    path: Path, tables: Tables, summary: Mapping[str, Any], scenario: Scenario
 ) -> None:
     """Write the report page of a run.
 

@@ -266,11 +266,7 @@ def _columns(source: Input | None) -> tuple[str, ...] | None:
     return None if source is None else read_columns(source.format, Path(source.path))
 
 
-_ANY: Final[tuple[Check, ...]] = (
-    _no_exclusive_buffers,
-    _options,
-    _keys_further_down,
-)
+_ANY: Final[tuple[Check, ...]] = (_no_exclusive_buffers, _options, _keys_further_down)
 _CHECKS: Final[dict[str, tuple[Check, ...]]] = {
     "live": (
         _live_machines,

@@ -5,11 +5,7 @@ from flowcontrol.protocol.rounds import let_go
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_push
 from flowcontrol.protocol.sides import Partition
 from flowcontrol.protocol.states import Message, Subpartition
-from flowcontrol.protocol.subpartition_rules import (
-    finish_buffer,
-    head_is_event,
-    poll_queue,
-)
+from flowcontrol.protocol.subpartition_rules import finish_buffer, head_is_event, poll_queue
 
 
 def closed_buffers(row: Subpartition) -> int:

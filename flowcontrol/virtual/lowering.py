@@ -207,13 +207,7 @@ LOWERED.update((mix_modulo, uniform))
 
 ONE, K, S, M1, M2 = (
     np.uint64(value)
-    for value in (
-        1,
-        0x9E3779B97F4A7C15,
-        0xBF58476D1CE4E5B9,
-        0xBF58476D1CE4E5B9,
-        0x94D049BB133111EB,
-    )
+    for value in (1, 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 )
 S30, S27, S31, S11 = (np.uint64(value) for value in (30, 27, 31, 11))
 

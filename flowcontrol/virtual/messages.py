@@ -134,11 +134,7 @@ def _send_buffers(
 
 @part_of(RECORDS)
 def send_counted(
-    m: KernelMemory,
-    partition: Partition,
-    place: int,
-    record_bytes: int,
-    message: f.KernelMessage,
+    m: KernelMemory, partition: Partition, place: int, record_bytes: int, message: f.KernelMessage
 ) -> int:
     """Take the next message that a subpartition may send: 1, or 0 if there is none."""
     return send_records(v.transport_of(m), partition, place, record_bytes, message)

@@ -11,11 +11,7 @@ from flowcontrol.job.routing import mix
 from flowcontrol.operators.states import Operator
 from flowcontrol.protocol.partition_kinds import SORTED
 from flowcontrol.protocol.partitioners import count_share, next_by_share
-from flowcontrol.protocol.rounds import (
-    write_broadcast,
-    write_bytes,
-    write_whole_records,
-)
+from flowcontrol.protocol.rounds import write_broadcast, write_bytes, write_whole_records
 from flowcontrol.protocol.service import service_work
 from flowcontrol.protocol.sides import Partition
 from flowcontrol.systems.transports.record_rounds import write_records

@@ -70,8 +70,7 @@ def test_the_second_half_starts_on_a_sample_at_or_before_the_middle(
 
 
 @pytest.mark.parametrize(
-    ("stop_at_s", "expected"),
-    [(None, [5, 5]), (5, [5, 0]), (4.999999, [0, 0]), (10, [5, 5])],
+    ("stop_at_s", "expected"), [(None, [5, 5]), (5, [5, 0]), (4.999999, [0, 0]), (10, [5, 5])]
 )
 def test_what_a_stopped_job_had_in_flight_is_gone(
     builder: ModuleType, stop_at_s: float | None, expected: list[int]

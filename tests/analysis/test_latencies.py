@@ -62,9 +62,7 @@ def test_each_record_counts_with_the_next_known_figure() -> None:
 
 
 INTERVALS = st.lists(
-    st.lists(st.floats(min_value=0, max_value=1e6), min_size=1, max_size=40),
-    min_size=1,
-    max_size=8,
+    st.lists(st.floats(min_value=0, max_value=1e6), min_size=1, max_size=40), min_size=1, max_size=8
 )
 
 

@@ -75,9 +75,7 @@ def test_subtasks_add_up(summary: dict[str, Any]) -> None:
     assert sink["second_half"]["rate_in"] == 60.0
 
 
-def test_shares_of_time_are_means_and_the_extreme_subtask_is_named(
-    summary: dict[str, Any],
-) -> None:
+def test_shares_of_time_are_means_and_the_extreme_subtask_is_named(summary: dict[str, Any]) -> None:
     whole = summary["stages"]["sink"]["whole"]
     assert whole["busy_ms_per_s"] == 475.0
     assert whole["busiest_busy_ms_per_s"] == 750.0

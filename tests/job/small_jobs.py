@@ -70,10 +70,7 @@ def single() -> Job:
 
 def fan_in() -> Job:
     """Three senders compete for the four floating buffers of one gate."""
-    stages = [
-        source([600, 100, 300], parallelism=3, placement=[0, 1, 2]),
-        sink(400, placement=[3]),
-    ]
+    stages = [source([600, 100, 300], parallelism=3, placement=[0, 1, 2]), sink(400, placement=[3])]
     cluster = {"task_managers": 4}
     return job(stages, [("source", "sink", "rebalance")], {FLOATING: 4}, cluster=cluster)
 

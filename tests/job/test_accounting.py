@@ -316,12 +316,7 @@ def test_without_overdraft_a_task_blocks_inside_the_record(jobs: ModuleType) -> 
 # buffers of the pool in use, bytes of the record that are left.
 SPANNING = [
     (4, 1, 3, 4096),  # two of the pool, two of overdraft; sends the first on its initial credit
-    (
-        4,
-        1,
-        3,
-        4096,
-    ),  # overdraft would serve the fifth, but the task waits for the pool
+    (4, 1, 3, 4096),  # overdraft would serve the fifth, but the task waits for the pool
     (4, 3, 1, 4096),  # sends two: the first goes to the global pool, the second is free
     (5, 3, 2, 0),  # the last one; nothing is free, so no further record
     (5, 4, 1, 0),

@@ -26,12 +26,7 @@ def scenario(system: Any = HEAP, placement: tuple[int, int] = (0, 1)) -> Scenari
             "cluster": {"task_managers": 2},
             "stages": [
                 {"name": "a", "emit_rate": 30, "record_bytes": 10, "placement": [0]},
-                {
-                    "name": "b",
-                    "service_rate": 10,
-                    "parallelism": 2,
-                    "placement": list(placement),
-                },
+                {"name": "b", "service_rate": 10, "parallelism": 2, "placement": list(placement)},
             ],
             "edges": [{"from": "a", "to": "b"}],
         }

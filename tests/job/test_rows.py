@@ -14,10 +14,7 @@ from flowcontrol.protocol import rows
 from flowcontrol.protocol.rows import fifo, fifo_values, refill
 
 
-@given(
-    capacity=st.integers(1, 5),
-    steps=st.lists(st.none() | st.integers(0, 9), max_size=40),
-)
+@given(capacity=st.integers(1, 5), steps=st.lists(st.none() | st.integers(0, 9), max_size=40))
 def test_a_row_is_a_queue(capacity: int, steps: list[int | None]) -> None:
     row, queue = fifo(capacity), deque[int]()
     for value in steps:

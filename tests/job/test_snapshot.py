@@ -12,12 +12,7 @@ import pytest
 from flowcontrol.job import Incoming, Outgoing, Subtask
 from flowcontrol.job.ledger_rows import receiver_rows, sender_rows
 from flowcontrol.job.record_subtask import new_subtask
-from flowcontrol.job.snapshot import (
-    incoming_of,
-    outgoing_of,
-    restore,
-    task_state,
-)
+from flowcontrol.job.snapshot import incoming_of, outgoing_of, restore, task_state
 from flowcontrol.protocol.rows import TAKEN_FLOATING
 from flowcontrol.protocol.states import Message
 from flowcontrol.records import LEDGER

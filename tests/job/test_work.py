@@ -74,10 +74,7 @@ def test_one_rate_is_as_near_as_is_documented(draw_until: Any) -> None:
 
 
 @settings(max_examples=EXAMPLES)
-@given(
-    st.lists(st.tuples(DIGITS, st.integers(-6, 6)), min_size=2, max_size=5),
-    st.integers(1, 7),
-)
+@given(st.lists(st.tuples(DIGITS, st.integers(-6, 6)), min_size=2, max_size=5), st.integers(1, 7))
 def test_rates_over_time_are_off_by_what_is_documented(
     rates: list[tuple[float, int]], length: int
 ) -> None:

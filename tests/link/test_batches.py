@@ -81,8 +81,7 @@ def test_a_stop_while_it_waits_leaves_the_rows_in_the_link(make, dry, stopped):
     assert send._sender.waiting_bytes() > 0
     again = pipeline.link.sender("a")
     with pytest.raises(
-        LinkError,
-        match="sender 'a' was stopped before batch 1 was written; it is run again at",
+        LinkError, match="sender 'a' was stopped before batch 1 was written; it is run again at"
     ):
         again(rows_of(dry, 6, 2), 1)
     stopped.clear()

@@ -63,11 +63,7 @@ class SinkCheck:
             self._next_file += 1
 
     def _check_row(
-        self,
-        path: Path,
-        row: dict[str, Any],
-        columns: dict[str, Columns],
-        upto: dict[str, int],
+        self, path: Path, row: dict[str, Any], columns: dict[str, Columns], upto: dict[str, int]
     ) -> None:
         source, number = row["source"], row["number"]
         assert source in upto, f"{path}: no sender {source!r}: {row}"

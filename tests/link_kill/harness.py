@@ -99,11 +99,7 @@ class Stage:
     """
 
     def __init__(
-        self,
-        folder: Path,
-        name: str,
-        chance: random.Random,
-        watches: dict[str, LedgerWatch],
+        self, folder: Path, name: str, chance: random.Random, watches: dict[str, LedgerWatch]
     ) -> None:
         self.folder, self.name, self.chance, self.watches = folder, name, chance, watches
         self.starts = 0

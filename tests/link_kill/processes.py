@@ -32,13 +32,7 @@ class StageProcess:
         Named point at which it dies (``flowcontrol.spark.crash_points``).
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        stage: str,
-        start: int,
-        kill_at: str | None = None,
-    ) -> None:
+    def __init__(self, folder: Path, stage: str, start: int, kill_at: str | None = None) -> None:
         environment = dying_at(kill_at, {**os.environ, "PYTHONPATH": str(ROOT)})
         environment |= {"PYSPARK_PYTHON": sys.executable, "PYTHONHASHSEED": "0"}
         environment |= {"SPARK_LOCAL_IP": "127.0.0.1"}

@@ -15,14 +15,7 @@ from hypothesis import strategies as st
 
 from flowcontrol.errors import LedgerError
 from flowcontrol.ledger import commit as commits
-from flowcontrol.ledger.exchange import (
-    TRIM_EVERY,
-    Exchange,
-    ExchangeView,
-    PackedFile,
-    Span,
-    sweep,
-)
+from flowcontrol.ledger.exchange import TRIM_EVERY, Exchange, ExchangeView, PackedFile, Span, sweep
 from flowcontrol.ledger.log import Add, Commit
 
 ROWS = pa.schema([("number", pa.int64()), ("_round", pa.int64())])

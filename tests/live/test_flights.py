@@ -72,9 +72,7 @@ def job(scenario: Scenario) -> Job:
 
 @pytest.fixture(scope="module")
 def run(
-    scenario: Scenario,
-    run_live: Callable[..., RunResult],
-    tmp_path_factory: pytest.TempPathFactory,
+    scenario: Scenario, run_live: Callable[..., RunResult], tmp_path_factory: pytest.TempPathFactory
 ) -> RunResult:
     said: list[str] = []
     result = run_live(scenario, tmp_path_factory.mktemp("flights") / "run", warn=said.append)

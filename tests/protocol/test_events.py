@@ -66,8 +66,7 @@ def test_the_table_of_kinds() -> None:
 
 
 @given(
-    turns=st.integers(0, 8),
-    kinds=st.lists(st.sampled_from([DATA, ALIGNED, UNALIGNED]), max_size=9),
+    turns=st.integers(0, 8), kinds=st.lists(st.sampled_from([DATA, ALIGNED, UNALIGNED]), max_size=9)
 )
 def test_priority_stands_first_in_its_own_order(turns: int, kinds: list[int]) -> None:
     """Wherever the ring begins."""

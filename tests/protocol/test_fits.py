@@ -38,10 +38,7 @@ from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool, Mes
 from flowcontrol.scenario.fields import MAX_BYTES, MAX_PARALLELISM, MAX_SECONDS
 from flowcontrol.scenario.option_table import MAX_SEGMENT_BYTES
 from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
-from flowcontrol.systems import (
-    tcp_buffers,
-    tcp_connection,
-)
+from flowcontrol.systems import tcp_buffers, tcp_connection
 from flowcontrol.systems.throttles import throttled_source
 from flowcontrol.systems.transports import (
     bdp_window,

@@ -7,13 +7,7 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from flowcontrol.errors import ProtocolError
 from flowcontrol.protocol.free_running import BUFFERS, LinkGate, OutputPool
@@ -370,10 +364,7 @@ TestLinkMachine = LinkMachine.TestCase
 TestLinkMachine.settings = settings(stateful_step_count=60)
 
 
-@given(
-    sizes=SIZES,
-    requests=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 4)), max_size=60),
-)
+@given(sizes=SIZES, requests=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 4)), max_size=60))
 def test_a_pool_is_what_its_used_buffers_say_it_is(sizes, requests):
     """A pool made anew of what is in use answers as the old one does."""
     channels, exclusive, floating = sizes

@@ -192,10 +192,7 @@ def test_spread_by_hand(weights, expected):
     assert smooth_round_robin(len(expected), weights) == expected
 
 
-@given(
-    st.lists(st.integers(0, 50), min_size=1, max_size=8).filter(any),
-    st.integers(0, 300),
-)
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=8).filter(any), st.integers(0, 300))
 def test_no_channel_is_a_record_ahead_and_a_full_turn_is_exact(weights, records):
     total = sum(weights)
     channels = smooth_round_robin(max(records, total), weights)

@@ -63,9 +63,7 @@ def test_rates_of_producer_and_consumer_with_what_they_could(charts: dict[str, C
     assert emits["line"]["shape"] == "vh"
 
 
-def test_the_changes_of_phase_are_vertical_lines_in_every_chart(
-    charts: dict[str, Chart],
-) -> None:
+def test_the_changes_of_phase_are_vertical_lines_in_every_chart(charts: dict[str, Chart]) -> None:
     for chart in charts.values():
         shapes = chart.figure["layout"]["shapes"]
         assert [shape["x0"] for shape in shapes] == [20.0, 40.0, 60.0, 80.0]

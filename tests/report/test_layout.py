@@ -26,10 +26,7 @@ def test_a_chain_stands_in_one_row() -> None:
     (ax, ay), (bx, by), (cx, cy) = (layout.nodes[name] for name in "abc")
     assert ax < bx < cx
     assert ay == by == cy
-    assert layout.edges[0] == [
-        (ax + NODE_WIDTH, ay + NODE_HEIGHT / 2),
-        (bx, by + NODE_HEIGHT / 2),
-    ]
+    assert layout.edges[0] == [(ax + NODE_WIDTH, ay + NODE_HEIGHT / 2), (bx, by + NODE_HEIGHT / 2)]
 
 
 def test_fan_in_ends_at_different_heights_and_does_not_cross() -> None:

@@ -81,9 +81,7 @@ def test_every_scenario_fits_on_80_columns(capsys: pytest.CaptureFixture[str], n
     assert max(map(len, out.splitlines())) <= 80
 
 
-def test_the_option_is_the_one_that_the_scenario_states(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_option_is_the_one_that_the_scenario_states(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = plan(capsys, "skew")
     assert "would do      taskmanager.memory.network.min: 256kb" in out
 

@@ -60,7 +60,7 @@ LIVE = [
     (("stages/1/parallelism", 33), "edges[0]", ["66 channels", "more than 64"]),
 ]
 VIRTUAL = [
-    (("stages/1/parallelism", 32_768), "edges[0]", ["98304000 channels", "more than 1000000"]),
+    (("stages/1/parallelism", 32_768), "edges[0]", ["98304000 channels", "more than 1000000"])
 ]
 WIDE = [("stages/0/parallelism", 3_000), ("cluster/task_managers", 3_000)]
 

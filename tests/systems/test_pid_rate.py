@@ -6,12 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.systems.throttles.pid_rate import (
-    FIRST,
-    partition_limit,
-    pid_rate,
-    published_rate,
-)
+from flowcontrol.systems.throttles.pid_rate import FIRST, partition_limit, pid_rate, published_rate
 
 # With P = 1, I = 0.2, D = 0, B = 1000 ms: new = max(100, r (1 - 0.2 d / 1000)), r = 1000 n / p.
 # end ms, records, processing ms, scheduling ms -> rate, error (rate before - r), a result or not.

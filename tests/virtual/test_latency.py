@@ -60,10 +60,7 @@ def exact_ms(rate: int, service_rate: int, nbytes: int, segment: int, hop_ms: fl
 
 # Exclusive buffers, latency of the network and length of a round, ms: credit lasts. Two buffers a
 # round trip are too few for a hop of 1 ms, as in a real job, and for rounds of more than 0.25 ms.
-CREDIT_LASTS = [
-    *product([8], [0.1, 1], [0.1, 0.25, 0.5, 1]),
-    *product([2], [0.1], [0.1, 0.25]),
-]
+CREDIT_LASTS = [*product([8], [0.1, 1], [0.1, 0.25, 0.5, 1]), *product([2], [0.1], [0.1, 0.25])]
 
 
 @pytest.mark.parametrize("rate", [2_000, 6_000, 10_000])

@@ -118,10 +118,7 @@ class Wires:
     def _bytes(self, number: int) -> Iterator[str]:
         wire, segment = self.wire(number), self.job.scenario.options.segment_bytes
         message = segment + t.HEADER_BYTES
-        for column, first, end in (
-            ("pending", "entered", "written"),
-            ("held", "freed", "entered"),
-        ):
+        for column, first, end in (("pending", "entered", "written"), ("held", "freed", "entered")):
             found = sum(m.wire_bytes for m in self.messages(number, first, end))
             if found != getattr(wire, column):
                 yield f"{column} is {getattr(wire, column)}, its messages have {found} bytes"
@@ -140,10 +137,7 @@ class Wires:
 
     def _order(self, number: int) -> Iterator[str]:
         wire = self.wire(number)
-        for columns in (
-            ("freed", "read", "entered", "written"),
-            ("delivered", "read"),
-        ):
+        for columns in (("freed", "read", "entered", "written"), ("delivered", "read")):
             counts = [getattr(wire, column) for column in columns]
             if counts != sorted(counts):
                 yield f"counters {counts}"

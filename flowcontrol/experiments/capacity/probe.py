@@ -132,11 +132,7 @@ def reached_edges(scenario: Scenario, source: str) -> tuple[Edge, ...]:
 
 
 def examine(
-    scenario: Scenario,
-    source: str,
-    rate: Fraction,
-    tables: Tables,
-    allowance: float,
+    scenario: Scenario, source: str, rate: Fraction, tables: Tables, allowance: float
 ) -> Probe:
     """Judge a run.
 

@@ -141,11 +141,7 @@ def _behind(
         for channel in link.channels:
             feeder = link.edge.sender, channel.sender
             road = _road(job, link, channel.sender, channel.receiver)
-            is_rival = {
-                "producer": feeder in feeders,
-                "road": road in roads,
-                "throttle": True,
-            }
+            is_rival = {"producer": feeder in feeders, "road": road in roads, "throttle": True}
             if is_rival[cause] and (link.edge.receiver, channel.receiver) != (stage, subtask):
                 rivals.setdefault((link.edge.receiver, channel.receiver), feeder)
     full = {rival: _full_s(limits, *rival) for rival in rivals}

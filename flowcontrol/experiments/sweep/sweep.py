@@ -26,11 +26,7 @@ from flowcontrol.experiments.sweep.overview import SweepResult
 from flowcontrol.experiments.sweep.page import sweep_page
 from flowcontrol.experiments.sweep.plan import Plan, make_plan
 from flowcontrol.experiments.sweep.store import Collector, open_folder, read_results
-from flowcontrol.experiments.sweep.variants import (
-    Variant,
-    check_variants,
-    into_chunks,
-)
+from flowcontrol.experiments.sweep.variants import Variant, check_variants, into_chunks
 from flowcontrol.experiments.sweep.worker import SweepWork
 from flowcontrol.files import write_atomically
 from flowcontrol.folders import OwnedFolder

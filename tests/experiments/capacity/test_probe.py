@@ -169,11 +169,7 @@ def test_edges_that_records_reach() -> None:
                 {"name": "c"},
                 {"name": "d"},
             ],
-            "edges": [
-                {"from": "c", "to": "d"},
-                {"from": "a", "to": "c"},
-                {"from": "b", "to": "d"},
-            ],
+            "edges": [{"from": "c", "to": "d"}, {"from": "a", "to": "c"}, {"from": "b", "to": "d"}],
         }
     )
     assert [e.name for e in reached_edges(scenario, "a")] == ["c->d", "a->c"]

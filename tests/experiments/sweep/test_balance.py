@@ -86,11 +86,7 @@ def test_nothing_makes_no_chunk():
 
 @pytest.mark.parametrize(
     ("change", "at_least"),
-    [
-        ({"duration_s": 20}, 1.9),
-        ({"round_ms": 50}, 1.4),
-        ({"stages": ("parallelism", 4)}, 4),
-    ],
+    [({"duration_s": 20}, 1.9), ({"round_ms": 50}, 1.4), ({"stages": ("parallelism", 4)}, 4)],
 )
 def test_what_takes_longer_is_estimated_to_cost_more(chain, change, at_least):
     base = estimated_cost(build_physical_graph(parse_scenario(chain)))

@@ -11,10 +11,7 @@ from pathlib import Path
 import pytest
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.experiments.sweep.variants import (
-    check_variants,
-    variant_id,
-)
+from flowcontrol.experiments.sweep.variants import check_variants, variant_id
 
 RATE = "stages.sink.service_rate"
 

@@ -81,9 +81,7 @@ def test_a_range_has_as_many_points_as_it_says(count):
 
 
 @given(
-    start=st.integers(-(10**6), 10**6),
-    stop=st.integers(-(10**6), 10**6),
-    count=st.integers(2, 200),
+    start=st.integers(-(10**6), 10**6), stop=st.integers(-(10**6), 10**6), count=st.integers(2, 200)
 )
 def test_points_of_a_range_are_even_and_reach_both_ends(start, stop, count):
     if start == stop:

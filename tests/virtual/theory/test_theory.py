@@ -119,9 +119,7 @@ CASES = {
         room=3,
     ),
     "tandem, blocking": Case(
-        {"source": source(90), "middle": server(RATE), "sink": server(RATE)},
-        of_blocking,
-        room=3,
+        {"source": source(90), "middle": server(RATE), "sink": server(RATE)}, of_blocking, room=3
     ),
 }
 
