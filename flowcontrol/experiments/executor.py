@@ -38,7 +38,7 @@ _PER_CORE: Final = 2
 """Workers counted for a core when Spark does not say how many it has."""
 
 
-COMPILING: Final = "compiling the virtual clock{place}, 15 to 40 s, once"
+COMPILING: Final = "compiling the virtual clock{place}, 10 to 25 s, once"
 """Message before the first compilation."""
 
 

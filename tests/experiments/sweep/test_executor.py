@@ -214,12 +214,12 @@ class Cluster:
         (
             True,
             ["a"],
-            ["compiling the virtual clock on 1 machine of the cluster, 15 to 40 s, once"],
+            ["compiling the virtual clock on 1 machine of the cluster, 10 to 25 s, once"],
         ),
         (
             True,
             ["a", "b", "a"],
-            ["compiling the virtual clock on 2 machines of the cluster, 15 to 40 s, once"],
+            ["compiling the virtual clock on 2 machines of the cluster, 10 to 25 s, once"],
         ),
         (False, ["a", "b"], []),
     ],
@@ -245,7 +245,7 @@ def test_this_machine_says_that_it_compiles(monkeypatch, cold):
     compiled, heard = [], []
     monkeypatch.setattr(executor, "warm_up", compiled.append)
     ProcessExecutor(2).warm_up(heard.append, 5)
-    assert heard == ["compiling the virtual clock, 15 to 40 s, once"] * cold
+    assert heard == ["compiling the virtual clock, 10 to 25 s, once"] * cold
     assert compiled == [5]
 
 
