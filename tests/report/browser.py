@@ -89,10 +89,11 @@ class Browser:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._session = ""
+        self.call("Browser.close")  # ends the processes that still write to the profile, too
+        self._process.wait()
         self._input.close()
         self._output.close()
-        self._process.terminate()
-        self._process.wait()
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
         """Return the result of a command; errors of the page are kept meanwhile."""
