@@ -13,6 +13,7 @@ from flowcontrol.analysis.frames import Tables
 from flowcontrol.files import write_atomically
 from flowcontrol.report.charts import all_charts
 from flowcontrol.report.graph import job_graph
+from flowcontrol.report.heat import heat_charts
 from flowcontrol.report.keyfigures import job_sentences, key_figures, partition_section, run_line
 from flowcontrol.report.markup import chart_section, page
 from flowcontrol.report.rundata import RunData
@@ -49,7 +50,7 @@ def write_report(
 def report_page(tables: Tables, summary: Mapping[str, Any], scenario: Scenario) -> str:
     """Return the report page as text; parameters and errors as :func:`write_report`."""
     run = RunData.of(tables, scenario, summary["bottleneck"])
-    charts = all_charts(run)
+    charts = [*all_charts(run), *heat_charts(run)]
     detail = summary["bottleneck_detail"]
     is_limited = summary["bottleneck"] or detail["edge"] or "throttle" in detail
     return page(

@@ -31,7 +31,8 @@ def chart_section(chart: Chart) -> str:
     else:
         place = f'<div class="chart empty" id="{chart.id}">Nothing was recorded.</div>'
     return (
-        f'<section id="section-{chart.id}"><h2>{escape(chart.title)}</h2><figure>{place}'
+        f'<section id="section-{chart.id}"><h2>{escape(chart.title)}</h2>{chart.controls}'
+        f"<figure>{place}"
         f"<figcaption>{escape(chart.explanation)}</figcaption></figure></section>\n"
     )
 

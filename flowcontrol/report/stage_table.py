@@ -81,6 +81,9 @@ def _column(
     return _Column(head, key, text, side, _beside(key, text), counts)
 
 
+_LARGEST: Final = "<small>most of a subtask</small>"
+"""What the second line of a stage's row is."""
+
 _MAX_OVER_MEAN: Final = "records_in_max_over_mean"
 _COLUMNS: Final = (
     _Column("Records in", "records_in", side="in"),
@@ -161,7 +164,7 @@ def _stage_cells(
     if rows_id is not None:
         name = (
             f'<button type="button" class="opener" aria-expanded="false" '
-            f'aria-controls="{rows_id}">{name}</button>'
+            f'aria-controls="{rows_id}">{name}</button>{_LARGEST}'
         )
     cells = [name, _badge(Pressure(figures["pressure"])), number(stage.parallelism)]
     for column in columns:
@@ -169,7 +172,7 @@ def _stage_cells(
         cell = _cell(column, text, shown.get(key), stage, scenario)
         if cell and column.largest and stage.parallelism > 1:
             largest, text = column.largest
-            cell += f"<small>max {text(shown[largest])}</small>"
+            cell += f"<small>{text(shown[largest])}</small>"
         cells.append(cell)
     return cells
 
