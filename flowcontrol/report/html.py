@@ -18,9 +18,10 @@ from flowcontrol.report.keyfigures import job_sentences, key_figures, partition_
 from flowcontrol.report.markup import chart_section, page
 from flowcontrol.report.rundata import RunData
 from flowcontrol.report.stage_table import stage_table
+from flowcontrol.report.timeline import player, player_note
 from flowcontrol.scenario import Scenario
 
-_SCRIPTS = ("stages.js",)
+_SCRIPTS = ("stages.js", "player.js")
 
 
 def write_report(
@@ -64,11 +65,18 @@ def report_page(tables: Tables, summary: Mapping[str, Any], scenario: Scenario) 
         below="".join(f'<p class="run">{escape(text)}</p>' for text in job_sentences(summary)),
         noscript="The charts need JavaScript; the graph and the table above do not.",
         key_figures="".join(key_figures(summary, scenario)),
+        player=player(run),
         graph=job_graph(summary, scenario),
+        in_flight=f"{_counted(scenario)} in flight",
+        player_note=player_note(run),
         charts="".join(map(chart_section, charts)),
         table=stage_table(run, summary) + partition_section(summary),
         scenario=_scenario_section(scenario),
     )
+
+
+def _counted(scenario: Scenario) -> str:
+    return "records" if scenario.system.counts_records else "buffers"
 
 
 def _scenario_section(scenario: Scenario) -> str:

@@ -42,7 +42,8 @@ def test_statuses_have_their_colours(experiment: Any) -> None:
 
 def test_high_pressure_is_vermillion(experiment: Any) -> None:
     stages = experiment.summary["stages"]
-    producer = {**stages["producer"], "pressure": "HIGH"}
+    whole = {**stages["producer"]["whole"], "worst_backpressured_ms_per_s": 510}
+    producer = {**stages["producer"], "whole": whole}
     summary = {**experiment.summary, "stages": {**stages, "producer": producer}}
     drawn = job_graph(summary, experiment.scenario)
     assert "#D55E00" in drawn
