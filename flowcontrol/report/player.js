@@ -14,7 +14,7 @@
     };
   });
   const last = timeline.times.length;
-  const period = Math.max(60, Math.min(500, 15000 / last));
+  const period = Math.max(60, Math.min(300, 15000 / last));
   let timer = null;
 
   function show(at) {
