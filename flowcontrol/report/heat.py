@@ -56,6 +56,8 @@ class Shown:
         From the column's unit to the map's.
     top : float or None
         Upper end of the scale; None for the largest value of the map.
+    least : float
+        Least upper end of a scale, so that a queue of one buffer does not look full.
     """
 
     key: str
@@ -64,6 +66,7 @@ class Shown:
     column: Callable[[bool], str]
     factor: float = 1.0
     top: float | None = None
+    least: float = 1.0
 
 
 def shown_figures(unit: str) -> tuple[Shown, ...]:
@@ -72,7 +75,7 @@ def shown_figures(unit: str) -> tuple[Shown, ...]:
         Shown("busy", "Busy", "% of time", lambda _: "busy_ms_per_s", 0.1, 100.0),
         Shown("blocked", "Blocked", "% of time", lambda _: "backpressured_ms_per_s", 0.1, 100.0),
         Shown("rate", "Rate", "records/s", lambda is_source: _of_side("rate", is_source)),
-        Shown("queue", "Queue", unit, lambda is_source: _QUEUES[is_source]),
+        Shown("queue", "Queue", unit, lambda is_source: _QUEUES[is_source], least=10.0),
     )
 
 
@@ -169,7 +172,7 @@ def _height(stage: Stage, stages: int) -> int:
 def _layout(until_s: float, height: int, maps: int) -> dict[str, Any]:
     return {
         "height": height,
-        "margin": {"l": 62, "r": 14, "t": 0, "b": _BELOW_PX},
+        "margin": {"l": 62, "r": 88, "t": 0, "b": _BELOW_PX},
         "annotations": [],
         "xaxis": {
             "title": {"text": "emulated time (s)", "standoff": 8},
@@ -247,7 +250,7 @@ def _map(
 ) -> dict[str, Any]:
     """Return the heat map of one figure of one stage."""
     matrix = samples.matrix(figure.column(is_source)) * figure.factor
-    top = figure.top or max(float(matrix.max()), 1.0)
+    top = figure.top or max(float(matrix.max()), figure.least)
     rows = samples.together
     return {
         "type": "heatmap",

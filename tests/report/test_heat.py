@@ -68,7 +68,7 @@ def test_every_scale_starts_at_nothing_and_names_its_unit(builder: ModuleType, u
     }  # fmt: skip
     assert all(trace["zmin"] == 0 for trace in drawn.values())
     assert (drawn["busy"]["zmax"], drawn["rate"]["zmax"], drawn["queue"]["zmax"]) == (
-        100, 1234.5, 3
+        100, 1234.5, 10
     )  # fmt: skip
     assert {trace["colorscale"] for trace in drawn.values()} == {"Cividis"}
 
