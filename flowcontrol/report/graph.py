@@ -30,6 +30,12 @@ _NAME_LETTERS = 20
 _FIRST_LINE, _LINE = 64, 17
 """Height of the first figure in a box, and of a line."""
 
+_STEEP = 24.0
+"""Difference in height from which an edge's texts stand beside its curve, not on it."""
+
+_FROM_CURVE = {"middle": 0.0, "start": 6.0, "end": -6.0}
+"""Distance of a text from the middle of the curve, by its anchor."""
+
 _BAR_ABOVE = 9
 """Distance of the bar of a stage's time from the lower edge of its box."""
 
@@ -117,20 +123,36 @@ def _edge(
         x, y = to_x, to_y
     held = summary["edges"][edge.name]["whole"][in_flight_column(scenario)]
     emitted = summary["stages"][edge.sender]["whole"]["rate_out"]
-    middle = (route[0][1] + route[1][1]) / 2
+    (left, start), (right, end) = route[:2]
+    middle, centre = (start + end) / 2, (left + right) / 2
+    above, below = _beside_curve(end - start)
     return _drawn(
         "graph_edge.svg",
         name=escape(edge.name),
         partitioner=escape(edge.partitioner),
         path=path,
         kind="edge limit" if edge.name == summary["bottleneck_detail"]["edge"] else "edge",
-        x=f"{(route[0][0] + route[1][0]) / 2:.6g}",
+        above_x=f"{centre + _FROM_CURVE[above]:.6g}",
+        above=above,
+        below_x=f"{centre + _FROM_CURVE[below]:.6g}",
+        below=below,
         y=f"{middle - 6:.6g}",
         rate_y=f"{middle + 15:.6g}",
         held_y=f"{middle + 29:.6g}",
         slot=f"e{index}",
         **edge_slots(edge, emitted, held, scenario),
     )
+
+
+def _beside_curve(drop: float) -> tuple[str, str]:
+    """Return how the texts above and below the middle of a curve are anchored.
+
+    Where it falls steeply there is room at its upper right and lower left, where it rises at the
+    other two; along a flat one, texts are centred.
+    """
+    if abs(drop) < _STEEP:
+        return "middle", "middle"
+    return ("start", "end") if drop > 0 else ("end", "start")
 
 
 def _shortened(name: str) -> str:

@@ -100,8 +100,9 @@ def edge_slots(edge: Edge, sender_rate: float, in_flight: float, scenario: Scena
     scenario : Scenario
         What was run.
     """
+    unit = "records" if scenario.system.counts_records else "buffers"
     copies = scenario.stage(edge.receiver).parallelism if edge.partitioner == "broadcast" else 1
-    return {"rate": f"{number(sender_rate * copies)}/s", "held": f"{number(in_flight)} in flight"}
+    return {"rate": f"{number(sender_rate * copies)}/s", "held": f"{number(in_flight)} {unit}"}
 
 
 def in_flight_column(scenario: Scenario) -> str:

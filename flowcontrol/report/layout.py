@@ -13,7 +13,7 @@ NODE_WIDTH = 196.0
 """The band in ``graph_node.svg`` is drawn for this width."""
 
 NODE_HEIGHT = 136.0
-_COLUMN_GAP = 116.0
+_COLUMN_GAP = 144.0
 _ROW_GAP = 30.0
 _WAYPOINT_HEIGHT = 40.0
 _PORT_SPREAD = 52.0

@@ -64,13 +64,13 @@ def test_the_bar_is_busy_then_blocked(halves: RunData) -> None:
 def test_an_edge_at_each_sample(halves: RunData) -> None:
     slots = timeline(halves)["slots"]
     assert slots["e0.rate"] == ["500/s", "100/s"]
-    assert slots["e0.held"] == ["2 in flight", "41 in flight"]
+    assert slots["e0.held"] == ["2 buffers", "41 buffers"]
 
 
 def test_records_are_counted_where_the_transport_counts_them(halves: RunData) -> None:
     scenario = halves.scenario.model_copy(update={"system": preset_system("storm")})
     counted = RunData(halves.stages, halves.channels, halves.latency, scenario, halves.until_s)
-    assert timeline(counted)["slots"]["e0.held"] == ["7 in flight", "7 in flight"]
+    assert timeline(counted)["slots"]["e0.held"] == ["7 records", "7 records"]
 
 
 def test_a_broadcast_edge_carries_a_copy_for_each_receiver(halves: RunData) -> None:
