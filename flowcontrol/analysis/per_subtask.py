@@ -81,28 +81,32 @@ def subtask_figures(samples: pd.DataFrame, window: Window) -> list[SubtaskFigure
     list of SubtaskFigures
         In the order of their indices; empty if no sample lies in the window.
     """
+    import numpy as np
+
     rows = within(samples, window)
-    lengths = rows["interval_s"]
-    weighted = rows[list(_MEANS)].mul(lengths, axis=0).groupby(rows["subtask"]).sum()
-    means = weighted.div(lengths.groupby(rows["subtask"]).sum(), axis=0).fillna(0.0)
+    lengths = rows["interval_s"].to_numpy("float64")
+    subtasks, owner = np.unique(rows["subtask"].to_numpy(), return_inverse=True)
+    sums = np.zeros((len(subtasks), len(_MEANS)))  # plain arrays: sweeps do this for every variant
+    np.add.at(sums, owner, rows[list(_MEANS)].to_numpy("float64") * lengths[:, None])
+    weights = np.bincount(owner, weights=lengths, minlength=len(subtasks))
+    means = sums / np.where(weights > 0, weights, 1.0)[:, None]
     counted = growth_by(samples, ["subtask"], _COUNTERS, window)
     counts = {name: counted[name].to_dict() for name in _COUNTERS}
     length = window[1] - window[0]
     found = []
-    for subtask, shares in zip(means.index.tolist(), means.to_dict("records"), strict=True):
+    for subtask, shares in zip(subtasks.tolist(), means.tolist(), strict=True):
         records = {name: int(counts[name][subtask]) for name in _COUNTERS}
         rates = {
             name: records[counter] / length if length > 0 else 0.0
             for name, counter in _RATES.items()
         }
-        shares_by_name = {str(name): float(share) for name, share in shares.items()}
         found.append(
             SubtaskFigures(
-                subtask=int(str(subtask)),
+                subtask=subtask,
                 records_in=records["records_in"],
                 records_out=records["records_out"],
                 **rates,
-                **shares_by_name,
+                **dict(zip(_MEANS, shares, strict=True)),
             )
         )
     return found
