@@ -6,6 +6,7 @@ run made elsewhere are judged alike.
 
 from flowcontrol.analysis.bottleneck import Bottleneck, find_bottleneck
 from flowcontrol.analysis.latencies import combine_latencies
+from flowcontrol.analysis.per_subtask import data_skew
 from flowcontrol.analysis.pressure import Pressure, pressure_of, worst_pressure
 from flowcontrol.analysis.summary import summarise
 
@@ -13,6 +14,7 @@ __all__ = [
     "Bottleneck",
     "Pressure",
     "combine_latencies",
+    "data_skew",
     "find_bottleneck",
     "pressure_of",
     "summarise",

@@ -13,6 +13,10 @@ pool usages           mean                        the same, of the levels at the
 queues, pools         sum                         the same; ``max`` is that of the sums
 latencies             see ``latencies.py``        see ``latencies.py``
 ====================  ==========================  =============================================
+
+Beside them stands what a sum or mean over the subtasks hides: ``max_over_subtasks`` has each figure
+of the subtask with the most of it, ``data_skew_percent`` and ``records_in_max_over_mean`` say how
+evenly records are spread (see ``per_subtask.py``).
 """
 
 from __future__ import annotations
@@ -26,13 +30,14 @@ from flowcontrol.analysis.frames import (
     end_of,
     in_flight_buffers,
     mean_over_time,
-    means_by,
     result_frame,
     second_half_start,
     summed,
 )
 from flowcontrol.analysis.latencies import combine_latencies
+from flowcontrol.analysis.per_subtask import largest, spread, subtask_figures
 from flowcontrol.analysis.pressure import worst_pressure
+from flowcontrol.analysis.windows import Window, growth, within
 from flowcontrol.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -45,8 +50,6 @@ _EDGE_MEANS = ("credit", "backlog", "floating_held", "queued")
 _EDGE_PEAKS = ("in_flight_buffers", "in_flight_records", "in_flight_bytes")
 _DIGITS = 6
 """Decimals in summary.json: more than the figures are accurate to, fewer than a double has."""
-
-Window = tuple[float, float]
 
 
 def summarise(
@@ -115,7 +118,8 @@ def _stages(tables: Tables, scenario: Scenario, windows: Mapping[str, Window]) -
         rows = samples[samples["stage"] == stage.name]
         times = latencies[latencies["stage"] == stage.name]
         figures = {
-            name: _stage_window(rows, window) | {"latency": combine_latencies(_in(times, window))}
+            name: _stage_window(rows, window)
+            | {"latency": combine_latencies(within(times, window))}
             for name, window in windows.items()
         }
         pressure = figures["whole"]["pressure"]
@@ -125,24 +129,27 @@ def _stages(tables: Tables, scenario: Scenario, windows: Mapping[str, Window]) -
 
 def _stage_window(samples: pd.DataFrame, window: Window) -> dict[str, Any]:
     """Return the figures of one stage in one window, but for the latencies."""
-    rows = _in(samples, window)
+    rows = within(samples, window)
     length = window[1] - window[0]
-    records_in = _growth(samples, ["subtask"], "records_in", window)
-    records_out = _growth(samples, ["subtask"], "records_out", window)
-    blocked = means_by(rows, "subtask", "backpressured_ms_per_s")
-    busy = means_by(rows, "subtask", "busy_ms_per_s")
+    subtasks = subtask_figures(samples, window)
+    records_in = sum(subtask.records_in for subtask in subtasks)
+    records_out = sum(subtask.records_out for subtask in subtasks)
+    most = largest(subtasks)
+    busiest = max(subtasks, key=lambda subtask: subtask.busy_ms_per_s, default=None)
     return {
         "records_in": records_in,
         "records_out": records_out,
         "rate_in": records_in / length if length > 0 else 0.0,
         "rate_out": records_out / length if length > 0 else 0.0,
         **{name: mean_over_time(rows, name) for name in _SHARES},
-        "worst_backpressured_ms_per_s": max(blocked.values(), default=0.0),
-        "busiest_busy_ms_per_s": max(busy.values(), default=0.0),
-        "busiest_subtask": max(busy, key=lambda subtask: busy[subtask], default=None),
-        "pressure": worst_pressure(blocked.values()).value,
+        "worst_backpressured_ms_per_s": most["backpressured_ms_per_s"],
+        "busiest_busy_ms_per_s": most["busy_ms_per_s"],
+        "busiest_subtask": None if busiest is None else busiest.subtask,
+        "pressure": worst_pressure(s.backpressured_ms_per_s for s in subtasks).value,
         **{name: mean_over_time(rows, name) for name in _USAGES},
         **{name: mean_over_time(summed(rows, name), name) for name in _LEVELS},
+        **spread(subtasks),
+        "max_over_subtasks": most,
     }
 
 
@@ -169,30 +176,16 @@ def _edge_window(samples: pd.DataFrame, window: Window) -> dict[str, Any]:
     ``waiting_for_credit`` is the share of channels and samples with a backlog and no credit;
     ``messages`` counts sent messages.
     """
-    rows = _in(samples, window)
+    rows = within(samples, window)
     sums = summed(rows, [*_EDGE_MEANS, *_EDGE_PEAKS])
     figures: dict[str, Any] = {
-        "messages": _growth(samples, ["sender", "receiver"], "sent", window),
+        "messages": growth(samples, ["sender", "receiver"], "sent", window),
         "waiting_for_credit": mean_over_time(rows, "waits_for_credit"),
     }
     figures |= {name: mean_over_time(sums, name) for name in (*_EDGE_MEANS, *_EDGE_PEAKS)}
     for name in _EDGE_PEAKS:
         figures[f"max_{name}"] = int(sums[name].max()) if len(sums) else 0
     return figures
-
-
-def _in(samples: pd.DataFrame, window: Window) -> pd.DataFrame:
-    """Return the samples whose interval lies in the window."""
-    return samples[(samples["t_s"] > window[0]) & (samples["t_s"] <= window[1])]
-
-
-def _growth(samples: pd.DataFrame, owner: list[str], column: str, window: Window) -> int:
-    """Return the growth of a cumulative column in the window, summed over its owners."""
-    totals = [
-        int(samples[samples["t_s"] <= at].groupby(owner)[column].last().sum())
-        for at in (window[0], window[1])
-    ]
-    return totals[1] - totals[0]
 
 
 def _rounded(value: Any) -> Any:

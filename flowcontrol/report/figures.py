@@ -41,12 +41,15 @@ class Chart:
         Plain text below it: how to read it, and what is left out.
     figure : dict
         ``data`` and ``layout`` for plotly; empty data when there is nothing to draw.
+    controls : str
+        Markup above the drawing, by which a reader changes it; none by default.
     """
 
     id: str
     title: str
     explanation: str
     figure: Figure
+    controls: str = ""
 
 
 def steps(series: Series, style: LineStyle, *, width: float = 2.0) -> dict[str, Any]:

@@ -10,11 +10,15 @@ from html import escape
 from string import Template
 from typing import Any
 
-from flowcontrol.analysis.pressure import Pressure
-from flowcontrol.report.colours import PRESSURE_COLOURS
+from flowcontrol.report.graph_states import (
+    BAR_LEFT,
+    StageState,
+    edge_slots,
+    in_flight_column,
+    stage_slots,
+)
 from flowcontrol.report.layout import NODE_HEIGHT, NODE_WIDTH, Point, layered
 from flowcontrol.report.markup import asset
-from flowcontrol.report.numbers import percent, rate
 from flowcontrol.scenario import Edge, Scenario, Stage
 
 _LEAST_SCALE = 0.8
@@ -23,8 +27,17 @@ _LEAST_SCALE = 0.8
 _NAME_LETTERS = 20
 """Characters of a name that fit into a box; the whole name is in its tooltip."""
 
-_FIRST_LINE, _LINE = 65, 19
+_FIRST_LINE, _LINE = 64, 17
 """Height of the first figure in a box, and of a line."""
+
+_STEEP = 24.0
+"""Difference in height from which an edge's texts stand beside its curve, not on it."""
+
+_FROM_CURVE = {"middle": 0.0, "start": 6.0, "end": -6.0}
+"""Distance of a text from the middle of the curve, by its anchor."""
+
+_BAR_ABOVE = 9
+"""Distance of the bar of a stage's time from the lower edge of its box."""
 
 
 def job_graph(summary: Mapping[str, Any], scenario: Scenario) -> str:
@@ -46,10 +59,13 @@ def job_graph(summary: Mapping[str, Any], scenario: Scenario) -> str:
     ends = [(edge.sender, edge.receiver) for edge in scenario.edges]
     layout = layered([stage.name for stage in stages], ends)
     edges = [
-        _edge(edge, route, is_limit=edge.name == summary["bottleneck_detail"]["edge"])
-        for edge, route in zip(scenario.edges, layout.edges, strict=True)
+        _edge(edge, index, summary, scenario, route)
+        for index, (edge, route) in enumerate(zip(scenario.edges, layout.edges, strict=True))
     ]
-    nodes = [_node(stage, summary, scenario, layout.nodes[stage.name]) for stage in stages]
+    nodes = [
+        _node(stage, index, summary, scenario, layout.nodes[stage.name])
+        for index, stage in enumerate(scenario.stages)
+    ]
     return _drawn(
         "graph.svg",
         name=escape(scenario.name),
@@ -66,14 +82,17 @@ def _drawn(file: str, /, **parts: str) -> str:
     return Template(asset("flowcontrol.report", file)).substitute(parts)
 
 
-def _node(stage: Stage, summary: Mapping[str, Any], scenario: Scenario, at: Point) -> str:
+def _node(
+    stage: Stage, index: int, summary: Mapping[str, Any], scenario: Scenario, at: Point
+) -> str:
     """Return the box of one stage."""
-    figures = summary["stages"][stage.name]
-    pressure = Pressure(figures["pressure"])
-    blocked = figures["whole"]["worst_backpressured_ms_per_s"] / 1000
-    lines = [
-        f'<text class="figure" x="11" y="{_FIRST_LINE + _LINE * number}">{escape(content)}</text>'
-        for number, content in enumerate(_figures(stage, figures["whole"], scenario))
+    state = StageState.of_run(summary["stages"][stage.name]["whole"])
+    slots = {name: escape(text) for name, text in stage_slots(stage, state, scenario).items()}
+    lines = [name for name in slots if name.startswith("line")]
+    figures = [
+        f'<text class="figure" x="11" y="{_FIRST_LINE + _LINE * row}" '
+        f'data-slot="s{index}.{name}">{slots.pop(name)}</text>'
+        for row, name in enumerate(lines)
     ]
     return _drawn(
         "graph_node.svg",
@@ -81,43 +100,59 @@ def _node(stage: Stage, summary: Mapping[str, Any], scenario: Scenario, at: Poin
         y=f"{at[1]:.6g}",
         width=f"{NODE_WIDTH:g}",
         height=f"{NODE_HEIGHT:g}",
-        name=escape(stage.name),
         shown=escape(_shortened(stage.name)),
         kind="node limit" if summary["bottleneck"] == stage.name else "node",
-        colour=PRESSURE_COLOURS[pressure],
-        status=f"{pressure.value} · blocked {percent(blocked)}",  # of the worst subtask
-        figures="\n".join(lines),
+        figures="\n".join(figures),
+        slot=f"s{index}",
+        bar_y=f"{NODE_HEIGHT - _BAR_ABOVE:g}",
+        bar_left=f"{BAR_LEFT:g}",
+        bar_right=f"{NODE_WIDTH - BAR_LEFT:g}",
+        **slots,
     )
 
 
-def _figures(stage: Stage, whole: Mapping[str, Any], scenario: Scenario) -> list[str]:
-    """Return the lines under a stage's name."""
-    noun = "subtask" if stage.parallelism == 1 else "subtasks"
-    lines = [f"{stage.parallelism:,} {noun}, busy {percent(whole['busy_ms_per_s'] / 1000)}"]
-    if scenario.inputs(stage.name):
-        lines.append(f"in {rate(whole['rate_in'])}")
-    if scenario.outputs(stage.name):
-        lines.append(f"out {rate(whole['rate_out'])}")
-    return lines
-
-
-def _edge(edge: Edge, route: list[Point], *, is_limit: bool) -> str:
-    """Return the curve of one edge with its partitioner beside it."""
+def _edge(
+    edge: Edge, index: int, summary: Mapping[str, Any], scenario: Scenario, route: list[Point]
+) -> str:
+    """Return the curve of one edge, with its partitioner above and its figures below."""
     (x, y), *rest = route
     path = f"M{x:.6g} {y:.6g}"
     for to_x, to_y in rest:
         middle = (x + to_x) / 2
         path += f" C{middle:.6g} {y:.6g} {middle:.6g} {to_y:.6g} {to_x:.6g} {to_y:.6g}"
         x, y = to_x, to_y
+    held = summary["edges"][edge.name]["whole"][in_flight_column(scenario)]
+    emitted = summary["stages"][edge.sender]["whole"]["rate_out"]
+    (left, start), (right, end) = route[:2]
+    middle, centre = (start + end) / 2, (left + right) / 2
+    above, below = _beside_curve(end - start)
     return _drawn(
         "graph_edge.svg",
         name=escape(edge.name),
         partitioner=escape(edge.partitioner),
         path=path,
-        kind="edge limit" if is_limit else "edge",
-        x=f"{(route[0][0] + route[1][0]) / 2:.6g}",
-        y=f"{(route[0][1] + route[1][1]) / 2 - 6:.6g}",
+        kind="edge limit" if edge.name == summary["bottleneck_detail"]["edge"] else "edge",
+        above_x=f"{centre + _FROM_CURVE[above]:.6g}",
+        above=above,
+        below_x=f"{centre + _FROM_CURVE[below]:.6g}",
+        below=below,
+        y=f"{middle - 6:.6g}",
+        rate_y=f"{middle + 15:.6g}",
+        held_y=f"{middle + 29:.6g}",
+        slot=f"e{index}",
+        **edge_slots(edge, emitted, held, scenario),
     )
+
+
+def _beside_curve(drop: float) -> tuple[str, str]:
+    """Return how the texts above and below the middle of a curve are anchored.
+
+    Where it falls steeply there is room at its upper right and lower left, where it rises at the
+    other two; along a flat one, texts are centred.
+    """
+    if abs(drop) < _STEEP:
+        return "middle", "middle"
+    return ("start", "end") if drop > 0 else ("end", "start")
 
 
 def _shortened(name: str) -> str:

@@ -4,24 +4,24 @@ Its ``Content-Security-Policy`` of ``default-src 'none'`` forbids every fetch, s
 what a test checks.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from flowcontrol.analysis.frames import Tables
-from flowcontrol.analysis.pressure import Pressure
 from flowcontrol.files import write_atomically
 from flowcontrol.report.charts import all_charts
-from flowcontrol.report.colours import PRESSURE_COLOURS
 from flowcontrol.report.graph import job_graph
+from flowcontrol.report.heat import heat_charts
 from flowcontrol.report.keyfigures import job_sentences, key_figures, partition_section, run_line
-from flowcontrol.report.markup import chart_section, html_table, page
-from flowcontrol.report.numbers import milliseconds, number, percent
+from flowcontrol.report.markup import chart_section, page
 from flowcontrol.report.rundata import RunData
+from flowcontrol.report.stage_table import stage_table
+from flowcontrol.report.timeline import player, player_note
 from flowcontrol.scenario import Scenario
 
-_NOTHING = ("", "", "")
+_SCRIPTS = ("stages.js", "player.js")
 
 
 def write_report(
@@ -50,12 +50,14 @@ def write_report(
 
 def report_page(tables: Tables, summary: Mapping[str, Any], scenario: Scenario) -> str:
     """Return the report page as text; parameters and errors as :func:`write_report`."""
-    charts = all_charts(RunData.of(tables, scenario, summary["bottleneck"]))
+    run = RunData.of(tables, scenario, summary["bottleneck"])
+    charts = [*all_charts(run), *heat_charts(run)]
     detail = summary["bottleneck_detail"]
     is_limited = summary["bottleneck"] or detail["edge"] or "throttle" in detail
     return page(
         "flowcontrol.report",
         charts,
+        scripts=_SCRIPTS,
         title=scenario.name,
         run=run_line(summary, scenario),
         sentence=summary["sentence"],
@@ -63,48 +65,18 @@ def report_page(tables: Tables, summary: Mapping[str, Any], scenario: Scenario) 
         below="".join(f'<p class="run">{escape(text)}</p>' for text in job_sentences(summary)),
         noscript="The charts need JavaScript; the graph and the table above do not.",
         key_figures="".join(key_figures(summary, scenario)),
+        player=player(run),
         graph=job_graph(summary, scenario),
+        in_flight=f"{_counted(scenario)} in flight",
+        player_note=player_note(run),
         charts="".join(map(chart_section, charts)),
-        table=_stage_table(summary, scenario) + partition_section(summary),
+        table=stage_table(run, summary) + partition_section(summary),
         scenario=_scenario_section(scenario),
     )
 
 
-def _stage_table(summary: Mapping[str, Any], scenario: Scenario) -> str:
-    """Return the table of the stages over the whole run."""
-    held = ("Queued", "To send") if scenario.system.counts_records else ("In pool", "Out pool")
-    heads = (
-        "Stage", "Pressure", "Subtasks", "Records in", "In /s", held[0], "Records out", "Out /s",
-        held[1], "Busy", "Idle", "Blocked", "Latency p50", "p99", "max",
-    )  # fmt: skip
-    rows = [_stage_cells(name, stage, scenario) for name, stage in summary["stages"].items()]
-    return html_table(heads, rows)
-
-
-def _stage_cells(name: str, stage: Mapping[str, Any], scenario: Scenario) -> Sequence[str]:
-    """Return the cells of a stage's row as markup."""
-    whole = stage["whole"]
-    pressure = Pressure(stage["pressure"])
-    colour = PRESSURE_COLOURS[pressure]
-    latency = whole["latency"] or {}
-    times = [
-        milliseconds(latency[key]) if latency else "" for key in ("p50_ms", "p99_ms", "max_ms")
-    ]
-    shares = ("busy_ms_per_s", "idle_ms_per_s", "backpressured_ms_per_s")
-    held = [percent(whole["in_pool_usage"]), percent(whole["out_pool_usage"])]
-    if scenario.system.counts_records:
-        held = [number(whole["input_queue_buffers"]), number(whole["output_queue_buffers"])]
-    inputs = [number(whole["records_in"]), number(whole["rate_in"]), held[0]]
-    outputs = [number(whole["records_out"]), number(whole["rate_out"]), held[1]]
-    return [
-        escape(name),
-        f'<span class="badge" style="background:{colour}">{pressure.value}</span>',
-        number(stage["parallelism"]),
-        *(inputs if scenario.inputs(name) else _NOTHING),
-        *(outputs if scenario.outputs(name) else _NOTHING),
-        *(percent(whole[key] / 1000) for key in shares),
-        *times,
-    ]
+def _counted(scenario: Scenario) -> str:
+    return "records" if scenario.system.counts_records else "buffers"
 
 
 def _scenario_section(scenario: Scenario) -> str:

@@ -12,10 +12,10 @@ from itertools import pairwise
 NODE_WIDTH = 196.0
 """The band in ``graph_node.svg`` is drawn for this width."""
 
-NODE_HEIGHT = 116.0
-_COLUMN_GAP = 104.0
+NODE_HEIGHT = 136.0
+_COLUMN_GAP = 144.0
 _ROW_GAP = 30.0
-_WAYPOINT_HEIGHT = 26.0
+_WAYPOINT_HEIGHT = 40.0
 _PORT_SPREAD = 52.0
 """Height over which the ends of several edges are spread at one stage."""
 

@@ -31,7 +31,8 @@ def chart_section(chart: Chart) -> str:
     else:
         place = f'<div class="chart empty" id="{chart.id}">Nothing was recorded.</div>'
     return (
-        f'<section id="section-{chart.id}"><h2>{escape(chart.title)}</h2><figure>{place}'
+        f'<section id="section-{chart.id}"><h2>{escape(chart.title)}</h2>{chart.controls}'
+        f"<figure>{place}"
         f"<figcaption>{escape(chart.explanation)}</figcaption></figure></section>\n"
     )
 
@@ -46,9 +47,40 @@ def html_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     rows : iterable of sequence of str
         Cells as escaped markup; a row of one cell spans all columns.
     """
+    return table_of(heads, [table_body(rows, len(heads))])
+
+
+def table_of(heads: Sequence[str], bodies: Iterable[str]) -> str:
+    """Return a table of several bodies, from :func:`table_body`, as markup."""
     head = "".join(f'<th scope="col">{escape(title)}</th>' for title in heads)
-    body = "".join(f"<tr>{_cells(row, len(heads))}</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<table><thead><tr>{head}</tr></thead>{''.join(bodies)}</table>"
+
+
+def table_body(
+    rows: Iterable[Sequence[str]],
+    columns: int,
+    *,
+    id: str = "",
+    class_: str = "",
+    is_hidden: bool = False,
+) -> str:
+    """Return one body of a table as markup.
+
+    Parameters
+    ----------
+    rows : iterable of sequence of str
+        Cells as escaped markup; a row of one cell spans all columns.
+    columns : int
+        How many columns the table has.
+    id, class_ : str, optional
+        Of the element.
+    is_hidden : bool, default False
+        Shown by a script only, or where there are none.
+    """
+    named = {"id": id, "class": class_}
+    attributes = "".join(f' {key}="{value}"' for key, value in named.items() if value)
+    body = "".join(f"<tr>{_cells(row, columns)}</tr>" for row in rows)
+    return f"<tbody{attributes}{' hidden' if is_hidden else ''}>{body}</tbody>"
 
 
 def _cells(row: Sequence[str], columns: int) -> str:
@@ -101,6 +133,7 @@ def page(
     noscript: str,
     headline_class: str = "",
     below: str = "",
+    scripts: Sequence[str] = (),
     **parts: str,
 ) -> str:
     """Return a self-contained page.
@@ -118,6 +151,8 @@ def page(
         Plain text shown without JavaScript.
     headline_class, below : str, optional
         Class of the sentence, and markup under it.
+    scripts : sequence of str
+        Files of the package with further scripts; none by default.
     **parts : str
         Markup for the placeholders of the body.
 
@@ -138,7 +173,12 @@ def page(
         body=Template(asset(package, "page.html")).substitute(parts),
         figures=json_for_script({c.id: c.figure for c in drawn if c.figure["data"]}),
         plotly=plotly_script(),
-        script="\n".join(_asset_if_any(name, "page.js") for name in packages),
+        script="\n".join(
+            [
+                *(_asset_if_any(name, "page.js") for name in packages),
+                *(asset(package, name) for name in scripts),
+            ]
+        ),
     )
 
 

@@ -25,10 +25,22 @@
     return result;
   }
 
+  function drawOne(id) {
+    const figure = figures[id];
+    Plotly.react(document.getElementById(id), figure.data, themed(figure.layout), config);
+  }
+
   function draw() {
-    for (const [id, figure] of Object.entries(figures)) {
-      Plotly.react(document.getElementById(id), figure.data, themed(figure.layout), config);
-    }
+    Object.keys(figures).forEach(drawOne);
+  }
+
+  for (const group of document.querySelectorAll("fieldset.switch")) {
+    group.addEventListener("change", (event) => {
+      for (const trace of figures[group.dataset.chart].data) {
+        trace.visible = trace.meta === event.target.value;
+      }
+      drawOne(group.dataset.chart);
+    });
   }
 
   draw();

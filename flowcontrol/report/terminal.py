@@ -5,7 +5,7 @@ wrapped, long stage names are.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
@@ -42,6 +42,8 @@ _LEAST_NAME = 12
 _BETWEEN = 2
 """Spaces between two columns."""
 
+_PERCENT = " %"
+
 
 def _share(ms_per_s: float) -> str:
     return percent(ms_per_s / 1000)
@@ -52,18 +54,36 @@ class _Column:
     """One column: its head, its rank (1 is kept longest), the figure of a stage, and its text.
 
     ``counts``: which transports it is for, those that count buffers or those that count records.
+    ``is_mean``: over the subtasks; where a stage has several, the largest of them stands beside it.
+    ``of_several``: only for jobs in which a stage has several.
     """
 
     head: str
-    rank: int
+    rank: float
     key: str
     text: Callable[[Any], str] = number
     counts: Literal["buffers", "records", "both"] = "both"
+    is_mean: bool = False
+    of_several: bool = False
+
+    def beside_largest(self) -> "_Column":
+        """Return the column for a job in which a stage has several subtasks."""
+        return replace(self, head=f"{self.head}/max", of_several=True) if self.is_mean else self
 
     def cell(self, stage: Mapping[str, Any]) -> str:
         """Return the cell of a stage; empty if no record was measured."""
         figures = {**stage, **stage["whole"], **(stage["whole"]["latency"] or {})}
-        return self.text(figures[self.key]) if self.key in figures else ""
+        if self.key not in figures:
+            return ""
+        content = self.text(figures[self.key])
+        if self.is_mean and self.of_several and stage["parallelism"] > 1:
+            largest = self.text(figures["max_over_subtasks"][self.key])
+            return f"{content.removesuffix(_PERCENT)}/{largest}"
+        return content
+
+
+def _skew(score: float) -> str:
+    return percent(score / 100)
 
 
 _COLUMNS = (
@@ -71,11 +91,12 @@ _COLUMNS = (
     _Column("Subtasks", 10, "parallelism"),
     _Column("In rec/s", 2, "rate_in"),
     _Column("Out rec/s", 3, "rate_out"),
-    _Column("Busy", 4, "busy_ms_per_s", _share),
+    _Column("Busy", 4, "busy_ms_per_s", _share, is_mean=True),
     _Column("Idle", 8, "idle_ms_per_s", _share),
-    _Column("Blocked", 5, "backpressured_ms_per_s", _share),
-    _Column("In pool", 6, "in_pool_usage", percent, "buffers"),
-    _Column("Out pool", 7, "out_pool_usage", percent, "buffers"),
+    _Column("Blocked", 5, "backpressured_ms_per_s", _share, is_mean=True),
+    _Column("Skew", 5.5, "data_skew_percent", _skew, of_several=True),
+    _Column("In pool", 6, "in_pool_usage", percent, "buffers", is_mean=True),
+    _Column("Out pool", 7, "out_pool_usage", percent, "buffers", is_mean=True),
     _Column("Queued", 6, "input_queue_buffers", number, "records"),
     _Column("Latency p50", 9, "p50_ms", milliseconds),
     _Column("p99", 11, "p99_ms", milliseconds),
@@ -94,7 +115,11 @@ class StageTable:
     def __init__(self, summary: Mapping[str, Any]) -> None:
         self._stages: Mapping[str, Mapping[str, Any]] = summary["stages"]
         counts = {"both", summary.get("counts", "buffers")}
-        self._columns = [column for column in _COLUMNS if column.counts in counts]
+        columns = [column for column in _COLUMNS if column.counts in counts]
+        if any(stage["parallelism"] > 1 for stage in self._stages.values()):
+            self._columns = [column.beside_largest() for column in columns]
+        else:
+            self._columns = [column for column in columns if not column.of_several]
 
     def table(self, width: int) -> Table:
         """Return the table for a console of a width in characters."""

@@ -42,7 +42,8 @@ def test_statuses_have_their_colours(experiment: Any) -> None:
 
 def test_high_pressure_is_vermillion(experiment: Any) -> None:
     stages = experiment.summary["stages"]
-    producer = {**stages["producer"], "pressure": "HIGH"}
+    whole = {**stages["producer"]["whole"], "worst_backpressured_ms_per_s": 510}
+    producer = {**stages["producer"], "whole": whole}
     summary = {**experiment.summary, "stages": {**stages, "producer": producer}}
     drawn = job_graph(summary, experiment.scenario)
     assert "#D55E00" in drawn
@@ -96,3 +97,17 @@ def test_the_band_of_a_box_is_as_wide_as_the_box(experiment: Any) -> None:
     band, box = next(group.iter("path")), next(group.iter("rect"))
     (end,) = re.findall(r"H(\d+) q8", band.get("d", ""))
     assert int(end) + 8 == float(box.get("width", 0))
+
+
+def test_texts_of_a_steep_edge_stand_beside_its_curve(fan: Any, experiment: Any) -> None:
+    """Upper right and lower left where it falls, upper left and lower right where it rises."""
+    sides = set()
+    for group in parsed(fan).iter("g"):
+        if group.find("path[@class='edge']") is None:
+            continue
+        above, below = (node.get("text-anchor") for node in [*group.iter("text")][:2])
+        heights = [float(y) for y in re.findall(r"[M ]\S+ (\S+)", group.find("path").get("d"))]
+        sides.add((above, below, heights[-1] > heights[0]))
+    assert sides == {("start", "end", True), ("end", "start", False)}
+    flat = {node.get("text-anchor") for node in parsed(experiment).iter("text")} - {None}
+    assert flat == {"middle"}

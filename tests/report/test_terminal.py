@@ -15,6 +15,10 @@ EVERY_HEAD = [
     "Stage", "Pressure", "Subtasks", "In rec/s", "Out rec/s", "Busy", "Idle", "Blocked", "In pool",
     "Out pool", "Latency p50", "p99",
 ]  # fmt: skip
+HEADS_OF_SEVERAL = [
+    "Stage", "Pressure", "Subtasks", "In rec/s", "Out rec/s", "Busy/max", "Idle", "Blocked/max",
+    "Skew", "In pool/max", "Out pool/max", "Latency p50", "p99",
+]  # fmt: skip
 
 
 def printed(summary: dict[str, Any], width: int, *, table_only: bool = False) -> list[str]:
@@ -81,7 +85,8 @@ def test_every_number_and_head_stays_whole_at_any_width(
     for width in range(45, 130):
         head, *body = printed(summary, width, table_only=True)
         assert max(map(len, body)) <= width
-        assert set(re.split(r" {2,}", head.strip())) <= set(EVERY_HEAD)
+        heads = HEADS_OF_SEVERAL if name == "fan" else EVERY_HEAD
+        assert set(re.split(r" {2,}", head.strip())) <= set(heads)
         assert len(body) == len(rates), width
         for line, rate in zip(body, rates, strict=True):
             assert rate in line.split(), (width, line)
@@ -90,10 +95,25 @@ def test_every_number_and_head_stays_whole_at_any_width(
 def test_more_room_never_shows_less(fan: Any) -> None:
     shown = [
         len(re.split(r" {2,}", printed(fan.summary, width, table_only=True)[0].strip()))
-        for width in range(40, 160)
+        for width in range(40, 180)
     ]
     assert shown == sorted(shown)
-    assert shown[-1] == len(EVERY_HEAD)
+    assert shown[-1] == len(HEADS_OF_SEVERAL)
+
+
+def test_the_largest_of_several_subtasks_stands_beside_their_mean(experiment: Any) -> None:
+    stages = experiment.summary["stages"]
+    whole = stages["consumer"]["whole"]
+    most = {**whole["max_over_subtasks"], "busy_ms_per_s": 990, "in_pool_usage": 1.2}
+    hot = {"data_skew_percent": 28.4, "max_over_subtasks": most}
+    consumer = {**stages["consumer"], "parallelism": 4, "whole": {**whole, **hot}}
+    summary = {**experiment.summary, "stages": {**stages, "consumer": consumer}}
+    head, first, second = printed(summary, 160, table_only=True)
+    assert re.split(r" {2,}", head.strip()) == HEADS_OF_SEVERAL
+    assert "85/99 %" in second
+    assert "28 %" in second
+    assert re.search(r"\d/120 %", second)
+    assert "/" not in first
 
 
 def test_latency_stands_at_sinks_only(experiment: Any) -> None:

@@ -1,0 +1,182 @@
+"""The figures of each subtask of a stage, and how far they lie apart.
+
+A mean over the subtasks of a stage hides the one that limits it, so wherever a mean is shown the
+largest figure of a subtask stands beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Final
+
+from flowcontrol.analysis.windows import Window, growth_by, within
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_COUNTERS: Final = ("records_in", "records_out")
+_RATES: Final = {"rate_in": "records_in", "rate_out": "records_out"}
+_MEANS: Final = (
+    "busy_ms_per_s", "idle_ms_per_s", "backpressured_ms_per_s", "in_pool_usage", "out_pool_usage",
+    "floating_buffers_usage", "exclusive_buffers_usage", "input_queue_buffers",
+    "output_queue_buffers", "output_pool_size", "output_pool_used",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SubtaskFigures:
+    """The figures of one subtask in a window, named as the columns they come from.
+
+    Attributes
+    ----------
+    subtask : int
+        Its index in the stage, from 0.
+    records_in, records_out : int, records
+        Growth of the counters.
+    rate_in, rate_out : float, records/s
+        That growth over the length of the window.
+    busy_ms_per_s, idle_ms_per_s, backpressured_ms_per_s : float, ms/s
+        Means weighted by the length of the intervals, as are all that follow.
+    in_pool_usage, out_pool_usage, floating_buffers_usage, exclusive_buffers_usage : float, ratio
+        Usages of pools.
+    input_queue_buffers, output_queue_buffers, output_pool_size, output_pool_used : float, buffers
+        Queues and pools; under a transport that counts records, records.
+    """
+
+    subtask: int
+    records_in: int
+    records_out: int
+    rate_in: float
+    rate_out: float
+    busy_ms_per_s: float
+    idle_ms_per_s: float
+    backpressured_ms_per_s: float
+    in_pool_usage: float
+    out_pool_usage: float
+    floating_buffers_usage: float
+    exclusive_buffers_usage: float
+    input_queue_buffers: float
+    output_queue_buffers: float
+    output_pool_size: float
+    output_pool_used: float
+
+
+FIGURES: Final = tuple(field.name for field in fields(SubtaskFigures) if field.name != "subtask")
+"""Names of the figures of a subtask."""
+
+
+def subtask_figures(samples: pd.DataFrame, window: Window) -> list[SubtaskFigures]:
+    """Return the figures of the subtasks of one stage in a window.
+
+    Parameters
+    ----------
+    samples : pandas.DataFrame
+        Rows of the table ``stages`` of one stage, with ``interval_s``, from the start of the run.
+    window : tuple of (float, float), s
+        From and until.
+
+    Returns
+    -------
+    list of SubtaskFigures
+        In the order of their indices; empty if no sample lies in the window.
+    """
+    import numpy as np
+
+    rows = within(samples, window)
+    lengths = rows["interval_s"].to_numpy("float64")
+    subtasks, owner = np.unique(rows["subtask"].to_numpy(), return_inverse=True)
+    sums = np.zeros((len(subtasks), len(_MEANS)))  # plain arrays: sweeps do this for every variant
+    np.add.at(sums, owner, rows[list(_MEANS)].to_numpy("float64") * lengths[:, None])
+    weights = np.bincount(owner, weights=lengths, minlength=len(subtasks))
+    means = sums / np.where(weights > 0, weights, 1.0)[:, None]
+    counted = growth_by(samples, ["subtask"], _COUNTERS, window)
+    counts = {name: counted[name].to_dict() for name in _COUNTERS}
+    length = window[1] - window[0]
+    found = []
+    for subtask, shares in zip(subtasks.tolist(), means.tolist(), strict=True):
+        records = {name: int(counts[name][subtask]) for name in _COUNTERS}
+        rates = {
+            name: records[counter] / length if length > 0 else 0.0
+            for name, counter in _RATES.items()
+        }
+        found.append(
+            SubtaskFigures(
+                subtask=subtask,
+                records_in=records["records_in"],
+                records_out=records["records_out"],
+                **rates,
+                **dict(zip(_MEANS, shares, strict=True)),
+            )
+        )
+    return found
+
+
+def largest(subtasks: Sequence[SubtaskFigures]) -> dict[str, float]:
+    """Return for each figure that of the subtask with the most; 0 without subtasks."""
+    return {
+        name: max((getattr(subtask, name) for subtask in subtasks), default=0) for name in FIGURES
+    }
+
+
+def spread(subtasks: Sequence[SubtaskFigures]) -> Mapping[str, float]:
+    """Return how unevenly the records of a stage are spread over its subtasks.
+
+    Parameters
+    ----------
+    subtasks : sequence of SubtaskFigures
+        From :func:`subtask_figures`.
+
+    Returns
+    -------
+    mapping of str to float
+        ``data_skew_percent``: :func:`data_skew` of the records taken up;
+        ``records_in_max_over_mean``: those of the subtask with the most over their mean, 1 if all
+        have equally many. Both are 0 where no record was taken up, as at a source.
+    """
+    records = [subtask.records_in for subtask in subtasks]
+    total = sum(records)
+    return {
+        "data_skew_percent": data_skew(records),
+        "records_in_max_over_mean": max(records) * len(records) / total if total else 0.0,
+    }
+
+
+def data_skew(figures: Iterable[float]) -> float:
+    """Return Flink's data skew score.
+
+    Parameters
+    ----------
+    figures : iterable of float
+        One per subtask, none negative; Flink takes their numRecordsInPerSecond.
+
+    Returns
+    -------
+    float, %
+        The mean distance from the mean, in per cent of the mean, at most 100; 0 if the mean is 0.
+
+    Raises
+    ------
+    ValueError
+        If a figure is negative or not a number.
+
+    Notes
+    -----
+    ``DoubleAccumulator.DoubleDataSkew`` of Flink 1.20 and later (FLIP-418), the column "Data Skew"
+    of its web interface. It passes 50 only if few subtasks take nearly all: one of four with
+    twice what each of the others takes makes 30 %.
+
+    Examples
+    --------
+    >>> data_skew([100, 100, 100, 200])
+    30.0
+    """
+    values = list(figures)
+    for value in values:
+        if not value >= 0:
+            raise ValueError(f"a figure is at least 0, not {value}")
+    mean = sum(values) / len(values) if values else 0.0
+    if mean == 0:
+        return 0.0
+    deviation = sum(abs(value - mean) for value in values) / len(values)
+    return min(100.0 * deviation / mean, 100.0)

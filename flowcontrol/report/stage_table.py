@@ -1,0 +1,241 @@
+"""The table of the stages on the page; a stage of several subtasks opens to them.
+
+The rows of the subtasks stand in a body of the table of their own, under the same columns, so that
+a subtask is compared with its stage and its neighbours by looking down a column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from flowcontrol.analysis.latencies import combine_latencies
+from flowcontrol.analysis.per_subtask import SubtaskFigures, subtask_figures
+from flowcontrol.analysis.pressure import Pressure, pressure_of
+from flowcontrol.report.colours import PRESSURE_COLOURS
+from flowcontrol.report.markup import table_body, table_of
+from flowcontrol.report.numbers import milliseconds, number, percent
+from flowcontrol.report.rundata import RunData
+from flowcontrol.scenario import Scenario, Stage
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_ROWS: Final = 200
+"""Subtasks of a stage that get a row; of more, those that were busiest."""
+
+
+def _share(ms_per_s: float) -> str:
+    return percent(ms_per_s / 1000)
+
+
+def _times(ratio: float) -> str:
+    return f"{number(ratio)}x"
+
+
+def _skew(score: float) -> str:
+    return percent(score / 100)
+
+
+@dataclass(frozen=True)
+class _Column:
+    """One column after the first three.
+
+    Attributes
+    ----------
+    head, key, text
+        Its head, the figure that it shows and how.
+    side : {"in", "out", "both"}
+        Blank where a stage has no inputs, or no outputs.
+    largest : str or None
+        The figure of a stage to show as that of the subtask with the most; None for none.
+    counts : {"buffers", "records", "both"}
+        Which transports it is for, those that count buffers or those that count records.
+    of_stage : (str, callable) or None
+        What a stage shows instead, as key and text.
+    """
+
+    head: str
+    key: str
+    text: Callable[[float], str] = number
+    side: Literal["in", "out", "both"] = "both"
+    largest: tuple[str, Callable[[float], str]] | None = None
+    counts: Literal["buffers", "both"] = "both"
+    of_stage: tuple[str, Callable[[float], str]] | None = None
+
+
+def _beside(key: str, text: Callable[[float], str]) -> tuple[str, Callable[[float], str]]:
+    return f"max_{key}", text
+
+
+def _column(
+    head: str,
+    key: str,
+    text: Callable[[float], str] = number,
+    side: Literal["in", "out", "both"] = "both",
+    counts: Literal["buffers", "both"] = "both",
+) -> _Column:
+    """Return a column that shows the largest figure of a subtask beside that of its stage."""
+    return _Column(head, key, text, side, _beside(key, text), counts)
+
+
+_LARGEST: Final = "<small>most of a subtask</small>"
+"""What the second line of a stage's row is."""
+
+_MAX_OVER_MEAN: Final = "records_in_max_over_mean"
+_COLUMNS: Final = (
+    _Column("Records in", "records_in", side="in"),
+    _column("In /s", "rate_in", side="in"),
+    _Column(
+        "Skew", "over_mean", _times, "in", (_MAX_OVER_MEAN, _times),
+        of_stage=("data_skew_percent", _skew),
+    ),
+    _column("In pool", "in_pool_usage", percent, "in", "buffers"),
+    _column("Queued", "input_queue_buffers", side="in"),
+    _Column("Records out", "records_out", side="out"),
+    _column("Out /s", "rate_out", side="out"),
+    _column("Out pool", "out_pool_usage", percent, "out", "buffers"),
+    _column("To send", "output_queue_buffers", side="out"),
+    _column("Busy", "busy_ms_per_s", _share),
+    _column("Idle", "idle_ms_per_s", _share),
+    _column("Blocked", "backpressured_ms_per_s", _share),
+    _Column("Latency p50", "p50_ms", milliseconds),
+    _Column("p99", "p99_ms", milliseconds),
+    _Column("max", "max_ms", milliseconds),
+)  # fmt: skip
+
+
+def stage_table(run: RunData, summary: Mapping[str, Any]) -> str:
+    """Return the table of the stages over the whole run, as markup.
+
+    Parameters
+    ----------
+    run : RunData
+        The samples, for the figures of each subtask.
+    summary : mapping
+        From :func:`flowcontrol.analysis.summarise`.
+
+    Returns
+    -------
+    str
+        A row per stage. That of a stage of several subtasks has a button, which the page's script
+        lets open and close the rows of its subtasks; without a script they are all shown.
+    """
+    scenario = run.scenario
+    counts = {"both", "records" if scenario.system.counts_records else "buffers"}
+    columns = [column for column in _COLUMNS if column.counts in counts]
+    heads = ["Stage", "Pressure", "Subtasks", *(column.head for column in columns)]
+    bodies = []
+    for index, stage in enumerate(scenario.stages):
+        figures = summary["stages"][stage.name]
+        rows_id = f"rows-of-stage-{index}" if stage.parallelism > 1 else None
+        cells = _stage_cells(stage, figures, scenario, columns, rows_id)
+        bodies.append(table_body([cells], len(heads)))
+        if rows_id is not None:
+            limiting = _limiting(summary, stage)
+            rows = _subtask_rows(run, stage, columns, limiting)
+            bodies.append(
+                table_body(rows, len(heads), id=rows_id, class_="subtasks", is_hidden=True)
+            )
+    return table_of(heads, bodies)
+
+
+def _limiting(summary: Mapping[str, Any], stage: Stage) -> Sequence[int]:
+    """Return the subtasks that limit, if it is this stage's that do."""
+    is_limit = summary["bottleneck"] == stage.name
+    found: Sequence[int] = summary["bottleneck_detail"]["subtasks"] if is_limit else ()
+    return found
+
+
+def _stage_cells(
+    stage: Stage,
+    figures: Mapping[str, Any],
+    scenario: Scenario,
+    columns: Sequence[_Column],
+    rows_id: str | None,
+) -> list[str]:
+    """Return the cells of a stage's row as markup."""
+    whole = figures["whole"]
+    most = {f"max_{name}": value for name, value in whole["max_over_subtasks"].items()}
+    shown = {**whole, **most, **(whole["latency"] or {})}
+    name = escape(stage.name)
+    if rows_id is not None:
+        name = (
+            f'<button type="button" class="opener" aria-expanded="false" '
+            f'aria-controls="{rows_id}">{name}</button>{_LARGEST}'
+        )
+    cells = [name, _badge(Pressure(figures["pressure"])), number(stage.parallelism)]
+    for column in columns:
+        key, text = column.of_stage or (column.key, column.text)
+        cell = _cell(column, text, shown.get(key), stage, scenario)
+        if cell and column.largest and stage.parallelism > 1:
+            largest, text = column.largest
+            cell += f"<small>{text(shown[largest])}</small>"
+        cells.append(cell)
+    return cells
+
+
+def _subtask_rows(
+    run: RunData, stage: Stage, columns: Sequence[_Column], limiting: Sequence[int]
+) -> list[list[str]]:
+    """Return the rows of a stage's subtasks, cells as markup."""
+    subtasks = subtask_figures(run.stage_rows(stage.name), (0.0, run.until_s))
+    shown = sorted(subtasks, key=lambda subtask: -subtask.busy_ms_per_s)[:MOST_ROWS]
+    mean = sum(subtask.records_in for subtask in subtasks) / max(1, len(subtasks))
+    latency = run.latency[run.latency["stage"] == stage.name]
+    rows = [
+        _subtask_cells(
+            subtask, mean, latency, stage, run.scenario, columns,
+            is_limit=subtask.subtask in limiting,
+        )
+        for subtask in sorted(shown, key=lambda subtask: subtask.subtask)
+    ]  # fmt: skip
+    if len(shown) < len(subtasks):
+        left = f"The {len(shown)} busiest of {len(subtasks):,} subtasks; the others are left out."
+        rows.append([left])
+    return rows or [["No sample was taken."]]
+
+
+def _subtask_cells(
+    subtask: SubtaskFigures,
+    mean: float,
+    latency: pd.DataFrame,
+    stage: Stage,
+    scenario: Scenario,
+    columns: Sequence[_Column],
+    *,
+    is_limit: bool,
+) -> list[str]:
+    """Return the cells of a subtask's row as markup; ``mean`` is that of the records taken up."""
+    times = combine_latencies(latency[latency["subtask"] == subtask.subtask]) or {}
+    figures: dict[str, float] = {**asdict(subtask), **times}
+    figures["over_mean"] = subtask.records_in / mean if mean else 0.0
+    name = f"subtask {subtask.subtask}"
+    return [
+        f"<strong>{name}, limits</strong>" if is_limit else name,
+        _badge(pressure_of(subtask.backpressured_ms_per_s)),
+        f"on {stage.placement[subtask.subtask]}",
+        *(_cell(c, c.text, figures.get(c.key), stage, scenario) for c in columns),
+    ]
+
+
+def _cell(
+    column: _Column,
+    text: Callable[[float], str],
+    figure: float | None,
+    stage: Stage,
+    scenario: Scenario,
+) -> str:
+    """Return a figure as text; blank where there is none."""
+    if column.side == "in" and not scenario.inputs(stage.name):
+        return ""
+    if column.side == "out" and not scenario.outputs(stage.name):
+        return ""
+    return "" if figure is None else text(figure)
+
+
+def _badge(pressure: Pressure) -> str:
+    colour = PRESSURE_COLOURS[pressure]
+    return f'<span class="badge" style="background:{colour}">{pressure.value}</span>'
