@@ -12,22 +12,15 @@ scenarios are the same scenario, and :meth:`Scenario.canonical` is equal for bot
 
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, Final, Literal
 
 import yaml
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    SerializerFunctionWrapHandler,
-    ValidationInfo,
-    field_validator,
-    model_serializer,
-)
+from pydantic import Field, ValidationInfo, field_validator
 
 from flowcontrol.scenario import fields as f
+from flowcontrol.scenario.base import Model
 from flowcontrol.scenario.option_table import NetworkOptions
-from flowcontrol.scenario.schedule import MICROSECONDS, Rates, Schedule, Span, merged
+from flowcontrol.scenario.schedule import MICROSECONDS, Rate, Rates, Schedule, Span, merged
 from flowcontrol.scenario.system import SystemSpec
 
 LIVE_ROUND_MS: Final = 500.0
@@ -52,24 +45,7 @@ def _us(number: float, unit_us: int) -> int:
     return int(Fraction(repr(number)) * unit_us)
 
 
-class _Model(BaseModel):
-    """What all mappings of the file share: frozen, no key that nobody knows."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    quiet: ClassVar[frozenset[str]] = frozenset()
-    """Keys that are written down only where they are not at their default."""
-
-    def is_written(self, key: str) -> bool:
-        """Tell whether a key is written down."""
-        return key not in self.quiet or getattr(self, key) != type(self).model_fields[key].default
-
-    @model_serializer(mode="wrap")
-    def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {key: value for key, value in write(self).items() if self.is_written(key)}
-
-
-class Cluster(_Model):
+class Cluster(Model):
     """The machines; two subtasks on one task manager exchange locally, without credits."""
 
     quiet = frozenset({"disk_bytes_per_s", "serialization_bytes_per_s"})
@@ -101,7 +77,7 @@ class Cluster(_Model):
         return _us(self.network_latency_ms, 1000)
 
 
-class Input(_Model):
+class Input(Model):
     """Real rows that a source replays, in their order, each once; then the source is idle."""
 
     format: Literal["parquet", "csv", "delta"] = Field(description="parquet, csv or delta")
@@ -113,7 +89,7 @@ class Input(_Model):
     key: f.Text | None = f.or_none("column whose value a hash edge partitions by; default: none")
 
 
-class Output(_Model):
+class Output(Model):
     """Where a sink writes the rows it took; without one it counts and drops them."""
 
     format: Literal["delta"] = Field(description="delta")
@@ -122,7 +98,7 @@ class Output(_Model):
     )
 
 
-class Stall(_Model):
+class Stall(Model):
     """A time during which subtasks are stalled: a garbage collection, a hung sink."""
 
     at_s: f.Moment = Field(description="start, s")
@@ -137,10 +113,10 @@ class Stall(_Model):
         return int(self.at_s * MICROSECONDS), int((self.at_s + self.for_s) * MICROSECONDS)
 
 
-class Stage(_Model):
+class Stage(Model):
     """One operator of the job."""
 
-    quiet = frozenset({"emit_rate", "service_rate", "input", "output", "stalls"})
+    quiet = frozenset({"emit_rate", "service_rate", "total_rate", "input", "output", "stalls"})
 
     name: f.StageName = Field(description="its name, unlike every other stage's")
     parallelism: f.Parallelism = Field(default=1, description="number of subtasks; default 1")
@@ -151,6 +127,10 @@ class Stage(_Model):
     service_rate: Rates | None = f.or_none(
         "records/s per subtask that the stage can process: a number, a schedule "
         "[{at_s, rate}], or a list with one of either per subtask; default: never the bottleneck"
+    )
+    total_rate: Rate | None = f.or_none(
+        "records/s of all subtasks together, divided evenly: in the place of emit_rate of a "
+        "source, of service_rate of another stage; a number or a schedule [{at_s, rate}]"
     )
     record_bytes: f.WorkedOut[f.Bytes] = f.or_none(
         "serialised size of a record with its 4-byte length, bytes; holds "
@@ -195,6 +175,8 @@ class Stage(_Model):
             elif rates is not None and len(rates) != count:
                 text = f"{len(rates)} for {count} subtasks: write a rate for each, or one for all"
                 yield key, text
+            if rates is not None and f.is_stated(self, "total_rate"):
+                yield "total_rate", f"total_rate and {key} are given: keep one of them"
         for k, stall in enumerate(self.stalls):
             for subtask in stall.subtasks:
                 if subtask >= count:
@@ -211,7 +193,15 @@ class Stage(_Model):
         """Tell whether a key is written down: a variation only where times vary so."""
         if key == "service_time_cv":
             return self.service_time == "lognormal"
-        return super().is_written(key)
+        if key in {"emit_rate", "service_rate", "total_rate"} and self.is_total_divided:
+            return key == "total_rate"
+        return key != "total_rate" and super().is_written(key)
+
+    @property
+    def is_total_divided(self) -> bool:
+        """Whether the rates of the subtasks are even parts of ``total_rate``."""
+        rates = self.service_rate if self.emit_rate is None else self.emit_rate
+        return self.total_rate is not None and rates == self.total_rate.divided(self.parallelism)
 
     @property
     def selectivity(self) -> float:
@@ -271,7 +261,7 @@ class Stage(_Model):
         return None if schedules is None else schedules[subtask].without(spans)
 
 
-class Edge(_Model):
+class Edge(Model):
     """All channels from one stage to another."""
 
     quiet = frozenset({"key_weights", "channel_weights", "key"})
@@ -318,7 +308,7 @@ class Edge(_Model):
         return f"{self.sender}-{self.receiver}"
 
 
-class _Job(_Model):
+class _Job(Model):
     quiet = frozenset({"stop_at_s"})
 
     name: f.Name = Field(description="its name, unlike every other job's")
@@ -354,7 +344,7 @@ class JobSpan(_Job):
         return None if self.stop_at_s is None else int(self.stop_at_s * MICROSECONDS)
 
 
-class ScenarioHead(_Model):
+class ScenarioHead(Model):
     """The top of the file; system, options, jobs, stages and edges are read one by one."""
 
     schema_version: Literal[1] = Field(alias="schema", description="version of this format: 1")

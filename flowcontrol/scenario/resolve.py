@@ -14,6 +14,7 @@ from flowcontrol.scenario.graph import (
     check_edges,
     check_roles,
     check_stage_names,
+    divide_totals,
     find_cycle,
     place_subtasks,
     resolve_chains,
@@ -234,6 +235,7 @@ def _resolve(
     if not is_sound:
         return (), ()
     edges = [edge for _, edge in parts.edges]
+    parts.stages = divide_totals(parts.stages, edges)
     check_roles(parts.stages, edges, problems)
     sizes = resolve_record_bytes(parts.stages, edges, problems)
     taken: dict[str, str] = {}

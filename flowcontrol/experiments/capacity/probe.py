@@ -117,7 +117,9 @@ def at_rate(scenario: Scenario, source: str, rate: Fraction) -> Scenario:
         Of each of its subtasks.
     """
     stages = [
-        stage.model_copy(update={"emit_rate": (Schedule.constant(rate),) * stage.parallelism})
+        stage.model_copy(
+            update={"emit_rate": (Schedule.constant(rate),) * stage.parallelism, "total_rate": None}
+        )
         if stage.name == source
         else stage
         for stage in scenario.stages
