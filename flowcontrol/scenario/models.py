@@ -19,6 +19,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from flowcontrol.scenario import fields as f
 from flowcontrol.scenario.base import Model
+from flowcontrol.scenario.key_distribution import KeyDistribution
 from flowcontrol.scenario.option_table import NetworkOptions
 from flowcontrol.scenario.schedule import MICROSECONDS, Rate, Rates, Schedule, Span, merged
 from flowcontrol.scenario.system import SystemSpec
@@ -264,7 +265,7 @@ class Stage(Model):
 class Edge(Model):
     """All channels from one stage to another."""
 
-    quiet = frozenset({"key_weights", "channel_weights", "key"})
+    quiet = frozenset({"key_weights", "key_distribution", "channel_weights", "key"})
 
     sender: str = Field(alias="from", strict=True, description="name of the sending stage")
     receiver: str = Field(alias="to", strict=True, description="name of the receiving stage")
@@ -274,6 +275,9 @@ class Edge(Model):
     )
     key_weights: dict[str, f.Weight] | None = f.or_none(
         "hash: share of each key; key groups route the keys"
+    )
+    key_distribution: KeyDistribution | None = f.or_none(
+        "hash: weights of many keys in the place of key_weights: zipf, uniform or hot"
     )
     channel_weights: tuple[f.Weight, ...] | None = f.or_none(
         "hash and custom: share of each receiving subtask"
