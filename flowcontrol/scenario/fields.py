@@ -5,16 +5,26 @@ are not numbers here, unlike in Python. A number is written as it was read.
 """
 
 import math
+import re
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Annotated, Any, Final, TypeVar
 
-from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, PlainValidator, WrapValidator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    PlainValidator,
+    WithJsonSchema,
+    WrapValidator,
+)
+from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from flowcontrol.scenario.problems import show
-from flowcontrol.scenario.units import read_memory
+from flowcontrol.scenario.units import MEMORY_PATTERN, read_memory
 
 MAX_SECONDS: Final = 10**9
 """Longest time that is read, seconds: some 30 years, and still exact in a double."""
@@ -29,6 +39,9 @@ MAX_VARIATION: Final = 1000
 
 MAX_NAME: Final = 60
 """Most characters of a name, which becomes that of a folder."""
+
+UNIT: Final = "x-unit"
+"""Key of a JSON schema that has a number's unit in words; validators pass over it."""
 
 T = TypeVar("T")
 
@@ -108,6 +121,17 @@ class Number:
             raise refuse(f"{show(value)} is out of range: needs {self.unit}, {self.limits}")
         return number
 
+    def json_schema(self) -> JsonSchemaValue:
+        """Return what an editor checks: type and range, with the unit in words."""
+        low = "minimum" if self.is_low_allowed else "exclusiveMinimum"
+        kind = "integer" if self.step == 1 else "number"
+        return {"type": kind, low: self.low, "maximum": self.high, UNIT: self.unit}
+
+    def __get_pydantic_json_schema__(
+        self, _: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return self.json_schema()
+
     def __get_pydantic_core_schema__(self, kind: Any, _: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(
             lambda value: kind(self.read(value)),
@@ -127,6 +151,21 @@ class Size(Number):
             except ValueError as error:
                 raise refuse(str(error)) from error
         return super().read(value)
+
+    def json_schema(self) -> JsonSchemaValue:
+        """Return the schema of the number or of a text with a unit."""
+        text = {"type": "string", "pattern": MEMORY_PATTERN}
+        return {"anyOf": [super().json_schema(), text]}
+
+
+@dataclass(frozen=True)
+class _OrNull:
+    """Metadata of a type whose key may be null: left out."""
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return {"anyOf": [handler(schema), {"type": "null"}]}
 
 
 def _read_word(value: object, kind: str, symbols: str) -> str:
@@ -163,6 +202,7 @@ Selectivity = Annotated[
     Fraction,
     Number("records out per record in", 0, 10**6),
     BeforeValidator(lambda value: 1 if value is None else value),
+    _OrNull(),
 ]
 Variation = Annotated[
     float, Number("a coefficient of variation", 0, MAX_VARIATION, is_low_allowed=False)
@@ -172,13 +212,22 @@ Count = Annotated[int, Number("a whole number", 1, MAX_PARALLELISM, step=_ONE)]
 Index = Annotated[int, Number("a whole number", 0, MAX_PARALLELISM, step=_ONE)]
 Bytes = Annotated[int, Size("whole bytes", 1, MAX_BYTES, step=_ONE)]
 Seed = Annotated[int, Number("a whole number", 0, 2**63 - 1, step=_ONE)]
-Name = Annotated[str, PlainValidator(partial(_read_word, kind="a name", symbols="_-."))]
-StageName = Annotated[
-    str, PlainValidator(partial(_read_word, kind="the name of a stage", symbols="_-"))
-]
+
+
+def _word(kind: str, symbols: str) -> tuple[PlainValidator, WithJsonSchema]:
+    """Return the metadata of a short text that becomes a name of folders and tables."""
+    pattern = f"^[A-Za-z0-9][A-Za-z0-9{re.escape(symbols)}]{{0,{MAX_NAME - 1}}}$"
+    read = partial(_read_word, kind=kind, symbols=symbols)
+    return PlainValidator(read), WithJsonSchema({"type": "string", "pattern": pattern})
+
+
+Name = Annotated[str, *_word("a name", "_-.")]
+StageName = Annotated[str, *_word("the name of a stage", "_-")]
 Text = Annotated[str, Field(strict=True, min_length=1)]
 
-WorkedOut = Annotated[T, WrapValidator(lambda value, read: None if value is None else read(value))]
+WorkedOut = Annotated[
+    T, WrapValidator(lambda value, read: None if value is None else read(value)), _OrNull()
+]
 """Type of a field that a file may leave out (null) because it follows from other keys.
 
 Such a field is None until :mod:`flowcontrol.scenario.resolve` has
