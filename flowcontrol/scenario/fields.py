@@ -40,6 +40,9 @@ MAX_VARIATION: Final = 1000
 MAX_NAME: Final = 60
 """Most characters of a name, which becomes that of a folder."""
 
+UNQUOTED: Final = "; write it without quotes"
+"""Ends the refusal of a text where a number should be."""
+
 UNIT: Final = "x-unit"
 """Key of a JSON schema that has a number's unit in words; validators pass over it."""
 
@@ -112,7 +115,7 @@ class Number:
         """
         number = exact(value)
         if number is None:
-            hint = "; write it without quotes" if isinstance(value, str) else ""
+            hint = UNQUOTED if isinstance(value, str) else ""
             what = "not a finite number" if isinstance(value, float) else "not a number"
             raise refuse(f"{show(value)} is {what}: needs {self.unit}, {self.limits}{hint}")
         is_above = number >= self.low if self.is_low_allowed else number > self.low
@@ -182,7 +185,7 @@ def _read_word(value: object, kind: str, symbols: str) -> str:
     return value
 
 
-_ONE: Final = Fraction(1)
+ONE: Final = Fraction(1)
 _MICRO: Final = Fraction(1, 1_000_000)
 _MILLI: Final = Fraction(1, 1_000)
 _TIME = Number("a time in s", 0, MAX_SECONDS, step=_MICRO)
@@ -207,22 +210,24 @@ Selectivity = Annotated[
 Variation = Annotated[
     float, Number("a coefficient of variation", 0, MAX_VARIATION, is_low_allowed=False)
 ]
-Parallelism = Annotated[int, Number("a whole number of subtasks", 1, MAX_PARALLELISM, step=_ONE)]
-Count = Annotated[int, Number("a whole number", 1, MAX_PARALLELISM, step=_ONE)]
-Index = Annotated[int, Number("a whole number", 0, MAX_PARALLELISM, step=_ONE)]
-Bytes = Annotated[int, Size("whole bytes", 1, MAX_BYTES, step=_ONE)]
-Seed = Annotated[int, Number("a whole number", 0, 2**63 - 1, step=_ONE)]
+Parallelism = Annotated[int, Number("a whole number of subtasks", 1, MAX_PARALLELISM, step=ONE)]
+Count = Annotated[int, Number("a whole number", 1, MAX_PARALLELISM, step=ONE)]
+Index = Annotated[int, Number("a whole number", 0, MAX_PARALLELISM, step=ONE)]
+Bytes = Annotated[int, Size("whole bytes", 1, MAX_BYTES, step=ONE)]
+Seed = Annotated[int, Number("a whole number", 0, 2**63 - 1, step=ONE)]
 
 
-def _word(kind: str, symbols: str) -> tuple[PlainValidator, WithJsonSchema]:
-    """Return the metadata of a short text that becomes a name of folders and tables."""
+def _word(symbols: str) -> WithJsonSchema:
+    """Return the JSON schema of a text that :func:`_read_word` takes."""
     pattern = f"^[A-Za-z0-9][A-Za-z0-9{re.escape(symbols)}]{{0,{MAX_NAME - 1}}}$"
-    read = partial(_read_word, kind=kind, symbols=symbols)
-    return PlainValidator(read), WithJsonSchema({"type": "string", "pattern": pattern})
+    return WithJsonSchema({"type": "string", "pattern": pattern})
 
 
-Name = Annotated[str, *_word("a name", "_-.")]
-StageName = Annotated[str, *_word("the name of a stage", "_-")]
+read_name: Final = partial(_read_word, kind="a name", symbols="_-.")
+read_stage_name: Final = partial(_read_word, kind="the name of a stage", symbols="_-")
+
+Name = Annotated[str, PlainValidator(read_name), _word("_-.")]
+StageName = Annotated[str, PlainValidator(read_stage_name), _word("_-")]
 Text = Annotated[str, Field(strict=True, min_length=1)]
 
 WorkedOut = Annotated[

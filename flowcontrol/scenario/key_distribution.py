@@ -17,8 +17,6 @@ MAX_EXPONENT: Final = 100
 _TAKES: Final[dict[str, tuple[str, Any]]] = {"zipf": ("exponent", 1.1), "hot": ("share", 0.5)}
 """By kind, the parameter that it takes, with its default."""
 
-_ONE: Final = Fraction(1)
-
 
 class KeyDistribution(Model):
     """How often each of many keys comes up, in the place of a weight for each.
@@ -33,7 +31,7 @@ class KeyDistribution(Model):
         description="zipf: the weight of key k is k to the power of -exponent; uniform: all are "
         "alike; hot: key 1 has the share, the others have the rest in equal parts"
     )
-    keys: Annotated[int, f.Number("a whole number of keys", 1, MAX_KEYS, step=_ONE)] = Field(
+    keys: Annotated[int, f.Number("a whole number of keys", 1, MAX_KEYS, step=f.ONE)] = Field(
         description="number of keys; their names are 1, 2, 3 ..."
     )
     exponent: Annotated[Fraction, f.Number("an exponent", 0, MAX_EXPONENT)] | None = f.or_none(
