@@ -10,6 +10,7 @@ from flowcontrol.job.plan import plan_memory
 from flowcontrol.scenario import Scenario, check_clock, parse_scenario
 from flowcontrol.scenario.models import Stage
 from flowcontrol.scenario.options import memory_options
+from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
 from flowcontrol.scenario.presets import ALIASES, PRESETS
 from flowcontrol.scenario.yaml_file import read_yaml_value
 
@@ -63,6 +64,12 @@ class Sketch:
 def can_read_log() -> bool:
     """Tell whether this version knows sources that read a log (``arrival_rate``)."""
     return "arrival_rate" in Stage.model_fields
+
+
+def has_buffers(sketch: Sketch) -> bool:
+    """Tell whether its system has Flink's buffers; the queues of others count records."""
+    preset = PRESETS.get(ALIASES.get(sketch.system, sketch.system))
+    return preset is not None and not TRANSPORT_PARTS[preset.transport].counts_records
 
 
 def scenario_text(sketch: Sketch) -> str:
@@ -158,9 +165,8 @@ def _managers(sketch: Sketch) -> int:
 
 
 def _options(sketch: Sketch, memory: dict[str, str | int]) -> Iterator[str]:
-    preset = PRESETS.get(ALIASES.get(sketch.system, sketch.system))
-    if preset is None or preset.transport not in {"credit", "tcp"}:
-        return  # its queues count records: none of Flink's buffers
+    if not has_buffers(sketch):
+        return
     network = "taskmanager.network.memory."
     yield "options:                          # Flink's own keys and values"
     yield "  taskmanager.memory.segment-size: 32kb  # size of a buffer"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from flowcontrol.cli import new
+from flowcontrol.cli import questions
 from flowcontrol.cli.main import main
 from flowcontrol.job.plan import plan_memory
 from flowcontrol.job.sketch import Sketch, can_read_log, scenario_text
@@ -211,7 +211,7 @@ def test_a_file_that_comes_up_meanwhile_is_not_overwritten(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     (folder / "my-job.yaml").write_text("mine")
-    monkeypatch.setattr(new, "_check_new", lambda path: None)
+    monkeypatch.setattr(questions, "check_new", lambda path: None)
     assert main(["new", *NEEDED]) == 2
     assert "my-job.yaml cannot be written: File exists" in capsys.readouterr().err
     assert (folder / "my-job.yaml").read_text() == "mine"
