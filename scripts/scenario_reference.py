@@ -147,10 +147,9 @@ def words(schema: Schema) -> str:
     if "$ref" in schema:
         title = SECTIONS[schema["$ref"].rpartition("/")[2]][0]
         return f"[{title}](#{title})"
-    if any(list_of(one) == "PhaseSpec" for one in schema.get("oneOf", ())):
+    if list_of(schema.get("then", schema)) == "PhaseSpec":
         rate = "a number of records/s or a list of [phases](#phases)"
-        both = len(schema["oneOf"]) > 2
-        return rate + ", or a list with one of either for each subtask" * both
+        return rate + ", or a list with one of either for each subtask" * ("then" in schema)
     for either in ("anyOf", "oneOf"):
         if either in schema and "properties" not in schema:
             found = [words(one) for one in schema[either] if one.get("type") != "null"]

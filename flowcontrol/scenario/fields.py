@@ -46,6 +46,13 @@ UNQUOTED: Final = "; write it without quotes"
 UNIT: Final = "x-unit"
 """Key of a JSON schema that has a number's unit in words; validators pass over it."""
 
+MEMORY_TEXT: Final[JsonSchemaValue] = {
+    "type": "string",
+    "pattern": MEMORY_PATTERN,
+    "patternErrorMessage": "Write a whole number and a unit, as 32kb, 4 MiB or 1g.",
+}
+"""JSON schema of a size with its unit; the message is for editors."""
+
 T = TypeVar("T")
 
 
@@ -157,8 +164,7 @@ class Size(Number):
 
     def json_schema(self) -> JsonSchemaValue:
         """Return the schema of the number or of a text with a unit."""
-        text = {"type": "string", "pattern": MEMORY_PATTERN}
-        return {"anyOf": [super().json_schema(), text]}
+        return {"anyOf": [MEMORY_TEXT, super().json_schema()]}
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from pydantic.json_schema import models_json_schema
 from flowcontrol.scenario.json_schema_values import Schema, options_schema, system_schema
 from flowcontrol.scenario.key_distribution import KeyDistribution
 from flowcontrol.scenario.models import Cluster, Edge, JobPart, ScenarioHead, Stage
+from flowcontrol.scenario.schedule import PhaseSpec
 from flowcontrol.scenario.yaml_file import read_table
 
 DIALECT: Final = "http://json-schema.org/draft-07/schema#"
@@ -103,12 +104,30 @@ def _plain(node: Any) -> Any:
         return [_plain(item) for item in node]
     if not isinstance(node, dict):
         return node
+    if any(one.get("items") == _ref(PhaseSpec.__name__) for one in node.get("oneOf", ())):
+        own = {key: _plain(value) for key, value in node.items() if key != "oneOf"}
+        return own | _rate(node["oneOf"])
     return {
         key: value if key == "default" else _plain(value)
         for key, value in node.items()
         if not (key == "title" and isinstance(value, str))
         and not (key == "default" and value is None)
     }
+
+
+def _rate(forms: list[Schema]) -> Schema:
+    """Return the schema of a rate, by the type that is there, so that a refusal is to the point.
+
+    ``forms`` are a number, a schedule and perhaps a list with one of either for each subtask.
+    """
+    number, schedule, *per_subtask = forms
+    items = schedule["items"]
+    lists: Schema = {"items": items}
+    if per_subtask:
+        each = {**number, "type": [number["type"], "array"], "items": items}
+        is_schedule = {"items": {"type": "object"}, "minItems": 1}
+        lists = {"if": is_schedule, "then": {"items": items}, "else": {"items": each}}
+    return {**number, "type": [number["type"], "array"], "minItems": 1, **lists}
 
 
 def _ref(name: str) -> Schema:

@@ -6,7 +6,7 @@ Made from the tables that the readers use.
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from flowcontrol.scenario.fields import UNIT
+from flowcontrol.scenario.fields import MEMORY_TEXT, UNIT
 from flowcontrol.scenario.option_table import (
     ALIASES,
     MAX_DURATION_US,
@@ -19,9 +19,15 @@ from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS, Pa
 from flowcontrol.scenario.presets import ALIASES as SYSTEM_ALIASES
 from flowcontrol.scenario.presets import PRESETS
 from flowcontrol.scenario.system import THROTTLE_ALIASES
-from flowcontrol.scenario.units import DURATION_PATTERN, LONG_MAX, MEMORY_PATTERN
+from flowcontrol.scenario.units import DURATION_PATTERN, LONG_MAX
 
 Schema = dict[str, Any]
+
+DURATION_TEXT: Final[Schema] = {
+    "type": "string",
+    "pattern": DURATION_PATTERN,
+    "patternErrorMessage": "Write a whole number and a unit, as 100ms, 1 s or 5 min.",
+}
 
 INT_MAX: Final = 2**31 - 1
 EXACT: Final = float(1 << 53)
@@ -90,7 +96,7 @@ def _parameter(parameter: Parameter) -> Schema:
         number["maximum"] = parameter.most
     text = {"description": parameter.meaning, "default": parameter.default}
     if parameter.unit == "bytes":
-        return text | {"anyOf": [number, {"type": "string", "pattern": MEMORY_PATTERN}]}
+        return text | {"anyOf": [MEMORY_TEXT, number]}
     return text | number
 
 
@@ -127,18 +133,18 @@ def _values(option: Option) -> Iterable[Schema]:
     elif kind == "duration":
         least = limits.get("least_us", 0)
         low, most = -1 if least < 0 else least // 1000, MAX_DURATION_US // 1000
+        yield DURATION_TEXT
         yield {"type": "integer", "minimum": low, "maximum": most, UNIT: "ms"}
-        yield {"type": "string", "pattern": DURATION_PATTERN}
         if least < 0:
             yield _text(r"-1\s*(ms)?")
     elif kind == "memory":
         low, high = limits.get("least", 0), limits.get("most", LONG_MAX)
+        yield MEMORY_TEXT
         yield {"type": "integer", "minimum": low, "maximum": high, UNIT: "bytes"}
-        yield {"type": "string", "pattern": MEMORY_PATTERN}
     elif kind == "page":
         first, last = MIN_SEGMENT_BYTES.bit_length(), MAX_SEGMENT_BYTES.bit_length()
+        yield MEMORY_TEXT
         yield {"enum": [1 << bits for bits in range(first - 1, last)], UNIT: "bytes"}
-        yield {"type": "string", "pattern": MEMORY_PATTERN}
     elif kind == "share":
         yield {"type": "number", "minimum": 0, "exclusiveMaximum": 1, UNIT: "a share"}
         yield _text(r"[0-9]*\.?[0-9]*")
