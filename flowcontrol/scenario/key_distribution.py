@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, model_validator
 
 from flowcontrol.scenario import fields as f
-from flowcontrol.scenario.base import Model
+from flowcontrol.scenario import mapping
 
 MAX_KEYS: Final = 10_000_000
 """Most keys: to place them takes seconds; what more there might be is spread evenly anyway."""
@@ -18,7 +18,7 @@ _TAKES: Final[dict[str, tuple[str, Any]]] = {"zipf": ("exponent", 1.1), "hot": (
 """By kind, the parameter that it takes, with its default."""
 
 
-class KeyDistribution(Model):
+class KeyDistribution(mapping.Mapping):
     """How often each of many keys comes up, in the place of a weight for each.
 
     The keys are the decimal texts of their ranks, ``"1"``, ``"2"``, ... up to ``keys``, hashed as

@@ -18,8 +18,8 @@ import yaml
 from pydantic import Field, ValidationInfo, field_validator
 
 from flowcontrol.scenario import fields as f
-from flowcontrol.scenario.base import Model
 from flowcontrol.scenario.key_distribution import KeyDistribution
+from flowcontrol.scenario.mapping import Mapping as _Model
 from flowcontrol.scenario.option_table import NetworkOptions
 from flowcontrol.scenario.schedule import MICROSECONDS, Rate, Rates, Schedule, Span, merged
 from flowcontrol.scenario.system import SystemSpec
@@ -46,7 +46,7 @@ def _us(number: float, unit_us: int) -> int:
     return int(Fraction(repr(number)) * unit_us)
 
 
-class Cluster(Model):
+class Cluster(_Model):
     """The machines; two subtasks on one task manager exchange locally, without credits."""
 
     quiet = frozenset({"disk_bytes_per_s", "serialization_bytes_per_s"})
@@ -78,7 +78,7 @@ class Cluster(Model):
         return _us(self.network_latency_ms, 1000)
 
 
-class Input(Model):
+class Input(_Model):
     """Real rows that a source replays, in their order, each once; then the source is idle."""
 
     format: Literal["parquet", "csv", "delta"] = Field(description="parquet, csv or delta")
@@ -90,7 +90,7 @@ class Input(Model):
     key: f.Text | None = f.or_none("column whose value a hash edge partitions by; default: none")
 
 
-class Output(Model):
+class Output(_Model):
     """Where a sink writes the rows it took; without one it counts and drops them."""
 
     format: Literal["delta"] = Field(description="delta")
@@ -99,7 +99,7 @@ class Output(Model):
     )
 
 
-class Stall(Model):
+class Stall(_Model):
     """A time during which subtasks are stalled: a garbage collection, a hung sink."""
 
     at_s: f.Moment = Field(description="start, s")
@@ -114,7 +114,7 @@ class Stall(Model):
         return int(self.at_s * MICROSECONDS), int((self.at_s + self.for_s) * MICROSECONDS)
 
 
-class Stage(Model):
+class Stage(_Model):
     """One operator of the job."""
 
     quiet = frozenset({"emit_rate", "service_rate", "total_rate", "input", "output", "stalls"})
@@ -176,7 +176,8 @@ class Stage(Model):
             elif rates is not None and len(rates) != count:
                 text = f"{len(rates)} for {count} subtasks: write a rate for each, or one for all"
                 yield key, text
-            if rates is not None and f.is_stated(self, "total_rate"):
+        for key in ("emit_rate", "service_rate"):
+            if getattr(self, key) is not None and self.total_rate is not None:
                 yield "total_rate", f"total_rate and {key} are given: keep one of them"
         for k, stall in enumerate(self.stalls):
             for subtask in stall.subtasks:
@@ -262,7 +263,7 @@ class Stage(Model):
         return None if schedules is None else schedules[subtask].without(spans)
 
 
-class Edge(Model):
+class Edge(_Model):
     """All channels from one stage to another."""
 
     quiet = frozenset({"key_weights", "key_distribution", "channel_weights", "key"})
@@ -312,7 +313,7 @@ class Edge(Model):
         return f"{self.sender}-{self.receiver}"
 
 
-class _Job(Model):
+class _Job(_Model):
     quiet = frozenset({"stop_at_s"})
 
     name: f.Name = Field(description="its name, unlike every other job's")
@@ -348,7 +349,7 @@ class JobSpan(_Job):
         return None if self.stop_at_s is None else int(self.stop_at_s * MICROSECONDS)
 
 
-class ScenarioHead(Model):
+class ScenarioHead(_Model):
     """The top of the file; system, options, jobs, stages and edges are read one by one."""
 
     schema_version: Literal[1] = Field(alias="schema", description="version of this format: 1")

@@ -1,11 +1,11 @@
-"""What all mappings of a scenario file share."""
+"""What all mappings of a scenario file share: frozen, no unknown key, written without defaults."""
 
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 
 
-class Model(BaseModel):
+class Mapping(BaseModel):
     """A mapping of the file: frozen, no key that nobody knows."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
