@@ -117,7 +117,7 @@ class Stall(_Model):
 class Stage(_Model):
     """One operator of the job."""
 
-    quiet = frozenset({"emit_rate", "service_rate", "total_rate", "input", "output", "stalls"})
+    quiet = frozenset({"emit_rate", "service_rate", "input", "output", "stalls"})
 
     name: f.StageName = Field(description="its name, unlike every other stage's")
     parallelism: f.Parallelism = Field(default=1, description="number of subtasks; default 1")

@@ -117,9 +117,7 @@ def at_rate(scenario: Scenario, source: str, rate: Fraction) -> Scenario:
         Of each of its subtasks.
     """
     stages = [
-        stage.model_copy(
-            update={"emit_rate": (Schedule.constant(rate),) * stage.parallelism, "total_rate": None}
-        )
+        stage.model_copy(update={"emit_rate": (Schedule.constant(rate),) * stage.parallelism})
         if stage.name == source
         else stage
         for stage in scenario.stages
