@@ -11,9 +11,10 @@ from typing import Any, Final
 
 from pydantic.json_schema import models_json_schema
 
+from flowcontrol.scenario.job_models import JobPart
 from flowcontrol.scenario.json_schema_values import Schema, options_schema, system_schema
 from flowcontrol.scenario.key_distribution import KeyDistribution
-from flowcontrol.scenario.models import Cluster, Edge, JobPart, ScenarioHead, Stage
+from flowcontrol.scenario.models import Cluster, Edge, ScenarioHead, Stage
 from flowcontrol.scenario.schedule import PhaseSpec
 from flowcontrol.scenario.yaml_file import read_table
 
