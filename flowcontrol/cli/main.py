@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
+from flowcontrol.cli import new, schema
 from flowcontrol.cli.command import FAILED, REFUSED, add_overrides, say
 from flowcontrol.errors import FlowControlError
 from flowcontrol.version import __version__
@@ -49,6 +50,8 @@ def _parser() -> argparse.ArgumentParser:
         ("link", "show or change a link", _add_link),
         ("systems", "list the known systems", _add_systems),
         ("plan", "show the network buffers of a scenario", _add_plan),
+        ("new", "write a first scenario, from questions or flags", new.add),
+        ("schema", "print a JSON schema of scenarios, for editors", schema.add),
     ):
         add(commands.add_parser(name, help=text, allow_abbrev=False))
     return parser

@@ -7,10 +7,12 @@ whose numbers are a function of the seed, the edge, the subtask and the record's
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 
 from flowcontrol.job.graph import JobEdge
+from flowcontrol.job.keys import shares_of_keys
 from flowcontrol.operators.states import RecordWriter
 from flowcontrol.protocol.partitioners import (
     channel_of_key,
@@ -21,6 +23,7 @@ from flowcontrol.protocol.partitioners import (
 )
 from flowcontrol.protocol.ratios import whole_shares
 from flowcontrol.protocol.sides import Partition
+from flowcontrol.scenario import Edge
 
 _MASK = (1 << 64) - 1
 
@@ -76,7 +79,7 @@ class Router:
         self._seed = seed
         self._stream = stream_of(f"{link.name}/{sender}")
         self._table = table
-        self._weights = weights_of(link, self.width) or []
+        self._weights = weights_of(link.edge, self.width) or []
         self._total, self._behind = sum(self._weights), [0] * len(self._weights)
 
     def restore(self, counts: Sequence[int]) -> int:
@@ -136,7 +139,7 @@ class Output(RecordWriter):
     parents: list[int] = field(default_factory=list)
 
 
-def weights_of(link: JobEdge, width: int) -> list[int] | None:
+def weights_of(edge: Edge, width: int) -> list[int] | None:
     """Integer weights per channel of a partitioner that has shares; None for the others.
 
     Notes
@@ -144,9 +147,10 @@ def weights_of(link: JobEdge, width: int) -> list[int] | None:
     Weights of many digits, such as 1/7 or 1/13, are rounded
     (:func:`flowcontrol.protocol.ratios.whole_shares`).
     """
-    edge = link.edge
     if edge.channel_weights is not None:
         return whole_shares(integer_weights(edge.channel_weights))
+    if edge.key_distribution is not None:
+        return whole_shares(shares_of_keys(edge.key_distribution, width))
     if edge.key_weights is None:
         return None
     shares = [0] * width
@@ -155,3 +159,23 @@ def weights_of(link: JobEdge, width: int) -> list[int] | None:
     ):
         shares[channel_of_key(key, width, default_max_parallelism(width))] += weight
     return whole_shares(shares)
+
+
+def hottest(edge: Edge, receivers: int) -> tuple[int, Fraction]:
+    """Return the receiver that gets most records of an edge with shares, and its share of all.
+
+    Parameters
+    ----------
+    edge : Edge
+        Of a scenario that was read.
+    receivers : int
+        Subtasks of the receiving stage.
+
+    Returns
+    -------
+    tuple of (int, Fraction)
+        Its index, the lowest of those alike; an even share where the edge has no shares.
+    """
+    weights = weights_of(edge, receivers) or [1] * receivers
+    most = max(weights)
+    return weights.index(most), Fraction(most, sum(weights))

@@ -35,7 +35,8 @@ def murmur(code: int) -> int:
     Notes
     -----
     ``MathUtils.murmurHash``: MurmurHash3 of one block, 32-bit arithmetic throughout; a
-    negative result is negated, the smallest becomes 0.
+    negative result is negated, the smallest becomes 0. Without a branch, so that an array of
+    64-bit integers is mixed element by element.
     """
     code = (code & MASK) * 0xCC9E2D51 & MASK
     code = (code << 15 | code >> 17) & MASK
@@ -46,9 +47,8 @@ def murmur(code: int) -> int:
     code = (code ^ code >> 16) * 0x85EBCA6B & MASK
     code = (code ^ code >> 13) * 0xC2B2AE35 & MASK
     code ^= code >> 16
-    if code & SIGN:
-        code = -code & MASK & ~SIGN
-    return code
+    sign = code >> 31
+    return (code ^ -sign) + sign & ~SIGN & MASK
 
 
 def java_hash(text: str) -> int:

@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from flowcontrol.job.plan import Grant, ManagerPlan, MemoryPlan, Moment
-from flowcontrol.report.numbers import bytes_text, number
+from flowcontrol.job.routing import hottest
+from flowcontrol.report.numbers import bytes_text, number, percent
+from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.options import memory_options
 
 _HEADS = ("SUBTASKS", "CHANNELS", "REQUIRED", "WANTED", "GRANTED", "EXCLUSIVE")
@@ -134,7 +136,25 @@ def _footer(plan: MemoryPlan, options: Mapping[object, object]) -> list[str]:
     ]
     if plan.required > total:
         lines += _change("at the least", plan.required, options, segment)
+    lines += _skew(scenario)
     return [label.ljust(_LABEL) + text for label, text in lines]
+
+
+def _skew(scenario: Scenario) -> list[tuple[str, str]]:
+    """Return, for each edge with uneven shares, which subtask gets most records, and how many."""
+    lines = []
+    for edge in scenario.edges:
+        receivers = scenario.stage(edge.receiver).parallelism
+        subtask, share = hottest(edge, receivers)
+        if share * receivers > 1:
+            text = (
+                f"subtask {subtask} gets {percent(float(share))} of the records, "
+                f"{number(float(share * receivers))} x an even share"
+            )
+            lines += [("hottest", edge.name), ("", text)]
+            if edge.key_distribution is not None:
+                lines.append(("", f"of {edge.key_distribution}"))
+    return lines
 
 
 def _change(

@@ -7,7 +7,8 @@ YAML; :mod:`~flowcontrol.scenario.models` says, field by field, what may be writ
 """
 
 from flowcontrol.scenario.clocks import check_clock
-from flowcontrol.scenario.models import Edge, JobSpan, Scenario, Stage
+from flowcontrol.scenario.job_models import JobSpan
+from flowcontrol.scenario.models import Edge, Scenario, Stage
 from flowcontrol.scenario.resolve import load_scenario, parse_scenario
 from flowcontrol.scenario.schedule import Phase, Schedule
 

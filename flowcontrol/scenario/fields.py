@@ -5,16 +5,26 @@ are not numbers here, unlike in Python. A number is written as it was read.
 """
 
 import math
+import re
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Annotated, Any, Final, TypeVar
 
-from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, PlainValidator, WrapValidator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    PlainValidator,
+    WithJsonSchema,
+    WrapValidator,
+)
+from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from flowcontrol.scenario.problems import show
-from flowcontrol.scenario.units import read_memory
+from flowcontrol.scenario.units import MEMORY_PATTERN, read_memory
 
 MAX_SECONDS: Final = 10**9
 """Longest time that is read, seconds: some 30 years, and still exact in a double."""
@@ -29,6 +39,19 @@ MAX_VARIATION: Final = 1000
 
 MAX_NAME: Final = 60
 """Most characters of a name, which becomes that of a folder."""
+
+UNQUOTED: Final = "; write it without quotes"
+"""Ends the refusal of a text where a number should be."""
+
+UNIT: Final = "x-unit"
+"""Key of a JSON schema that has a number's unit in words; validators pass over it."""
+
+MEMORY_TEXT: Final[JsonSchemaValue] = {
+    "type": "string",
+    "pattern": MEMORY_PATTERN,
+    "patternErrorMessage": "Write a whole number and a unit, as 32kb, 4 MiB or 1g.",
+}
+"""JSON schema of a size with its unit; the message is for editors."""
 
 T = TypeVar("T")
 
@@ -99,7 +122,7 @@ class Number:
         """
         number = exact(value)
         if number is None:
-            hint = "; write it without quotes" if isinstance(value, str) else ""
+            hint = UNQUOTED if isinstance(value, str) else ""
             what = "not a finite number" if isinstance(value, float) else "not a number"
             raise refuse(f"{show(value)} is {what}: needs {self.unit}, {self.limits}{hint}")
         is_above = number >= self.low if self.is_low_allowed else number > self.low
@@ -107,6 +130,17 @@ class Number:
         if not (is_above and is_on_step and number <= self.high):
             raise refuse(f"{show(value)} is out of range: needs {self.unit}, {self.limits}")
         return number
+
+    def json_schema(self) -> JsonSchemaValue:
+        """Return what an editor checks: type and range, with the unit in words."""
+        low = "minimum" if self.is_low_allowed else "exclusiveMinimum"
+        kind = "integer" if self.step == 1 else "number"
+        return {"type": kind, low: self.low, "maximum": self.high, UNIT: self.unit}
+
+    def __get_pydantic_json_schema__(
+        self, _: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return self.json_schema()
 
     def __get_pydantic_core_schema__(self, kind: Any, _: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(
@@ -128,6 +162,20 @@ class Size(Number):
                 raise refuse(str(error)) from error
         return super().read(value)
 
+    def json_schema(self) -> JsonSchemaValue:
+        """Return the schema of the number or of a text with a unit."""
+        return {"anyOf": [MEMORY_TEXT, super().json_schema()]}
+
+
+@dataclass(frozen=True)
+class _OrNull:
+    """Metadata of a type whose key may be null: left out."""
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return {"anyOf": [handler(schema), {"type": "null"}]}
+
 
 def _read_word(value: object, kind: str, symbols: str) -> str:
     """Return a short text that becomes a name of folders and tables."""
@@ -143,7 +191,7 @@ def _read_word(value: object, kind: str, symbols: str) -> str:
     return value
 
 
-_ONE: Final = Fraction(1)
+ONE: Final = Fraction(1)
 _MICRO: Final = Fraction(1, 1_000_000)
 _MILLI: Final = Fraction(1, 1_000)
 _TIME = Number("a time in s", 0, MAX_SECONDS, step=_MICRO)
@@ -163,22 +211,34 @@ Selectivity = Annotated[
     Fraction,
     Number("records out per record in", 0, 10**6),
     BeforeValidator(lambda value: 1 if value is None else value),
+    _OrNull(),
 ]
 Variation = Annotated[
     float, Number("a coefficient of variation", 0, MAX_VARIATION, is_low_allowed=False)
 ]
-Parallelism = Annotated[int, Number("a whole number of subtasks", 1, MAX_PARALLELISM, step=_ONE)]
-Count = Annotated[int, Number("a whole number", 1, MAX_PARALLELISM, step=_ONE)]
-Index = Annotated[int, Number("a whole number", 0, MAX_PARALLELISM, step=_ONE)]
-Bytes = Annotated[int, Size("whole bytes", 1, MAX_BYTES, step=_ONE)]
-Seed = Annotated[int, Number("a whole number", 0, 2**63 - 1, step=_ONE)]
-Name = Annotated[str, PlainValidator(partial(_read_word, kind="a name", symbols="_-."))]
-StageName = Annotated[
-    str, PlainValidator(partial(_read_word, kind="the name of a stage", symbols="_-"))
-]
+Parallelism = Annotated[int, Number("a whole number of subtasks", 1, MAX_PARALLELISM, step=ONE)]
+Count = Annotated[int, Number("a whole number", 1, MAX_PARALLELISM, step=ONE)]
+Index = Annotated[int, Number("a whole number", 0, MAX_PARALLELISM, step=ONE)]
+Bytes = Annotated[int, Size("whole bytes", 1, MAX_BYTES, step=ONE)]
+Seed = Annotated[int, Number("a whole number", 0, 2**63 - 1, step=ONE)]
+
+
+def _word(symbols: str) -> WithJsonSchema:
+    """Return the JSON schema of a text that :func:`_read_word` takes."""
+    pattern = f"^[A-Za-z0-9][A-Za-z0-9{re.escape(symbols)}]{{0,{MAX_NAME - 1}}}$"
+    return WithJsonSchema({"type": "string", "pattern": pattern})
+
+
+read_name: Final = partial(_read_word, kind="a name", symbols="_-.")
+read_stage_name: Final = partial(_read_word, kind="the name of a stage", symbols="_-")
+
+Name = Annotated[str, PlainValidator(read_name), _word("_-.")]
+StageName = Annotated[str, PlainValidator(read_stage_name), _word("_-")]
 Text = Annotated[str, Field(strict=True, min_length=1)]
 
-WorkedOut = Annotated[T, WrapValidator(lambda value, read: None if value is None else read(value))]
+WorkedOut = Annotated[
+    T, WrapValidator(lambda value, read: None if value is None else read(value)), _OrNull()
+]
 """Type of a field that a file may leave out (null) because it follows from other keys.
 
 Such a field is None until :mod:`flowcontrol.scenario.resolve` has

@@ -118,6 +118,24 @@ def in_order(links: Iterable[tuple[str, str]]) -> list[str]:
     return list(_sorter(links).static_order())
 
 
+def divide_totals(stages: Stages, edges: Sequence[Edge]) -> list[tuple[int, Stage]]:
+    """Return the stages with ``total_rate`` divided evenly among their subtasks.
+
+    It becomes ``emit_rate`` of a source and ``service_rate`` of another stage, unless one of them
+    is stated too, which is a contradiction of the stage.
+    """
+    receivers = {edge.receiver for edge in edges}
+    divided = []
+    for index, stage in stages:
+        whole = stage
+        if stage.total_rate is not None and not (stage.emit_rate or stage.service_rate):
+            key = "service_rate" if stage.name in receivers else "emit_rate"
+            rates = stage.total_rate.divided(stage.parallelism)
+            whole = stage.model_copy(update={key: rates})
+        divided.append((index, whole))
+    return divided
+
+
 def check_roles(stages: Stages, edges: Sequence[Edge], problems: list[Problem]) -> None:
     """Refuse keys that do not fit a stage's role, and sources without a rate.
 
@@ -147,7 +165,8 @@ def _source_problems(stage: Stage) -> Iterable[tuple[str, str]]:
     if stage.emit_rate is None and stage.input is not None:
         yield "emit_rate", f"is missing: {name!r} replays rows, at a pace in records/s: state it"
     elif stage.emit_rate is None:
-        yield "emit_rate", f"is missing: no edge leads to {name!r}, so it is a source: state it"
+        text = f"no edge leads to {name!r}, so it is a source: state it, or total_rate"
+        yield "emit_rate", f"is missing: {text}"
     if stage.service_rate is not None:
         yield "service_rate", f"{name!r} is a source and processes nothing: emit_rate is its pace"
     if stage.selectivity_exact != 1:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from flowcontrol.errors import Problem
-from flowcontrol.scenario.models import JobPart, JobSpan
+from flowcontrol.scenario.job_models import JobPart, JobSpan
 from flowcontrol.scenario.problems import show
 from flowcontrol.scenario.translate import read_part
 

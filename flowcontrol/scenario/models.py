@@ -12,22 +12,17 @@ scenarios are the same scenario, and :meth:`Scenario.canonical` is equal for bot
 
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, Final, Literal
 
 import yaml
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    SerializerFunctionWrapHandler,
-    ValidationInfo,
-    field_validator,
-    model_serializer,
-)
+from pydantic import Field, ValidationInfo, field_validator
 
 from flowcontrol.scenario import fields as f
+from flowcontrol.scenario.job_models import JobSpan
+from flowcontrol.scenario.key_distribution import KeyDistribution
+from flowcontrol.scenario.mapping import Mapping as _Model
 from flowcontrol.scenario.option_table import NetworkOptions
-from flowcontrol.scenario.schedule import MICROSECONDS, Rates, Schedule, Span, merged
+from flowcontrol.scenario.schedule import MICROSECONDS, Rate, Rates, Schedule, Span, merged
 from flowcontrol.scenario.system import SystemSpec
 
 LIVE_ROUND_MS: Final = 500.0
@@ -50,23 +45,6 @@ PartitionType = Literal[
 def _us(number: float, unit_us: int) -> int:
     """Return a number of the file in microseconds, given the unit in microseconds."""
     return int(Fraction(repr(number)) * unit_us)
-
-
-class _Model(BaseModel):
-    """What all mappings of the file share: frozen, no key that nobody knows."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    quiet: ClassVar[frozenset[str]] = frozenset()
-    """Keys that are written down only where they are not at their default."""
-
-    def is_written(self, key: str) -> bool:
-        """Tell whether a key is written down."""
-        return key not in self.quiet or getattr(self, key) != type(self).model_fields[key].default
-
-    @model_serializer(mode="wrap")
-    def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {key: value for key, value in write(self).items() if self.is_written(key)}
 
 
 class Cluster(_Model):
@@ -152,6 +130,10 @@ class Stage(_Model):
         "records/s per subtask that the stage can process: a number, a schedule "
         "[{at_s, rate}], or a list with one of either per subtask; default: never the bottleneck"
     )
+    total_rate: Rate | None = f.or_none(
+        "records/s of all subtasks together, divided evenly: in the place of emit_rate of a "
+        "source, of service_rate of another stage; a number or a schedule [{at_s, rate}]"
+    )
     record_bytes: f.WorkedOut[f.Bytes] = f.or_none(
         "serialised size of a record with its 4-byte length, bytes; holds "
         "downstream until a stage states its own; default of a source: 1024"
@@ -195,6 +177,9 @@ class Stage(_Model):
             elif rates is not None and len(rates) != count:
                 text = f"{len(rates)} for {count} subtasks: write a rate for each, or one for all"
                 yield key, text
+        for key in ("emit_rate", "service_rate"):
+            if getattr(self, key) is not None and self.total_rate is not None:
+                yield "total_rate", f"total_rate and {key} are given: keep one of them"
         for k, stall in enumerate(self.stalls):
             for subtask in stall.subtasks:
                 if subtask >= count:
@@ -211,7 +196,15 @@ class Stage(_Model):
         """Tell whether a key is written down: a variation only where times vary so."""
         if key == "service_time_cv":
             return self.service_time == "lognormal"
-        return super().is_written(key)
+        if key in {"emit_rate", "service_rate", "total_rate"} and self.is_total_divided:
+            return key == "total_rate"
+        return key != "total_rate" and super().is_written(key)
+
+    @property
+    def is_total_divided(self) -> bool:
+        """Whether the rates of the subtasks are even parts of ``total_rate``."""
+        rates = self.service_rate if self.emit_rate is None else self.emit_rate
+        return self.total_rate is not None and rates == self.total_rate.divided(self.parallelism)
 
     @property
     def selectivity(self) -> float:
@@ -274,7 +267,7 @@ class Stage(_Model):
 class Edge(_Model):
     """All channels from one stage to another."""
 
-    quiet = frozenset({"key_weights", "channel_weights", "key"})
+    quiet = frozenset({"key_weights", "key_distribution", "channel_weights", "key"})
 
     sender: str = Field(alias="from", strict=True, description="name of the sending stage")
     receiver: str = Field(alias="to", strict=True, description="name of the receiving stage")
@@ -284,6 +277,9 @@ class Edge(_Model):
     )
     key_weights: dict[str, f.Weight] | None = f.or_none(
         "hash: share of each key; key groups route the keys"
+    )
+    key_distribution: KeyDistribution | None = f.or_none(
+        "hash: weights of many keys in the place of key_weights: zipf, uniform or hot"
     )
     channel_weights: tuple[f.Weight, ...] | None = f.or_none(
         "hash and custom: share of each receiving subtask"
@@ -316,42 +312,6 @@ class Edge(_Model):
     def folder(self) -> str:
         """Name of its folder: ``source-sink``, unique in the job."""
         return f"{self.sender}-{self.receiver}"
-
-
-class _Job(_Model):
-    quiet = frozenset({"stop_at_s"})
-
-    name: f.Name = Field(description="its name, unlike every other job's")
-    start_at_s: f.Moment = Field(
-        default=Fraction(0), description="when it is submitted, s; default 0"
-    )
-    stop_at_s: f.Moment | None = f.or_none("when it is cancelled, s; default: it runs to the end")
-
-
-class JobPart(_Job):
-    """One of several jobs of a file; its stages and edges are read one by one."""
-
-    stages: tuple[Any, ...] = Field(min_length=1, description="the operators of the job")
-    edges: tuple[Any, ...] = Field(min_length=1, description="who sends to whom")
-
-
-class JobSpan(_Job):
-    """One of several jobs: which stages are its own, and when it runs."""
-
-    name: str
-    """Empty: the only job of a scenario."""
-    stages: tuple[str, ...]
-    """Names of its stages."""
-
-    @property
-    def start_us(self) -> int:
-        """When it is submitted, microseconds."""
-        return int(self.start_at_s * MICROSECONDS)
-
-    @property
-    def stop_us(self) -> int | None:
-        """When it is cancelled, microseconds; None: it runs to the end."""
-        return None if self.stop_at_s is None else int(self.stop_at_s * MICROSECONDS)
 
 
 class ScenarioHead(_Model):

@@ -5,7 +5,7 @@
 :mod:`flowcontrol.scenario.options`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -36,6 +36,10 @@ class Option:
     ----------
     key : str
         Its full key.
+    kind : str
+        Of its values: boolean, choice, duration, memory, page, share or whole.
+    limits : mapping
+        Of its values, by the reader's argument.
     read : callable
         Reads a value in Flink's syntax; ValueError with value, limit and syntax.
     default : Value
@@ -52,6 +56,8 @@ class Option:
     """
 
     key: str
+    kind: str
+    limits: Mapping[str, Any]
     read: Callable[[object], Value]
     default: Value
     effect: str
@@ -135,8 +141,10 @@ _READERS: Final[dict[str, Callable[..., Value]]] = {
 
 def _read_option(effect: str, key: str, kind: str, default: Any = None, **row: Any) -> Option:
     """Return the option of a row of the table."""
-    read = partial(_READERS[kind], **row.pop("limits", {}))
-    return Option(key, read, None if default is None else read(default), effect, **row)
+    limits = row.pop("limits", {})
+    read = partial(_READERS[kind], **limits)
+    value = None if default is None else read(default)
+    return Option(key, kind, limits, read, value, effect, **row)
 
 
 OPTIONS: Final = {

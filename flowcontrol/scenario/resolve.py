@@ -14,6 +14,7 @@ from flowcontrol.scenario.graph import (
     check_edges,
     check_roles,
     check_stage_names,
+    divide_totals,
     find_cycle,
     place_subtasks,
     resolve_chains,
@@ -234,6 +235,7 @@ def _resolve(
     if not is_sound:
         return (), ()
     edges = [edge for _, edge in parts.edges]
+    parts.stages = divide_totals(parts.stages, edges)
     check_roles(parts.stages, edges, problems)
     sizes = resolve_record_bytes(parts.stages, edges, problems)
     taken: dict[str, str] = {}
@@ -285,7 +287,9 @@ def _resolve_edge(
     return edge.model_copy(update={"partitioner": partitioner, "key": key})
 
 
-_PARAMETERS = {"hash": ("key_weights", "channel_weights", "key"), "custom": ("channel_weights",)}
+_SHARES = ("key_weights", "key_distribution", "channel_weights")
+"""Keys of a hash edge whose records have no column to go by."""
+_PARAMETERS = {"hash": (*_SHARES, "key"), "custom": ("channel_weights",)}
 
 
 def _check_parameters(place: str, edge: Edge, partitioner: str, problems: list[Problem]) -> None:
@@ -330,13 +334,13 @@ def _key(
     problems: list[Problem],
 ) -> str | None:
     """Return the column that a hash edge reads; None if shares route the records."""
-    if partitioner != "hash" or edge.key_weights is not None or edge.channel_weights is not None:
+    if partitioner != "hash" or any(getattr(edge, key) is not None for key in _SHARES):
         return None
     replayed = rows.get(edge.sender)
     if replayed is None and sender.input is not None:
         return None  # the input itself was refused
     if replayed is None:
-        text = "exactly one of key_weights and channel_weights (a key needs real rows to read)"
+        text = f"exactly one of {', '.join(_SHARES)} (a key needs real rows to read)"
         problems.append(Problem(f"{place}.key_weights", f"is missing: hash needs {text}"))
         return None
     source, columns = replayed

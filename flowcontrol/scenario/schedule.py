@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Discriminator,
     Field,
@@ -24,6 +25,7 @@ from pydantic import (
 )
 
 from flowcontrol.scenario.fields import Moment, PerSecond, refuse, write_number
+from flowcontrol.scenario.problems import show
 
 MICROSECONDS: Final = 1_000_000
 """Microseconds of a second."""
@@ -200,6 +202,22 @@ class Schedule(BaseModel):
                 phases.append(Phase(at_us=at_us, rate=rate))
         return Schedule(phases=tuple(phases))
 
+    def divided(self, subtasks: int) -> tuple[Schedule, ...]:
+        """Return the even part of each subtask, exactly: a third of 100 is 100/3.
+
+        Parameters
+        ----------
+        subtasks : int
+            How many, at least 1.
+
+        Returns
+        -------
+        tuple of Schedule
+            One for each subtask, all equal.
+        """
+        parts = tuple(Phase(at_us=p.at_us, rate=p.rate / subtasks) for p in self.phases)
+        return (Schedule(phases=parts),) * subtasks
+
     def changes(self) -> tuple[int, ...]:
         """Return the moments after 0 at which the rate becomes another one, microseconds."""
         pairs = pairwise(self.phases)
@@ -212,7 +230,9 @@ class PhaseSpec(BaseModel):
     model_config = _FROZEN
 
     at_s: Moment = Field(description="start of the phase, s since the start of the run")
-    rate: PerSecond = Field(description="records/s per subtask from then on")
+    rate: PerSecond = Field(
+        description="records/s from then on: of each subtask, of all together in total_rate"
+    )
 
 
 def _in_order(phases: tuple[PhaseSpec, ...]) -> Schedule:
@@ -259,22 +279,34 @@ def _one_a_subtask(
     return (read,) * info.data.get("parallelism", 1) if isinstance(read, Schedule) else read
 
 
-def _write_rates(schedules: tuple[Schedule, ...]) -> list[list[dict[str, int | float]]]:
+def _no_list(value: object) -> object:
+    """Refuse a list with a rate per subtask; a schedule is a list of mappings."""
+    if isinstance(value, list | tuple) and _kind_of_rate(value) == f"{TAG_MARK}subtasks":
+        raise refuse(
+            f"{show(value)} is no rate of all subtasks together: write a number, or a schedule "
+            "[{at_s, rate}]; emit_rate and service_rate take a list with one for each subtask"
+        )
+    return value
+
+
+def _write_schedule(schedule: Schedule | None) -> list[dict[str, int | float]] | None:
+    if schedule is None:
+        return None
     return [
-        [
-            {
-                "at_s": write_number(Fraction(phase.at_us, MICROSECONDS)),
-                "rate": write_number(phase.rate),
-            }
-            for phase in schedule.phases
-        ]
-        for schedule in schedules
+        {"at_s": write_number(Fraction(p.at_us, MICROSECONDS)), "rate": write_number(p.rate)}
+        for p in schedule.phases
     ]
 
 
+def _write_rates(schedules: tuple[Schedule, ...]) -> list[list[dict[str, int | float]] | None]:
+    return [_write_schedule(schedule) for schedule in schedules]
+
+
 if TYPE_CHECKING:  # what is kept; a file has another form
+    Rate = Schedule
     Rates = tuple[Schedule, ...]
 else:
+    Rate = Annotated[_One, BeforeValidator(_no_list), PlainSerializer(_write_schedule)]
     Rates = Annotated[_Written, AfterValidator(_one_a_subtask), PlainSerializer(_write_rates)]
 """Rates of a stage, one schedule a subtask: written as a number, a schedule, or a list of either
-for each subtask. The stage checks the length of the list."""
+for each subtask. The stage checks the length of the list. A ``Rate`` is one number or schedule."""

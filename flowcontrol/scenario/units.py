@@ -6,6 +6,7 @@ and the syntax; the caller adds the key.
 """
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 LONG_MAX: Final = 2**63 - 1
@@ -41,6 +42,26 @@ TIME_UNITS_NS: Final[dict[str, int]] = {
 """Nanoseconds of each unit of time."""
 
 _NUMBER_AND_UNIT: Final = re.compile(r"([0-9]+)\s*([^\s0-9]*)")
+
+
+def _pattern(units: Iterable[str]) -> str:
+    """Return the regular expression of a number with one of some units, in any case.
+
+    In the dialect of JSON schemas (ECMA 262), which has no flag for upper and lower case.
+    """
+    letters = {unit: "".join(_either_case(letter) for letter in unit) for unit in units}
+    return rf"^\s*[0-9]+\s*({'|'.join(letters.values())})?\s*$"
+
+
+def _either_case(letter: str) -> str:
+    return f"[{letter}{letter.upper()}]" if letter.isascii() else letter
+
+
+MEMORY_PATTERN: Final = _pattern(MEMORY_UNITS)
+"""What :func:`read_memory` takes as text, for JSON schemas."""
+
+DURATION_PATTERN: Final = _pattern(TIME_UNITS_NS)
+"""What :func:`read_duration_us` takes as text, but for -1."""
 
 
 def _split(value: object, kind: str, syntax: str) -> tuple[int, str]:

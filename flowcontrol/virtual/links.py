@@ -88,7 +88,7 @@ def _fill_route(
 ) -> None:
     """Say how a partition's records find their channel."""
     count, kind = p.channels, link.edge.partitioner
-    weights, table = weights_of(link, count), build.routes.get((link.name, sender))
+    weights, table = weights_of(link.edge, count), build.routes.get((link.name, sender))
     p.route = f.ROUTE_FIRST
     if table is not None:
         p.route = f.ROUTE_TABLE

@@ -18,6 +18,7 @@ DOCUMENTS = [
     "docs/kafka.md",
     "docs/compare.md",
     "docs/promises.md",
+    "docs/reference/scenario.md",
 ]
 
 

@@ -60,6 +60,15 @@ HASH = scenario(
     [edge("source", "sink", "hash", key_weights={"a": 6, "b": 3, "c": 2, "d": 1})],
 )
 
+SHORT = scenario(
+    "short",
+    [
+        {"name": "source", "parallelism": 3, "total_rate": 1000, "record_bytes": 200},
+        {"name": "sink", "parallelism": 2, "total_rate": SLOW, **OUTPUT},
+    ],
+    [edge("source", "sink", "hash", key_distribution={"kind": "zipf", "keys": 1000})],
+)
+
 FAN_IN = scenario(
     "fan-in",
     [source("big", 1000), source("small", 200), sink(rate=SLOW)],
@@ -141,4 +150,4 @@ KILLED = scenario(
 )
 """A middle stage with two inputs and an output: three ledgers."""
 
-EVERY = [SINGLE, HASH, FAN_IN, COMPETE, LOCAL, STAGES, SHUFFLE, LARGE, FAN_OUT]
+EVERY = [SINGLE, HASH, SHORT, FAN_IN, COMPETE, LOCAL, STAGES, SHUFFLE, LARGE, FAN_OUT]

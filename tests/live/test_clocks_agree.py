@@ -20,9 +20,20 @@ from flowcontrol.run import RunResult
 pytestmark = pytest.mark.spark
 
 EVERYTHING = {"floating", "waiting", "no credit", "blocked"}
-EVERY = ["single", "hash", "fan_in", "compete", "local", "stages", "shuffle", "large", "fan_out"]
+EVERY = [
+    "single",
+    "hash",
+    "short",
+    "fan_in",
+    "compete",
+    "local",
+    "stages",
+    "shuffle",
+    "large",
+    "fan_out",
+]
 IS_LONG = "FLOWCONTROL_LONG" in os.environ
-DROPPED = {"single", "hash", "fan_in", "shuffle"}
+DROPPED = {"single", "hash", "short", "fan_in", "shuffle"}
 NAMES = EVERY if IS_LONG else [name for name in EVERY if name not in DROPPED]
 """The quick form leaves out what another case has as well."""
 FROM_SOURCES = [name for name in NAMES if name != "stages"]

@@ -86,6 +86,23 @@ def test_the_option_is_the_one_that_the_scenario_states(capsys: pytest.CaptureFi
     assert "would do      taskmanager.memory.network.min: 256kb" in out
 
 
+def test_it_says_what_the_hottest_subtask_gets(capsys: pytest.CaptureFixture[str]) -> None:
+    keys = "edges.0.key_distribution={kind: hot, keys: 1000, share: 0.3}"
+    status, out, _ = plan(capsys, "skew", "edges.0.partitioner=hash", keys)
+    assert status == 0
+    assert out.endswith(
+        "hottest       source->workers\n"
+        "              subtask 1 gets 48 % of the records, 1.93 x an even share\n"
+        "              of 1,000 keys, hot 0.3\n"
+    )
+    weights = "edges.0.channel_weights=[1, 5, 1, 1]"
+    _, out, _ = plan(capsys, "skew", "edges.0.partitioner=custom", weights)
+    assert "subtask 1 gets 62 % of the records, 2.50 x an even share\n" in out
+    even = "edges.0.channel_weights=[1, 1, 1, 1]"
+    _, out, _ = plan(capsys, "skew", "edges.0.partitioner=custom", even)
+    assert "hottest" not in out
+
+
 def test_a_scenario_that_is_refused_has_no_plan(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = plan(capsys, "skew", "duration_s=-1")
     assert (status, out) == (2, "")

@@ -118,7 +118,7 @@ def hard_cases(job: Job, accounts: ModuleType, state: Any) -> set[str]:
             for part in stated_path(plan, link):
                 if taken * part.numerator >= LIMIT:
                     found.add("a selectivity's product beyond 64 bits")
-            weights = weights_of(link, len(link.outgoing(0)))
+            weights = weights_of(link.edge, len(link.outgoing(0)))
             if weights is not None and link.edge.channel_weights is not None:
                 whole = integer_weights(link.edge.channel_weights)
                 if sum(whole) * taken >= LIMIT:

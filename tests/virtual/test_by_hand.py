@@ -252,7 +252,7 @@ def test_shares_of_too_many_digits_are_rounded(clocks: ModuleType) -> None:
 
 def test_a_rounded_share_stays_in_proportion() -> None:
     [link] = shares(1e12, 25e10, 0.0000001).links
-    weights = weights_of(link, 3)
+    weights = weights_of(link.edge, 3)
     assert sum(weights) == pytest.approx(2**56, abs=3)
     assert weights == pytest.approx([0.8 * 2**56, 0.2 * 2**56, 1], rel=1e-15)
     assert weights[2] == 1

@@ -88,7 +88,7 @@ def _sent(job: Job, link: JobEdge, row: Row) -> Iterator[str]:
     width = len(link.outgoing(row["sender"]))
     if link.edge.partitioner == "broadcast" and width > 1:
         yield "broadcast"
-    if sum(weights_of(link, width) or [0]) > LONGEST_TABLE:
+    if sum(weights_of(link.edge, width) or [0]) > LONGEST_TABLE:
         yield "long period"
 
 

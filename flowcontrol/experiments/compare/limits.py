@@ -200,7 +200,7 @@ def _shares(link: JobEdge, receivers: int, senders: int) -> Floats:
         for channel in link.channels:
             shares[channel.receiver, channel.sender] = 1 / len(link.outgoing(channel.sender))
         return shares
-    weights = weights_of(link, receivers)
+    weights = weights_of(link.edge, receivers)
     if weights is not None:
         one = np.array([weight / sum(weights) for weight in weights])
     elif link.edge.partitioner == "broadcast":

@@ -25,6 +25,7 @@ _TM: Final = "taskmanager.network.memory."
 _UNITS: Final = {
     "emit_rate": "records/s per subtask",
     "service_rate": "records/s per subtask",
+    "total_rate": "records/s",
     "record_bytes": "bytes",
     "parallelism": "subtasks",
     "selectivity": "records out per record in",

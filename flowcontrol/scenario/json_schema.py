@@ -1,0 +1,158 @@
+"""A JSON schema of scenario files, for editors: made from the models and the tables.
+
+pydantic makes it of the models; what is read by hand (options, systems, jobs) is added here from
+the tables that the readers use. It catches what can be seen in one place. What two keys mean
+together is checked when the scenario is read.
+
+Draft 7, the newest that editors with the YAML language server know.
+"""
+
+from typing import Any, Final
+
+from pydantic.json_schema import models_json_schema
+
+from flowcontrol.scenario.job_models import JobPart
+from flowcontrol.scenario.json_schema_values import Schema, options_schema, system_schema
+from flowcontrol.scenario.key_distribution import KeyDistribution
+from flowcontrol.scenario.models import Cluster, Edge, ScenarioHead, Stage
+from flowcontrol.scenario.schedule import PhaseSpec
+from flowcontrol.scenario.yaml_file import read_table
+
+DIALECT: Final = "http://json-schema.org/draft-07/schema#"
+
+PARTS: Final = {"cluster": Cluster, "stages": Stage, "edges": Edge, "jobs": JobPart}
+"""Models of the mappings that the top of a file holds, by its key."""
+
+_SHARED: Final = ("hash", "custom")
+"""Partitioners that take shares."""
+_NULL: Final[Schema] = {"type": "null"}
+_STATED: Final[Schema] = {"not": _NULL}
+
+
+def _if(key: str, value: Schema, then: Schema) -> Schema:
+    return {"if": {"required": [key], "properties": {key: value}}, "then": then}
+
+
+def _is(key: str, value: str) -> Schema:
+    return {"required": [key], "properties": {key: {"const": value}}}
+
+
+def _none_of(*keys: str) -> Schema:
+    return {"properties": dict.fromkeys(keys, _NULL)}
+
+
+TOGETHER: Final[dict[str, list[Schema]]] = {
+    Stage.__name__: [
+        _if("total_rate", _STATED, _none_of("emit_rate", "service_rate")),
+        _if("service_time_cv", _STATED, _is("service_time", "lognormal")),
+    ],
+    Edge.__name__: [
+        _if(
+            "partitioner",
+            {"not": {"enum": ["hash", None]}},
+            _none_of("key_weights", "key_distribution", "key"),
+        ),
+        _if(
+            "partitioner", {"not": {"enum": ["hash", "custom", None]}}, _none_of("channel_weights")
+        ),
+        _if("partitioner", {"const": "custom"}, {"required": ["channel_weights"]}),
+        _if("key_distribution", _STATED, _none_of("key_weights", "channel_weights", "key")),
+        _if("key_weights", _STATED, _none_of("channel_weights", "key")),
+        _if("channel_weights", _STATED, _none_of("key")),
+    ],
+    KeyDistribution.__name__: [
+        _if("exponent", _STATED, _is("kind", "zipf")),
+        _if("share", _STATED, _is("kind", "hot")),
+    ],
+}
+"""Keys of one mapping that exclude or need each other, which the models check in code."""
+
+
+def scenario_schema() -> Schema:
+    """Return the JSON schema of scenario files.
+
+    Returns
+    -------
+    dict
+        Plain JSON. Every scenario that is read without a refusal satisfies it. Under ``x-unit`` a
+        number has its unit in words, which validators pass over.
+    """
+    models = [(model, "validation") for model in (ScenarioHead, *PARTS.values())]
+    _, made = models_json_schema(models, ref_template="#/definitions/{model}")  # type: ignore[arg-type]
+    definitions = _plain(made["$defs"])
+    head = definitions.pop(ScenarioHead.__name__)
+    jobs = definitions[JobPart.__name__]
+    for holder in (head, jobs):
+        for key in ("stages", "edges"):
+            holder["properties"][key]["items"] = _ref(PARTS[key].__name__)
+    head["properties"] |= {
+        "system": _described(head, "system") | system_schema(),
+        "options": _described(head, "options") | {"type": "object", **options_schema()},
+        "jobs": _described(head, "jobs")
+        | {"type": "array", "minItems": 1, "items": _ref(JobPart.__name__)},
+    }
+    head["required"] = [key for key in head["required"] if key not in {"stages", "edges"}]
+    head["oneOf"] = [{"required": ["stages", "edges"]}, {"required": ["jobs"]}]
+    for name, rules in TOGETHER.items():
+        definitions[name]["allOf"] = rules
+    _add_examples(head, definitions)
+    return {"$schema": DIALECT, **head, "title": "flowcontrol scenario", "definitions": definitions}
+
+
+def _plain(node: Any) -> Any:
+    """Return a schema without the titles, which only repeat the keys, and null as a default."""
+    if isinstance(node, list):
+        return [_plain(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if any(one.get("items") == _ref(PhaseSpec.__name__) for one in node.get("oneOf", ())):
+        own = {key: _plain(value) for key, value in node.items() if key != "oneOf"}
+        return own | _rate(node["oneOf"])
+    return {
+        key: value if key == "default" else _plain(value)
+        for key, value in node.items()
+        if not (key == "title" and isinstance(value, str))
+        and not (key == "default" and value is None)
+    }
+
+
+def _rate(forms: list[Schema]) -> Schema:
+    """Return the schema of a rate, by the type that is there, so that a refusal is to the point.
+
+    ``forms`` are a number, a schedule and perhaps a list with one of either for each subtask.
+    """
+    number, schedule, *per_subtask = forms
+    items = schedule["items"]
+    lists: Schema = {"items": items}
+    if per_subtask:
+        each = {**number, "type": [number["type"], "array"], "items": items}
+        is_schedule = {"items": {"type": "object"}, "minItems": 1}
+        lists = {"if": is_schedule, "then": {"items": items}, "else": {"items": each}}
+    return {**number, "type": [number["type"], "array"], "minItems": 1, **lists}
+
+
+def _ref(name: str) -> Schema:
+    return {"$ref": f"#/definitions/{name}"}
+
+
+def _described(head: Schema, key: str) -> Schema:
+    """Return the description and the default that a model has for a key."""
+    kept = ("description", "default")
+    return {word: head["properties"][key][word] for word in kept if word in head["properties"][key]}
+
+
+# ---------------------------------------------------------------- examples
+
+
+def read_examples() -> dict[str, dict[str, Any]]:
+    """Return ``examples.yaml``: by mapping and key, an example and Flink's own option or call."""
+    return read_table("examples.yaml")
+
+
+def _add_examples(head: Schema, definitions: Schema) -> None:
+    """Put the examples where an editor offers them."""
+    for place, keys in read_examples().items():
+        owner = head if place == "top" else definitions[place]
+        for key, row in keys.items():
+            if "example" in row:
+                owner["properties"][key]["examples"] = [row["example"][key]]

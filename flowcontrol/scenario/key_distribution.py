@@ -1,0 +1,74 @@
+"""Weights of many keys in a line: Zipf's law, all alike, or one hot key."""
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field, model_validator
+
+from flowcontrol.scenario import fields as f
+from flowcontrol.scenario import mapping
+
+MAX_KEYS: Final = 10_000_000
+"""Most keys: to place them takes seconds; what more there might be is spread evenly anyway."""
+MAX_EXPONENT: Final = 100
+"""Highest exponent: the second key has a record in 2**100."""
+
+_TAKES: Final[dict[str, tuple[str, Any]]] = {"zipf": ("exponent", 1.1), "hot": ("share", 0.5)}
+"""By kind, the parameter that it takes, with its default."""
+
+
+class KeyDistribution(mapping.Mapping):
+    """How often each of many keys comes up, in the place of a weight for each.
+
+    The keys are the decimal texts of their ranks, ``"1"``, ``"2"``, ... up to ``keys``, hashed as
+    Java strings, so that Flink's key groups route them as they route keys with stated weights.
+    """
+
+    quiet = frozenset({"exponent", "share"})
+
+    kind: Literal["zipf", "uniform", "hot"] = Field(
+        description="zipf: the weight of key k is k to the power of -exponent; uniform: all are "
+        "alike; hot: key 1 has the share, the others have the rest in equal parts"
+    )
+    keys: Annotated[int, f.Number("a whole number of keys", 1, MAX_KEYS, step=f.ONE)] = Field(
+        description="number of keys; their names are 1, 2, 3 ..."
+    )
+    exponent: Annotated[Fraction, f.Number("an exponent", 0, MAX_EXPONENT)] | None = f.or_none(
+        "zipf: how steeply weights fall, 0 being uniform; default 1.1"
+    )
+    share: Annotated[Fraction, f.Number("a share", 0, 1)] | None = f.or_none(
+        "hot: share of all records that key 1 has; default 0.5"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in(cls, raw: Any) -> Any:
+        """State the default of the parameter that the kind takes."""
+        if not isinstance(raw, Mapping):
+            return raw
+        kind = raw.get("kind")
+        key, default = _TAKES.get(kind, ("", None)) if isinstance(kind, str) else ("", None)
+        return {**raw, key: default} if key and raw.get(key) is None else raw
+
+    @model_validator(mode="after")
+    def _check(self) -> "KeyDistribution":
+        for key, text in self._contradictions():
+            raise f.refuse(text, key)
+        return self
+
+    def _contradictions(self) -> Iterator[tuple[str, str]]:
+        for kind, (key, _) in _TAKES.items():
+            value = getattr(self, key)
+            if value is not None and kind != self.kind:
+                text = f"{float(value):g}: {self.kind} takes no {key}: take it out"
+                yield key, f"{text}, or write kind: {kind}"
+        if self.kind == "hot" and self.keys < 2:
+            text = "one hot key and the rest: needs at least 2 keys, or write kind: uniform"
+            yield "keys", f"{self.keys} is too few for {text}"
+
+    def __str__(self) -> str:
+        """Return it in words: ``1,000 keys, zipf 1.1``."""
+        parameter = self.exponent if self.share is None else self.share
+        ending = "" if parameter is None else f" {float(parameter):g}"
+        return f"{self.keys:,} key{'s' * (self.keys > 1)}, {self.kind}{ending}"

@@ -1,0 +1,314 @@
+"""docs/reference/scenario.md: every key of a scenario, made from the models and the tables.
+
+Nothing of it is written by hand but the words between the tables, which are here. Types, ranges and
+units come from the JSON schema, which comes from the models.
+
+    python scripts/scenario_reference.py            print the page
+    python scripts/scenario_reference.py --write    put it into docs/reference/scenario.md
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "reference" / "scenario.md"
+
+Schema = dict[str, Any]
+
+HEAD = """\
+# Scenario keys
+
+<!-- made by scripts/scenario_reference.py: change the models, then run it with --write -->
+
+A scenario is a YAML file with a job, its machines and its workload. This page has every key: what
+it may be, what holds if it is left out, what it means, and what it is in Flink. Nothing else may
+stand in a scenario: an unknown key is refused with the nearest known one.
+
+`flowcontrol new` writes a first scenario, with comments. `flowcontrol plan SCENARIO` checks one,
+and shows whether its network buffers suffice.
+
+## In an editor
+
+`flowcontrol schema` prints all this as a JSON schema (draft 7). An editor then completes keys,
+shows what they mean and marks what is wrong while you type.
+
+```
+flowcontrol schema > flowcontrol.schema.json
+```
+
+- **VS Code** with the extension YAML (redhat.vscode-yaml), and every other editor with the YAML
+  language server: begin the scenario with the line
+  `# yaml-language-server: $schema=flowcontrol.schema.json`. The path is relative to the scenario.
+  For all scenarios of a folder at once, put
+  `"yaml.schemas": {"flowcontrol.schema.json": "conf/*.yaml"}` into the workspace's settings.
+- **IntelliJ IDEA and PyCharm**: begin the scenario with the line
+  `# $schema: flowcontrol.schema.json`, or map the schema to files under Settings, Languages &
+  Frameworks, Schemas and DTDs, JSON Schema Mappings.
+
+The schema sees one place at a time. What two places mean together is checked when the scenario is
+read.
+"""
+
+SECTIONS = {
+    "top": ("The top of the file", "Either `stages` and `edges`, or `jobs`, must be there."),
+    "Cluster": ("cluster", "The machines."),
+    "Stage": (
+        "stages",
+        "A list: the operators of the job. A stage without an edge into it is a source, one "
+        "without an edge out of it a sink.",
+    ),
+    "PhaseSpec": (
+        "phases",
+        "A list of them is a rate that changes: a schedule. The first starts at 0, the last lasts "
+        "to the end.",
+    ),
+    "Stall": ("stalls", "Times during which subtasks of a stage are stalled."),
+    "Input": ("input", "Real rows that a source replays, in their order, each once."),
+    "Output": ("output", "Where a sink writes the rows that it took; without it they are counted."),
+    "Edge": ("edges", "A list: all channels from one stage to another."),
+    "KeyDistribution": (
+        "key_distribution",
+        "How often each of many keys comes up. The keys are the texts `1`, `2`, `3` ..., the first "
+        "the most frequent, hashed as Java strings; Flink's key groups route them. `flowcontrol "
+        "plan` says what share the hottest subtask gets.",
+    ),
+    "JobPart": ("jobs", "Several jobs on the same machines, in the place of `stages` and `edges`."),
+}
+"""By model, in the order of the page: title and introduction."""
+
+EFFECTS = {
+    "emulated": "What these do is emulated.",
+    "none": "These are accepted, and nothing that is emulated depends on them.",
+    "refused": "What these do is not emulated, so only their default is accepted.",
+}
+
+MANY = 10**9
+"""A limit from here on only catches slips, and is not shown."""
+
+DEFAULT = re.compile(r"[;,] default:? (?P<default>.*)$", re.DOTALL)
+
+
+def page() -> str:
+    """Return the page."""
+    from flowcontrol.scenario.json_schema import read_examples, scenario_schema
+
+    schema, examples = scenario_schema(), read_examples()
+    parts = [HEAD]
+    for owner, (title, text) in SECTIONS.items():
+        model = schema if owner == "top" else schema["definitions"][owner]
+        rows = key_rows(model, examples[owner])
+        parts.append(f"## {title}\n\n{text}\n\n{table(KEY_HEADS, rows)}")
+    parts += [options(), *systems()]
+    return "\n".join(parts)
+
+
+KEY_HEADS = ("key", "value", "default", "meaning", "example")
+
+
+def key_rows(model: Schema, examples: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each key of a mapping."""
+    for key, schema in model["properties"].items():
+        meaning, default = meaning_and_default(schema["description"], schema.get("default"))
+        if key in model.get("required", ()):
+            default = "required"
+        row = examples.get(key, {})
+        if "flink" in row:
+            meaning += f". Flink: {row['flink']}"
+        shown = f"`{flow({key: row['example'][key]})}`" if "example" in row else ""
+        yield f"`{key}`", value_of(key, schema), default, meaning, shown
+
+
+def meaning_and_default(text: str, default: Any) -> tuple[str, str]:
+    """Return a description without its default, and the default, in its own words if it has any."""
+    found = DEFAULT.search(text)
+    if found is not None:
+        return text[: found.start()], found["default"]
+    return text, "none" if default is None or isinstance(default, dict | list) else plain(default)
+
+
+def value_of(key: str, schema: Schema) -> str:
+    """Return what a key may be, in words."""
+    special = {
+        "system": "the name of a [system](#systems), or {transport, throttle}",
+        "options": "a mapping of [Flink's options](#options)",
+    }
+    return special[key] if key in special else words(schema)
+
+
+def words(schema: Schema) -> str:
+    """Return what a schema accepts, in words."""
+    if "$ref" in schema:
+        title = SECTIONS[schema["$ref"].rpartition("/")[2]][0]
+        return f"[{title}](#{title})"
+    if list_of(schema.get("then", schema)) == "PhaseSpec":
+        rate = "a number of records/s or a list of [phases](#phases)"
+        return rate + ", or a list with one of either for each subtask" * ("then" in schema)
+    for either in ("anyOf", "oneOf"):
+        if either in schema and "properties" not in schema:
+            found = [words(one) for one in schema[either] if one.get("type") != "null"]
+            return " or ".join(dict.fromkeys(found))
+    if "enum" in schema:
+        return ", ".join(f"`{value}`" for value in schema["enum"])
+    if "const" in schema:
+        return f"`{schema['const']}`"
+    kind = schema["type"]
+    if kind in {"integer", "number"}:
+        return number(schema)
+    if kind == "array":
+        return f"a list{' of' if list_of(schema) else ', each'} {words(schema['items'])}"
+    if kind == "object":
+        return f"a mapping of texts to {words(schema['additionalProperties'])}"
+    if kind == "string":
+        return text_words(schema.get("pattern", ""))
+    return {"boolean": "`true` or `false`"}[kind]
+
+
+def list_of(schema: Schema) -> str:
+    """Return the model whose mappings a list holds; empty if it is no such list."""
+    ref: str = schema.get("items", {}).get("$ref", "")
+    return ref.rpartition("/")[2]
+
+
+def number(schema: Schema) -> str:
+    """Return unit and range: ``a time in s, more than 0, at most 1,000,000,000``."""
+    unit = schema.get("x-unit") or "a number"
+    if "exclusiveMinimum" in schema:
+        unit += f", more than {schema['exclusiveMinimum']:,}"
+    elif schema.get("minimum"):
+        unit += f", at least {schema['minimum']:,}"
+    is_limited = schema.get("maximum", MANY) < MANY
+    return unit + (f", at most {schema['maximum']:,}" if is_limited else "")
+
+
+def text_words(pattern: str) -> str:
+    """Return which text it is, by its pattern."""
+    from flowcontrol.scenario.units import DURATION_PATTERN, MEMORY_PATTERN
+
+    if pattern.startswith("^[A-Za-z0-9]"):
+        return "a name of letters, digits, `_`, `-`" + (r" and `.`" if r"\." in pattern else "")
+    known = {MEMORY_PATTERN: "a size such as `32kb`", DURATION_PATTERN: "a duration such as `1s`"}
+    return known.get(pattern, "text")
+
+
+KINDS = {
+    "boolean": "`true` or `false`",
+    "duration": "a duration such as `100ms`",
+    "memory": "a size such as `64mb`",
+    "page": "a size such as `32kb`, a power of two",
+    "share": "a share, less than 1",
+    "whole": "a whole number",
+}
+
+
+def options() -> str:
+    """Return the section of Flink's options."""
+    from flowcontrol.scenario.yaml_file import read_table
+
+    intro = "Flink's own keys, in Flink's value syntax; sizes are binary (1kb = 1024 bytes)."
+    parts = [f"## options\n\n{intro}\n"]
+    for effect, rows in read_table("options.yaml").items():
+        made = [
+            (
+                f"`{key}`",
+                option_words(row["kind"], row.get("limits", {})),
+                f"`{flow(row['default'])}`" if "default" in row else "none",
+                row["meaning"] + (f" (old name: `{row['old']}`)" if "old" in row else ""),
+            )
+            for key, row in rows.items()
+        ]
+        parts.append(f"{EFFECTS[effect]}\n\n{table(KEY_HEADS[:4], made)}")
+    return "\n".join(parts)
+
+
+def option_words(kind: str, limits: dict[str, Any]) -> str:
+    """Return what an option may be, in words."""
+    if kind == "choice":
+        return ", ".join(f"`{word}`" for word in limits["words"])
+    text = KINDS[kind]
+    if kind == "duration" and limits.get("least_us", 0) < 0:
+        return f"{text}, or `-1` for never"
+    if "least" in limits:
+        text += f", at least {limits['least']:,}"
+    return text + (f", at most {limits['most']:,}" if "most" in limits else "")
+
+
+SYSTEMS = """\
+## systems
+
+`system: NAME` takes the defaults of one version. Spelled out,
+`system: {transport: credit, throttle: {name: pid_rate, min_rate: 50}}`, each part is a name, or a
+mapping with its name and parameters. `flowcontrol systems NAME` shows what the system itself calls
+them.
+"""
+
+
+def systems() -> Iterator[str]:
+    """Yield the sections of systems, transports and throttles."""
+    from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS
+    from flowcontrol.scenario.presets import ALIASES, PRESETS
+
+    names = {name: [alias for alias, of in ALIASES.items() if of == name] for name in PRESETS}
+    rows = [
+        (
+            ", ".join(f"`{word}`" for word in (name, *names[name])),
+            preset.version,
+            f"`{preset.transport}`",
+            f"`{preset.throttle}`",
+            preset.meaning,
+        )
+        for name, preset in PRESETS.items()
+    ]
+    heads = ("system", "defaults of", "transport", "throttle", "meaning")
+    yield f"{SYSTEMS}\n{table(heads, rows)}"
+    for title, parts in (("transports", TRANSPORT_PARTS), ("throttles", THROTTLE_PARTS)):
+        made: list[tuple[str, ...]] = []
+        for name, part in parts.items():
+            made.append((f"`{name}`", "", "", "", part.meaning))
+            made += [
+                ("", f"`{key}`", f"`{plain(parameter.default)}`", parameter.unit, parameter.meaning)
+                for key, parameter in part.parameters.items()
+            ]
+        heads = (title[:-1], "parameter", "default", "unit", "meaning")
+        yield f"## {title}\n\n{table(heads, made)}"
+
+
+def plain(value: float) -> str:
+    """Return a number as a file has it: ``104857600``, ``0.8``."""
+    return str(int(value)) if value == int(value) else str(value)
+
+
+def flow(value: Any) -> str:
+    """Return a value as YAML on one line."""
+    text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10_000).strip()
+    text = text.removesuffix("\n...").removesuffix("...").strip()
+    return text[1:-1] if isinstance(value, dict) else text
+
+
+def table(heads: Iterable[str], rows: Iterable[tuple[str, ...]]) -> str:
+    """Return a table as Markdown."""
+    heads = tuple(heads)
+    lines = [heads, ("---",) * len(heads), *rows]
+    cells = [[cell.replace("|", r"\|").replace("<", "&lt;") for cell in line] for line in lines]
+    return "".join(f"| {' | '.join(line)} |\n" for line in cells)
+
+
+def main(arguments: list[str]) -> int:
+    """Print the page, or write it."""
+    if arguments != ["--write"]:
+        sys.stdout.write(page())
+        return 0
+    PAGE.parent.mkdir(parents=True, exist_ok=True)
+    PAGE.write_text(page(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    sys.exit(main(sys.argv[1:]))
