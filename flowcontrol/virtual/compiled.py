@@ -12,8 +12,10 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, TypeVar, cast
 
+from flowcontrol.notices import COMPILING_USUALLY, announce_step
 from flowcontrol.systems.transports.rules import CHOSEN, names
 from flowcontrol.virtual.kept import (
+    CACHE,
     addressed,
     compiled_once,
     drop_old_kernels,
@@ -196,6 +198,10 @@ def compile_entry(entry: F, parts: int = EVERYTHING) -> F:
         # Where it must not write, numba takes another folder, whose name says nothing of rules.
         if Path(found.stats.cache_path).is_relative_to(folder):
             return cast(F, compiled_once(found, folder))
+    announce_step(
+        f"compiling the virtual clock for this process alone ({CACHE} names no folder to keep it)",
+        COMPILING_USUALLY,
+    )
     return cast(F, njit(**options)(with_globals(entry, PARTS=parts)))
 
 

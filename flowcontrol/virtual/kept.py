@@ -21,6 +21,7 @@ from types import FunctionType
 from typing import Any, Final
 
 from flowcontrol.files import write_atomically
+from flowcontrol.notices import COMPILING_USUALLY, announce_step
 
 CACHE: Final = "FLOWCONTROL_CACHE"
 """Environment variable: folder of compiled kernels; default ``~/.cache/flowcontrol``."""
@@ -158,6 +159,8 @@ def compiled_once(dispatcher: Any, folder: Path) -> Any:
 
     def compile_kept(signature: Any) -> Any:
         with _locked(folder), linked_only(dispatcher.targetctx.codegen()):
+            if not has_kernel(folder):
+                announce_step("compiling the virtual clock", COMPILING_USUALLY)
             try:
                 return build(signature)
             except _DAMAGED:  # a damaged file is made anew
@@ -181,10 +184,19 @@ def _locked(folder: Path) -> Iterator[None]:
         return
     try:
         with suppress(OSError):  # a file system without locks
-            fcntl.flock(lock, fcntl.LOCK_SH if has_kernel(folder) else fcntl.LOCK_EX)
+            _take(lock, fcntl.LOCK_SH if has_kernel(folder) else fcntl.LOCK_EX)
         yield
     finally:
         os.close(lock)
+
+
+def _take(lock: int, kind: int) -> None:
+    """Take a lock; say so if another process has to let go of it first."""
+    try:
+        fcntl.flock(lock, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        announce_step("waiting for another process to compile the virtual clock", COMPILING_USUALLY)
+        fcntl.flock(lock, kind)
 
 
 def has_kernel(folder: Path) -> bool:

@@ -149,11 +149,3 @@ def _end_children(call):
     import signal
 
     os.kill(call["pid"], signal.SIGKILL)
-
-
-def test_a_session_without_the_start_script_has_the_same_settings():
-    from flowcontrol.spark.session import SETTINGS
-
-    text = "".join((ROOT / f"scripts/spark-{n}.conf").read_text() for n in ("defaults", "local"))
-    ours = dict(re.findall(r"^(spark\.\S+)\s+(\S+)$", text, re.MULTILINE))
-    assert {key: ours.get(key) for key in SETTINGS} == SETTINGS

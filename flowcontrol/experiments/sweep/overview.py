@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +19,7 @@ from flowcontrol.experiments.sweep.metric import NOTHING, Metric
 from flowcontrol.experiments.sweep.plan import Plan
 from flowcontrol.experiments.sweep.ranking import Ranking, is_noise, noise_text, rank
 from flowcontrol.report.numbers import number, percent
+from flowcontrol.report.result import Result
 from flowcontrol.report.terminal import plain_table, print_widest
 
 if TYPE_CHECKING:
@@ -257,8 +259,8 @@ _ENDS: Final = 5
 """Rows at each end of the table."""
 
 
-@dataclass(frozen=True)
-class SweepResult:
+@dataclass(frozen=True, repr=False)
+class SweepResult(Result):
     """Results of a sweep.
 
     Attributes
@@ -278,12 +280,49 @@ class SweepResult:
     metrics: tuple[Metric, ...]
     table: pa.Table
 
-    @property
+    @cached_property
+    def name(self) -> str:
+        """Name of the scenario."""
+        return str(self.plan.base.mapping.get("name", self.plan.base.source))
+
+    @cached_property
+    def overview(self) -> Overview | None:
+        """The points in order; None if nothing was run."""
+        if not self.table.num_rows:
+            return None
+        return overview(self.table, self.plan, self.metrics)
+
+    @cached_property
     def sentence(self) -> str:
         """The conclusion, as on terminal and page; empty if nothing was run."""
-        if not self.table.num_rows:
-            return ""
-        return overview(self.table, self.plan, self.metrics).sentence
+        return self.overview.sentence if self.overview else ""
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """Variants, points, the conclusion, points by what limits them, and the best point."""
+        found = self.overview
+        if found is None:
+            return {"scenario": self.name, "variants": 0, "points": 0, "sentence": ""}
+        best = next(iter(found.ends(1)), None)
+        names = [varied.column for varied in self.plan.varied]
+        return {
+            "scenario": self.name,
+            "variants": found.variants,
+            "points": found.points,
+            "sentence": found.sentence,
+            "limits": found.limits,
+            "best": dict(zip(names, best.values, strict=True)) if best else {},
+            "simulated_s": found.simulated_s,
+        }
+
+    @cached_property
+    def tables(self) -> dict[str, pa.Table]:
+        """``results``: a row per variant and stage."""
+        return {"results": self.table}
+
+    def show(self, console: Console | None = None) -> None:
+        """Print the best and the worst points and the conclusion."""
+        print_sweep(self, console)
 
     @property
     def results(self) -> Path:
@@ -302,7 +341,10 @@ def print_sweep(result: SweepResult, console: Console | None = None) -> None:
         By default standard output; the table has as many metrics as fit.
     """
     console = console or Console()
-    found = overview(result.table, result.plan, result.metrics)
+    found = result.overview
+    if found is None:
+        console.print(Text("No variant was run."))
+        return
     counts = range(len(found.metrics), 0, -1)
     print_widest(console, (_table(result, found, count) for count in counts))
     console.print(Text(found.sentence))
