@@ -116,4 +116,5 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
 
 def _typed(program: str) -> str:
     """Return what a user types to start this program: ``python -m flowcontrol`` or its name."""
-    return "python -m flowcontrol" if Path(program).name == "__main__.py" else "flowcontrol"
+    is_module = Path(program).parts[-2:] == ("flowcontrol", "__main__.py")
+    return "python -m flowcontrol" if is_module else "flowcontrol"

@@ -41,7 +41,7 @@ class Progress(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class RunResult(Run, Result):
+class RunResult(Result, Run):
     """A run with its results on disk; the same call resumes one that is not finished.
 
     Attributes

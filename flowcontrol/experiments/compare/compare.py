@@ -128,13 +128,14 @@ def compare(
     try:
         paths = _paths(folder)
         missing = {system: jobs[system] for system in jobs if system not in _done(paths)}
-        show = progress or shown_late("systems")
-        with silenced(quiet), show(len(jobs), len(jobs) - len(missing)) as bar:
-            if clock == "live":
-                _run_live(comparison, missing, paths, live or _live_in, bar)
-            elif missing:
-                work = _work(comparison, missing, paths, runner)
-                _run_virtual(work, make_executor(spark, processes), bar, len(jobs))
+        with silenced(quiet):
+            show = progress or shown_late("systems")
+            with show(len(jobs), len(jobs) - len(missing)) as bar:
+                if clock == "live":
+                    _run_live(comparison, missing, paths, live or _live_in, bar)
+                elif missing:
+                    work = _work(comparison, missing, paths, runner)
+                    _run_virtual(work, make_executor(spark, processes), bar, len(jobs))
         found = {**refused, **read_outcomes(paths)}
         return _written(folder, comparison, found, job_limits(next(iter(jobs.values()))))
     finally:

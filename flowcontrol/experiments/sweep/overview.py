@@ -79,6 +79,13 @@ class Overview:
         """Number of points with a value of the first metric."""
         return len(self._ranking.order)
 
+    @property
+    def best(self) -> dict[str, Any]:
+        """Values of the varied keys at the best point, by column; empty if no point has a value."""
+        first, order = self._ranking.frames[0], self._ranking.order
+        columns = [varied.column for varied in self._ranking.plan.varied]
+        return {name: plain(first[name][order[0]]) for name in columns} if order else {}
+
     def ends(self, count: int) -> list[PointRow | None]:
         """Return the best and the worst rows, best first; None marks the rows left out."""
         if self.valued <= 2 * count:
@@ -303,15 +310,13 @@ class SweepResult(Result):
         found = self.overview
         if found is None:
             return {"scenario": self.name, "variants": 0, "points": 0, "sentence": ""}
-        best = next(iter(found.ends(1)), None)
-        names = [varied.column for varied in self.plan.varied]
         return {
             "scenario": self.name,
             "variants": found.variants,
             "points": found.points,
             "sentence": found.sentence,
             "limits": found.limits,
-            "best": dict(zip(names, best.values, strict=True)) if best else {},
+            "best": found.best,
             "simulated_s": found.simulated_s,
         }
 
