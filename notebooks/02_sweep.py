@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from flowcontrol.experiments.sweep import sweep
+import flowcontrol
 
 try:
     dbutils  # noqa: B018
@@ -35,9 +35,11 @@ def parameter(name, default):
 
 
 def show(shown, name):
-    """Display a table or a plot; outside Databricks print the one and write the other."""
+    """Display a result, a table or a plot; outside Databricks print it, or write the plot."""
     if ON_DATABRICKS:
         display(shown)
+    elif isinstance(shown, flowcontrol.Result):
+        print(shown)
     elif hasattr(shown, "write_html"):
         shown.write_html(out / f"{name}.html")
     else:
@@ -77,17 +79,15 @@ vary = {
 
 # COMMAND ----------
 
-result = sweep(
+result = flowcontrol.sweep(
     checkout / "conf" / "three-stages.yaml",
     vary,
     replications=3,
-    overrides=[f"duration_s={duration_s}"],
+    overrides={"duration_s": float(duration_s)},
     out=out,
     spark=spark,
-    warn=print,
 )
-print(f"{result.table.num_rows:,} rows in {result.results}")
-print(result.sentence)
+show(result, "sweep")
 
 # COMMAND ----------
 

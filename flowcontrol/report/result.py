@@ -6,7 +6,7 @@ import io
 from collections.abc import Mapping
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from rich.console import Console
 
@@ -20,9 +20,9 @@ _WIDTH: Final = 100
 """Characters in a line of a notebook's output."""
 
 _BOX: Final = (
-    '<div class="flowcontrol-result"><p style="margin:0"><b>{title}</b></p>'
+    '<div class="flowcontrol-result"><p style="margin:0 0 .5em"><b>{title}</b></p>'
     '<pre style="margin:0;padding:0;background:none;color:inherit;line-height:1.4;'
-    'white-space:pre;overflow-x:auto">{text}</pre>'
+    'white-space:pre-wrap">{text}</pre>'
     '<p style="margin:.5em 0 0;font-size:90%">{below}</p></div>'
 )
 
@@ -32,6 +32,8 @@ class Result:
 
     Attributes
     ----------
+    kind : str
+        What it is, as a title: ``run of`` a scenario.
     name : str
         Of the scenario.
     path : Path or None
@@ -43,6 +45,8 @@ class Result:
     tables : mapping of str to pyarrow.Table
         Tables by name; iterating over it yields the names.
     """
+
+    kind: ClassVar[str]
 
     if TYPE_CHECKING:  # a field of one class, worked out by another: no property at run time
 
@@ -127,8 +131,12 @@ class Result:
         below = f"tables: {escape(', '.join(rows))}"
         if self.report is not None:
             href = escape(self.report.resolve().as_uri())
-            below += f'<br>report: <a href="{href}">{escape(str(self.report))}</a>'
-        return _BOX.format(title=escape(self.name), text=text.strip("\n"), below=below)
+            below += (
+                f'<br>report: <a style="color:inherit" href="{href}">{escape(str(self.report))}</a>'
+            )
+        return _BOX.format(
+            title=escape(f"{self.kind} {self.name}"), text=text.strip("\n"), below=below
+        )
 
 
 def print_text(text: str, console: Console | None = None) -> None:

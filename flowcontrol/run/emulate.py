@@ -52,6 +52,8 @@ class RunResult(Result, Run):
         As in ``summary.json``.
     """
 
+    kind = "run of"
+
     path: Path
     summary: dict[str, Any]
 

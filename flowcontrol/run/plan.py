@@ -32,6 +32,7 @@ class PlanResult(Result):
     memory: MemoryPlan
     stated: Mapping[object, object]
     path = None
+    kind = "network memory of"
 
     @cached_property
     def name(self) -> str:

@@ -159,8 +159,6 @@ def compiled_once(dispatcher: Any, folder: Path) -> Any:
 
     def compile_kept(signature: Any) -> Any:
         with _locked(folder), linked_only(dispatcher.targetctx.codegen()):
-            if not has_kernel(folder):
-                announce_step("compiling the virtual clock", COMPILING_USUALLY)
             try:
                 return build(signature)
             except _DAMAGED:  # a damaged file is made anew

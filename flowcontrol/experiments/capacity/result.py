@@ -58,6 +58,7 @@ class Capacity(Result):
     probes: tuple[Probe, ...]
 
     path = None
+    kind = "capacity of"
 
     @property
     def rate(self) -> Fraction:

@@ -41,6 +41,8 @@ class CompareResult(Result):
         The limit of the job.
     """
 
+    kind = "comparison of systems on"
+
     path: Path
     comparison: Comparison
     outcomes: tuple[Outcome, ...]

@@ -282,6 +282,8 @@ class SweepResult(Result):
         A row per variant and stage; ``to_pandas()`` makes a frame of it.
     """
 
+    kind = "sweep of"
+
     path: Path
     plan: Plan
     metrics: tuple[Metric, ...]
