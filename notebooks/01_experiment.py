@@ -24,8 +24,6 @@ try:
 except NameError:
     ON_DATABRICKS = False
 
-spark = SparkSession.builder.getOrCreate()
-
 
 def parameter(name, default):
     """Return a widget's value, or outside Databricks that of FLOWCONTROL_<NAME>."""
@@ -74,12 +72,13 @@ for stage in flowcontrol.load_scenario(experiment).stages:
 # MAGIC
 # MAGIC Two Structured Streaming queries, a round of 200 emulated milliseconds in each micro-batch. A round
 # MAGIC takes as long as Spark needs for it; the results are in emulated time, so they do not depend on that.
-# MAGIC A result shows itself: stages, bottleneck, tables, page. `result.summary` has its figures.
+# MAGIC A result shows itself: stages, bottleneck, tables, page. `result.summary` has its figures. The running
+# MAGIC session is used; as plain Python, one is started.
 
 # COMMAND ----------
 
 result = flowcontrol.emulate(
-    experiment, overrides=changes, out=out, spark=spark, overwrite=True
+    experiment, overrides=changes, out=out, overwrite=True
 )
 show(result, "run")
 
@@ -88,11 +87,13 @@ show(result, "run")
 # MAGIC %md
 # MAGIC ## Rates
 # MAGIC
-# MAGIC The results are Delta tables; `result.to_pandas("stages")` has one as a data frame. Averages over 5 s, as the experiment is usually drawn: the producer
-# MAGIC follows the consumer within one interval after each change.
+# MAGIC The results are Delta tables; `result.to_pandas("stages")` has one as a data frame. Averages over 5 s,
+# MAGIC as the experiment is usually drawn: the producer follows the consumer within one interval after each
+# MAGIC change.
 
 # COMMAND ----------
 
+spark = SparkSession.active()
 for name in ("stages", "channels", "latency"):
     spark.read.format("delta").load(str(out / name)).createOrReplaceTempView(name)
 

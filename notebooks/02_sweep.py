@@ -23,8 +23,6 @@ try:
 except NameError:
     ON_DATABRICKS = False
 
-spark = SparkSession.builder.getOrCreate()
-
 
 def parameter(name, default):
     """Return a widget's value, or outside Databricks that of FLOWCONTROL_<NAME>."""
@@ -85,7 +83,6 @@ result = flowcontrol.sweep(
     replications=3,
     overrides={"duration_s": float(duration_s)},
     out=out,
-    spark=spark,
 )
 show(result, "sweep")
 
@@ -99,6 +96,7 @@ show(result, "sweep")
 
 # COMMAND ----------
 
+spark = SparkSession.active()
 spark.read.format("delta").load(str(result.results)).createOrReplaceTempView("results")
 
 taken = spark.sql("""

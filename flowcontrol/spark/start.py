@@ -11,7 +11,9 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib import metadata, resources
 from pathlib import Path
 from typing import Final
@@ -23,7 +25,10 @@ LEAST_JAVA: Final = 17
 """Oldest Java that Spark 4 runs on."""
 
 JARS: Final = "FLOWCONTROL_JARS"
-"""Environment variable: folder of Delta's JARs; by default where ``spark-submit.sh`` puts them."""
+"""Environment variable: folder of Delta's JARs; by default where ``spark-submit.sh`` puts them, or
+else ``~/.cache/flowcontrol``."""
+
+_WHY: Final = re.compile("unresolved|Error|Exception")
 
 STACK: Final = "-Xss16m"
 """Stopping a Python foreachBatch query in mid-batch overflows a thread's usual stack."""
@@ -62,9 +67,15 @@ def settings(name: str) -> dict[str, str]:
 
 
 def delta() -> dict[str, str]:
-    """Return the settings that bring Delta's JARs: from disk, else fetched by Spark's resolver."""
-    folder = Path(os.environ.get(JARS) or Path(sys.prefix) / "flowcontrol" / "jars")
-    if jars := sorted(map(str, folder.glob("*.jar"))):
+    """Return the setting that brings Delta's JARs; fetch them if they are not there yet.
+
+    Raises
+    ------
+    RunError
+        If delta-spark is not installed, or they cannot be fetched.
+    """
+    script = Path(os.environ.get(JARS) or Path(sys.prefix) / "flowcontrol" / "jars")
+    if jars := sorted(map(str, script.glob("*.jar"))):
         return {"spark.jars": ",".join(jars)}
     spark = ".".join(metadata.version("pyspark").split(".")[:2])
     try:
@@ -75,9 +86,47 @@ def delta() -> dict[str, str]:
             f"that fits pyspark {spark}, or start through ./spark-submit.sh of a checkout"
         ) from error
     artifact = f"delta-spark_{spark}_2.13"
-    if not any(Path.home().glob(f".ivy2*/jars/io.delta_{artifact}-{version}.jar")):
-        announce_step("fetching Delta's JARs", "10 s to a minute, once")
-    return {"spark.jars.packages": f"io.delta:{artifact}:{version}", **settings("delta.conf")}
+    folder = Path.home() / ".cache" / "flowcontrol" / f"{artifact}-{version}"
+    if not folder.exists():
+        fetch(f"io.delta:{artifact}:{version}", folder)
+    return {"spark.jars": ",".join(sorted(map(str, folder.glob("*.jar"))))}
+
+
+def fetch(package: str, folder: Path) -> None:
+    """Fetch a package's JARs by Spark's own resolver, once: else every start would resolve them.
+
+    Parameters
+    ----------
+    package : str
+        ``GROUP:ARTIFACT:VERSION``.
+    folder : Path
+        Where to; it appears when all of them are there.
+
+    Raises
+    ------
+    RunError
+        If it does not work, with the first line of the resolver that says why.
+    """
+    from pyspark.find_spark_home import _find_spark_home
+
+    announce_step("fetching Delta's JARs", "10 s to a minute, once")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="jars-", dir=folder.parent) as ivy:
+        nothing = Path(ivy) / "nothing.py"
+        nothing.touch()
+        command = [f"{_find_spark_home()}/bin/spark-submit", "--master", "local[1]"]
+        command += ["--conf", f"spark.jars.ivy={ivy}", "--packages", package]
+        command += ["--exclude-packages", settings("delta.conf")["spark.jars.excludes"]]
+        done = subprocess.run([*command, str(nothing)], capture_output=True, text=True, check=False)
+        if done.returncode:
+            lines = (done.stderr + done.stdout).strip().splitlines() or ["no reason given"]
+            why = next((line for line in lines if _WHY.search(line)), lines[-1]).strip()
+            raise RunError(
+                f"Delta's JARs ({package}) could not be fetched: {why}; put them into a folder and "
+                f"name that by {JARS}"
+            )
+        with suppress(OSError):  # another process was quicker
+            (Path(ivy) / "jars").replace(folder)
 
 
 def own_spark() -> None:

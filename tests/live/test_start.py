@@ -89,24 +89,49 @@ def test_the_settings_are_those_of_the_start_script(monkeypatch: pytest.MonkeyPa
     assert os.environ["SPARK_CONF_DIR"] == str(ROOT / "flowcontrol" / "spark" / "conf")
 
 
-def test_jars_are_those_of_the_start_script_or_are_fetched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def no_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home without JARs, and a Spark whose resolver is a script that notes its words."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv(start.JARS, str(tmp_path / "jars"))
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    return tmp_path
+
+
+def resolver(home: Path, text: str) -> None:
+    (home / "bin").mkdir()
+    (home / "bin" / "spark-submit").write_text(f'#!/bin/sh\necho "$@" >> {home}/words\n{text}\n')
+    (home / "bin" / "spark-submit").chmod(0o755)
+
+
+def test_jars_of_the_start_script_are_taken(no_jars: Path) -> None:
+    (no_jars / "jars").mkdir()
+    (no_jars / "jars" / "a.jar").touch()
+    assert start.delta() == {"spark.jars": str(no_jars / "jars" / "a.jar")}
+
+
+def test_jars_are_fetched_once(no_jars: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ivy = "for word; do case $word in spark.jars.ivy=*) ivy=${word#*=};; esac; done"
+    resolver(no_jars, f"{ivy}; mkdir $ivy/jars; touch $ivy/jars/delta.jar")
     env = (ROOT / "scripts" / "env.sh").read_text()
     package = re.search(r"^DELTA_PACKAGE=(\S+)$", env, re.MULTILINE)
     assert package is not None
-    found = start.delta()
-    assert found["spark.jars.packages"] == package[1]
-    assert "com.fasterxml.*:*" in found["spark.jars.excludes"]
-    assert "fetching Delta's JARs, usually" in capsys.readouterr().err
-    group, artifact, version = package[1].split(":")
-    cached = tmp_path / ".ivy2.5.2" / "jars" / f"{group}_{artifact}-{version}.jar"
-    cached.parent.mkdir(parents=True)
-    cached.touch()
-    start.delta()
+    first = start.delta()
+    assert first["spark.jars"].endswith("/delta.jar")
+    assert Path(first["spark.jars"]).is_relative_to(no_jars / ".cache" / "flowcontrol")
+    said = capsys.readouterr().err
+    assert said == "fetching Delta's JARs, usually 10 s to a minute, once\n"
+    assert start.delta() == first
     assert capsys.readouterr().err == ""
-    (tmp_path / "jars").mkdir()
-    (tmp_path / "jars" / "a.jar").touch()
-    assert start.delta() == {"spark.jars": str(tmp_path / "jars" / "a.jar")}
+    words = (no_jars / "words").read_text()
+    assert words.count("\n") == 1
+    assert f"--packages {package[1]} --exclude-packages com.fasterxml.*:*," in words
+
+
+def test_jars_that_cannot_be_fetched_are_one_line(no_jars: Path) -> None:
+    resolver(no_jars, "echo some lines; echo ':: unresolved dependency: io.delta'; exit 1")
+    with pytest.raises(RunError) as failed:
+        start.delta()
+    assert "could not be fetched: :: unresolved dependency: io.delta; put them" in str(failed.value)
+    assert "\n" not in str(failed.value)
+    assert [path.name for path in (no_jars / ".cache" / "flowcontrol").iterdir()] == []
