@@ -162,8 +162,9 @@ def _run(
 
     folder = open_folder(root, job.scenario, named=named, overwrite=overwrite)
     try:
+        begin = _CLOCKS[clock](job, spark)
         with progress(job) as shown:
-            run = _CLOCKS[clock](job, folder, spark, shown.update)
+            run = begin(folder, shown.update)
         summary = summarise(
             run.tables,
             job.scenario,
@@ -188,22 +189,25 @@ def _run(
         folder.close()
 
 
-def _live(
-    job: Job, folder: RunFolder, spark: SparkSession | None, watch: Callable[[int, int], None]
-) -> Run:
+Begin = Callable[["RunFolder", Callable[[int, int], None]], Run]
+"""Runs all rounds in a folder; told of as they are done."""
+
+
+def _live(job: Job, spark: SparkSession | None) -> Begin:
+    """Start Spark, so that its time is not the rounds'."""
     from flowcontrol.live.queries import run_live
     from flowcontrol.spark.session import get_session
 
     session = spark or get_session(f"flowcontrol {job.scenario.name}")
-    return run_live(session, job, folder, watch)
+    return lambda folder, watch: run_live(session, job, folder, watch)
 
 
-def _virtual(
-    job: Job, folder: RunFolder, spark: SparkSession | None, watch: Callable[[int, int], None]
-) -> Run:
-    from flowcontrol.virtual import run_job
+def _virtual(job: Job, spark: SparkSession | None) -> Begin:
+    """Compile what the job needs, so that its time is not the rounds'."""
+    from flowcontrol.virtual import prepare_job, run_job
 
-    return run_job(job, progress=watch)
+    prepare_job(job)
+    return lambda folder, watch: run_job(job, progress=watch)
 
 
 _CLOCKS = {"live": _live, "virtual": _virtual}

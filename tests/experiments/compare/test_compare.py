@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+from importlib import import_module
 
 import pytest
 
@@ -158,6 +160,22 @@ def test_the_identity_does_not_depend_on_the_scenarios_own_system(chain):
     assert one.identity == other.identity
     assert one.identity != plan_comparison(one.scenario, systems=["flink"]).identity
     assert one.identity != plan_comparison(one.scenario, clock="live").identity
+
+
+def test_live_is_emulated_unless_told_otherwise(comparing, monkeypatch, tmp_path):
+    seen = []
+
+    def emulate(scenario, *, out, clock, overwrite, progress):
+        with progress(None) as shown:
+            shown.update(1, 1)
+        seen.append((out.name, clock, overwrite))
+        raise RuntimeError("enough")
+
+    import_module("flowcontrol.run.emulate")
+    monkeypatch.setattr(sys.modules["flowcontrol.run.emulate"], "emulate", emulate)
+    result = comparing(clock="live", processes=None, out=tmp_path / "x")
+    assert seen == [(outcome.system, "live", True) for outcome in result.failed()]
+    assert {outcome.reason for outcome in result.failed()} == {"RuntimeError: enough"}
 
 
 def test_live_runs_one_after_the_other_each_in_a_folder(comparing, systems, tmp_path):
