@@ -55,6 +55,8 @@ def prepare() -> dict[str, str]:
     conf = resources.files(__package__).joinpath("conf")
     if isinstance(conf, Path):  # not in a zip archive
         os.environ.setdefault("SPARK_CONF_DIR", str(conf))
+        if " " in os.environ["SPARK_CONF_DIR"]:  # spark-env.sh is sourced without quotes
+            os.environ.setdefault("SPARK_ENV_LOADED", "1")
     found = {"spark.master": "local[*]", "spark.driver.defaultJavaOptions": STACK}
     return {**found, **settings("defaults.conf"), **settings("local.conf"), **delta()}
 

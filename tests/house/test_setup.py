@@ -24,6 +24,18 @@ def test_first_start_sets_up_and_the_second_does_not(bare_checkout):
     assert second.err == ""
 
 
+def test_what_takes_long_is_said_and_can_be_silenced(bare_checkout):
+    said = bare_checkout.start("pipeline.py").err.splitlines()
+    assert said == [
+        f"spark-submit.sh: installing Python packages into {bare_checkout.venv}, "
+        "usually a minute or two, once",
+        "spark-submit.sh: fetching Delta's JARs, usually 10 s to a minute, once",
+    ]
+    (bare_checkout.venv / "flowcontrol" / "ready-run").unlink()
+    quiet = bare_checkout.start("pipeline.py", FLOWCONTROL_QUIET="1")
+    assert (tools(quiet), quiet.err) == (["pip", "pipeline"], "")
+
+
 def test_packages_are_pinned_by_the_constraints(bare_checkout):
     (call,) = bare_checkout.start("pipeline.py").named("pip")
     words = call["argv"]
