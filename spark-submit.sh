@@ -124,7 +124,7 @@ find_spark
 ensure_jars
 
 # Quiet logs, unless this machine has settings of its own for Spark.
-export SPARK_CONF_DIR=${SPARK_CONF_DIR:-$FC_ROOT/scripts/spark-conf}
+export SPARK_CONF_DIR=${SPARK_CONF_DIR:-$FC_ROOT/flowcontrol/spark/conf}
 # Spark's launcher sources this folder's spark-env.sh without quotes; it is only a filter: do without.
 [[ $SPARK_CONF_DIR != "$FC_ROOT/"* || $FC_ROOT != *' '* ]] || export SPARK_ENV_LOADED=1
 
@@ -168,11 +168,11 @@ packages=${packages:-$(from_properties spark.jars.packages || true)}
 
 # 16 MB: stopping a Python foreachBatch query in mid-batch overflows a thread's usual stack.
 set_default spark.driver.defaultJavaOptions -Xss16m
-default_settings "$FC_ROOT/scripts/spark-defaults.conf"
+default_settings "$FC_ROOT/flowcontrol/spark/defaults.conf"
 
 case $master in
     local | local\[*)
-        default_settings "$FC_ROOT/scripts/spark-local.conf"
+        default_settings "$FC_ROOT/flowcontrol/spark/local.conf"
         export PYSPARK_PYTHON=$FC_PYTHON
         # Spark's ports are for its own processes here: nothing listens on the network.
         export SPARK_LOCAL_IP=${SPARK_LOCAL_IP:-127.0.0.1}

@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from flowcontrol.experiments.base import as_base
+from flowcontrol.experiments.base import varied_base
 from flowcontrol.experiments.executor import warm_up
 from flowcontrol.experiments.sweep import sweep
 from flowcontrol.experiments.sweep.plan import make_plan
@@ -58,7 +58,7 @@ def vary(variants: int) -> dict[str, Any]:
 
 def run_share(variants: int, share: int, shares: int) -> float:
     """Run a share of the variants in this process; return the seconds."""
-    plan = make_plan(as_base(SCENARIO), list(vary(variants).items()))
+    plan = make_plan(varied_base(SCENARIO), list(vary(variants).items()))
     checked = check_variants(plan)
     shuffled = [variant for chunk in into_chunks(checked, 1, 1) for variant in chunk]
     run_variant(plan, shuffled[0], None)
@@ -76,7 +76,7 @@ def run_sweep(variants: int, cores: int) -> float:
     settings = "--conf spark.ui.enabled=false --conf spark.ui.showConsoleProgress=false"
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"--master local[{cores}] {settings} pyspark-shell"
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["SPARK_CONF_DIR"] = str(ROOT / "scripts" / "spark-conf")
+    os.environ["SPARK_CONF_DIR"] = str(ROOT / "flowcontrol" / "spark" / "conf")
     spark = SparkSession.builder.getOrCreate()
     root = Path(tempfile.mkdtemp(prefix="flowcontrol-bench-"))
     try:

@@ -16,11 +16,16 @@ from flowcontrol.errors import (
 from flowcontrol.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from flowcontrol.experiments.capacity import capacity
+    from flowcontrol.experiments.compare.compare import compare
+    from flowcontrol.experiments.sweep.sweep import sweep
     from flowcontrol.job.round_state import RoundState
     from flowcontrol.ledger.audit import Violation, audit
     from flowcontrol.link.link import Link
+    from flowcontrol.report.result import Result
     from flowcontrol.run import RunResult
     from flowcontrol.run.emulate import emulate
+    from flowcontrol.run.plan import plan
     from flowcontrol.run.rounds import rounds
     from flowcontrol.scenario import Scenario, load_scenario
 
@@ -30,6 +35,7 @@ __all__ = [
     "Link",
     "LinkError",
     "ProtocolError",
+    "Result",
     "RoundState",
     "RunError",
     "RunResult",
@@ -37,21 +43,30 @@ __all__ = [
     "ScenarioError",
     "Violation",
     "audit",
+    "capacity",
+    "compare",
     "emulate",
     "load_scenario",
+    "plan",
     "rounds",
+    "sweep",
 ]
 
 _LAZY = {
     "Link": "flowcontrol.link.link",
+    "Result": "flowcontrol.report.result",
     "RoundState": "flowcontrol.job.round_state",
     "RunResult": "flowcontrol.run",
     "Scenario": "flowcontrol.scenario",
     "Violation": "flowcontrol.ledger.audit",
     "audit": "flowcontrol.ledger.audit",
+    "capacity": "flowcontrol.experiments.capacity",
+    "compare": "flowcontrol.experiments.compare.compare",
     "emulate": "flowcontrol.run",
     "load_scenario": "flowcontrol.scenario",
+    "plan": "flowcontrol.run.plan",
     "rounds": "flowcontrol.run",
+    "sweep": "flowcontrol.experiments.sweep.sweep",
 }
 
 

@@ -17,15 +17,12 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 import flowcontrol
-from flowcontrol.scenario import load_scenario
 
 try:
     dbutils  # noqa: B018
     ON_DATABRICKS = True
 except NameError:
     ON_DATABRICKS = False
-
-spark = SparkSession.builder.getOrCreate()
 
 
 def parameter(name, default):
@@ -37,9 +34,11 @@ def parameter(name, default):
 
 
 def show(shown, name):
-    """Display a table or a plot; outside Databricks print the one and write the other."""
+    """Display a result, a table or a plot; outside Databricks print it, or write the plot."""
     if ON_DATABRICKS:
         display(shown)
+    elif isinstance(shown, flowcontrol.Result):
+        print(shown)
     elif hasattr(shown, "write_html"):
         shown.write_html(out / f"{name}.html")
     else:
@@ -61,10 +60,9 @@ out = Path(parameter("out", "out/experiment-notebook")).absolute()
 checkout = next(
     folder for folder in (Path.cwd(), Path.cwd().parent) if (folder / "conf").is_dir()
 )
-scenario = load_scenario(
-    checkout / "conf" / "experiment.yaml", overrides=[f"duration_s={duration_s}"]
-)
-for stage in scenario.stages:
+experiment = checkout / "conf" / "experiment.yaml"
+changes = {"duration_s": float(duration_s)}
+for stage in flowcontrol.load_scenario(experiment).stages:
     print(f"{stage.name}: {stage.parallelism} subtask(s), {stage.record_bytes} bytes a record")
 
 # COMMAND ----------
@@ -74,22 +72,28 @@ for stage in scenario.stages:
 # MAGIC
 # MAGIC Two Structured Streaming queries, a round of 200 emulated milliseconds in each micro-batch. A round
 # MAGIC takes as long as Spark needs for it; the results are in emulated time, so they do not depend on that.
+# MAGIC A result shows itself: stages, bottleneck, tables, page. `result.summary` has its figures. The running
+# MAGIC session is used; as plain Python, one is started.
 
 # COMMAND ----------
 
-result = flowcontrol.emulate(scenario, out=out, spark=spark, overwrite=True)
-print(result.summary["sentence"])
+result = flowcontrol.emulate(
+    experiment, overrides=changes, out=out, overwrite=True
+)
+show(result, "run")
 
 # COMMAND ----------
 
 # MAGIC %md
 # MAGIC ## Rates
 # MAGIC
-# MAGIC The results are Delta tables. Averages over 5 s, as the experiment is usually drawn: the producer
-# MAGIC follows the consumer within one interval after each change.
+# MAGIC The results are Delta tables; `result.to_pandas("stages")` has one as a data frame. Averages over 5 s,
+# MAGIC as the experiment is usually drawn: the producer follows the consumer within one interval after each
+# MAGIC change.
 
 # COMMAND ----------
 
+spark = SparkSession.active()
 for name in ("stages", "channels", "latency"):
     spark.read.format("delta").load(str(out / name)).createOrReplaceTempView(name)
 

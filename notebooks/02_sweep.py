@@ -15,15 +15,13 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from flowcontrol.experiments.sweep import sweep
+import flowcontrol
 
 try:
     dbutils  # noqa: B018
     ON_DATABRICKS = True
 except NameError:
     ON_DATABRICKS = False
-
-spark = SparkSession.builder.getOrCreate()
 
 
 def parameter(name, default):
@@ -35,9 +33,11 @@ def parameter(name, default):
 
 
 def show(shown, name):
-    """Display a table or a plot; outside Databricks print the one and write the other."""
+    """Display a result, a table or a plot; outside Databricks print it, or write the plot."""
     if ON_DATABRICKS:
         display(shown)
+    elif isinstance(shown, flowcontrol.Result):
+        print(shown)
     elif hasattr(shown, "write_html"):
         shown.write_html(out / f"{name}.html")
     else:
@@ -77,17 +77,14 @@ vary = {
 
 # COMMAND ----------
 
-result = sweep(
+result = flowcontrol.sweep(
     checkout / "conf" / "three-stages.yaml",
     vary,
     replications=3,
-    overrides=[f"duration_s={duration_s}"],
+    overrides={"duration_s": float(duration_s)},
     out=out,
-    spark=spark,
-    warn=print,
 )
-print(f"{result.table.num_rows:,} rows in {result.results}")
-print(result.sentence)
+show(result, "sweep")
 
 # COMMAND ----------
 
@@ -99,6 +96,7 @@ print(result.sentence)
 
 # COMMAND ----------
 
+spark = SparkSession.active()
 spark.read.format("delta").load(str(result.results)).createOrReplaceTempView("results")
 
 taken = spark.sql("""

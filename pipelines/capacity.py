@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 
-from flowcontrol.cli.capacity import main
+from flowcontrol.cli.main import pipeline
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(pipeline("capacity"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from flowcontrol.cli.experiments import compare_command
+from flowcontrol.cli.main import pipeline
 
 if __name__ == "__main__":
-    sys.exit(compare_command())
+    sys.exit(pipeline("compare"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from flowcontrol.cli.emulate import main
+from flowcontrol.cli.main import pipeline
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(pipeline("emulate"))

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from flowcontrol import FlowControlError, Link
+from flowcontrol.spark.session import get_session
 
 ORDER = StructType().add("order_id", "long").add("customer_id", "long").add("amount", "double")
 ROW = StructType([*ORDER]).add("partition", "integer").add("offset", "long")
@@ -51,7 +52,7 @@ def write_orders(batch: DataFrame, batch_id: int, out: str, rate: float | None) 
 
 def run(options: argparse.Namespace, link: Link) -> None:
     """Run both queries until the sender has handed everything over, one fails, or Ctrl-C."""
-    spark, out = SparkSession.builder.getOrCreate(), options.out
+    spark, out = get_session("kafka_orders.py"), options.out
     orders = read_orders(spark, options.bootstrap, options.topic)
     sending = orders.writeStream.foreachBatch(link.sender("orders"))
     if options.available_now:

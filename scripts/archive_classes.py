@@ -36,7 +36,7 @@ def run_spark(folder: Path) -> None:
 
     builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.jars", ",".join(delta_jars()))
-    for key, value in read_settings(ROOT / "scripts/spark-defaults.conf").items():
+    for key, value in read_settings(ROOT / "flowcontrol/spark/defaults.conf").items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.range(9).selectExpr("id % 3 AS key").groupBy("key").count().collect()

@@ -13,18 +13,16 @@ FC_EXTRAS=spark,report,flights,virtual
 
 # The artifact's name holds the Spark version; both belong to the pins of setup.cfg.
 DELTA_PACKAGE=io.delta:delta-spark_4.2_2.13:4.4.0
-# Spark ships these itself, in newer versions: two of a kind on one class path break.
-DELTA_EXCLUDES='com.fasterxml.*:*,com.github.luben:*,com.google.*:*,commons-*:*,io.airlift:*'
-DELTA_EXCLUDES+=',javax.*:*,org.apache.*:*,org.locationtech.*:*,org.roaringbitmap:*,org.slf4j:*'
-DELTA_EXCLUDES+=',org.xerial.*:*'
+DELTA_EXCLUDES=$(sed -n 's/^spark\.jars\.excludes  *//p' "$FC_ROOT/flowcontrol/spark/delta.conf")
 
 die() {
     printf '%s: %s\n' "${0##*/}" "$1" >&2
     exit 1
 }
 
+# Say what will take longer than two seconds, before it begins.
 say() {
-    printf '%s: %s\n' "${0##*/}" "$1" >&2
+    [[ -n ${FLOWCONTROL_QUIET:-} ]] || printf '%s: %s\n' "${0##*/}" "$1" >&2
 }
 
 # Print the first Python that is new enough and can make a virtual environment. Each is tried by
@@ -100,7 +98,8 @@ import fcntl, sys
 try:
     fcntl.flock(9, fcntl.LOCK_EX | fcntl.LOCK_NB)
 except BlockingIOError:
-    print(f"{sys.argv[1]}: waiting for another start to finish the set-up", file=sys.stderr)
+    what = "waiting for another start to finish the set-up, usually a minute or two"
+    print(f"{sys.argv[1]}: {what}", file=sys.stderr)
     fcntl.flock(9, fcntl.LOCK_EX)
 PYTHON
 }
@@ -121,10 +120,10 @@ ensure_environment() { # STAMP EXTRAS
  found: install it (Debian: apt-get install python3 python3-venv) or set FLOWCONTROL_PYTHON"
     lock_environment "$python"
     if ! is_ready "$1" "$(environment_key "$2")"; then
+        say "installing Python packages into $FC_VENV, usually a minute or two, once"
         make_venv "$python"
         mkdir -p "$FC_STATE"
         rm -f "$FC_STATE/$1"
-        say "installing Python packages into $FC_VENV (once, a minute or two)"
         # --no-compile: Python compiles a module when it is first imported, and most never are. Where
         # it may not keep what it compiles, all are compiled now, on all cores.
         (cd "$FC_ROOT" && DIST_EXTRA_CONFIG=$FC_ROOT/requirements/wheels.cfg \
@@ -176,7 +175,7 @@ ensure_jars() {
     is_ready ready-jars "$(jars_key)" && return
     lock_environment "$FC_PYTHON"
     if ! is_ready ready-jars "$(jars_key)"; then
-        say "fetching Delta's JARs (once)"
+        say "fetching Delta's JARs, usually 10 s to a minute, once"
         rm -rf "$FC_STATE/jars" "$ivy"
         : >"$FC_STATE/nothing.py"
         PYSPARK_PYTHON=$FC_PYTHON "$SPARK_HOME/bin/spark-submit" --master 'local[1]' \

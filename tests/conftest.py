@@ -24,7 +24,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parent.parent
-SCRIPTS = ROOT / "scripts"
+SETTINGS = ROOT / "flowcontrol" / "spark"
 
 sys.path.insert(0, str(ROOT / "tests"))  # jvm
 
@@ -94,10 +94,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ.setdefault("PYTHONHASHSEED", "0")
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # Quiet logs, and no settings of this machine's.
-    os.environ["SPARK_CONF_DIR"] = str(SCRIPTS / "spark-conf")
+    os.environ["SPARK_CONF_DIR"] = str(SETTINGS / "conf")
     chosen = {
-        **read_settings(SCRIPTS / "spark-defaults.conf"),
-        **read_settings(SCRIPTS / "spark-local.conf"),
+        **read_settings(SETTINGS / "defaults.conf"),
+        **read_settings(SETTINGS / "local.conf"),
         # Two cores, as the smallest machine that the tests must pass on.
         "spark.master": "local[2]",
         "spark.app.name": "flowcontrol tests",

@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-LOG_SETTINGS = Path(__file__).resolve().parents[1] / "scripts/spark-conf/log4j2.properties"
+LOG_SETTINGS = Path(__file__).resolve().parents[1] / "flowcontrol/spark/conf/log4j2.properties"
 
 CHEAP = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """What runs a few times is not worth compiling twice: half of the time."""

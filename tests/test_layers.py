@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "flowcontrol"
 
 # Each layer, and the layers that it may import besides itself. Imports go one way.
-BASE = {"errors", "records", "scenario", "version"}
+BASE = {"errors", "notices", "records", "scenario", "version"}
 CORE = BASE | {"protocol", "operators", "job"}
 SYSTEMS = {"systems", "systems/throttles", "systems/transports"}
 KIT = CORE | {"files", "folders", "virtual", "analysis", "report", "experiments"}
@@ -24,6 +24,7 @@ ALLOWED = {
     "errors": set(),
     "files": {"errors"},
     "folders": {"errors", "files", "ledger"},
+    "notices": set(),
     "records": {"errors"},
     "scenario": {"errors", "records"},
     "protocol": {"errors"},
@@ -35,15 +36,15 @@ ALLOWED = {
     "virtual": CORE | {"files"} | SYSTEMS,
     "ledger": BASE | {"protocol"},
     "version": set(),
-    "spark": set(),
+    "spark": {"errors", "notices"},
     "live": CORE | {"folders", "ledger", "spark"} | SYSTEMS,
     "link": BASE | {"protocol", "ledger", "spark", "analysis", "report"},
     "analysis": BASE,
     "report": BASE | {"files", "job", "analysis"},
-    "experiments": CORE | {"folders", "virtual"},
-    "experiments/capacity": CORE | {"analysis", "experiments"},
+    "experiments": CORE | {"folders", "virtual", "spark", "report"},
+    "experiments/capacity": CORE | {"analysis", "experiments", "report"},
     "experiments/sweep": KIT | {"ledger", "spark"},
-    "experiments/compare": KIT,
+    "experiments/compare": KIT | {"spark", "run"},
     "run": CORE
     | {"files", "folders", "virtual", "ledger", "spark", "live", "analysis", "report"}
     | SYSTEMS,

@@ -1,52 +1,22 @@
-"""The command line of ``pipelines/capacity.py``."""
+"""``flowcontrol capacity``: the highest rate that a source can sustain."""
 
 import argparse
-import sys
-from collections.abc import Sequence
 
-from flowcontrol.cli.command import exit_status, say, scenario_parser
+from flowcontrol.cli.command import add_quiet, add_scenario, exit_status, say
 from flowcontrol.errors import Problem, ScenarioError
-from flowcontrol.experiments.capacity import describe, find_capacity
+from flowcontrol.experiments.capacity import capacity
 from flowcontrol.experiments.capacity.find import TOLERANCE
+from flowcontrol.experiments.capacity.probe import Probe
 from flowcontrol.experiments.capacity.wording import describe_probe
-from flowcontrol.scenario import load_scenario
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Find the sustainable rate of a source; return the exit status.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        By default those of the process.
-
-    Returns
-    -------
-    int
-        0; 2 if the scenario or the command is refused; 1 if the run fails; 130 if interrupted.
-    """
-    options = _parser().parse_args(arguments)
-    return exit_status(lambda: _find(options), "the search", "interrupted")
-
-
-def _find(options: argparse.Namespace) -> int:
-    scenario = load_scenario(options.scenario, overrides=options.set)
-    capacity = find_capacity(
-        scenario,
-        options.stage,
-        tolerance=_tolerance(options.tolerance),
-        progress=lambda probe: say(describe_probe(probe)),
+def add(parser: argparse.ArgumentParser) -> None:
+    """Give the parser its arguments."""
+    parser.description = (
+        "Find the highest rate that a source can emit without sustained back pressure, by runs on "
+        "the virtual clock."
     )
-    sys.stdout.write(f"{describe(capacity)}\n")
-    return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = scenario_parser(
-        "capacity.py",
-        "Find the highest rate that a source can emit without sustained back pressure, "
-        "by runs on the virtual clock.",
-    )
+    add_scenario(parser)
     parser.add_argument(
         "--stage",
         required=True,
@@ -57,7 +27,36 @@ def _parser() -> argparse.ArgumentParser:
         default=str(TOLERANCE),
         help=f"allowed relative error, 0.0001 to 0.5; default {TOLERANCE}",
     )
-    return parser
+    add_quiet(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Find the rate; return the exit status.
+
+    Returns
+    -------
+    int
+        0; 2 if the scenario or the command is refused; 1 if a run fails; 130 if interrupted.
+    """
+    return exit_status(lambda: _find(options), "the search", "interrupted")
+
+
+def _find(options: argparse.Namespace) -> int:
+    found = capacity(
+        options.scenario,
+        options.stage,
+        overrides=options.set,
+        tolerance=_tolerance(options.tolerance),
+        progress=None if options.quiet else _say_probe,
+        quiet=options.quiet,
+    )
+    found.show()
+    return 0
+
+
+def _say_probe(probe: Probe) -> None:
+    say(describe_probe(probe))
 
 
 def _tolerance(text: str) -> float:

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from flowcontrol.errors import FlowControlError, ScenarioError
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 REFUSED = 2
 FAILED = 1
@@ -20,14 +15,10 @@ INTERRUPTED = 130
 """What a shell reports of a process that Ctrl-C ended (128 + SIGINT)."""
 
 
-def scenario_parser(
-    prog: str, description: str, epilog: str | None = None
-) -> argparse.ArgumentParser:
-    """Return the parser of a pipeline, with its scenario and ``--set``."""
-    parser = argparse.ArgumentParser(prog, None, description, epilog, allow_abbrev=False)
+def add_scenario(parser: argparse.ArgumentParser) -> None:
+    """Add the scenario and ``--set``."""
     parser.add_argument("scenario", type=Path, help="scenario file, such as conf/experiment.yaml")
     add_overrides(parser)
-    return parser
 
 
 def add_overrides(parser: argparse.ArgumentParser) -> None:
@@ -56,6 +47,13 @@ def add_processes(parser: argparse.ArgumentParser, prefix: str = "") -> None:
         type=int,
         metavar="N",
         help=f"{prefix}run in N processes of this machine, without Spark",
+    )
+
+
+def add_quiet(parser: argparse.ArgumentParser) -> None:
+    """Add ``--quiet``."""
+    parser.add_argument(
+        "--quiet", action="store_true", help="show no progress, and not what takes long"
     )
 
 
@@ -101,13 +99,12 @@ def say(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
 
-def session(name: str) -> SparkSession:
-    """Return a Spark session of this name for an experiment.
+def note(text: str) -> None:
+    """Write a line to standard error, with the program's name before it."""
+    say(f"flowcontrol: {text}")
 
-    Spark's own handler of Ctrl-C cancels all jobs; an experiment lets the runs under way end.
-    """
-    from flowcontrol.spark.session import get_session
 
-    found = get_session(name)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    return found
+def refuse(text: str) -> int:
+    """Say why a command is refused; return its exit status."""
+    note(text)
+    return REFUSED

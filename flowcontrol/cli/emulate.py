@@ -1,53 +1,59 @@
-"""The command line of ``pipelines/emulate.py``."""
+"""``flowcontrol emulate``: run a scenario on a clock."""
 
 import argparse
 import sys
-from collections.abc import Sequence
 
-from flowcontrol.cli.command import INTERRUPTED, add_folder, exit_status, say, scenario_parser
-from flowcontrol.report import RunProgress, print_summary
-from flowcontrol.run.emulate import emulate
-from flowcontrol.scenario import load_scenario
+from flowcontrol.cli.command import (
+    INTERRUPTED,
+    add_folder,
+    add_quiet,
+    add_scenario,
+    exit_status,
+    say,
+)
+from flowcontrol.run.emulate import emulate, show_run
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Emulate a scenario; return the exit status.
+def add(parser: argparse.ArgumentParser) -> None:
+    """Give the parser its arguments."""
+    parser.description = "Emulate backpressure in a stream job."
+    add_scenario(parser)
+    parser.add_argument(
+        "--clock",
+        choices=("live", "virtual"),
+        default="live",
+        help="live: queries on Spark, real rows; virtual: a compiled loop, without Java; "
+        "default: live",
+    )
+    add_folder(parser, "run", "<clock>")
+    add_quiet(parser)
+    parser.set_defaults(run=run)
 
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        By default those of the process.
+
+def run(options: argparse.Namespace) -> int:
+    """Emulate the scenario; return the exit status.
 
     Returns
     -------
     int
         0; 2 if the scenario or the command is refused; 1 if the run fails; 130 if interrupted.
     """
-    options = _parser().parse_args(arguments)
     return exit_status(lambda: _run(options), "the run")
 
 
 def _run(options: argparse.Namespace) -> int:
-    scenario = load_scenario(options.scenario, overrides=options.set)
     result = emulate(
-        scenario,
+        options.scenario,
+        overrides=options.set,
         out=options.out,
         clock=options.clock,
         overwrite=options.overwrite,
-        progress=lambda job: RunProgress(job.rounds, job.round_us / 1e6),
+        progress=None if options.quiet else show_run(after_s=0),
         warn=say,
+        quiet=options.quiet,
     )
-    print_summary(result.summary)
+    result.show()
     if not result.is_finished:
         say("stopped before its end; run the same command again to resume it")
     sys.stdout.write(f"report: {result.path / 'report.html'}\n")
     return 0 if result.is_finished else INTERRUPTED
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = scenario_parser("emulate.py", "Emulate backpressure in a stream job.")
-    parser.add_argument(
-        "--clock", choices=("live", "virtual"), default="live", help="default: live"
-    )
-    add_folder(parser, "run", "<clock>")
-    return parser

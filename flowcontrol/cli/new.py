@@ -99,5 +99,5 @@ def _say_what_next(path: Path, sketch: Sketch) -> None:
     lines = [f"wrote {path}: {' -> '.join([SOURCE, *sketch.stages])}", "next:"]
     if has_buffers(sketch):
         lines.append(f"  flowcontrol plan {path}")
-    lines.append(f"  ./spark-submit.sh pipelines/emulate.py {path} --clock virtual")
+    lines.append(f"  flowcontrol emulate {path} --clock virtual")
     sys.stdout.write("\n".join(lines) + "\n")

@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.errors import Problem, RunError, ScenarioError
+from flowcontrol.notices import COMPILING_USUALLY, announce_step
 from flowcontrol.scenario import Scenario
+from flowcontrol.spark.session import get_session
 from flowcontrol.virtual.compiled import is_compiled, is_kept
 
 if TYPE_CHECKING:
@@ -36,10 +38,6 @@ _LOCAL: Final = re.compile(r"local($|\[)")
 
 _PER_CORE: Final = 2
 """Workers counted for a core when Spark does not say how many it has."""
-
-
-COMPILING: Final = "compiling the virtual clock{place}, 10 to 25 s, once"
-"""Message before the first compilation."""
 
 
 Simulate = Callable[[Scenario], "Run"]
@@ -115,9 +113,9 @@ class ProcessExecutor:
         self.workers = count
         self._pool: ProcessPoolExecutor | ThreadPoolExecutor | None = None
 
-    def warm_up(self, say: Callable[[str], None], parts: int) -> None:
+    def warm_up(self, parts: int) -> None:
         """Compile once, before each process would."""
-        _warm_up_here(say, parts)
+        warm_up(parts)
 
     def start(self, work: Work) -> list[Future[Any]]:
         """Start all chunks of some work; the futures are done when the chunks are."""
@@ -142,13 +140,6 @@ class ProcessExecutor:
         # A fork would copy locks that pyarrow's threads hold.
         context = multiprocessing.get_context("spawn")
         return ProcessPoolExecutor(self.workers, mp_context=context, initializer=_follow_parent)
-
-
-def _warm_up_here(say: Callable[[str], None], parts: int) -> None:
-    """Compile on this machine if need be."""
-    if lacks_kernel(parts):
-        say(COMPILING.format(place=""))
-    warm_up(parts)
 
 
 def lacks_kernel(parts: int) -> bool:
@@ -207,17 +198,18 @@ class SparkExecutor:
         self._tag = f"sweep-{uuid.uuid4().hex[:12]}"
         self.workers = max(1, _slots(spark))
 
-    def warm_up(self, say: Callable[[str], None], parts: int) -> None:
+    def warm_up(self, parts: int) -> None:
         """Compile here for a local master; elsewhere the first task of each machine does.
 
         The others of that machine wait for it (:mod:`flowcontrol.virtual.kept`).
         """
         if _is_local(self._spark):
-            _warm_up_here(say, parts)
+            warm_up(parts)
             return
         cold = self._cold_machines(parts)
         if cold:
-            say(COMPILING.format(place=f" on {cold} machine{'s' * (cold > 1)} of the cluster"))
+            where = f"{cold} machine{'s' * (cold > 1)} of the cluster"
+            announce_step(f"compiling the virtual clock on {where}", COMPILING_USUALLY)
 
     def _cold_machines(self, parts: int) -> int:
         """Return on how many machines the kernel is still to be compiled."""
@@ -292,15 +284,13 @@ def check_processes(count: int | None, place: str) -> None:
         raise ScenarioError([Problem("--processes", f"{count}: state at least 1")], place)
 
 
-def make_executor(
-    spark: SparkSession | Callable[[], SparkSession] | None, processes: int | None
-) -> Executor:
+def make_executor(spark: SparkSession | None, processes: int | None) -> Executor:
     """Return the requested way to run chunks.
 
     Parameters
     ----------
-    spark : SparkSession or callable, optional
-        A session, or a function that returns one; by default the running or a new one.
+    spark : SparkSession, optional
+        By default the running session, else a new one.
     processes : int, optional
         Number of local processes to use instead.
 
@@ -317,7 +307,11 @@ def make_executor(
     if processes is not None:
         return ProcessExecutor(processes)
     try:
-        return SparkExecutor(spark() if callable(spark) else spark or _any_session())
+        return SparkExecutor(spark or _own_session())
+    except RunError as error:
+        raise RunError(
+            f"{error}; or run in processes of this machine, without Spark (--processes 2)"
+        ) from error
     except Exception as error:
         raise RunError(
             f"Spark cannot be started, {reason_of(error)}; install pyspark and Java 17 or newer, "
@@ -332,7 +326,12 @@ def reason_of(error: BaseException) -> str:
     return named[-1] if named else f"{type(error).__name__}: {lines[0] if lines else ''}"
 
 
-def _any_session() -> SparkSession:
-    from pyspark.sql import SparkSession
+def _own_session() -> SparkSession:
+    """Return the running session, or a new one.
 
-    return SparkSession.builder.getOrCreate()
+    Spark's own handler of Ctrl-C cancels all jobs; an experiment lets the runs under way end.
+    """
+    found = get_session("flowcontrol")
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    return found

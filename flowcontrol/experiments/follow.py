@@ -9,6 +9,8 @@ from typing import Any, Final, Protocol
 
 from flowcontrol.errors import RunError
 from flowcontrol.experiments.executor import Executor, Work, reason_of
+from flowcontrol.notices import PATIENCE_S, is_quiet
+from flowcontrol.report.progress import SweepProgress
 
 POLL_S: Final = 0.25
 """Seconds between two polls of the workers' results."""
@@ -38,13 +40,19 @@ class _Silent:
         """Do nothing."""
 
 
-def shown(progress: ShowProgress | None, total: int, done: int) -> AbstractContextManager[Progress]:
-    """Return the progress bar, or one that shows nothing."""
-    return progress(total, done) if progress else nullcontext(_Silent())
+def shown_late(noun: str, after_s: float = PATIENCE_S) -> ShowProgress:
+    """Return how an experiment's progress is shown, once it has taken some time.
 
-
-def ignore(*_: object) -> None:
-    """Do nothing: the default callback."""
+    Parameters
+    ----------
+    noun : str
+        Name of the runs, in the plural.
+    after_s : float, s, default 2
+        Nothing is shown before; nor at all where :func:`flowcontrol.notices.quiet` holds.
+    """
+    if is_quiet():
+        return lambda total, done: nullcontext(_Silent())
+    return lambda total, done: SweepProgress(total, done, noun=noun, after_s=after_s)
 
 
 def follow(

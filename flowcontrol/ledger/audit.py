@@ -54,13 +54,13 @@ class Violation:
 
 
 def audit(ledger: Path | str | pa.Table, exchange: Path | str | None = None) -> Violation | None:
-    """Return the first violation of any invariant in the ledger of a lock-step link.
+    """Return the first violation of any invariant in the ledgers of a run.
 
     Parameters
     ----------
     ledger : Path, str or pyarrow.Table
-        The Delta table, or its rows in any order with the columns of
-        :data:`flowcontrol.records.LEDGER`.
+        The folder of a live run, all of whose links are audited; or the Delta table of one link's
+        ledger, or its rows in any order with the columns of :data:`flowcontrol.records.LEDGER`.
     exchange : Path or str, optional
         The link's exchange log; then it is checked as well that every record that was routed
         and not yet processed is in it.
@@ -84,9 +84,11 @@ def audit(ledger: Path | str | pa.Table, exchange: Path | str | None = None) -> 
     Examples
     --------
     >>> from flowcontrol import audit
-    >>> found = audit("out/experiment-live/links/source-sink/ledger")  # doctest: +SKIP
+    >>> found = audit("out/experiment-live")  # doctest: +SKIP
     >>> assert found is None, found  # doctest: +SKIP
     """
+    if not isinstance(ledger, pa.Table) and (Path(ledger) / "links").is_dir():
+        return audit_run(ledger)
     table = ledger if isinstance(ledger, pa.Table) else read_history(Path(ledger))
     lacking = [name for name in LEDGER.names if name not in table.column_names]
     if lacking:

@@ -20,6 +20,7 @@ from flowcontrol.live.history import History
 from flowcontrol.live.replay import stage_replay
 from flowcontrol.live.results import result_tables
 from flowcontrol.live.take import ROUND, SUBTASK, row_schemas
+from flowcontrol.notices import announce_step
 from flowcontrol.spark.session import asking_on_interrupt, cause_of, register_source
 
 if TYPE_CHECKING:
@@ -105,6 +106,9 @@ class StageQueries:
         from flowcontrol.live.source import StageSource
 
         register_source(self._spark, StageSource)
+        announce_step(
+            "starting a query for each stage", "3 to 15 s until the first micro-batch is done"
+        )
         try:
             with asking_on_interrupt(self.stop):
                 for plan in self._job.stages:

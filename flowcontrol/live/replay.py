@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from flowcontrol.errors import RunError
 from flowcontrol.job import Job, JobEdge, JobVertex
 from flowcontrol.job.replay import routes_of_keys
+from flowcontrol.notices import announce_step
 from flowcontrol.scenario.inputs import read_rows
 from flowcontrol.scenario.models import Input
 from flowcontrol.spark.session import cause_of
@@ -72,6 +73,9 @@ def stage_replay(spark: SparkSession, job: Job, plan: JobVertex, folder: Path) -
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         task = _Split(plan, folder)
+        announce_step(
+            f"splitting the rows of {plan.name} by subtask", "2 s, and 1 s for a million rows"
+        )
         try:
             counts = spark.sparkContext.parallelize([0], 1).map(task).collect()[0]
         except Exception as error:

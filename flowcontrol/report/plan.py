@@ -119,11 +119,6 @@ def _footer(plan: MemoryPlan, options: Mapping[object, object]) -> list[str]:
     scenario, slots = plan.scenario, plan.slots
     managers, total = scenario.cluster.task_managers, scenario.options.network_buffers
     segment = scenario.options.segment_bytes
-    verdict = "enough for every pool at its maximum"
-    if plan.required > total:
-        verdict = "too few: not everything starts"
-    elif plan.wanted > total:
-        verdict = "enough to start, with smaller pools"
     lines = [
         ("exact need", f"{number(plan.required)} buffers on a task manager to start, "),
         ("", f"{number(plan.wanted)} for every pool at its maximum"),
@@ -131,7 +126,7 @@ def _footer(plan: MemoryPlan, options: Mapping[object, object]) -> list[str]:
             "classic rule",
             f"slots^2 x task managers x 4 = {slots}^2 x {managers} x 4 = {number(plan.rule)}",
         ),
-        ("there are", f"{number(total)}, {verdict}"),
+        ("there are", f"{number(total)}, {verdict(plan)}"),
         *_change("to change" if plan.wanted > total else "would do", plan.wanted, options, segment),
     ]
     if plan.required > total:
@@ -155,6 +150,16 @@ def _skew(scenario: Scenario) -> list[tuple[str, str]]:
             if edge.key_distribution is not None:
                 lines.append(("", f"of {edge.key_distribution}"))
     return lines
+
+
+def verdict(plan: MemoryPlan) -> str:
+    """Return whether a task manager's buffers are enough."""
+    total = plan.scenario.options.network_buffers
+    if plan.required > total:
+        return "too few: not everything starts"
+    if plan.wanted > total:
+        return "enough to start, with smaller pools"
+    return "enough for every pool at its maximum"
 
 
 def _change(

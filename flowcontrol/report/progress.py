@@ -32,6 +32,8 @@ class ProgressBar(ABC):
         By default standard error: standard output is for results.
     now : callable returning float, s
         Clock of the rates; by default a monotonic one.
+    after_s : float, s, default 0
+        Nothing is shown before the work has taken so long.
     """
 
     def __init__(
@@ -40,10 +42,11 @@ class ProgressBar(ABC):
         done: int,
         console: Console | None = None,
         now: Callable[[], float] = time.monotonic,
+        after_s: float = 0.0,
     ) -> None:
         self._total, self._done = total, done
         self._console = console or Console(stderr=True)
-        self._now = now
+        self._now, self._after_s = now, after_s
         self._started_at = now()
         self._next_line = self._tenth() + 1
         self._bar = Progress(
@@ -59,7 +62,7 @@ class ProgressBar(ABC):
     def __enter__(self) -> Self:
         """Start the bar."""
         self._started_at = self._now()
-        if self._console.is_terminal:
+        if self._console.is_terminal and self._after_s == 0:
             self._bar.start()
         return self
 
@@ -84,7 +87,10 @@ class ProgressBar(ABC):
     def _show(self, done: int) -> None:
         """Show the number of steps done."""
         self._done = done
+        if self._elapsed_s() < self._after_s:
+            return
         if self._console.is_terminal:
+            self._bar.start()  # no harm if it has
             self._bar.update(self._task, completed=done, description=self._text())
             self._bar.refresh()
         elif self._tenth() >= self._next_line:
@@ -112,6 +118,8 @@ class RunProgress(ProgressBar):
         By default standard error: standard output is for results.
     now : callable returning float, s
         Clock of the rate; by default a monotonic one.
+    after_s : float, s, default 0
+        Nothing is shown before the run has taken so long.
 
     Raises
     ------
@@ -133,12 +141,13 @@ class RunProgress(ProgressBar):
         rows: int = 0,
         console: Console | None = None,
         now: Callable[[], float] = time.monotonic,
+        after_s: float = 0.0,
     ) -> None:
         if total_rounds < 1:
             raise ValueError(f"a run has at least 1 round, not {total_rounds}")
         self._round_s = round_s
         self._rows, self._first_rows = rows, rows
-        super().__init__(total_rounds, rounds_done, console, now)
+        super().__init__(total_rounds, rounds_done, console, now, after_s)
 
     def update(self, rounds_done: int, rows: int) -> None:
         """Show progress.
@@ -178,6 +187,8 @@ class SweepProgress(ProgressBar):
         Clock of the rate; by default a monotonic one.
     noun : str, default "variants"
         Name of what is counted.
+    after_s : float, s, default 0
+        Nothing is shown before the sweep has taken so long.
 
     Raises
     ------
@@ -193,11 +204,12 @@ class SweepProgress(ProgressBar):
         console: Console | None = None,
         now: Callable[[], float] = time.monotonic,
         noun: str = "variants",
+        after_s: float = 0.0,
     ) -> None:
         if total < 1:
             raise ValueError(f"a sweep has at least 1 variant, not {total}")
         self._first, self._failed, self._noun = done, 0, noun
-        super().__init__(total, done, console, now)
+        super().__init__(total, done, console, now, after_s)
 
     def update(self, done: int, failed: int = 0) -> None:
         """Show progress.

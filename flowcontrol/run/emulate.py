@@ -6,22 +6,29 @@ import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from flowcontrol import notices
 from flowcontrol.analysis import summarise
 from flowcontrol.errors import ScenarioError
 from flowcontrol.files import write_atomically
 from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job.credit_window import window_warnings
 from flowcontrol.job.run import Run
-from flowcontrol.report import write_report
-from flowcontrol.scenario import Scenario, check_clock, load_scenario
+from flowcontrol.notices import PATIENCE_S, is_quiet
+from flowcontrol.notices import quiet as silenced
+from flowcontrol.report import RunProgress, print_summary, write_report
+from flowcontrol.report.result import Result
+from flowcontrol.scenario import Scenario, check_clock
 from flowcontrol.scenario.clocks import Clock
+from flowcontrol.scenario.given import Given, Overrides, as_scenario
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
+    from rich.console import Console
 
     from flowcontrol.live.folder import RunFolder
 
@@ -33,8 +40,8 @@ class Progress(Protocol):
         """Show the rounds done and the records that reached the sinks."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunResult(Run):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RunResult(Result, Run):
     """A run with its results on disk; the same call resumes one that is not finished.
 
     Attributes
@@ -45,26 +52,51 @@ class RunResult(Run):
         As in ``summary.json``.
     """
 
+    kind = "run of"
+
     path: Path
     summary: dict[str, Any]
 
+    @cached_property
+    def name(self) -> str:
+        """Name of the scenario."""
+        return self.job.scenario.name
+
+    @cached_property
+    def sentence(self) -> str:
+        """The bottleneck and why."""
+        return str(self.summary["sentence"])
+
+    def show(self, console: Console | None = None) -> None:
+        """Print the stages and the bottleneck."""
+        print_summary(self.summary, console)
+
+
+ShowRun = Callable[[Job], AbstractContextManager[Progress]]
+"""Called with the job when it starts; the value is told of its progress."""
+
 
 def emulate(
-    scenario: Scenario | str | Path,
+    scenario: Given,
     *,
+    overrides: Overrides = (),
     out: Path | str | None = None,
     clock: Clock = "live",
     overwrite: bool = False,
     spark: SparkSession | None = None,
-    progress: Callable[[Job], AbstractContextManager[Progress]] | None = None,
+    progress: ShowRun | None = None,
     warn: Callable[[str], None] | None = None,
+    quiet: bool = False,
 ) -> RunResult:
     """Run a scenario and write its results.
 
     Parameters
     ----------
-    scenario : Scenario, or str or Path
-        A scenario, or the file of one.
+    scenario : Scenario, mapping, or str or Path
+        A scenario, the mapping in its file, or the file.
+    overrides : mapping or sequence of str, default ()
+        Changes of the scenario: values by key, ``{"stages.sink.service_rate": 300}``, or
+        ``KEY=VALUE`` each.
     out : Path or str, optional
         Folder of the results; by default ``out/<scenario name>-<clock>``. An unfinished run
         of the same scenario in it is resumed.
@@ -75,11 +107,14 @@ def emulate(
     spark : SparkSession, optional
         By default the running one, else a new one.
     progress : callable, optional
-        Called with the job when it starts; returns a context manager, such as
-        :class:`flowcontrol.report.RunProgress`, whose value is updated with the rounds done and
-        the records that reached the sinks.
+        Called with the job when it starts; returns a context manager, whose value is updated with
+        the rounds done and the records that reached the sinks. By default a
+        :class:`flowcontrol.report.RunProgress` on standard error, once a run has taken 2 s.
     warn : callable, optional
-        Called with each warning, such as a rate beyond a channel's window.
+        Called with each warning, such as a rate beyond a channel's window; by default it is a
+        line on standard error.
+    quiet : bool, default False
+        Show no progress and no warnings, and do not say what takes long.
 
     Returns
     -------
@@ -99,11 +134,19 @@ def emulate(
     >>> result.summary["bottleneck"]  # doctest: +SKIP
     'consumer'
     """
-    job = job_for(scenario, clock)
-    for remark in window_warnings(job):
-        (warn or _ignore)(remark)
+    job = job_for(as_scenario(scenario, overrides), clock)
     root = Path("out") / f"{job.scenario.name}-{clock}" if out is None else out
-    return _run(job, root, spark, clock, out is not None, overwrite, progress)
+    with silenced(quiet):
+        for remark in window_warnings(job):
+            (warn or notices.warn)(remark)
+        return _run(job, root, spark, clock, out is not None, overwrite, progress or show_run())
+
+
+def show_run(after_s: float = PATIENCE_S) -> ShowRun:
+    """Return how a run's progress is shown, once it has taken some time; not if it is quiet."""
+    if is_quiet():
+        return hidden
+    return lambda job: RunProgress(job.rounds, job.round_us / 1e6, after_s=after_s)
 
 
 def _run(
@@ -113,14 +156,15 @@ def _run(
     clock: Clock,
     named: bool,
     overwrite: bool,
-    progress: Callable[[Job], AbstractContextManager[Progress]] | None,
+    progress: ShowRun,
 ) -> RunResult:
     from flowcontrol.live.folder import open_folder
 
     folder = open_folder(root, job.scenario, named=named, overwrite=overwrite)
     try:
-        with progress(job) if progress is not None else nullcontext() as shown:
-            run = _CLOCKS[clock](job, folder, spark, _ignore if shown is None else shown.update)
+        begin = _CLOCKS[clock](job, spark)
+        with progress(job) as shown:
+            run = begin(folder, shown.update)
         summary = summarise(
             run.tables,
             job.scenario,
@@ -145,34 +189,37 @@ def _run(
         folder.close()
 
 
-def _live(
-    job: Job, folder: RunFolder, spark: SparkSession | None, watch: Callable[[int, int], None]
-) -> Run:
+Begin = Callable[["RunFolder", Callable[[int, int], None]], Run]
+"""Runs all rounds in a folder; told of as they are done."""
+
+
+def _live(job: Job, spark: SparkSession | None) -> Begin:
+    """Start Spark, so that its time is not the rounds'."""
     from flowcontrol.live.queries import run_live
     from flowcontrol.spark.session import get_session
 
     session = spark or get_session(f"flowcontrol {job.scenario.name}")
-    return run_live(session, job, folder, watch)
+    return lambda folder, watch: run_live(session, job, folder, watch)
 
 
-def _virtual(
-    job: Job, folder: RunFolder, spark: SparkSession | None, watch: Callable[[int, int], None]
-) -> Run:
-    from flowcontrol.virtual import run_job
+def _virtual(job: Job, spark: SparkSession | None) -> Begin:
+    """Compile what the job needs, so that its time is not the rounds'."""
+    from flowcontrol.virtual import prepare_job, run_job
 
-    return run_job(job, progress=watch)
+    prepare_job(job)
+    return lambda folder, watch: run_job(job, progress=watch)
 
 
 _CLOCKS = {"live": _live, "virtual": _virtual}
 
 
-def job_for(scenario: Scenario | str | Path, clock: Clock, round_us: int | None = None) -> Job:
-    """Read a scenario if need be, check that a clock can run it, and lay it out.
+def job_for(scenario: Scenario, clock: Clock, round_us: int | None = None) -> Job:
+    """Check that a clock can run a scenario, and lay it out.
 
     Parameters
     ----------
-    scenario : Scenario, or str or Path
-        A scenario, or the file of one.
+    scenario : Scenario
+        Read and checked.
     clock : {"live", "virtual"}
         The clock to run it.
     round_us : int, optional
@@ -183,8 +230,6 @@ def job_for(scenario: Scenario | str | Path, clock: Clock, round_us: int | None 
     ScenarioError
         If the clock refuses it.
     """
-    if not isinstance(scenario, Scenario):
-        scenario = load_scenario(scenario)
     problems = check_clock(scenario, clock)
     if problems:
         raise ScenarioError(problems, scenario.name)
@@ -218,5 +263,13 @@ def _write_results(
     write_report(root / "report.html", tables, summary, scenario)
 
 
-def _ignore(*_: object) -> None:
-    """Do nothing."""
+def hidden(_: Job) -> AbstractContextManager[Progress]:
+    """Return progress that is not shown."""
+    return nullcontext(_Silent())
+
+
+class _Silent:
+    """Progress that is not shown."""
+
+    def update(self, rounds_done: int, rows: int) -> None:
+        """Do nothing."""

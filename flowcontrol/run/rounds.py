@@ -1,24 +1,29 @@
 """A scenario, stepped: the whole state of its job after each round."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from flowcontrol.job.reference import run_reference
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.run.emulate import job_for
-from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.clocks import Clock
+from flowcontrol.scenario.given import Given, Overrides, as_scenario
 
 
 def rounds(
-    scenario: Scenario | str | Path, *, round_us: int | None = None, clock: Clock = "virtual"
+    scenario: Given,
+    *,
+    overrides: Overrides = (),
+    round_us: int | None = None,
+    clock: Clock = "virtual",
 ) -> Iterator[RoundState]:
     """Run a scenario round by round; yield the state of the whole job after each.
 
     Parameters
     ----------
-    scenario : Scenario, or str or Path
-        A scenario, or the file of one.
+    scenario : Scenario, mapping, or str or Path
+        A scenario, the mapping in its file, or the file.
+    overrides : mapping or sequence of str, default ()
+        Changes of the scenario: values by key, or ``KEY=VALUE`` each.
     round_us : int, optional
         Emulated time of a round, microseconds; by default what :func:`flowcontrol.emulate` takes
         on this clock.
@@ -51,7 +56,7 @@ def rounds(
     """
     from flowcontrol.virtual.replay import read_replayed
 
-    job = job_for(scenario, clock, round_us)
+    job = job_for(as_scenario(scenario, overrides), clock, round_us)
     if clock == "live":
         return (batch.state for batch in run_reference(job, replayed=read_replayed(job)))
     from flowcontrol.virtual.running import step

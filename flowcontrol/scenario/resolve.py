@@ -58,25 +58,13 @@ def load_scenario(path: str | Path, *, overrides: Sequence[str] = ()) -> Scenari
     ScenarioError
         With everything that is wrong, each with the path of its key.
     """
-    return load_with_options(path, overrides=overrides)[0]
-
-
-def load_with_options(
-    path: str | Path, *, overrides: Sequence[str] = ()
-) -> tuple[Scenario, dict[Any, Any]]:
-    """Read and check a scenario file; return with it Flink's options as they are stated.
-
-    As :func:`load_scenario`. A scenario knows what its options mean, not which of several
-    options for the same thing were stated.
-    """
     file = Path(path)
     mapping = read_yaml(file)
     problems: list[Problem] = []
     changed = apply_overrides(mapping, overrides, problems)
     if problems:
         raise ScenarioError(problems, str(file))
-    scenario = parse_scenario(changed, str(file), file.resolve().parent)
-    return scenario, dict(changed.get("options", {}))
+    return parse_scenario(changed, str(file), file.resolve().parent)
 
 
 def parse_scenario(

@@ -8,63 +8,65 @@ from __future__ import annotations
 import os
 import re
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from flowcontrol.errors import RunError
+from flowcontrol.notices import announce_step
+from flowcontrol.spark.start import prepare
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.datasource import DataSource
 
-SETTINGS = {
-    # Delta, for users' SQL over the tables.
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    # Several queries share the session: with FIFO one stage's job would wait for another's.
-    "spark.scheduler.mode": "FAIR",
-    "spark.sql.shuffle.partitions": "2",
-    # Without Hadoop's native library the default manager spawns a process per checkpoint file.
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing."
-        "FileSystemBasedCheckpointFileManager"
-    ),
-    "spark.sql.streaming.numRecentProgressUpdates": "4",
-    "spark.ui.showConsoleProgress": "false",
-}
-
-
-LAUNCHERS = {"PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT"}
-"""Environment variables that are set if a launcher has chosen Spark's settings."""
+LAUNCHERS = {"PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"}
+"""Environment variables that are set if somebody else has chosen Spark's settings."""
 
 
 def get_session(name: str) -> SparkSession:
-    """Return the running session, or start one with :data:`SETTINGS`.
+    """Return the running session, or start one.
 
     Parameters
     ----------
     name : str
         Application name.
 
+    Raises
+    ------
+    RunError
+        If pyspark or Java is missing, or Spark does not start.
+
     Notes
     -----
     Where a launcher has chosen settings already (``spark-submit.sh``, spark-submit, a platform),
-    they are kept. ``-Xss16m`` cannot be set on a running JVM; ``spark-submit.sh`` does it. Without
-    it stopping a Python foreachBatch query in mid-batch overflows the JVM's stack in Spark 4.2.0.
+    they are kept. Else they are those of :func:`flowcontrol.spark.start.prepare`.
     """
-    from pyspark.sql import SparkSession
-
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise RunError(
+            "Spark is needed and pyspark is not installed: install pyspark and delta-spark, in the "
+            "versions of the extra 'spark' (setup.cfg), or use the virtual clock"
+        ) from error
     builder = SparkSession.builder
-    if SparkSession.getActiveSession() is None and not LAUNCHERS & set(os.environ):
-        # Spark's workers else run whatever "python3" is on the PATH, which may lack this package.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        builder = builder.appName(name)
-        for key, value in SETTINGS.items():
-            builder = builder.config(key, value)
+    if SparkSession.getActiveSession() is None and not is_started():
+        if not LAUNCHERS & set(os.environ):
+            builder = builder.appName(name)
+            for key, value in prepare().items():
+                builder = builder.config(key, value)
+        announce_step("starting Spark", "4 to 10 s")
     with holding_interrupts():
         return builder.getOrCreate()
+
+
+def is_started() -> bool:
+    """Tell whether this process has a running Spark."""
+    from pyspark import SparkContext
+
+    return SparkContext._active_spark_context is not None
 
 
 WRITTEN_BY_QUERIES = {

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from flowcontrol.virtual.choose import choose_round_us
-    from flowcontrol.virtual.clock import run_job, simulate
+    from flowcontrol.virtual.clock import prepare_job, run_job, simulate
 
-__all__ = ["choose_round_us", "run_job", "simulate"]
+__all__ = ["choose_round_us", "prepare_job", "run_job", "simulate"]
 
 
 def __getattr__(name: str) -> Any:

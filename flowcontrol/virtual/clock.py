@@ -67,6 +67,17 @@ def simulate(
     )
 
 
+def prepare_job(job: Job) -> None:
+    """Compile or load the kernel that a job needs; do nothing without a compiler."""
+    from flowcontrol.virtual.compiled import is_compiled
+
+    if is_compiled():
+        from flowcontrol.virtual.loop import prepare
+        from flowcontrol.virtual.parts import parts_of
+
+        prepare(parts_of(job))
+
+
 def run_job(
     job: Job, *, progress: Callable[[int, int], None] | None = None, track: bool = True
 ) -> Run:

@@ -12,8 +12,10 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, TypeVar, cast
 
+from flowcontrol.notices import COMPILING_USUALLY, announce_step, warn
 from flowcontrol.systems.transports.rules import CHOSEN, names
 from flowcontrol.virtual.kept import (
+    CACHE,
     addressed,
     compiled_once,
     drop_old_kernels,
@@ -186,9 +188,11 @@ def compile_entry(entry: F, parts: int = EVERYTHING) -> F:
         return entry
     from numba import njit
 
-    _register()
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
     folder = cache_folder(parts)
+    if not has_kernel(folder):
+        announce_step("compiling the virtual clock", COMPILING_USUALLY)
+    _register()
     drop_old_kernels(folder.parent, folder)
     with suppress(OSError):
         module = import_module(entry.__module__)
@@ -196,6 +200,7 @@ def compile_entry(entry: F, parts: int = EVERYTHING) -> F:
         # Where it must not write, numba takes another folder, whose name says nothing of rules.
         if Path(found.stats.cache_path).is_relative_to(folder):
             return cast(F, compiled_once(found, folder))
+    warn(f"what is compiled is not kept: {CACHE} names no folder that can be written")
     return cast(F, njit(**options)(with_globals(entry, PARTS=parts)))
 
 

@@ -21,6 +21,7 @@ from types import FunctionType
 from typing import Any, Final
 
 from flowcontrol.files import write_atomically
+from flowcontrol.notices import COMPILING_USUALLY, announce_step
 
 CACHE: Final = "FLOWCONTROL_CACHE"
 """Environment variable: folder of compiled kernels; default ``~/.cache/flowcontrol``."""
@@ -181,10 +182,19 @@ def _locked(folder: Path) -> Iterator[None]:
         return
     try:
         with suppress(OSError):  # a file system without locks
-            fcntl.flock(lock, fcntl.LOCK_SH if has_kernel(folder) else fcntl.LOCK_EX)
+            _take(lock, fcntl.LOCK_SH if has_kernel(folder) else fcntl.LOCK_EX)
         yield
     finally:
         os.close(lock)
+
+
+def _take(lock: int, kind: int) -> None:
+    """Take a lock; say so if another process has to let go of it first."""
+    try:
+        fcntl.flock(lock, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        announce_step("waiting for another process to compile the virtual clock", COMPILING_USUALLY)
+        fcntl.flock(lock, kind)
 
 
 def has_kernel(folder: Path) -> bool:

@@ -10,11 +10,17 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flowcontrol.cli import experiments as compare_cli
-from flowcontrol.cli.experiments import compare_command as main
+from flowcontrol.cli import compare as compare_cli
+from flowcontrol.cli.main import main as flowcontrol
 from flowcontrol.errors import RunError
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def main(words):
+    """Run the command."""
+    return flowcontrol(["compare", *words])
+
 
 SMALL = {
     "schema": 1,

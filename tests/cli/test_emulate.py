@@ -15,15 +15,21 @@ import yaml
 from deltalake import DeltaTable
 
 from flowcontrol.cli import emulate as emulate_cli
-from flowcontrol.cli.emulate import main
+from flowcontrol.cli.main import main as flowcontrol
 from flowcontrol.errors import RunError
 from flowcontrol.live.folder import open_folder
 from flowcontrol.run import RunResult
 from flowcontrol.run.emulate import emulate
-from flowcontrol.scenario import Scenario
+from flowcontrol.scenario.given import as_scenario
 
 ROOT = Path(__file__).resolve().parents[2]
 NETWORK = "taskmanager.memory.network."
+
+
+def main(words: list[str]) -> int:
+    """Run the command."""
+    return flowcontrol(["emulate", *words])
+
 
 SMALL: dict[str, Any] = {
     "schema": 1,
@@ -192,12 +198,15 @@ def test_a_bad_command_is_refused(
 
 def test_refusing_needs_no_spark(write: Write, here: Path) -> None:
     code = (
-        "import sys; from flowcontrol.cli.emulate import main; status = main(sys.argv[1:]);"
+        "import sys; from flowcontrol.cli.main import main; status = main(sys.argv[1:]);"
         "assert not {'pyspark', 'delta'} & set(sys.modules); sys.exit(status)"
     )
     path = write(stages__0__emit_rate=-5)
     run = subprocess.run(
-        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False
+        [sys.executable, "-c", code, "emulate", str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (run.returncode, run.stdout) == (2, "")
     assert "stages[0].emit_rate" in run.stderr
@@ -273,8 +282,8 @@ def run_with(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
     def run(*arguments: str) -> dict[str, Any]:
         given: dict[str, Any] = {}
 
-        def begin(scenario: Scenario, **options: Any) -> RunResult:
-            given.update(options, scenario=scenario)
+        def begin(scenario: Path, **options: Any) -> RunResult:
+            given.update(options, scenario=as_scenario(scenario, options["overrides"]))
             raise Started
 
         monkeypatch.setattr(emulate_cli, "emulate", begin)

@@ -6,15 +6,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 from deltalake import DeltaTable
 
-from flowcontrol.cli.emulate import main as emulate_command
-from flowcontrol.cli.experiments import compare_command, sweep_command
+from flowcontrol.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = {
@@ -29,10 +27,10 @@ SCENARIO = {
     "edges": [{"from": "source", "to": "sink", "partitioner": "rebalance"}],
 }
 
-COMMANDS: dict[str, tuple[Callable[[list[str]], int], list[str]]] = {
-    "emulate": (emulate_command, ["--clock", "virtual"]),
-    "sweep": (sweep_command, ["--vary", "duration_s=1,2", "--processes", "1"]),
-    "compare": (compare_command, ["--systems", "flink,storm-1", "--clock", "virtual"]),
+COMMANDS = {
+    "emulate": ["--clock", "virtual"],
+    "sweep": ["--vary", "duration_s=1,2", "--processes", "1"],
+    "compare": ["--systems", "flink,storm-1", "--clock", "virtual"],
 }
 
 
@@ -59,8 +57,8 @@ def test_a_place_where_nothing_can_be_made_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("mine")
-    main, words = COMMANDS[name]
-    assert main([str(scenario), *words, "--out", out, *["--overwrite"][: int(overwrite)]]) == 2
+    words = [name, str(scenario), *COMMANDS[name], "--out", out]
+    assert main([*words, *["--overwrite"][: int(overwrite)]]) == 2
     said = capsys.readouterr().err
     assert "--out: " in said
     assert out.partition("/")[0] in said

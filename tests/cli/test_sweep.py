@@ -9,12 +9,18 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flowcontrol.cli import experiments as sweep_cli
-from flowcontrol.cli.experiments import sweep_command as main
+from flowcontrol.cli import sweep as sweep_cli
+from flowcontrol.cli.main import main as flowcontrol
 from flowcontrol.errors import RunError
 
 ROOT = Path(__file__).resolve().parents[2]
 EXCLUSIVE = "taskmanager.network.memory.buffers-per-channel"
+
+
+def main(words):
+    """Run the command."""
+    return flowcontrol(["sweep", *words])
+
 
 SMALL = {
     "schema": 1,
@@ -115,7 +121,6 @@ def test_arguments_reach_the_sweep(file, monkeypatch):
     assert (seen["replications"], seen["sample"], seen["seed"]) == (4, 5, 6)
     assert (seen["metrics"], seen["overrides"]) == (["a.b", "c.d"], ["x=y"])
     assert (seen["out"], seen["overwrite"], seen["processes"]) == ("o", True, 2)
-    assert seen["spark"] is None
 
 
 def test_a_failed_sweep_exits_with_1_and_a_stopped_one_with_130(file, monkeypatch, capsys):

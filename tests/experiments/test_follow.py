@@ -11,7 +11,8 @@ import pytest
 from flowcontrol.errors import RunError
 from flowcontrol.experiments.executor import Work
 from flowcontrol.experiments.folder import Paths
-from flowcontrol.experiments.follow import follow, shown, unseen_results
+from flowcontrol.experiments.follow import follow, shown_late, unseen_results
+from flowcontrol.notices import quiet
 
 
 class Planned:
@@ -82,8 +83,8 @@ def test_ctrl_c_reaches_the_caller_even_if_the_workers_cannot_be_stopped(runs: R
     assert runs.stop_file.exists()
 
 
-def test_without_progress_nothing_is_shown() -> None:
-    with shown(None, 3, 1) as bar:
+def test_who_is_quiet_sees_no_progress() -> None:
+    with quiet(), shown_late("runs")(3, 1) as bar:
         bar.update(2, 1)
 
 

@@ -105,7 +105,7 @@ def bare_checkout(tmp_path: Path) -> Checkout:
         shutil.copy(ROOT / name, root / name)
     for name in ("scripts", "requirements"):
         shutil.copytree(ROOT / name, root / name)
-    (root / "flowcontrol").mkdir()
+    shutil.copytree(ROOT / "flowcontrol" / "spark", root / "flowcontrol" / "spark")
     (root / "flowcontrol" / "__init__.py").touch()
     (root / "pipeline.py").touch()
     commands = tmp_path / "bin"

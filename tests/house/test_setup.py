@@ -24,6 +24,18 @@ def test_first_start_sets_up_and_the_second_does_not(bare_checkout):
     assert second.err == ""
 
 
+def test_what_takes_long_is_said_and_can_be_silenced(bare_checkout):
+    said = bare_checkout.start("pipeline.py").err.splitlines()
+    assert said == [
+        f"spark-submit.sh: installing Python packages into {bare_checkout.venv}, "
+        "usually a minute or two, once",
+        "spark-submit.sh: fetching Delta's JARs, usually 10 s to a minute, once",
+    ]
+    (bare_checkout.venv / "flowcontrol" / "ready-run").unlink()
+    quiet = bare_checkout.start("pipeline.py", FLOWCONTROL_QUIET="1")
+    assert (tools(quiet), quiet.err) == (["pip", "pipeline"], "")
+
+
 def test_packages_are_pinned_by_the_constraints(bare_checkout):
     (call,) = bare_checkout.start("pipeline.py").named("pip")
     words = call["argv"]
@@ -149,11 +161,3 @@ def _end_children(call):
     import signal
 
     os.kill(call["pid"], signal.SIGKILL)
-
-
-def test_a_session_without_the_start_script_has_the_same_settings():
-    from flowcontrol.spark.session import SETTINGS
-
-    text = "".join((ROOT / f"scripts/spark-{n}.conf").read_text() for n in ("defaults", "local"))
-    ours = dict(re.findall(r"^(spark\.\S+)\s+(\S+)$", text, re.MULTILINE))
-    assert {key: ours.get(key) for key in SETTINGS} == SETTINGS

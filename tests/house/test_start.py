@@ -118,7 +118,7 @@ def test_settings_that_delta_and_the_stages_need_are_given(checkout):
 
 def test_logs_are_quiet_unless_the_machine_has_settings_of_its_own(checkout):
     ours = checkout.start("pipeline.py").pipeline["env"]
-    assert ours["SPARK_CONF_DIR"] == f"{checkout.root}/scripts/spark-conf"
+    assert ours["SPARK_CONF_DIR"] == f"{checkout.root}/flowcontrol/spark/conf"
     assert ours["SPARK_ENV_LOADED"] == "1"  # for the space in the checkout's name
     theirs = checkout.start("pipeline.py", SPARK_CONF_DIR="/etc/spark").pipeline["env"]
     assert theirs["SPARK_CONF_DIR"] == "/etc/spark"

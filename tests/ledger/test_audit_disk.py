@@ -196,6 +196,7 @@ def test_a_good_run_passes(jobs: ModuleType, tmp_path: Path) -> None:
     make_run(tmp_path, jobs, spoil=False)
     assert audit_run(tmp_path) is None
     assert audit_run(str(tmp_path)) is None
+    assert audit(tmp_path) is None  # the whole run, by its folder
 
 
 @pytest.mark.parametrize("run_file", [None, "", "{}", '{"scenario": {"edges": 3}}'])

@@ -29,7 +29,7 @@ def test_a_link_through_spark_connect(tmp_path: Path) -> None:
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONHASHSEED": "0",
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_CONF_DIR": str(ROOT / "scripts" / "spark-conf"),
+        "SPARK_CONF_DIR": str(ROOT / "flowcontrol" / "spark" / "conf"),
         **java_environment(),
     }
     found = subprocess.run(

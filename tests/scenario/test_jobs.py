@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.experiments.base import as_base
-from flowcontrol.experiments.capacity import find_capacity
+from flowcontrol.experiments.base import varied_base
+from flowcontrol.experiments.capacity import capacity
 from flowcontrol.scenario import JobSpan, check_clock, parse_scenario
 
 TWO: dict[str, Any] = {
@@ -152,9 +152,9 @@ def test_the_live_clock_refuses_jobs_and_says_what_to_do() -> None:
 def test_a_sweep_refuses_jobs() -> None:
     for scenario in (TWO, parse_scenario(TWO)):
         with pytest.raises(ScenarioError, match="cannot be varied yet"):
-            as_base(scenario)
+            varied_base(scenario)
 
 
 def test_no_capacity_is_sought_of_jobs() -> None:
     with pytest.raises(ScenarioError, match="no capacity is sought where jobs start"):
-        find_capacity(parse_scenario(TWO), "a")
+        capacity(parse_scenario(TWO), "a")

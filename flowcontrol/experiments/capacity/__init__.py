@@ -6,8 +6,9 @@ without a latency that grows for ever. :mod:`~flowcontrol.experiments.capacity.p
 "prolonged"; :mod:`~flowcontrol.experiments.capacity.find` finds the rate.
 """
 
-from flowcontrol.experiments.capacity.find import Capacity, find_capacity
+from flowcontrol.experiments.capacity.find import capacity
 from flowcontrol.experiments.capacity.probe import Probe
+from flowcontrol.experiments.capacity.result import Capacity
 from flowcontrol.experiments.capacity.wording import describe
 
-__all__ = ["Capacity", "Probe", "describe", "find_capacity"]
+__all__ = ["Capacity", "Probe", "capacity", "describe"]

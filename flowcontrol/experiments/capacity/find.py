@@ -5,193 +5,63 @@ The search doubles, then bisects, on rates with few digits.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
+from flowcontrol import notices
 from flowcontrol.analysis import Bottleneck, find_bottleneck
 from flowcontrol.analysis.frames import end_of, second_half_start
 from flowcontrol.errors import Problem, ScenarioError
-from flowcontrol.experiments.capacity.probe import Probe, at_rate, examine
+from flowcontrol.experiments.capacity.probe import OVERLOAD, Probe, at_rate, examine
+from flowcontrol.experiments.capacity.result import Capacity
+from flowcontrol.experiments.capacity.search import HIGHEST, LOWEST, rounded, search
+from flowcontrol.experiments.capacity.wording import describe_probe
 from flowcontrol.experiments.executor import Simulate, virtual_clock
-from flowcontrol.experiments.follow import ignore
+from flowcontrol.notices import PATIENCE_S
+from flowcontrol.notices import quiet as silenced
 from flowcontrol.scenario import Scenario, Stage
+from flowcontrol.scenario.given import Given, Overrides, as_scenario
 
 if TYPE_CHECKING:
     from flowcontrol.job.run import Run
 
-HIGHEST: Final = Fraction(10**8)
-"""Highest rate to try, records/s per subtask."""
-
-LOWEST: Final = Fraction(1, 1000)
-"""Lowest rate to try: 1 record in 1,000 s."""
-
-_GUARD: Final = 8
-"""Rates are rounded to this share of the width at which the search ends."""
-
-Bracket = tuple[Fraction | None, Fraction | None]
-
-
-def rounded(rate: Fraction, width: float) -> Fraction:
-    """Return a rate rounded to a power of ten that is small against a relative width.
-
-    Parameters
-    ----------
-    rate : Fraction, records/s
-        More than 0.
-    width : float
-        Relative; the result differs by less than an eighth of it.
-
-    Examples
-    --------
-    >>> rounded(Fraction(31415926, 10000), 0.01)
-    Fraction(3142, 1)
-    """
-    step = Fraction(1)
-    least = rate * Fraction(width) / _GUARD
-    while step > least:
-        step /= 10
-    while step * 10 <= least:
-        step *= 10
-    return round(rate / step) * step
-
-
-def search(holds: Callable[[Fraction], bool], start: Fraction, width: float) -> Bracket:
-    """Find the highest rate at which something holds.
-
-    Parameters
-    ----------
-    holds : callable
-        Called with rates in records/s, each once.
-    start : Fraction, records/s
-        First rate, between LOWEST and HIGHEST.
-    width : float
-        Relative distance at which to stop, more than 0.
-
-    Returns
-    -------
-    below, above : Fraction or None
-        It holds at ``below``, not at ``above``, and they are no further apart than ``width``.
-        ``below`` is None if it holds at no rate that was tried, down to LOWEST; ``above`` is None
-        if it holds at all of them, up to HIGHEST.
-    """
-    below, above = _bracket(holds, rounded(start, width))
-    if below is None or above is None:
-        return below, above
-    while above > below * (1 + Fraction(width)):
-        middle = rounded(_between(below, above), width)
-        if not below < middle < above:
-            break
-        if holds(middle):
-            below = middle
-        else:
-            above = middle
-    return below, above
-
-
-def _bracket(holds: Callable[[Fraction], bool], rate: Fraction) -> Bracket:
-    """Double, or quarter, until the predicate holds at one end only."""
-    if holds(rate):
-        below = rate
-        while below * 2 <= HIGHEST:
-            if not holds(below * 2):
-                return below, below * 2
-            below *= 2
-        return below, None
-    above = rate
-    while above / 4 >= LOWEST:
-        if holds(above / 4):
-            return above / 4, above
-        above /= 4
-    return None, above
-
-
-def _between(low: Fraction, high: Fraction) -> Fraction:
-    """Return the geometric mean, to the nearest double."""
-    return Fraction(float(low * high) ** 0.5)
-
-
 TOLERANCE: Final = 0.01
 """Relative error that is allowed by default."""
 
-OVERLOAD: Final = Fraction(3, 2)
-"""Multiple of the sustainable rate at which a run shows the limit: just above the sustainable rate,
-backpressure is too short to identify it."""
 
-
-@dataclass(frozen=True)
-class Capacity:
-    """The sustainable rate of a source.
-
-    Attributes
-    ----------
-    source : str
-        Which.
-    parallelism : int
-        Its subtasks.
-    tolerance : float
-        Relative error that was allowed.
-    window : tuple of float, s
-        The judged part of each run.
-    below : Probe or None
-        The run at the highest sustained rate; None if no rate was.
-    above : Probe or None
-        The run at the lowest rate that was not; None if all were.
-    limit : Bottleneck or None
-        The bottleneck of a run at OVERLOAD times the rate; None if there is none.
-    force : tuple of Fraction, or None, records/s
-        Lowest and highest service rate in force at a subtask of the stage that limits, in the
-        judged part; None for an edge or a stage without one.
-    probes : tuple of Probe
-        All judged runs, in order.
-    """
-
-    source: str
-    parallelism: int
-    tolerance: float
-    window: tuple[float, float]
-    below: Probe | None
-    above: Probe | None
-    limit: Bottleneck | None
-    force: tuple[Fraction, Fraction] | None
-    probes: tuple[Probe, ...]
-
-    @property
-    def rate(self) -> Fraction:
-        """The highest sustained rate of one subtask, records/s; 0 if none is."""
-        return self.below.rate if self.below is not None else Fraction(0)
-
-    @property
-    def total(self) -> Fraction:
-        """The same of all subtasks together, records/s."""
-        return self.rate * self.parallelism
-
-
-def find_capacity(
-    scenario: Scenario,
+def capacity(
+    scenario: Given,
     source: str,
     *,
+    overrides: Overrides = (),
     tolerance: float = TOLERANCE,
     simulate: Simulate | None = None,
     progress: Callable[[Probe], None] | None = None,
+    quiet: bool = False,
 ) -> Capacity:
     """Find the highest rate that a source can sustain.
 
     Parameters
     ----------
-    scenario : Scenario
-        The job. The schedule of the source is replaced by a constant, the same for each of its
-        subtasks; everything else is unchanged.
+    scenario : Scenario, mapping, or str or Path
+        A scenario, the mapping in its file, or the file. The schedule of the source is replaced by
+        a constant, the same for each of its subtasks; everything else is unchanged.
     source : str
         Name of the source.
+    overrides : mapping or sequence of str, default ()
+        Changes of the scenario: values by key, or ``KEY=VALUE`` each.
     tolerance : float, default 0.01
         Relative error allowed, at least 0.0001 and at most 0.5. Half of it is the allowance of
         :mod:`flowcontrol.experiments.capacity.probe`, half the distance at which the search ends.
     simulate : callable, optional
         Runs a scenario; by default the virtual clock.
     progress : callable, optional
-        Called with each probe.
+        Called with each probe; by default each is a line on standard error, once the search has
+        taken 2 s.
+    quiet : bool, default False
+        Show no progress, and do not say what takes long.
 
     Returns
     -------
@@ -209,12 +79,15 @@ def find_capacity(
     """
     if not 0.0001 <= tolerance <= 0.5:
         raise ValueError(f"tolerance is {tolerance:g}: needs at least 0.0001 and at most 0.5")
-    stage = _checked_source(scenario, source)
+    checked = as_scenario(scenario, overrides)
+    stage = _checked_source(checked, source)
     simulate = simulate or virtual_clock()
-    seeker = _Seeker(scenario, source, tolerance / 2, simulate, progress or ignore)
-    below, above = search(seeker.holds, _start(stage), tolerance / 2)
-    limit, force = _limit(seeker, below, above)
+    with silenced(quiet):
+        seeker = _Seeker(checked, source, tolerance / 2, simulate, progress or _shown_late())
+        below, above = search(seeker.holds, _start(stage), tolerance / 2)
+        limit, force = _limit(seeker, below, above)
     return Capacity(
+        name=checked.name,
         source=source,
         parallelism=stage.parallelism,
         tolerance=tolerance,
@@ -225,6 +98,17 @@ def find_capacity(
         force=force,
         probes=tuple(seeker.probes.values()),
     )
+
+
+def _shown_late() -> Callable[[Probe], None]:
+    """Return what says each probe in a line, once the search has taken some time."""
+    began = time.monotonic()
+
+    def say(probe: Probe) -> None:
+        if time.monotonic() - began >= PATIENCE_S:
+            notices.progress(describe_probe(probe))
+
+    return say
 
 
 class _Seeker:

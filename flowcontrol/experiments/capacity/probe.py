@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from flowcontrol.analysis.frames import (
     Tables,
@@ -41,6 +41,11 @@ if TYPE_CHECKING:
 _MS_PER_S = 1000.0
 _ENDED = 10
 """Allowances by which an unblocked source falls short of its rate if its input has ended."""
+
+
+OVERLOAD: Final = Fraction(3, 2)
+"""Multiple of the sustainable rate at which a run shows the limit: just above the sustainable rate,
+backpressure is too short to identify it."""
 
 
 @dataclass(frozen=True)

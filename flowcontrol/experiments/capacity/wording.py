@@ -1,12 +1,18 @@
 """A sustainable rate in words and figures: the rate, what limits it, the evidence."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from fractions import Fraction
 from math import ceil
+from typing import TYPE_CHECKING, Any
 
 from flowcontrol.analysis import Bottleneck
-from flowcontrol.experiments.capacity.find import HIGHEST, OVERLOAD, Capacity
-from flowcontrol.experiments.capacity.probe import Probe
+from flowcontrol.experiments.capacity.probe import OVERLOAD, Probe
+from flowcontrol.experiments.capacity.search import HIGHEST
+
+if TYPE_CHECKING:
+    from flowcontrol.experiments.capacity.result import Capacity
 
 _WIDTH = 13
 
@@ -24,8 +30,25 @@ def describe(capacity: Capacity) -> str:
     str
         Lines without a final line break.
     """
-    lines = [_rate(capacity), _limit(capacity), "", *_evidence(capacity), *_remark(capacity)]
-    return "\n".join(lines)
+    return "\n".join([conclusion(capacity), "", *_evidence(capacity), *_remark(capacity)])
+
+
+def conclusion(capacity: Capacity) -> str:
+    """Return the rate and what limits it, without the evidence."""
+    return f"{_rate(capacity)}\n{_limit(capacity)}"
+
+
+def row_of(probe: Probe) -> dict[str, Any]:
+    """Return a run as a row of the table ``probes``."""
+    return {
+        "rate": float(probe.rate),
+        "is_sustained": probe.is_sustained,
+        "emitted": probe.emitted,
+        "blocked": probe.blocked,
+        "growing_edge": probe.growth.edge,
+        "growth_share": probe.growth.share,
+        "latency_ms": probe.latency_ms,
+    }
 
 
 def describe_probe(probe: Probe) -> str:

@@ -7,6 +7,6 @@ all of them, and :mod:`.page` draws them.
 
 from flowcontrol.experiments.compare.columns import print_comparison
 from flowcontrol.experiments.compare.compare import LiveRunner, compare
-from flowcontrol.experiments.compare.run import CompareResult
+from flowcontrol.experiments.compare.result import CompareResult
 
 __all__ = ["CompareResult", "LiveRunner", "compare", "print_comparison"]

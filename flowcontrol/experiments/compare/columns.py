@@ -24,7 +24,7 @@ from flowcontrol.report.numbers import bytes_text, milliseconds, number, percent
 from flowcontrol.report.terminal import plain_table, print_widest
 
 if TYPE_CHECKING:
-    from flowcontrol.experiments.compare.run import CompareResult
+    from flowcontrol.experiments.compare.result import CompareResult
 
 _TABLES: Final = read_tables("flowcontrol.experiments.compare", "columns.yaml")
 RESULTS: Final = _TABLES["results"]

@@ -9,13 +9,13 @@ from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from flowcontrol import notices
 from flowcontrol.errors import Problem, ScenarioError
-from flowcontrol.experiments.compare.columns import RATES, RESULTS, rate_rows, result_row
 from flowcontrol.experiments.compare.limits import LimitPhase, job_limits
 from flowcontrol.experiments.compare.page import compare_page
 from flowcontrol.experiments.compare.plan import Comparison, plan_comparison
+from flowcontrol.experiments.compare.result import CompareResult
 from flowcontrol.experiments.compare.run import (
-    CompareResult,
     CompareWork,
     Outcome,
     check_one,
@@ -30,15 +30,17 @@ from flowcontrol.experiments.follow import (
     Progress,
     ShowProgress,
     follow,
-    ignore,
-    shown,
+    shown_late,
     unseen_results,
 )
 from flowcontrol.files import write_atomically
 from flowcontrol.folders import Kind, OwnedFolder
 from flowcontrol.job import Job
+from flowcontrol.job.run import Run
+from flowcontrol.notices import quiet as silenced
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.clocks import Clock
+from flowcontrol.scenario.given import Given, Overrides
 from flowcontrol.virtual.parts import parts_of
 
 if TYPE_CHECKING:
@@ -56,17 +58,17 @@ LiveRunner = Callable[[Path], Simulate]
 
 
 def compare(
-    scenario: Scenario | str | Path,
-    *,
+    scenario: Given,
     systems: Sequence[str] | None = None,
+    *,
+    overrides: Overrides = (),
     clock: Clock = "virtual",
     out: Path | str | None = None,
-    overrides: Sequence[str] = (),
     overwrite: bool = False,
-    spark: SparkSession | Callable[[], SparkSession] | None = None,
+    spark: SparkSession | None = None,
     processes: int | None = None,
     progress: ShowProgress | None = None,
-    warn: Callable[[str], None] | None = None,
+    quiet: bool = False,
     runner: Simulate | None = None,
     live: LiveRunner | None = None,
 ) -> CompareResult:
@@ -74,8 +76,8 @@ def compare(
 
     Parameters
     ----------
-    scenario : Scenario, or str or Path
-        A scenario, or the file of one. Only its ``system`` is replaced.
+    scenario : Scenario, mapping, or str or Path
+        A scenario, the mapping in its file, or the file. Only its ``system`` is replaced.
     systems : sequence of str, optional
         Names of presets; by default all of them.
     clock : {"virtual", "live"}, default "virtual"
@@ -84,22 +86,23 @@ def compare(
     out : Path or str, optional
         Folder of the results; by default ``out/<scenario name>-compare``. Systems that an
         unfinished run of the same comparison has finished are not repeated.
-    overrides : sequence of str, default ()
-        Changes of the scenario for all systems, ``KEY=VALUE`` each.
+    overrides : mapping or sequence of str, default ()
+        Changes of the scenario for all systems: values by key, or ``KEY=VALUE`` each.
     overwrite : bool, default False
         Replace the comparison in ``out``.
-    spark : SparkSession or callable, optional
-        A session, or a function that returns one; by default the running or a new one.
+    spark : SparkSession, optional
+        By default the running session, else a new one.
     processes : int, optional
         Run in this number of local processes, without Spark. Virtual clock only.
     progress : callable, optional
-        Called with the number of systems and of those done; returns a context manager.
-    warn : callable, optional
-        Called with each warning, such as that the virtual clock is being compiled.
+        Called with the number of systems and of those done; returns a context manager. By default a
+        bar on standard error, once it has taken 2 s.
+    quiet : bool, default False
+        Show no progress, and do not say what takes long.
     runner : callable, optional
         Runs one scenario on the virtual clock; by default :func:`flowcontrol.virtual.simulate`.
     live : callable, optional
-        Runs one on the live clock; needed there.
+        Runs one on the live clock; by default :func:`flowcontrol.emulate`.
 
     Returns
     -------
@@ -125,12 +128,14 @@ def compare(
     try:
         paths = _paths(folder)
         missing = {system: jobs[system] for system in jobs if system not in _done(paths)}
-        with shown(progress, len(jobs), len(jobs) - len(missing)) as bar:
-            if clock == "live":
-                _run_live(comparison, missing, paths, live, bar)
-            elif missing:
-                work = _work(comparison, missing, paths, runner)
-                _run_virtual(work, make_executor(spark, processes), bar, len(jobs), warn or ignore)
+        with silenced(quiet):
+            show = progress or shown_late("systems")
+            with show(len(jobs), len(jobs) - len(missing)) as bar:
+                if clock == "live":
+                    _run_live(comparison, missing, paths, live or _live_in, bar)
+                elif missing:
+                    work = _work(comparison, missing, paths, runner)
+                    _run_virtual(work, make_executor(spark, processes), bar, len(jobs))
         found = {**refused, **read_outcomes(paths)}
         return _written(folder, comparison, found, job_limits(next(iter(jobs.values()))))
     finally:
@@ -188,19 +193,26 @@ def _done(paths: Paths) -> set[str]:
 
 
 def _run_live(
-    comparison: Comparison,
-    systems: Iterable[str],
-    paths: Paths,
-    live: LiveRunner | None,
-    bar: Progress,
+    comparison: Comparison, systems: Iterable[str], paths: Paths, live: LiveRunner, bar: Progress
 ) -> None:
     """Run systems one after the other on the live clock."""
-    if live is None:
-        raise ValueError("the live clock needs a runner: pass live=...")
     for system in systems:
         runner = live(paths.root / "runs" / system)
         write_outcome(paths, run_one(comparison.base, system, "live", runner))
         bar.update(len(read_outcomes(paths)))
+
+
+def _live_in(folder: Path) -> Simulate:
+    """Return a function that runs a scenario on the live clock in a folder."""
+    from flowcontrol.run.emulate import emulate, hidden
+
+    def run(scenario: Scenario) -> Run:
+        result = emulate(scenario, out=folder, clock="live", overwrite=True, progress=hidden)
+        if not result.is_finished:
+            raise KeyboardInterrupt
+        return result
+
+    return run
 
 
 def _work(
@@ -211,19 +223,17 @@ def _work(
     return CompareWork(paths, _RUN_ID, tuple(jobs), runner, parts, comparison.base)
 
 
-def _run_virtual(
-    work: CompareWork, executor: Executor, bar: Progress, total: int, warn: Callable[[str], None]
-) -> None:
+def _run_virtual(work: CompareWork, executor: Executor, bar: Progress, total: int) -> None:
     """Run systems side by side on the virtual clock."""
     if work.simulate is None:
-        executor.warm_up(warn, work.parts)
+        executor.warm_up(work.parts)
 
     def poll() -> str:
         done = len(read_outcomes(work.paths))
         bar.update(min(done, total))
         return f"{done} of {total} systems are done"
 
-    follow(executor, work, poll, warn, "systems")
+    follow(executor, work, poll, notices.warn, "systems")
     missing = set(work.chunks) - set(read_outcomes(work.paths))
     if missing:
         names = ", ".join(sorted(missing))
@@ -237,16 +247,13 @@ def _written(
     limits: list[LimitPhase] | None,
 ) -> CompareResult:
     """Write tables and page; mark the comparison as finished if no system failed."""
-    import pyarrow as pa
     from deltalake import write_deltalake
 
     outcomes = tuple(found[system] for system in comparison.systems)
     result = CompareResult(folder.root, comparison, outcomes, limits)
-    rates = [row for outcome in outcomes for row in rate_rows(outcome)]
-    for table, rows in ((RESULTS, [result_row(o) for o in outcomes]), (RATES, rates)):
-        content = pa.Table.from_pylist(rows, schema=table.arrow_schema())
-        write_deltalake(str(result.path / table.name), content, mode="overwrite")
-    write_atomically(result.page, compare_page(comparison, outcomes, limits))
+    for name, table in result.tables.items():
+        write_deltalake(str(result.path / name), table, mode="overwrite")
+    write_atomically(result.path / "report.html", compare_page(comparison, outcomes, limits))
     if not result.failed():
         shutil.rmtree(folder.root / ".notes")
         folder.mark(finished=True)

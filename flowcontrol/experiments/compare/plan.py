@@ -4,14 +4,14 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from flowcontrol.errors import Problem, ScenarioError
-from flowcontrol.experiments.base import Base, as_base
+from flowcontrol.experiments.base import varied_base
 from flowcontrol.job.rules_version import rules_version
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.clocks import Clock
+from flowcontrol.scenario.given import Base, Given, Overrides, as_texts
 from flowcontrol.scenario.presets import ALIASES, PRESETS
 from flowcontrol.scenario.problems import known
 
@@ -88,24 +88,24 @@ def read_systems(names: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def plan_comparison(
-    scenario: Scenario | str | Path,
+    scenario: Given,
     *,
     systems: Sequence[str] | None = None,
     clock: Clock = "virtual",
-    overrides: Sequence[str] = (),
+    overrides: Overrides = (),
 ) -> Comparison:
     """Read the plan of a comparison.
 
     Parameters
     ----------
-    scenario : Scenario, or str or Path
-        A scenario, or the file of one.
+    scenario : Scenario, mapping, or str or Path
+        A scenario, the mapping in its file, or the file.
     systems : sequence of str, optional
         Names of presets; by default all of them.
     clock : {"live", "virtual"}, default "virtual"
         Which clock.
-    overrides : sequence of str, default ()
-        Changes of the scenario for all systems, ``KEY=VALUE`` each.
+    overrides : mapping or sequence of str, default ()
+        Changes of the scenario for all systems: values by key, or ``KEY=VALUE`` each.
 
     Returns
     -------
@@ -124,9 +124,10 @@ def plan_comparison(
         If the scenario is valid under no system, or an argument is wrong.
     """
     names = read_systems(systems)
-    if clock == "virtual" and not any(text.startswith("round_ms=") for text in overrides):
-        overrides = [*overrides, "round_ms=null"]
-    base = as_base(scenario, overrides)
+    changes = as_texts(overrides)
+    if clock == "virtual" and not any(text.startswith("round_ms=") for text in changes):
+        changes.append("round_ms=null")
+    base = varied_base(scenario, changes)
     first: ScenarioError | None = None
     for system in dict.fromkeys(("flink", *names)):
         try:

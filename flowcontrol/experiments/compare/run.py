@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import TypeAdapter
 
 from flowcontrol.analysis.frames import Tables, summed
 from flowcontrol.errors import ScenarioError
-from flowcontrol.experiments.base import Base, job_for
+from flowcontrol.experiments.base import job_for
 from flowcontrol.experiments.compare.figures import Figures, figures_of
-from flowcontrol.experiments.compare.limits import LimitPhase, job_limits
-from flowcontrol.experiments.compare.plan import Comparison
+from flowcontrol.experiments.compare.limits import job_limits
 from flowcontrol.experiments.compare.starving import Starved, find_starved
 from flowcontrol.experiments.executor import Simulate, Work, virtual_clock
 from flowcontrol.experiments.folder import Paths
@@ -26,6 +24,7 @@ from flowcontrol.report.rundata import RunData
 from flowcontrol.report.series import thinned
 from flowcontrol.scenario import Scenario, Stage
 from flowcontrol.scenario.clocks import Clock
+from flowcontrol.scenario.given import Base
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -187,37 +186,6 @@ class Outcome:
     def from_json(cls, text: str) -> Outcome:
         """Return the outcome that :meth:`to_json` has written."""
         return TypeAdapter(cls).validate_json(text)
-
-
-@dataclass(frozen=True)
-class CompareResult:
-    """The result of a comparison.
-
-    Attributes
-    ----------
-    path : Path
-        Its folder: Delta tables ``results`` and ``rates``, and ``report.html``.
-    comparison : Comparison
-        The plan.
-    outcomes : tuple of Outcome
-        Of each system, in the order of the plan.
-    limits : list of LimitPhase, or None
-        The limit of the job.
-    """
-
-    path: Path
-    comparison: Comparison
-    outcomes: tuple[Outcome, ...]
-    limits: list[LimitPhase] | None
-
-    @property
-    def page(self) -> Path:
-        """The page."""
-        return self.path / "report.html"
-
-    def failed(self) -> list[Outcome]:
-        """Return the systems that failed."""
-        return [outcome for outcome in self.outcomes if outcome.state == "failed"]
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +19,7 @@ from flowcontrol.experiments.sweep.metric import NOTHING, Metric
 from flowcontrol.experiments.sweep.plan import Plan
 from flowcontrol.experiments.sweep.ranking import Ranking, is_noise, noise_text, rank
 from flowcontrol.report.numbers import number, percent
+from flowcontrol.report.result import Result
 from flowcontrol.report.terminal import plain_table, print_widest
 
 if TYPE_CHECKING:
@@ -76,6 +78,13 @@ class Overview:
     def valued(self) -> int:
         """Number of points with a value of the first metric."""
         return len(self._ranking.order)
+
+    @property
+    def best(self) -> dict[str, Any]:
+        """Values of the varied keys at the best point, by column; empty if no point has a value."""
+        first, order = self._ranking.frames[0], self._ranking.order
+        columns = [varied.column for varied in self._ranking.plan.varied]
+        return {name: plain(first[name][order[0]]) for name in columns} if order else {}
 
     def ends(self, count: int) -> list[PointRow | None]:
         """Return the best and the worst rows, best first; None marks the rows left out."""
@@ -257,8 +266,8 @@ _ENDS: Final = 5
 """Rows at each end of the table."""
 
 
-@dataclass(frozen=True)
-class SweepResult:
+@dataclass(frozen=True, repr=False)
+class SweepResult(Result):
     """Results of a sweep.
 
     Attributes
@@ -273,17 +282,54 @@ class SweepResult:
         A row per variant and stage; ``to_pandas()`` makes a frame of it.
     """
 
+    kind = "sweep of"
+
     path: Path
     plan: Plan
     metrics: tuple[Metric, ...]
     table: pa.Table
 
-    @property
+    @cached_property
+    def name(self) -> str:
+        """Name of the scenario."""
+        return str(self.plan.base.mapping.get("name", self.plan.base.source))
+
+    @cached_property
+    def overview(self) -> Overview | None:
+        """The points in order; None if nothing was run."""
+        if not self.table.num_rows:
+            return None
+        return overview(self.table, self.plan, self.metrics)
+
+    @cached_property
     def sentence(self) -> str:
         """The conclusion, as on terminal and page; empty if nothing was run."""
-        if not self.table.num_rows:
-            return ""
-        return overview(self.table, self.plan, self.metrics).sentence
+        return self.overview.sentence if self.overview else ""
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """Variants, points, the conclusion, points by what limits them, and the best point."""
+        found = self.overview
+        if found is None:
+            return {"scenario": self.name, "variants": 0, "points": 0, "sentence": ""}
+        return {
+            "scenario": self.name,
+            "variants": found.variants,
+            "points": found.points,
+            "sentence": found.sentence,
+            "limits": found.limits,
+            "best": found.best,
+            "simulated_s": found.simulated_s,
+        }
+
+    @cached_property
+    def tables(self) -> dict[str, pa.Table]:
+        """``results``: a row per variant and stage."""
+        return {"results": self.table}
+
+    def show(self, console: Console | None = None) -> None:
+        """Print the best and the worst points and the conclusion."""
+        print_sweep(self, console)
 
     @property
     def results(self) -> Path:
@@ -302,7 +348,10 @@ def print_sweep(result: SweepResult, console: Console | None = None) -> None:
         By default standard output; the table has as many metrics as fit.
     """
     console = console or Console()
-    found = overview(result.table, result.plan, result.metrics)
+    found = result.overview
+    if found is None:
+        console.print(Text("No variant was run."))
+        return
     counts = range(len(found.metrics), 0, -1)
     print_widest(console, (_table(result, found, count) for count in counts))
     console.print(Text(found.sentence))

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from flowcontrol.errors import Problem, ScenarioError
-from flowcontrol.experiments.base import Base
 from flowcontrol.experiments.sweep.columns import FIXED
 from flowcontrol.experiments.sweep.varied import (
     MAX_POINTS,
@@ -23,6 +22,7 @@ from flowcontrol.experiments.sweep.varied import (
     show_value,
 )
 from flowcontrol.scenario import Scenario
+from flowcontrol.scenario.given import Base
 from flowcontrol.scenario.problems import key_path
 
 Point = tuple[Any, ...]

@@ -9,16 +9,16 @@ from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from flowcontrol import notices
 from flowcontrol.errors import RunError
-from flowcontrol.experiments.base import as_base
+from flowcontrol.experiments.base import varied_base
 from flowcontrol.experiments.executor import Executor, Simulate, check_processes, make_executor
 from flowcontrol.experiments.folder import Paths
 from flowcontrol.experiments.follow import (
     Progress,
     ShowProgress,
     follow,
-    ignore,
-    shown,
+    shown_late,
     unseen_results,
 )
 from flowcontrol.experiments.sweep.metric import Metric, read_metrics
@@ -30,13 +30,15 @@ from flowcontrol.experiments.sweep.variants import Variant, check_variants, into
 from flowcontrol.experiments.sweep.worker import SweepWork
 from flowcontrol.files import write_atomically
 from flowcontrol.folders import OwnedFolder
-from flowcontrol.scenario import Scenario
+from flowcontrol.notices import PATIENCE_S, announce_step
+from flowcontrol.notices import quiet as silenced
+from flowcontrol.scenario.given import Given, Overrides
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_MANY: Final = 5_000
-"""Points from which a message announces the check, which takes some milliseconds each."""
+_CHECK_S: Final = 0.004
+"""Time that the check of a point usually takes, s."""
 
 _SLOW: Final = (
     "the workers have no numba, so the virtual clock is interpreted there, some hundred times "
@@ -45,31 +47,34 @@ _SLOW: Final = (
 
 
 def sweep(
-    scenario: Scenario | Mapping[str, Any] | str | Path,
+    scenario: Given,
     vary: Mapping[str, Iterable[Any] | str] | Sequence[tuple[str, Iterable[Any] | str]],
     *,
+    overrides: Overrides = (),
     out: Path | str | None = None,
     replications: int = 1,
     sample: int | None = None,
     seed: int = 1,
     metrics: Sequence[str] = (),
-    overrides: Sequence[str] = (),
     overwrite: bool = False,
-    spark: SparkSession | Callable[[], SparkSession] | None = None,
+    spark: SparkSession | None = None,
     processes: int | None = None,
     progress: ShowProgress | None = None,
     warn: Callable[[str], None] | None = None,
+    quiet: bool = False,
     simulate: Simulate | None = None,
 ) -> SweepResult:
     """Run many variants of a scenario on the virtual clock, spread over Spark.
 
     Parameters
     ----------
-    scenario : str or Path, mapping, or Scenario
-        A file, the mapping in a file, or a scenario.
+    scenario : Scenario, mapping, or str or Path
+        A scenario, the mapping in its file, or the file.
     vary : mapping of str to values, or sequence of (str, values)
         Values of each varied key: a list, or a text as on the command line (``"1,2,4"``,
         ``"1000:10000:50"``). All combinations are run.
+    overrides : mapping or sequence of str, default ()
+        Changes of the scenario that hold for all variants: values by key, or ``KEY=VALUE`` each.
     out : Path or str, optional
         Folder of the results, by default ``out/<scenario name>-sweep``; the same sweep continues.
     replications : int, default 1
@@ -79,18 +84,20 @@ def sweep(
     metrics : sequence of str, default ()
         Metrics of the report, ``STAGE.COLUMN`` each; by default throughput and latency of a sink.
         Points are ranked by the first one, over the second half of the run.
-    overrides : sequence of str, default ()
-        Changes of the scenario that hold for all variants, ``KEY=VALUE`` each.
     overwrite : bool, default False
         Replace the sweep in ``out``.
-    spark : SparkSession or callable, optional
-        A session, or a function that returns one; by default the running or a new one.
+    spark : SparkSession, optional
+        By default the running session, else a new one.
     processes : int, optional
         Run in this number of local processes, without Spark.
     progress : callable, optional
-        Shows progress: :class:`~flowcontrol.experiments.sweep.SweepProgress` or the like.
+        Shows progress; by default a :class:`~flowcontrol.experiments.sweep.SweepProgress` on
+        standard error, once it has taken 2 s.
     warn : callable, optional
-        Called with each warning, such as that workers have no compiler.
+        Called with each warning, such as that workers have no compiler; by default it is a line on
+        standard error.
+    quiet : bool, default False
+        Show no progress and no warnings, and do not say what takes long.
     simulate : callable, optional
         Runs one scenario; by default :func:`flowcontrol.virtual.simulate`.
 
@@ -112,24 +119,26 @@ def sweep(
     >>> sweep("conf/experiment.yaml", vary).table.to_pandas()  # doctest: +SKIP
     """
     check_processes(processes, "sweep")
-    base, warn = as_base(scenario, overrides), warn or ignore
-    plan = make_plan(base, vary, replications=replications, sample=sample, seed=seed)
-    variants, chosen = _checked(plan, metrics, warn)
-    folder = _open(plan, variants, out, overwrite=overwrite)
-    try:
-        runner = _Runner(plan, variants, folder, simulate, warn)
-        runner.run(lambda: make_executor(spark, processes), progress)
-        return _written(runner, plan, chosen)
-    finally:
-        folder.close()
+    plan = make_plan(
+        varied_base(scenario, overrides), vary, replications=replications, sample=sample, seed=seed
+    )
+    with silenced(quiet):
+        variants, chosen = _checked(plan, metrics)
+        folder = _open(plan, variants, out, overwrite=overwrite)
+        try:
+            runner = _Runner(plan, variants, folder, simulate, warn or notices.warn)
+            runner.run(lambda: make_executor(spark, processes), progress or shown_late("variants"))
+            return _written(runner, plan, chosen)
+        finally:
+            folder.close()
 
 
-def _checked(
-    plan: Plan, metrics: Sequence[str], warn: Callable[[str], None]
-) -> tuple[list[Variant], tuple[Metric, ...]]:
+def _checked(plan: Plan, metrics: Sequence[str]) -> tuple[list[Variant], tuple[Metric, ...]]:
     """Return the variants of a plan, none of which is refused, and the metrics."""
-    if plan.size >= _MANY:
-        warn(f"checking {plan.size:,} points before the first one runs")
+    usual_s = plan.size * plan.replications * _CHECK_S
+    if usual_s > PATIENCE_S:
+        what = f"checking {plan.size:,} points before the first one runs"
+        announce_step(what, f"{usual_s:.0f} to {3 * usual_s:.0f} s")
     variants = check_variants(plan)
     return variants, read_metrics(metrics, plan.scenario(variants[0].point))
 
@@ -169,7 +178,7 @@ class _Runner:
         self._run_id = uuid.uuid4().hex[:12]
         self._collector = Collector(self.paths, plan, folder.identity, self._run_id)
 
-    def run(self, executor: Callable[[], Executor], progress: ShowProgress | None) -> None:
+    def run(self, executor: Callable[[], Executor], progress: ShowProgress) -> None:
         """Run the missing variants; Spark is started only if there are any."""
         done = self._collector.done
         missing = [variant for variant in self._variants if variant.id not in done]
@@ -180,8 +189,8 @@ class _Runner:
         chunks = into_chunks(missing, runner.workers, self._plan.seed)
         work = SweepWork(self.paths, self._run_id, chunks, self._simulate, parts, self._plan)
         if self._simulate is None:
-            runner.warm_up(self._warn, parts)
-        with shown(progress, len(self._variants), len(done)) as bar:
+            runner.warm_up(parts)
+        with progress(len(self._variants), len(done)) as bar:
             try:
                 follow(runner, work, partial(self._poll, bar), self._warn, "variants")
             except BaseException:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.experiments.capacity import Probe, describe, find_capacity
+from flowcontrol.experiments.capacity import Probe, capacity, describe
 from flowcontrol.experiments.capacity.wording import describe_probe
 from flowcontrol.scenario import Scenario
 
@@ -22,7 +22,7 @@ def test_the_rate_of_the_sink_is_found_from_any_start(
     make: Make, fluid: Any, tolerance: float, emit: float
 ) -> None:
     clock = fluid()
-    found = find_capacity(make(emit_rate=emit), "source", tolerance=tolerance, simulate=clock)
+    found = capacity(make(emit_rate=emit), "source", tolerance=tolerance, simulate=clock)
     assert float(found.rate) == pytest.approx(3000, rel=tolerance)
     assert found.below is not None
     assert found.above is not None
@@ -38,7 +38,7 @@ def test_the_rate_of_the_sink_is_found_from_any_start(
 
 def test_full_buffers_do_not_hide_what_cannot_last(make: Make, fluid: Any) -> None:
     """A million records of room are never full in 20 s: the queue only grows."""
-    found = find_capacity(make(), "source", simulate=fluid(room=1e6))
+    found = capacity(make(), "source", simulate=fluid(room=1e6))
     assert float(found.rate) == pytest.approx(3000, rel=0.01)
     assert found.above is not None
     assert found.above.blocked == 0
@@ -46,7 +46,7 @@ def test_full_buffers_do_not_hide_what_cannot_last(make: Make, fluid: Any) -> No
 
 
 def test_the_total_is_of_all_subtasks(make: Make, fluid: Any) -> None:
-    found = find_capacity(make(parallelism=3), "source", simulate=fluid())
+    found = capacity(make(parallelism=3), "source", simulate=fluid())
     assert float(found.rate) == pytest.approx(1000, rel=0.01)
     assert found.total == 3 * found.rate
     assert found.parallelism == 3
@@ -55,20 +55,20 @@ def test_the_total_is_of_all_subtasks(make: Make, fluid: Any) -> None:
 def test_a_slow_phase_counts_for_as_long_as_it_lasts(make: Make, fluid: Any) -> None:
     """5 s at 1,000/s with room for 500: the most is 1,000 + 500 / 5, and a little is allowed."""
     slow = [{"at_s": 0, "rate": 3000}, {"at_s": 12, "rate": 1000}, {"at_s": 17, "rate": 3000}]
-    found = find_capacity(make(slow), "source", simulate=fluid(room=500))
+    found = capacity(make(slow), "source", simulate=fluid(room=500))
     assert 1095 <= found.rate <= 1125
     assert found.force == (1000, 3000)
 
 
 def test_a_sink_that_stands_still_sustains_nothing(make: Make, fluid: Any) -> None:
-    found = find_capacity(make(0), "source", simulate=fluid(room=0))
+    found = capacity(make(0), "source", simulate=fluid(room=0))
     assert (found.below, found.rate, found.total) == (None, 0, 0)
     assert "source can sustain no rate: not even 0.002" in describe(found)
 
 
 def test_nothing_limits(make: Make, fluid: Any) -> None:
     clock = fluid()
-    found = find_capacity(make(10**9), "source", simulate=clock)
+    found = capacity(make(10**9), "source", simulate=clock)
     assert found.above is None
     assert found.limit is None
     assert "every rate that was tried, up to 100,000,000 records/s" in describe(found)
@@ -87,19 +87,19 @@ def test_a_stage_that_is_no_source_is_refused(
 ) -> None:
     clock = fluid()
     with pytest.raises(ScenarioError, match=text):
-        find_capacity(make(), stage, simulate=clock)
+        capacity(make(), stage, simulate=clock)
     assert clock.rates == []
 
 
 @pytest.mark.parametrize("tolerance", [0, -1, 0.00009, 0.51, float("nan")])
 def test_a_tolerance_out_of_range_is_refused(make: Make, fluid: Any, tolerance: float) -> None:
     with pytest.raises(ValueError, match=r"at least 0\.0001 and at most 0\.5"):
-        find_capacity(make(), "source", tolerance=tolerance, simulate=fluid())
+        capacity(make(), "source", tolerance=tolerance, simulate=fluid())
 
 
 def test_the_words(make: Make, fluid: Any) -> None:
     probes: list[Probe] = []
-    found = find_capacity(make(), "source", simulate=fluid(), progress=probes.append)
+    found = capacity(make(), "source", simulate=fluid(), progress=probes.append)
     assert probes == list(found.probes)
     lines = describe(found).splitlines()
     rate = f"{float(found.rate):,.1f}".rstrip("0").rstrip(".")
@@ -124,9 +124,9 @@ def test_the_words(make: Make, fluid: Any) -> None:
 
 def test_runs_too_short_for_the_tolerance_say_so(make: Make, fluid: Any) -> None:
     """32 records are 0.8 % of what flows in the quarter of 5.3 s; 0.5 % would take 8.5 s."""
-    found = find_capacity(make(duration_s=5), "source", simulate=fluid())
+    found = capacity(make(duration_s=5), "source", simulate=fluid())
     last = describe(found).splitlines()[-1]
     assert last.startswith("Runs of 5 s do not show a queue that grows by less than 0.8")
     assert "of what source->sink carries: state a duration_s of 9 or more." in last
-    long = find_capacity(make(duration_s=20), "source", simulate=fluid())
+    long = capacity(make(duration_s=20), "source", simulate=fluid())
     assert "Runs of" not in describe(long)

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from flowcontrol.experiments.capacity import find_capacity
+from flowcontrol.experiments.capacity import capacity
 from flowcontrol.scenario import Scenario, parse_scenario
 
 Make = Callable[..., Scenario]
 
 
 def test_a_slow_sink(make: Make) -> None:
-    found = find_capacity(make(parallelism=2, record_bytes=1000), "source")
+    found = capacity(make(parallelism=2, record_bytes=1000), "source")
     assert float(found.total) == pytest.approx(3000, rel=0.01)
     assert found.above is not None
     assert found.above.emitted < float(found.above.rate) or found.above.growth.share > 0.005
@@ -27,7 +27,7 @@ def test_a_sink_whose_times_are_random_and_much_room(make: Make) -> None:
     stages = tuple(
         stage.model_copy(update={"service_time": "exponential"}) for stage in scenario.stages
     )
-    found = find_capacity(scenario.model_copy(update={"stages": stages}), "source", tolerance=0.05)
+    found = capacity(scenario.model_copy(update={"stages": stages}), "source", tolerance=0.05)
     assert float(found.rate) == pytest.approx(1000, rel=0.05)
 
 
@@ -52,7 +52,7 @@ def test_an_exchange_that_is_too_narrow() -> None:
             "edges": [{"from": "source", "to": "sink", "partitioner": "rebalance"}],
         }
     )
-    found = find_capacity(scenario, "source")
+    found = capacity(scenario, "source")
     assert 1000 <= found.rate <= 1500
     assert found.limit is not None
     assert (found.limit.stage, found.limit.edge) == (None, "source->sink")

@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flowcontrol.experiments.base import Base
 from flowcontrol.experiments.compare.limits import LimitPhase, job_limits
 from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.records import RESULTS
 from flowcontrol.scenario import Scenario, parse_scenario
+from flowcontrol.scenario.given import Base
 from flowcontrol.scenario.presets import PRESETS
 from modules import load
 

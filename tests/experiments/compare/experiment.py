@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from flowcontrol.experiments.base import as_base
+from flowcontrol.experiments.base import varied_base
 from flowcontrol.experiments.compare.figures import Figures, figures_of, produced
 from flowcontrol.experiments.compare.limits import job_limits
 from flowcontrol.experiments.compare.metrics import Counted
@@ -55,7 +55,7 @@ class Run:
     """A run of the experiment under one preset."""
 
     def __init__(self, system: str) -> None:
-        base = as_base(CONF / "experiment.yaml", [f"round_ms={ROUND_S * 1000:g}"])
+        base = varied_base(CONF / "experiment.yaml", [f"round_ms={ROUND_S * 1000:g}"])
         self.scenario: Scenario = scenario_of(base, system)
         job = build_physical_graph(self.scenario, round_us=round(ROUND_S * 1e6))
         run = simulate(self.scenario)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+from importlib import import_module
 
 import pytest
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.experiments.base import as_base
+from flowcontrol.experiments.base import varied_base
 from flowcontrol.experiments.compare import compare, print_comparison
 from flowcontrol.experiments.compare.columns import RATES, RESULTS
 from flowcontrol.experiments.compare.plan import plan_comparison, read_systems
@@ -153,11 +155,27 @@ def test_a_scenario_that_is_wrong_is_refused_as_ever(chain, tmp_path):
 
 
 def test_the_identity_does_not_depend_on_the_scenarios_own_system(chain):
-    one, other = (plan_comparison(as_base({**chain, **more}).scenario([])) for more in
+    one, other = (plan_comparison(varied_base({**chain, **more}).scenario([])) for more in
                   ({}, {"system": "flink"}))  # fmt: skip
     assert one.identity == other.identity
     assert one.identity != plan_comparison(one.scenario, systems=["flink"]).identity
     assert one.identity != plan_comparison(one.scenario, clock="live").identity
+
+
+def test_live_is_emulated_unless_told_otherwise(comparing, monkeypatch, tmp_path):
+    seen = []
+
+    def emulate(scenario, *, out, clock, overwrite, progress):
+        with progress(None) as shown:
+            shown.update(1, 1)
+        seen.append((out.name, clock, overwrite))
+        raise RuntimeError("enough")
+
+    import_module("flowcontrol.run.emulate")
+    monkeypatch.setattr(sys.modules["flowcontrol.run.emulate"], "emulate", emulate)
+    result = comparing(clock="live", processes=None, out=tmp_path / "x")
+    assert seen == [(outcome.system, "live", True) for outcome in result.failed()]
+    assert {outcome.reason for outcome in result.failed()} == {"RuntimeError: enough"}
 
 
 def test_live_runs_one_after_the_other_each_in_a_folder(comparing, systems, tmp_path):
@@ -200,7 +218,7 @@ def test_progress_is_told(comparing):
 
 
 def test_the_page_fetches_nothing_and_has_a_card_for_each(comparing):
-    page = comparing().page.read_text()
+    page = comparing().report.read_text()
     assert "default-src 'none'" in page
     markup = re.sub(r"<script>.*?</script>", "", page, flags=re.S)
     assert not re.search(r"\bsrc\s*=", markup)
@@ -217,7 +235,7 @@ def test_the_page_fetches_nothing_and_has_a_card_for_each(comparing):
 
 
 def test_all_cards_have_one_scale_and_the_limit(comparing):
-    page = comparing().page.read_text()
+    page = comparing().report.read_text()
     (found,) = re.findall(r'<script type="application/json" id="figures">(.*?)</script>', page)
     figures = json.loads(found).values()
     assert {tuple(f["layout"]["yaxis"]["range"]) for f in figures} == {(0, 216.0)}
@@ -230,7 +248,7 @@ def test_all_cards_have_one_scale_and_the_limit(comparing):
 
 
 def test_the_table_sorts_by_numbers(comparing):
-    page = comparing().page.read_text()
+    page = comparing().report.read_text()
     (table,) = re.findall(r"<tbody>(.*?)</tbody>", page.partition('id="starving"')[0], flags=re.S)[
         :1
     ]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flowcontrol.experiments.base import as_base
+from flowcontrol.experiments.base import varied_base
 from flowcontrol.experiments.compare.run import run_one
 from flowcontrol.experiments.compare.wording import starving_sentences
 
@@ -21,7 +21,7 @@ def said():
     """A function that returns what is said of some systems, and who starved under which."""
 
     def find(name, *systems):
-        base = as_base(CONF / f"{name}.yaml")
+        base = varied_base(CONF / f"{name}.yaml")
         outcomes = [run_one(base, system, "virtual") for system in systems]
         assert {outcome.state for outcome in outcomes} == {"ran"}
         starved = {o.system: [(one.name, one.cause) for one in o.starved] for o in outcomes}

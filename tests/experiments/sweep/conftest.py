@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.experiments.base import as_base
+from flowcontrol.experiments.base import varied_base
 from flowcontrol.experiments.sweep.plan import Plan, make_plan
 
 
@@ -33,6 +33,6 @@ def plan(chain: dict[str, Any]) -> Callable[..., Plan]:
     """Return a function that plans a sweep of the chain."""
 
     def make(vary: dict[str, Any], **more: Any) -> Plan:
-        return make_plan(as_base(chain), list(vary.items()), **more)
+        return make_plan(varied_base(chain), list(vary.items()), **more)
 
     return make

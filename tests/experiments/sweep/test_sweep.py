@@ -143,13 +143,13 @@ def test_progress_starts_at_what_is_there_and_ends_at_all(run, fakes):
 
 
 @pytest.mark.parametrize(("count", "is_said"), [(499, False), (500, True)])
-def test_a_long_check_is_announced(run, monkeypatch, count, is_said):
-    monkeypatch.setattr(sys.modules["flowcontrol.experiments.sweep.sweep"], "_MANY", 500)
-    said = []
+def test_a_long_check_is_announced(run, monkeypatch, capsys, count, is_said):
+    monkeypatch.setattr(sys.modules["flowcontrol.experiments.sweep.sweep"], "_CHECK_S", 2 / 499.5)
     vary = {RATE: [*range(1, count), -1]}
     with pytest.raises(ScenarioError):
-        run(vary, warn=said.append)
-    assert said == (["checking 500 points before the first one runs"] if is_said else [])
+        run(vary)
+    said = "checking 500 points before the first one runs, usually 2 to 6 s\n"
+    assert capsys.readouterr().err == (said if is_said else "")
 
 
 def test_a_key_may_be_given_twice_only_in_a_list_and_then_is_refused(run):

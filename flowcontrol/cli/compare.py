@@ -1,0 +1,88 @@
+"""``flowcontrol compare``: a scenario under several systems' flow control."""
+
+import argparse
+import os
+import sys
+
+from flowcontrol.cli.command import (
+    FAILED,
+    add_folder,
+    add_processes,
+    add_quiet,
+    add_scenario,
+    exit_status,
+    say,
+)
+from flowcontrol.errors import Problem, ScenarioError
+from flowcontrol.experiments.compare import compare
+from flowcontrol.experiments.follow import shown_late
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Give the parser its arguments."""
+    parser.description = "Run a scenario under several systems' flow control, and compare them."
+    add_scenario(parser)
+    parser.add_argument(
+        "--systems",
+        metavar="NAME,NAME",
+        help="presets, as listed by `flowcontrol systems`; default: all",
+    )
+    parser.add_argument(
+        "--clock",
+        choices=("virtual", "live"),
+        help="virtual: in processes of this machine, without Java; live: one system after the "
+        "other; default: the virtual clock, spread over Spark",
+    )
+    add_folder(parser, "comparison", "compare")
+    add_processes(parser, "virtual clock: ")
+    add_quiet(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Compare the systems; return the exit status.
+
+    Returns
+    -------
+    int
+        0; 2 if the scenario or the command is refused; 1 if the run fails; 130 if interrupted.
+    """
+    return exit_status(lambda: _compare(options), "the comparison")
+
+
+def _compare(options: argparse.Namespace) -> int:
+    result = compare(
+        options.scenario,
+        systems=None if options.systems is None else _names(options.systems),
+        overrides=options.set,
+        clock=options.clock or "virtual",
+        out=options.out,
+        overwrite=options.overwrite,
+        processes=_processes(options),
+        progress=None if options.quiet else shown_late("systems", after_s=0),
+        quiet=options.quiet,
+    )
+    result.show()
+    sys.stdout.write(f"table:  {result.path / 'results'}\nreport: {result.report}\n")
+    failed = [outcome.system for outcome in result.failed()]
+    if failed:
+        say(f"failed: {', '.join(failed)}; run the same command again to retry these")
+    return FAILED if failed else 0
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _processes(options: argparse.Namespace) -> int | None:
+    """Return the number of local processes; None: run on Spark.
+
+    ``--clock virtual`` must not need Java: the start script starts no JVM for it.
+    """
+    if options.processes is not None and options.clock == "live":
+        text = f"{options.processes}: the live clock runs on Spark: leave it out"
+        raise ScenarioError([Problem("--processes", text)], "command")
+    if options.processes is None and options.clock == "virtual":
+        return os.cpu_count() or 1
+    given: int | None = options.processes
+    return given

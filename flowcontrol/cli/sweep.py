@@ -1,0 +1,102 @@
+"""``flowcontrol sweep``: many variants of a scenario, into one table."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from flowcontrol.cli.command import (
+    add_folder,
+    add_processes,
+    add_quiet,
+    add_scenario,
+    exit_status,
+    say,
+)
+from flowcontrol.errors import Problem, ScenarioError
+from flowcontrol.experiments.follow import shown_late
+from flowcontrol.experiments.sweep import sweep
+from flowcontrol.experiments.sweep.varied import split_assignment
+
+_VALUES = (
+    "Values are a list, 1,2,4, a range START:STOP:COUNT of evenly spaced points, both ends "
+    "included (1000:10000:50 is 50 points), or a list of both: 0,100:400:4. Keys are written as "
+    "for --set: stages.NAME.KEY, and options.KEY with or without quotes around Flink's own key."
+)
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Give the parser its arguments."""
+    parser.description = "Run many variants of a scenario on the virtual clock, spread over Spark."
+    parser.epilog = _VALUES
+    add_scenario(parser)
+    parser.add_argument(
+        "--vary",
+        action="append",
+        required=True,
+        metavar="KEY=VALUES",
+        help="values of one key; may be repeated to run all combinations",
+    )
+    parser.add_argument(
+        "--replications", type=int, default=1, metavar="N", help="runs per point, one per seed"
+    )
+    parser.add_argument(
+        "--sample", type=int, metavar="N", help="draw N of the combinations without replacement"
+    )
+    parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the draw; default: 1")
+    parser.add_argument(
+        "--metric",
+        action="append",
+        default=[],
+        metavar="STAGE.COLUMN",
+        help="figure to report, such as sink.rate_in_second_half; may be repeated. Points are "
+        "ranked by the first, over the second half of the run; the next one breaks ties",
+    )
+    add_folder(parser, "sweep", "sweep")
+    add_processes(parser)
+    add_quiet(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the sweep; return the exit status.
+
+    Returns
+    -------
+    int
+        0; 2 if a variant or the command is refused; 1 if the run fails; 130 if interrupted.
+    """
+    return exit_status(lambda: _sweep(options), "the sweep")
+
+
+def _sweep(options: argparse.Namespace) -> int:
+    result = sweep(
+        options.scenario,
+        _assignments(options.vary),
+        overrides=options.set,
+        out=options.out,
+        replications=options.replications,
+        sample=options.sample,
+        seed=options.seed,
+        metrics=options.metric,
+        overwrite=options.overwrite,
+        processes=options.processes,
+        progress=None if options.quiet else shown_late("variants", after_s=0),
+        warn=say,
+        quiet=options.quiet,
+    )
+    result.show()
+    sys.stdout.write(f"table:  {result.results}\nreport: {result.path / 'report.html'}\n")
+    return 0
+
+
+def _assignments(texts: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the keys and values of ``--vary``."""
+    found, problems = [], []
+    for text in texts:
+        try:
+            found.append(split_assignment(text))
+        except ValueError as error:
+            problems.append(Problem("--vary", str(error)))
+    if problems:
+        raise ScenarioError(problems, "command")
+    return found

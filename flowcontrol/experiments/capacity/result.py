@@ -1,0 +1,103 @@
+"""The sustainable rate of a source: what a search found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from flowcontrol.analysis import Bottleneck
+from flowcontrol.experiments.capacity.probe import Probe
+from flowcontrol.experiments.capacity.wording import conclusion, describe, row_of
+from flowcontrol.report.result import Result, print_text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from rich.console import Console
+
+
+@dataclass(frozen=True, repr=False)
+class Capacity(Result):
+    """The sustainable rate of a source.
+
+    Attributes
+    ----------
+    name : str
+        Of the scenario.
+    source : str
+        Which.
+    parallelism : int
+        Its subtasks.
+    tolerance : float
+        Relative error that was allowed.
+    window : tuple of float, s
+        The judged part of each run.
+    below : Probe or None
+        The run at the highest sustained rate; None if no rate was.
+    above : Probe or None
+        The run at the lowest rate that was not; None if all were.
+    limit : Bottleneck or None
+        The bottleneck of a run at OVERLOAD times the rate; None if there is none.
+    force : tuple of Fraction, or None, records/s
+        Lowest and highest service rate in force at a subtask of the stage that limits, in the
+        judged part; None for an edge or a stage without one.
+    probes : tuple of Probe
+        All judged runs, in order.
+    """
+
+    name: str
+    source: str
+    parallelism: int
+    tolerance: float
+    window: tuple[float, float]
+    below: Probe | None
+    above: Probe | None
+    limit: Bottleneck | None
+    force: tuple[Fraction, Fraction] | None
+    probes: tuple[Probe, ...]
+
+    path = None
+    kind = "capacity of"
+
+    @property
+    def rate(self) -> Fraction:
+        """The highest sustained rate of one subtask, records/s; 0 if none is."""
+        return self.below.rate if self.below is not None else Fraction(0)
+
+    @property
+    def total(self) -> Fraction:
+        """The same of all subtasks together, records/s."""
+        return self.rate * self.parallelism
+
+    @cached_property
+    def sentence(self) -> str:
+        """The rate, and what limits it."""
+        return conclusion(self)
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """The rate of a subtask and of all, records/s, what limits it, and how sure that is."""
+        limit = self.limit
+        return {
+            "scenario": self.name,
+            "source": self.source,
+            "rate": float(self.rate),
+            "total": float(self.total),
+            "parallelism": self.parallelism,
+            "tolerance": self.tolerance,
+            "window_s": list(self.window),
+            "limit": None if limit is None else limit.stage or limit.edge or limit.throttle,
+            "sentence": self.sentence,
+        }
+
+    @cached_property
+    def tables(self) -> dict[str, pa.Table]:
+        """``probes``: a row per judged run, in their order."""
+        import pyarrow as pa
+
+        return {"probes": pa.Table.from_pylist([row_of(probe) for probe in self.probes])}
+
+    def show(self, console: Console | None = None) -> None:
+        """Print the rate, what limits it, and the runs just below and just above."""
+        print_text(describe(self), console)

@@ -1,0 +1,128 @@
+"""The network memory of a scenario, planned: who asks for how much, and what it gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from flowcontrol.job.plan import MemoryPlan, plan_memory
+from flowcontrol.report.plan import describe_plan, verdict
+from flowcontrol.report.result import Result, print_text
+from flowcontrol.scenario.given import Given, Overrides, as_base
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from rich.console import Console
+
+
+@dataclass(frozen=True, repr=False)
+class PlanResult(Result):
+    """The network memory of a scenario.
+
+    Attributes
+    ----------
+    memory : MemoryPlan
+        What every gate and partition asks for and gets.
+    stated : mapping
+        Flink's options as the scenario states them.
+    """
+
+    memory: MemoryPlan
+    stated: Mapping[object, object]
+    path = None
+    kind = "network memory of"
+
+    @cached_property
+    def name(self) -> str:
+        """Name of the scenario."""
+        return self.memory.scenario.name
+
+    @property
+    def failures(self) -> list[str]:
+        """Flink's texts of everything that does not fit; empty if all does."""
+        return self.memory.failures
+
+    @cached_property
+    def sentence(self) -> str:
+        """Whether there are enough buffers."""
+        there = self.memory.scenario.options.network_buffers
+        return f"{there:,} buffers on a task manager: {verdict(self.memory)}."
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """Buffers of a task manager: there are, required, wanted, by the classic rule."""
+        memory = self.memory
+        return {
+            "scenario": self.name,
+            "task_managers": memory.scenario.cluster.task_managers,
+            "buffers": memory.scenario.options.network_buffers,
+            "buffer_bytes": memory.scenario.options.segment_bytes,
+            "required": memory.required,
+            "wanted": memory.wanted,
+            "rule": memory.rule,
+            "failures": memory.failures,
+            "sentence": self.sentence,
+        }
+
+    @cached_property
+    def tables(self) -> dict[str, pa.Table]:
+        """``grants``: a row per moment, gate or result partition; figures in buffers."""
+        import pyarrow as pa
+
+        rows = [
+            {
+                "at_s": moment.at_s,
+                "task_manager": manager.manager,
+                "edge": grant.demand.edge,
+                "side": "in" if grant.demand.is_gate else "out",
+                "subtask": grant.demand.subtask,
+                "channels": grant.demand.channels,
+                "required": grant.demand.required + grant.demand.unpooled,
+                "wanted": _plus(grant.demand.maximum, grant.demand.unpooled),
+                "granted": _plus(grant.granted, grant.demand.unpooled),
+                "exclusive": grant.demand.unpooled if grant.demand.is_gate else None,
+            }
+            for moment in self.memory.moments
+            for manager in moment.managers
+            for grant in manager.grants
+        ]
+        return {"grants": pa.Table.from_pylist(rows)}
+
+    def show(self, console: Console | None = None) -> None:
+        """Print a table per task manager, the exact need, and the option to change."""
+        print_text(describe_plan(self.memory, self.stated), console)
+
+
+def plan(scenario: Given, *, overrides: Overrides = ()) -> PlanResult:
+    """Work out what network buffers a scenario requires and gets; run nothing.
+
+    Parameters
+    ----------
+    scenario : Scenario, mapping, or str or Path
+        A scenario, the mapping in its file, or the file.
+    overrides : mapping or sequence of str, default ()
+        Changes of the scenario: values by key, or ``KEY=VALUE`` each.
+
+    Returns
+    -------
+    PlanResult
+        Its ``failures`` say what does not fit.
+
+    Raises
+    ------
+    ScenarioError
+        If the scenario is refused, or its transport has no network buffers.
+
+    Examples
+    --------
+    >>> plan("conf/experiment.yaml").summary["required"]
+    18
+    """
+    base = as_base(scenario, overrides)
+    return PlanResult(plan_memory(base.scenario()), dict(base.mapping.get("options") or {}))
+
+
+def _plus(buffers: int | None, more: int) -> int | None:
+    return None if buffers is None else buffers + more

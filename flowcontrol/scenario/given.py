@@ -1,0 +1,142 @@
+"""A scenario as a caller gives it: a file, the mapping in one, or a scenario; and changes to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flowcontrol.errors import Problem, ScenarioError
+from flowcontrol.scenario.models import Scenario
+from flowcontrol.scenario.overrides import apply_overrides
+from flowcontrol.scenario.problems import key_path
+from flowcontrol.scenario.resolve import parse_scenario
+from flowcontrol.scenario.yaml_file import read_yaml
+
+Given = Scenario | Mapping[str, Any] | str | Path
+"""A scenario, the mapping in its file, or the file."""
+
+Overrides = Mapping[str, Any] | Sequence[str]
+"""Changes: values by key, ``{"stages.sink.service_rate": 300}``, or ``KEY=VALUE`` as for --set."""
+
+
+@dataclass(frozen=True)
+class Base:
+    """A scenario before it is checked, so that keys may be changed or missing.
+
+    Attributes
+    ----------
+    mapping : mapping
+        Keys and values of its file.
+    source : str
+        Its name in refusals.
+    folder : str
+        Base of relative paths of inputs.
+    """
+
+    mapping: Mapping[str, Any]
+    source: str
+    folder: str
+
+    def scenario(self, changes: Sequence[tuple[Sequence[str], Any]] = ()) -> Scenario:
+        """Return the scenario with some keys changed.
+
+        Parameters
+        ----------
+        changes : sequence of (path, value), default ()
+            Plain JSON values.
+
+        Raises
+        ------
+        ScenarioError
+            With every problem of the scenario.
+        """
+        overrides = [f"{key_path(list(path))}={json.dumps(value)}" for path, value in changes]
+        mapping = _changed(self.mapping, overrides, self.source)
+        return parse_scenario(mapping, self.source, Path(self.folder))
+
+
+def as_scenario(given: Given, overrides: Overrides = ()) -> Scenario:
+    """Return a checked scenario.
+
+    Parameters
+    ----------
+    given : Scenario, mapping, or str or Path
+        A scenario, the mapping in its file, or the file.
+    overrides : mapping or sequence of str, default ()
+        Changes: values by key, or ``KEY=VALUE`` each.
+
+    Raises
+    ------
+    ScenarioError
+        With everything that is wrong, each with the path of its key.
+
+    Examples
+    --------
+    >>> as_scenario("conf/experiment.yaml", {"duration_s": 20}).duration_s
+    20.0
+    """
+    if isinstance(given, Scenario) and not overrides:
+        return given
+    return as_base(given, overrides).scenario()
+
+
+def as_base(given: Given, overrides: Overrides = ()) -> Base:
+    """Return a scenario that is still to be checked, with changes; as :func:`as_scenario`."""
+    if isinstance(given, Scenario):
+        mapping = given.canonical() if given.jobs else _shortened(given)
+        source, folder = given.name, Path()
+    elif isinstance(given, Mapping):
+        mapping, source, folder = dict(given), str(given.get("name", "scenario")), Path()
+    else:
+        file = Path(given)
+        mapping, source, folder = read_yaml(file), str(file), file.resolve().parent
+    return Base(_changed(mapping, as_texts(overrides), source), source, str(folder.resolve()))
+
+
+def as_texts(overrides: Overrides) -> list[str]:
+    """Return changes as ``KEY=VALUE`` each."""
+    if isinstance(overrides, Mapping):
+        return [f"{key}={json.dumps(value)}" for key, value in overrides.items()]
+    if isinstance(overrides, str):
+        raise ValueError(f"overrides is {overrides!r}: needs a mapping, or a list of KEY=VALUE")
+    return list(overrides)
+
+
+def _changed(mapping: Mapping[str, Any], overrides: Sequence[str], source: str) -> dict[str, Any]:
+    problems: list[Problem] = []
+    changed = apply_overrides(dict(mapping), overrides, problems)
+    if problems:
+        raise ScenarioError(problems, source)
+    return changed
+
+
+def _shortened(scenario: Scenario) -> dict[str, Any]:
+    """Return a scenario as a file without redundant keys.
+
+    Values filled in for each subtask (schedule, placement) no longer fit when the parallelism is
+    varied, so they are left out where the file means the same without them.
+    """
+    mapping = scenario.canonical()
+    for stage in mapping["stages"]:
+        for key in ("emit_rate", "service_rate"):
+            schedules = stage.get(key)
+            if schedules and all(schedule == schedules[0] for schedule in schedules):
+                stage[key] = schedules[0]
+    bare = {
+        **mapping,
+        "stages": [
+            {key: value for key, value in stage.items() if key != "placement"}
+            for stage in mapping["stages"]
+        ],
+    }
+    return bare if _means(bare, scenario) else mapping
+
+
+def _means(mapping: Mapping[str, Any], scenario: Scenario) -> bool:
+    try:
+        return parse_scenario(mapping).canonical() == scenario.canonical()
+    except ScenarioError:
+        return False
