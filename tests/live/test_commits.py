@@ -341,12 +341,9 @@ def test_both_sides_commit_and_compact_at_once_and_lose_nothing(tmp_path: Path) 
 def test_both_sides_clean_the_log_at_once(
     tmp_path: Path, quick_cleanup: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In step both sides clean up in the same round: one finds the other's files gone.
-
-    How old a commit is does not depend on how long a side of a busy machine waits for its turn.
-    """
-    kept = "interval 1 hours"
-    monkeypatch.setitem(commits.CONFIGURATION, "delta.logRetentionDuration", kept)
+    """In step both sides clean up in the same round: one finds the other's files gone."""
+    property_name = "delta.logRetentionDuration"
+    monkeypatch.setitem(commits.CONFIGURATION, property_name, "interval 1 hours")
     batches = range(150)
     commit_from_both_sides(tmp_path / "ledger", batches, in_step=True)
     assert len(list((tmp_path / "ledger" / "_delta_log").glob("*.json"))) < 200
