@@ -223,7 +223,8 @@ def _chained_logs(scenario: Scenario) -> Iterator[Refusal]:
         while head in chained:
             head = chained[head]
         has_rate = scenario.stage(edge.receiver).service_rate is not None
-        is_of_source = edge.chain and scenario.stage(head).is_source
+        source = scenario.stage(head)
+        is_of_source = edge.chain and source.is_source and not source.reads_log
         if throttle in LOG_THROTTLES and is_of_source and has_rate:
             what = f"true with throttle {throttle!r}: a service_rate in the task"
             instead = f"leave it out, take the service_rate of {edge.receiver!r} out, or use"

@@ -12,20 +12,13 @@ scenarios are the same scenario, and :meth:`Scenario.canonical` is equal for bot
 
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, Final, Literal
 
 import yaml
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    SerializerFunctionWrapHandler,
-    ValidationInfo,
-    field_validator,
-    model_serializer,
-)
+from pydantic import Field, ValidationInfo, field_validator
 
 from flowcontrol.scenario import fields as f
+from flowcontrol.scenario.mapping import Mapping as _Model
 from flowcontrol.scenario.option_table import NetworkOptions
 from flowcontrol.scenario.schedule import MICROSECONDS, Rates, Schedule, Span, merged
 from flowcontrol.scenario.system import SystemSpec
@@ -50,23 +43,6 @@ PartitionType = Literal[
 def _us(number: float, unit_us: int) -> int:
     """Return a number of the file in microseconds, given the unit in microseconds."""
     return int(Fraction(repr(number)) * unit_us)
-
-
-class _Model(BaseModel):
-    """What all mappings of the file share: frozen, no key that nobody knows."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    quiet: ClassVar[frozenset[str]] = frozenset()
-    """Keys that are written down only where they are not at their default."""
-
-    def is_written(self, key: str) -> bool:
-        """Tell whether a key is written down."""
-        return key not in self.quiet or getattr(self, key) != type(self).model_fields[key].default
-
-    @model_serializer(mode="wrap")
-    def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {key: value for key, value in write(self).items() if self.is_written(key)}
 
 
 class Cluster(_Model):
@@ -140,13 +116,27 @@ class Stall(_Model):
 class Stage(_Model):
     """One operator of the job."""
 
-    quiet = frozenset({"emit_rate", "service_rate", "input", "output", "stalls"})
+    quiet = frozenset(
+        {"emit_rate", "arrival_rate", "latency_from", "service_rate", "input", "output", "stalls"}
+    )
 
     name: f.StageName = Field(description="its name, unlike every other stage's")
     parallelism: f.Parallelism = Field(default=1, description="number of subtasks; default 1")
     emit_rate: Rates | None = f.or_none(
         "records/s per subtask that a source may emit: a number, a schedule "
         "[{at_s, rate}], or a list with one of either per subtask"
+    )
+    arrival_rate: Rates | None = f.or_none(
+        "records/s per subtask that are written to the log that a source reads (a topic, of which "
+        "each subtask reads one partition): a number, a schedule [{at_s, rate}], or a list with "
+        "one of either per subtask; emit_rate is then how fast it can read, and what it has not "
+        "read waits in the log; default: no log, and what a blocked source does not emit is lost"
+    )
+    latency_from: Literal["emission", "arrival"] = Field(
+        default="emission",
+        description="of a source with an arrival_rate: whether the latency of its records counts "
+        "from when it reads them (emission) or from when they were written to its log (arrival); "
+        "default emission",
     )
     service_rate: Rates | None = f.or_none(
         "records/s per subtask that the stage can process: a number, a schedule "
@@ -188,7 +178,7 @@ class Stage(_Model):
     def contradictions(self) -> Iterator[tuple[str, str]]:
         """Yield contradictions between two keys of the stage: a key and the refusal."""
         count = self.parallelism
-        for key in ("emit_rate", "service_rate"):
+        for key in ("emit_rate", "arrival_rate", "service_rate"):
             rates = getattr(self, key)
             if rates == ():
                 yield key, "[] is empty: write a rate, or one for each subtask"
@@ -200,6 +190,11 @@ class Stage(_Model):
                 if subtask >= count:
                     text = f"{subtask} is no subtask: there are {count}, from 0"
                     yield f"stalls[{k}].subtasks", text
+        if self.latency_from == "arrival" and self.arrival_rate is None:
+            text = (
+                "'arrival': nothing arrives without a log: state an arrival_rate, or use emission"
+            )
+            yield "latency_from", text
         if f.is_stated(self, "service_time_cv") and self.service_time != "lognormal":
             text = (
                 f"{self.service_time_cv:g}: {self.service_time} times take no coefficient of "
@@ -222,6 +217,11 @@ class Stage(_Model):
     def is_source(self) -> bool:
         """True for a stage that emits by itself."""
         return self.emit_rate is not None
+
+    @property
+    def reads_log(self) -> bool:
+        """True for a source that reads a log, which keeps what the source has not read."""
+        return self.arrival_rate is not None
 
     def stalled(self, subtask: int) -> tuple[Span, ...]:
         """Return the stalls of a subtask.
