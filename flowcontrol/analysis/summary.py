@@ -11,6 +11,8 @@ rates                 sum                         that growth over the window's 
 shares of time        mean                        mean weighted by the length of the intervals
 pool usages           mean                        the same, of the levels at the samples
 queues, pools         sum                         the same; ``max`` is that of the sums
+lag_records           sum                         the same
+lag_s                 largest                     the same
 latencies             see ``latencies.py``        see ``latencies.py``
 ====================  ==========================  =============================================
 """
@@ -31,6 +33,7 @@ from flowcontrol.analysis.frames import (
     second_half_start,
     summed,
 )
+from flowcontrol.analysis.lag import find_lags
 from flowcontrol.analysis.latencies import combine_latencies
 from flowcontrol.analysis.pressure import worst_pressure
 from flowcontrol.scenario import Scenario
@@ -76,7 +79,8 @@ def summarise(
         Plain JSON: ``name``, ``clock``, ``rounds``, ``round_ms``, ``counts`` (``buffers`` or
         ``records``: what messages, queues and credits are), ``wall_s``, ``emulated_s``,
         ``windows`` (from, until in s), ``bottleneck`` (name of a stage or null), ``sentence``,
-        ``bottleneck_detail``, ``stages`` and ``edges``. A stage has ``parallelism``,
+        ``bottleneck_detail``, ``stages`` and ``edges``; ``lags`` of sources that read a log
+        (:class:`flowcontrol.analysis.lag.Lag`). A stage has ``parallelism``,
         ``pressure``, ``whole`` and ``second_half``, an edge ``channels``, ``whole`` and
         ``second_half``; the figures are named as the columns they come from.
 
@@ -87,7 +91,7 @@ def summarise(
     """
     end = end_of(tables)
     windows = {"whole": (0.0, end), "second_half": (second_half_start(tables), end)}
-    found = find_bottleneck(tables, scenario)
+    found, lags = find_bottleneck(tables, scenario), find_lags(tables, scenario)
     summary = {
         "name": scenario.name,
         "clock": clock,
@@ -100,6 +104,7 @@ def summarise(
         "bottleneck": found.stage,
         "sentence": found.sentence,
         "bottleneck_detail": found.detail(),
+        **({"lags": [lag.document() for lag in lags]} if lags else {}),
         "stages": _stages(tables, scenario, windows),
         "edges": _edges(tables, scenario, windows),
     }
@@ -118,6 +123,9 @@ def _stages(tables: Tables, scenario: Scenario, windows: Mapping[str, Window]) -
             name: _stage_window(rows, window) | {"latency": combine_latencies(_in(times, window))}
             for name, window in windows.items()
         }
+        if stage.reads_log:
+            for name, window in windows.items():
+                figures[name] |= _lag_window(_in(rows, window))
         pressure = figures["whole"]["pressure"]
         stages[stage.name] = {"parallelism": stage.parallelism, "pressure": pressure, **figures}
     return stages
@@ -143,6 +151,14 @@ def _stage_window(samples: pd.DataFrame, window: Window) -> dict[str, Any]:
         "pressure": worst_pressure(blocked.values()).value,
         **{name: mean_over_time(rows, name) for name in _USAGES},
         **{name: mean_over_time(summed(rows, name), name) for name in _LEVELS},
+    }
+
+
+def _lag_window(rows: pd.DataFrame) -> dict[str, Any]:
+    """Return how far a source was behind its log in a window."""
+    return {
+        "lag_records": mean_over_time(summed(rows, "lag_records"), "lag_records"),
+        "lag_s": mean_over_time(summed(rows, "lag_s", "max"), "lag_s"),
     }
 
 
