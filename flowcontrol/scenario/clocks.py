@@ -98,6 +98,10 @@ LOG_THROTTLES: Final = ("pid_rate", "static_admission")
 """Throttles whose sources read a log, in which due records wait."""
 
 
+AGE_THROTTLES: Final = ("frontier_lag",)
+"""Throttles that look at when the records under way were emitted."""
+
+
 def _live_machines(scenario: Scenario) -> Iterator[Refusal]:
     cluster, system = scenario.cluster, scenario.system
     for key, value, run in (
@@ -214,6 +218,15 @@ def _partition_types_of_other_systems(scenario: Scenario) -> Iterator[Refusal]:
             yield f"edges[{index}].partition_type", what, instead
 
 
+def _ages_from_arrival(scenario: Scenario) -> Iterator[Refusal]:
+    """Refuse latencies from arrival where a throttle looks at the same ages."""
+    throttle = scenario.system.throttle
+    for index, stage in enumerate(scenario.stages):
+        if throttle in AGE_THROTTLES and stage.latency_from == "arrival":
+            what = f"'arrival' with throttle {throttle!r}, which looks at when records are emitted,"
+            yield f"stages[{index}].latency_from", f"{what} is", "use emission"
+
+
 def _chained_logs(scenario: Scenario) -> Iterator[Refusal]:
     """Refuse a source with a log that is chained to a stage with a rate."""
     throttle = scenario.system.throttle
@@ -282,6 +295,7 @@ _CHECKS: Final[dict[str, tuple[Check, ...]]] = {
         _debloating_without_credits,
         _partition_types_of_other_systems,
         _chained_logs,
+        _ages_from_arrival,
         _jobs_of_other_systems,
         _service_times_in_chains,
         partial(_many_channels, limit=MAX_VIRTUAL_CHANNELS),
