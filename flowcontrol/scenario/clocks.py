@@ -98,7 +98,7 @@ LOG_THROTTLES: Final = ("pid_rate", "static_admission")
 """Throttles whose sources read a log, in which due records wait."""
 
 
-AGE_THROTTLES: Final = ("frontier_lag",)
+AGE_THROTTLES: Final = ("aimd_rate", "frontier_lag")
 """Throttles that look at when the records under way were emitted."""
 
 
