@@ -15,7 +15,7 @@ CONTRACT = {
         "t_s stage subtask records_in records_out rate_in rate_out busy_ms_per_s idle_ms_per_s "
         "backpressured_ms_per_s in_pool_usage out_pool_usage floating_buffers_usage "
         "exclusive_buffers_usage input_queue_buffers output_queue_buffers output_pool_size "
-        "output_pool_used"
+        "output_pool_used lag_records lag_s"
     ),
     "channels": (
         "t_s edge sender receiver written released announced sent consumed credit backlog "

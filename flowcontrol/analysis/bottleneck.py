@@ -3,7 +3,7 @@
 The rule is Flink's: the bottleneck is the first stage downstream that is busy and not blocked
 while something upstream of it is blocked. Here it is judged for each sample interval apart, for
 a job's bottleneck may come and go with the phases of its schedule; the run's bottleneck is what
-limited it for the longest time. Six cases beyond the rule:
+limited it for the longest time. Seven cases beyond the rule:
 
 - Nothing is blocked: no bottleneck, the sources run at their own rate.
 - A stage is blocked although what follows it has nothing to do: then no stage limits but the
@@ -14,6 +14,8 @@ limited it for the longest time. Six cases beyond the rule:
   a throttle reaches over the stages in between; if none of them is saturated, the throttle does.
 - Nothing is blocked, but the records before a saturated stage grow more, in queues of records:
   then it limits, and what comes before it does not know yet, or never will.
+- Nothing is blocked, but a source that reads a log is never idle and records wait there: then it
+  limits itself, be it that it reads too slowly or that it stands still.
 - Some subtasks of several limit: they are named, not only the stage (:mod:`.subtasks`).
 """
 
@@ -21,7 +23,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from flowcontrol.analysis.frames import Tables, end_of, result_frame
@@ -99,6 +101,8 @@ class _Interval:
     """Edges with a channel whose sender has a backlog while its receiver has nothing queued."""
     growing: frozenset[str]
     """Edges with more records in flight than at the sample before."""
+    behind: frozenset[str] = frozenset()
+    """Sources with a subtask that is never idle while records wait in its log."""
 
 
 def find_bottleneck(tables: Tables, scenario: Scenario) -> Bottleneck:
@@ -124,10 +128,14 @@ def find_bottleneck(tables: Tables, scenario: Scenario) -> Bottleneck:
     """
     samples = result_frame(tables, "stages")
     order = {stage.name: rank for rank, stage in enumerate(scenario.topological())}
-    intervals = _intervals(samples, _hungry_edges(tables), _growing_edges(tables))
+    behind = _behind_logs(samples)
+    intervals = [
+        replace(interval, behind=behind.get(interval.t_s, frozenset()))
+        for interval in _intervals(samples, _hungry_edges(tables), _growing_edges(tables))
+    ]
     limits: dict[str, list[_Interval]] = defaultdict(list)
     for interval in intervals:
-        limit = _limit(interval, scenario, order)
+        limit = _limit(interval, scenario, order) or _slow_reader(interval, order)
         if limit is not None:
             limits[limit].append(interval)
     return _verdict(limits, tables, scenario)
@@ -156,6 +164,19 @@ def _intervals(
             )
         )
     return intervals
+
+
+def _behind_logs(samples: pd.DataFrame) -> dict[float, frozenset[str]]:
+    """Return by sample the sources that are never idle while records wait in their log."""
+    is_busy = samples["busy_ms_per_s"] * _S_PER_MS >= NEVER_IDLE
+    rows = samples[is_busy & (samples["lag_records"] > 0)]
+    return {float(str(t_s)): frozenset(part["stage"]) for t_s, part in rows.groupby("t_s")}
+
+
+def _slow_reader(interval: _Interval, order: Mapping[str, int]) -> str | None:
+    """Return the first source that is behind its log although nothing blocks it."""
+    free = [name for name in interval.behind if interval.blocked.get(name, 0.0) <= NOTICEABLE]
+    return min(free, key=lambda name: order[name], default=None)
 
 
 def _hungry_edges(tables: Tables) -> dict[float, frozenset[str]]:

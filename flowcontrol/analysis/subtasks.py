@@ -95,7 +95,14 @@ def _edges_into(scenario: Scenario, stage: str) -> list[str]:
 def _waiting(
     tables: Tables, scenario: Scenario, stage: str, times: frozenset[float]
 ) -> dict[int, float]:
-    """Return the mean number of records in flight to each subtask, on all edges into the stage."""
+    """Return the mean number of records in flight to each subtask, on all edges into the stage.
+
+    Of a source it is what waits in its log.
+    """
+    if scenario.stage(stage).reads_log:
+        rows = result_frame(tables, "stages")
+        rows = rows[(rows["stage"] == stage) & rows["t_s"].isin(times)]
+        return means_by(rows, "subtask", "lag_records")
     channels = result_frame(tables, "channels")
     edges = _edges_into(scenario, stage)
     rows = channels[channels["edge"].isin(edges) & channels["t_s"].isin(times)]

@@ -11,6 +11,8 @@ rates                 sum                         that growth over the window's 
 shares of time        mean                        mean weighted by the length of the intervals
 pool usages           mean                        the same, of the levels at the samples
 queues, pools         sum                         the same; ``max`` is that of the sums
+lag_records           sum                         the same
+lag_s                 largest                     the same
 latencies             see ``latencies.py``        see ``latencies.py``
 ====================  ==========================  =============================================
 
@@ -34,6 +36,7 @@ from flowcontrol.analysis.frames import (
     second_half_start,
     summed,
 )
+from flowcontrol.analysis.lag import find_lags
 from flowcontrol.analysis.latencies import combine_latencies
 from flowcontrol.analysis.per_subtask import largest, spread, subtask_figures
 from flowcontrol.analysis.pressure import worst_pressure
@@ -79,7 +82,8 @@ def summarise(
         Plain JSON: ``name``, ``clock``, ``rounds``, ``round_ms``, ``counts`` (``buffers`` or
         ``records``: what messages, queues and credits are), ``wall_s``, ``emulated_s``,
         ``windows`` (from, until in s), ``bottleneck`` (name of a stage or null), ``sentence``,
-        ``bottleneck_detail``, ``stages`` and ``edges``. A stage has ``parallelism``,
+        ``bottleneck_detail``, ``stages`` and ``edges``; ``lags`` of sources that read a log
+        (:class:`flowcontrol.analysis.lag.Lag`). A stage has ``parallelism``,
         ``pressure``, ``whole`` and ``second_half``, an edge ``channels``, ``whole`` and
         ``second_half``; the figures are named as the columns they come from.
 
@@ -90,7 +94,7 @@ def summarise(
     """
     end = end_of(tables)
     windows = {"whole": (0.0, end), "second_half": (second_half_start(tables), end)}
-    found = find_bottleneck(tables, scenario)
+    found, lags = find_bottleneck(tables, scenario), find_lags(tables, scenario)
     summary = {
         "name": scenario.name,
         "clock": clock,
@@ -103,6 +107,7 @@ def summarise(
         "bottleneck": found.stage,
         "sentence": found.sentence,
         "bottleneck_detail": found.detail(),
+        **({"lags": [lag.document() for lag in lags]} if lags else {}),
         "stages": _stages(tables, scenario, windows),
         "edges": _edges(tables, scenario, windows),
     }
@@ -122,6 +127,9 @@ def _stages(tables: Tables, scenario: Scenario, windows: Mapping[str, Window]) -
             | {"latency": combine_latencies(within(times, window))}
             for name, window in windows.items()
         }
+        if stage.reads_log:
+            for name, window in windows.items():
+                figures[name] |= _lag_window(within(rows, window))
         pressure = figures["whole"]["pressure"]
         stages[stage.name] = {"parallelism": stage.parallelism, "pressure": pressure, **figures}
     return stages
@@ -150,6 +158,14 @@ def _stage_window(samples: pd.DataFrame, window: Window) -> dict[str, Any]:
         **{name: mean_over_time(summed(rows, name), name) for name in _LEVELS},
         **spread(subtasks),
         "max_over_subtasks": most,
+    }
+
+
+def _lag_window(rows: pd.DataFrame) -> dict[str, Any]:
+    """Return how far a source was behind its log in a window."""
+    return {
+        "lag_records": mean_over_time(summed(rows, "lag_records"), "lag_records"),
+        "lag_s": mean_over_time(summed(rows, "lag_s", "max"), "lag_s"),
     }
 
 

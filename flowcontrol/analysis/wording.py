@@ -102,6 +102,8 @@ def describe(
         return _throttle_limits(evidence, times)
     if name in edges:
         return _edge_limits(evidence, edges[name], times)
+    if evidence.scenario.stage(name).reads_log:
+        return _reader_limits(evidence, name, times, limiting)
     return _stage_limits(evidence, name, times, limiting)
 
 
@@ -119,9 +121,48 @@ def _stage_limits(
     advice = _advice(evidence, stage, subtasks)
     return (
         f"Bottleneck: {subject} — {pronoun} busy {busy} of the time{others}"
-        f"{waiting} {_when(evidence, stage)}, while {behind}; "
+        f"{waiting} {_when(evidence, stage)}, while {behind}"
+        f"{_lagging(evidence, evidence.scenario.upstream(stage), times)}; "
         f"{advice}{_also(evidence, stage)}."
     )
+
+
+def _reader_limits(
+    evidence: Evidence, stage: str, times: frozenset[float], limiting: Limiting
+) -> str:
+    """Return the sentence for a source that is behind its log although nothing blocks it."""
+    subtasks = limiting.subtasks
+    subject = f"{_subtasks(subtasks)} of {stage}" if subtasks else stage
+    pronoun, its, was = ("they", "their", "were") if len(subtasks) > 1 else ("it", "its", "was")
+    count = len(subtasks) or evidence.scenario.stage(stage).parallelism
+    rate = evidence.share(stage, "rate_out", times, subtasks) * 1000.0 * count
+    return (
+        f"Bottleneck: {subject} — {pronoun} read as fast as {pronoun} could, "
+        f"{rate:,.0f} records/s, {_when(evidence, stage)}, and {was} up to "
+        f"{_most_behind(evidence, stage, times)} behind {its} log, while nothing after {stage} "
+        f"held it back; let {stage} read faster, or spread its log over more partitions"
+        f"{_also(evidence, stage)}."
+    )
+
+
+def _lagging(evidence: Evidence, stages: Sequence[str], times: frozenset[float]) -> str:
+    """Return how far the sources among some stages fell behind their logs meanwhile."""
+    scenario, text = evidence.scenario, ""
+    for name in stages:
+        rows = evidence.samples[evidence.samples["stage"] == name]
+        lag_s = rows[rows["t_s"].isin(times)]["lag_s"].max()
+        if scenario.stage(name).reads_log and lag_s > scenario.sample_interval_s:
+            text += f", and {name} fell up to {_most_behind(evidence, name, times)} behind its log"
+    return text
+
+
+def _most_behind(evidence: Evidence, stage: str, times: frozenset[float]) -> str:
+    """Return the most records, and the longest time, that a source was behind its log."""
+    rows = evidence.samples[
+        (evidence.samples["stage"] == stage) & evidence.samples["t_s"].isin(times)
+    ]
+    records = rows.groupby("t_s")["lag_records"].sum().max()
+    return f"{records:,.0f} records, {seconds(float(rows['lag_s'].max()))} s,"
 
 
 def _edge_limits(evidence: Evidence, edge: Edge, times: frozenset[float]) -> str:
@@ -138,7 +179,8 @@ def _edge_limits(evidence: Evidence, edge: Edge, times: frozenset[float]) -> str
         )
     return (
         f"Bottleneck: the exchange {edge.name} — {edge.sender} was blocked {blocked} of the time "
-        f"{_when(evidence, edge.name)}, although {edge.receiver} was busy only {busy}; "
+        f"{_when(evidence, edge.name)}, although {edge.receiver} was busy only {busy}"
+        f"{_lagging(evidence, [edge.sender, *evidence.scenario.upstream(edge.sender)], times)}; "
         f"{_more_bandwidth(evidence, edge, times) or _more_room(evidence.scenario)}"
         f"{_also(evidence, edge.name)}."
     )
@@ -207,6 +249,10 @@ def _nothing_limits(evidence: Evidence) -> str:
     total = sum(evidence.rate(stage.name, "rate_out") * stage.parallelism for stage in sources)
     names = join_words([stage.name for stage in sources])
     pace = "its own rate" if len(sources) == 1 else "their own rates"
+    if any(stage.reads_log for stage in sources):
+        pace = (
+            "what is written to its log" if len(sources) == 1 else "what is written to their logs"
+        )
     whole: frozenset[float] = frozenset()
     later = [stage.name for stage in scenario.stages if scenario.inputs(stage.name)]
     busy = {name: evidence.share(name, "busy_ms_per_s", whole) for name in later}

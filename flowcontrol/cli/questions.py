@@ -11,7 +11,7 @@ import yaml
 from pydantic_core import PydanticCustomError
 
 from flowcontrol.cli.command import say
-from flowcontrol.job.sketch import SOURCE, Number, Sketch, can_read_log
+from flowcontrol.job.sketch import SOURCE, Number, Sketch
 from flowcontrol.scenario import fields as f
 from flowcontrol.scenario.problems import known, show
 from flowcontrol.scenario.system import SYSTEMS
@@ -47,7 +47,7 @@ def from_flags(options: argparse.Namespace) -> Sketch:
         parallelism=_read("--parallelism", lambda t: read_widths(t, names), options.parallelism),
         system=_read("--system", read_system, options.system or SYSTEMS[0]),
         slow=_read("--slow", lambda t: read_slow(t, names), options.slow),
-        reads_log=_read("--log", read_log, "log" if options.log else ""),
+        reads_log=options.log,
     )
 
 
@@ -64,9 +64,10 @@ def ask(out: str | None) -> Sketch:
     if out is not None:
         check_new(Path(out))
     name = _answer("1. What is the job called?", "my-job", lambda t: _new_name(t, out))
-    kinds = "; `10000 log` if it reads a log, as with Kafka" if can_read_log() else ""
     rate, reads_log = _answer(
-        f"2. How many records/s does the source emit in all{kinds}?", "10000", read_source
+        "2. How many records/s does the source emit in all; `10000 log` if it reads a log, as with Kafka?",
+        "10000",
+        read_source,
     )
     stages = _answer(
         "3. Which stages follow, and how many records/s can each process in all?",
@@ -124,19 +125,12 @@ def read_rate(text: str) -> Number:
     return f.write_number(_checked(_RATE.read, _value(text)))
 
 
-def read_log(text: str) -> bool:
-    """Tell whether a source reads a log; ValueError if this version has none that do."""
-    if text and not can_read_log():
-        raise ValueError("sources that read a log are not in this version")
-    return bool(text)
-
-
 def read_source(text: str) -> tuple[Number, bool]:
     """Return the rate of a source and whether it reads a log: ``10000`` or ``10000 log``."""
     rate, _, kind = text.partition(" ")
     if kind.strip() not in {"", "log"}:
         raise ValueError(f"{show(kind.strip())}: write a rate, or a rate and the word log")
-    return read_rate(rate), read_log(kind.strip())
+    return read_rate(rate), bool(kind.strip())
 
 
 def read_stages(text: str) -> dict[str, Number | None]:

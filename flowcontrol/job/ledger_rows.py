@@ -148,6 +148,8 @@ def _task_document(job: Job, task: TaskState, latency: Any = None) -> dict[str, 
     if task.source is not None:
         state["source"] = asdict(task.source)
         state["controller"] = task.controller
+    if task.log is not None:
+        state["log"] = asdict(task.log)
     if latency is not None:
         state["latency"] = latency
     return state

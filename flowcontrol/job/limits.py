@@ -53,6 +53,9 @@ def _problems(job: Job) -> Iterator[Problem]:
         own = _capacity(job, plan)
         if own is not None:
             records = own if plan.is_source else min(records, own)
+        written = _written(job, plan)
+        if written is not None:
+            records = min(records, written)
         taken[plan.name] = records
         if records > MOST_RECORDS:
             text = "records to emit or to process by the end: lower the rate or shorten the run"
@@ -67,6 +70,14 @@ def _problems(job: Job) -> Iterator[Problem]:
             if nbytes > MOST_BYTES:
                 text = "bytes by the end: lower the rate or record_bytes, or shorten the run"
                 yield _above(place, nbytes, MOST_BYTES, text)
+
+
+def _written(job: Job, plan: JobVertex) -> Fraction | None:
+    """Records that are written to the logs of a source; None where it reads none."""
+    if plan.stage.arrival_rate is None:
+        return None
+    until_us = (job.rounds + 2) * job.round_us
+    return Fraction(sum(rate.records_until(until_us) + 1 for rate in plan.stage.arrival_rate))
 
 
 def _carried(taken: dict[str, Fraction], plan: JobVertex, link: JobEdge) -> Fraction:

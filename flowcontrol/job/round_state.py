@@ -20,6 +20,7 @@ from flowcontrol.job.channel_state import (
     PartitionState,
     SubpartitionState,
 )
+from flowcontrol.operators.states import SourceLog
 from flowcontrol.operators.table import AnyOperator
 from flowcontrol.protocol.queues import KINDS
 from flowcontrol.protocol.states import Message, ReceivedMessage, Task
@@ -67,6 +68,8 @@ class TaskState:
         Whether it has its senders stopped, as ``hop_hysteresis`` does.
     source : ThrottledSource | None
         Of a throttled source: the command in force, and what waits at it.
+    log : SourceLog | None
+        Of a source that reads a log: its end, and the source's position in it.
     controller : Mapping[str, Any] | None
         Of a throttled source: what the job's controller remembers; numbers, strings and
         lists by name, as its throttle has them.
@@ -87,6 +90,7 @@ class TaskState:
     partitions: tuple[PartitionState, ...]
     holds_senders: bool = False
     source: ThrottledSource | None = None
+    log: SourceLog | None = None
     controller: Mapping[str, Any] | None = None
 
 

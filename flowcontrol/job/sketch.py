@@ -8,7 +8,6 @@ from typing import Final
 from flowcontrol.errors import ScenarioError
 from flowcontrol.job.plan import plan_memory
 from flowcontrol.scenario import Scenario, check_clock, parse_scenario
-from flowcontrol.scenario.models import Stage
 from flowcontrol.scenario.options import memory_options
 from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
 from flowcontrol.scenario.presets import ALIASES, PRESETS
@@ -59,11 +58,6 @@ class Sketch:
     system: str = "flink"
     slow: tuple[str, Number] | None = None
     reads_log: bool = False
-
-
-def can_read_log() -> bool:
-    """Tell whether this version knows sources that read a log (``arrival_rate``)."""
-    return "arrival_rate" in Stage.model_fields
 
 
 def has_buffers(sketch: Sketch) -> bool:

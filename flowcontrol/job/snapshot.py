@@ -56,6 +56,7 @@ def task_state(
         ),
         holds_senders=isinstance(subtask, RecordSubtask) and subtask.held == 1,
         source=None if source is None else replace(source),
+        log=None if subtask.log is None else replace(subtask.log),
         controller=None if source is None else deepcopy(subtask.controller_state),
     )
 
@@ -165,6 +166,8 @@ def _restore_task(subtask: Subtask, state: Mapping[str, Any]) -> None:
     if subtask.source is not None:
         put_back(subtask.source, state["source"])
         subtask.controller_state = state["controller"]
+    if subtask.log is not None:
+        put_back(subtask.log, state["log"])
     for gate, values in zip(subtask.gates, state["gates"], strict=True):
         put_back(gate.pool, values["pool"])
         put_back(gate.segments, values["segments"])

@@ -16,9 +16,20 @@ from flowcontrol.job.graph import JobEdge, JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.routing import Output, Router
 from flowcontrol.job.rows import new_gate, new_partition
+from flowcontrol.job.source_logs import NO_LIMIT, Arrivals, has_log
 from flowcontrol.job.work import ServiceCurve, emission_cost_ns, flush_phase_us
 from flowcontrol.operators.pacing import skip_due
-from flowcontrol.operators.states import RELAY, SERVER, SOURCE, Operator, StreamTask
+from flowcontrol.operators.reading import read_log
+from flowcontrol.operators.source_log import append_up_to, lag
+from flowcontrol.operators.states import (
+    READER,
+    RELAY,
+    SERVER,
+    SOURCE,
+    Operator,
+    SourceLog,
+    StreamTask,
+)
 from flowcontrol.operators.task import (
     BLOCKED,
     CAPACITY,
@@ -138,6 +149,10 @@ class Subtask:
         self.controller_state: dict[str, Any] = {}
         if plan.is_source and job.scenario.system.throttle != "none":
             self.source = s.ThrottledSource()
+        self.log = SourceLog() if has_log(job, plan) else None
+        self.arrivals = Arrivals.of(
+            job, plan, index, -1 if input_records is None else input_records
+        )
         tables = tables or [None] * len(self.out_links)
         self.outputs = [self._output(i, table) for i, table in enumerate(tables)]
         options = job.scenario.options
@@ -168,6 +183,8 @@ class Subtask:
         task.limit, task.is_single = limit, int(self.plan.is_single(self.index))
         task.cost_ns = emission_cost_ns(self.job, self.plan)
         task.kind = SOURCE if self.plan.is_source else RELAY if curve is None else SERVER
+        if self.arrivals is not None:
+            task.kind = READER
         if curve is not None:
             task.unit, task.distribution = curve.unit, curve.kind
 
@@ -236,7 +253,7 @@ class Subtask:
     def _finish(self, number: int) -> None:
         """Finish the task if nothing comes any more and all is written; queue the ends."""
         task = self.task
-        if task.kind == SOURCE and self._has_ended(number):
+        if task.kind in {SOURCE, READER} and self._has_ended(number):
             task.open_inputs = 0
         if task.is_pending == 0 and r.finish_task(task) == 1:
             for part in self.partitions:
@@ -244,10 +261,12 @@ class Subtask:
 
     def _has_ended(self, number: int) -> bool:
         """Whether nothing falls due at a source after a round, and nothing waits there."""
-        if self._curve is None or (self.source is not None and s.has_waiting(self.source)):
+        curve = self._curve if self.arrivals is None else self.arrivals.curve
+        in_hand = self.source is not None and self.source.waiting > 0
+        if curve is None or in_hand or (self.log is not None and lag(self.log) > 0):
             return False
         end_us = (number + 1) * self.job.round_us
-        return has_ended(self._curve.phases, end_us, self.task.taken, self.task.limit) == 1
+        return has_ended(curve.phases, end_us, self.task.taken, self.task.limit) == 1
 
     def _announce(self, number: int) -> None:
         """Announce the credit that channels have gained in the round."""
@@ -301,6 +320,9 @@ class Subtask:
     def _run(self, number: int, start: int, end: int) -> int:
         """Work for a round, with nothing saved up of the past; return why the task stopped."""
         task = self.task
+        if self.arrivals is not None and self.log is not None:
+            task.ready = max(task.ready, start)
+            return self._read(number, end, self.arrivals, self.log)
         if task.kind == SOURCE:
             skip_due(self, task, start)
             if self.source is not None:
@@ -315,18 +337,36 @@ class Subtask:
         """Emit what the command in force allows of what waits."""
         task, round_ns = self.task, self.job.round_us * 1000
         fresh, emitted = skip_due(self, task, end), task.taken
-        if task.limit >= 0 and state.has_log:
-            fresh = min(fresh, task.limit - state.offered)
-        waiting = s.offer(state, fresh)
+        if self.log is None:
+            waiting = s.offer(state, fresh)
+        else:
+            append_up_to(self.log, self.log.end + fresh, task.limit)
+            waiting = lag(self.log)
         most = s.may_emit(state, waiting, emitted, number * round_ns, (number + 1) * round_ns)
         if task.limit >= 0:
             most = min(most, task.limit - emitted)
         done = 0
         while write_pending(self, task) and done < most and outputs_available(self, task):
             done += emit_some(self, task, most - done)
-        s.after_emitting(state, waiting, done, number * round_ns)
+        s.after_emitting(state, done, number * round_ns)
+        if self.log is None:
+            s.hold(state, waiting, done)
+        else:
+            self.log.position += done
         task.due = waiting
         return CAPACITY if done == waiting and task.is_pending == 0 else BLOCKED
+
+    def _read(self, number: int, end: int, arrivals: Arrivals, log: SourceLog) -> int:
+        """Read what waits in the log, as far as the rate and a throttle's command allow."""
+        round_ns, most, before = self.job.round_us * 1000, NO_LIMIT, log.position
+        arrivals.append_until(log, (number + 1) * self.job.round_us)
+        start_ns, emitted = number * round_ns, self.task.taken
+        if self.source is not None:
+            most = s.may_emit(self.source, lag(log), emitted, start_ns, start_ns + round_ns)
+        reason = read_log(self, self.task, log, end, most)
+        if self.source is not None:
+            s.after_emitting(self.source, log.position - before, start_ns)
+        return reason
 
     # ------------------------------------------------------------------ as a Worker
 
@@ -379,6 +419,10 @@ class Subtask:
 
     def note_emitted(self, count: int) -> None:
         """Do nothing: the rows that a source emits are numbered by its count."""
+
+    def of_one_time(self, most: int) -> int:
+        """Return how many records of the log may be read at once: rows have their own times."""
+        return most
 
     def _flush(self, number: int) -> None:
         """Let the periodic flusher run if its period ends in the round (reference 2.6)."""

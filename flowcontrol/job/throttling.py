@@ -94,7 +94,6 @@ class SourceControl:
             source.source.is_stopped = int(command.is_stopped)
             source.source.gap_ns = command.gap_ns
             source.source.admitted = command.admitted
-            source.source.has_log = int(self.controller.has_log)
             source.controller_state = state
 
 
@@ -147,9 +146,11 @@ def _source_seen(
     rate = 0.0 if rates is None else float(rates.rate_at(now_us))
     if state is None:
         return SourceObservation(plan.name, index, 0, 0, 0, rate)
-    own = state["source"]
-    emitted = state["task"]["taken"]
-    return SourceObservation(plan.name, index, emitted, own["log"], own["offered"], rate)
+    emitted, log = state["task"]["taken"], state.get("log")
+    if log is None:
+        return SourceObservation(plan.name, index, emitted, 0, state["source"]["offered"], rate)
+    waiting = log["end"] - log["position"]
+    return SourceObservation(plan.name, index, emitted, waiting, log["end"], rate)
 
 
 def _task_states(job: Job, rows: Rows) -> dict[tuple[str, int], dict[str, Any]]:
@@ -196,9 +197,15 @@ def _is_empty(
             if not plan.is_source:
                 if clock is not None and task["ready"] > clock.work_by(now_us):
                     return False
-            elif task["taken"] < state["source"]["admitted"] and state["source"]["log"] > 0:
+            elif task["taken"] < state["source"]["admitted"] and _waits_in_log(state):
                 return False
     return True
+
+
+def _waits_in_log(state: Mapping[str, Any]) -> bool:
+    """Whether a source has a log with records that it has not taken."""
+    log = state.get("log")
+    return log is not None and log["end"] > log["position"]
 
 
 def _read(state: Any) -> Any:

@@ -12,7 +12,7 @@ from flowcontrol.job.routing import mix, stream_of
 from flowcontrol.protocol import service as s
 from flowcontrol.protocol.ratios import MOST, ratio_of, whole_rates
 from flowcontrol.protocol.times import FLUSH_DRIFTS
-from flowcontrol.scenario import Schedule
+from flowcontrol.scenario import Schedule, Stage
 from flowcontrol.scenario.schedule import MICROSECONDS, Phase
 
 KINDS = {"constant": s.CONSTANT, "exponential": s.EXPONENTIAL, "lognormal": s.LOGNORMAL}
@@ -93,19 +93,23 @@ class ServiceCurve:
         schedule, stage = plan.rates(index), plan.stage
         if schedule is None:
             return None
-        until_us = (job.rounds + 2) * job.round_us
-        if not plan.is_source:
+        until_us = _until_us(job)
+        if not plan.is_source or stage.reads_log:
             schedule = _at_most(schedule, Fraction(MOST_RECORDS * MICROSECONDS, until_us))
-        records = schedule.records_until(until_us)
-        phases, unit = _phases(schedule, until_us, MOST // (records + 1))
         return cls(
-            phases,
-            unit,
+            *_whole(schedule, until_us),
             KINDS[stage.service_time],
             round(stage.service_time_cv, 6),  # the kernel holds it as whole millionths
             job.scenario.seed,
             stream_of(f"service {stage.name}/{index}"),
         )
+
+    @classmethod
+    def of_arrivals(cls, job: Job, stage: Stage, index: int) -> ServiceCurve:
+        """Return what is written to the log of a source's subtask: evenly, whatever stalls it."""
+        assert stage.arrival_rate is not None
+        whole = _whole(stage.arrival_rate[index], _until_us(job))
+        return cls(*whole, s.CONSTANT, 0.0, job.scenario.seed, 0)
 
     def work_by(self, us: int) -> int:
         """Work allowed by a moment, units."""
@@ -118,6 +122,16 @@ class ServiceCurve:
         first = uniform(self.seed, self.stream, 2 * number)
         second = uniform(self.seed, self.stream, 2 * number + 1)
         return s.service_work(self.kind, self.cv, first, second, self.unit)
+
+
+def _until_us(job: Job) -> int:
+    """A moment after which nothing of a run counts, microseconds."""
+    return (job.rounds + 2) * job.round_us
+
+
+def _whole(schedule: Schedule, until_us: int) -> tuple[list[list[int]], int]:
+    """Rows of a schedule up to a moment, and the units of a record, as small as they may be."""
+    return _phases(schedule, until_us, MOST // (schedule.records_until(until_us) + 1))
 
 
 def _at_most(schedule: Schedule, rate: Fraction) -> Schedule:

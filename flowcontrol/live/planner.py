@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from flowcontrol.job import Subtask, Work, build_physical_graph
+from flowcontrol.job.source_logs import arrival_rounds
 from flowcontrol.ledger.exchange import ExchangeView, Span
 from flowcontrol.ledger.ledger import LedgerView
 from flowcontrol.live.folder import RunPaths
@@ -95,11 +96,12 @@ class RoundPlanner:
         runtime = self._runtime
         plan, subtask = runtime.plan, runtime.subtasks[index]
         if plan.is_source:
-            made = (plan.name, work.first, work.records, number)
+            made, job = (plan.name, work.first, work.records, number), runtime.job
+            rounds = arrival_rounds(job, plan, index, work.first, work.records)
             if plan.stage.input is None:
-                return TakePartition(index, [], made)
+                return TakePartition(index, [], made, rounds)
             file = runtime.paths.replay(plan.name) / f"subtask-{index}.parquet"
-            return TakePartition(index, [Span(str(file), work.first, work.records)], made)
+            return TakePartition(index, [Span(str(file), work.first, work.records)], made, rounds)
         spans: list[Span] = []
         next_record = {
             (g, c): gate.channels[c].processed - subtask.taken[g][c]

@@ -12,7 +12,9 @@ import numpy as np
 
 from flowcontrol.job import Job, JobEdge, JobVertex
 from flowcontrol.job.figures import input_usages, latency_figures, usage
+from flowcontrol.job.source_logs import Arrivals
 from flowcontrol.live.history import Channel, History, Row
+from flowcontrol.operators.states import SourceLog
 from flowcontrol.protocol.queues import DATA
 from flowcontrol.protocol.sender_rules import unsent
 from flowcontrol.records import RESULTS
@@ -142,6 +144,7 @@ def _stage_rows(
     seconds = (last - first + 1) * job.round_us / 1e6
     for plan in job.stages:
         before = _taken(history, plan, first - 1)
+        logs = _logs(history, plan, last)
         for subtask in range(plan.stage.parallelism):
             own = did[plan.name, subtask]
             taken, sent = own.taken, _sent(history, plan, subtask, last)
@@ -160,6 +163,7 @@ def _stage_rows(
                 "backpressured_ms_per_s": blocked,
                 **_input_levels(history, plan, subtask, last),
                 **_output_levels(history, plan, subtask, last),
+                **_log_levels(job, plan, subtask, logs.get(subtask), last),
             }
 
 
@@ -218,6 +222,22 @@ def _output_levels(history: History, plan: JobVertex, subtask: int, number: int)
         "output_pool_size": size,
         "output_pool_used": used,
     }
+
+
+def _logs(history: History, plan: JobVertex, number: int) -> dict[int, SourceLog]:
+    """Logs of a source's subtasks after a round; those of a stage without one are none."""
+    if not plan.stage.reads_log:
+        return {}
+    return {i: SourceLog(**state["log"]) for i, state in history.tasks(plan, number).items()}
+
+
+def _log_levels(job: Job, plan: JobVertex, subtask: int, log: SourceLog | None, number: int) -> Row:
+    """What waits in the log of a subtask after a round, and for how long."""
+    arrivals = Arrivals.of(job, plan, subtask)
+    found = (0, 0.0)
+    if arrivals is not None and log is not None:
+        found = arrivals.levels(log, (number + 1) * job.round_us)
+    return dict(zip(("lag_records", "lag_s"), found, strict=True))
 
 
 def _channel_rows(history: History, link: JobEdge, t_s: float, number: int) -> Iterator[Row]:

@@ -31,13 +31,26 @@ class TakePartition(InputPartition):
         Their places, in the order in which they are processed. Empty for made rows.
     made : tuple of (str, int, int, int), optional
         Of made or replayed rows: source, first number, how many, round.
+    rounds : sequence of (int, int), optional
+        Of such rows, when they came to a log: runs of a round, and how many. By default their
+        latency counts from the round in which they are made.
     """
 
     def __init__(
-        self, subtask: int, spans: list[Span], made: tuple[str, int, int, int] | None = None
+        self,
+        subtask: int,
+        spans: list[Span],
+        made: tuple[str, int, int, int] | None = None,
+        rounds: Sequence[tuple[int, int]] = (),
     ) -> None:
         super().__init__(subtask)
-        self.subtask, self.spans, self.made = subtask, spans, made
+        self.subtask, self.spans, self.made, self.rounds = subtask, spans, made, rounds
+
+    def stamps(self) -> pa.Array:
+        """Return the round from which the latency of each made or replayed row counts."""
+        assert self.made is not None
+        numbers, counts = zip(*(self.rounds or [(self.made[3], self.made[2])]), strict=True)
+        return pa.array(np.repeat(np.array(numbers, np.int64), counts))
 
 
 def rows_of(partition: TakePartition, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -52,11 +65,12 @@ def rows_of(partition: TakePartition, columns: Sequence[str]) -> Iterator[pa.Rec
     """
     subtask, stored = partition.subtask, [name for name in columns if name != SUBTASK]
     if partition.made is not None and not partition.spans:
-        yield _made_rows(subtask, *partition.made)
+        yield _made_rows(subtask, *partition.made[:3], partition.stamps())
     elif partition.made is not None:
-        plain = [name for name in columns if name not in HIDDEN]
+        plain, stamps = [name for name in columns if name not in HIDDEN], partition.stamps()
         for batch in _read(partition.spans[0], plain):
-            stamped = batch.append_column(ROUND, _constant(partition.made[3], batch.num_rows))
+            stamped = batch.append_column(ROUND, stamps[: batch.num_rows])
+            stamps = stamps[batch.num_rows :]
             yield stamped.append_column(SUBTASK, _constant(subtask, batch.num_rows))
     else:
         for span in partition.spans:
@@ -65,14 +79,16 @@ def rows_of(partition: TakePartition, columns: Sequence[str]) -> Iterator[pa.Rec
     freeze_loaded()
 
 
-def _made_rows(subtask: int, source: str, first: int, count: int, number: int) -> pa.RecordBatch:
-    """Return ``count`` made rows of a source's subtask, emitted in round ``number``."""
+def _made_rows(
+    subtask: int, source: str, first: int, count: int, stamps: pa.Array
+) -> pa.RecordBatch:
+    """Return ``count`` made rows of a source's subtask, with the rounds of their emission."""
     schema = made_schema()
     columns = [
         pa.array([source] * count, schema.field("source").type),
         _constant(subtask, count),
         pa.array(np.arange(first, first + count, dtype=np.int64)),
-        _constant(number, count),
+        stamps,
         _constant(subtask, count),
     ]
     return pa.RecordBatch.from_arrays(columns, names=[*schema.names, ROUND, SUBTASK])

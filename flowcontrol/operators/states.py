@@ -11,6 +11,8 @@ SERVER: Final = 1
 """A task whose rate limits it."""
 RELAY: Final = 2
 """A task that works in no time."""
+READER: Final = 4
+"""A source that reads a log at its own speed: a server whose input is the log."""
 
 TASK_INPUT: Final = -1
 """In place of an operator: the records that the task takes up, or emits if it is a source."""
@@ -47,11 +49,21 @@ class RecordWriter:
 
 
 @dataclass(slots=True)
+class SourceLog:
+    """The log that a source reads, by its offsets: a Kafka partition, a table that grows."""
+
+    end: int = 0
+    """Records ever written to it: the offset of the next one (Kafka: the log end offset)."""
+    position: int = 0
+    """Records that the source has taken from it: the offset of the one that it reads next."""
+
+
+@dataclass(slots=True)
 class StreamTask(Task):
     """A subtask (``StreamTask``), with what decides how long it works in a round."""
 
     kind: int = 0
-    """SOURCE, SERVER or RELAY; constant."""
+    """SOURCE, SERVER, RELAY or READER; constant."""
     operators: int = 0
     """Operators of its chain, constant; one that passes every record on is left out."""
     partitions: int = 0
@@ -69,7 +81,7 @@ class StreamTask(Task):
     is_pending: int = 0
     """1: outputs wait to be written."""
     due: int = 0
-    """Emissions that fell due in the round."""
+    """Emissions that fell due in the round; of a READER: records that wait in its log."""
     busy: int = 0
     """Busy time, microseconds."""
     idle: int = 0

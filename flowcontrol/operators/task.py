@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from flowcontrol.operators.pacing import emissions_due, skip_due, spend, startable
-from flowcontrol.operators.states import SERVER, SOURCE, TASK_INPUT, StreamTask
+from flowcontrol.operators.states import READER, RELAY, SERVER, SOURCE, TASK_INPUT, StreamTask
 from flowcontrol.operators.table import on_records
 from flowcontrol.operators.worker import W, Worker
 from flowcontrol.protocol.rounds import next_input, stays_blocked, take_record
@@ -195,6 +195,11 @@ def write_pending(worker: Worker[W], task: StreamTask) -> int:
     return 1
 
 
+def waiting_at_reader(task: StreamTask) -> int:
+    """Return the records in the log of a READER; 0 of another task."""
+    return task.due if task.kind == READER else 0
+
+
 def account(
     task: StreamTask, whole: int, start: int, end: int, done: int, reason: int, available: int
 ) -> None:
@@ -220,14 +225,14 @@ def account(
     if task.kind == SOURCE:
         lost = blocked_source_us(whole, task.due, done, blocked, available)
         busy = emitting_us(whole - lost, done, task.cost_ns)
-    elif task.kind == SERVER:
-        waiting += task.is_pending
+    elif task.kind == RELAY:
+        lost = blocked_relay_us(whole, waiting, done, blocked)
+        busy = whole if reason == CAPACITY and waiting > 0 else 0
+    else:
+        waiting += waiting_at_reader(task) + task.is_pending
         busy = busy_us(whole, start, end, task.ready, waiting, blocked, available)
         if is_blocked(start, end, blocked, available) == 1:
             lost = whole - busy
-    else:
-        lost = blocked_relay_us(whole, waiting, done, blocked)
-        busy = whole if reason == CAPACITY and waiting > 0 else 0
     task.busy += busy
     task.blocked += lost
     task.idle += whole - busy - lost

@@ -50,3 +50,9 @@ class Worker(Protocol[W]):
 
     def note_emitted(self, count: int) -> None:
         """Take notice that records were emitted."""
+
+    def of_one_time(self, most: int) -> int:
+        """Take notice that records of its log are read next; return how many of them at once.
+
+        Their latency counts from one moment; at least 1, and at most ``most``.
+        """

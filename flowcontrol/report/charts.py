@@ -11,8 +11,16 @@ from flowcontrol.analysis.latencies import combine_latencies
 from flowcontrol.report.colours import BLOCKED, BUSY, GREY, IDLE, LIMIT, LineStyle, line_style
 from flowcontrol.report.figures import Chart, area, axis, figure, line, steps
 from flowcontrol.report.markup import chart_texts
-from flowcontrol.report.rundata import RunData, edge_flights, left_out, shown_channels, stage_rates
+from flowcontrol.report.rundata import (
+    MOST_STAGES,
+    RunData,
+    edge_flights,
+    left_out,
+    shown_channels,
+    stage_rates,
+)
 from flowcontrol.report.series import Series, over_interval, thinned
+from flowcontrol.scenario import Scenario
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,6 +45,7 @@ def all_charts(run: RunData) -> list[Chart]:
     return [
         rates_chart(run),
         *channels,
+        *([lag_chart(run)] if any(stage.reads_log for stage in run.scenario.stages) else []),
         in_flight_chart(run),
         *pools,
         shares_chart(run),
@@ -54,7 +63,11 @@ def rates_chart(run: RunData) -> Chart:
         traces.append(steps(done, solid, width=4.5 if rate.is_source else 2.0))
         if rate.able is not None:
             traces.append(_limit(rate.able, colour=style.colour))
-    return _chart(run, "rates", traces, [axis("records/s")], 300, left_out(run))
+        if rate.arrives is not None:
+            traces.append(_limit(rate.arrives, colour=style.colour, dash="dash"))
+    has_log = any(stage.reads_log for stage in run.scenario.stages)
+    arrivals = chart_texts(_REPORT)["rates"]["log"] if has_log else ""
+    return _chart(run, "rates", traces, [axis("records/s")], 300, left_out(run), arrivals=arrivals)
 
 
 def channels_chart(run: RunData) -> Chart:
@@ -83,6 +96,18 @@ def channels_chart(run: RunData) -> Chart:
     texts = chart_texts(_REPORT)["channels"]
     credit = texts.get(system.transport, texts[unit]).format(transport=system.transport)
     return _chart(run, "channels", traces, axes, 190, note, credit=credit)
+
+
+def lag_chart(run: RunData) -> Chart:
+    """Return how far each source is behind its log, in records and in time."""
+    traces: list[Trace] = []
+    readers = [stage for stage in run.scenario.stages if stage.reads_log][:MOST_STAGES]
+    for index, stage in enumerate(readers):
+        for row, (column, how) in enumerate((("lag_records", "sum"), ("lag_s", "max"))):
+            x, y = thinned(summed(run.stage_rows(stage.name), column, how), column)
+            series = Series(stage.name, x, y)
+            traces.append(line(series, line_style(index), row=row, showlegend=row == 0))
+    return _chart(run, "lag", traces, [axis("records"), axis("s")], 190, "")
 
 
 def in_flight_chart(run: RunData) -> Chart:
@@ -173,7 +198,14 @@ def latency_chart(run: RunData) -> Chart:
             series = over_interval(prefix + column.removesuffix("_ms"), frame, column)
             own = line_style(index if len(sinks) > 1 else len(traces))
             traces.append(steps(series, LineStyle(own.colour, dash, own.marker)))
-    return _chart(run, "latency", traces, [axis("latency (ms)")], 240, left_out(run))
+    note, start = left_out(run), chart_texts(_REPORT)["latency"][_latency_starts(run.scenario)]
+    return _chart(run, "latency", traces, [axis("latency (ms)")], 240, note, start=start)
+
+
+def _latency_starts(scenario: Scenario) -> str:
+    """Return from when latencies count: the name of its text."""
+    starts = {source.latency_from for source in scenario.sources}
+    return starts.pop() if len(starts) == 1 else "both"
 
 
 def _latency_by_sample(rows: pd.DataFrame) -> pd.DataFrame:
@@ -205,8 +237,9 @@ def _chart(
     return Chart(name, texts["title"], texts["text"].format(**words) + note, drawn)
 
 
-def _limit(series: Series, *, colour: str = LIMIT, row: int = 0, **more: Any) -> dict[str, Any]:
+def _limit(
+    series: Series, *, colour: str = LIMIT, row: int = 0, dash: str = "dot", **more: Any
+) -> dict[str, Any]:
     """Return a dotted line of what is possible."""
-    style = LineStyle(colour, "dot", "circle")
-    trace = line(series, style, row=row, mode="lines", **more)
-    return trace | {"line": {"color": colour, "dash": "dot", "width": 1.5, "shape": "hv"}}
+    trace = line(series, LineStyle(colour, dash, "circle"), row=row, mode="lines", **more)
+    return trace | {"line": {"color": colour, "dash": dash, "width": 1.5, "shape": "hv"}}

@@ -14,7 +14,13 @@ from flowcontrol.files import write_atomically
 from flowcontrol.report.charts import all_charts
 from flowcontrol.report.graph import job_graph
 from flowcontrol.report.heat import heat_charts
-from flowcontrol.report.keyfigures import job_sentences, key_figures, partition_section, run_line
+from flowcontrol.report.keyfigures import (
+    job_sentences,
+    key_figures,
+    lag_sentences,
+    partition_section,
+    run_line,
+)
 from flowcontrol.report.markup import chart_section, page
 from flowcontrol.report.rundata import RunData
 from flowcontrol.report.stage_table import stage_table
@@ -62,7 +68,7 @@ def report_page(tables: Tables, summary: Mapping[str, Any], scenario: Scenario) 
         run=run_line(summary, scenario),
         sentence=summary["sentence"],
         headline_class=" limited" if is_limited else "",
-        below="".join(f'<p class="run">{escape(text)}</p>' for text in job_sentences(summary)),
+        below="".join(f'<p class="run">{escape(text)}</p>' for text in _sentences(summary)),
         noscript="The charts need JavaScript; the graph and the table above do not.",
         key_figures="".join(key_figures(summary, scenario)),
         player=player(run),
@@ -73,6 +79,11 @@ def report_page(tables: Tables, summary: Mapping[str, Any], scenario: Scenario) 
         table=stage_table(run, summary) + partition_section(summary),
         scenario=_scenario_section(scenario),
     )
+
+
+def _sentences(summary: Mapping[str, Any]) -> list[str]:
+    """Return what is said besides of sources that read logs, and of jobs."""
+    return [*lag_sentences(summary), *job_sentences(summary)]
 
 
 def _counted(scenario: Scenario) -> str:

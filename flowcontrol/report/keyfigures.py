@@ -69,6 +69,10 @@ def key_figures(summary: Mapping[str, Any], scenario: Scenario) -> list[str]:
         _blocked(stages),
         _in_flight(summary),
     ]
+    lags = summary.get("lags", ())
+    if lags:
+        worst = max(lags, key=lambda lag: float(lag["max_s"]))
+        figures.append(_lag(worst, is_only=len(lags) == 1))
     latencies = [stages[name]["latency"] for name in sinks if stages[name]["latency"]]
     return figures + ([_latency(latencies)] if latencies else [])
 
@@ -98,6 +102,28 @@ def _latency(latencies: list[Mapping[str, Any]]) -> str:
     median, high = (milliseconds(worst[key]) for key in ("p50_ms", "p99_ms"))
     sink = "" if len(latencies) == 1 else " at the slowest sink"
     return key_figure("Latency", f"{median} median", f"p99 {high}{sink}")
+
+
+def _lag(lag: Mapping[str, Any], *, is_only: bool) -> str:
+    """Return how far a source was behind its log."""
+    after = lag["caught_up_after_s"]
+    note = "kept up" if lag["kept_up"] else "has not caught up"
+    if after is not None:
+        note = f"caught up after {seconds(after)} s"
+    name = "" if is_only else f"{lag['stage']}: "
+    records = f"{number(lag['max_records'])} records at most"
+    return key_figure("Behind the log", f"{seconds(lag['max_s'])} s", f"{name}{records}, {note}")
+
+
+def lag_sentences(summary: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for each source that reads a log: whether it kept up, or caught up.
+
+    Parameters
+    ----------
+    summary : mapping
+        As in summary.json: its ``lags``, if there are any.
+    """
+    return [str(lag["sentence"]) for lag in summary.get("lags", ())]
 
 
 def job_sentences(summary: Mapping[str, Any]) -> list[str]:

@@ -115,12 +115,15 @@ class StageRate:
         Records/s since the previous sample.
     able : Series or None
         Records/s that its schedule allows; None without one.
+    arrives : Series or None
+        Records/s that are written to the log of a source; None without one.
     """
 
     name: str
     is_source: bool
     done: Series
     able: Series | None
+    arrives: Series | None = None
 
 
 @dataclass(frozen=True)
@@ -153,7 +156,10 @@ def stage_rates(run: RunData) -> list[StageRate]:
         schedules = stage.emit_rate if is_source else stage.service_rate
         name = f"{stage.name} could"
         able = None if schedules is None else capability(name, schedules, run.until_s)
-        rates.append(StageRate(stage.name, is_source, done, able))
+        arrives = None
+        if stage.arrival_rate is not None:
+            arrives = capability(f"{stage.name}'s log gets", stage.arrival_rate, run.until_s)
+        rates.append(StageRate(stage.name, is_source, done, able, arrives))
     return rates
 
 

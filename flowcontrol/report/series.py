@@ -114,7 +114,8 @@ def phase_changes(scenario: Scenario, until_s: float) -> list[float]:
     changes = {
         change / _US_PER_S
         for stage in scenario.stages
-        for schedule in (*(stage.emit_rate or ()), *(stage.service_rate or ()))
+        for rates in (stage.emit_rate, stage.arrival_rate, stage.service_rate)
+        for schedule in rates or ()
         for change in schedule.changes()
     }
     return sorted(change for change in changes if 0 < change < until_s)

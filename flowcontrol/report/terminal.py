@@ -14,7 +14,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from flowcontrol.report.keyfigures import job_sentences, partition_lines
+from flowcontrol.analysis.wording import seconds
+from flowcontrol.report.keyfigures import job_sentences, lag_sentences, partition_lines
 from flowcontrol.report.numbers import milliseconds, number, percent
 
 _UNBOUNDED: Final = 10_000
@@ -49,6 +50,10 @@ def _share(ms_per_s: float) -> str:
     return percent(ms_per_s / 1000)
 
 
+def _seconds(length_s: float) -> str:
+    return f"{seconds(length_s)} s"
+
+
 @dataclass(frozen=True)
 class _Column:
     """One column: its head, its rank (1 is kept longest), the figure of a stage, and its text.
@@ -56,6 +61,7 @@ class _Column:
     ``counts``: which transports it is for, those that count buffers or those that count records.
     ``is_mean``: over the subtasks; where a stage has several, the largest of them stands beside it.
     ``of_several``: only for jobs in which a stage has several.
+    ``is_optional``: it is left out where no stage has the figure.
     """
 
     head: str
@@ -65,6 +71,7 @@ class _Column:
     counts: Literal["buffers", "records", "both"] = "both"
     is_mean: bool = False
     of_several: bool = False
+    is_optional: bool = False
 
     def beside_largest(self) -> "_Column":
         """Return the column for a job in which a stage has several subtasks."""
@@ -98,6 +105,7 @@ _COLUMNS = (
     _Column("In pool", 6, "in_pool_usage", percent, "buffers", is_mean=True),
     _Column("Out pool", 7, "out_pool_usage", percent, "buffers", is_mean=True),
     _Column("Queued", 6, "input_queue_buffers", number, "records"),
+    _Column("Lag", 6, "lag_s", _seconds, is_optional=True),
     _Column("Latency p50", 9, "p50_ms", milliseconds),
     _Column("p99", 11, "p99_ms", milliseconds),
 )
@@ -115,7 +123,12 @@ class StageTable:
     def __init__(self, summary: Mapping[str, Any]) -> None:
         self._stages: Mapping[str, Mapping[str, Any]] = summary["stages"]
         counts = {"both", summary.get("counts", "buffers")}
-        columns = [column for column in _COLUMNS if column.counts in counts]
+        columns = [
+            column
+            for column in _COLUMNS
+            if column.counts in counts
+            and not (column.is_optional and all(not column.cell(s) for s in self._stages.values()))
+        ]
         if any(stage["parallelism"] > 1 for stage in self._stages.values()):
             self._columns = [column.beside_largest() for column in columns]
         else:
@@ -175,6 +188,8 @@ def print_summary(summary: Mapping[str, Any], console: Console | None = None) ->
     console = console or Console()
     console.print(Padding(StageTable(summary), (1, 0)))
     console.print(Text(summary["sentence"]))
+    for sentence in lag_sentences(summary):
+        console.print(Text(sentence))
     for line in partition_lines(summary):
         console.print(Text(line))
     if "heap_exhausted_s" in summary:

@@ -98,6 +98,10 @@ LOG_THROTTLES: Final = ("pid_rate", "static_admission")
 """Throttles whose sources read a log, in which due records wait."""
 
 
+AGE_THROTTLES: Final = ("aimd_rate", "frontier_lag")
+"""Throttles that look at when the records under way were emitted."""
+
+
 def _live_machines(scenario: Scenario) -> Iterator[Refusal]:
     cluster, system = scenario.cluster, scenario.system
     for key, value, run in (
@@ -214,6 +218,15 @@ def _partition_types_of_other_systems(scenario: Scenario) -> Iterator[Refusal]:
             yield f"edges[{index}].partition_type", what, instead
 
 
+def _ages_from_arrival(scenario: Scenario) -> Iterator[Refusal]:
+    """Refuse latencies from arrival where a throttle looks at the same ages."""
+    throttle = scenario.system.throttle
+    for index, stage in enumerate(scenario.stages):
+        if throttle in AGE_THROTTLES and stage.latency_from == "arrival":
+            what = f"'arrival' with throttle {throttle!r}, which looks at when records are emitted,"
+            yield f"stages[{index}].latency_from", f"{what} is", "use emission"
+
+
 def _chained_logs(scenario: Scenario) -> Iterator[Refusal]:
     """Refuse a source with a log that is chained to a stage with a rate."""
     throttle = scenario.system.throttle
@@ -223,7 +236,8 @@ def _chained_logs(scenario: Scenario) -> Iterator[Refusal]:
         while head in chained:
             head = chained[head]
         has_rate = scenario.stage(edge.receiver).service_rate is not None
-        is_of_source = edge.chain and scenario.stage(head).is_source
+        source = scenario.stage(head)
+        is_of_source = edge.chain and source.is_source and not source.reads_log
         if throttle in LOG_THROTTLES and is_of_source and has_rate:
             what = f"true with throttle {throttle!r}: a service_rate in the task"
             instead = f"leave it out, take the service_rate of {edge.receiver!r} out, or use"
@@ -281,6 +295,7 @@ _CHECKS: Final[dict[str, tuple[Check, ...]]] = {
         _debloating_without_credits,
         _partition_types_of_other_systems,
         _chained_logs,
+        _ages_from_arrival,
         _jobs_of_other_systems,
         _service_times_in_chains,
         partial(_many_channels, limit=MAX_VIRTUAL_CHANNELS),

@@ -121,7 +121,7 @@ def _shortened(scenario: Scenario) -> dict[str, Any]:
     """
     mapping = scenario.canonical()
     for stage in mapping["stages"]:
-        for key in ("emit_rate", "service_rate"):
+        for key in ("emit_rate", "arrival_rate", "service_rate"):
             schedules = stage.get(key)
             if schedules and all(schedule == schedules[0] for schedule in schedules):
                 stage[key] = schedules[0]

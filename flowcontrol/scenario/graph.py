@@ -162,7 +162,10 @@ def check_roles(stages: Stages, edges: Sequence[Edge], problems: list[Problem]) 
 
 def _source_problems(stage: Stage) -> Iterable[tuple[str, str]]:
     name = stage.name
-    if stage.emit_rate is None and stage.input is not None:
+    if stage.emit_rate is None and stage.arrival_rate is not None:
+        text = f"{name!r} reads a log: state how many records/s it can read at the most"
+        yield "emit_rate", f"is missing: {text}"
+    elif stage.emit_rate is None and stage.input is not None:
         yield "emit_rate", f"is missing: {name!r} replays rows, at a pace in records/s: state it"
     elif stage.emit_rate is None:
         text = f"no edge leads to {name!r}, so it is a source: state it, or total_rate"
@@ -178,6 +181,11 @@ def _inner_problems(stage: Stage) -> Iterable[tuple[str, str]]:
     if stage.emit_rate is not None:
         text = f"edges lead to {stage.name!r}: only a source emits by itself; use service_rate"
         yield "emit_rate", text
+    if stage.arrival_rate is not None:
+        text = (
+            f"edges lead to {stage.name!r}: only a source reads a log; its senders' records arrive"
+        )
+        yield "arrival_rate", f"{text} by themselves"
     if stage.input is not None:
         text = f"{show(stage.input.path)}: edges lead to {stage.name!r}: only a source replays rows"
         yield "input", text

@@ -118,13 +118,27 @@ class Stall(_Model):
 class Stage(_Model):
     """One operator of the job."""
 
-    quiet = frozenset({"emit_rate", "service_rate", "input", "output", "stalls"})
+    quiet = frozenset(
+        {"emit_rate", "arrival_rate", "latency_from", "service_rate", "input", "output", "stalls"}
+    )
 
     name: f.StageName = Field(description="its name, unlike every other stage's")
     parallelism: f.Parallelism = Field(default=1, description="number of subtasks; default 1")
     emit_rate: Rates | None = f.or_none(
         "records/s per subtask that a source may emit: a number, a schedule "
         "[{at_s, rate}], or a list with one of either per subtask"
+    )
+    arrival_rate: Rates | None = f.or_none(
+        "records/s per subtask that are written to the log that a source reads (a topic, of which "
+        "each subtask reads one partition): a number, a schedule [{at_s, rate}], or a list with "
+        "one of either per subtask; emit_rate is then how fast it can read, and what it has not "
+        "read waits in the log; default: no log, and what a blocked source does not emit is lost"
+    )
+    latency_from: Literal["emission", "arrival"] = Field(
+        default="emission",
+        description="of a source with an arrival_rate: whether the latency of its records counts "
+        "from when it reads them (emission) or from when they were written to its log (arrival); "
+        "default emission",
     )
     service_rate: Rates | None = f.or_none(
         "records/s per subtask that the stage can process: a number, a schedule "
@@ -170,7 +184,7 @@ class Stage(_Model):
     def contradictions(self) -> Iterator[tuple[str, str]]:
         """Yield contradictions between two keys of the stage: a key and the refusal."""
         count = self.parallelism
-        for key in ("emit_rate", "service_rate"):
+        for key in ("emit_rate", "arrival_rate", "service_rate"):
             rates = getattr(self, key)
             if rates == ():
                 yield key, "[] is empty: write a rate, or one for each subtask"
@@ -185,6 +199,11 @@ class Stage(_Model):
                 if subtask >= count:
                     text = f"{subtask} is no subtask: there are {count}, from 0"
                     yield f"stalls[{k}].subtasks", text
+        if self.latency_from == "arrival" and self.arrival_rate is None:
+            text = (
+                "'arrival': nothing arrives without a log: state an arrival_rate, or use emission"
+            )
+            yield "latency_from", text
         if f.is_stated(self, "service_time_cv") and self.service_time != "lognormal":
             text = (
                 f"{self.service_time_cv:g}: {self.service_time} times take no coefficient of "
@@ -215,6 +234,11 @@ class Stage(_Model):
     def is_source(self) -> bool:
         """True for a stage that emits by itself."""
         return self.emit_rate is not None
+
+    @property
+    def reads_log(self) -> bool:
+        """True for a source that reads a log, which keeps what the source has not read."""
+        return self.arrival_rate is not None
 
     def stalled(self, subtask: int) -> tuple[Span, ...]:
         """Return the stalls of a subtask.

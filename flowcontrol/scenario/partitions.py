@@ -53,6 +53,8 @@ def regions_of(scenario: Scenario) -> dict[str, int]:
 def is_finite(stage: Stage) -> bool:
     """Tell whether a source ends: it replays rows, or all its schedules end in a rate of 0.
 
+    Of a source that reads a log those of the arrivals count.
+
     Parameters
     ----------
     stage : Stage
@@ -60,7 +62,8 @@ def is_finite(stage: Stage) -> bool:
     """
     if stage.input is not None:
         return True
-    return all(schedule.phases[-1].rate == 0 for schedule in stage.emit_rate or ())
+    schedules = stage.arrival_rate or stage.emit_rate or ()
+    return all(schedule.phases[-1].rate == 0 for schedule in schedules)
 
 
 def partition_problems(scenario: Scenario) -> list[Problem]:
@@ -127,9 +130,10 @@ def _endless(scenario: Scenario, edge: Edge) -> Iterator[str]:
     before = {edge.sender, *scenario.upstream(edge.sender)}
     for stage in scenario.stages:
         if stage.is_source and stage.name in before and not is_finite(stage):
+            rate = "arrival_rate" if stage.reads_log else "emit_rate"
             yield (
                 f"{edge.receiver!r} starts when {edge.sender!r} has finished, and the source "
-                f"{stage.name!r} never ends: let its emit_rate end in a phase of rate 0, give it "
+                f"{stage.name!r} never ends: let its {rate} end in a phase of rate 0, give it "
                 "an input to replay, or use hybrid_full"
             )
 

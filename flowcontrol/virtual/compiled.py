@@ -31,7 +31,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 RULES = {
     "protocol": "rows queues pool_rules channel_rules sender_rules subpartition_rules rounds "
     "sizing ratios service times debloating partitioners partition_kinds",
-    "operators": "task pacing table selectivity",
+    "operators": "task pacing table selectivity source_log reading",
     "systems": "tcp_buffers tcp_connection",
     "systems.throttles": "throttled_source",
     "systems.transports": "record_rounds transport",
@@ -39,7 +39,7 @@ RULES = {
 """Modules with rules that the kernel compiles, by package; besides those of the transports."""
 
 KERNEL = (
-    "ages connections credits debloat disk ending jobs loop messages spilled spilling task "
+    "ages connections credits debloat disk ending jobs loop messages reading spilled spilling task "
     "turns views wheel"
 )
 """Modules of this package whose functions are the kernel's own."""

@@ -4,6 +4,7 @@ import numpy as np
 
 from flowcontrol.job.graph import JobVertex
 from flowcontrol.job.job import Job
+from flowcontrol.operators.source_log import lag
 from flowcontrol.systems.throttles.controller import (
     Command,
     Controller,
@@ -13,7 +14,7 @@ from flowcontrol.systems.throttles.controller import (
 )
 from flowcontrol.systems.throttles.throttled_source import ThrottledSource
 from flowcontrol.virtual.memory import Memory
-from flowcontrol.virtual.views import throttled_source
+from flowcontrol.virtual.views import source_log, throttled_source
 
 
 class Control:
@@ -35,8 +36,6 @@ class Control:
         each = [(plan, i) for plan in job.stages for i in range(plan.stage.parallelism)]
         self._sources = [(plan, i) for plan, i in each if plan.is_source]
         self._tasks = [(plan, i) for plan, i in each if not plan.is_source]
-        for plan, index in self._sources:
-            self._state(plan, index).has_log = int(controller.has_log)
         self._tell(controller.first([self._source(plan, i, 0) for plan, i in self._sources]))
 
     def next_end(self) -> int:
@@ -78,13 +77,14 @@ class Control:
         return throttled_source(self._memory.cells, int(self._row(plan, index)["throttle"]))
 
     def _source(self, plan: JobVertex, index: int, now_us: int) -> SourceObservation:
-        state, rates = self._state(plan, index), plan.rates(index)
+        task, rates = self._row(plan, index), plan.rates(index)
+        log = source_log(self._memory.cells, int(task["log"])) if task["log"] > 0 else None
         return SourceObservation(
             plan.name,
             index,
-            int(self._row(plan, index)["taken"]),
-            state.log,
-            state.offered,
+            int(task["taken"]),
+            0 if log is None else lag(log),
+            self._state(plan, index).offered if log is None else log.end,
             0.0 if rates is None else float(rates.rate_at(now_us)),
         )
 

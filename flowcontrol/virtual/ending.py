@@ -5,6 +5,7 @@ nothing in it is left to do.
 """
 
 from flowcontrol.operators.pacing import skip_due
+from flowcontrol.operators.source_log import append_up_to, lag
 from flowcontrol.operators.task import (
     BLOCKED,
     CAPACITY,
@@ -16,19 +17,15 @@ from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.rounds import finish_partition, finish_task
 from flowcontrol.protocol.rows import Rows
 from flowcontrol.protocol.service import PHASE_START, has_ended, work_by
-from flowcontrol.systems.throttles.throttled_source import (
-    after_emitting,
-    has_waiting,
-    may_emit,
-    offer,
-)
+from flowcontrol.systems.throttles.throttled_source import after_emitting, hold, may_emit, offer
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import views as v
 from flowcontrol.virtual.ages import peek_run, push_run, run_length, take_run
 from flowcontrol.virtual.cells import rows
 from flowcontrol.virtual.disk import finish_writing
 from flowcontrol.virtual.header import KernelMemory
-from flowcontrol.virtual.parts import SPILLS, THROTTLES
+from flowcontrol.virtual.parts import LOGS, SPILLS, THROTTLES
+from flowcontrol.virtual.reading import arrivals_of
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.spilled import spill_row
 from flowcontrol.virtual.spilling import close_partition
@@ -42,6 +39,8 @@ def finish_when_over(
     """Finish a task that has nothing more to do: close its outputs, and queue their ends."""
     if task.kind == f.SOURCE and task.open_inputs > 0:
         _end_source(m, number, task, phases, end_us)
+    elif m.has_readers == 1 and task.kind == f.READER and task.open_inputs > 0:
+        _end_reader(m, number, task, end_us)
     if task.is_pending == 1 or finish_task(task) == 0:
         return
     for i in range(task.partitions):
@@ -53,6 +52,18 @@ def finish_when_over(
             v.set_bit(m, p.dirty, place)
 
 
+@part_of(LOGS)
+def _end_reader(m: KernelMemory, number: int, task: f.KernelTask, end_us: int) -> int:
+    """Note that nothing will wait in a log any more, or have it looked at when that may be."""
+    log = v.source_log(m, task.log)
+    arrivals = arrivals_of(m, log)
+    if has_ended(arrivals, end_us, task.taken, task.limit) == 0:
+        _look_at_end(m, number, arrivals, end_us)
+    elif lag(log) == 0:
+        task.open_inputs = 0
+    return 0
+
+
 def _end_source(
     m: KernelMemory, number: int, task: f.KernelTask, phases: Rows, end_us: int
 ) -> None:
@@ -61,6 +72,11 @@ def _end_source(
         if task.throttle == 0 or waits_at_source(m, task) == 0:
             task.open_inputs = 0
         return
+    _look_at_end(m, number, phases, end_us)
+
+
+def _look_at_end(m: KernelMemory, number: int, phases: Rows, end_us: int) -> None:
+    """Have a task looked at when the last rate of a schedule begins."""
     last, whole = phases[len(phases) - 1][PHASE_START], m.round_us
     if end_us < last:
         wake(m, number, max(m.now + 1, (last + whole - 1) // whole - 1))
@@ -82,34 +98,42 @@ def emit_throttled(m: KernelMemory, worker: KernelWorker, end: int) -> int:
     round_ns = m.round_us * 1000
     start_ns = m.now * round_ns
     fresh = skip_due(worker, task, end)
-    if state.has_log == 1:
-        if task.limit >= 0:
-            fresh = min(fresh, task.limit - state.offered)
-        if fresh > 0:
-            push_run(m, task.log, m.now, fresh)
-    waiting = offer(state, fresh)
+    log = v.source_log(m, task.log)
+    if task.log > 0:
+        before = log.end
+        append_up_to(log, before + fresh, task.limit)
+        if log.end > before:
+            push_run(m, log.runs, m.now, log.end - before)
+        waiting = lag(log)
+    else:
+        waiting = offer(state, fresh)
     most = may_emit(state, waiting, task.taken, start_ns, start_ns + round_ns)
     if task.limit >= 0:
         most = min(most, task.limit - task.taken)
-    done = emit_up_to(m, worker, most, state.has_log)
-    after_emitting(state, waiting, done, start_ns)
+    done = emit_up_to(m, worker, most)
+    after_emitting(state, done, start_ns)
+    if task.log > 0:
+        log.position += done
+    else:
+        hold(state, waiting, done)
     task.due = waiting
     return CAPACITY if done == waiting and task.is_pending == 0 else BLOCKED
 
 
-def emit_up_to(m: KernelMemory, worker: KernelWorker, most: int, has_log: int) -> int:
+def emit_up_to(m: KernelMemory, worker: KernelWorker, most: int) -> int:
     """Emit so many records at the most; return how many."""
     task = worker.task
+    log = v.source_log(m, task.log)
     task.emitted = m.now
     done = 0
     while write_pending(worker, task) == 1 and done < most and outputs_available(worker, task) == 1:
         together = most - done
-        if has_log == 1:
-            task.emitted = peek_run(m, task.log)
-            together = min(together, run_length(m, task.log))
+        if task.log > 0:
+            task.emitted = peek_run(m, log.runs)
+            together = min(together, run_length(m, log.runs))
         count = emit_some(worker, task, together)
-        if has_log == 1:
-            take_run(m, task.log, count)
+        if task.log > 0:
+            take_run(m, log.runs, count)
         done += count
     return done
 
@@ -117,7 +141,9 @@ def emit_up_to(m: KernelMemory, worker: KernelWorker, most: int, has_log: int) -
 @part_of(THROTTLES)
 def waits_at_source(m: KernelMemory, task: f.KernelTask) -> int:
     """Tell whether a record has fallen due at a source and is not emitted: 1 if so."""
-    return has_waiting(v.throttled_source(m, task.throttle))
+    if task.log > 0:
+        return 1 if lag(v.source_log(m, task.log)) > 0 else 0
+    return v.throttled_source(m, task.throttle).waiting
 
 
 @part_of(THROTTLES)
@@ -129,11 +155,11 @@ def is_empty(m: KernelMemory, now: int) -> int:
             continue
         if task.is_pending == 1 or task.queued > 0:
             return 0
-        if task.kind == f.SOURCE and task.throttle > 0:
+        if task.throttle > 0 and task.log > 0:
             state = v.throttled_source(m, task.throttle)
-            if task.taken < state.admitted and state.log > 0:
+            if task.taken < state.admitted and lag(v.source_log(m, task.log)) > 0:
                 return 0
-        if task.kind == f.SERVER:
+        if task.kind == f.SERVER or task.kind == f.READER:
             phases = rows(m, task.phases, task.phase_count, 3)
             if task.ready > work_by(phases, (now + 1) * m.round_us):
                 return 0

@@ -7,10 +7,11 @@ buffers; what the rules work on is of the classes of :mod:`flowcontrol.protocol.
 
 from dataclasses import dataclass, field
 
+from flowcontrol.operators.states import READER as READER
 from flowcontrol.operators.states import RELAY as RELAY
 from flowcontrol.operators.states import SERVER as SERVER
 from flowcontrol.operators.states import SOURCE as SOURCE
-from flowcontrol.operators.states import RecordWriter, StreamTask
+from flowcontrol.operators.states import RecordWriter, SourceLog, StreamTask
 from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool, Message, Subpartition
 
 # ---- tasks
@@ -79,14 +80,30 @@ class KernelTask(StreamTask):
     """1: it has its senders stopped."""
     throttle: int = 0
     """Where a throttled source's state is; 0: it is not throttled."""
-    log: RunList = field(default_factory=RunList)
-    """Records in the log of a throttled source."""
+    log: int = 0
+    """Where the log that a source reads is; 0: it reads none."""
     may_end: int = 0
     """1: a source at which nothing falls due any more from some moment on."""
     kinds: int = 0
     """Partitions of it that are not pipelined and bounded."""
     absent: int = 0
     """Microseconds during which its job did not run."""
+
+
+@dataclass(slots=True)
+class KernelLog(SourceLog):
+    """The log that a source reads, and what is written to it."""
+
+    arrivals: int = 0
+    """Where the rate is at which it is written, phases."""
+    arrival_count: int = 0
+    """How many there are."""
+    unit: int = 0
+    """Units of that rate a record."""
+    from_arrival: int = 0
+    """1: the latency of its records counts from when they were written to it."""
+    runs: RunList = field(default_factory=RunList)
+    """The log of a throttle: when the records in it fell due."""
 
 
 CONNECTION = 3

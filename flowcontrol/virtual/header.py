@@ -130,6 +130,8 @@ class KernelMemory:
     """1: jobs start and stop, and the pools of a task manager share its global pool."""
     shared_at: int = 0
     """Where the rows of the global pools then are, one a task manager."""
+    has_readers: int = 0
+    """1: there are sources that read logs."""
 
     def __getitem__(self, place: int) -> int:
         """Return a cell; on the memory itself, which the object of this class is not."""

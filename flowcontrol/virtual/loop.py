@@ -6,7 +6,15 @@ from typing import Any
 import numpy as np
 
 from flowcontrol.operators.pacing import skip_due
-from flowcontrol.operators.task import BLOCKED, CAPACITY, account, emit, outputs_available, serve
+from flowcontrol.operators.task import (
+    BLOCKED,
+    CAPACITY,
+    account,
+    emit,
+    outputs_available,
+    serve,
+    waiting_at_reader,
+)
 from flowcontrol.protocol.rounds import flush
 from flowcontrol.protocol.rows import Rows
 from flowcontrol.protocol.service import NEVER, first_us_at, first_us_beyond, stands_still, work_by
@@ -25,6 +33,7 @@ from flowcontrol.virtual.header import FLAG_DRAIN, FLAG_EMPTY, FLAG_PARTS, Kerne
 from flowcontrol.virtual.jobs import in_order, serve_waiting
 from flowcontrol.virtual.messages import receive_all, send
 from flowcontrol.virtual.parts import BUFFERS, EVERYTHING, THROTTLES
+from flowcontrol.virtual.reading import append_until, next_arrival_us, read
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.spilling import note_memory, note_waits, send_spilled
 from flowcontrol.virtual.task import KernelWorker, worker_of
@@ -99,11 +108,13 @@ def _advance(memory: Any, end: int) -> int:
 
 def catch_up(m: KernelMemory, number: int, task: f.KernelTask, end: int) -> None:
     """Let the work of a task that slept be forgone, as it is when a round finds it asleep."""
-    if task.kind != f.SOURCE and task.kind != f.SERVER:
+    if task.kind != f.SOURCE and task.kind != f.SERVER and task.kind != f.READER:
         return
     phases = rows(m, task.phases, task.phase_count, 3)
     start = work_by(phases, (end - 1) * m.round_us)
-    if task.kind == f.SERVER:
+    if m.has_readers == 1 and task.kind == f.READER:
+        append_until(m, task, end * m.round_us)
+    if task.kind != f.SOURCE:
         task.ready = max(task.ready, start)
     else:
         if task.taken != task.limit:
@@ -156,6 +167,9 @@ def step(m: KernelMemory, number: int, now: int) -> None:
         else:
             task.emitted = now
             reason = emit(worker, task, end)
+    elif m.has_readers == 1 and task.kind == f.READER:
+        task.ready = max(task.ready, start)
+        reason = read(m, worker, end, end_us)
     elif still != NEVER:
         reason = CAPACITY
         wake_at(m, number, still + m.round_us)
@@ -260,7 +274,9 @@ def plan_server(
 ) -> None:
     """Decide the same for a stage with a rate."""
     ready = task.ready
-    waiting = task.queued + task.is_pending
+    waiting = task.queued + waiting_at_reader(task) + task.is_pending
+    if m.has_readers == 1 and task.kind == f.READER and task.due == 0:
+        wake_at(m, number, next_arrival_us(m, task))
     moves = ready > end and work_by(phases, end_us + m.round_us) > end
     status = f.IDLE
     if reason == BLOCKED or (reason == CAPACITY and available == 0 and not moves):

@@ -9,6 +9,7 @@ import numpy as np
 
 from flowcontrol.job.graph import JobEdge, JobVertex
 from flowcontrol.job.job import Job
+from flowcontrol.job.source_logs import Arrivals, has_log
 from flowcontrol.job.work import ServiceCurve, emission_cost_ns
 from flowcontrol.operators.states import Operator
 from flowcontrol.operators.table import OPERATORS, AnyOperator
@@ -225,6 +226,7 @@ def _head(job: Job, track: bool) -> KernelMemory:
     head.seed = job.scenario.seed
     head.is_tracked = int(track)
     head.now, head.parts = -1, parts_of(job)
+    head.has_readers = int(any(plan.stage.reads_log for plan in job.stages))
     if job.record_transport is not None:
         head.counts_records, head.debloat_us = 1, 0
     return head
@@ -320,3 +322,16 @@ def _fill_task(build: Builder, plan: JobVertex, index: int) -> None:
         task["cv"], task["stream"] = round(curve.cv * 1e6), curve.stream
     if plan.is_source and job.scenario.system.throttle != "none":
         task["throttle"] = build.put(cells_of(ThrottledSource()))  # commands come before round 0
+    if has_log(job, plan):
+        _fill_log(build, plan, index, task)
+
+
+def _fill_log(build: Builder, plan: JobVertex, index: int, task: Any) -> None:
+    """Put the log there that a source reads, empty."""
+    log, arrivals = f.KernelLog(), Arrivals.of(build.job, plan, index, int(task["limit"]))
+    if arrivals is not None:
+        task["kind"], task["may_end"] = f.READER, int(arrivals.may_end)
+        log.arrivals = build.put(np.array(arrivals.curve.phases, np.int64).ravel())
+        log.arrival_count, log.unit = len(arrivals.curve.phases), arrivals.curve.unit
+        log.from_arrival = int(plan.stage.latency_from == "arrival")
+    task["log"] = build.put(cells_of(log))

@@ -20,8 +20,10 @@ JOBS = 64
 """Jobs that start and stop, and share the network memory of their task managers."""
 BUFFERS = 128
 """Transports that move buffers, under credits or without."""
+LOGS = 256
+"""Sources that read logs."""
 
-_FIRST_TRANSPORT = 8
+_FIRST_TRANSPORT = 9
 """Place of the part of the first transport that counts records."""
 
 
@@ -42,6 +44,7 @@ SWITCHES = {
     "is_shared": (JOBS, 0),
     "is_watched": (THROTTLES, 0),
     "debloat_us": (DEBLOATING, 0),
+    "has_readers": (LOGS, 0),
 }
 """Fields of the memory's head that have one value in every job that a kernel without a part runs:
 the part and the value."""
@@ -77,4 +80,6 @@ def parts_of(job: Job) -> int:
         parts |= DEBLOATING
     if scenario.shares_memory:
         parts |= JOBS
+    if any(stage.reads_log for stage in scenario.stages):
+        parts |= LOGS
     return parts

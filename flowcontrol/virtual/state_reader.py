@@ -3,6 +3,7 @@
 from flowcontrol.job import Channel, Job, JobEdge, JobVertex
 from flowcontrol.job import channel_state as cs
 from flowcontrol.job import round_state as rs
+from flowcontrol.operators.states import SourceLog
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.queues import plain
@@ -99,7 +100,9 @@ class StateReader:
 
     def _task(self, plan: JobVertex, index: int) -> rs.TaskState:
         memory, place = self._memory, self._memory.places.tasks[plan.name] + index
-        row, source, controller = self._task_rows[place], None, None
+        row, source, controller, log = self._task_rows[place], None, None, None
+        if row.log > 0:
+            log = memory.copy(row.log, SourceLog)
         if row.throttle > 0:
             source = memory.copy(row.throttle, ThrottledSource)
             controller = {} if self._controller is None else self._controller.state()
@@ -120,6 +123,7 @@ class StateReader:
             partitions=tuple(self._partition(link, index) for link in plan.outputs),
             holds_senders=row.is_held == 1,
             source=source,
+            log=log,
             controller=controller,
         )
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from flowcontrol.job import Job
 from flowcontrol.job.figures import input_usages, latency_figures, usage
 from flowcontrol.job.graph import Member
+from flowcontrol.job.source_logs import Arrivals
 from flowcontrol.operators.states import TASK_INPUT, Operator
 from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.sender_rules import credit_of, reported_backlog
@@ -20,6 +21,7 @@ from flowcontrol.records import RESULTS
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import dtype
 from flowcontrol.virtual.memory import Memory
+from flowcontrol.virtual.views import source_log
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -92,6 +94,12 @@ class Tables:
         )
         self._in_at = self._counters([row.member.input for row in self._rows])
         self._out_at = self._counters([row.member.output for row in self._rows])
+        self._logs = {
+            number: arrivals
+            for number, row in enumerate(self._rows)
+            if row.number == 0
+            and (arrivals := Arrivals.of(job, job.stage(row.member.stage.name), row.subtask))
+        }
         self._before = self._cumulative()
         self._ages = np.zeros(0, dtype(f.Age))
         self._parts: dict[str, list[Columns]] = {"stages": [], "channels": [], "latency": []}
@@ -185,7 +193,7 @@ class Tables:
 
     def _levels(self) -> Columns:
         """Levels of all rows; 0 where the job does not run."""
-        levels = {**self._input_levels(), **self._output_levels()}
+        levels = {**self._input_levels(), **self._output_levels(), **self._log_levels()}
         if self._absent:
             gone = np.array([row.member.stage.name in self._absent for row in self._rows])
             levels = {name: np.where(gone, 0, values) for name, values in levels.items()}
@@ -226,6 +234,16 @@ class Tables:
             "output_pool_size": size,
             "output_pool_used": used,
         }
+
+    def _log_levels(self) -> Columns:
+        """What waits in the logs of sources, and for how long."""
+        memory = self._memory
+        lag_records, lag_s = np.zeros(len(self._rows), np.int64), np.zeros(len(self._rows))
+        end_us = memory.head.round * self._job.round_us
+        for number, arrivals in self._logs.items():
+            log = source_log(memory.cells, int(memory.tasks["log"][self._tasks[number]]))
+            lag_records[number], lag_s[number] = arrivals.levels(log, end_us)
+        return {"lag_records": lag_records, "lag_s": lag_s}
 
     def _ready(self) -> Ints:
         """Messages that each channel's sender holds: the open buffer counts if it is flushed."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from flowcontrol.job import work
 from flowcontrol.job.routing import mix
+from flowcontrol.operators.source_log import written_by, written_round
 from flowcontrol.operators.states import Operator
 from flowcontrol.protocol.partition_kinds import SORTED
 from flowcontrol.protocol.partitioners import count_share, next_by_share
@@ -18,7 +19,7 @@ from flowcontrol.systems.transports.record_rounds import write_records
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import views as v
 from flowcontrol.virtual.ages import log_age, push_run, take_ages, take_run
-from flowcontrol.virtual.cells import row
+from flowcontrol.virtual.cells import row, rows
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import BUFFERS, RECORDS
 from flowcontrol.virtual.registry import part_of
@@ -124,6 +125,18 @@ class KernelWorker:
         if task.sinks > 0:
             log_age(m, self.number, m.now - task.emitted, count)
             m.arrived += count
+
+    def of_one_time(self, most: int) -> int:
+        """Say when the records were emitted that are read next; return how many there are of it."""
+        m, task = self.m, self.task
+        task.emitted = m.now
+        log = v.source_log(m, task.log)
+        if m.is_tracked == 0 or log.from_arrival == 0:
+            return most
+        arrivals = rows(m, log.arrivals, log.arrival_count, 3)
+        task.emitted = written_round(arrivals, log.unit, log.position, m.round_us)
+        end_us = (task.emitted + 1) * m.round_us
+        return min(most, written_by(arrivals, log.unit, end_us) - log.position)
 
 
 def worker_of(m: KernelMemory, number: int, task: f.KernelTask) -> KernelWorker:

@@ -85,6 +85,7 @@ global_pool = state_of(GlobalPool)
 record_transport = placed(state_of(RecordTransport), "transport", RecordTransport)
 channel_grants = rows_of(ChannelGrant)
 throttled_source = state_of(ThrottledSource)
+source_log = state_of(f.KernelLog)
 
 
 def operator_at(memory: Any, at: int) -> Operator:

@@ -13,7 +13,7 @@ import yaml
 from flowcontrol.cli import questions
 from flowcontrol.cli.main import main
 from flowcontrol.job.plan import plan_memory
-from flowcontrol.job.sketch import Sketch, can_read_log, scenario_text
+from flowcontrol.job.sketch import Sketch, scenario_text
 from flowcontrol.scenario import Scenario, check_clock, load_scenario, parse_scenario
 from flowcontrol.scenario.presets import ALIASES, PRESETS
 from flowcontrol.scenario.yaml_file import read_yaml_value
@@ -147,16 +147,10 @@ def test_every_key_has_a_comment_or_is_plain() -> None:
         assert re.search(rf"^ *{key}:.*  # \w", text, re.MULTILINE), key
 
 
-def test_a_log_needs_a_version_that_reads_one(
-    folder: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if can_read_log():
-        assert main(["new", *NEEDED, "--log", "--parallelism", "3"]) == 0
-        run(folder / "my-job.yaml")
-        return
-    assert main(["new", *NEEDED, "--log"]) == 2
-    assert "--log: sources that read a log are not in this version" in capsys.readouterr().err
-    assert list(folder.iterdir()) == []
+def test_a_source_may_read_a_log(folder: Path) -> None:
+    assert main(["new", *NEEDED, "--log", "--parallelism", "3"]) == 0
+    assert "arrival_rate" in (folder / "my-job.yaml").read_text()
+    run(folder / "my-job.yaml")
 
 
 # ---------------------------------------------------------------- refusals

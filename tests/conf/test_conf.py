@@ -236,6 +236,23 @@ def test_gc_pause(shown: Callable[[str], Shown]) -> None:
     assert found.rate("source", 42, 60) == pytest.approx(400)
 
 
+def test_kafka_source(shown: Callable[[str], Shown]) -> None:
+    found = shown("kafka-source")
+    topic = found.stages[found.stages.stage == "topic"].groupby("t_s")
+    lag, age, read = topic.lag_records.sum(), topic.lag_s.max(), topic.records_out.sum()
+    assert (read + lag).tolist() == [600 * second for second in range(1, 91)]
+    assert lag.loc[:21].max() == 0
+    assert lag.loc[25:50].diff().dropna().unique().tolist() == [600]
+    assert age.loc[25:50].diff().dropna().tolist() == pytest.approx([1] * 25)
+    assert lag.loc[50] == pytest.approx(17_100, rel=0.01)
+    assert age.loc[50] == pytest.approx(28.6, abs=0.05)
+    assert lag.loc[52:71].diff().dropna().unique().tolist() == [-800]
+    assert lag.loc[73:].max() == 0
+    [caught_up] = found.summary["lags"]
+    assert caught_up["caught_up_after_s"] == pytest.approx(lag.loc[50] / 800, abs=1.8)
+    assert "topic limited for another 21 s" in found.summary["sentence"]
+
+
 def test_flights_is_laid_out_as_it_says() -> None:
     job = build_physical_graph(load_scenario(CONF / "flights.yaml"))
     assert job.rounds == 130

@@ -198,6 +198,10 @@ def scenarios(draw: Any, shape: Shape) -> Scenario:
             stage["emit_rate"] = stop if ends and not isinstance(rate, list) else rate
             if shape.is_drained and isinstance(rate, list):
                 stage["emit_rate"][-1]["rate"] = 0
+            if draw(st.sampled_from([False, False, True])):  # that is written to its log
+                stage["arrival_rate"] = stage["emit_rate"]
+                fast = st.sampled_from([most, most // 3]).map(pace.rate)
+                stage["emit_rate"] = draw(fast if shape.is_drained else rates(most, varied))
         elif shape.is_drained and shape.is_virtual:
             stage["service_rate"] = pace.rate(draw(st.sampled_from([400, 40, 10])))
         elif not shape.is_drained and draw(served):

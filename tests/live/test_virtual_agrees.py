@@ -33,11 +33,17 @@ SHORTENED = {
     "oscillation": ("duration_s=1.8", "stages.consumer.service_rate=20"),
     "burst": ("duration_s=3.6", "stages.producer.emit_rate=1000"),
     "gc-pause": ("duration_s=3.6", "stages.sink.stalls=[{at_s: 0.4, for_s: 3, subtasks: [1]}]"),
+    "kafka-source": (
+        "duration_s=3.6",
+        "stages.topic.arrival_rate=2000",
+        "stages.topic.emit_rate=2500",
+        "stages.database.stalls=[{at_s: 0.6, for_s: 2}]",
+    ),
 }
 """The scenarios of conf/, with sinks so slow that all is full and blocked within seconds."""
 
 IS_LONG = "FLOWCONTROL_LONG" in os.environ
-RUN = list(SHORTENED) if IS_LONG else ["fan-in", "skew", "gc-pause"]
+RUN = list(SHORTENED) if IS_LONG else ["fan-in", "skew", "gc-pause", "kafka-source"]
 """The quick form leaves out what other tests run live, and more of the same."""
 
 SMALL = ["hash", "fan_in", "compete", "fan_out"] if IS_LONG else ["compete", "fan_out"]

@@ -7,8 +7,18 @@ from fractions import Fraction
 import pytest
 
 from flowcontrol.operators.pacing import emissions_due, skip_due, spend, startable
+from flowcontrol.operators.reading import read_log
 from flowcontrol.operators.selectivity import of_ratio
-from flowcontrol.operators.states import RELAY, SERVER, SOURCE, Operator, RecordWriter, StreamTask
+from flowcontrol.operators.states import (
+    READER,
+    RELAY,
+    SERVER,
+    SOURCE,
+    Operator,
+    RecordWriter,
+    SourceLog,
+    StreamTask,
+)
 from flowcontrol.operators.task import (
     BLOCKED,
     CAPACITY,
@@ -94,6 +104,9 @@ class ByHand:
     def note_emitted(self, count: int) -> None:
         self.emitted += count
 
+    def of_one_time(self, most: int) -> int:
+        return most
+
 
 def test_a_source_emits_what_falls_due() -> None:
     by_hand = ByHand(100)
@@ -175,6 +188,55 @@ def test_a_server_writes_when_its_work_is_done(ready: int, reason: int) -> None:
     assert len(by_hand.written) == (ready <= 20)
 
 
+# ---------------------------------------------------------------- reading a log
+
+
+@pytest.mark.parametrize(
+    ("waits", "most", "end", "reason", "taken", "ready"),
+    [
+        (9, 99, 35, CAPACITY, 4, 40),  # three are read by 30, a fourth is begun
+        (9, 99, 30, CAPACITY, 3, 30),
+        (2, 99, 35, STARVED, 2, 20),
+        (9, 2, 35, BLOCKED, 2, 20),  # a throttle allows no more
+        (9, 0, 35, BLOCKED, 0, 0),
+        (0, 0, 35, STARVED, 0, 0),
+    ],
+)
+def test_a_log_is_read_at_the_speed_of_its_source(
+    waits: int, most: int, end: int, reason: int, taken: int, ready: int
+) -> None:
+    by_hand, log = ByHand(100, kind=READER), SourceLog(end=waits)
+    assert read_log(by_hand, by_hand.task, log, end, most) == reason
+    assert (by_hand.task.taken, log.position, by_hand.task.ready) == (taken, taken, ready)
+    assert by_hand.task.due == waits - taken
+    assert len(by_hand.written) == min(taken, end // 10)
+
+
+def test_a_record_that_is_being_read_goes_out_when_it_is_done() -> None:
+    by_hand, log = ByHand(100, kind=READER), SourceLog(end=9)
+    read_log(by_hand, by_hand.task, log, 35, 99)
+    read_log(by_hand, by_hand.task, log, 39, 99)
+    assert (len(by_hand.written), log.position) == (3, 4)
+    read_log(by_hand, by_hand.task, log, 40, 99)
+    assert (len(by_hand.written), log.position) == (4, 4)
+
+
+def test_a_blocked_source_leaves_its_log_as_it_is() -> None:
+    """Room for one record and a half: the second is begun, and nothing is lost."""
+    by_hand, log = ByHand(6, kind=READER), SourceLog(end=9)
+    by_hand.writers[0].pool.free = 0
+    assert read_log(by_hand, by_hand.task, log, 35, 99) == BLOCKED
+    assert (by_hand.written, by_hand.writers[0].left_bytes) == ([(0, 0)], 2)
+    assert (log.position, by_hand.task.due) == (2, 7)
+
+
+def test_reading_times_that_vary_are_drawn_one_by_one() -> None:
+    by_hand, log = ByHand(100, kind=READER), SourceLog(end=9)
+    by_hand.task.distribution = EXPONENTIAL
+    assert read_log(by_hand, by_hand.task, log, 13, 99) == CAPACITY
+    assert (log.position, by_hand.task.ready, len(by_hand.written)) == (3, 112, 2)
+
+
 # ---------------------------------------------------------------- pacing
 
 
@@ -219,6 +281,9 @@ def test_records_that_a_server_begins_before_the_end(
         (StreamTask(kind=SOURCE, due=4, cost_ns=5000), 0, 40, 1, BLOCKED, 0, (5, 20, 75)),
         (StreamTask(kind=SERVER, ready=30), 0, 40, 3, STARVED, 1, (75, 25, 0)),
         (StreamTask(kind=SERVER, ready=30), 0, 40, 3, BLOCKED, 0, (75, 0, 25)),
+        (StreamTask(kind=READER, ready=30), 0, 40, 3, STARVED, 1, (75, 25, 0)),
+        (StreamTask(kind=READER, ready=30, due=5), 0, 40, 3, BLOCKED, 0, (75, 0, 25)),
+        (StreamTask(kind=READER, due=5), 0, 0, 0, CAPACITY, 1, (100, 0, 0)),  # it stands still
         (StreamTask(kind=RELAY), 0, 0, 3, STARVED, 1, (0, 100, 0)),
         (StreamTask(kind=RELAY, queued=1), 0, 0, 3, BLOCKED, 0, (0, 75, 25)),
         (StreamTask(kind=RELAY, queued=1), 0, 0, 0, CAPACITY, 1, (100, 0, 0)),

@@ -292,7 +292,7 @@ def test_gaps_fit(narrow: type[int], gap_ns: int, start_ns: int, round_ns: int) 
     end_ns = narrow(start_ns + round_ns)
     waiting = throttled_source.offer(state, narrow(MOST_RECORDS))
     count = throttled_source.may_emit(state, waiting, narrow(0), narrow(start_ns), end_ns)
-    throttled_source.after_emitting(state, waiting, count, narrow(start_ns))
+    throttled_source.after_emitting(state, count, narrow(start_ns))
     assert count == min(waiting, -(-round_ns // gap_ns))
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from flowcontrol.job import Job, Subtask, Work
 from flowcontrol.job.reference import run_reference
+from flowcontrol.job.source_logs import arrival_rounds
 from flowcontrol.live.results import History, result_tables
 from flowcontrol.records import LEDGER
 from flowcontrol.virtual.replay import read_replayed
@@ -31,9 +32,16 @@ class Ages:
         self.of: dict[tuple[int, str, int], Counter[int]] = {}
         self._queues: dict[tuple[str, int, int], deque[int]] = defaultdict(deque)
 
+    @staticmethod
+    def _emitted(subtask: Subtask, number: int, work: Work) -> list[int]:
+        """Return from which round the latency of each record of a source counts."""
+        place = subtask.job, subtask.plan, subtask.index
+        runs = arrival_rounds(*place, work.first, work.records) or [(number, work.records)]
+        return [stamp for stamp, count in runs for _ in range(count)]
+
     def note(self, subtask: Subtask, number: int, work: Work) -> None:
         """Take notice of a subtask's round."""
-        emitted = [number] * work.records if subtask.plan.is_source else []
+        emitted = self._emitted(subtask, number, work) if subtask.plan.is_source else []
         for gate, channel, count in work.takes:
             link, own = subtask.in_links[gate]
             queue = self._queues[link.name, own[channel].sender, subtask.index]

@@ -35,6 +35,12 @@ CASES: dict[str, tuple[str, tuple[str, ...], int]] = {
     "throttled": ("experiment", ("system=storm-1",), records("unbounded") | k.THROTTLES),
     "partitions": ("partition-types", (), k.BUFFERS | k.SPILLS),
     "jobs": ("two-jobs", (), k.BUFFERS | k.JOBS),
+    "logs": ("experiment", ("stages.producer.arrival_rate=5000",), k.BUFFERS | k.LOGS),
+    "throttled logs": (
+        "experiment",
+        ("stages.producer.arrival_rate=5000", "system=storm-1"),
+        records("unbounded") | k.THROTTLES | k.LOGS,
+    ),
     **{name: ("experiment", (f"system={{transport: {name}}}",), records(name)) for name in names()},
 }
 

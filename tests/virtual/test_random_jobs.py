@@ -41,6 +41,9 @@ EVENTS = {
     "lognormal source",
     "exponential stage",
     "lognormal stage",
+    "caught up with a log",
+    "behind in a log",
+    "blocked before a log",
 }
 """What must have happened in some of the runs; :mod:`witness` says what each means."""
 

@@ -119,6 +119,10 @@ def _task(plan: JobVertex, state: Row) -> Iterator[str]:
             yield "pending output"
     if state["times_us"][2] > 0:
         yield "blocked"
+    if log := state.get("log"):
+        yield "caught up with a log" if log["position"] == log["end"] else "behind in a log"
+        if log["position"] < log["end"] and state["times_us"][2] > 0:
+            yield "blocked before a log"
     if plan.inputs and plan.outputs and state["task"]["is_finished"] == 1:
         yield "end passed on"
     if len(plan.members) > 1 and state["task"]["taken"] > 0:

@@ -14,14 +14,14 @@ from flowcontrol import notices
 from flowcontrol.analysis import Bottleneck, find_bottleneck
 from flowcontrol.analysis.frames import end_of, second_half_start
 from flowcontrol.errors import Problem, ScenarioError
-from flowcontrol.experiments.capacity.probe import OVERLOAD, Probe, at_rate, examine
+from flowcontrol.experiments.capacity.probe import OVERLOAD, Probe, at_rate, examine, paced_by
 from flowcontrol.experiments.capacity.result import Capacity
 from flowcontrol.experiments.capacity.search import HIGHEST, LOWEST, rounded, search
 from flowcontrol.experiments.capacity.wording import describe_probe
 from flowcontrol.experiments.executor import Simulate, virtual_clock
 from flowcontrol.notices import PATIENCE_S
 from flowcontrol.notices import quiet as silenced
-from flowcontrol.scenario import Scenario, Stage
+from flowcontrol.scenario import Scenario, Schedule, Stage
 from flowcontrol.scenario.given import Given, Overrides, as_scenario
 
 if TYPE_CHECKING:
@@ -47,7 +47,9 @@ def capacity(
     ----------
     scenario : Scenario, mapping, or str or Path
         A scenario, the mapping in its file, or the file. The schedule of the source is replaced by
-        a constant, the same for each of its subtasks; everything else is unchanged.
+        a constant, the same for each of its subtasks; everything else is unchanged. Of a source
+        that reads a log it is what is written there (``arrival_rate``), and a rate is sustained if
+        the lag stays bounded.
     source : str
         Name of the source.
     overrides : mapping or sequence of str, default ()
@@ -157,7 +159,8 @@ def _checked_source(scenario: Scenario, source: str) -> Stage:
 
 def _start(stage: Stage) -> Fraction:
     """Return the first rate to try: the highest one that the scenario states, within limits."""
-    rates = [phase.rate for schedule in stage.emit_rate or () for phase in schedule.phases]
+    schedules: tuple[Schedule, ...] = getattr(stage, paced_by(stage)) or ()
+    rates = [phase.rate for schedule in schedules for phase in schedule.phases]
     return min(max([*rates, 4 * LOWEST]), HIGHEST) if any(rates) else Fraction(1)
 
 
@@ -176,11 +179,11 @@ def _limit(
 
 
 def _force(stage: Stage, window: tuple[float, float]) -> tuple[Fraction, Fraction] | None:
-    """Return the service rates of a stage that were in force in a window."""
+    """Return the rates of a stage, of a source those of reading, in force in a window."""
     start, end = (int(moment * 1_000_000) for moment in window)
     rates = [
         rate
-        for schedule in stage.service_rate or ()
+        for schedule in stage.service_rate or stage.emit_rate or ()
         for rate in (
             schedule.rate_at(start),
             *(phase.rate for phase in schedule.phases if start < phase.at_us < end),

@@ -12,6 +12,10 @@ allowance, half of the requested tolerance, backpressure is *sustained* if
   and they grew by more than a buffer a channel, since an open buffer that fills and empties is no
   growing queue.
 
+Of a source that reads a log the rate is what is written there, and that it is blocked now and then
+does not count: a rate is *not* sustained if a queue behind it grows for ever, or the log itself, in
+the same way and by more than a record a subtask.
+
 The first is back pressure that has arrived, the second is back pressure on its way: full buffers
 delay it, and with them it grows as Karimov's latency does. The schedules of all other stages are
 kept, so a slow phase of a stage counts for its whole length.
@@ -21,7 +25,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.analysis.frames import (
     Tables,
@@ -32,7 +36,7 @@ from flowcontrol.analysis.frames import (
     second_half_start,
 )
 from flowcontrol.errors import RunError
-from flowcontrol.scenario import Edge, Scenario, Schedule
+from flowcontrol.scenario import Edge, Scenario, Schedule, Stage
 from flowcontrol.scenario.clocks import channels_of
 
 if TYPE_CHECKING:
@@ -55,14 +59,14 @@ class Growth:
     Attributes
     ----------
     edge : str
-        Name of the edge.
+        Name of the edge, or "the log of" a source.
     records : float, records
-        In flight on all its channels: mean over the last quarter less mean over the one before;
-        0 if they fell back to the latter meanwhile.
+        In flight on all its channels, or waiting in the log: mean over the last quarter less mean
+        over the one before; 0 if they fell back to the latter meanwhile.
     carried : float, records
-        What its senders emitted in a quarter of the run.
+        What its senders emitted in a quarter of the run, or what was written to the log.
     least : float, records
-        A buffer a channel: less than that is not called growth.
+        A buffer a channel, a record a log: less than that is not called growth.
     """
 
     edge: str
@@ -88,7 +92,7 @@ class Probe:
     Attributes
     ----------
     rate : Fraction, records/s
-        What each subtask of the source was to emit.
+        What each subtask of the source was to emit; what was written to its log.
     emitted : float, records/s
         What a subtask emitted, mean over all of them.
     blocked : float
@@ -112,6 +116,8 @@ class Probe:
 def at_rate(scenario: Scenario, source: str, rate: Fraction) -> Scenario:
     """Return a scenario with the schedule of a source replaced by a constant rate.
 
+    Of one that reads a log it is the rate at which that is written.
+
     Parameters
     ----------
     scenario : Scenario
@@ -122,12 +128,17 @@ def at_rate(scenario: Scenario, source: str, rate: Fraction) -> Scenario:
         Of each of its subtasks.
     """
     stages = [
-        stage.model_copy(update={"emit_rate": (Schedule.constant(rate),) * stage.parallelism})
+        stage.model_copy(update={paced_by(stage): (Schedule.constant(rate),) * stage.parallelism})
         if stage.name == source
         else stage
         for stage in scenario.stages
     ]
     return scenario.model_copy(update={"stages": tuple(stages)})
+
+
+def paced_by(stage: Stage) -> str:
+    """Return the key that says what comes to a source: that of its log, if it reads one."""
+    return "arrival_rate" if stage.reads_log else "emit_rate"
 
 
 def reached_edges(scenario: Scenario, source: str) -> tuple[Edge, ...]:
@@ -170,7 +181,7 @@ def examine(
     emitted = mean_over_time(rows, "rate_out")
     shares = means_by(rows, "subtask", "backpressured_ms_per_s")
     blocked = max(shares.values(), default=0.0) / _MS_PER_S
-    growth = _largest_growth(scenario, source, tables)
+    growth = _largest_growth(scenario, source, tables, rate)
     latencies = result_frame(tables, "latency")
     probe = Probe(
         rate=rate,
@@ -190,15 +201,20 @@ def examine(
 def _is_throttled(
     scenario: Scenario, source: str, rate: Fraction, emitted: float, blocked: float, share: float
 ) -> bool:
-    """Tell whether the source was held back."""
+    """Tell whether the source was held back, and what it could not emit is lost."""
+    if scenario.stage(source).reads_log:
+        return False
     is_random = scenario.stage(source).service_time != "constant"
     return blocked > share and (is_random or emitted < (1 - share) * float(rate))
 
 
 def _check_input(scenario: Scenario, source: str, probe: Probe, allowance: float) -> None:
     """Refuse to judge a source whose rows ran out."""
-    if scenario.stage(source).input is None or probe.blocked > allowance:
+    stage = scenario.stage(source)
+    if stage.input is None or probe.blocked > allowance:
         return
+    if stage.reads_log and not probe.is_sustained:
+        return  # what is missing waits in the log
     if probe.emitted < (1 - _ENDED * allowance) * float(probe.rate):
         raise RunError(
             f"source {source} was to emit {float(probe.rate):g} records/s and emitted "
@@ -212,21 +228,39 @@ def _mean_latency(rows: pd.DataFrame) -> float | None:
     return float((rows["mean_ms"] * rows["count"]).sum()) / count if count else None
 
 
-def _largest_growth(scenario: Scenario, source: str, tables: Tables) -> Growth:
-    """Return the growth of the edge on which it is the largest share of what the edge carries."""
-    growths = (_growth(scenario, edge, tables) for edge in reached_edges(scenario, source))
+def _largest_growth(scenario: Scenario, source: str, tables: Tables, rate: Fraction) -> Growth:
+    """Return the growth of the edge on which it is the largest share of what the edge carries.
+
+    The log of the source counts as one.
+    """
+    growths = [_growth(scenario, edge, tables) for edge in reached_edges(scenario, source)]
+    if scenario.stage(source).reads_log:
+        growths.append(_log_growth(scenario.stage(source), tables, rate))
     return max(growths, key=lambda growth: growth.share)
+
+
+def _log_growth(stage: Stage, tables: Tables, rate: Fraction) -> Growth:
+    """Return how what waits in the logs of a source grew, all subtasks together."""
+    stages, end = result_frame(tables, "stages"), end_of(tables)
+    levels = stages[stages["stage"] == stage.name].groupby("t_s")["lag_records"].sum()
+    carried = float(rate) * stage.parallelism * end / 4
+    return Growth(f"the log of {stage.name}", _grown(levels, end), carried, stage.parallelism)
+
+
+def _grown(levels: pd.Series[Any], end: float) -> float:
+    """Return by how much a level grew from one quarter of a run to the last; 0 if it fell back."""
+    last = levels[levels.index > 0.75 * end]
+    before = levels[(levels.index > 0.5 * end) & (levels.index <= 0.75 * end)]
+    if len(last) and len(before) and float(last.min()) > float(before.mean()):
+        return float(last.mean()) - float(before.mean())
+    return 0.0
 
 
 def _growth(scenario: Scenario, edge: Edge, tables: Tables) -> Growth:
     channels, stages = result_frame(tables, "channels"), result_frame(tables, "stages")
     end = end_of(tables)
     levels = channels[channels["edge"] == edge.name].groupby("t_s")["in_flight_records"].sum()
-    last = levels[levels.index > 0.75 * end]
-    before = levels[(levels.index > 0.5 * end) & (levels.index <= 0.75 * end)]
-    records = 0.0
-    if len(last) and len(before) and float(last.min()) > float(before.mean()):
-        records = float(last.mean()) - float(before.mean())
+    records = _grown(levels, end)
     late = stages[(stages["stage"] == edge.sender) & (stages["t_s"] > 0.5 * end)]
     per_s = sum(means_by(late, "subtask", "rate_out").values())
     record_bytes = scenario.stage(edge.sender).record_bytes

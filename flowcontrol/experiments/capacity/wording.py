@@ -56,9 +56,10 @@ def describe_probe(probe: Probe) -> str:
     if probe.is_sustained:
         return f"{_number(probe.rate)} records/s: sustained"
     growth = probe.growth
+    is_log = growth.edge.startswith("the log of ")
     why = (
         f"blocked {probe.blocked:.1%} of the time, emits {_number(probe.emitted)} records/s"
-        if probe.emitted < float(probe.rate) and probe.blocked > 0
+        if probe.emitted < float(probe.rate) and probe.blocked > 0 and not is_log
         else f"{growth.edge} holds {_number(growth.records)} records more a quarter later"
     )
     return f"{_number(probe.rate)} records/s: not sustained ({why})"

@@ -87,6 +87,8 @@ class CompareColumn:
         Returns its text.
     number : callable
         Returns the number by which a table is sorted; None sorts last.
+    is_optional : bool
+        Left out where no system has the figure.
     """
 
     title: str
@@ -95,6 +97,7 @@ class CompareColumn:
     figure: str
     text: Callable[[Any], str]
     number: Callable[[Any], float | None] = float
+    is_optional: bool = False
 
     def cell(self, figures: Figures) -> str:
         """Return the text of a system's figure."""
@@ -113,6 +116,13 @@ COLUMNS: Final = (
     CompareColumn("Latency p99", "lat.\np99", 4, "latency_p99_ms", milliseconds),
     CompareColumn("Peak in flight, records", "peak\nrec.", 3, "peak_records", number),
     CompareColumn("Peak in flight, bytes", "peak\nbytes", 10, "peak_bytes", bytes_text),
+    CompareColumn("Behind the log, s", "lag\ns", 2, "lag_s", number, is_optional=True),
+    CompareColumn(
+        "Behind the log, records", "lag\nrec.", 9, "lag_records", number, is_optional=True
+    ),
+    CompareColumn(
+        "Left in the log", "left\nin log", 10, "lag_end_records", number, is_optional=True
+    ),
     CompareColumn("Swing", "\nswing", 2, "swing", percent),
     CompareColumn(
         "Follows a slowdown in", "fol-\nlows", 5, "slowdown", reaction_cell, _reaction_order
@@ -123,6 +133,16 @@ COLUMNS: Final = (
     CompareColumn("Control messages per MB", "ctl.\n/MB", 9, "control_per_mb", number),
     CompareColumn("Memory bounded", "mem.\nbound", 8, "is_bounded", yes_or_no, not_),
 )
+
+
+def shown_columns(outcomes: Sequence[Outcome]) -> list[CompareColumn]:
+    """Return the columns of some systems: those about logs only where sources read some."""
+    return [
+        column
+        for column in COLUMNS
+        if not column.is_optional
+        or any(o.figures and getattr(o.figures, column.figure) is not None for o in outcomes)
+    ]
 
 
 def print_comparison(result: CompareResult, console: Console | None = None) -> None:
@@ -137,7 +157,7 @@ def print_comparison(result: CompareResult, console: Console | None = None) -> N
     """
     console = console or Console()
     ran = [outcome for outcome in result.outcomes if outcome.figures is not None]
-    choices = [(count, gap) for count in range(len(COLUMNS), 0, -1) for gap in (2, 1)]
+    choices = [(count, gap) for count in range(len(shown_columns(ran)), 0, -1) for gap in (2, 1)]
     print_widest(console, (_table(ran, count, gap) for count, gap in choices))
     console.print(Text(headline(result.outcomes)))
     for text in starving_sentences(result.outcomes):
@@ -149,7 +169,9 @@ def print_comparison(result: CompareResult, console: Console | None = None) -> N
 
 def _table(ran: Sequence[Outcome], count: int, gap: int) -> RichTable:
     """Return the table with the first ``count`` columns by rank, ``gap`` blanks apart."""
-    columns = [column for column in COLUMNS if column.rank <= count]
+    found = shown_columns(ran)
+    telling = sorted(found, key=lambda column: column.rank)[:count]
+    columns = [column for column in found if column in telling]
     table = plain_table(gap)
     table.add_column("\nsystem", no_wrap=True, vertical="bottom")
     for column in columns:

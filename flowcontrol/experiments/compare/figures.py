@@ -95,6 +95,12 @@ class Figures:
         Whether memory stayed within its bounds.
     heap_exhausted_s : float or None, s
         When it did not.
+    lag_records : int or None
+        Most that waited at a sample in the logs that sources read, all together.
+    lag_s : float or None, s
+        Furthest that a source was behind its log at a sample.
+    lag_end_records : int or None
+        What waits there at the end.
     changes : tuple of Response
         What the producers did after each change of the limit.
     piled_up : dict of int to PiledUp
@@ -113,6 +119,9 @@ class Figures:
     control_per_mb: float | None
     is_bounded: bool | None
     heap_exhausted_s: float | None
+    lag_records: int | None = None
+    lag_s: float | None = None
+    lag_end_records: int | None = None
     changes: tuple[Response, ...] = ()
     piled_up: Mapping[int, PiledUp] = field(default_factory=dict)
 
@@ -184,6 +193,7 @@ def figures_of(run: Run, scenario: Scenario, limits: Sequence[LimitPhase] | None
     channels = result_frame(tables, "channels")
     flights = channels.groupby("t_s")[["in_flight_records", "in_flight_bytes"]].sum()
     latency = combine_latencies(result_frame(tables, "latency")) or {}
+    lag = _lag_of(tables, scenario)
     changes = tuple(responses(emitted, steps, window_s(scenario)))
     moved = _moved_bytes(tables, scenario, channels)
     piled = {
@@ -205,9 +215,22 @@ def figures_of(run: Run, scenario: Scenario, limits: Sequence[LimitPhase] | None
         control_per_mb=None if control is None or not moved else control * _MEGABYTE / moved,
         is_bounded=run.is_bounded,
         heap_exhausted_s=run.heap_exhausted_s,
+        lag_records=None if lag is None else _most(lag["lag_records"]),
+        lag_s=None if lag is None else float(lag["lag_s"].max()),
+        lag_end_records=None if lag is None else int(lag["lag_records"].iloc[-1]),
         changes=changes,
         piled_up={index: found for index, found in piled.items() if found is not None},
     )
+
+
+def _lag_of(tables: Tables, scenario: Scenario) -> pd.DataFrame | None:
+    """Return what waits in all logs at each sample, and how old it is; None without a log."""
+    names = [stage.name for stage in scenario.stages if stage.reads_log]
+    stages = result_frame(tables, "stages")
+    rows = stages[stages["stage"].isin(names)]
+    if rows.empty:
+        return None
+    return rows.groupby("t_s").agg(lag_records=("lag_records", "sum"), lag_s=("lag_s", "max"))
 
 
 def _most(levels: pd.Series[Any]) -> int:

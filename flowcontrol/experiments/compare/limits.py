@@ -9,6 +9,10 @@ The limit is the largest set of source rates that keeps to this, max-min fair: a
 rise together until each has what it offers, or feeds something that is full. What is full holds up
 all that feeds it, since a task that cannot hand a record on does not take the next one. Buffers
 are no part of it: they put a limit off, and do not lift it.
+
+A source that reads a log offers what is written there, and as long as records wait all that it can
+read. What waits at the limit grows by what is written and not emitted; when it is read, a phase
+ends.
 """
 
 import itertools
@@ -19,6 +23,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from flowcontrol.experiments.compare.limit_logs import Logs
 from flowcontrol.job import Job
 from flowcontrol.job.graph import POINTWISE, JobEdge, JobVertex
 from flowcontrol.job.routing import weights_of
@@ -77,13 +82,18 @@ def job_limits(job: Job) -> list[LimitPhase] | None:
     network = _Network(job)
     times = [*_breaks(job), job.scenario.duration_us]
     found: dict[tuple[float, ...], dict[str, Any]] = {}
-    phases = []
+    phases, logs = list[LimitPhase](), Logs(job)
     for start, end in itertools.pairwise(times):
-        rates = network.rates_at(start)
-        key = tuple(rate for own in rates.values() for rate in own)
-        if key not in found:
-            found[key] = network.solve(rates)
-        phases.append(LimitPhase(start / _US_PER_S, end / _US_PER_S, **found[key]))
+        at_s, end_s = start / _US_PER_S, end / _US_PER_S
+        while at_s < end_s:
+            rates = logs.offered(network.rates_at(start), start)
+            key = tuple(rate for own in rates.values() for rate in own)
+            if key not in found:
+                found[key] = network.solve(rates)
+            until_s = logs.read_until(found[key]["into"], start, at_s, end_s)
+            if until_s > at_s:
+                phases.append(LimitPhase(at_s, until_s, **found[key]))
+            at_s = until_s
     return phases
 
 
@@ -94,6 +104,8 @@ def _breaks(job: Job) -> list[int]:
         for subtask in range(plan.stage.parallelism):
             rates = plan.rates(subtask)
             breaks.update(rates.changes() if rates is not None else ())
+            arrivals = plan.stage.arrival_rate
+            breaks.update(arrivals[subtask].changes() if arrivals is not None else ())
             breaks.update(moment for span in plan.stalled(subtask) for moment in span)
     return sorted(moment for moment in breaks if moment < job.scenario.duration_us)
 

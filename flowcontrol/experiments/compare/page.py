@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.analysis.wording import seconds
-from flowcontrol.experiments.compare.columns import COLUMNS, CompareColumn
+from flowcontrol.experiments.compare.columns import CompareColumn, shown_columns
 from flowcontrol.experiments.compare.figures import Figures, limit_steps
 from flowcontrol.experiments.compare.metrics import TOLERANCE, TRANSIENT, WINDOW_SAMPLES
 from flowcontrol.experiments.compare.starving import LEAST_SHARE
@@ -85,14 +85,15 @@ def _run_line(comparison: Comparison, ran: Sequence[Outcome]) -> str:
 
 def _figure_table(ran: Sequence[Outcome]) -> str:
     """Return the table of the figures; a script sorts it by column."""
-    heads = ["System", *(column.title for column in COLUMNS)]
+    columns = shown_columns(ran)
+    heads = ["System", *(column.title for column in columns)]
     rows = []
     for outcome in ran:
         if outcome.figures is None:
             continue
         name = escape(outcome.system)
         first = f'<a href="#system-{name}" data-order="{name}">{name}</a>'
-        rows.append([first, *(_cell(column, outcome.figures) for column in COLUMNS)])
+        rows.append([first, *(_cell(column, outcome.figures) for column in columns)])
     return html_table(heads, rows)
 
 

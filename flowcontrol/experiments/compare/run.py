@@ -33,12 +33,20 @@ if TYPE_CHECKING:
 def scenario_of(base: Base, system: str) -> Scenario:
     """Return a scenario under another system; nothing else in it changes.
 
+    The latency of records from a log counts from their arrival there, whatever the scenario says:
+    some systems read it in batches, and what waits for the next one is waiting all the same.
+
     Raises
     ------
     ScenarioError
         If the system does not go with it.
     """
-    return base.scenario([(("system",), system)])
+    scenario = base.scenario([(("system",), system)])
+    stages = (
+        stage.model_copy(update={"latency_from": "arrival"}) if stage.reads_log else stage
+        for stage in scenario.stages
+    )
+    return scenario.model_copy(update={"stages": tuple(stages)})
 
 
 def check_one(base: Base, system: str, clock: Clock) -> Job:

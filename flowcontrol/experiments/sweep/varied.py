@@ -24,6 +24,7 @@ from flowcontrol.scenario.yaml_file import read_yaml_value
 _TM: Final = "taskmanager.network.memory."
 _UNITS: Final = {
     "emit_rate": "records/s per subtask",
+    "arrival_rate": "records/s per subtask",
     "service_rate": "records/s per subtask",
     "total_rate": "records/s",
     "record_bytes": "bytes",

@@ -25,7 +25,7 @@ class SourceObservation(NamedTuple):
     offered : int
         Records that fell due so far.
     rate : float
-        What it is offered now, records/s.
+        What it is offered now, records/s; of a source that reads a log, what it can read.
     """
 
     stage: str

@@ -1,9 +1,9 @@
-"""What a throttled source emits in a round: its switch, its gap, its log and its admission.
+"""What a throttled source emits in a round: its switch, its gap and its admission.
 
 What throttles a source is decided elsewhere (:mod:`.controller`) and comes as a command;
 here is what the command lets it do. Without a log a source that may not emit holds one record in
 its hand, as a blocked one does, and what falls due meanwhile is lost. With a log (Kafka, files)
-everything that falls due waits there.
+everything that falls due waits there (:mod:`flowcontrol.operators.source_log`).
 """
 
 from dataclasses import dataclass
@@ -19,25 +19,23 @@ class ThrottledSource:
     """Command: least time between two emissions, ns; 0: none."""
     admitted: int = -1
     """Command: records that may ever have been emitted; -1: no limit."""
-    has_log: int = 0
-    """1: what is not emitted waits in a log."""
     next_ns: int = 0
     """When the gap lets the next record go, ns."""
     waiting: int = 0
     """Without a log: 1 if a record is in hand."""
-    log: int = 0
-    """Records in the log."""
     offered: int = 0
-    """Records that ever fell due."""
+    """Without a log: records that ever fell due."""
 
 
 def offer(state: ThrottledSource, due: int) -> int:
-    """Take in what falls due in a round; return how many records there are to emit."""
+    """Take in what falls due in a round without a log; return how many records may be emitted."""
     state.offered += due
-    if state.has_log == 1:
-        state.log += due
-        return state.log
     return state.waiting + due
+
+
+def hold(state: ThrottledSource, waiting: int, done: int) -> None:
+    """Keep one record of those that waited without a log and were not emitted; the rest is lost."""
+    state.waiting = 1 if waiting > done else 0
 
 
 def permitted(next_ns: int, gap_ns: int, start_ns: int, end_ns: int) -> int:
@@ -62,7 +60,7 @@ def may_emit(state: ThrottledSource, waiting: int, emitted: int, start_ns: int, 
     Parameters
     ----------
     waiting : int
-        What :func:`offer` has returned.
+        What is there to emit: what :func:`offer` has returned, or what is in its log.
     emitted : int
         Records that it has ever emitted.
     """
@@ -76,16 +74,7 @@ def may_emit(state: ThrottledSource, waiting: int, emitted: int, start_ns: int, 
     return max(0, count)
 
 
-def after_emitting(state: ThrottledSource, waiting: int, done: int, start_ns: int) -> None:
-    """Note that ``done`` of the records that waited were emitted; the rest is kept or lost."""
-    if state.has_log == 1:
-        state.log -= done
-    else:
-        state.waiting = 1 if waiting > done else 0
+def after_emitting(state: ThrottledSource, done: int, start_ns: int) -> None:
+    """Note that so many records were emitted in a round: when the gap lets the next one go."""
     if done > 0 and state.gap_ns > 0:
         state.next_ns = max(state.next_ns, start_ns) + done * state.gap_ns
-
-
-def has_waiting(state: ThrottledSource) -> int:
-    """Tell whether a record has fallen due and is not emitted: 1 if so."""
-    return 1 if state.log + state.waiting > 0 else 0

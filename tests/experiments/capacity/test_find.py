@@ -11,7 +11,7 @@ import pytest
 from flowcontrol.errors import ScenarioError
 from flowcontrol.experiments.capacity import Probe, capacity, describe
 from flowcontrol.experiments.capacity.wording import describe_probe
-from flowcontrol.scenario import Scenario
+from flowcontrol.scenario import Scenario, parse_scenario
 
 Make = Callable[..., Scenario]
 
@@ -130,3 +130,41 @@ def test_runs_too_short_for_the_tolerance_say_so(make: Make, fluid: Any) -> None
     assert "of what source->sink carries: state a duration_s of 9 or more." in last
     long = capacity(make(duration_s=20), "source", simulate=fluid())
     assert "Runs of" not in describe(long)
+
+
+# ---------------------------------------------------------------- a source that reads a log
+
+
+def log(sink: float, emit: float = 150, **source: Any) -> Scenario:
+    first = {"name": "topic", "emit_rate": emit, "arrival_rate": 10, "record_bytes": 1000}
+    return parse_scenario(
+        {
+            "schema": 1, "name": "log", "duration_s": 60, "round_ms": 100,
+            "stages": [{**first, **source}, {"name": "sink", "service_rate": sink}],
+            "edges": [{"from": "topic", "to": "sink"}],
+        }
+    )  # fmt: skip
+
+
+def test_a_topic_may_be_written_as_fast_as_its_source_reads() -> None:
+    found = capacity(log(1000), "topic", tolerance=0.02)
+    assert float(found.rate) == pytest.approx(150, rel=0.02)
+    assert found.limit is not None
+    assert (found.limit.stage, found.force) == ("topic", (150, 150))
+    assert found.above is not None
+    assert "not sustained (the log of topic holds" in describe_probe(found.above)
+    assert "It is limited by topic, whose rate in force is 150 records/s" in describe(found)
+
+
+def test_a_topic_may_be_written_as_fast_as_the_job_takes_it() -> None:
+    found = capacity(log(80, record_bytes=10_000), "topic", tolerance=0.02)
+    assert float(found.rate) == pytest.approx(80, rel=0.02)
+    assert found.limit is not None
+    assert (found.limit.stage, found.force) == ("sink", (80, 80))
+
+
+def test_a_lag_that_is_read_again_is_bounded() -> None:
+    """A pause of 6 s in the judged half: what it leaves is read by the end."""
+    stalls = [{"at_s": 32, "for_s": 6}]
+    found = capacity(log(1000, stalls=stalls), "topic", tolerance=0.02)
+    assert 100 < found.rate <= 150

@@ -1,0 +1,131 @@
+"""How far sources fell behind their logs, and whether they caught up.
+
+A source is as far behind as its worst subtask (``lag_s``), with the records of all its subtasks
+(``lag_records``). It kept up if it was never further behind than a sample interval. Else the time
+to catch up counts from the sample at which it was furthest behind to the first one after it at
+which it is not any more: at no more than a hundredth of that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from flowcontrol.analysis.frames import Tables, result_frame, summed
+from flowcontrol.scenario import Scenario
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_CAUGHT_UP = 0.01
+"""Share of the largest lag from which on a source has caught up."""
+
+
+@dataclass(frozen=True)
+class Lag:
+    """How a source fared with its log.
+
+    Attributes
+    ----------
+    stage : str
+        Which source.
+    max_records : int
+        Most records that waited in the logs of all its subtasks together.
+    max_s : float, s
+        Furthest that a subtask was behind.
+    furthest_at_s : float, s
+        When that was.
+    end_records : int
+        Records that wait at the end.
+    end_s : float, s
+        How far the worst subtask is behind at the end.
+    kept_up : bool
+        It was never further behind than a sample interval.
+    caught_up_after_s : float or None, s
+        Time from ``furthest_at_s`` until it had caught up; None if it had not, or kept up.
+    """
+
+    stage: str
+    max_records: int
+    max_s: float
+    furthest_at_s: float
+    end_records: int
+    end_s: float
+    kept_up: bool
+    caught_up_after_s: float | None
+
+    def document(self) -> dict[str, Any]:
+        """Return it as it stands in summary.json, with its sentence."""
+        return {**asdict(self), "sentence": self.sentence}
+
+    @property
+    def sentence(self) -> str:
+        """What became of the lag, in a sentence."""
+        at_most = f"{_records(self.max_records)}, {_seconds(self.max_s)} s"
+        if self.kept_up:
+            return f"{self.stage} kept up with its log: at most {at_most} behind."
+        if self.caught_up_after_s is None:
+            return (
+                f"{self.stage} has not caught up with its log: {_records(self.end_records)}, "
+                f"{_seconds(self.end_s)} s behind at the end."
+            )
+        text = (
+            f"{self.stage} fell {at_most} behind its log and caught up after "
+            f"{_seconds(self.caught_up_after_s)} s (from {_seconds(self.furthest_at_s)} s on)"
+        )
+        if self.end_s > _CAUGHT_UP * self.max_s:
+            text += (
+                f"; at the end it is {_records(self.end_records)}, "
+                f"{_seconds(self.end_s)} s behind again"
+            )
+        return f"{text}."
+
+
+def find_lags(tables: Tables, scenario: Scenario) -> list[Lag]:
+    """Return how each source that reads a log fared with it, in the order of the scenario.
+
+    Parameters
+    ----------
+    tables : mapping of str to pyarrow.Table
+        ``stages`` of a run. Without a sample there is nothing to say.
+    scenario : Scenario
+        What was run.
+    """
+    names = [stage.name for stage in scenario.stages if stage.reads_log]
+    samples = result_frame(tables, "stages") if names else None
+    if samples is None or samples.empty:
+        return []
+    return [_lag(name, samples[samples["stage"] == name], scenario) for name in names]
+
+
+def _lag(name: str, rows: pd.DataFrame, scenario: Scenario) -> Lag:
+    records = [int(count) for count in summed(rows, "lag_records")["lag_records"]]
+    worst = summed(rows, "lag_s", "max")
+    times, ages = [float(t_s) for t_s in worst["t_s"]], [float(age) for age in worst["lag_s"]]
+    max_s = max(ages)
+    furthest_at_s = times[ages.index(max_s)]
+    kept_up = max_s <= scenario.sample_interval_s
+    caught_up = (
+        t_s - furthest_at_s
+        for t_s, age in zip(times, ages, strict=True)
+        if t_s > furthest_at_s and age <= _CAUGHT_UP * max_s
+    )
+    return Lag(
+        stage=name,
+        max_records=max(records),
+        max_s=max_s,
+        furthest_at_s=furthest_at_s,
+        end_records=records[-1],
+        end_s=ages[-1],
+        kept_up=kept_up,
+        caught_up_after_s=None if kept_up else next(caught_up, None),
+    )
+
+
+def _records(count: int) -> str:
+    return "1 record" if count == 1 else f"{count:,} records"
+
+
+def _seconds(length_s: float) -> str:
+    """Return seconds with as many decimals as matter."""
+    return f"{length_s:,.0f}" if length_s >= 100 else f"{length_s:,.3g}"

@@ -1,0 +1,89 @@
+"""A source that reads a log in a round: a server whose input is the log.
+
+It takes a record when it is free, and emits it when its time is over: k records a second are read
+in 1/k s each. While it is blocked, stalled or throttled the log keeps what is written to it, and
+afterwards it reads as fast as it can until nothing waits.
+"""
+
+from flowcontrol.operators.pacing import spend
+from flowcontrol.operators.source_log import lag
+from flowcontrol.operators.states import SourceLog, StreamTask
+from flowcontrol.operators.task import (
+    BLOCKED,
+    CAPACITY,
+    STARVED,
+    emit_some,
+    outputs_available,
+    put_out,
+    write_pending,
+)
+from flowcontrol.operators.worker import W, Worker
+from flowcontrol.protocol.service import CONSTANT
+
+
+def read_log(worker: Worker[W], task: StreamTask, log: SourceLog, end: int, most: int) -> int:
+    """Read records and emit them when they are read, until something stops.
+
+    Parameters
+    ----------
+    worker : Worker
+        The subtask, a READER.
+    task : StreamTask
+        Its state.
+    log : SourceLog
+        What is written by the end of the round; the position moves.
+    end : int
+        Work that its rate allows by the end of the round, units.
+    most : int
+        Records that a throttle lets it read in the round.
+
+    Returns
+    -------
+    int
+        CAPACITY; STARVED if nothing waits in the log; BLOCKED if an output is unavailable or the
+        throttle allows no more.
+    """
+    reason = STARVED
+    while True:
+        if task.is_pending == 1 and task.ready > end:
+            reason = CAPACITY
+            break
+        if write_pending(worker, task) == 0:
+            reason = BLOCKED
+            break
+        if task.ready >= end:
+            reason = CAPACITY
+            break
+        if outputs_available(worker, task) == 0:
+            reason = BLOCKED
+            break
+        waiting = lag(log)
+        if waiting == 0:
+            break
+        if most <= 0:
+            reason = BLOCKED
+            break
+        count = _read(worker, task, worker.of_one_time(min(most, waiting)), end)
+        log.position += count
+        most -= count
+    task.due = lag(log)
+    return reason
+
+
+def _read(worker: Worker[W], task: StreamTask, most: int, end: int) -> int:
+    """Read all records that are done by the end, at most ``most``, or begin one; return how many.
+
+    ``most`` is at least 1.
+    """
+    count = 0
+    if task.distribution == CONSTANT:
+        count = min(most, (end - task.ready) // task.unit)
+    if count > 0:
+        count = emit_some(worker, task, count)
+        spend(worker, task, count)
+        return count
+    spend(worker, task, 1)
+    task.taken += 1
+    put_out(worker, task, 1 if task.ready <= end else 0)
+    worker.note_emitted(1)
+    return 1

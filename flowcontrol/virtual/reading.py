@@ -1,0 +1,69 @@
+"""Sources that read logs, in the kernel: what is written to a log, and when the next record is."""
+
+from flowcontrol.operators.reading import read_log
+from flowcontrol.operators.source_log import append_up_to, lag, written_by, written_us
+from flowcontrol.protocol.ratios import MOST
+from flowcontrol.protocol.rows import Rows
+from flowcontrol.systems.throttles.throttled_source import after_emitting, may_emit
+from flowcontrol.virtual import fields as f
+from flowcontrol.virtual import views as v
+from flowcontrol.virtual.cells import rows
+from flowcontrol.virtual.header import KernelMemory
+from flowcontrol.virtual.parts import LOGS, THROTTLES
+from flowcontrol.virtual.registry import part_of
+from flowcontrol.virtual.task import KernelWorker
+
+
+def arrivals_of(m: KernelMemory, log: f.KernelLog) -> Rows:
+    """Return the rate at which a log is written."""
+    return rows(m, log.arrivals, log.arrival_count, 3)
+
+
+@part_of(LOGS)
+def append_until(m: KernelMemory, task: f.KernelTask, us: int) -> int:
+    """Have the log of a READER hold what is written by a moment; return how many records wait."""
+    log = v.source_log(m, task.log)
+    append_up_to(log, written_by(arrivals_of(m, log), log.unit, us), task.limit)
+    return lag(log)
+
+
+@part_of(LOGS)
+def read(m: KernelMemory, worker: KernelWorker, end: int, end_us: int) -> int:
+    """Read what waits in the log, as far as rate and command allow; return why the task stopped."""
+    task = worker.task
+    append_until(m, task, end_us)
+    log = v.source_log(m, task.log)
+    before = log.position
+    reason = read_log(worker, task, log, end, permitted_now(m, task))
+    note_read(m, task, log.position - before)
+    return reason
+
+
+def permitted_now(m: KernelMemory, task: f.KernelTask) -> int:
+    """Return how many records a throttle lets a source read in this round."""
+    return permitted_by_throttle(m, task) if task.throttle > 0 else MOST
+
+
+@part_of(THROTTLES)
+def permitted_by_throttle(m: KernelMemory, task: f.KernelTask) -> int:
+    """Return how many records the command in force lets a source read in this round."""
+    state = v.throttled_source(m, task.throttle)
+    start_ns = m.now * m.round_us * 1000
+    waiting = lag(v.source_log(m, task.log))
+    return may_emit(state, waiting, task.taken, start_ns, start_ns + m.round_us * 1000)
+
+
+@part_of(THROTTLES)
+def note_read(m: KernelMemory, task: f.KernelTask, count: int) -> int:
+    """Tell the throttle of a source how many records it has read in this round."""
+    if task.throttle > 0:
+        state = v.throttled_source(m, task.throttle)
+        after_emitting(state, count, m.now * m.round_us * 1000)
+    return 0
+
+
+@part_of(LOGS)
+def next_arrival_us(m: KernelMemory, task: f.KernelTask) -> int:
+    """Return when the next record is written to the log of a READER, or NEVER."""
+    log = v.source_log(m, task.log)
+    return written_us(arrivals_of(m, log), log.unit, log.end)
