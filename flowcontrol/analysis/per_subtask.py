@@ -20,7 +20,7 @@ _RATES: Final = {"rate_in": "records_in", "rate_out": "records_out"}
 _MEANS: Final = (
     "busy_ms_per_s", "idle_ms_per_s", "backpressured_ms_per_s", "in_pool_usage", "out_pool_usage",
     "floating_buffers_usage", "exclusive_buffers_usage", "input_queue_buffers",
-    "output_queue_buffers", "output_pool_size", "output_pool_used",
+    "output_queue_buffers", "output_pool_size", "output_pool_used", "lag_records", "lag_s",
 )  # fmt: skip
 
 
@@ -42,6 +42,8 @@ class SubtaskFigures:
         Usages of pools.
     input_queue_buffers, output_queue_buffers, output_pool_size, output_pool_used : float, buffers
         Queues and pools; under a transport that counts records, records.
+    lag_records, lag_s : float, records and s
+        How far a source is behind its log; 0 for others.
     """
 
     subtask: int
@@ -60,6 +62,8 @@ class SubtaskFigures:
     output_queue_buffers: float
     output_pool_size: float
     output_pool_used: float
+    lag_records: float
+    lag_s: float
 
 
 FIGURES: Final = tuple(field.name for field in fields(SubtaskFigures) if field.name != "subtask")

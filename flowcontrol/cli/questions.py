@@ -65,7 +65,7 @@ def ask(out: str | None) -> Sketch:
         check_new(Path(out))
     name = _answer("1. What is the job called?", "my-job", lambda t: _new_name(t, out))
     rate, reads_log = _answer(
-        "2. How many records/s does the source emit in all; `10000 log` if it reads a log, as with Kafka?",
+        "2. How many records/s does the source emit in all; `10000 log` if it reads a log (Kafka)?",
         "10000",
         read_source,
     )
