@@ -84,7 +84,7 @@ def test_columns_of_logs_are_there_where_there_are_logs(tmp_path: Path) -> None:
         )
         out = io.StringIO()
         print_comparison(result, Console(file=out, width=200))
-        texts.append((out.getvalue(), result.page.read_text(), shown_columns(result.outcomes)))
+        texts.append((out.getvalue(), result.report.read_text(), shown_columns(result.outcomes)))
     (shown, page, columns), (bare, without, others) = texts
     assert "lag" in shown
     assert "Behind the log" in page
