@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from flowcontrol.analysis.frames import Tables, result_frame, summed
+from flowcontrol.analysis.wording import seconds
 from flowcontrol.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -61,22 +62,22 @@ class Lag:
     @property
     def sentence(self) -> str:
         """What became of the lag, in a sentence."""
-        at_most = f"{_records(self.max_records)}, {_seconds(self.max_s)} s"
+        at_most = f"{_records(self.max_records)}, {seconds(self.max_s)} s"
         if self.kept_up:
             return f"{self.stage} kept up with its log: at most {at_most} behind."
         if self.caught_up_after_s is None:
             return (
                 f"{self.stage} has not caught up with its log: {_records(self.end_records)}, "
-                f"{_seconds(self.end_s)} s behind at the end."
+                f"{seconds(self.end_s)} s behind at the end."
             )
         text = (
             f"{self.stage} fell {at_most} behind its log and caught up after "
-            f"{_seconds(self.caught_up_after_s)} s (from {_seconds(self.furthest_at_s)} s on)"
+            f"{seconds(self.caught_up_after_s)} s (from {seconds(self.furthest_at_s)} s on)"
         )
         if self.end_s > _CAUGHT_UP * self.max_s:
             text += (
                 f"; at the end it is {_records(self.end_records)}, "
-                f"{_seconds(self.end_s)} s behind again"
+                f"{seconds(self.end_s)} s behind again"
             )
         return f"{text}."
 
@@ -124,8 +125,3 @@ def _lag(name: str, rows: pd.DataFrame, scenario: Scenario) -> Lag:
 
 def _records(count: int) -> str:
     return "1 record" if count == 1 else f"{count:,} records"
-
-
-def _seconds(length_s: float) -> str:
-    """Return seconds with as many decimals as matter."""
-    return f"{length_s:,.0f}" if length_s >= 100 else f"{length_s:,.3g}"

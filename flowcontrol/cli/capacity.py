@@ -2,10 +2,10 @@
 
 import argparse
 
-from flowcontrol.cli.command import add_quiet, add_scenario, exit_status, say
+from flowcontrol.cli.command import add_quiet, add_scenario, say, set_run
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.capacity import capacity
-from flowcontrol.experiments.capacity.find import TOLERANCE
+from flowcontrol.experiments.capacity.find import COARSEST, FINEST, TOLERANCE
 from flowcontrol.experiments.capacity.probe import Probe
 from flowcontrol.experiments.capacity.wording import describe_probe
 
@@ -25,21 +25,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tolerance",
         default=str(TOLERANCE),
-        help=f"allowed relative error, 0.0001 to 0.5; default {TOLERANCE}",
+        help=f"allowed relative error, {FINEST:g} to {COARSEST:g}; default {TOLERANCE}",
     )
     add_quiet(parser)
-    parser.set_defaults(run=run)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Find the rate; return the exit status.
-
-    Returns
-    -------
-    int
-        0; 2 if the scenario or the command is refused; 1 if a run fails; 130 if interrupted.
-    """
-    return exit_status(lambda: _find(options), "the search", "interrupted")
+    set_run(parser, _find, "the search", "interrupted")
 
 
 def _find(options: argparse.Namespace) -> int:
@@ -65,7 +54,8 @@ def _tolerance(text: str) -> float:
         value = float(text)
     except ValueError:
         value = float("nan")
-    if not 0.0001 <= value <= 0.5:
-        message = f"{text!r} is out of range: needs a number, at least 0.0001 and at most 0.5"
+    if not FINEST <= value <= COARSEST:
+        limits = f"at least {FINEST:g} and at most {COARSEST:g}"
+        message = f"{text!r} is out of range: needs a number, {limits}"
         raise ScenarioError([Problem("--tolerance", message)], "the command")
     return value

@@ -14,6 +14,9 @@ FAILED = 1
 INTERRUPTED = 130
 """What a shell reports of a process that Ctrl-C ended (128 + SIGINT)."""
 
+AGAIN = "interrupted; run the same command again to continue"
+"""What Ctrl-C leaves to do."""
+
 
 def add_scenario(parser: argparse.ArgumentParser) -> None:
     """Add the scenario and ``--set``."""
@@ -57,11 +60,7 @@ def add_quiet(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def exit_status(
-    command: Callable[[], int],
-    noun: str,
-    interrupted: str = "interrupted; run the same command again to continue",
-) -> int:
+def exit_status(command: Callable[[], int], noun: str, interrupted: str = AGAIN) -> int:
     """Run a command; return its exit status.
 
     Parameters
@@ -92,6 +91,16 @@ def exit_status(
     except KeyboardInterrupt:
         say(interrupted)
         return INTERRUPTED
+
+
+def set_run(
+    parser: argparse.ArgumentParser,
+    work: Callable[[argparse.Namespace], int],
+    noun: str,
+    interrupted: str = AGAIN,
+) -> None:
+    """Have a parser's command do its work, with the status and messages of :func:`exit_status`."""
+    parser.set_defaults(run=lambda options: exit_status(lambda: work(options), noun, interrupted))
 
 
 def say(text: str) -> None:

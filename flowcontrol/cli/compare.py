@@ -10,8 +10,8 @@ from flowcontrol.cli.command import (
     add_processes,
     add_quiet,
     add_scenario,
-    exit_status,
     say,
+    set_run,
 )
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.compare import compare
@@ -36,18 +36,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_folder(parser, "comparison", "compare")
     add_processes(parser, "virtual clock: ")
     add_quiet(parser)
-    parser.set_defaults(run=run)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Compare the systems; return the exit status.
-
-    Returns
-    -------
-    int
-        0; 2 if the scenario or the command is refused; 1 if the run fails; 130 if interrupted.
-    """
-    return exit_status(lambda: _compare(options), "the comparison")
+    set_run(parser, _compare, "the comparison")
 
 
 def _compare(options: argparse.Namespace) -> int:

@@ -3,14 +3,7 @@
 import argparse
 import sys
 
-from flowcontrol.cli.command import (
-    INTERRUPTED,
-    add_folder,
-    add_quiet,
-    add_scenario,
-    exit_status,
-    say,
-)
+from flowcontrol.cli.command import INTERRUPTED, add_folder, add_quiet, add_scenario, say, set_run
 from flowcontrol.run.emulate import emulate, show_run
 
 
@@ -27,18 +20,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     add_folder(parser, "run", "<clock>")
     add_quiet(parser)
-    parser.set_defaults(run=run)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Emulate the scenario; return the exit status.
-
-    Returns
-    -------
-    int
-        0; 2 if the scenario or the command is refused; 1 if the run fails; 130 if interrupted.
-    """
-    return exit_status(lambda: _run(options), "the run")
+    set_run(parser, _run, "the run")
 
 
 def _run(options: argparse.Namespace) -> int:

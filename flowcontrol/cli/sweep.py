@@ -4,14 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from flowcontrol.cli.command import (
-    add_folder,
-    add_processes,
-    add_quiet,
-    add_scenario,
-    exit_status,
-    say,
-)
+from flowcontrol.cli.command import add_folder, add_processes, add_quiet, add_scenario, say, set_run
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.follow import shown_late
 from flowcontrol.experiments.sweep import sweep
@@ -54,18 +47,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_folder(parser, "sweep", "sweep")
     add_processes(parser)
     add_quiet(parser)
-    parser.set_defaults(run=run)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Run the sweep; return the exit status.
-
-    Returns
-    -------
-    int
-        0; 2 if a variant or the command is refused; 1 if the run fails; 130 if interrupted.
-    """
-    return exit_status(lambda: _sweep(options), "the sweep")
+    set_run(parser, _sweep, "the sweep")
 
 
 def _sweep(options: argparse.Namespace) -> int:

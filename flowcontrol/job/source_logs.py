@@ -9,7 +9,6 @@ from flowcontrol.job.job import Job
 from flowcontrol.job.work import ServiceCurve
 from flowcontrol.operators import source_log as rules
 from flowcontrol.operators.states import SourceLog
-from flowcontrol.protocol.ratios import MOST
 from flowcontrol.protocol.service import PHASE_RATE
 from flowcontrol.scenario.clocks import LOG_THROTTLES
 
@@ -106,7 +105,3 @@ def arrival_rounds(
         runs.append((number, end - offset))
         offset = end
     return runs
-
-
-NO_LIMIT = MOST
-"""In place of what a throttle lets a source read in a round."""

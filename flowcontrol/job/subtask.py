@@ -16,10 +16,10 @@ from flowcontrol.job.graph import JobEdge, JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.routing import Output, Router
 from flowcontrol.job.rows import new_gate, new_partition
-from flowcontrol.job.source_logs import NO_LIMIT, Arrivals, has_log
+from flowcontrol.job.source_logs import Arrivals, has_log
 from flowcontrol.job.work import ServiceCurve, emission_cost_ns, flush_phase_us
 from flowcontrol.operators.pacing import skip_due
-from flowcontrol.operators.reading import read_log
+from flowcontrol.operators.reading import NO_LIMIT, read_log
 from flowcontrol.operators.source_log import append_up_to, lag
 from flowcontrol.operators.states import (
     READER,

@@ -18,7 +18,11 @@ from flowcontrol.operators.task import (
     write_pending,
 )
 from flowcontrol.operators.worker import W, Worker
+from flowcontrol.protocol.ratios import MOST
 from flowcontrol.protocol.service import CONSTANT
+
+NO_LIMIT = MOST
+"""Records that a source may read in a round where no throttle says how many."""
 
 
 def read_log(worker: Worker[W], task: StreamTask, log: SourceLog, end: int, most: int) -> int:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from flowcontrol.analysis.pressure import pressure_of
 from flowcontrol.report.colours import PRESSURE_COLOURS
 from flowcontrol.report.layout import NODE_WIDTH
-from flowcontrol.report.numbers import number, percent, rate
+from flowcontrol.report.numbers import number, rate, share_of_time
 from flowcontrol.scenario import Edge, Scenario, Stage
 
 Slots = dict[str, str]
@@ -57,12 +57,10 @@ class StageState:
 def stage_slots(stage: Stage, state: StageState, scenario: Scenario) -> Slots:
     """Return what a stage's box shows: title, status, colour, lines and bar."""
     pressure = pressure_of(state.worst_blocked)
-    status = f"{pressure.value} · blocked {percent(state.worst_blocked / 1000)}"
+    status = f"{pressure.value} · blocked {share_of_time(state.worst_blocked)}"
     busy = BAR_LEFT + _BAR_WIDTH * min(1.0, state.busy / 1000)
     blocked = min(BAR_LEFT + _BAR_WIDTH, busy + _BAR_WIDTH * state.blocked / 1000)
-    lines = {
-        f"line{row}": content for row, content in enumerate(_lines(stage, state, scenario))
-    }  # fmt: skip
+    lines = {f"line{row}": text for row, text in enumerate(_lines(stage, state, scenario))}
     return {
         "title": f"{stage.name}: {status}",
         "status": status,
@@ -76,9 +74,9 @@ def stage_slots(stage: Stage, state: StageState, scenario: Scenario) -> Slots:
 def _lines(stage: Stage, state: StageState, scenario: Scenario) -> list[str]:
     """Return the lines under a stage's name."""
     noun = "subtask" if stage.parallelism == 1 else "subtasks"
-    lines = [f"{stage.parallelism:,} {noun}, busy {percent(state.busy / 1000)}"]
+    lines = [f"{stage.parallelism:,} {noun}, busy {share_of_time(state.busy)}"]
     if stage.parallelism > 1:
-        lines.append(f"busiest {percent(state.busiest / 1000)}")
+        lines.append(f"busiest {share_of_time(state.busiest)}")
     if scenario.inputs(stage.name):
         lines.append(f"in {rate(state.rate_in)}")
     if scenario.outputs(stage.name):

@@ -21,6 +21,16 @@ def percent(ratio: float) -> str:
     return f"{100 * ratio:.{decimals}f} %"
 
 
+def share_of_time(ms_per_s: float) -> str:
+    """Return a share of time, ms/s, in per cent."""
+    return percent(ms_per_s / 1000)
+
+
+def score(per_cent: float) -> str:
+    """Return a score that is in per cent already: ``30 %``."""
+    return percent(per_cent / 100)
+
+
 def milliseconds(value: float) -> str:
     """Return a time with its unit: ``196 ms``, from a second on ``4.51 s``."""
     return f"{number(value / 1000)} s" if value >= 1000 else f"{number(value)} ms"

@@ -16,7 +16,7 @@ from flowcontrol.analysis.per_subtask import SubtaskFigures, subtask_figures
 from flowcontrol.analysis.pressure import Pressure, pressure_of
 from flowcontrol.report.colours import PRESSURE_COLOURS
 from flowcontrol.report.markup import table_body, table_of
-from flowcontrol.report.numbers import milliseconds, number, percent
+from flowcontrol.report.numbers import milliseconds, number, percent, score, share_of_time
 from flowcontrol.report.rundata import RunData
 from flowcontrol.scenario import Scenario, Stage
 
@@ -27,16 +27,8 @@ MOST_ROWS: Final = 200
 """Subtasks of a stage that get a row; of more, those that were busiest."""
 
 
-def _share(ms_per_s: float) -> str:
-    return percent(ms_per_s / 1000)
-
-
 def _times(ratio: float) -> str:
     return f"{number(ratio)}x"
-
-
-def _skew(score: float) -> str:
-    return percent(score / 100)
 
 
 @dataclass(frozen=True)
@@ -51,8 +43,8 @@ class _Column:
         Blank where a stage has no inputs, or no outputs.
     largest : str or None
         The figure of a stage to show as that of the subtask with the most; None for none.
-    counts : {"buffers", "records", "both"}
-        Which transports it is for, those that count buffers or those that count records.
+    counts : {"buffers", "both"}
+        Which transports it is for: those that count buffers, or all.
     of_stage : (str, callable) or None
         What a stage shows instead, as key and text.
     """
@@ -90,7 +82,7 @@ _COLUMNS: Final = (
     _column("In /s", "rate_in", side="in"),
     _Column(
         "Skew", "over_mean", _times, "in", (_MAX_OVER_MEAN, _times),
-        of_stage=("data_skew_percent", _skew),
+        of_stage=("data_skew_percent", score),
     ),
     _column("In pool", "in_pool_usage", percent, "in", "buffers"),
     _column("Queued", "input_queue_buffers", side="in"),
@@ -98,9 +90,9 @@ _COLUMNS: Final = (
     _column("Out /s", "rate_out", side="out"),
     _column("Out pool", "out_pool_usage", percent, "out", "buffers"),
     _column("To send", "output_queue_buffers", side="out"),
-    _column("Busy", "busy_ms_per_s", _share),
-    _column("Idle", "idle_ms_per_s", _share),
-    _column("Blocked", "backpressured_ms_per_s", _share),
+    _column("Busy", "busy_ms_per_s", share_of_time),
+    _column("Idle", "idle_ms_per_s", share_of_time),
+    _column("Blocked", "backpressured_ms_per_s", share_of_time),
     _Column("Latency p50", "p50_ms", milliseconds),
     _Column("p99", "p99_ms", milliseconds),
     _Column("max", "max_ms", milliseconds),

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from flowcontrol.analysis.wording import seconds
 from flowcontrol.report.keyfigures import job_sentences, lag_sentences, partition_lines
-from flowcontrol.report.numbers import milliseconds, number, percent
+from flowcontrol.report.numbers import milliseconds, number, percent, score, share_of_time
 
 _UNBOUNDED: Final = 10_000
 """Width of a console, in characters, on which every table fits."""
@@ -44,10 +44,6 @@ _BETWEEN = 2
 """Spaces between two columns."""
 
 _PERCENT = " %"
-
-
-def _share(ms_per_s: float) -> str:
-    return percent(ms_per_s / 1000)
 
 
 def _seconds(length_s: float) -> str:
@@ -89,19 +85,15 @@ class _Column:
         return content
 
 
-def _skew(score: float) -> str:
-    return percent(score / 100)
-
-
 _COLUMNS = (
     _Column("Pressure", 1, "pressure", str),
     _Column("Subtasks", 10, "parallelism"),
     _Column("In rec/s", 2, "rate_in"),
     _Column("Out rec/s", 3, "rate_out"),
-    _Column("Busy", 4, "busy_ms_per_s", _share, is_mean=True),
-    _Column("Idle", 8, "idle_ms_per_s", _share),
-    _Column("Blocked", 5, "backpressured_ms_per_s", _share, is_mean=True),
-    _Column("Skew", 5.5, "data_skew_percent", _skew, of_several=True),
+    _Column("Busy", 4, "busy_ms_per_s", share_of_time, is_mean=True),
+    _Column("Idle", 8, "idle_ms_per_s", share_of_time),
+    _Column("Blocked", 5, "backpressured_ms_per_s", share_of_time, is_mean=True),
+    _Column("Skew", 5.5, "data_skew_percent", score, of_several=True),
     _Column("In pool", 6, "in_pool_usage", percent, "buffers", is_mean=True),
     _Column("Out pool", 7, "out_pool_usage", percent, "buffers", is_mean=True),
     _Column("Queued", 6, "input_queue_buffers", number, "records"),

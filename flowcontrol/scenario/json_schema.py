@@ -37,6 +37,10 @@ def _is(key: str, value: str) -> Schema:
     return {"required": [key], "properties": {key: {"const": value}}}
 
 
+def _states(key: str) -> Schema:
+    return {"required": [key], "properties": {key: _STATED}}
+
+
 def _none_of(*keys: str) -> Schema:
     return {"properties": dict.fromkeys(keys, _NULL)}
 
@@ -45,6 +49,8 @@ TOGETHER: Final[dict[str, list[Schema]]] = {
     Stage.__name__: [
         _if("total_rate", _STATED, _none_of("emit_rate", "service_rate")),
         _if("service_time_cv", _STATED, _is("service_time", "lognormal")),
+        _if("arrival_rate", _STATED, {"anyOf": [_states("emit_rate"), _states("total_rate")]}),
+        _if("latency_from", {"const": "arrival"}, _states("arrival_rate")),
     ],
     Edge.__name__: [
         _if(

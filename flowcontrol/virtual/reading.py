@@ -1,8 +1,7 @@
 """Sources that read logs, in the kernel: what is written to a log, and when the next record is."""
 
-from flowcontrol.operators.reading import read_log
+from flowcontrol.operators.reading import NO_LIMIT, read_log
 from flowcontrol.operators.source_log import append_up_to, lag, written_by, written_us
-from flowcontrol.protocol.ratios import MOST
 from flowcontrol.protocol.rows import Rows
 from flowcontrol.systems.throttles.throttled_source import after_emitting, may_emit
 from flowcontrol.virtual import fields as f
@@ -41,7 +40,7 @@ def read(m: KernelMemory, worker: KernelWorker, end: int, end_us: int) -> int:
 
 def permitted_now(m: KernelMemory, task: f.KernelTask) -> int:
     """Return how many records a throttle lets a source read in this round."""
-    return permitted_by_throttle(m, task) if task.throttle > 0 else MOST
+    return permitted_by_throttle(m, task) if task.throttle > 0 else NO_LIMIT
 
 
 @part_of(THROTTLES)

@@ -38,7 +38,7 @@ def run(**source: Any) -> tuple[Any, dict[str, Any], Scenario]:
     return tables, found, made
 
 
-SENTENCE = "topic fell 300 records, 2.99 s behind its log and caught up after 6 s (from 5 s on)."
+SENTENCE = "topic fell 300 records, 3 s behind its log and caught up after 6 s (from 5 s on)."
 
 
 def test_the_terminal_says_whether_it_caught_up() -> None:

@@ -94,6 +94,8 @@ def test_most_slips_are_caught(changed: Any) -> None:
         [("edges/0/partitioner", "custom")],
         [("edges/0/partitioner", "hash"), ("edges/0/key_weights", {"a": 1}), ("edges/0/key", "b")],
         [("stages/1/service_time_cv", 2)],
+        [("stages/0/latency_from", "arrival")],
+        [("stages/0/arrival_rate", 5), ("stages/0/emit_rate", "<take it out>")],
         [("jobs", [])],
         [("stages", "<take it out>")],
         [("system", {"transport": {"name": "credit", "slots": 3}})],

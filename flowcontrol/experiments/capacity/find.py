@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 TOLERANCE: Final = 0.01
 """Relative error that is allowed by default."""
 
+FINEST, COARSEST = 0.0001, 0.5
+"""Range of that error."""
+
 
 def capacity(
     scenario: Given,
@@ -79,8 +82,10 @@ def capacity(
     ValueError
         If the tolerance is out of range.
     """
-    if not 0.0001 <= tolerance <= 0.5:
-        raise ValueError(f"tolerance is {tolerance:g}: needs at least 0.0001 and at most 0.5")
+    if not FINEST <= tolerance <= COARSEST:
+        raise ValueError(
+            f"tolerance is {tolerance:g}: needs at least {FINEST:g} and at most {COARSEST:g}"
+        )
     checked = as_scenario(scenario, overrides)
     stage = _checked_source(checked, source)
     simulate = simulate or virtual_clock()
