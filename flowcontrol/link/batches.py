@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from flowcontrol.errors import LinkError
+from flowcontrol.errors import StoppedError
+from flowcontrol.link.callbacks import shorten_tracebacks
 from flowcontrol.link.columns import CHANNEL, is_quoted, quoted
 from flowcontrol.link.opening import EXCHANGE, make_tables
 from flowcontrol.link.packing import RESULT, PackRows, packed_rows
@@ -95,7 +96,7 @@ class SenderBatch:
         query = sender.query
         if not sender.settle(lambda: is_stopped(rows, query)):
             # Returning would let Spark commit a batch whose rows are not in the link.
-            raise LinkError(
+            raise StoppedError(
                 f"{self.storage}: sender {self.name!r} was stopped before batch {batch_id} "
                 "was written; it is run again at the next start"
             )
@@ -113,6 +114,7 @@ class SenderBatch:
         if self._sender is None or start != self._start:
             from flowcontrol.link.sender import LinkSender
 
+            shorten_tracebacks()
             settings = self._agree(rows.schema)
             make_tables(self.storage, settings)
             query = start[0] or f"sender {self.name}"

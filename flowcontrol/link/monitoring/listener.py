@@ -177,8 +177,10 @@ class LinkListener(StreamingQueryListener):
         try:
             self._table.append(list(self._rows))
             self._rows.clear()
-        except Exception:
-            _log.exception("%s: %d rows wait for the next try", self.path, len(self._rows))
+        except Exception as error:
+            text = " ".join(str(error).split())
+            _log.warning("%s: %d rows wait for the next try: %s", self.path, len(self._rows), text)
+            _log.debug("the attempt that failed", exc_info=True)
 
     def flush(self) -> None:
         """Write all queued events; return after the attempt."""
