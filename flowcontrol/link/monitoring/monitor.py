@@ -256,6 +256,8 @@ class _Snapshot:
         batches = self.batches[member_of(receiver)]
         states = [json.loads(row["task_state"]) for row in rows if row["task_state"]]
         read = (self._position(receiver, key, 0) for key in self._rows[member_of(receiver)])
+        is_detached = any(group in sender.detached for sender in self.cursors.senders)
+        has_rows = batches.running_s is not None or any(c.backlog_rows for c in own)
         return ReceiverSnapshot(
             name=group,
             member=member_of(receiver),
@@ -271,9 +273,10 @@ class _Snapshot:
             busy_ratio=batches.busy_ratio,
             pool_used=rows[0]["pool_used"] if rows else 0,
             pool_size=rows[0]["pool_size"] if rows else self.settings.floating_buffers,
-            is_detached=any(group in sender.detached for sender in self.cursors.senders),
+            is_detached=is_detached,
             silent_s=batches.silent_s,
             rows_skipped=states[0].get("skipped", 0) if states else 0,
+            is_starting=batches.batch_s is None and has_rows and not is_detached,
         )
 
 
