@@ -12,14 +12,12 @@ from flowcontrol.errors import FencedError, LinkError
 from flowcontrol.ledger.link_ledger import LinkLedger, LinkLedgerView, create_ledger
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.members import receiver_id, receivers_of, remove_member
-from flowcontrol.link.settings import ALTERABLE, SETTINGS, LinkSettings, altered, check
+from flowcontrol.link.settings import ALTERABLE, DEFAULTS, SETTINGS, LinkSettings, altered, check
 
 FIXED = {
     "key": "rows of one key would be in two channels at once, and out of order",
     "channels": "messages are numbered by channel",
-    "exclusive_buffers": "credit for them has been granted",
-    "floating_buffers": "credit for them has been granted",
-    "buffer_bytes": "messages of that size are on their way",
+    "buffer_bytes": "messages of that size are on their way (more floating_buffers hold more)",
     "schema": "senders bring the columns: Link(..., evolve_schema=True) lets one add some",
 }
 
@@ -46,8 +44,9 @@ def alter(storage: Storage, settings: LinkSettings, given: Mapping[str, Any]) ->
         wrong = wrong or [f"say what to change: {', '.join(ALTERABLE)}"]
         raise LinkError(f"the link {storage} is not altered: {'; '.join(wrong)}")
     checked = check(str(storage), given)
-    if checked.get("spill_bytes", 0) is None:
-        checked["spill_bytes"] = 0
+    for name in checked:
+        if checked[name] is None and DEFAULTS[name] is not None:
+            checked[name] = DEFAULTS[name]
     create_ledger(storage.child("ledger"))
     refused = (
         f"the link {storage} is not altered: another process is altering it; check its settings "

@@ -62,6 +62,13 @@ class LinkInput:
         self._gate = LinkGate.restore(*buffers, task["gate"], states)
         self.begin, self.end, self.origin = task["begin"], task["end"], task["origin"]
 
+    def adopt(self, settings: LinkSettings) -> None:
+        """Take over the link's settings as they are now."""
+        self._settings = settings
+        wanted = settings.exclusive_buffers, settings.floating_buffers
+        if wanted != (self._gate.exclusive, self._gate.floating):
+            self._gate.resize(*wanted)
+
     # ------------------------------------------------------------------ where it stands
 
     def filled(self, cursors: Cursors) -> Cursors:
@@ -220,10 +227,10 @@ class LinkInput:
                 "announced": gate.announced(number),
                 "sent": gate.sent(number),
                 "consumed": gate.consumed(number),
-                "exclusive": gate.exclusive,
+                "exclusive": gate.exclusive_held(number),
                 "floating_held": gate.floating_held(number),
                 "pool_used": gate.pool_used,
-                "pool_size": gate.floating,
+                "pool_size": max(gate.floating, gate.pool_used),  # used ones go when they are free
                 "rows": takes.get(channel, (0, 0))[0],
                 "bytes": takes.get(channel, (0, 0))[1],
                 "channel_state": json.dumps(

@@ -317,8 +317,8 @@ class Link:
         Parameters
         ----------
         **settings
-            New values of ``detach_after_bytes``, ``spill_bytes`` or ``target_batch_s``; None
-            unsets one.
+            New values of ``target_batch_s``, ``exclusive_buffers``, ``floating_buffers``,
+            ``detach_after_bytes`` or ``spill_bytes``; None puts back the default.
 
         Returns
         -------
@@ -332,7 +332,9 @@ class Link:
 
         Notes
         -----
-        Running senders follow at once; receivers read ``target_batch_s`` at their next start.
+        Running senders follow at once, running receivers with their next micro-batch. Of fewer
+        buffers none is taken back: those in use go as their messages are consumed. A receiver
+        with a ``target_batch_s`` of its own keeps that.
         """
         from flowcontrol.link.altering import alter
 

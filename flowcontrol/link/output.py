@@ -49,6 +49,17 @@ class LinkOutput:
         own = settings.exclusive_buffers, settings.floating_buffers
         self._pool = OutputPool(*own, self._in_use())
 
+    def adopt(self, settings: LinkSettings) -> None:
+        """Take over the link's settings as they are now.
+
+        Of a pool that becomes smaller nothing is taken back: what is in flight beyond it is
+        charged when buffers come back, and nothing is released before.
+        """
+        self.settings = settings
+        wanted = settings.exclusive_buffers, settings.floating_buffers
+        if wanted != (self._pool.exclusive, self._pool.floating):
+            self._pool = OutputPool(*wanted, self._in_use())
+
     @property
     def logs(self) -> list[ChannelLog]:
         """Index of each channel in the exchange log."""

@@ -8,6 +8,7 @@ and the ledger records what each batch was allowed to read.
 import json
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from flowcontrol.errors import FencedError, LinkError
 from flowcontrol.ledger.channel_log import Extent
@@ -35,7 +36,7 @@ from flowcontrol.link.members import (
     senders_of,
 )
 from flowcontrol.link.schema import check_known
-from flowcontrol.link.settings import LinkSettings
+from flowcontrol.link.settings import SETTINGS, LinkSettings, altered
 from flowcontrol.spark.crash_points import CrashPoint, crash_point
 
 FIRST_BYTES = 512 << 10
@@ -63,6 +64,8 @@ class LinkReceiver:
         How long a batch should take.
     columns : sequence of str, optional
         Those that its query knows: rows with others are refused. By default none are.
+    has_own_target : bool, default False
+        Whether ``target_s`` was stated for this receiver; else it changes with the link's.
 
     Attributes
     ----------
@@ -78,8 +81,11 @@ class LinkReceiver:
         channels: list[int],
         target_s: float | None,
         columns: Sequence[str] | None = None,
+        *,
+        has_own_target: bool = False,
     ) -> None:
         self.settings, self.group, self._known = settings, group, columns
+        self._has_own_target, self._adopted = has_own_target, -1
         self.member = receiver_id(group, channels)
         self.ledger = LinkLedger(storage.child("ledger"), self.member)
         self.log = LinkLog(storage.child("exchange"))
@@ -90,12 +96,31 @@ class LinkReceiver:
         self._skipped = 0
         self._acted_on = -1
         self._batch: dict[Channel, tuple[int, int]] = {}
-        first = min(settings.buffer_bytes, FIRST_BYTES) // max(1, len(channels))
-        self._budget = None if target_s is None else Budget(target_s, first)
+        self._budget = None if target_s is None else self._new_budget(target_s)
         check_unshared(self.ledger, group, channels)
         self.epoch = self.ledger.claim()
         crash_point(group, self.epoch, CrashPoint.AFTER_CLAIM)
         self._restore()  # not before: until the claim an older process could still commit
+
+    def _new_budget(self, target_s: float) -> Budget:
+        first = min(self.settings.buffer_bytes, FIRST_BYTES) // max(1, len(self.input.channels))
+        return Budget(target_s, first)
+
+    def _adopt(self) -> None:
+        """Take over what was altered since the last micro-batch."""
+        latest = self.ledger.members.get(SETTINGS)
+        if latest is None or latest.batch_id == self._adopted:
+            return
+        self._adopted = latest.batch_id
+        now = replace(altered(self.settings, self.ledger), schema=self.settings.schema)
+        self.settings = now
+        self.input.adopt(now)
+        before, target_s = self._budget, now.target_batch_s
+        if self._has_own_target or target_s == (before and before.target_s):
+            return
+        self._budget = None if target_s is None else self._new_budget(target_s)
+        if self._budget is not None and before is not None:
+            self._budget.restore(before.rates, before.fixed_s)
 
     def _restore(self) -> None:
         rows = [] if self.ledger.latest is None else self.ledger.last_rows(self.member)
@@ -230,6 +255,7 @@ class LinkReceiver:
         if own.filled(start) != own.filled(own.end):
             return self._again(start)
         self._learn()
+        self._adopt()
         if self.ledger.latest is None:
             self._register()
         senders = senders_of(self.ledger)

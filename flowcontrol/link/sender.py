@@ -210,7 +210,7 @@ class LinkSender:
                 return False
             # The commit below reads the ledger as well: what it finds is left for the next step.
             self._acted_on = self.ledger.version
-            output.settings = altered(self._made, self.ledger)
+            output.adopt(altered(self._made, self.ledger))
             before = list(output.released), list(output.detached)
             output.detach()
             output.recycle()

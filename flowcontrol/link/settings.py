@@ -38,7 +38,10 @@ DEFAULTS: dict[str, Any] = {
 """Defaults of a new link; numbers of buffers are Flink's."""
 
 
-ALTERABLE = ("detach_after_bytes", "spill_bytes", "target_batch_s")
+ALTERABLE = (
+    *("detach_after_bytes", "exclusive_buffers", "floating_buffers"),
+    *("spill_bytes", "target_batch_s"),
+)
 """What can change while a link is in use."""
 
 SETTINGS = "settings/link"

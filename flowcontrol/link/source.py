@@ -104,6 +104,7 @@ class LinkReader(CreditReader):
                 list(range(settings.channels) if options.channels is None else options.channels),
                 settings.target_batch_s if options.target_s is None else options.target_s,
                 None if options.ignores_new_columns else self._schema.names,
+                has_own_target=options.target_s is not None,
             )
         return self._receiver
 

@@ -40,15 +40,45 @@ def test_a_running_sender_sees_what_may_wait_on_disk(make, dry):
     assert a.done == 0
 
 
-def test_a_receiver_takes_a_target_at_its_next_start(make, dry):
+def test_a_running_receiver_takes_a_target_at_its_next_batch(make, dry):
     pipeline = make()
-    pipeline.sender("a", dry.batches_of(1))
-    receiver = pipeline.receiver("main")
+    a = pipeline.sender("a", dry.batches_of(1))
+    receiver, stated = pipeline.receiver("main"), pipeline.receiver("own", target_batch_s=1)
     pipeline.drain()
-    pipeline.link.alter(target_batch_s=2.5)
+    own = receiver.reader._made()
+    for target in (2.5, 4.0, None):
+        pipeline.link.alter(target_batch_s=target)
+        a.batches += dry.batches_of(len(a.batches) + 1, first=len(a.batches))
+        pipeline.drain()
+        assert receiver.reader._made() is own
+        assert (own._budget and own._budget.target_s) == target
+        assert stated.reader._made()._budget.target_s == 1
     receiver.kill()
+    pipeline.link.alter(target_batch_s=2.5)
     receiver.advance()
     assert receiver.reader._made()._budget.target_s == 2.5
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [((2, 3), (4, 8)), ((2, 3), (1, 0)), ((1, 0), (3, 1)), ((4, 8), (1, 9))]
+)
+def test_running_members_take_other_numbers_of_buffers(make, dry, verify, before, after):
+    """While a batch is in flight, with a kill of each side behind it."""
+    pipeline = make(exclusive_buffers=before[0], floating_buffers=before[1])
+    a = pipeline.sender("a", dry.batches_of(6, rows=60))
+    receiver, made = pipeline.receiver("main"), pipeline.settings
+    while receiver.done < 0:
+        a.advance(), receiver.advance()
+    pipeline.link.alter(exclusive_buffers=after[0], floating_buffers=after[1])
+    a.advance(), receiver.advance()
+    a.kill(), receiver.kill()
+    pipeline.drain()
+    assert a.sender.output._pool.size == 2 * after[0] + after[1]
+    gate = receiver.reader._made().input._gate
+    assert (gate.exclusive, gate.floating) == after
+    assert [gate.exclusive_held(number) for number in range(2)] == [after[0]] * 2
+    assert receiver.rows.num_rows == 360
+    verify.check_pipeline(pipeline, before=[made])
 
 
 def test_what_was_altered_is_what_the_link_says_from_then_on(tmp_path):
@@ -72,11 +102,14 @@ def test_what_was_altered_is_what_the_link_says_from_then_on(tmp_path):
     [
         ({"channels": 4}, "channels cannot change once a link is made: .* Make a link in another"),
         ({"key": "id"}, "key cannot change once a link is made: rows of one key would be in two"),
-        ({"exclusive_buffers": 4}, "exclusive_buffers cannot change"),
-        ({"floating_buffers": 4}, "floating_buffers cannot change"),
+        ({"exclusive_buffers": 0}, "exclusive_buffers is 0: needs a whole number from 1"),
+        ({"floating_buffers": -1}, "floating_buffers is -1: needs a whole number from 0"),
         ({"buffer_bytes": "1mb"}, "buffer_bytes cannot change"),
         ({"schema": "a int"}, r"schema is not altered here: .*evolve_schema=True"),
-        ({"detach": 4}, "detach is no setting: detach_after_bytes, spill_bytes, target_batch_s"),
+        (
+            {"detach": 4},
+            "detach is no setting: detach_after_bytes, exclusive_buffers, floating_buf",
+        ),
         ({}, "say what to change: detach_after_bytes"),
         ({"detach_after_bytes": 0}, "detach_after_bytes is 0: needs a whole number from 1"),
         ({"target_batch_s": 0.01}, "target_batch_s is 0.01: needs seconds"),
