@@ -1,17 +1,13 @@
-"""Change a link that is in use: remove a receiver, alter a setting.
+"""Alter settings of a link that is in use: a commit to the ledger, which every member follows."""
 
-Both are commits to the ledger, which every member follows.
-"""
-
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from flowcontrol.errors import FencedError, LinkError
-from flowcontrol.ledger.link_ledger import LinkLedger, LinkLedgerView, create_ledger
+from flowcontrol.errors import LinkError
+from flowcontrol.ledger.link_ledger import create_ledger
 from flowcontrol.ledger.storage import Storage
-from flowcontrol.link.members import receiver_id, receivers_of, remove_member
+from flowcontrol.link.retiring import claimed
 from flowcontrol.link.settings import ALTERABLE, DEFAULTS, SETTINGS, LinkSettings, altered, check
 
 FIXED = {
@@ -52,24 +48,11 @@ def alter(storage: Storage, settings: LinkSettings, given: Mapping[str, Any]) ->
         f"the link {storage} is not altered: another process is altering it; check its settings "
         "and try again"
     )
-    with _claimed(storage, SETTINGS, refused) as ledger:
+    with claimed(storage, SETTINGS, refused) as ledger:
         current = asdict(altered(settings, ledger))
         state = {name: current[name] for name in ALTERABLE} | checked
         ledger.commit([], state)
         return altered(settings, ledger)
-
-
-@contextmanager
-def _claimed(storage: Storage, member: str, refused: str) -> Iterator[LinkLedger]:
-    """Write the ledger as a member; refuse if another process takes its place meanwhile."""
-    ledger = LinkLedger(storage.child("ledger"), member)
-    try:
-        ledger.claim()
-        yield ledger
-    except FencedError as error:
-        raise LinkError(refused) from error
-    finally:
-        ledger.close()
 
 
 def _why_not(name: str) -> str:
@@ -81,40 +64,3 @@ def _why_not(name: str) -> str:
         f"{name} cannot change once a link is made: {FIXED[name]}. Make a link in another folder, "
         "let the receivers read this one to its end, and start sender and receivers on the new one"
     )
-
-
-def remove_receiver(storage: Storage, group: str) -> list[str]:
-    """Remove a receiver with all of its queries: no sender waits for it any more.
-
-    Parameters
-    ----------
-    storage : Storage
-        The link's folder.
-    group : str
-        The receiver's name.
-
-    Returns
-    -------
-    list of str
-        The application ids that were removed.
-
-    Raises
-    ------
-    LinkError
-        If there is no such receiver; the known ones are named. If it starts at this moment.
-    """
-    view = LinkLedgerView(storage.child("ledger"))
-    if view.storage.exists("_delta_log"):
-        view.refresh()
-    known = receivers_of(view)
-    members = [receiver_id(one.group, one.channels) for one in known if one.group == group]
-    if not members:
-        names = ", ".join(sorted({one.group for one in known})) or "none"
-        raise LinkError(f"the link {storage} has no receiver {group!r}: its receivers are: {names}")
-    refused = (
-        f"the link {storage}: receiver {group!r} is starting: stop its queries and remove it again"
-    )
-    for member in members:
-        with _claimed(storage, member, refused) as ledger:
-            remove_member(ledger)
-    return members

@@ -30,6 +30,8 @@ class Sender(NamedTuple):
         Receivers that it no longer waits for.
     trimmed : list of int
         Messages that it may trim from the log without checking for new receivers.
+    is_removed : bool
+        Whether it was retired: all of its rows were read, and none follow.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Sender(NamedTuple):
     records: list[int]
     detached: list[str]
     trimmed: list[int]
+    is_removed: bool = False
 
 
 class ChannelCursors(NamedTuple):
@@ -166,7 +169,7 @@ def ranges(channels: Iterable[int]) -> str:
 
 
 def senders_of(view: LinkLedgerView) -> list[Sender]:
-    """Return the link's senders, by index."""
+    """Return the link's senders, by index; also those that were removed, whose cursors stay."""
     found = [
         Sender(
             member.partition("/")[2],
@@ -176,6 +179,7 @@ def senders_of(view: LinkLedgerView) -> list[Sender]:
             latest.state["records"],
             latest.state["detached"],
             latest.state.get("trimmed", [0] * len(latest.state["released"])),
+            latest.state.get("removed", False),
         )
         for member, latest in list(view.members.items())
         if member.startswith("sender/")

@@ -35,6 +35,7 @@ from flowcontrol.link.members import (
     remove_member,
     senders_of,
 )
+from flowcontrol.link.presence import Presence
 from flowcontrol.link.schema import check_known
 from flowcontrol.link.settings import SETTINGS, LinkSettings, altered
 from flowcontrol.spark.crash_points import CrashPoint, crash_point
@@ -99,6 +100,8 @@ class LinkReceiver:
         self._budget = None if target_s is None else self._new_budget(target_s)
         check_unshared(self.ledger, group, channels)
         self.epoch = self.ledger.claim()
+        self._presence = Presence(storage)
+        self._presence.check(at_once=True)
         crash_point(group, self.epoch, CrashPoint.AFTER_CLAIM)
         self._restore()  # not before: until the claim an older process could still commit
 
@@ -224,6 +227,7 @@ class LinkReceiver:
         """
         self.ledger.refresh()
         if self.ledger.version == self._acted_on:
+            self._presence.check()
             return False
         self._acted_on = self.ledger.version
         self.log.refresh()

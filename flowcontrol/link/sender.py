@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from flowcontrol.errors import LinkError
+from flowcontrol.errors import LinkError, RemovedError
 from flowcontrol.ledger.commit import Writer
 from flowcontrol.ledger.link_files import LinkFiles
 from flowcontrol.ledger.link_index import PackedRows
@@ -23,6 +23,7 @@ from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.background import BackgroundRelease
 from flowcontrol.link.members import senders_of
 from flowcontrol.link.output import LinkOutput
+from flowcontrol.link.presence import Presence
 from flowcontrol.link.schema import columns_of
 from flowcontrol.link.settings import LinkSettings, altered
 from flowcontrol.link.source_batch import check_same
@@ -80,6 +81,8 @@ class LinkSender:
         self.epoch = self.ledger.claim()
         if not reset:
             check_query(self.ledger, name, query)  # another may have come before the claim
+        self._presence = Presence(storage)
+        self._presence.check(at_once=True)
         index = self.index = own_index(self.ledger, name)
         self.files = LinkFiles(storage.child("exchange"), member, index, settings.buffer_bytes)
         carried = columns_of(settings.schema, self.ledger)
@@ -207,6 +210,7 @@ class LinkSender:
             output = self.output
             self.ledger.refresh()
             if self.ledger.version == self._acted_on:
+                self._presence.check()
                 return False
             # The commit below reads the ledger as well: what it finds is left for the next step.
             self._acted_on = self.ledger.version
@@ -259,6 +263,11 @@ def check_query(ledger: LinkLedger, name: str, query: str) -> None:
     LinkError
         Naming both queries.
     """
+    if ledger.latest is not None and ledger.latest.state.get("removed", False):
+        raise RemovedError(
+            f"{ledger.storage}: sender {name!r} was removed from the link. Start it under another "
+            "name, or let it come back with link.sender(name, reset=True)"
+        )
     other = query if ledger.latest is None else ledger.latest.state["query"]
     if other != query:
         raise LinkError(

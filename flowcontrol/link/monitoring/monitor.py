@@ -134,7 +134,8 @@ class _Snapshot:
     ) -> None:
         self.settings, self.ledger, self.log = settings, ledger, log
         self.since, self.now = since, now
-        self.cursors = Cursors(settings, senders_of(ledger), receivers_of(ledger))
+        senders = [sender for sender in senders_of(ledger) if not sender.is_removed]
+        self.cursors = Cursors(settings, senders, receivers_of(ledger))
         members = [member_of(one) for one in self.cursors.senders]
         members += [member_of(one) for one in self.cursors.receivers]
         self.batches = {member: Batches(ledger, member, now, window_s) for member in members}
