@@ -243,3 +243,26 @@ def test_a_removed_sender_comes_back_with_a_reset(two, dry, verify):
     two.drain()
     assert two.receivers[0].rows.num_rows == 240
     verify.check_pipeline(two)
+
+
+# ---------------------------------------------------------------------- no hard links
+
+
+def test_a_link_works_on_a_mount_without_hard_links(make, dry, verify, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("os.link", refuse)
+    pipeline = make()
+    pipeline.sender("a", dry.batches_of(6))
+    pipeline.receiver("main")
+    for who, point in (("a", "after exchange"), ("main", "before ledger"), ("a", "before ledger")):
+        pipeline.arm(who, point)
+        pipeline.drain()
+        assert not pipeline.is_armed
+        pipeline.senders["a"].batches += dry.batches_of(
+            len(pipeline.senders["a"].batches) + 1, first=len(pipeline.senders["a"].batches)
+        )
+    pipeline.drain()
+    assert pipeline.receivers[0].rows.num_rows == 180
+    verify.check_pipeline(pipeline)
