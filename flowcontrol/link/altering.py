@@ -7,12 +7,12 @@ from typing import Any
 from flowcontrol.errors import LinkError
 from flowcontrol.ledger.link_ledger import create_ledger
 from flowcontrol.ledger.storage import Storage
+from flowcontrol.link.members import SETTINGS
 from flowcontrol.link.retiring import claimed
-from flowcontrol.link.settings import ALTERABLE, DEFAULTS, SETTINGS, LinkSettings, altered, check
+from flowcontrol.link.settings import ALTERABLE, DEFAULTS, LinkSettings, altered, check
 
 FIXED = {
     "key": "rows of one key would be in two channels at once, and out of order",
-    "channels": "messages are numbered by channel",
     "buffer_bytes": "messages of that size are on their way (more floating_buffers hold more)",
     "schema": "senders bring the columns: Link(..., evolve_schema=True) lets one add some",
 }
@@ -43,16 +43,35 @@ def alter(storage: Storage, settings: LinkSettings, given: Mapping[str, Any]) ->
     for name in checked:
         if checked[name] is None and DEFAULTS[name] is not None:
             checked[name] = DEFAULTS[name]
+    _check_more(storage, settings, checked)
     create_ledger(storage.child("ledger"))
     refused = (
         f"the link {storage} is not altered: another process is altering it; check its settings "
         "and try again"
     )
     with claimed(storage, SETTINGS, refused) as ledger:
+        _check_more(storage, altered(settings, ledger), checked)
         current = asdict(altered(settings, ledger))
         state = {name: current[name] for name in ALTERABLE} | checked
         ledger.commit([], state)
         return altered(settings, ledger)
+
+
+def _check_more(storage: Storage, settings: LinkSettings, given: Mapping[str, Any]) -> None:
+    """Refuse fewer channels: their rows would have nowhere to go.
+
+    Raises
+    ------
+    LinkError
+        With both numbers.
+    """
+    if given.get("channels", settings.channels) < settings.channels:
+        raise LinkError(
+            f"the link {storage} is not altered: channels is {given['channels']}, it has "
+            f"{settings.channels}, and there can only be more: messages are numbered by channel. "
+            "For fewer, make a link in another folder, let the receivers read this one to its "
+            "end, and start sender and receivers on the new one"
+        )
 
 
 def _why_not(name: str) -> str:

@@ -69,11 +69,27 @@ class LinkInput:
         if wanted != (self._gate.exclusive, self._gate.floating):
             self._gate.resize(*wanted)
 
+    def widen(self, channels: int) -> None:
+        """Read more channels of each sender, from their first message on."""
+        more = range(len(self.channels), channels)
+        self.channels = [*self.channels, *more]
+        for sender in self.end:
+            for channel in more:
+                self.numbers[int(sender), channel] = self._gate.add_channel()
+        self.origin = self.filled(self.origin)
+        wide = self.filled(self.begin)
+        self.begin = {sender: wide[sender] for sender in self.begin}
+        self.end = self.filled(self.end)
+
     # ------------------------------------------------------------------ where it stands
 
     def filled(self, cursors: Cursors) -> Cursors:
-        """Return cursors with the senders that appeared later, at their origin."""
-        return {**self.origin, **cursors}
+        """Return cursors with the senders and channels that appeared later, at their origin."""
+        width = len(self.channels)
+        return {
+            sender: [*own, *[0] * (width - len(own))]
+            for sender, own in {**self.origin, **cursors}.items()
+        }
 
     def after(self, takes: Takes) -> Cursors:
         """Return the cursors after a batch."""

@@ -402,7 +402,8 @@ class Link:
         ----------
         **settings
             New values of ``target_batch_s``, ``exclusive_buffers``, ``floating_buffers``,
-            ``detach_after_bytes`` or ``spill_bytes``; None puts back the default.
+            ``channels`` (more of them), ``detach_after_bytes`` or ``spill_bytes``; None puts back
+            the default.
 
         Returns
         -------
@@ -419,6 +420,11 @@ class Link:
         Running senders follow at once, running receivers with their next micro-batch. Of fewer
         buffers none is taken back: those in use go as their messages are consumed. A receiver
         with a ``target_batch_s`` of its own keeps that.
+
+        Into more channels a sender writes from its next source batch on. With a key it first waits
+        until all that it wrote before is read, for rows of one key go to another channel then and
+        stay in order. Receivers of all channels take them over by themselves; where channels are
+        named, start a query for the new ones.
         """
         from flowcontrol.link.altering import alter
 

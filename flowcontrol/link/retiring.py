@@ -12,13 +12,7 @@ from flowcontrol.ledger.link_ledger import LinkLedger, LinkLedgerView
 from flowcontrol.ledger.link_log import SENDER, LinkLog
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.fencing import figures_of, unread_of
-from flowcontrol.link.members import (
-    consumed_of,
-    receiver_id,
-    receivers_of,
-    remove_member,
-    senders_of,
-)
+from flowcontrol.link.members import consumed_of, receivers_of, remove_member, senders_of
 
 
 @contextmanager
@@ -65,7 +59,7 @@ def remove_receiver(storage: Storage, group: str, *, force: bool = False) -> lis
         at this moment.
     """
     known = receivers_of(_viewed(storage))
-    members = [receiver_id(one.group, one.channels) for one in known if one.group == group]
+    members = [one.member for one in known if one.group == group]
     if not members:
         names = ", ".join(sorted({one.group for one in known})) or "none"
         raise LinkError(f"the link {storage} has no receiver {group!r}: its receivers are: {names}")

@@ -115,6 +115,11 @@ class LinkSender:
         """The link's settings, as this sender has seen them last."""
         return self.output.settings
 
+    @property
+    def channels(self) -> int:
+        """Into how many channels it writes."""
+        return self.output.channels
+
     # ------------------------------------------------------------------ writing
 
     def is_written(
@@ -157,7 +162,7 @@ class LinkSender:
             self._background.raise_failure()
             if not files:
                 return
-            rows, nbytes = [0] * self.settings.channels, [0] * self.settings.channels
+            rows, nbytes = [0] * self.channels, [0] * self.channels
             for file in files:
                 for channel, pieces in file.channels:
                     rows[channel] += sum(piece[0] for piece in pieces)
@@ -204,6 +209,60 @@ class LinkSender:
             self._background.start()
         return True
 
+    def widen(self, is_stopped: Callable[[], bool]) -> bool:
+        """Take more channels over if the link has them now; between two source batches.
+
+        With a key its rows go to other channels from then on. So that they stay in order, all that
+        was written before must be in the sinks first, and whoever reads from here on begins behind
+        it: what lies before is announced as trimmed.
+
+        Parameters
+        ----------
+        is_stopped : callable
+            Asked while receivers read on.
+
+        Returns
+        -------
+        bool
+            False if it was stopped before.
+        """
+        self.step()  # learn of what was altered
+        output, wanted = self.output, self.settings.channels
+        if wanted > self.channels:
+            ends = [log.end for log in output.logs] if self.settings.key is not None else []
+            if not self._wait_until_read(ends, is_stopped):
+                return False
+            with self._lock:
+                output.widen(wanted, ends)
+                none = [0] * wanted
+                self._commit(-1, none, none, output.consumed() if ends else None)
+        # A receiver that came between the last look and this commit begins before it.
+        if not self._wait_until_read(output.barrier, is_stopped):
+            return False
+        output.barrier = []
+        return True
+
+    def _wait_until_read(self, ends: Sequence[int], is_stopped: Callable[[], bool]) -> bool:
+        """Wait until receivers have read the first channels so far; False if stopped before."""
+        shortest, longest = self.ledger.storage.waits_s
+        wait, asked = shortest, time.monotonic()
+        while not self._is_read(ends):
+            self._background.raise_failure()
+            wait = shortest if self.step() else min(2 * wait, longest)
+            if time.monotonic() - asked > ASK_EVERY_S:
+                asked = time.monotonic()
+                if is_stopped():
+                    return self._is_read(ends)
+            time.sleep(wait)
+        return True
+
+    def _is_read(self, ends: Sequence[int]) -> bool:
+        if not ends:
+            return True
+        with self._lock:
+            self.ledger.refresh()
+            return all(done >= end for done, end in zip(self.output.consumed(), ends, strict=False))
+
     def step(self) -> bool:
         """Act on what receivers and settings have committed; whether that released anything."""
         with self._lock:
@@ -223,7 +282,7 @@ class LinkSender:
                 return False
             number = self.ledger.next_number
             crash_point(self.name, number, CrashPoint.BEFORE_RELEASE)
-            none = [0] * self.settings.channels
+            none = [0] * self.channels
             self._commit(-1, none, none)
             crash_point(self.name, number, CrashPoint.AFTER_RELEASE)
             return True

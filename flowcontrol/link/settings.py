@@ -11,6 +11,7 @@ from flowcontrol.errors import LinkError
 from flowcontrol.ledger.link_ledger import LinkLedgerView
 from flowcontrol.ledger.seals import SEAL, digest
 from flowcontrol.ledger.storage import Storage
+from flowcontrol.link.members import SETTINGS
 from flowcontrol.link.schema import columns_of
 
 if TYPE_CHECKING:
@@ -39,16 +40,13 @@ DEFAULTS: dict[str, Any] = {
 
 
 ALTERABLE = (
-    *("detach_after_bytes", "exclusive_buffers", "floating_buffers"),
+    *("channels", "detach_after_bytes", "exclusive_buffers", "floating_buffers"),
     *("spill_bytes", "target_batch_s"),
 )
 """What can change while a link is in use."""
 
 MOVING, MOVED, DELETING = "moving_to", "moved_to", "deleting"
 """Key of ``link.json`` while the link is moved, after it has moved, and while it is deleted."""
-
-SETTINGS = "settings/link"
-"""The ledger's member whose newest commit holds what was altered."""
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,7 @@ def test_settings_are_altered(pipeline, capsys):
         ("detach_after_bytes", "--set detach_after_bytes: needs NAME=VALUE"),
         ("detach_after_bytes=-1", "detach_after_bytes: '-1' is not a size of memory"),
         ("target_batch_s=soon", "target_batch_s is 'soon': needs seconds"),
-        ("channels=4", "channels cannot change once a link is made"),
+        ("channels=1", "channels is 1, it has 2, and there can only be more"),
     ],
 )
 def test_what_cannot_be_altered_is_refused(pipeline, capsys, text, message):

@@ -243,7 +243,8 @@ class _Snapshot:
             rows_per_s=sum(c.rows_in_per_s for c in own),
             bytes_per_s=sum(c.bytes_in_per_s for c in own),
             pool_used=self.cursors.pool_used(sender),
-            pool_size=self.settings.pool_size,
+            pool_size=sender.channels * self.settings.exclusive_buffers
+            + self.settings.floating_buffers,
             waiting_bytes=sum(c.waiting_bytes for c in own),
             blocked_ratio=self._blocked(sender),
             silent_s=self.batches[member_of(sender)].silent_s,
