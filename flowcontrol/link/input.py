@@ -62,11 +62,34 @@ class LinkInput:
         self._gate = LinkGate.restore(*buffers, task["gate"], states)
         self.begin, self.end, self.origin = task["begin"], task["end"], task["origin"]
 
+    def adopt(self, settings: LinkSettings) -> None:
+        """Take over the link's settings as they are now."""
+        self._settings = settings
+        wanted = settings.exclusive_buffers, settings.floating_buffers
+        if wanted != (self._gate.exclusive, self._gate.floating):
+            self._gate.resize(*wanted)
+
+    def widen(self, channels: int) -> None:
+        """Read more channels of each sender, from their first message on."""
+        more = range(len(self.channels), channels)
+        self.channels = [*self.channels, *more]
+        for sender in self.end:
+            for channel in more:
+                self.numbers[int(sender), channel] = self._gate.add_channel()
+        self.origin = self.filled(self.origin)
+        wide = self.filled(self.begin)
+        self.begin = {sender: wide[sender] for sender in self.begin}
+        self.end = self.filled(self.end)
+
     # ------------------------------------------------------------------ where it stands
 
     def filled(self, cursors: Cursors) -> Cursors:
-        """Return cursors with the senders that appeared later, at their origin."""
-        return {**self.origin, **cursors}
+        """Return cursors with the senders and channels that appeared later, at their origin."""
+        width = len(self.channels)
+        return {
+            sender: [*own, *[0] * (width - len(own))]
+            for sender, own in {**self.origin, **cursors}.items()
+        }
 
     def after(self, takes: Takes) -> Cursors:
         """Return the cursors after a batch."""
@@ -220,10 +243,10 @@ class LinkInput:
                 "announced": gate.announced(number),
                 "sent": gate.sent(number),
                 "consumed": gate.consumed(number),
-                "exclusive": gate.exclusive,
+                "exclusive": gate.exclusive_held(number),
                 "floating_held": gate.floating_held(number),
                 "pool_used": gate.pool_used,
-                "pool_size": gate.floating,
+                "pool_size": max(gate.floating, gate.pool_used),  # used ones go when they are free
                 "rows": takes.get(channel, (0, 0))[0],
                 "bytes": takes.get(channel, (0, 0))[1],
                 "channel_state": json.dumps(

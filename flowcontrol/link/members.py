@@ -11,6 +11,10 @@ from flowcontrol.ledger.link_ledger import Latest, LinkLedger, LinkLedgerView
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
+SETTINGS = "settings/link"
+"""The ledger's member whose newest commit holds what was altered."""
+
+
 class Sender(NamedTuple):
     """A sender, as its newest commit to the ledger describes it.
 
@@ -30,6 +34,11 @@ class Sender(NamedTuple):
         Receivers that it no longer waits for.
     trimmed : list of int
         Messages that it may trim from the log without checking for new receivers.
+    is_removed : bool
+        Whether it was retired: all of its rows were read, and none follow.
+    channels : int
+        Into how many it writes; the lists are as long as the link has channels, which may be more
+        by now: then the sender writes into the others from its next source batch on.
     """
 
     name: str
@@ -39,6 +48,8 @@ class Sender(NamedTuple):
     records: list[int]
     detached: list[str]
     trimmed: list[int]
+    is_removed: bool = False
+    channels: int = 0
 
 
 class ChannelCursors(NamedTuple):
@@ -60,6 +71,8 @@ class Receiver(NamedTuple):
         The channels that it reads.
     announced, sent, consumed : dict of int to list of int
         Per sender, credits and messages of each of its channels.
+    member : str
+        Its application id. It stays when a receiver of all channels takes more channels over.
     """
 
     group: str
@@ -67,6 +80,7 @@ class Receiver(NamedTuple):
     announced: dict[int, list[int]]
     sent: dict[int, list[int]]
     consumed: dict[int, list[int]]
+    member: str = ""
 
     def cursors(self, sender: int, channel: int) -> ChannelCursors:
         """Return how far it is with a channel that it reads; 0 if it does not know the sender."""
@@ -93,7 +107,7 @@ def check_name(kind: str, name: str) -> str:
     return name
 
 
-def check_unshared(view: LinkLedgerView, group: str, channels: list[int]) -> None:
+def check_unshared(view: LinkLedgerView, group: str, member: str, channels: list[int]) -> None:
     """Refuse channels that another receiver of the same name reads.
 
     Raises
@@ -103,7 +117,7 @@ def check_unshared(view: LinkLedgerView, group: str, channels: list[int]) -> Non
     """
     for other in receivers_of(view):
         shared = set(other.channels) & set(channels)
-        if other.group == group and other.channels != channels and shared:
+        if other.group == group and other.member != member and shared:
             raise LinkError(
                 f"{view.storage}: receiver {group!r} of the channels {ranges(channels)} shares "
                 f"{ranges(shared)} with one that reads {ranges(other.channels)}: give it another "
@@ -166,21 +180,38 @@ def ranges(channels: Iterable[int]) -> str:
 
 
 def senders_of(view: LinkLedgerView) -> list[Sender]:
-    """Return the link's senders, by index."""
-    found = [
-        Sender(
-            member.partition("/")[2],
-            latest.state["index"],
-            latest.state["released"],
-            latest.state["written"],
-            latest.state["records"],
-            latest.state["detached"],
-            latest.state.get("trimmed", [0] * len(latest.state["released"])),
-        )
+    """Return the link's senders, by index; also those that were removed, whose cursors stay."""
+    own = {
+        member.partition("/")[2]: latest.state
         for member, latest in list(view.members.items())
         if member.startswith("sender/")
-    ]
+    }
+    altered = view.members.get(SETTINGS)
+    width = max((len(state["released"]) for state in own.values()), default=0)
+    if altered is not None:
+        width = max(width, altered.state.get("channels", 0))
+    found = [_sender(name, state, width) for name, state in own.items()]
     return sorted(found, key=lambda sender: sender.number)
+
+
+def _sender(name: str, state: Mapping[str, Any], width: int) -> Sender:
+    channels = len(state["released"])
+    released, written, records, trimmed = (
+        [*state.get(cursor, [0] * channels), *[0] * (width - channels)]
+        for cursor in ("released", "written", "records", "trimmed")
+    )
+    is_removed = state.get("removed", False)
+    return Sender(
+        name,
+        state["index"],
+        released,
+        written,
+        records,
+        state["detached"],
+        trimmed,
+        is_removed,
+        channels,
+    )
 
 
 def receivers_of(view: LinkLedgerView) -> list[Receiver]:
@@ -224,6 +255,7 @@ def _receiver(member: str, latest: Latest) -> Receiver:
         {int(sender): own for sender, own in state["announced"].items()},
         {int(sender): own for sender, own in state["sent"].items()},
         {int(sender): own for sender, own in state["consumed"].items()},
+        member,
     )
 
 
@@ -247,7 +279,8 @@ def consumed_of(receivers: Iterable[Receiver], sender: int, channels: int) -> Co
     for receiver in receivers:
         own = found.setdefault(receiver.group, [0] * channels)
         for channel in receiver.channels:
-            own[channel] = receiver.cursors(sender, channel).consumed
+            if channel < channels:
+                own[channel] = receiver.cursors(sender, channel).consumed
     return found
 
 

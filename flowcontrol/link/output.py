@@ -29,12 +29,17 @@ class LinkOutput:
 
     Attributes
     ----------
+    channels : int
+        Into how many it writes; the link may have more by now.
     released : list of int
         Messages of each channel that receivers may read.
     trimmed : list of int
         Messages of each channel that the last commit announced as trimmed.
     detached : list of str
         Receivers that are cut off.
+    barrier : list of int
+        Messages of the first channels that all must have consumed before the next batch is
+        written: since then rows of one key go to another channel. Empty without one.
     """
 
     def __init__(
@@ -42,17 +47,39 @@ class LinkOutput:
     ) -> None:
         self.settings, self.index, self.ledger, self.log = settings, index, ledger, log
         state = {} if ledger.latest is None else ledger.latest.state
-        none = [0] * settings.channels
+        self.channels = len(state["released"]) if state else settings.channels
+        none = [0] * self.channels
         self.released: list[int] = list(state.get("released", none))
         self.trimmed: list[int] = list(state.get("trimmed", none))
         self.detached: list[str] = list(state.get("detached", ()))
+        self.barrier: list[int] = list(state.get("barrier", ()))
         own = settings.exclusive_buffers, settings.floating_buffers
+        self._pool = OutputPool(*own, self._in_use())
+
+    def adopt(self, settings: LinkSettings) -> None:
+        """Take over the link's settings as they are now.
+
+        Of a pool that becomes smaller nothing is taken back: what is in flight beyond it is
+        charged when buffers come back, and nothing is released before.
+        """
+        self.settings = settings
+        wanted = settings.exclusive_buffers, settings.floating_buffers
+        if wanted != (self._pool.exclusive, self._pool.floating):
+            self._pool = OutputPool(*wanted, self._in_use())
+
+    def widen(self, channels: int, barrier: Sequence[int]) -> None:
+        """Write into more channels from now on, the next batch behind a barrier."""
+        self.barrier = list(barrier)
+        more = [0] * (channels - self.channels)
+        self.released, self.trimmed = [*self.released, *more], [*self.trimmed, *more]
+        self.channels = channels
+        own = self.settings.exclusive_buffers, self.settings.floating_buffers
         self._pool = OutputPool(*own, self._in_use())
 
     @property
     def logs(self) -> list[ChannelLog]:
         """Index of each channel in the exchange log."""
-        return [self.log.channel(self.index, c) for c in range(self.settings.channels)]
+        return [self.log.channel(self.index, c) for c in range(self.channels)]
 
     # ------------------------------------------------------------------ releasing
 
@@ -83,12 +110,12 @@ class LinkOutput:
 
     def _in_use(self) -> list[int]:
         paced = pacing(self._attached(), detaches=self.settings.detach_after_bytes is not None)
-        done = least(paced, self.settings.channels)
+        done = least(paced, self.channels)
         return [max(0, released - own) for released, own in zip(self.released, done, strict=True)]
 
     def waiting_bytes(self) -> int:
         """Return the bytes that are written and not released."""
-        return sum(self._waiting(c) for c in range(self.settings.channels))
+        return sum(self._waiting(c) for c in range(self.channels))
 
     def _waiting(self, channel: int) -> int:
         log = self.log.channel(self.index, channel)
@@ -97,12 +124,12 @@ class LinkOutput:
     # ------------------------------------------------------------------ receivers
 
     def _attached(self) -> Consumed:
-        found = consumed_of(receivers_of(self.ledger), self.index, self.settings.channels)
+        found = consumed_of(receivers_of(self.ledger), self.index, self.channels)
         return {group: own for group, own in found.items() if group not in self.detached}
 
     def consumed(self) -> list[int]:
         """Return the messages of each channel that all attached receivers have consumed."""
-        return least(self._attached(), self.settings.channels)
+        return least(self._attached(), self.channels)
 
     def trimmable(self) -> list[int]:
         """Return the messages of each channel that may leave the log.
@@ -132,7 +159,7 @@ class LinkOutput:
         found: list[list[tuple[int, int]]] = [[] for _ in self.released]
         for receiver in receivers_of(self.ledger):
             if receiver.group not in self.detached and self.index in receiver.sent:
-                for channel in receiver.channels:
+                for channel in (c for c in receiver.channels if c < self.channels):
                     own = receiver.cursors(self.index, channel)
                     found[channel].append((own.sent, own.announced))
         return [min(own, default=(0, 0)) for own in found]
@@ -182,6 +209,7 @@ class LinkOutput:
             "records": [log.records for log in logs],
             "released": list(self.released),
             "detached": list(self.detached),
+            **({"barrier": self.barrier} if self.barrier else {}),
         }
 
     def forget(self) -> None:

@@ -11,6 +11,7 @@ from flowcontrol.errors import LinkError
 from flowcontrol.ledger.link_ledger import LinkLedgerView
 from flowcontrol.ledger.seals import SEAL, digest
 from flowcontrol.ledger.storage import Storage
+from flowcontrol.link.members import SETTINGS
 from flowcontrol.link.schema import columns_of
 
 if TYPE_CHECKING:
@@ -38,11 +39,14 @@ DEFAULTS: dict[str, Any] = {
 """Defaults of a new link; numbers of buffers are Flink's."""
 
 
-ALTERABLE = ("detach_after_bytes", "spill_bytes", "target_batch_s")
+ALTERABLE = (
+    *("channels", "detach_after_bytes", "exclusive_buffers", "floating_buffers"),
+    *("spill_bytes", "target_batch_s"),
+)
 """What can change while a link is in use."""
 
-SETTINGS = "settings/link"
-"""The ledger's member whose newest commit holds what was altered."""
+MOVING, MOVED, DELETING = "moving_to", "moved_to", "deleting"
+"""Key of ``link.json`` while the link is moved, after it has moved, and while it is deleted."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,7 @@ class LinkSettings:
         LinkError
             If it is not what a link writes.
         """
+        check_stays(text, place)
         try:
             found = json.loads(text)
             if (found_format := found.pop("format")) != FORMAT:
@@ -187,6 +192,41 @@ def _read_bytes(value: object) -> int:
     from flowcontrol.scenario.units import read_memory  # with pydantic: not on executors
 
     return read_memory(value)
+
+
+def notice_of(text: str | bytes) -> tuple[str, Any] | None:
+    """Return which of :data:`MOVING`, :data:`MOVED`, :data:`DELETING` stands in a ``link.json``."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    names = (MOVING, MOVED, DELETING) if isinstance(found, dict) else ()
+    return next(((name, found[name]) for name in names if name in found), None)
+
+
+def check_stays(text: str | bytes, place: str) -> None:
+    """Refuse a link that was moved away, or that a command is moving or deleting.
+
+    Raises
+    ------
+    LinkError
+        Saying where it is, or how the command is finished.
+    """
+    name, value = notice_of(text) or ("", None)
+    if name == MOVED:
+        raise LinkError(
+            f"{place}: this link has moved to {value}: name that folder, with the same checkpoints"
+        )
+    if name == MOVING:
+        raise LinkError(
+            f"{place}: this link is being moved to {value}: wait, or finish a move that was "
+            f"interrupted with: flowcontrol link move {place} {value}"
+        )
+    if name == DELETING:
+        raise LinkError(
+            f"{place}: this link is being deleted: finish a deletion that was interrupted with: "
+            f"flowcontrol link delete {place}"
+        )
 
 
 def read_made(storage: Storage) -> LinkSettings | None:
