@@ -1,7 +1,7 @@
 """Alter settings of a link that is in use: a commit to the ledger, which every member follows."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from flowcontrol.errors import LinkError
@@ -9,7 +9,7 @@ from flowcontrol.ledger.link_ledger import create_ledger
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.members import SETTINGS
 from flowcontrol.link.retiring import claimed
-from flowcontrol.link.settings import ALTERABLE, DEFAULTS, LinkSettings, altered, check
+from flowcontrol.link.settings import ALTERABLE, DEFAULTS, LinkSettings, altered, check, check_pool
 
 FIXED = {
     "key": "rows of one key would be in two channels at once, and out of order",
@@ -53,6 +53,7 @@ def alter(storage: Storage, settings: LinkSettings, given: Mapping[str, Any]) ->
         _check_more(storage, altered(settings, ledger), checked)
         current = asdict(altered(settings, ledger))
         state = {name: current[name] for name in ALTERABLE} | checked
+        check_pool(str(storage), replace(settings, **state))
         ledger.commit([], state)
         return altered(settings, ledger)
 

@@ -42,11 +42,13 @@ class Link:
     exclusive_buffers : int, default 2
         Buffers of each channel.
     floating_buffers : int, default 8
-        Buffers that channels with a backlog share.
+        Buffers that channels with a backlog share. By default that is where the pool begins, and
+        it sizes itself: it grows as long as that raises throughput, up to ``max_pool_bytes``, and
+        shrinks again when the sink slows down. A number that is stated stays.
     buffer_bytes : int or str, default "4 MiB"
         Size of a buffer, counted in Arrow's memory. At most
         ``(channels * exclusive_buffers + floating_buffers) * buffer_bytes`` are released to a
-        receiver and not consumed.
+        receiver and not consumed, or ``max_pool_bytes`` where the pool sizes itself.
     schema : StructType, pyarrow.Schema or str, optional
         Columns of the rows; by default those of the first sender.
     target_batch_s : float, optional
@@ -58,6 +60,9 @@ class Link:
     spill_bytes : int or str, default 0
         What may wait on disk outside the buffers when a source batch ends. With 0 the next source
         batch begins when all of this one is released.
+    max_pool_bytes : int or str, default "256 MiB"
+        What a pool that sizes itself may hold. With ``floating_buffers`` stated as well, those are
+        the least that it has.
     evolve_schema : bool, default False
         Let a sender add columns that the link does not have yet.
     storage_options : mapping of str to str, optional
@@ -96,6 +101,7 @@ class Link:
         target_batch_s: float | None = None,
         detach_after_bytes: int | str | None = None,
         spill_bytes: int | str | None = None,
+        max_pool_bytes: int | str | None = None,
         evolve_schema: bool = False,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
@@ -109,6 +115,7 @@ class Link:
             "target_batch_s": target_batch_s,
             "detach_after_bytes": detach_after_bytes,
             "spill_bytes": spill_bytes,
+            "max_pool_bytes": max_pool_bytes,
         }
         self.evolve_schema = evolve_schema
         self._settings = find(self.storage, self._given, schema_json(schema), evolve=evolve_schema)

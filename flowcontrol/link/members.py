@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from flowcontrol.errors import DetachedError, LinkError, RemovedError
 from flowcontrol.ledger.link_ledger import Latest, LinkLedger, LinkLedgerView
+from flowcontrol.link.pool_size import Pace
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
@@ -73,6 +74,8 @@ class Receiver(NamedTuple):
         Per sender, credits and messages of each of its channels.
     member : str
         Its application id. It stays when a receiver of all channels takes more channels over.
+    pace : Pace
+        What it needs to keep busy.
     """
 
     group: str
@@ -81,6 +84,7 @@ class Receiver(NamedTuple):
     sent: dict[int, list[int]]
     consumed: dict[int, list[int]]
     member: str = ""
+    pace: Pace = Pace()
 
     def cursors(self, sender: int, channel: int) -> ChannelCursors:
         """Return how far it is with a channel that it reads; 0 if it does not know the sender."""
@@ -256,6 +260,7 @@ def _receiver(member: str, latest: Latest) -> Receiver:
         {int(sender): own for sender, own in state["sent"].items()},
         {int(sender): own for sender, own in state["consumed"].items()},
         member,
+        Pace(*state.get("pace", ())),
     )
 
 

@@ -8,6 +8,7 @@ from flowcontrol.ledger.channel_log import ChannelLog
 from flowcontrol.ledger.link_ledger import LinkLedger
 from flowcontrol.ledger.link_log import LinkLog
 from flowcontrol.link.members import Consumed, consumed_of, least, pacing, receivers_of
+from flowcontrol.link.pool_size import Pace, next_floating, wanted_bytes
 from flowcontrol.link.settings import LinkSettings
 from flowcontrol.protocol.free_running import OutputPool
 from flowcontrol.protocol.sender_rules import credit_of, unsent
@@ -53,19 +54,24 @@ class LinkOutput:
         self.trimmed: list[int] = list(state.get("trimmed", none))
         self.detached: list[str] = list(state.get("detached", ()))
         self.barrier: list[int] = list(state.get("barrier", ()))
-        own = settings.exclusive_buffers, settings.floating_buffers
-        self._pool = OutputPool(*own, self._in_use())
+        self._pool = self._new_pool(state.get("floating", settings.floating_buffers))
 
-    def adopt(self, settings: LinkSettings) -> None:
-        """Take over the link's settings as they are now.
+    def _new_pool(self, floating: int) -> OutputPool:
+        """Return a pool of so many floating buffers, within its bounds.
 
         Of a pool that becomes smaller nothing is taken back: what is in flight beyond it is
         charged when buffers come back, and nothing is released before.
         """
+        settings = self.settings
+        own = settings.exclusive_buffers, settings.bounded(floating)
+        return OutputPool(*own, self._in_use())
+
+    def adopt(self, settings: LinkSettings) -> None:
+        """Take over the link's settings as they are now."""
         self.settings = settings
-        wanted = settings.exclusive_buffers, settings.floating_buffers
-        if wanted != (self._pool.exclusive, self._pool.floating):
-            self._pool = OutputPool(*wanted, self._in_use())
+        floating = settings.bounded(self._pool.floating)
+        if (settings.exclusive_buffers, floating) != (self._pool.exclusive, self._pool.floating):
+            self._pool = self._new_pool(floating)
 
     def widen(self, channels: int, barrier: Sequence[int]) -> None:
         """Write into more channels from now on, the next batch behind a barrier."""
@@ -73,8 +79,7 @@ class LinkOutput:
         more = [0] * (channels - self.channels)
         self.released, self.trimmed = [*self.released, *more], [*self.trimmed, *more]
         self.channels = channels
-        own = self.settings.exclusive_buffers, self.settings.floating_buffers
-        self._pool = OutputPool(*own, self._in_use())
+        self._pool = self._new_pool(self._pool.floating)
 
     @property
     def logs(self) -> list[ChannelLog]:
@@ -107,6 +112,29 @@ class LinkOutput:
             for _ in range(count):
                 if not self._pool.request(channel):
                     break
+
+    def resize(self, away_s: float) -> None:
+        """Give the pool what keeps its receivers busy, within its bounds.
+
+        Parameters
+        ----------
+        away_s : float
+            How long this sender releases nothing, as it writes a source batch, s.
+        """
+        paces: dict[str, list[Pace]] = {}
+        for receiver in receivers_of(self.ledger):
+            if receiver.group not in self.detached:
+                paces.setdefault(receiver.group, []).append(receiver.pace)
+        settings = self.settings
+        floating = next_floating(
+            self._pool.floating,
+            settings.floating_buffers,
+            settings.most_floating,
+            settings.floating_for(wanted_bytes(paces, away_s)),
+            is_short=self.waiting_bytes() > 0,
+        )
+        if floating != self._pool.floating:
+            self._pool = self._new_pool(floating)
 
     def _in_use(self) -> list[int]:
         paced = pacing(self._attached(), detaches=self.settings.detach_after_bytes is not None)
@@ -210,6 +238,7 @@ class LinkOutput:
             "released": list(self.released),
             "detached": list(self.detached),
             **({"barrier": self.barrier} if self.barrier else {}),
+            "floating": self._pool.floating,
         }
 
     def forget(self) -> None:

@@ -36,6 +36,7 @@ from flowcontrol.link.members import (
     remove_member,
     senders_of,
 )
+from flowcontrol.link.pool_size import PaceMeter
 from flowcontrol.link.presence import Presence
 from flowcontrol.link.schema import check_known
 from flowcontrol.link.settings import LinkSettings, altered
@@ -106,6 +107,7 @@ class LinkReceiver:
         self._acted_on = -1
         self._batch: dict[Channel, tuple[int, int]] = {}
         self._budget = None if target_s is None else self._new_budget(target_s)
+        self._meter = PaceMeter(target_s)
         check_unshared(self.ledger, group, self.member, channels)
         self.epoch = self.ledger.claim()
         self._presence = Presence(storage)
@@ -131,6 +133,7 @@ class LinkReceiver:
         before, target_s = self._budget, now.target_batch_s
         if self._has_own_target or target_s == (before and before.target_s):
             return
+        self._meter.target_s = target_s
         self._budget = None if target_s is None else self._new_budget(target_s)
         if self._budget is not None and before is not None:
             self._budget.restore(before.rates, before.fixed_s)
@@ -149,6 +152,7 @@ class LinkReceiver:
             (row["sender"], row["receiver"]): (row["rows"], row["bytes"]) for row in rows
         }
         self._skipped = task.get("skipped", 0)
+        self._meter.restore(task.get("pace", ()))
         if self._budget is not None:
             self._budget.restore(task["rates"], task.get("fixed_s"))
         self._committed = self.input.consumed()
@@ -303,16 +307,19 @@ class LinkReceiver:
 
     def _learn(self) -> None:
         """Measure the batch that has just ended."""
-        if self._planned_at is not None and self._budget is not None:
+        if self._planned_at is not None:
             taken = {_label(channel): nbytes for channel, (_, nbytes) in self._batch.items()}
             duration = time.monotonic() - self._planned_at
-            self._budget.observe(taken, duration, is_limited=self._was_limited)
+            self._meter.observe(sum(taken.values()), duration)
+            if self._budget is not None:
+                self._budget.observe(taken, duration, is_limited=self._was_limited)
         self._planned_at = None
 
     def _take(self, senders: Sequence[Sender]) -> dict[Channel, tuple[int, int]]:
         """Move ``sent`` as far as released, credit and budget allow; rows and bytes taken."""
         own = self.input
         released = own.released(senders)
+        own.resize(self._meter.pace)
         reach = own.reach(released)
         available = {channel: own.unread_bytes(channel, end) for channel, end in reach.items()}
         allowed = available
@@ -373,9 +380,16 @@ class LinkReceiver:
             "origin": own.origin,
             "skipped": self._skipped,
             "gate": own.task_state(),
+            "pace": self._meter.pace.to_json(),
             **(NO_TARGET if self._budget is None else self._budget.to_json()),
         }
-        state = {"channels": own.channels, "epoch": self.epoch, "is_new": is_new, **own.cursors()}
+        state = {
+            "channels": own.channels,
+            "epoch": self.epoch,
+            "is_new": is_new,
+            "pace": self._meter.pace.to_json(),
+            **own.cursors(),
+        }
         number = self.ledger.next_number
         crash_point(self.group, number, CrashPoint.BEFORE_LEDGER)
         try:

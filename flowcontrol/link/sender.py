@@ -101,6 +101,8 @@ class LinkSender:
         next_batch = self.files.last_batch() + 1 if state else 0
         self._first_batch = state["first_batch"] if state.get("query") == query else next_batch
         self._acted_on = -1
+        self._settled_at: float | None = None
+        self._away_s = 0.0
         self.output = LinkOutput(settings, index, self.ledger, self.files.log)
         self._background = BackgroundRelease(self._lock, self._release_some, storage.waits_s)
         # Rows that an earlier start wrote and did not count, as it was killed in between.
@@ -172,6 +174,8 @@ class LinkSender:
             trimmable = dict(enumerate(self.output.trimmable()))
             self.files.commit(self._first_batch + batch_id, files, trimmable, source)
             crash_point(self.name, batch_id, CrashPoint.BEFORE_LEDGER)
+            self._note_away()
+            self.output.resize(self._away_s)
             self.output.release()
             self._commit(batch_id, rows, nbytes, self.output.consumed())
             crash_point(self.name, batch_id, CrashPoint.AFTER_LEDGER)
@@ -193,6 +197,7 @@ class LinkSender:
         """
         shortest, longest = self.ledger.storage.waits_s
         wait, asked = shortest, time.monotonic()
+        was_short = self.waiting_bytes() > self.settings.spill_bytes
         while self.waiting_bytes() > self.settings.spill_bytes:
             self._background.raise_failure()
             moved = self.step()
@@ -205,6 +210,8 @@ class LinkSender:
                 continue
             time.sleep(wait)
             wait = min(2 * wait, longest)
+        if was_short:
+            self._settled_at = time.monotonic()
         if self.waiting_bytes():  # what spilled must not wait for the next batch
             self._background.start()
         return True
@@ -263,6 +270,16 @@ class LinkSender:
             self.ledger.refresh()
             return all(done >= end for done, end in zip(self.output.consumed(), ends, strict=False))
 
+    def _note_away(self) -> None:
+        """Measure how long nothing was released, if the batch before waited for buffers.
+
+        One that did not wait may have been followed by a pause of the source.
+        """
+        if self._settled_at is not None:
+            away_s = time.monotonic() - self._settled_at
+            self._away_s = away_s if not self._away_s else (self._away_s + away_s) / 2
+        self._settled_at = None
+
     def step(self) -> bool:
         """Act on what receivers and settings have committed; whether that released anything."""
         with self._lock:
@@ -277,6 +294,7 @@ class LinkSender:
             before = list(output.released), list(output.detached)
             output.detach()
             output.recycle()
+            output.resize(self._away_s)
             output.release()
             if (output.released, output.detached) == before:
                 return False

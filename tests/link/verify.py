@@ -96,7 +96,11 @@ class LedgerCheck:
     def __init__(self, *settings: Any) -> None:
         self.settings = settings[0]
         self.exclusive = {own.exclusive_buffers for own in settings}
-        self.floating = {own.floating_buffers for own in settings}
+        self.floating = {
+            number
+            for own in settings
+            for number in range(own.floating_buffers, own.most_floating + 1)
+        }
         self.window = max(self.exclusive) + max(self.floating)
         self.widths = {own.channels for own in settings}
         self.sizes = {
