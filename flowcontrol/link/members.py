@@ -40,6 +40,8 @@ class Sender(NamedTuple):
     channels : int
         Into how many it writes; the lists are as long as the link has channels, which may be more
         by now: then the sender writes into the others from its next source batch on.
+    floating : int or None
+        Floating buffers of its output pool; None before it has stated any.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Sender(NamedTuple):
     trimmed: list[int]
     is_removed: bool = False
     channels: int = 0
+    floating: int | None = None
 
 
 class ChannelCursors(NamedTuple):
@@ -215,6 +218,7 @@ def _sender(name: str, state: Mapping[str, Any], width: int) -> Sender:
         trimmed,
         is_removed,
         channels,
+        state.get("floating"),
     )
 
 

@@ -164,6 +164,7 @@ class _Snapshot:
             senders=tuple(self._sender(sender, channels) for sender in cursors.senders),
             receivers=tuple(self._receiver(one, channels) for one in cursors.receivers),
             channels=tuple(channels),
+            max_pool_bytes=self.settings.max_pool_bytes,
         )
 
     # ------------------------------------------------------------------ a channel
@@ -244,7 +245,7 @@ class _Snapshot:
             bytes_per_s=sum(c.bytes_in_per_s for c in own),
             pool_used=self.cursors.pool_used(sender),
             pool_size=sender.channels * self.settings.exclusive_buffers
-            + self.settings.floating_buffers,
+            + (self.settings.floating_buffers if sender.floating is None else sender.floating),
             waiting_bytes=sum(c.waiting_bytes for c in own),
             blocked_ratio=self._blocked(sender),
             silent_s=self.batches[member_of(sender)].silent_s,

@@ -204,6 +204,8 @@ class LinkSnapshot:
         By name and first channel.
     channels : tuple of ChannelSnapshot
         By sender, receiver and channel.
+    max_pool_bytes : int or None
+        What a sender's pool may grow to; None if it does not size itself.
     """
 
     label: str
@@ -213,6 +215,7 @@ class LinkSnapshot:
     senders: tuple[SenderSnapshot, ...]
     receivers: tuple[ReceiverSnapshot, ...]
     channels: tuple[ChannelSnapshot, ...]
+    max_pool_bytes: int | None = None
 
     @property
     def starting(self) -> tuple[ReceiverSnapshot, ...]:

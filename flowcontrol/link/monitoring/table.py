@@ -55,7 +55,10 @@ def _link(snapshot: LinkSnapshot, most_channels: int | None) -> list[RenderableT
     title.add_column(no_wrap=True, overflow="ellipsis")
     title.add_column(justify="right", no_wrap=True)
     window = f"last {duration(snapshot.window_s)}" if snapshot.window_s else "no commit yet"
-    title.add_row(Text(snapshot.label, style="bold"), f"{clock_time(snapshot.at)}, {window}")
+    label = Text(snapshot.label, style="bold")
+    if snapshot.max_pool_bytes is not None:
+        label.append(f"  pool to {size(snapshot.max_pool_bytes)}", style="dim")
+    title.add_row(label, f"{clock_time(snapshot.at)}, {window}")
     if not snapshot.senders and not snapshot.receivers:
         return [title, "No sender and no receiver has started yet."]
     parts: list[RenderableType] = [title, _members(snapshot), *_missed(snapshot), *_late(snapshot)]
