@@ -62,7 +62,7 @@ def check_not_running(storage: Storage, what: str) -> None:
         raise LinkError(
             f"the link {storage} is not {what}: {'; '.join(running)}. Stop the queries and wait "
             f"{ACTIVE_S:.0f} s, or cut them off with --force (force=True): they fail at their "
-            "next commit, and lose nothing"
+            "next commit"
         )
 
 
