@@ -245,7 +245,7 @@ class _Snapshot:
             bytes_per_s=sum(c.bytes_in_per_s for c in own),
             pool_used=self.cursors.pool_used(sender),
             pool_size=sender.channels * self.settings.exclusive_buffers
-            + (self.settings.floating_buffers if sender.floating is None else sender.floating),
+            + self.settings.bounded(sender.floating or 0),
             waiting_bytes=sum(c.waiting_bytes for c in own),
             blocked_ratio=self._blocked(sender),
             silent_s=self.batches[member_of(sender)].silent_s,
