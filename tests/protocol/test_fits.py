@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from flowcontrol.job.limits import MOST_BYTES, MOST_RECORDS
-from flowcontrol.operators import pacing, selectivity
+from flowcontrol.operators import pacing, selectivity, source_log
 from flowcontrol.operators.states import StreamTask
 from flowcontrol.protocol import (
     debloating,
@@ -142,7 +142,7 @@ BY_HAND = {
     sizing.redistribute, debloating.debloat, rate_window._next_grant, bdp_window._measure,
     bdp_window.next_window, throttled_source.after_emitting, tcp_buffers.close_buffer,
     record_rounds.send_records,
-    selectivity.on_records, pacing.spend,
+    selectivity.on_records, pacing.spend, source_log.written_us,
 }  # fmt: skip
 """Rules that the tests below call, for their arguments depend on each other."""
 
@@ -206,6 +206,9 @@ def test_work_fits(narrow: type[int], records: int, end_us: int) -> None:
         at = service.first_us_at(phases, narrow(work), narrow(0))
         assert at == -(-work // rate)
         assert service.first_us_at(phases, narrow(work), narrow(end_us)) >= end_us
+    for offset in (0, done // unit - 1, done // unit):  # of a log: the last one is the next to come
+        at = source_log.written_us(phases, narrow(unit), narrow(max(0, offset)))
+        assert at == -(-(max(0, offset) + 1) * unit // rate)
     for first in (0.0, 0.5, 1 - 2.0**-53):
         for cv in (0.0, 0.5, 1000.0):
             for second in (0.0, 0.5):

@@ -81,11 +81,9 @@ def compare(
     systems : sequence of str, optional
         Names of presets; by default all of them.
     clock : {"virtual", "live"}, default "virtual"
-        On the virtual clock the systems are spread over Spark, on the live clock they run one
-        after the other: each of them is a set of Spark's queries.
+        On the virtual clock systems are spread over Spark, on the live clock they run in turn.
     out : Path or str, optional
-        Folder of the results; by default ``out/<scenario name>-compare``. Systems that an
-        unfinished run of the same comparison has finished are not repeated.
+        Folder of the results; by default ``out/<scenario name>-compare``. The same call continues.
     overrides : mapping or sequence of str, default ()
         Changes of the scenario for all systems: values by key, or ``KEY=VALUE`` each.
     overwrite : bool, default False
@@ -95,8 +93,7 @@ def compare(
     processes : int, optional
         Run in this number of local processes, without Spark. Virtual clock only.
     progress : callable, optional
-        Called with the number of systems and of those done; returns a context manager. By default a
-        bar on standard error, once it has taken 2 s.
+        Shows progress; by default on standard error, once it has taken 2 s.
     quiet : bool, default False
         Show no progress, and do not say what takes long.
     runner : callable, optional

@@ -71,8 +71,7 @@ def sweep(
     scenario : Scenario, mapping, or str or Path
         A scenario, the mapping in its file, or the file.
     vary : mapping of str to values, or sequence of (str, values)
-        Values of each varied key: a list, or a text as on the command line (``"1,2,4"``,
-        ``"1000:10000:50"``). All combinations are run.
+        Values of each varied key: a list, or a text as on the command line (``"1000:10000:50"``).
     overrides : mapping or sequence of str, default ()
         Changes of the scenario that hold for all variants: values by key, or ``KEY=VALUE`` each.
     out : Path or str, optional
@@ -82,20 +81,16 @@ def sweep(
     sample, seed : int, optional
         Run only ``sample`` combinations, drawn with this seed (1).
     metrics : sequence of str, default ()
-        Metrics of the report, ``STAGE.COLUMN`` each; by default throughput and latency of a sink.
-        Points are ranked by the first one, over the second half of the run.
+        Metrics of the report, ``STAGE.COLUMN`` each, by default throughput and latency of a sink;
+        points are ranked by the first one.
     overwrite : bool, default False
         Replace the sweep in ``out``.
     spark : SparkSession, optional
         By default the running session, else a new one.
     processes : int, optional
         Run in this number of local processes, without Spark.
-    progress : callable, optional
-        Shows progress; by default a :class:`~flowcontrol.experiments.sweep.SweepProgress` on
-        standard error, once it has taken 2 s.
-    warn : callable, optional
-        Called with each warning, such as that workers have no compiler; by default it is a line on
-        standard error.
+    progress, warn : callable, optional
+        Show progress, and each warning; by default on standard error, progress after 2 s.
     quiet : bool, default False
         Show no progress and no warnings, and do not say what takes long.
     simulate : callable, optional
