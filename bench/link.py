@@ -58,8 +58,8 @@ SOURCE_BATCH_BYTES = 100_000_000
 PLAIN_FILES = (8, 32)
 """maxFilesPerTrigger of the plain chain's second query."""
 
-LINK_BUFFERS = (8, 64)
-"""Floating buffers of the link: 8 is the default; with 64 its pool holds a batch."""
+LINK_BUFFERS = (None, 8, 64)
+"""Floating buffers of the link: ``None`` is the default, a pool that sizes itself."""
 
 CODEC = "lz4_raw"
 
@@ -148,7 +148,7 @@ class Chain:
         The source.
     kind : str
         Of the sink: ``cheap`` or ``delta``.
-    setting : int
+    setting : int or None
         Floating buffers, or files a trigger.
     batches : int or None
         Source batches to send; ``None``: all.
@@ -160,7 +160,7 @@ class Chain:
         folder: Path,
         rows: DataFrame,
         kind: str,
-        setting: int,
+        setting: int | None,
         batches: int | None = None,
     ) -> None:
         self.spark, self.folder, self.rows, self.setting = spark, folder, rows, setting
@@ -344,7 +344,7 @@ def kinds_of(
     if ends == "delta":
         make_source(base / "source", rows, width)
 
-    def make(kind: type[Chain], setting: int) -> Callable[[Path], Chain]:
+    def make(kind: type[Chain], setting: int | None) -> Callable[[Path], Chain]:
         def made(folder: Path) -> Chain:
             if batches is not None:
                 stream = made_rows(spark, rows // batches, width)
@@ -355,9 +355,14 @@ def kinds_of(
         return made
 
     return {
-        **{f"link, {count} floating": make(LinkChain, count) for count in LINK_BUFFERS},
+        **{link_name(count): make(LinkChain, count) for count in LINK_BUFFERS},
         **{f"plain, {files} files": make(PlainChain, files) for files in PLAIN_FILES},
     }
+
+
+def link_name(floating: int | None) -> str:
+    """Return how the tables call a link with so many floating buffers."""
+    return "link, defaults" if floating is None else f"link, {floating} floating"
 
 
 def compare_speed(

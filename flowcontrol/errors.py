@@ -135,3 +135,7 @@ class DetachedError(LinkError):
 
 class RemovedError(LinkError):
     """A receiver was removed from its link; no sender waits for it."""
+
+
+class StoppedError(LinkError):
+    """A sender's query was stopped before its batch was written; the next start runs it again."""

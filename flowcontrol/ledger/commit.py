@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from flowcontrol.errors import FencedError, LedgerError
 from flowcontrol.ledger.listing import damaged, has_gap, is_cleaned, listed
 from flowcontrol.ledger.storage import Storage
+from flowcontrol.ledger.unlinked import UNLINKED, claimed, has_hard_links
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -102,17 +103,46 @@ def create_table(
     """
     from deltalake import DeltaTable
 
-    options = path.options if isinstance(path, Storage) else None
-    if not DeltaTable.is_deltatable(str(path), storage_options=options or None):
+    if DeltaTable.is_deltatable(str(path), storage_options=_options(path) or None):
+        return
+
+    def create(more: Mapping[str, str]) -> None:
         DeltaTable.create(
             str(path),
-            storage_options=options or None,
+            storage_options={**_options(path), **more} or None,
             schema=schema,
             mode="ignore",
             description=description,
             partition_by=list(partition_by),
             configuration={} if for_users else dict(CONFIGURATION),
         )
+
+    if _is_local(path):
+        Path(str(path)).mkdir(parents=True, exist_ok=True)
+    if _is_linked(path):
+        create({})
+        return
+    with claimed(str(path), 0) as is_ours:
+        if is_ours:
+            create(UNLINKED)
+
+
+def _is_local(path: Path | Storage) -> bool:
+    return path.is_local if isinstance(path, Storage) else True
+
+
+def _is_linked(path: Path | Storage) -> bool:
+    """Whether delta-rs can commit by itself: in a store, and where there are hard links."""
+    return not _is_local(path) or has_hard_links(str(path))
+
+
+def commit_options(path: Path | Storage) -> dict[str, str]:
+    """Return delta-rs's options to commit to a table that only one process writes."""
+    return {**_options(path), **({} if _is_linked(path) else UNLINKED)}
+
+
+def _options(path: Path | Storage) -> dict[str, str]:
+    return dict(path.options) if isinstance(path, Storage) else {}
 
 
 class Writer:
@@ -136,6 +166,7 @@ class Writer:
 
     def __init__(self, path: Path | Storage, app_id: str, *, for_users: bool = False) -> None:
         self.path, self.app_id, self._for_users = path, app_id, for_users
+        self._is_linked = _is_linked(path)
         self._table = listed(path, self._opened)
         self.epoch: int | None = None
         self._fields = self._table.schema()
@@ -147,7 +178,7 @@ class Writer:
     def _opened(self) -> DeltaTable:
         from deltalake import DeltaTable
 
-        options = self.path.options if isinstance(self.path, Storage) else None
+        options = {**_options(self.path), **({} if self._is_linked else UNLINKED)}
         return DeltaTable(str(self.path), storage_options=options or None)
 
     def _update(self) -> None:
@@ -268,7 +299,9 @@ class Writer:
         """Try until no other commit gets in between, and the log is listed whole."""
         from deltalake.exceptions import CommitFailedError, DeltaError
 
-        for number in range(1, ATTEMPTS + 1):
+        # delta-rs itself tries 15 times where it has hard links.
+        attempts = ATTEMPTS if self._is_linked else 15 * ATTEMPTS
+        for number in range(1, attempts + 1):
             try:
                 return attempt()
             except DeltaError as error:
@@ -276,9 +309,9 @@ class Writer:
                     raise
                 if is_cleaned(error):
                     self._table = listed(self.path, self._opened)
-                if number == ATTEMPTS:
+                if number == attempts:
                     raise LedgerError(
-                        f"{self.path}: {what} failed in {ATTEMPTS} attempts: {error}"
+                        f"{self.path}: {what} failed in {attempts} attempts: {error}"
                     ) from error
         raise AssertionError("unreachable")
 
@@ -300,6 +333,26 @@ class Writer:
     def _transact(
         self, actions: Sequence[AddAction | RemoveAction], versions: Mapping[str, int]
     ) -> None:
+        """Commit; without hard links only the number that this process has claimed."""
+        if self._is_linked:
+            self._write(actions, versions)
+            return
+        from deltalake.exceptions import CommitFailedError
+
+        seen = self._table.version()
+        with claimed(str(self.path), seen + 1) as is_ours:
+            if is_ours:  # also if that commit was cleaned away since it was made
+                self._update()
+            if not is_ours or self._table.version() != seen:
+                raise CommitFailedError(f"commit {seen + 1} is there: another was first")
+            self._write(actions, versions, max_commit_retries=0)
+
+    def _write(
+        self,
+        actions: Sequence[AddAction | RemoveAction],
+        versions: Mapping[str, int],
+        max_commit_retries: int | None = None,
+    ) -> None:
         from deltalake import CommitProperties, PostCommitHookProperties, Transaction
         from deltalake.exceptions import CommitFailedError, DeltaError
 
@@ -310,9 +363,10 @@ class Writer:
                 schema=self._fields,
                 partition_by=self._partition_by or None,
                 commit_properties=CommitProperties(
+                    max_commit_retries=max_commit_retries,
                     app_transactions=[
                         Transaction(app, version) for app, version in versions.items()
-                    ]
+                    ],
                 ),
                 post_commithook_properties=None
                 if self._for_users

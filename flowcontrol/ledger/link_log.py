@@ -48,6 +48,8 @@ class Newest(NamedTuple):
     ----------
     batch : int
         Its number; -1 before the first.
+    files : frozenset[str]
+        Its files, as they came into the log.
     source : str | None
         What identifies its rows, if that was known.
     ends : tuple[ChannelEnd, ...]
@@ -58,6 +60,7 @@ class Newest(NamedTuple):
     rows: int = 0
     source: str | None = None
     ends: tuple[ChannelEnd, ...] = ()
+    files: frozenset[str] = frozenset()
 
     @property
     def by_channel(self) -> dict[int, ChannelEnd]:
@@ -113,7 +116,7 @@ class LinkLog:
             with self._of(commit.version):
                 for add, entry in entries:
                     self._note(add, entry)
-                self._check(commit, [(int(add.partition[SENDER]), e) for add, e in entries])
+                self._check(commit, entries)
 
     def _read(self, version: int, add: Add) -> FileEntry:
         return FileEntry.from_stats(check_seal(self.storage, version, add))
@@ -146,15 +149,16 @@ class LinkLog:
                 ends[line.channel] = piece.number + 1
         self.files[add.path] = LoggedFile(sender, entry.nbytes, entry.footer, entry.schema, ends)
 
-    def _check(self, commit: Commit, entries: list[tuple[int, FileEntry]]) -> None:
+    def _check(self, commit: Commit, entries: list[tuple[Add, FileEntry]]) -> None:
         """Make sure that nothing is missing of what the newest batch of each sender says."""
-        newest: dict[int, list[FileEntry]] = {}
-        for sender, entry in entries:
-            own = newest.setdefault(sender, [])
-            if own and own[-1].batch != entry.batch:
-                own.clear()
-            own.append(entry)
-        for sender, own in newest.items():
+        newest: dict[int, list[tuple[str, FileEntry]]] = {}
+        for add, entry in entries:
+            batch = newest.setdefault(int(add.partition[SENDER]), [])
+            if batch and batch[-1][1].batch != entry.batch:
+                batch.clear()
+            batch.append((add.path, entry))
+        for sender, batch in newest.items():
+            own, paths = [entry for _, entry in batch], frozenset(path for path, _ in batch)
             head = own[0].head
             if head is None or [entry.file for entry in own] != list(range(own[0].files)):
                 raise LinkError(
@@ -162,7 +166,7 @@ class LinkLog:
                     f"{[entry.file for entry in own]}"
                 )
             rows = sum(entry.rows for entry in own)
-            self._newest[sender] = Newest(own[0].batch, rows, head.source, tuple(head.ends))
+            self._newest[sender] = Newest(own[0].batch, rows, head.source, tuple(head.ends), paths)
             for end in head.ends:
                 self._check_channel(sender, end, is_whole=commit.is_checkpoint)
 

@@ -163,6 +163,29 @@ class Storage:
             temporary.unlink(missing_ok=True)
         return True
 
+    def replace(self, name: str, content: bytes) -> None:
+        """Write a small file whole, in place of one that may be there.
+
+        Notes
+        -----
+        A reader finds the old content or the new one: on a disk by a rename, in a store because
+        an object appears when it is whole.
+        """
+        if self.is_local:
+            self._write_temporary(name, content).replace(Path(self.root, name))
+            return
+        system, path = self._remote(name)
+        with system.open_output_stream(path) as stream:
+            stream.write(content)
+
+    def remove_empty(self) -> None:
+        """Remove the folder and those below it as far as they hold no file; a store has none."""
+        if not self.is_local:
+            return
+        for folder, _, _ in os.walk(self.root, topdown=False):
+            with suppress(OSError):  # it holds something, or is gone
+                Path(folder).rmdir()
+
     def _write_temporary(self, name: str, content: bytes) -> Path:
         path = Path(self.root, f"{name}.{uuid.uuid4().hex[:8]}.tmp")
         path.parent.mkdir(parents=True, exist_ok=True)

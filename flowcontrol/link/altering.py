@@ -1,25 +1,19 @@
-"""Change a link that is in use: remove a receiver, alter a setting.
+"""Alter settings of a link that is in use: a commit to the ledger, which every member follows."""
 
-Both are commits to the ledger, which every member follows.
-"""
-
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from typing import Any
 
-from flowcontrol.errors import FencedError, LinkError
-from flowcontrol.ledger.link_ledger import LinkLedger, LinkLedgerView, create_ledger
+from flowcontrol.errors import LinkError
+from flowcontrol.ledger.link_ledger import create_ledger
 from flowcontrol.ledger.storage import Storage
-from flowcontrol.link.members import receiver_id, receivers_of, remove_member
-from flowcontrol.link.settings import ALTERABLE, SETTINGS, LinkSettings, altered, check
+from flowcontrol.link.members import SETTINGS
+from flowcontrol.link.retiring import claimed
+from flowcontrol.link.settings import ALTERABLE, DEFAULTS, LinkSettings, altered, check, check_pool
 
 FIXED = {
     "key": "rows of one key would be in two channels at once, and out of order",
-    "channels": "messages are numbered by channel",
-    "exclusive_buffers": "credit for them has been granted",
-    "floating_buffers": "credit for them has been granted",
-    "buffer_bytes": "messages of that size are on their way",
+    "buffer_bytes": "messages of that size are on their way (more floating_buffers hold more)",
     "schema": "senders bring the columns: Link(..., evolve_schema=True) lets one add some",
 }
 
@@ -46,31 +40,39 @@ def alter(storage: Storage, settings: LinkSettings, given: Mapping[str, Any]) ->
         wrong = wrong or [f"say what to change: {', '.join(ALTERABLE)}"]
         raise LinkError(f"the link {storage} is not altered: {'; '.join(wrong)}")
     checked = check(str(storage), given)
-    if checked.get("spill_bytes", 0) is None:
-        checked["spill_bytes"] = 0
+    for name in checked:
+        if checked[name] is None and DEFAULTS[name] is not None:
+            checked[name] = DEFAULTS[name]
+    _check_more(storage, settings, checked)
     create_ledger(storage.child("ledger"))
     refused = (
         f"the link {storage} is not altered: another process is altering it; check its settings "
         "and try again"
     )
-    with _claimed(storage, SETTINGS, refused) as ledger:
+    with claimed(storage, SETTINGS, refused) as ledger:
+        _check_more(storage, altered(settings, ledger), checked)
         current = asdict(altered(settings, ledger))
         state = {name: current[name] for name in ALTERABLE} | checked
+        check_pool(str(storage), replace(settings, **state))
         ledger.commit([], state)
         return altered(settings, ledger)
 
 
-@contextmanager
-def _claimed(storage: Storage, member: str, refused: str) -> Iterator[LinkLedger]:
-    """Write the ledger as a member; refuse if another process takes its place meanwhile."""
-    ledger = LinkLedger(storage.child("ledger"), member)
-    try:
-        ledger.claim()
-        yield ledger
-    except FencedError as error:
-        raise LinkError(refused) from error
-    finally:
-        ledger.close()
+def _check_more(storage: Storage, settings: LinkSettings, given: Mapping[str, Any]) -> None:
+    """Refuse fewer channels: their rows would have nowhere to go.
+
+    Raises
+    ------
+    LinkError
+        With both numbers.
+    """
+    if given.get("channels", settings.channels) < settings.channels:
+        raise LinkError(
+            f"the link {storage} is not altered: channels is {given['channels']}, it has "
+            f"{settings.channels}, and there can only be more: messages are numbered by channel. "
+            "For fewer, make a link in another folder, let the receivers read this one to its "
+            "end, and start sender and receivers on the new one"
+        )
 
 
 def _why_not(name: str) -> str:
@@ -82,40 +84,3 @@ def _why_not(name: str) -> str:
         f"{name} cannot change once a link is made: {FIXED[name]}. Make a link in another folder, "
         "let the receivers read this one to its end, and start sender and receivers on the new one"
     )
-
-
-def remove_receiver(storage: Storage, group: str) -> list[str]:
-    """Remove a receiver with all of its queries: no sender waits for it any more.
-
-    Parameters
-    ----------
-    storage : Storage
-        The link's folder.
-    group : str
-        The receiver's name.
-
-    Returns
-    -------
-    list of str
-        The application ids that were removed.
-
-    Raises
-    ------
-    LinkError
-        If there is no such receiver; the known ones are named. If it starts at this moment.
-    """
-    view = LinkLedgerView(storage.child("ledger"))
-    if view.storage.exists("_delta_log"):
-        view.refresh()
-    known = receivers_of(view)
-    members = [receiver_id(one.group, one.channels) for one in known if one.group == group]
-    if not members:
-        names = ", ".join(sorted({one.group for one in known})) or "none"
-        raise LinkError(f"the link {storage} has no receiver {group!r}: its receivers are: {names}")
-    refused = (
-        f"the link {storage}: receiver {group!r} is starting: stop its queries and remove it again"
-    )
-    for member in members:
-        with _claimed(storage, member, refused) as ledger:
-            remove_member(ledger)
-    return members

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from flowcontrol.errors import LinkError
+from flowcontrol.errors import StoppedError
+from flowcontrol.link.callbacks import shorten_tracebacks
 from flowcontrol.link.columns import CHANNEL, is_quoted, quoted
 from flowcontrol.link.opening import EXCHANGE, make_tables
 from flowcontrol.link.packing import RESULT, PackRows, packed_rows
@@ -95,12 +96,17 @@ class SenderBatch:
         query = sender.query
         if not sender.settle(lambda: is_stopped(rows, query)):
             # Returning would let Spark commit a batch whose rows are not in the link.
-            raise LinkError(
+            raise StoppedError(
                 f"{self.storage}: sender {self.name!r} was stopped before batch {batch_id} "
                 "was written; it is run again at the next start"
             )
         source = None if self._checkpoint is None else self._checkpoint.digest(batch_id)
         if not sender.is_written(batch_id, source, lambda: rows.count()):
+            if not sender.widen(lambda: is_stopped(rows, query)):
+                raise StoppedError(
+                    f"{self.storage}: sender {self.name!r} was stopped before batch {batch_id}, "
+                    "when it waited to take more channels over; it is run again at the next start"
+                )
             files = packed_rows(self._pack(rows, sender))
             self._row_bytes = mean_row_bytes(files) or self._row_bytes
             sender.write(batch_id, files, source)
@@ -113,6 +119,7 @@ class SenderBatch:
         if self._sender is None or start != self._start:
             from flowcontrol.link.sender import LinkSender
 
+            shorten_tracebacks()
             settings = self._agree(rows.schema)
             make_tables(self.storage, settings)
             query = start[0] or f"sender {self.name}"
@@ -127,7 +134,7 @@ class SenderBatch:
         """Have executors write the rows; return their reports."""
         settings = sender.settings
         work = PackRows(self.storage.child(EXCHANGE), sender.index, settings.buffer_bytes)
-        routed = rows.withColumn(CHANNEL, self._channel(rows, settings))
+        routed = rows.withColumn(CHANNEL, self._channel(rows, settings.key, sender.channels))
         if any(is_quoted(name) for name in rows.columns):
             # mapInArrow resolves columns by their names, without quotes.
             work.names = rows.columns
@@ -137,11 +144,11 @@ class SenderBatch:
             found = routed.mapInArrow(work, StructType().add(RESULT, "string")).collect()
         return [row[RESULT] for row in found]
 
-    def _channel(self, rows: DataFrame, settings: LinkSettings) -> Column:
+    def _channel(self, rows: DataFrame, key: Sequence[str] | None, channels: int) -> Column:
         """Return the channel of a row: by the hash that Spark's own shuffle uses."""
-        if settings.key is None:
-            return (F.monotonically_increasing_id() % settings.channels).cast("int")
-        return F.pmod(F.hash(*map(quoted, settings.key)), F.lit(settings.channels)).cast("int")
+        if key is None:
+            return (F.monotonically_increasing_id() % channels).cast("int")
+        return F.pmod(F.hash(*map(quoted, key)), F.lit(channels)).cast("int")
 
 
 def _property(rows: DataFrame, name: str) -> str | None:

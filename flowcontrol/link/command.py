@@ -1,4 +1,4 @@
-"""``flowcontrol link``: show a link, alter its settings, remove a receiver. Needs no JVM."""
+"""``flowcontrol link``: create, show, alter, move and delete a link; retire a member. No JVM."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 UNSET = "none"
 
+Act = Callable[[argparse.Namespace], Iterator[str]]
+
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add the commands; each sets ``act``, a function that returns what is to be printed.
@@ -23,32 +25,59 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     parser : argparse.ArgumentParser
         Of ``flowcontrol link``.
     """
-    parser.description = "Show a link, change its settings, or remove a receiver from it."
+    parser.description = "Create, show, change, move or delete a link, or retire a member."
     commands = parser.add_subparsers(required=True, metavar="ACTION")
-    _add(commands.add_parser("show", help="show settings and members", allow_abbrev=False), _show)
-    alter = commands.add_parser(
-        "alter", help="change settings of a link that is in use", allow_abbrev=False
+
+    def add(name: str, act: Act, text: str, example: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(
+            name,
+            help=text,
+            description=f"{text[0].upper()}{text[1:]}.",
+            epilog=f"example: flowcontrol link {name} /lake/links/orders{example}",
+            allow_abbrev=False,
+        )
+        made.add_argument("path", metavar="PATH", help="folder of the link")
+        made.set_defaults(act=lambda options: "\n".join(act(options)))
+        return made
+
+    create = add("create", _create, "make a link before its queries start", " --set key=customer")
+    _add_settings(create, required=False, example="channels=16")
+    show = add("show", _show, "show settings, members, backlog and space on disk", "")
+    show.add_argument("--json", action="store_true", help="print JSON")
+    alter = add(
+        "alter",
+        _alter,
+        "change settings of a link that is in use",
+        " --set floating_buffers=64 --set target_batch_s=2",
     )
-    _add(alter, _alter)
-    alter.add_argument(
+    _add_settings(alter, required=True, example="detach_after_bytes=1gb")
+    remove = add(
+        "remove-receiver", _remove_receiver, "remove a receiver that does not come back", " audit"
+    )
+    remove.add_argument("name", metavar="NAME", help="of the receiver")
+    _add_force(remove, "also if it has rows to read: it never reads them")
+    remove = add("remove-sender", _remove_sender, "remove a sender that does not come back", " old")
+    remove.add_argument("name", metavar="NAME", help="of the sender")
+    move = add("move", _move, "move a link to another folder", " /volumes/links/orders")
+    move.add_argument("target", metavar="TARGET", help="the new folder, empty or not there yet")
+    _add_force(move, "cut off members that run")
+    delete = add("delete", _delete, "delete a link with all that it holds", "")
+    _add_force(delete, "also if members run or rows are unread, which are lost")
+
+
+def _add_settings(parser: argparse.ArgumentParser, *, required: bool, example: str) -> None:
+    parser.add_argument(
         "--set",
         action="append",
-        required=True,
+        default=[],
+        required=required,
         metavar="NAME=VALUE",
-        help=f"such as detach_after_bytes=1gb; {UNSET} unsets a setting; may be repeated",
+        help=f"such as {example}; {UNSET} unsets a setting; may be repeated",
     )
-    remove = commands.add_parser(
-        "remove-receiver", help="remove a receiver that does not come back", allow_abbrev=False
-    )
-    _add(remove, _remove)
-    remove.add_argument("name", metavar="NAME", help="of the receiver")
 
 
-def _add(
-    parser: argparse.ArgumentParser, act: Callable[[argparse.Namespace], Iterator[str]]
-) -> None:
-    parser.add_argument("path", metavar="PATH", help="folder of the link")
-    parser.set_defaults(act=lambda options: "\n".join(act(options)))
+def _add_force(parser: argparse.ArgumentParser, text: str) -> None:
+    parser.add_argument("--force", action="store_true", help=text)
 
 
 def _open(options: argparse.Namespace) -> Link:
@@ -57,63 +86,90 @@ def _open(options: argparse.Namespace) -> Link:
     return open_link(options.path)
 
 
+def _create(options: argparse.Namespace) -> Iterator[str]:
+    from flowcontrol.ledger.storage import Storage
+    from flowcontrol.link.link import Link
+    from flowcontrol.link.settings import DEFAULTS, read_made
+
+    given = _given(options)
+    unknown = [name for name in given if name not in DEFAULTS]
+    if unknown:
+        raise LinkError(f"{', '.join(unknown)} is no setting of a link: {', '.join(DEFAULTS)} are")
+    if read_made(Storage(options.path)) is not None:
+        raise LinkError(
+            f"{options.path}: a link is there already: flowcontrol link show {options.path}, or "
+            "alter its settings with flowcontrol link alter"
+        )
+    if "key" in given and given["key"] is not None:
+        given["key"] = str(given["key"]).split(",")
+    link = Link(options.path, **{"channels": DEFAULTS["channels"], **given})
+    bound = link.settings.pool_size * link.settings.buffer_bytes
+    yield f"made the link {link.storage}: at most {bound} bytes of a sender are in flight"
+
+
 def _show(options: argparse.Namespace) -> Iterator[str]:
-    link = _open(options)
-    yield f"link {link.storage}"
-    for name, value in json.loads(link.settings.to_json()).items():
-        if name == "schema":
-            fields = json.loads(value)["fields"] if value else []
-            value = ", ".join(f"{field['name']} {_type(field['type'])}" for field in fields)
-        elif isinstance(value, list):
-            value = ", ".join(value)
-        if name not in ("format", "link_id"):
-            yield f"  {name:<20} {UNSET if value is None or value == '' else value}"
-    yield from _members(link)
+    from flowcontrol.link.describing import shown
 
-
-def _type(kind: object) -> str:
-    return kind if isinstance(kind, str) else json.dumps(kind)
-
-
-def _members(link: Link) -> Iterator[str]:
-    from flowcontrol.ledger.link_ledger import LinkLedgerView
-    from flowcontrol.link.members import ranges, receivers_of, senders_of
-
-    view = LinkLedgerView(link.storage.child("ledger"))
-    if view.storage.exists("_delta_log"):
-        view.refresh()
-    for sender in senders_of(view):
-        cut_off = f", has cut off {', '.join(sender.detached)}" if sender.detached else ""
-        yield f"sender {sender.name}: {sum(sender.records)} rows written{cut_off}"
-    for receiver in receivers_of(view):
-        yield f"receiver {receiver.group}: channels {ranges(receiver.channels)}"
+    found = _open(options).describe()
+    if options.json:
+        yield json.dumps(found, indent=1)
+    else:
+        yield from shown(found)
 
 
 def _alter(options: argparse.Namespace) -> Iterator[str]:
-    link, given = _open(options), dict[str, object]()
-    for text in options.set:
-        name, sign, value = text.partition("=")
-        if not sign:
-            raise LinkError(f"--set {text}: needs NAME=VALUE, such as detach_after_bytes=1gb")
-        given[name] = _value(name, value)
+    link, given = _open(options), _given(options)
     settings = link.alter(**given)
     for name in given:
         value = getattr(settings, name)
         yield f"{name} is {UNSET if value is None else value}"
 
 
+def _given(options: argparse.Namespace) -> dict[str, object]:
+    given = dict[str, object]()
+    for text in options.set:
+        name, sign, value = text.partition("=")
+        if not sign:
+            raise LinkError(f"--set {text}: needs NAME=VALUE, such as detach_after_bytes=1gb")
+        given[name] = _value(name, value)
+    return given
+
+
 def _value(name: str, text: str) -> object:
-    """Return a value as ``Link.alter`` takes it: a number for seconds, a text for a size."""
+    """Return a value as ``Link`` takes it: a number for seconds and counts, a text for a size."""
     if text.lower() == UNSET:
         return None
-    if name != "target_batch_s":
-        return text
     try:
-        return float(text)
+        if name == "target_batch_s":
+            return float(text)
+        if name == "channels" or name.endswith("_buffers"):
+            return int(text)
     except ValueError:
-        return text
+        pass
+    return text
 
 
-def _remove(options: argparse.Namespace) -> Iterator[str]:
-    _open(options).remove_receiver(options.name)
+def _remove_receiver(options: argparse.Namespace) -> Iterator[str]:
+    _open(options).remove_receiver(options.name, force=options.force)
     yield f"receiver {options.name} is removed: no sender waits for it any more"
+
+
+def _remove_sender(options: argparse.Namespace) -> Iterator[str]:
+    freed = _open(options).remove_sender(options.name)
+    yield f"sender {options.name} is removed: {freed} bytes are free"
+
+
+def _move(options: argparse.Namespace) -> Iterator[str]:
+    from flowcontrol.ledger.storage import Storage
+    from flowcontrol.link.moving import move
+
+    copied = move(Storage(options.path), Storage(options.target), force=options.force)
+    yield f"the link is in {options.target} now ({copied} bytes copied): name that in its queries"
+
+
+def _delete(options: argparse.Namespace) -> Iterator[str]:
+    from flowcontrol.ledger.storage import Storage
+    from flowcontrol.link.moving import delete
+
+    delete(Storage(options.path), force=options.force)
+    yield f"the link {options.path} is deleted"

@@ -9,6 +9,7 @@ from flowcontrol.ledger.channel_log import ChannelLog
 from flowcontrol.ledger.link_log import LinkLog
 from flowcontrol.link.beginning import oldest
 from flowcontrol.link.members import Sender
+from flowcontrol.link.pool_size import Pace, next_floating
 from flowcontrol.link.settings import LinkSettings
 from flowcontrol.protocol.free_running import LinkGate
 from flowcontrol.protocol.sender_rules import unsent
@@ -58,15 +59,40 @@ class LinkInput:
         keys = [(row["sender"], row["receiver"]) for row in rows]
         self.numbers = {key: number for number, key in enumerate(keys)}
         states = [json.loads(row["channel_state"])["gate"] for row in rows]
-        buffers = self._settings.exclusive_buffers, self._settings.floating_buffers
+        own = self._settings
+        # The pool's size comes first in its state.
+        buffers = own.exclusive_buffers, own.bounded(task["gate"]["pool"][0])
         self._gate = LinkGate.restore(*buffers, task["gate"], states)
         self.begin, self.end, self.origin = task["begin"], task["end"], task["origin"]
+
+    def adopt(self, settings: LinkSettings) -> None:
+        """Take over the link's settings as they are now."""
+        self._settings = settings
+        wanted = settings.exclusive_buffers, settings.bounded(self._gate.floating)
+        if wanted != (self._gate.exclusive, self._gate.floating):
+            self._gate.resize(*wanted)
+
+    def widen(self, channels: int) -> None:
+        """Read more channels of each sender, from their first message on."""
+        more = range(len(self.channels), channels)
+        self.channels = [*self.channels, *more]
+        for sender in self.end:
+            for channel in more:
+                self.numbers[int(sender), channel] = self._gate.add_channel()
+        self.origin = self.filled(self.origin)
+        wide = self.filled(self.begin)
+        self.begin = {sender: wide[sender] for sender in self.begin}
+        self.end = self.filled(self.end)
 
     # ------------------------------------------------------------------ where it stands
 
     def filled(self, cursors: Cursors) -> Cursors:
-        """Return cursors with the senders that appeared later, at their origin."""
-        return {**self.origin, **cursors}
+        """Return cursors with the senders and channels that appeared later, at their origin."""
+        width = len(self.channels)
+        return {
+            sender: [*own, *[0] * (width - len(own))]
+            for sender, own in {**self.origin, **cursors}.items()
+        }
 
     def after(self, takes: Takes) -> Cursors:
         """Return the cursors after a batch."""
@@ -96,6 +122,19 @@ class LinkInput:
                 self.numbers[sender.number, channel] = self._gate.add_channel()
             cursors = {str(sender.number): self._skip_to_oldest(sender)}
             self.origin, self.end = {**self.origin, **cursors}, {**self.end, **cursors}
+
+    def resize(self, pace: Pace) -> None:
+        """Give the gate the floating buffers for a batch that keeps the receiver busy."""
+        settings, gate = self._settings, self._gate
+        floating = next_floating(
+            gate.floating,
+            settings.floating_buffers,
+            settings.most_floating,
+            settings.floating_for(pace.batch_bytes),
+            is_short=any(gate.credit(number) == 0 for number in self.numbers.values()),
+        )
+        if floating != gate.floating:
+            gate.resize(settings.exclusive_buffers, floating)
 
     def begin_at_oldest(self, senders: Iterable[Sender]) -> Cursors:
         """Skip to the oldest rows that stay, and return where they begin; never back."""
@@ -220,10 +259,10 @@ class LinkInput:
                 "announced": gate.announced(number),
                 "sent": gate.sent(number),
                 "consumed": gate.consumed(number),
-                "exclusive": gate.exclusive,
+                "exclusive": gate.exclusive_held(number),
                 "floating_held": gate.floating_held(number),
                 "pool_used": gate.pool_used,
-                "pool_size": gate.floating,
+                "pool_size": max(gate.floating, gate.pool_used),  # used ones go when they are free
                 "rows": takes.get(channel, (0, 0))[0],
                 "bytes": takes.get(channel, (0, 0))[1],
                 "channel_state": json.dumps(

@@ -42,11 +42,13 @@ class Link:
     exclusive_buffers : int, default 2
         Buffers of each channel.
     floating_buffers : int, default 8
-        Buffers that channels with a backlog share.
+        Buffers that channels with a backlog share. By default that is where the pool begins, and
+        it sizes itself: it grows as long as that raises throughput, up to ``max_pool_bytes``, and
+        shrinks again when the sink slows down. A number that is stated stays.
     buffer_bytes : int or str, default "4 MiB"
         Size of a buffer, counted in Arrow's memory. At most
         ``(channels * exclusive_buffers + floating_buffers) * buffer_bytes`` are released to a
-        receiver and not consumed.
+        receiver and not consumed, or ``max_pool_bytes`` where the pool sizes itself.
     schema : StructType, pyarrow.Schema or str, optional
         Columns of the rows; by default those of the first sender.
     target_batch_s : float, optional
@@ -58,6 +60,9 @@ class Link:
     spill_bytes : int or str, default 0
         What may wait on disk outside the buffers when a source batch ends. With 0 the next source
         batch begins when all of this one is released.
+    max_pool_bytes : int or str, default "256 MiB"
+        What a pool that sizes itself may hold. With ``floating_buffers`` stated as well, those are
+        the least that it has.
     evolve_schema : bool, default False
         Let a sender add columns that the link does not have yet.
     storage_options : mapping of str to str, optional
@@ -96,6 +101,7 @@ class Link:
         target_batch_s: float | None = None,
         detach_after_bytes: int | str | None = None,
         spill_bytes: int | str | None = None,
+        max_pool_bytes: int | str | None = None,
         evolve_schema: bool = False,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
@@ -109,6 +115,7 @@ class Link:
             "target_batch_s": target_batch_s,
             "detach_after_bytes": detach_after_bytes,
             "spill_bytes": spill_bytes,
+            "max_pool_bytes": max_pool_bytes,
         }
         self.evolve_schema = evolve_schema
         self._settings = find(self.storage, self._given, schema_json(schema), evolve=evolve_schema)
@@ -289,27 +296,111 @@ class Link:
         self._settings = found
         return found
 
-    def remove_receiver(self, name: str) -> None:
+    def remove_receiver(self, name: str, *, force: bool = False) -> None:
         """Remove a retired receiver; senders no longer wait for it.
 
         Parameters
         ----------
         name : str
             Name of the receiver. All of its queries are removed; stop them first.
+        force : bool, default False
+            Also if it has rows to read: it never reads them; the other receivers do.
 
         Raises
         ------
         LinkError
-            If there is no receiver of that name; the message lists those that exist.
+            If there is no receiver of that name; the message lists those that exist. If it has
+            rows to read; the message counts them.
 
         Notes
         -----
         A query of it that still runs fails. A new checkpoint with ``reset=True`` restores the
         receiver, at its position if the rows are still there.
         """
-        from flowcontrol.link.altering import remove_receiver
+        from flowcontrol.link.retiring import remove_receiver
 
-        remove_receiver(self.storage, name)
+        remove_receiver(self.storage, name, force=force)
+
+    def remove_sender(self, name: str) -> int:
+        """Remove a retired sender and free its space.
+
+        Parameters
+        ----------
+        name : str
+            Name of the sender. Stop its query first.
+
+        Returns
+        -------
+        int
+            Bytes of the files that were deleted; those of its last batch stay.
+
+        Raises
+        ------
+        LinkError
+            If there is no sender of that name, or a receiver has rows of it to read.
+        """
+        from flowcontrol.link.retiring import remove_sender
+
+        return remove_sender(self.storage, name)
+
+    def move(self, path: str | Path, *, force: bool = False) -> Link:
+        """Move the link to another folder or store; its queries go on there, where they were.
+
+        Parameters
+        ----------
+        path : str or Path
+            The new folder; it must be empty or not exist.
+        force : bool, default False
+            Cut off members that run; by default they are a reason to refuse.
+
+        Returns
+        -------
+        Link
+            The link in its new place. The old folder keeps a ``link.json`` that says where it is.
+
+        Raises
+        ------
+        LinkError
+            If members run, or the new folder holds something else.
+
+        Notes
+        -----
+        A move that was killed is finished by the same call: until then nobody opens the link.
+        """
+        from flowcontrol.link.moving import move
+
+        target = Storage(path, self.storage.options)
+        move(self.storage, target, force=force)
+        return Link(path, storage_options=self.storage.options)
+
+    def delete(self, *, force: bool = False) -> None:
+        """Delete the link with all that it holds; nothing stays of its folder.
+
+        Parameters
+        ----------
+        force : bool, default False
+            Also if rows are unread, which are lost then, or members run.
+
+        Raises
+        ------
+        LinkError
+            If rows are unread or members run; the message has the figures.
+        """
+        from flowcontrol.link.moving import delete
+
+        delete(self.storage, force=force)
+
+    def describe(self) -> dict[str, Any]:
+        """Return settings, members, backlog and space on disk, as ``flowcontrol link show`` does.
+
+        Raises
+        ------
+        LinkError
+            If there is no link.
+        """
+        from flowcontrol.link.describing import describe
+
+        return describe(self.storage)
 
     def alter(self, **settings: Any) -> LinkSettings:
         """Change settings of a link that is in use.
@@ -317,8 +408,9 @@ class Link:
         Parameters
         ----------
         **settings
-            New values of ``detach_after_bytes``, ``spill_bytes`` or ``target_batch_s``; None
-            unsets one.
+            New values of ``target_batch_s``, ``exclusive_buffers``, ``floating_buffers``,
+            ``channels`` (more of them), ``detach_after_bytes`` or ``spill_bytes``; None puts back
+            the default.
 
         Returns
         -------
@@ -332,7 +424,14 @@ class Link:
 
         Notes
         -----
-        Running senders follow at once; receivers read ``target_batch_s`` at their next start.
+        Running senders follow at once, running receivers with their next micro-batch. Of fewer
+        buffers none is taken back: those in use go as their messages are consumed. A receiver
+        with a ``target_batch_s`` of its own keeps that.
+
+        Into more channels a sender writes from its next source batch on. With a key it first waits
+        until all that it wrote before is read, for rows of one key go to another channel then and
+        stay in order. Receivers of all channels take them over by themselves; where channels are
+        named, start a query for the new ones.
         """
         from flowcontrol.link.altering import alter
 

@@ -7,8 +7,13 @@ from typing import Any, NamedTuple
 
 from flowcontrol.errors import DetachedError, LinkError, RemovedError
 from flowcontrol.ledger.link_ledger import Latest, LinkLedger, LinkLedgerView
+from flowcontrol.link.pool_size import Pace
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+SETTINGS = "settings/link"
+"""The ledger's member whose newest commit holds what was altered."""
 
 
 class Sender(NamedTuple):
@@ -30,6 +35,13 @@ class Sender(NamedTuple):
         Receivers that it no longer waits for.
     trimmed : list of int
         Messages that it may trim from the log without checking for new receivers.
+    is_removed : bool
+        Whether it was retired: all of its rows were read, and none follow.
+    channels : int
+        Into how many it writes; the lists are as long as the link has channels, which may be more
+        by now: then the sender writes into the others from its next source batch on.
+    floating : int or None
+        Floating buffers of its output pool; None before it has stated any.
     """
 
     name: str
@@ -39,6 +51,9 @@ class Sender(NamedTuple):
     records: list[int]
     detached: list[str]
     trimmed: list[int]
+    is_removed: bool = False
+    channels: int = 0
+    floating: int | None = None
 
 
 class ChannelCursors(NamedTuple):
@@ -60,6 +75,10 @@ class Receiver(NamedTuple):
         The channels that it reads.
     announced, sent, consumed : dict of int to list of int
         Per sender, credits and messages of each of its channels.
+    member : str
+        Its application id. It stays when a receiver of all channels takes more channels over.
+    pace : Pace
+        What it needs to keep busy.
     """
 
     group: str
@@ -67,6 +86,8 @@ class Receiver(NamedTuple):
     announced: dict[int, list[int]]
     sent: dict[int, list[int]]
     consumed: dict[int, list[int]]
+    member: str = ""
+    pace: Pace = Pace()
 
     def cursors(self, sender: int, channel: int) -> ChannelCursors:
         """Return how far it is with a channel that it reads; 0 if it does not know the sender."""
@@ -93,7 +114,7 @@ def check_name(kind: str, name: str) -> str:
     return name
 
 
-def check_unshared(view: LinkLedgerView, group: str, channels: list[int]) -> None:
+def check_unshared(view: LinkLedgerView, group: str, member: str, channels: list[int]) -> None:
     """Refuse channels that another receiver of the same name reads.
 
     Raises
@@ -103,7 +124,7 @@ def check_unshared(view: LinkLedgerView, group: str, channels: list[int]) -> Non
     """
     for other in receivers_of(view):
         shared = set(other.channels) & set(channels)
-        if other.group == group and other.channels != channels and shared:
+        if other.group == group and other.member != member and shared:
             raise LinkError(
                 f"{view.storage}: receiver {group!r} of the channels {ranges(channels)} shares "
                 f"{ranges(shared)} with one that reads {ranges(other.channels)}: give it another "
@@ -166,21 +187,39 @@ def ranges(channels: Iterable[int]) -> str:
 
 
 def senders_of(view: LinkLedgerView) -> list[Sender]:
-    """Return the link's senders, by index."""
-    found = [
-        Sender(
-            member.partition("/")[2],
-            latest.state["index"],
-            latest.state["released"],
-            latest.state["written"],
-            latest.state["records"],
-            latest.state["detached"],
-            latest.state.get("trimmed", [0] * len(latest.state["released"])),
-        )
+    """Return the link's senders, by index; also those that were removed, whose cursors stay."""
+    own = {
+        member.partition("/")[2]: latest.state
         for member, latest in list(view.members.items())
         if member.startswith("sender/")
-    ]
+    }
+    altered = view.members.get(SETTINGS)
+    width = max((len(state["released"]) for state in own.values()), default=0)
+    if altered is not None:
+        width = max(width, altered.state.get("channels", 0))
+    found = [_sender(name, state, width) for name, state in own.items()]
     return sorted(found, key=lambda sender: sender.number)
+
+
+def _sender(name: str, state: Mapping[str, Any], width: int) -> Sender:
+    channels = len(state["released"])
+    released, written, records, trimmed = (
+        [*state.get(cursor, [0] * channels), *[0] * (width - channels)]
+        for cursor in ("released", "written", "records", "trimmed")
+    )
+    is_removed = state.get("removed", False)
+    return Sender(
+        name,
+        state["index"],
+        released,
+        written,
+        records,
+        state["detached"],
+        trimmed,
+        is_removed,
+        channels,
+        state.get("floating"),
+    )
 
 
 def receivers_of(view: LinkLedgerView) -> list[Receiver]:
@@ -224,6 +263,8 @@ def _receiver(member: str, latest: Latest) -> Receiver:
         {int(sender): own for sender, own in state["announced"].items()},
         {int(sender): own for sender, own in state["sent"].items()},
         {int(sender): own for sender, own in state["consumed"].items()},
+        member,
+        Pace(*state.get("pace", ())),
     )
 
 
@@ -247,7 +288,8 @@ def consumed_of(receivers: Iterable[Receiver], sender: int, channels: int) -> Co
     for receiver in receivers:
         own = found.setdefault(receiver.group, [0] * channels)
         for channel in receiver.channels:
-            own[channel] = receiver.cursors(sender, channel).consumed
+            if channel < channels:
+                own[channel] = receiver.cursors(sender, channel).consumed
     return found
 
 

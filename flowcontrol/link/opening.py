@@ -17,6 +17,7 @@ from flowcontrol.link.settings import (
     FILE,
     LinkSettings,
     check,
+    check_pool,
     read_made,
     read_settings,
     schema_of,
@@ -113,7 +114,8 @@ def agree(
             check_columns(str(storage), schema_of(schema), key)
         if found is None:
             check_free(storage)
-            made = LinkSettings(uuid.uuid4().hex[:12], **{**DEFAULTS, **said}, schema=schema)
+            made = LinkSettings(uuid.uuid4().hex[:12], **_completed(said), schema=schema)
+            check_pool(str(storage), made)
             with writing(storage, FILE):
                 storage.create(FILE, made.to_json().encode())
             continue  # another process may have created it first: what is there counts
@@ -124,6 +126,12 @@ def agree(
         columns = agree_columns(storage, first.schema if first else "", schema, evolve=evolve)
         return replace(found, schema=columns.schema)
     raise LinkError(f"{storage}: its settings are being written by others again and again")
+
+
+def _completed(said: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a new link: its pool sizes itself unless its buffers are stated."""
+    fixed = {"max_pool_bytes": None} if "floating_buffers" in said else {}
+    return {**DEFAULTS, **fixed, **said}
 
 
 def _check_same(storage: Storage, found: LinkSettings, said: Mapping[str, Any]) -> None:

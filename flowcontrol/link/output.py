@@ -8,6 +8,7 @@ from flowcontrol.ledger.channel_log import ChannelLog
 from flowcontrol.ledger.link_ledger import LinkLedger
 from flowcontrol.ledger.link_log import LinkLog
 from flowcontrol.link.members import Consumed, consumed_of, least, pacing, receivers_of
+from flowcontrol.link.pool_size import Pace, next_floating, wanted_bytes
 from flowcontrol.link.settings import LinkSettings
 from flowcontrol.protocol.free_running import OutputPool
 from flowcontrol.protocol.sender_rules import credit_of, unsent
@@ -29,12 +30,17 @@ class LinkOutput:
 
     Attributes
     ----------
+    channels : int
+        Into how many it writes; the link may have more by now.
     released : list of int
         Messages of each channel that receivers may read.
     trimmed : list of int
         Messages of each channel that the last commit announced as trimmed.
     detached : list of str
         Receivers that are cut off.
+    barrier : list of int
+        Messages of the first channels that all must have consumed before the next batch is
+        written: since then rows of one key go to another channel. Empty without one.
     """
 
     def __init__(
@@ -42,17 +48,43 @@ class LinkOutput:
     ) -> None:
         self.settings, self.index, self.ledger, self.log = settings, index, ledger, log
         state = {} if ledger.latest is None else ledger.latest.state
-        none = [0] * settings.channels
+        self.channels = len(state["released"]) if state else settings.channels
+        none = [0] * self.channels
         self.released: list[int] = list(state.get("released", none))
         self.trimmed: list[int] = list(state.get("trimmed", none))
         self.detached: list[str] = list(state.get("detached", ()))
-        own = settings.exclusive_buffers, settings.floating_buffers
-        self._pool = OutputPool(*own, self._in_use())
+        self.barrier: list[int] = list(state.get("barrier", ()))
+        self._pool = self._new_pool(state.get("floating", settings.floating_buffers))
+
+    def _new_pool(self, floating: int) -> OutputPool:
+        """Return a pool of so many floating buffers, within its bounds.
+
+        Of a pool that becomes smaller nothing is taken back: what is in flight beyond it is
+        charged when buffers come back, and nothing is released before.
+        """
+        settings = self.settings
+        own = settings.exclusive_buffers, settings.bounded(floating)
+        return OutputPool(*own, self._in_use())
+
+    def adopt(self, settings: LinkSettings) -> None:
+        """Take over the link's settings as they are now."""
+        self.settings = settings
+        floating = settings.bounded(self._pool.floating)
+        if (settings.exclusive_buffers, floating) != (self._pool.exclusive, self._pool.floating):
+            self._pool = self._new_pool(floating)
+
+    def widen(self, channels: int, barrier: Sequence[int]) -> None:
+        """Write into more channels from now on, the next batch behind a barrier."""
+        self.barrier = list(barrier)
+        more = [0] * (channels - self.channels)
+        self.released, self.trimmed = [*self.released, *more], [*self.trimmed, *more]
+        self.channels = channels
+        self._pool = self._new_pool(self._pool.floating)
 
     @property
     def logs(self) -> list[ChannelLog]:
         """Index of each channel in the exchange log."""
-        return [self.log.channel(self.index, c) for c in range(self.settings.channels)]
+        return [self.log.channel(self.index, c) for c in range(self.channels)]
 
     # ------------------------------------------------------------------ releasing
 
@@ -81,14 +113,37 @@ class LinkOutput:
                 if not self._pool.request(channel):
                     break
 
+    def resize(self, away_s: float) -> None:
+        """Give the pool what keeps its receivers busy, within its bounds.
+
+        Parameters
+        ----------
+        away_s : float
+            How long this sender releases nothing, as it writes a source batch, s.
+        """
+        paces: dict[str, list[Pace]] = {}
+        for receiver in receivers_of(self.ledger):
+            if receiver.group not in self.detached:
+                paces.setdefault(receiver.group, []).append(receiver.pace)
+        settings = self.settings
+        floating = next_floating(
+            self._pool.floating,
+            settings.floating_buffers,
+            settings.most_floating,
+            settings.floating_for(wanted_bytes(paces, away_s)),
+            is_short=self.waiting_bytes() > 0,
+        )
+        if floating != self._pool.floating:
+            self._pool = self._new_pool(floating)
+
     def _in_use(self) -> list[int]:
         paced = pacing(self._attached(), detaches=self.settings.detach_after_bytes is not None)
-        done = least(paced, self.settings.channels)
+        done = least(paced, self.channels)
         return [max(0, released - own) for released, own in zip(self.released, done, strict=True)]
 
     def waiting_bytes(self) -> int:
         """Return the bytes that are written and not released."""
-        return sum(self._waiting(c) for c in range(self.settings.channels))
+        return sum(self._waiting(c) for c in range(self.channels))
 
     def _waiting(self, channel: int) -> int:
         log = self.log.channel(self.index, channel)
@@ -97,12 +152,12 @@ class LinkOutput:
     # ------------------------------------------------------------------ receivers
 
     def _attached(self) -> Consumed:
-        found = consumed_of(receivers_of(self.ledger), self.index, self.settings.channels)
+        found = consumed_of(receivers_of(self.ledger), self.index, self.channels)
         return {group: own for group, own in found.items() if group not in self.detached}
 
     def consumed(self) -> list[int]:
         """Return the messages of each channel that all attached receivers have consumed."""
-        return least(self._attached(), self.settings.channels)
+        return least(self._attached(), self.channels)
 
     def trimmable(self) -> list[int]:
         """Return the messages of each channel that may leave the log.
@@ -132,7 +187,7 @@ class LinkOutput:
         found: list[list[tuple[int, int]]] = [[] for _ in self.released]
         for receiver in receivers_of(self.ledger):
             if receiver.group not in self.detached and self.index in receiver.sent:
-                for channel in receiver.channels:
+                for channel in (c for c in receiver.channels if c < self.channels):
                     own = receiver.cursors(self.index, channel)
                     found[channel].append((own.sent, own.announced))
         return [min(own, default=(0, 0)) for own in found]
@@ -182,6 +237,8 @@ class LinkOutput:
             "records": [log.records for log in logs],
             "released": list(self.released),
             "detached": list(self.detached),
+            **({"barrier": self.barrier} if self.barrier else {}),
+            "floating": self._pool.floating,
         }
 
     def forget(self) -> None:

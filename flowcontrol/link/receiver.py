@@ -8,6 +8,7 @@ and the ledger records what each batch was allowed to read.
 import json
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from flowcontrol.errors import FencedError, LinkError
 from flowcontrol.ledger.channel_log import Extent
@@ -26,6 +27,7 @@ from flowcontrol.link.budget import Budget
 from flowcontrol.link.extents import FileRows
 from flowcontrol.link.input import Channel, Cursors, LinkInput
 from flowcontrol.link.members import (
+    SETTINGS,
     Sender,
     check_attached,
     check_kept,
@@ -34,8 +36,10 @@ from flowcontrol.link.members import (
     remove_member,
     senders_of,
 )
+from flowcontrol.link.pool_size import PaceMeter
+from flowcontrol.link.presence import Presence
 from flowcontrol.link.schema import check_known
-from flowcontrol.link.settings import LinkSettings
+from flowcontrol.link.settings import LinkSettings, altered
 from flowcontrol.spark.crash_points import CrashPoint, crash_point
 
 FIRST_BYTES = 512 << 10
@@ -63,6 +67,11 @@ class LinkReceiver:
         How long a batch should take.
     columns : sequence of str, optional
         Those that its query knows: rows with others are refused. By default none are.
+    has_own_target : bool, default False
+        Whether ``target_s`` was stated for this receiver; else it changes with the link's.
+    reads_all : bool, default False
+        Whether it takes over channels that the link gets later. ``channels`` are then those that
+        the link was made with: they are part of its application id, which stays.
 
     Attributes
     ----------
@@ -78,24 +87,60 @@ class LinkReceiver:
         channels: list[int],
         target_s: float | None,
         columns: Sequence[str] | None = None,
+        *,
+        has_own_target: bool = False,
+        reads_all: bool = False,
     ) -> None:
         self.settings, self.group, self._known = settings, group, columns
+        self._has_own_target, self._adopted = has_own_target, -1
         self.member = receiver_id(group, channels)
         self.ledger = LinkLedger(storage.child("ledger"), self.member)
         self.log = LinkLog(storage.child("exchange"))
-        self.input = LinkInput(settings, self.log, channels)
+        latest = self.ledger.latest
+        known = channels if latest is None else list(latest.state["channels"])
+        self._reads_all = reads_all or len(known) > len(channels)
+        self.input = LinkInput(settings, self.log, known)
         self._planned_at: float | None = None
         self._was_limited = False
         self._committed: list[int] = []
         self._skipped = 0
         self._acted_on = -1
         self._batch: dict[Channel, tuple[int, int]] = {}
-        first = min(settings.buffer_bytes, FIRST_BYTES) // max(1, len(channels))
-        self._budget = None if target_s is None else Budget(target_s, first)
-        check_unshared(self.ledger, group, channels)
+        self._budget = None if target_s is None else self._new_budget(target_s)
+        self._meter = PaceMeter(target_s)
+        check_unshared(self.ledger, group, self.member, channels)
         self.epoch = self.ledger.claim()
+        self._presence = Presence(storage)
+        self._presence.check(at_once=True)
         crash_point(group, self.epoch, CrashPoint.AFTER_CLAIM)
         self._restore()  # not before: until the claim an older process could still commit
+        self._widen(settings.channels)
+
+    def _new_budget(self, target_s: float) -> Budget:
+        first = min(self.settings.buffer_bytes, FIRST_BYTES) // max(1, len(self.input.channels))
+        return Budget(target_s, first)
+
+    def _adopt(self) -> None:
+        """Take over what was altered since the last micro-batch."""
+        latest = self.ledger.members.get(SETTINGS)
+        if latest is None or latest.batch_id == self._adopted:
+            return
+        self._adopted = latest.batch_id
+        now = replace(altered(self.settings, self.ledger), schema=self.settings.schema)
+        self.settings = now
+        self.input.adopt(now)
+        self._widen(now.channels)
+        before, target_s = self._budget, now.target_batch_s
+        if self._has_own_target or target_s == (before and before.target_s):
+            return
+        self._meter.target_s = target_s
+        self._budget = None if target_s is None else self._new_budget(target_s)
+        if self._budget is not None and before is not None:
+            self._budget.restore(before.rates, before.fixed_s)
+
+    def _widen(self, channels: int) -> None:
+        if self._reads_all and channels > len(self.input.channels):
+            self.input.widen(channels)
 
     def _restore(self) -> None:
         rows = [] if self.ledger.latest is None else self.ledger.last_rows(self.member)
@@ -107,6 +152,7 @@ class LinkReceiver:
             (row["sender"], row["receiver"]): (row["rows"], row["bytes"]) for row in rows
         }
         self._skipped = task.get("skipped", 0)
+        self._meter.restore(task.get("pace", ()))
         if self._budget is not None:
             self._budget.restore(task["rates"], task.get("fixed_s"))
         self._committed = self.input.consumed()
@@ -199,6 +245,7 @@ class LinkReceiver:
         """
         self.ledger.refresh()
         if self.ledger.version == self._acted_on:
+            self._presence.check()
             return False
         self._acted_on = self.ledger.version
         self.log.refresh()
@@ -230,6 +277,7 @@ class LinkReceiver:
         if own.filled(start) != own.filled(own.end):
             return self._again(start)
         self._learn()
+        self._adopt()
         if self.ledger.latest is None:
             self._register()
         senders = senders_of(self.ledger)
@@ -259,16 +307,19 @@ class LinkReceiver:
 
     def _learn(self) -> None:
         """Measure the batch that has just ended."""
-        if self._planned_at is not None and self._budget is not None:
+        if self._planned_at is not None:
             taken = {_label(channel): nbytes for channel, (_, nbytes) in self._batch.items()}
             duration = time.monotonic() - self._planned_at
-            self._budget.observe(taken, duration, is_limited=self._was_limited)
+            self._meter.observe(sum(taken.values()), duration)
+            if self._budget is not None:
+                self._budget.observe(taken, duration, is_limited=self._was_limited)
         self._planned_at = None
 
     def _take(self, senders: Sequence[Sender]) -> dict[Channel, tuple[int, int]]:
         """Move ``sent`` as far as released, credit and budget allow; rows and bytes taken."""
         own = self.input
         released = own.released(senders)
+        own.resize(self._meter.pace)
         reach = own.reach(released)
         available = {channel: own.unread_bytes(channel, end) for channel, end in reach.items()}
         allowed = available
@@ -329,9 +380,16 @@ class LinkReceiver:
             "origin": own.origin,
             "skipped": self._skipped,
             "gate": own.task_state(),
+            "pace": self._meter.pace.to_json(),
             **(NO_TARGET if self._budget is None else self._budget.to_json()),
         }
-        state = {"channels": own.channels, "epoch": self.epoch, "is_new": is_new, **own.cursors()}
+        state = {
+            "channels": own.channels,
+            "epoch": self.epoch,
+            "is_new": is_new,
+            "pace": self._meter.pace.to_json(),
+            **own.cursors(),
+        }
         number = self.ledger.next_number
         crash_point(self.group, number, CrashPoint.BEFORE_LEDGER)
         try:

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from flowcontrol.errors import LinkError
+from flowcontrol.errors import LinkError, RemovedError
 from flowcontrol.ledger.commit import Writer
 from flowcontrol.ledger.link_files import LinkFiles
 from flowcontrol.ledger.link_index import PackedRows
@@ -23,6 +23,7 @@ from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.background import BackgroundRelease
 from flowcontrol.link.members import senders_of
 from flowcontrol.link.output import LinkOutput
+from flowcontrol.link.presence import Presence
 from flowcontrol.link.schema import columns_of
 from flowcontrol.link.settings import LinkSettings, altered
 from flowcontrol.link.source_batch import check_same
@@ -80,6 +81,8 @@ class LinkSender:
         self.epoch = self.ledger.claim()
         if not reset:
             check_query(self.ledger, name, query)  # another may have come before the claim
+        self._presence = Presence(storage)
+        self._presence.check(at_once=True)
         index = self.index = own_index(self.ledger, name)
         self.files = LinkFiles(storage.child("exchange"), member, index, settings.buffer_bytes)
         carried = columns_of(settings.schema, self.ledger)
@@ -98,6 +101,8 @@ class LinkSender:
         next_batch = self.files.last_batch() + 1 if state else 0
         self._first_batch = state["first_batch"] if state.get("query") == query else next_batch
         self._acted_on = -1
+        self._settled_at: float | None = None
+        self._away_s = 0.0
         self.output = LinkOutput(settings, index, self.ledger, self.files.log)
         self._background = BackgroundRelease(self._lock, self._release_some, storage.waits_s)
         # Rows that an earlier start wrote and did not count, as it was killed in between.
@@ -111,6 +116,11 @@ class LinkSender:
     def settings(self) -> LinkSettings:
         """The link's settings, as this sender has seen them last."""
         return self.output.settings
+
+    @property
+    def channels(self) -> int:
+        """Into how many channels it writes."""
+        return self.output.channels
 
     # ------------------------------------------------------------------ writing
 
@@ -154,7 +164,7 @@ class LinkSender:
             self._background.raise_failure()
             if not files:
                 return
-            rows, nbytes = [0] * self.settings.channels, [0] * self.settings.channels
+            rows, nbytes = [0] * self.channels, [0] * self.channels
             for file in files:
                 for channel, pieces in file.channels:
                     rows[channel] += sum(piece[0] for piece in pieces)
@@ -164,6 +174,8 @@ class LinkSender:
             trimmable = dict(enumerate(self.output.trimmable()))
             self.files.commit(self._first_batch + batch_id, files, trimmable, source)
             crash_point(self.name, batch_id, CrashPoint.BEFORE_LEDGER)
+            self._note_away()
+            self.output.resize(self._away_s)
             self.output.release()
             self._commit(batch_id, rows, nbytes, self.output.consumed())
             crash_point(self.name, batch_id, CrashPoint.AFTER_LEDGER)
@@ -185,6 +197,7 @@ class LinkSender:
         """
         shortest, longest = self.ledger.storage.waits_s
         wait, asked = shortest, time.monotonic()
+        was_short = self.waiting_bytes() > self.settings.spill_bytes
         while self.waiting_bytes() > self.settings.spill_bytes:
             self._background.raise_failure()
             moved = self.step()
@@ -197,9 +210,75 @@ class LinkSender:
                 continue
             time.sleep(wait)
             wait = min(2 * wait, longest)
+        if was_short:
+            self._settled_at = time.monotonic()
         if self.waiting_bytes():  # what spilled must not wait for the next batch
             self._background.start()
         return True
+
+    def widen(self, is_stopped: Callable[[], bool]) -> bool:
+        """Take more channels over if the link has them now; between two source batches.
+
+        With a key its rows go to other channels from then on. So that they stay in order, all that
+        was written before must be in the sinks first, and whoever reads from here on begins behind
+        it: what lies before is announced as trimmed.
+
+        Parameters
+        ----------
+        is_stopped : callable
+            Asked while receivers read on.
+
+        Returns
+        -------
+        bool
+            False if it was stopped before.
+        """
+        self.step()  # learn of what was altered
+        output, wanted = self.output, self.settings.channels
+        if wanted > self.channels:
+            ends = [log.end for log in output.logs] if self.settings.key is not None else []
+            if not self._wait_until_read(ends, is_stopped):
+                return False
+            with self._lock:
+                output.widen(wanted, ends)
+                none = [0] * wanted
+                self._commit(-1, none, none, output.consumed() if ends else None)
+        # A receiver that came between the last look and this commit begins before it.
+        if not self._wait_until_read(output.barrier, is_stopped):
+            return False
+        output.barrier = []
+        return True
+
+    def _wait_until_read(self, ends: Sequence[int], is_stopped: Callable[[], bool]) -> bool:
+        """Wait until receivers have read the first channels so far; False if stopped before."""
+        shortest, longest = self.ledger.storage.waits_s
+        wait, asked = shortest, time.monotonic()
+        while not self._is_read(ends):
+            self._background.raise_failure()
+            wait = shortest if self.step() else min(2 * wait, longest)
+            if time.monotonic() - asked > ASK_EVERY_S:
+                asked = time.monotonic()
+                if is_stopped():
+                    return self._is_read(ends)
+            time.sleep(wait)
+        return True
+
+    def _is_read(self, ends: Sequence[int]) -> bool:
+        if not ends:
+            return True
+        with self._lock:
+            self.ledger.refresh()
+            return all(done >= end for done, end in zip(self.output.consumed(), ends, strict=False))
+
+    def _note_away(self) -> None:
+        """Measure how long nothing was released, if the batch before waited for buffers.
+
+        One that did not wait may have been followed by a pause of the source.
+        """
+        if self._settled_at is not None:
+            away_s = time.monotonic() - self._settled_at
+            self._away_s = away_s if not self._away_s else (self._away_s + away_s) / 2
+        self._settled_at = None
 
     def step(self) -> bool:
         """Act on what receivers and settings have committed; whether that released anything."""
@@ -207,19 +286,21 @@ class LinkSender:
             output = self.output
             self.ledger.refresh()
             if self.ledger.version == self._acted_on:
+                self._presence.check()
                 return False
             # The commit below reads the ledger as well: what it finds is left for the next step.
             self._acted_on = self.ledger.version
-            output.settings = altered(self._made, self.ledger)
+            output.adopt(altered(self._made, self.ledger))
             before = list(output.released), list(output.detached)
             output.detach()
             output.recycle()
+            output.resize(self._away_s)
             output.release()
             if (output.released, output.detached) == before:
                 return False
             number = self.ledger.next_number
             crash_point(self.name, number, CrashPoint.BEFORE_RELEASE)
-            none = [0] * self.settings.channels
+            none = [0] * self.channels
             self._commit(-1, none, none)
             crash_point(self.name, number, CrashPoint.AFTER_RELEASE)
             return True
@@ -259,6 +340,11 @@ def check_query(ledger: LinkLedger, name: str, query: str) -> None:
     LinkError
         Naming both queries.
     """
+    if ledger.latest is not None and ledger.latest.state.get("removed", False):
+        raise RemovedError(
+            f"{ledger.storage}: sender {name!r} was removed from the link. Start it under another "
+            "name, or let it come back with link.sender(name, reset=True)"
+        )
     other = query if ledger.latest is None else ledger.latest.state["query"]
     if other != query:
         raise LinkError(

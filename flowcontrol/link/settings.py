@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from math import ceil
 from typing import TYPE_CHECKING, Any, cast
 
 from flowcontrol.errors import LinkError
 from flowcontrol.ledger.link_ledger import LinkLedgerView
 from flowcontrol.ledger.seals import SEAL, digest
 from flowcontrol.ledger.storage import Storage
+from flowcontrol.link.members import SETTINGS
 from flowcontrol.link.schema import columns_of
 
 if TYPE_CHECKING:
@@ -25,12 +27,16 @@ FORMAT = 2
 MOST_CHANNELS = 1024
 SMALLEST_BUFFER, LARGEST_BUFFER = 1024, 1 << 30
 
+POOL_BYTES = 256 << 20
+"""What the pool of a new link grows to at most, bytes, unless its buffers are stated."""
+
 DEFAULTS: dict[str, Any] = {
     "key": None,
     "channels": 8,
     "exclusive_buffers": 2,
     "floating_buffers": 8,
     "buffer_bytes": 4 << 20,
+    "max_pool_bytes": POOL_BYTES,
     "target_batch_s": None,
     "detach_after_bytes": None,
     "spill_bytes": 0,
@@ -38,11 +44,14 @@ DEFAULTS: dict[str, Any] = {
 """Defaults of a new link; numbers of buffers are Flink's."""
 
 
-ALTERABLE = ("detach_after_bytes", "spill_bytes", "target_batch_s")
+ALTERABLE = (
+    *("channels", "detach_after_bytes", "exclusive_buffers", "floating_buffers"),
+    *("max_pool_bytes", "spill_bytes", "target_batch_s"),
+)
 """What can change while a link is in use."""
 
-SETTINGS = "settings/link"
-"""The ledger's member whose newest commit holds what was altered."""
+MOVING, MOVED, DELETING = "moving_to", "moved_to", "deleting"
+"""Key of ``link.json`` while the link is moved, after it has moved, and while it is deleted."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +67,8 @@ class LinkSettings:
     channels : int
         Channels of each sender.
     exclusive_buffers, floating_buffers : int
-        Each channel's own, and those that a sender's channels, or a receiver's gate, share.
+        Each channel's own, and those that a sender's channels, or a receiver's gate, share: where
+        the pool sizes itself, at least.
     buffer_bytes : int
         Size of a message at most, Arrow's memory.
     target_batch_s : float or None
@@ -67,6 +77,8 @@ class LinkSettings:
         A receiver that lags further behind the fastest is cut off; None: it blocks the sender.
     spill_bytes : int
         What may wait outside the buffers, on disk, when a sender's batch ends.
+    max_pool_bytes : int or None
+        What a pool that sizes itself may hold, messages of full size; None: it does not.
     schema : str
         Spark's JSON of the rows' columns; empty as long as no sender has brought them.
     """
@@ -81,11 +93,28 @@ class LinkSettings:
     detach_after_bytes: int | None
     spill_bytes: int
     schema: str
+    max_pool_bytes: int | None = None
 
     @property
     def pool_size(self) -> int:
-        """Buffers of a sender's output pool, and of a receiver's gate for one sender."""
+        """Buffers of a sender's output pool, and of a receiver's gate for one sender, at least."""
         return self.channels * self.exclusive_buffers + self.floating_buffers
+
+    @property
+    def most_floating(self) -> int:
+        """Floating buffers that the pool may grow to."""
+        if self.max_pool_bytes is None:
+            return self.floating_buffers
+        own = self.channels * self.exclusive_buffers
+        return max(self.floating_buffers, self.max_pool_bytes // self.buffer_bytes - own)
+
+    def bounded(self, floating: int) -> int:
+        """Return a number of floating buffers within the pool's bounds."""
+        return max(self.floating_buffers, min(self.most_floating, floating))
+
+    def floating_for(self, nbytes: float) -> int:
+        """Return the floating buffers of a pool that holds so many bytes."""
+        return ceil(nbytes / self.buffer_bytes) - self.channels * self.exclusive_buffers
 
     def to_json(self) -> str:
         """Return the text of ``link.json``."""
@@ -101,6 +130,7 @@ class LinkSettings:
         LinkError
             If it is not what a link writes.
         """
+        check_stays(text, place)
         try:
             found = json.loads(text)
             if (found_format := found.pop("format")) != FORMAT:
@@ -136,7 +166,7 @@ def check(place: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """
     wrong: list[str] = []
     found = dict(given)
-    for name in ("buffer_bytes", "detach_after_bytes", "spill_bytes"):
+    for name in ("buffer_bytes", "detach_after_bytes", "max_pool_bytes", "spill_bytes"):
         if found.get(name) is not None:
             try:
                 found[name] = _read_bytes(found[name])
@@ -155,6 +185,7 @@ def check(place: str, given: Mapping[str, Any]) -> dict[str, Any]:
         "floating_buffers": (0, 1 << 20),
         "buffer_bytes": (SMALLEST_BUFFER, LARGEST_BUFFER),
         "detach_after_bytes": (1, 1 << 62),
+        "max_pool_bytes": (SMALLEST_BUFFER, 1 << 62),
         "spill_bytes": (0, 1 << 62),
     }
     for name, (low, high) in limits.items():
@@ -169,6 +200,24 @@ def check(place: str, given: Mapping[str, Any]) -> dict[str, Any]:
     if wrong:
         raise LinkError(f"the link {place} is refused: " + "; ".join(wrong))
     return found
+
+
+def check_pool(place: str, settings: LinkSettings) -> None:
+    """Refuse a bound that the buffers without which the link cannot work do not fit into.
+
+    Raises
+    ------
+    LinkError
+        With the figures.
+    """
+    most, least = settings.max_pool_bytes, settings.pool_size * settings.buffer_bytes
+    if most is not None and most < least and most != POOL_BYTES:
+        raise LinkError(
+            f"the link {place} is refused: max_pool_bytes is {most}, but its {settings.pool_size} "
+            f"buffers ({settings.channels} channels x {settings.exclusive_buffers} exclusive + "
+            f"{settings.floating_buffers} floating) of {settings.buffer_bytes} bytes are {least}: "
+            "raise it, or state fewer channels or smaller buffers"
+        )
 
 
 def is_target(value: object) -> bool:
@@ -187,6 +236,41 @@ def _read_bytes(value: object) -> int:
     from flowcontrol.scenario.units import read_memory  # with pydantic: not on executors
 
     return read_memory(value)
+
+
+def notice_of(text: str | bytes) -> tuple[str, Any] | None:
+    """Return which of :data:`MOVING`, :data:`MOVED`, :data:`DELETING` stands in a ``link.json``."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    names = (MOVING, MOVED, DELETING) if isinstance(found, dict) else ()
+    return next(((name, found[name]) for name in names if name in found), None)
+
+
+def check_stays(text: str | bytes, place: str) -> None:
+    """Refuse a link that was moved away, or that a command is moving or deleting.
+
+    Raises
+    ------
+    LinkError
+        Saying where it is, or how the command is finished.
+    """
+    name, value = notice_of(text) or ("", None)
+    if name == MOVED:
+        raise LinkError(
+            f"{place}: this link has moved to {value}: name that folder, with the same checkpoints"
+        )
+    if name == MOVING:
+        raise LinkError(
+            f"{place}: this link is being moved to {value}: wait, or finish a move that was "
+            f"interrupted with: flowcontrol link move {place} {value}"
+        )
+    if name == DELETING:
+        raise LinkError(
+            f"{place}: this link is being deleted: finish a deletion that was interrupted with: "
+            f"flowcontrol link delete {place}"
+        )
 
 
 def read_made(storage: Storage) -> LinkSettings | None:

@@ -94,16 +94,20 @@ class LinkReader(CreditReader):
         if self._receiver is None:
             from flowcontrol.link.opening import make_tables
             from flowcontrol.link.receiver import LinkReceiver
+            from flowcontrol.link.settings import read_made
 
             options, settings = self.options, self.options.settings()
+            made = read_made(self._storage) or settings
             make_tables(self._storage, settings)
             self._receiver = LinkReceiver(
                 self._storage,
                 settings,
                 options.name,
-                list(range(settings.channels) if options.channels is None else options.channels),
+                list(range(made.channels) if options.channels is None else options.channels),
                 settings.target_batch_s if options.target_s is None else options.target_s,
                 None if options.ignores_new_columns else self._schema.names,
+                has_own_target=options.target_s is not None,
+                reads_all=options.channels is None,
             )
         return self._receiver
 
@@ -152,7 +156,7 @@ class LinkReader(CreditReader):
         return all(
             read >= last
             for sender, lasts in self._last.items()
-            for read, last in zip(read_to.get(sender, [0] * len(lasts)), lasts, strict=True)
+            for read, last in zip(read_to.get(sender, [0] * len(lasts)), lasts, strict=False)
         )
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:

@@ -15,8 +15,8 @@ from typing import Any
 
 from flowcontrol.errors import ProtocolError
 from flowcontrol.protocol import rows as w
-from flowcontrol.protocol.channel_rules import on_backlog, take_buffer
-from flowcontrol.protocol.pool_rules import recycle_segment, request_segment
+from flowcontrol.protocol.channel_rules import on_backlog, recycle_floating, take_buffer
+from flowcontrol.protocol.pool_rules import recycle_segment, request_segment, resize_pool
 from flowcontrol.protocol.rounds import announce_credit, recycle
 from flowcontrol.protocol.sender_rules import credit_of
 from flowcontrol.protocol.sides import Gate
@@ -155,10 +155,50 @@ class LinkGate:
             If fewer have been taken and not consumed.
         """
         for _ in range(count):
+            is_surplus = self.exclusive_held(channel) > self.exclusive
             kind = w.fifo_pop(self._kinds[channel])
             if kind < 0:
                 raise ProtocolError(f"channel {channel}: a message is consumed that was not sent")
-            recycle(self._gate, channel, kind)
+            if kind == w.TAKEN_EXCLUSIVE and is_surplus:  # the gate was made smaller
+                self._channels[channel].consumed += 1
+            else:
+                recycle(self._gate, channel, kind)
+
+    def resize(self, exclusive: int, floating: int) -> None:
+        """Change the gate's buffers while it is in use.
+
+        Parameters
+        ----------
+        exclusive : int
+            Of each channel, at least 1. More are announced as credit; of fewer the surplus goes
+            when it is recycled, since credit is never taken back.
+        floating : int
+            Of the gate. More are offered to the channels that wait; fewer, as Flink resizes a pool
+            (``LocalBufferPool.setNumBuffers``): free ones go at once, used ones when recycled.
+        """
+        self.exclusive, self.floating = exclusive, floating
+        for number, state in enumerate(self._channels):
+            more = max(0, exclusive - self.exclusive_held(number))
+            state.initial = exclusive
+            state.exclusive += more
+            state.unannounced += more
+        self._refit()
+        pool = self._gate.pool
+        pool.maximum = max(floating, pool.maximum)
+        resize_pool(pool, floating, self._gate.segments)
+        pool.maximum, self._gate.segments.free = floating, 0
+        pool.free += max(0, floating - pool.in_use - pool.free)
+        for _ in range(min(pool.free, self._gate.waiting[w.FIFO_COUNT])):
+            pool.free, pool.in_use = pool.free - 1, pool.in_use + 1
+            recycle_floating(self._gate)
+
+    def _refit(self) -> None:
+        """Make room for the kinds of all buffers that a channel may have in use."""
+        most = max(self.floating, self._gate.pool.in_use)
+        for number, before in enumerate(self._kinds):
+            kinds = w.fifo(max(self.exclusive, self.exclusive_held(number)) + most + 1)
+            w.refill(kinds, w.fifo_values(before))
+            self._kinds[number] = kinds
 
     def on_backlog(self, channel: int, backlog: int) -> None:
         """Request floating buffers for the sender's backlog."""
@@ -215,6 +255,11 @@ class LinkGate:
         """Messages consumed."""
         return self._channels[channel].consumed
 
+    def exclusive_held(self, channel: int) -> int:
+        """Exclusive buffers of a channel, free ones and those in use."""
+        in_use = w.fifo_values(self._kinds[channel]).count(w.TAKEN_EXCLUSIVE)
+        return self._channels[channel].exclusive + in_use
+
     def floating_held(self, channel: int) -> int:
         """Floating buffers of a channel, free ones and those in use."""
         in_use = w.fifo_values(self._kinds[channel]).count(w.TAKEN_FLOATING)
@@ -244,14 +289,18 @@ class LinkGate:
         task: Mapping[str, Any],
         channels: Sequence[Mapping[str, Any]],
     ) -> LinkGate:
-        """Return the gate whose states these are."""
+        """Return the gate whose states these are; it may have had other numbers of buffers."""
         gate = cls(exclusive, floating)
         for state in channels:
             number = gate.add_channel()
             values = (*state["buffers"], *state["cursors"])
             put_back(gate._channels[number], dict(zip((*BUFFERS, *CURSORS), values, strict=True)))
-            w.refill(gate._kinds[number], state["kinds"])
+            kinds = w.fifo(max(exclusive + floating, len(state["kinds"])) + 1)
+            w.refill(kinds, state["kinds"])
+            gate._kinds[number] = kinds
         pool = LocalPool()
         put_back(pool, dict(zip(POOL, task["pool"], strict=True)))
         gate._gate = gate._make(pool, task["waiting"])
+        if pool.size != floating or any(own.initial != exclusive for own in gate._channels):
+            gate.resize(exclusive, floating)
         return gate

@@ -35,6 +35,9 @@ class CrashPoint(StrEnum):
     BEFORE_RETURN = "before-return"
     """All of a sender's batch is released, its function has not returned."""
 
+    STEP = "step"
+    """A step of moving or deleting a link is done; numbered by step."""
+
     PLANNED = "planned"
     """Spark has noted what a receiver's batch reads, nothing is read."""
 

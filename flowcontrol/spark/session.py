@@ -90,6 +90,9 @@ def register_source(spark: SparkSession, source: type[DataSource]) -> None:
     with ``java.io.OptionalDataException``. With the entries there from the beginning nothing is
     inserted any more, only written over.
 
+    A source that the session has, because Spark found it by itself (``pyspark_flowcontrol``) or a
+    query before this one registered it, stays: Spark warns of each that replaces another.
+
     Parameters
     ----------
     spark : SparkSession
@@ -103,6 +106,8 @@ def register_source(spark: SparkSession, source: type[DataSource]) -> None:
         spark.dataSource.register(source)
         return
     with _registering:
+        if _is_known(spark, source.name()):
+            return
         before = context.environment
         # Another one in its place, and not more entries in this one: a running query whose batch
         # makes a Python function reads it in a thread of its own, entry by entry.
@@ -111,6 +116,23 @@ def register_source(spark: SparkSession, source: type[DataSource]) -> None:
             spark.dataSource.register(source)
         finally:
             context.environment = before
+
+
+def _is_known(spark: SparkSession, name: str) -> bool:
+    """Whether a session has a source of this name; its environment is completed then.
+
+    Spark answers in private classes: where they are others the source is registered again.
+    """
+    try:
+        known = spark._jsparkSession.sessionState().dataSourceManager()
+        if not known.dataSourceExists(name):
+            return False
+        environment = known.lookupDataSource(name).dataSourceCls().envVars()
+        for key, value in WRITTEN_BY_QUERIES.items():
+            environment.putIfAbsent(key, value)
+    except Exception:  # py4j's
+        return False
+    return True
 
 
 @contextmanager

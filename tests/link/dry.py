@@ -294,6 +294,8 @@ class SenderQuery:
         table = self.batches[batch_id]
         source = None if self.is_connect else str(hash(str(table.to_pydict())))
         if not sender.is_written(batch_id, source, lambda: len(table)):
+            while not sender.widen(lambda: True):
+                yield False
             sender.write(batch_id, packed_rows(self._pack(table, sender)), source)
             yield True
         yield from self._settle(sender)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -10,6 +11,8 @@ import pytest
 from flowcontrol.cli.main import main
 from flowcontrol.link.link import Link
 from flowcontrol.link.settings import read_settings
+
+ACTIONS = [*("create", "show", "alter", "remove-receiver", "remove-sender", "move", "delete")]
 
 
 @pytest.fixture
@@ -30,12 +33,44 @@ def test_show_prints_settings_and_members(pipeline, capsys):
     assert lines[0] == f"link {pipeline.storage}"
     assert "  key                  none" in lines
     assert "  buffer_bytes         1024" in lines
-    assert "  schema               source string, number long, channel long, text string" in lines
-    assert lines[-3:] == [
-        "sender events: 10 rows written",
-        "receiver audit: channels 0-1",
-        "receiver main: channels 0-1",
-    ]
+    assert "  columns              source string, number long, channel long, text string" in lines
+    assert max(len(line) for line in lines[1:]) <= 80
+    members = [line.split() for line in lines[-5:]]
+    assert members[0][:2] == ["events", "idle"]
+    assert members[0][2] == "10"
+    assert members[2][:3] == ["receiver", "state", "unread"]
+    assert [line[:4] for line in members[3:]] == [
+        ["audit", "0-1", "idle", "0"], ["main", "0-1", "idle", "0"]
+    ]  # fmt: skip
+    assert main(["link", "show", str(pipeline.storage), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found == {**found, "path": str(pipeline.storage)}
+    assert found["settings"]["buffer_bytes"] == 1024
+    assert [one["backlog_rows"] for one in found["receivers"]] == [0, 0]
+    assert found["disk_bytes"]["exchange"] > 0
+
+
+def test_every_action_explains_itself(capsys):
+    for action in ACTIONS:
+        with pytest.raises(SystemExit) as ended:
+            main(["link", action, "--help"])
+        assert ended.value.code == 0
+        assert f"example: flowcontrol link {action} /lake/links/orders" in capsys.readouterr().out
+
+
+def test_a_link_is_created_once(tmp_path, capsys):
+    path = str(tmp_path / "link")
+    settings = ["--set", "key=a,b", "--set", "channels=4", "--set", "floating_buffers=0"]
+    assert main(["link", "create", path, *settings]) == 0
+    assert "at most 33554432 bytes of a sender are in flight" in capsys.readouterr().out
+    found = read_settings(Link(path).storage)
+    assert (found.key, found.channels, found.floating_buffers) == (("a", "b"), 4, 0)
+    assert main(["link", "create", path]) == 2
+    assert "a link is there already" in capsys.readouterr().err
+    assert main(["link", "create", str(tmp_path / "new"), "--set", "chanels=4"]) == 2
+    assert "chanels is no setting of a link" in capsys.readouterr().err
+    assert main(["link", "create", str(tmp_path / "new"), "--set", "channels=0"]) == 2
+    assert not (tmp_path / "new").exists()
 
 
 def test_show_of_a_link_that_nobody_has_used(tmp_path, capsys):
@@ -70,7 +105,7 @@ def test_settings_are_altered(pipeline, capsys):
         ("detach_after_bytes", "--set detach_after_bytes: needs NAME=VALUE"),
         ("detach_after_bytes=-1", "detach_after_bytes: '-1' is not a size of memory"),
         ("target_batch_s=soon", "target_batch_s is 'soon': needs seconds"),
-        ("channels=4", "channels cannot change once a link is made"),
+        ("channels=1", "channels is 1, it has 2, and there can only be more"),
     ],
 )
 def test_what_cannot_be_altered_is_refused(pipeline, capsys, text, message):
@@ -79,7 +114,15 @@ def test_what_cannot_be_altered_is_refused(pipeline, capsys, text, message):
 
 
 @pytest.mark.parametrize(
-    "action", [["show"], ["alter", "--set", "spill_bytes=1"], ["remove-receiver", "main"]]
+    "action",
+    [
+        ["show"],
+        ["alter", "--set", "spill_bytes=1"],
+        ["remove-receiver", "main"],
+        ["remove-sender", "a"],
+        ["move", "x"],
+        ["delete"],
+    ],
 )
 def test_a_path_that_is_no_link_is_refused_and_stays_as_it_is(tmp_path, capsys, action):
     path = str(tmp_path / "none")

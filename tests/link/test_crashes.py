@@ -124,6 +124,7 @@ RECEIVERS = {
     readers=st.sampled_from(sorted(RECEIVERS)),
     target_s=st.sampled_from([None, None, 0.5, 5.0]),
     detach=st.sampled_from([None, None, 3000]),
+    most=st.sampled_from([None, 20_000]),
     is_cleaned=st.booleans(),
     tasks=st.integers(1, 3),
     actions=ACTIONS,
@@ -138,6 +139,7 @@ def test_whatever_happens_everything_arrives_once_and_in_order(
     readers,
     target_s,
     detach,
+    most,
     is_cleaned,
     tasks,
     actions,
@@ -155,6 +157,7 @@ def test_whatever_happens_everything_arrives_once_and_in_order(
             spill_bytes=spill,
             target_batch_s=target_s,
             detach_after_bytes=detach,
+            max_pool_bytes=most,
         )
         pipeline.may_detach = True
         for name, own in zip("ab", batches, strict=False):

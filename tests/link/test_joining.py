@@ -225,7 +225,7 @@ def test_a_receiver_that_was_removed_counts_what_it_missed(make, dry, caplog):
     pipeline.receiver("main")
     late = pipeline.receiver("late")
     pipeline.drain()
-    pipeline.link.remove_receiver("late")
+    pipeline.link.remove_receiver("late", force=True)
     pipeline.receivers.remove(late)
     for number in range(2, 6):
         a.batches.append(dry.source_rows("a", 24 * number, [0, 1] * 12, 100))

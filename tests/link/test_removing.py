@@ -25,7 +25,7 @@ def held(make, dry):
 
 
 def test_a_receiver_that_stays_away_is_removed_and_the_others_go_on(held, verify):
-    held.link.remove_receiver("audit")
+    held.link.remove_receiver("audit", force=True)
     held.drain()
     assert held.senders["a"].done == 5
     assert held.receivers[0].rows.num_rows == 120
@@ -43,11 +43,11 @@ def test_a_name_that_is_not_known_is_refused(held, verify):
 
 def test_a_link_without_receivers_says_so(make):
     with pytest.raises(LinkError, match="has no receiver 'audit': its receivers are: none"):
-        make().link.remove_receiver("audit")
+        make().link.remove_receiver("audit", force=True)
 
 
 def test_a_removed_receiver_that_comes_back_is_refused(held, verify):
-    held.link.remove_receiver("audit")
+    held.link.remove_receiver("audit", force=True)
     with pytest.raises(
         RemovedError,
         match=r"receiver 'audit' was removed from the link: .* under another name, or .* with a "
@@ -58,14 +58,14 @@ def test_a_removed_receiver_that_comes_back_is_refused(held, verify):
     with pytest.raises(RemovedError, match="was removed"):
         held.audit.advance()
     with pytest.raises(LinkError, match="no receiver 'audit': its receivers are: main"):
-        held.link.remove_receiver("audit")
+        held.link.remove_receiver("audit", force=True)
     held.drain()
     assert held.senders["a"].done == 5
     verify.check_pipeline(held)
 
 
 def test_it_comes_back_with_a_reset_at_the_oldest_rows(held, dry, verify):
-    held.link.remove_receiver("audit")
+    held.link.remove_receiver("audit", force=True)
     held.drain()
     held.audit.forget_checkpoint()
     held.audit.options["reset"] = "true"
@@ -88,7 +88,7 @@ def test_it_goes_on_where_it_was_if_the_rows_are_there(held, verify):
     """Removed by mistake: nothing was trimmed meanwhile."""
     ended = held.audit.done
     begun = json.loads(held.audit.offsets[ended - 1])["cursors"]["0"] if ended else [0, 0]
-    held.link.remove_receiver("audit")
+    held.link.remove_receiver("audit", force=True)
     held.audit.forget_checkpoint()
     held.audit.options["reset"] = "true"
     assert held.audit.open().initialOffset()["cursors"]["0"] == begun
@@ -111,7 +111,7 @@ def test_all_queries_of_a_name_go_together(make, dry, verify):
         pipeline.receivers.remove(part)
     pipeline.drain()
     assert a.done < 5
-    pipeline.link.remove_receiver("audit")
+    pipeline.link.remove_receiver("audit", force=True)
     pipeline.drain()
     assert a.done == 5
     verify.check_pipeline(pipeline)
@@ -128,7 +128,7 @@ def test_a_query_that_still_runs_ends_with_the_reason(held, monkeypatch):
     commit, remove = receiver.ledger.commit, held.link.remove_receiver
 
     def later(*arguments):
-        remove("audit")
+        remove("audit", force=True)
         return commit(*arguments)
 
     monkeypatch.setattr(receiver.ledger, "commit", later)
@@ -149,7 +149,7 @@ def test_a_receiver_that_starts_while_it_is_removed_stays(held, monkeypatch, ver
 
     monkeypatch.setattr(LinkLedger, "claim", then)
     with pytest.raises(LinkError, match="receiver 'audit' is starting: stop its queries"):
-        held.link.remove_receiver("audit")
+        held.link.remove_receiver("audit", force=True)
     held.receivers.append(audit)
     held.drain()
     assert held.senders["a"].done == 5
@@ -164,7 +164,7 @@ def test_a_receiver_that_was_cut_off_and_removed_may_come_back(make, dry, verify
     pipeline.lose(slow)
     pipeline.drain()
     assert a.sender.output.detached == ["slow"]
-    pipeline.link.remove_receiver("slow")
+    pipeline.link.remove_receiver("slow", force=True)
     a.batches += dry.batches_of(9, first=8)
     pipeline.drain()
     assert a.sender.output.detached == []

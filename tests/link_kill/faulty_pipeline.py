@@ -268,7 +268,7 @@ class Pipeline:
             member.send(signal.SIGCONT)
             if not member.is_removed:
                 try:
-                    open_link(self.folder).remove_receiver(member.name)
+                    open_link(self.folder).remove_receiver(member.name, force=True)
                 except FlowControlError as error:
                     self.errors[type(error).__name__, "removal", self._shape(str(error))] += 1
                     assert self.causes - {"removed"}, f"{member.place} cannot be removed: {error}"

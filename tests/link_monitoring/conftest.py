@@ -93,7 +93,8 @@ class DryLink:
 
     def __init__(self, path: Path, **settings: Any) -> None:
         self.path, self.storage = path, Storage(path)
-        chosen = {**DEFAULTS, "channels": 2, "buffer_bytes": 1000, **settings}
+        sizes = {"channels": 2, "buffer_bytes": 1000, "max_pool_bytes": None}
+        chosen = {**DEFAULTS, **sizes, **settings}
         self.settings = LinkSettings(uuid.uuid4().hex[:12], **chosen, schema=SCHEMA)
         assert self.storage.create("link.json", self.settings.to_json().encode())
 

@@ -147,11 +147,23 @@ def test_slow_batches_are_no_stop():
     assert "stopped" in describe_bottleneck([link("a", 0.9, receiver=slow)])
 
 
-def test_the_first_batch():
-    first = replace(RECEIVER, batch_s=None, running_s=12.0)
-    assert "busy 100 % with its first batch, so far 12 s" in describe_bottleneck(
-        [link("a", 0.9, receiver=first)]
-    )
+@pytest.mark.parametrize(
+    ("silent", "running", "sentence"),
+    [
+        (12.0, 12.0, "Starting: receiver main of a has not ended its first batch, so far 12 s."),
+        (0.5, None, "Starting: receiver main of a has not ended its first batch."),
+        (
+            40.0,
+            40.0,
+            "Starting: receiver main of a has not ended its first batch, so far 40 s; no commit "
+            "for 40 s: check that its query runs.",
+        ),
+    ],
+)
+def test_no_verdict_before_the_first_batch_has_ended(silent, running, sentence):
+    first = replace(RECEIVER, batch_s=None, running_s=running, silent_s=silent, is_starting=True)
+    assert describe_bottleneck([link("a", 0.9, receiver=first)]) == sentence
+    assert describe_bottleneck([link("b", 0.9), link("a", 0.0, receiver=first)]) == sentence
 
 
 def test_of_several_receivers_the_one_that_holds_is_named():

@@ -363,3 +363,19 @@ def test_a_clock_that_is_behind_gives_no_negative_times(link, clock):
     assert found.senders[0].silent_s == 0.0
     assert found.receivers[0].running_s == 0.0
     assert 0.0 <= found.blocked_ratio <= 1.0
+
+
+def test_a_link_that_was_altered_is_shown(link, clock):
+    """What was altered is a commit to the ledger as well, of nobody's micro-batch."""
+    from flowcontrol.link.altering import alter
+
+    sender, receiver = link.sender(), link.receiver()
+    monitor = LinkMonitor(link.path)
+    sender.write({0: 30})
+    receiver.take()
+    monitor.snapshot(clock.now)
+    alter(link.storage, link.settings, {"channels": 3, "floating_buffers": 9})
+    clock.forward(1)
+    for found in (monitor.snapshot(clock.now), LinkMonitor(link.path).snapshot(clock.now)):
+        assert [channel.backlog_rows for channel in found.channels] == [30, 0, 0]
+        assert found.senders[0].pool_size == 2 * 2 + 9

@@ -29,7 +29,7 @@ def cells(output, first):
 def snapshots(make_link, clock):
     """A chain of two links, the second of which is slow."""
     found = []
-    for name, takes in (("orders", 1), ("enriched", 0)):
+    for name, takes in (("orders", 1), ("enriched", 1)):
         link = make_link(name, buffer_bytes=1 << 20)
         sender, receiver = link.sender("events"), link.receiver(target=2.0)
         clock.forward(1)
@@ -62,6 +62,27 @@ def test_members(snapshots):
     assert cells(output, "→ main") == [
         "→ main", rows, nbytes, pool, ">3 s/2 s", "busy 83 %", "3 s"
     ]  # fmt: skip
+
+
+def test_no_verdict_before_the_first_batch_has_ended(make_link, clock):
+    link = make_link("orders", buffer_bytes=1 << 20)
+    sender, receiver = link.sender("events"), link.receiver(target=2.0)
+    sender.write({0: 12_345, 1: 20}, row_bytes=1024)
+    receiver.take()
+    clock.forward(3)
+    output = text([LinkMonitor(link.path).snapshot(clock.now)])
+    assert output.startswith("Starting: receiver main of orders has not ended its first batch, so")
+    assert cells(output, "events →")[-2:] == ["blocked 100 %", "3 s"]
+    assert cells(output, "→ main")[-3:] == [">3 s/2 s", "starting", "3 s"]
+    assert [cells(output, name)[-1] for name in ("0", "1", "all")] == ["starting"] * 3
+    assert "HIGH" not in output
+    receiver.take()
+    sender.step()
+    clock.forward(1)
+    receiver.take()
+    output = text([LinkMonitor(link.path).snapshot(clock.now)])
+    assert output.startswith("Bottleneck: the stage that reads orders")
+    assert "starting" not in output
 
 
 def test_channels_and_their_sum(snapshots):

@@ -18,11 +18,11 @@ from pyspark.sql.types import (
 )
 
 from flowcontrol.errors import LinkError
-from flowcontrol.link.altering import remove_receiver
 from flowcontrol.link.link import Link, open_link
 from flowcontrol.link.monitoring.monitor import LinkMonitor
 from flowcontrol.link.monitoring.snapshot import ChannelSnapshot
 from flowcontrol.link.monitoring.view import COLUMNS, FiguresSource, create_view
+from flowcontrol.link.retiring import remove_receiver
 from flowcontrol.spark.session import register_source
 
 
@@ -180,7 +180,7 @@ def test_a_removed_receiver_is_shown_by_neither(spark, link, clock):
         gone.take()
     snapshot = LinkMonitor(link.path).snapshot(clock.now)
     assert {channel.receiver for channel in snapshot.channels} == {"fast", "gone"}
-    remove_receiver(link.storage, "gone")
+    remove_receiver(link.storage, "gone", force=True)
     clock.forward(0.5)
     sender.step()
     fast.take()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from flowcontrol.link.link import Link
 from flowcontrol.live.source import StageSource
 from flowcontrol.spark.session import WRITTEN_BY_QUERIES, register_source
 
@@ -30,6 +31,19 @@ def test_what_is_added_is_taken_back(spark: SparkSession) -> None:
     assert spark.sparkContext.environment == before
 
 
+@pytest.mark.spark
+def test_a_source_is_registered_once(spark: SparkSession, tmp_path, monkeypatch) -> None:
+    """Spark has found ``flowcontrol`` by itself, and warns of one that takes its place."""
+    registered = []
+    monkeypatch.setattr(type(spark.dataSource), "register", lambda _, one: registered.append(one))
+    Link(tmp_path / "link", schema="a int").receive(spark)
+    Link(tmp_path / "link").receive(spark, name="other")
+    assert registered == []
+    manager = spark._jsparkSession.sessionState().dataSourceManager()
+    shared = manager.lookupDataSource("flowcontrol").dataSourceCls().envVars()
+    assert set(WRITTEN_BY_QUERIES) <= set(shared)
+
+
 class Context:
     """A context whose environment another thread reads while a source is registered."""
 
@@ -41,11 +55,23 @@ class Context:
     def register(self, source) -> None:
         self.during = dict(self.environment)
         next(self.reader, None)
-        if source is None:
+        if source is Broken:
             raise RuntimeError("no source")
 
 
-@pytest.mark.parametrize("source", [object, None])
+class Nameless:
+    """A source; a context that knows none is asked for its name first."""
+
+    @staticmethod
+    def name() -> str:
+        return "nameless"
+
+
+class Broken(Nameless):
+    """One that Spark refuses."""
+
+
+@pytest.mark.parametrize("source", [Nameless, Broken])
 def test_a_batch_that_makes_a_function_meanwhile_reads_one_environment(source):
     """py4j copies it key by key: it must not change size under a sender's running batch."""
     context, copied = Context(), {}
@@ -58,7 +84,7 @@ def test_a_batch_that_makes_a_function_meanwhile_reads_one_environment(source):
 
     context.reader = copy()
     next(context.reader)
-    with nullcontext() if source else pytest.raises(RuntimeError, match="no source"):
+    with nullcontext() if source is Nameless else pytest.raises(RuntimeError, match="no source"):
         register_source(context, source)
     list(context.reader)
     assert copied == {"PYTHONHASHSEED": "0", "SPARK_BUFFER_SIZE": "1"}

@@ -134,7 +134,8 @@ def waiting_share(
 def _is_waiting(step: Step, channel: int | None) -> bool:
     released, written = step.state["released"], step.state["written"]
     if channel is not None:
-        return bool(released[channel] < written[channel])
+        # The link may have got more channels since.
+        return channel < len(written) and bool(released[channel] < written[channel])
     return bool(released != written)
 
 

@@ -43,6 +43,9 @@ def describe_bottleneck(snapshots: Sequence[LinkSnapshot]) -> str:
     """
     if not any(snapshot.senders for snapshot in snapshots):
         return "No sender has written into a link yet."
+    starting = [(snapshot, one) for snapshot in snapshots for one in snapshot.starting]
+    if starting:
+        return _starts(*max(starting, key=lambda found: found[1].silent_s))
     for wanted in (Pressure.HIGH, Pressure.LOW):
         blocking = [snapshot for snapshot in snapshots if snapshot.backpressure_level is wanted]
         if blocking:
@@ -53,6 +56,18 @@ def describe_bottleneck(snapshots: Sequence[LinkSnapshot]) -> str:
         f"No bottleneck: no sender waited for a buffer more than 10 % of the last {window}; "
         "the sources set the pace."
     )
+
+
+def _starts(snapshot: LinkSnapshot, reader: ReceiverSnapshot) -> str:
+    """Return that it is too early to say anything: a buffer waits for a batch that nobody knows."""
+    so_far = "" if reader.running_s is None else f", so far {duration(reader.running_s)}"
+    text = (
+        f"Starting: receiver {reader.name} of {snapshot.label} has not ended its first batch"
+        f"{so_far}"
+    )
+    if reader.silent_s > SILENT_S:
+        text += f"; no commit for {duration(reader.silent_s)}: check that its query runs"
+    return f"{text}."
 
 
 def _blocks(snapshot: LinkSnapshot, snapshots: Sequence[LinkSnapshot]) -> str:
@@ -133,8 +148,7 @@ def _stage(
 
 def _batches(reader: ReceiverSnapshot) -> str:
     if reader.batch_s is None:
-        running = reader.running_s
-        return "" if running is None else f" with its first batch, so far {duration(running)}"
+        return ""
     target = "" if reader.target_s is None else f" for a target of {duration(reader.target_s)}"
     if not reader.keeps_target:
         target += f", below what a batch takes without rows, {duration(reader.fixed_s)}"

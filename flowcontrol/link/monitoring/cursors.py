@@ -81,4 +81,4 @@ def member_of(one: Sender | Receiver) -> str:
     """Return a member's application id."""
     if isinstance(one, Sender):
         return f"sender/{one.name}"
-    return receiver_id(one.group, one.channels)
+    return one.member or receiver_id(one.group, one.channels)

@@ -150,6 +150,8 @@ class LedgerHistory(LinkLedgerView):
     def _note(self, version: int, add: Add) -> None:
         super()._note(version, add)
         member = add.stats["member"]
+        if not member.startswith(("sender/", "receiver/")):  # settings that were altered
+            return
         for number, _, path in self._files[member].levels.get(0, ()):
             if path == add.path:  # a packed file holds commits that have been seen
                 step = Step(number, add.added_ms / 1000, add.stats["state"], path)

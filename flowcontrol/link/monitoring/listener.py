@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from flowcontrol.ledger.commit import create_table
+from flowcontrol.ledger.commit import commit_options, create_table
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.monitoring.reads import LinkReads
 from flowcontrol.records import QUERY_PROGRESS
@@ -177,8 +177,10 @@ class LinkListener(StreamingQueryListener):
         try:
             self._table.append(list(self._rows))
             self._rows.clear()
-        except Exception:
-            _log.exception("%s: %d rows wait for the next try", self.path, len(self._rows))
+        except Exception as error:
+            text = " ".join(str(error).split())
+            _log.warning("%s: %d rows wait for the next try: %s", self.path, len(self._rows), text)
+            _log.debug("the attempt that failed", exc_info=True)
 
     def flush(self) -> None:
         """Write all queued events; return after the attempt."""
@@ -296,7 +298,7 @@ class ProgressTable:
 
         schema, meaning = QUERY_PROGRESS.arrow_schema(), QUERY_PROGRESS.meaning
         create_table(self.storage, schema, meaning, for_users=True)
-        return DeltaTable(str(self.storage), storage_options=self.storage.options or None)
+        return DeltaTable(str(self.storage), storage_options=commit_options(self.storage) or None)
 
     def _compact(self) -> None:
         """Put small files together; another driver that does so at the same time may win."""

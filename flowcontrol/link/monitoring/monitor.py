@@ -134,7 +134,8 @@ class _Snapshot:
     ) -> None:
         self.settings, self.ledger, self.log = settings, ledger, log
         self.since, self.now = since, now
-        self.cursors = Cursors(settings, senders_of(ledger), receivers_of(ledger))
+        senders = [sender for sender in senders_of(ledger) if not sender.is_removed]
+        self.cursors = Cursors(settings, senders, receivers_of(ledger))
         members = [member_of(one) for one in self.cursors.senders]
         members += [member_of(one) for one in self.cursors.receivers]
         self.batches = {member: Batches(ledger, member, now, window_s) for member in members}
@@ -163,6 +164,7 @@ class _Snapshot:
             senders=tuple(self._sender(sender, channels) for sender in cursors.senders),
             receivers=tuple(self._receiver(one, channels) for one in cursors.receivers),
             channels=tuple(channels),
+            max_pool_bytes=self.settings.max_pool_bytes,
         )
 
     # ------------------------------------------------------------------ a channel
@@ -242,7 +244,8 @@ class _Snapshot:
             rows_per_s=sum(c.rows_in_per_s for c in own),
             bytes_per_s=sum(c.bytes_in_per_s for c in own),
             pool_used=self.cursors.pool_used(sender),
-            pool_size=self.settings.pool_size,
+            pool_size=sender.channels * self.settings.exclusive_buffers
+            + self.settings.bounded(sender.floating or 0),
             waiting_bytes=sum(c.waiting_bytes for c in own),
             blocked_ratio=self._blocked(sender),
             silent_s=self.batches[member_of(sender)].silent_s,
@@ -256,6 +259,8 @@ class _Snapshot:
         batches = self.batches[member_of(receiver)]
         states = [json.loads(row["task_state"]) for row in rows if row["task_state"]]
         read = (self._position(receiver, key, 0) for key in self._rows[member_of(receiver)])
+        is_detached = any(group in sender.detached for sender in self.cursors.senders)
+        has_rows = batches.running_s is not None or any(c.backlog_rows for c in own)
         return ReceiverSnapshot(
             name=group,
             member=member_of(receiver),
@@ -271,9 +276,10 @@ class _Snapshot:
             busy_ratio=batches.busy_ratio,
             pool_used=rows[0]["pool_used"] if rows else 0,
             pool_size=rows[0]["pool_size"] if rows else self.settings.floating_buffers,
-            is_detached=any(group in sender.detached for sender in self.cursors.senders),
+            is_detached=is_detached,
             silent_s=batches.silent_s,
             rows_skipped=states[0].get("skipped", 0) if states else 0,
+            is_starting=batches.batch_s is None and has_rows and not is_detached,
         )
 
 

@@ -153,6 +153,9 @@ class ReceiverSnapshot:
         Whether the target can be met; False if a micro-batch takes longer even without rows.
     rows_skipped : int
         Rows that it never reads: all others had consumed them when it came.
+    is_starting : bool
+        Whether it has rows to read and has not ended its first micro-batch: how fast it is, is
+        not known yet.
     """
 
     name: str
@@ -172,6 +175,7 @@ class ReceiverSnapshot:
     fixed_s: float | None = None
     keeps_target: bool = True
     rows_skipped: int = 0
+    is_starting: bool = False
 
     @property
     def longest_batch_s(self) -> float | None:
@@ -200,6 +204,8 @@ class LinkSnapshot:
         By name and first channel.
     channels : tuple of ChannelSnapshot
         By sender, receiver and channel.
+    max_pool_bytes : int or None
+        What a sender's pool may grow to; None if it does not size itself.
     """
 
     label: str
@@ -209,6 +215,12 @@ class LinkSnapshot:
     senders: tuple[SenderSnapshot, ...]
     receivers: tuple[ReceiverSnapshot, ...]
     channels: tuple[ChannelSnapshot, ...]
+    max_pool_bytes: int | None = None
+
+    @property
+    def starting(self) -> tuple[ReceiverSnapshot, ...]:
+        """Receivers that have not ended their first micro-batch: no verdict as long as any has."""
+        return tuple(receiver for receiver in self.receivers if receiver.is_starting)
 
     @property
     def blocked_ratio(self) -> float:

@@ -55,17 +55,22 @@ def _link(snapshot: LinkSnapshot, most_channels: int | None) -> list[RenderableT
     title.add_column(no_wrap=True, overflow="ellipsis")
     title.add_column(justify="right", no_wrap=True)
     window = f"last {duration(snapshot.window_s)}" if snapshot.window_s else "no commit yet"
-    title.add_row(Text(snapshot.label, style="bold"), f"{clock_time(snapshot.at)}, {window}")
+    label = Text(snapshot.label, style="bold")
+    if snapshot.max_pool_bytes is not None:
+        label.append(f"  pool to {size(snapshot.max_pool_bytes)}", style="dim")
+    title.add_row(label, f"{clock_time(snapshot.at)}, {window}")
     if not snapshot.senders and not snapshot.receivers:
         return [title, "No sender and no receiver has started yet."]
     parts: list[RenderableType] = [title, _members(snapshot), *_missed(snapshot), *_late(snapshot)]
+    starting = {receiver.name for receiver in snapshot.starting}
     pairs = list(dict.fromkeys((c.sender, c.receiver) for c in snapshot.channels))
     for sender, receiver in pairs:
         own = [c for c in snapshot.channels if (c.sender, c.receiver) == (sender, receiver)]
         parts.append("")
         if len(pairs) > 1:
             parts.append(Text(f"{sender} → {receiver}", style="italic"))
-        parts += [_channels(own, most_channels), *_left_out(own, most_channels)]
+        table = _channels(own, most_channels, has_verdict=receiver not in starting)
+        parts += [table, *_left_out(own, most_channels)]
     return parts
 
 
@@ -83,7 +88,7 @@ def _table(first: str, heads: Iterable[str]) -> Table:
 def _members(snapshot: LinkSnapshot) -> Table:
     table = _table("", _MEMBERS)
     for sender in snapshot.senders:
-        table.add_row(*_sender_cells(sender))
+        table.add_row(*_sender_cells(sender, has_verdict=not snapshot.starting))
     shared = {
         r.name for r in snapshot.receivers if sum(o.name == r.name for o in snapshot.receivers) > 1
     }
@@ -104,20 +109,21 @@ def _late(snapshot: LinkSnapshot) -> list[RenderableType]:
     ]
 
 
-def _sender_cells(sender: SenderSnapshot) -> list[Text | str]:
+def _sender_cells(sender: SenderSnapshot, *, has_verdict: bool) -> list[Text | str]:
+    blocked = Text(f"blocked {percent(sender.blocked_ratio)}")
     return [
         f"{sender.name} →",
         count(sender.rows_per_s),
         size(sender.bytes_per_s),
         f"{sender.pool_used}/{sender.pool_size}",
         "",
-        _grade(sender.backpressure_level, sender.blocked_ratio),
+        _grade(sender.backpressure_level, sender.blocked_ratio) if has_verdict else blocked,
         duration(sender.silent_s),
     ]
 
 
 def _receiver_cells(receiver: ReceiverSnapshot, name: str) -> list[Text | str]:
-    state = Text(f"busy {percent(receiver.busy_ratio)}")
+    state = Text("starting" if receiver.is_starting else f"busy {percent(receiver.busy_ratio)}")
     if receiver.is_detached:
         state = Text("DETACHED", style="bold red")
     return [
@@ -159,12 +165,13 @@ def _batch(receiver: ReceiverSnapshot) -> Text:
 # ---------------------------------------------------------------------- channels
 
 
-def _channels(channels: Sequence[ChannelSnapshot], most: int | None) -> Table:
+def _channels(channels: Sequence[ChannelSnapshot], most: int | None, *, has_verdict: bool) -> Table:
     table = _table("ch", _CHANNELS)
     chosen = _worst(channels, len(channels) if most is None else most)
-    for channel in chosen:
-        table.add_row(*_channel_cells(channel))
-    table.add_row(*_total_cells(channels), style="bold")
+    lines = [_channel_cells(channel) for channel in chosen] + [_total_cells(channels)]
+    for line in lines:
+        cells = line if has_verdict else [*line[:-1], "starting"]
+        table.add_row(*cells, style="bold" if line is lines[-1] else None)
     return table
 
 

@@ -116,7 +116,9 @@ def rows_of(snapshot: LinkSnapshot) -> Iterator[tuple[Any, ...]]:
         sender, reader = senders[one.sender], readers.get((one.receiver, one.channel))
         times = (reader.batch_s, reader.running_s, reader.target_s) if reader else (None,) * 3
         pool = sender.pool_used, sender.pool_size
-        yield *astuple(one), one.backpressure_level.value, *times, *pool
+        is_starting = reader is not None and reader.is_starting
+        verdict = None if is_starting else one.backpressure_level.value
+        yield *astuple(one), verdict, *times, *pool
 
 
 def create_view(

@@ -1,0 +1,160 @@
+"""A link's settings, members, backlog and space, as ``flowcontrol link show`` prints them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from flowcontrol.ledger.storage import Storage
+from flowcontrol.link.fencing import figures_of
+from flowcontrol.link.members import ranges
+from flowcontrol.link.opening import EXCHANGE, LEDGER
+from flowcontrol.link.settings import LinkSettings, read_settings
+
+if TYPE_CHECKING:
+    from flowcontrol.link.monitoring.snapshot import LinkSnapshot, ReceiverSnapshot
+
+UNSET = "none"
+
+
+def describe(storage: Storage) -> dict[str, Any]:
+    """Return a link as plain JSON.
+
+    Returns
+    -------
+    dict
+        ``path``; ``settings``, with ``columns`` in place of Spark's schema; ``senders`` and
+        ``receivers``, each with its name, state, rows, backlog (rows, bytes) and the seconds since
+        its last commit; ``disk_bytes`` of the two tables.
+
+    Raises
+    ------
+    LinkError
+        If there is no link.
+    """
+    found = figures_of(storage)
+    settings = read_settings(storage)
+    assert settings is not None  # or its figures had been refused
+    return {
+        "path": str(storage),
+        "settings": _settings(settings),
+        "senders": [
+            {
+                "name": one.name,
+                "state": "blocked" if one.waiting_bytes else "idle",
+                "rows_written": one.rows_written,
+                "waiting_bytes": one.waiting_bytes,
+                "pool_used": one.pool_used,
+                "pool_size": one.pool_size,
+                "last_commit_s": round(one.silent_s, 3),
+            }
+            for one in found.senders
+        ],
+        "receivers": [_receiver(found, one) for one in found.receivers],
+        "disk_bytes": {name: _size(storage.child(name)) for name in (EXCHANGE, LEDGER)},
+    }
+
+
+def _settings(settings: LinkSettings) -> dict[str, Any]:
+    known = asdict(settings)
+    fields = json.loads(settings.schema)["fields"] if settings.schema else []
+    known.pop("schema")
+    known["columns"] = [
+        f"{one['name']} {one['type'] if isinstance(one['type'], str) else json.dumps(one['type'])}"
+        for one in fields
+    ]
+    return known
+
+
+def _receiver(found: LinkSnapshot, one: ReceiverSnapshot) -> dict[str, Any]:
+    own = [c for c in found.channels if c.receiver == one.name and c.channel in one.channels]
+    state = "starting" if one.is_starting else "idle" if one.running_s is None else "in a batch"
+    return {
+        "name": one.name,
+        "channels": list(one.channels),
+        "state": "detached" if one.is_detached else state,
+        "rows_read": one.rows_read,
+        "backlog_rows": sum(c.backlog_rows for c in own),
+        "backlog_bytes": sum(c.backlog_bytes for c in own),
+        "backlog_age_s": round(max((c.age_s for c in own), default=0.0), 3),
+        "last_batch_s": None if one.batch_s is None else round(one.batch_s, 3),
+        "target_batch_s": one.target_s,
+        "last_commit_s": round(one.silent_s, 3),
+    }
+
+
+def _size(table: Storage) -> int:
+    return sum(table.size(name) for name, _ in table.files())
+
+
+def shown(link: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of a link for a terminal of 80 columns."""
+    from flowcontrol.link.monitoring.short_numbers import size
+
+    yield f"link {link['path']}"
+    for name, value in link["settings"].items():
+        if name != "link_id":
+            text = ", ".join(value) if isinstance(value, list | tuple) else value
+            yield f"  {name:<20} {UNSET if text is None or text == '' else text}"
+    disk = link["disk_bytes"]
+    yield f"  {'on disk':<20} " + ", ".join(f"{name} {size(disk[name])}" for name in disk)
+    yield from _members("sender", link["senders"], _sender_cells)
+    yield from _members("receiver", link["receivers"], _receiver_cells)
+
+
+_HEADS = {
+    "sender": ("state", "rows written", "waits", "pool", "last commit"),
+    "receiver": ("state", "unread rows", "bytes", "oldest", "last batch", "last commit"),
+}
+
+
+def _members(kind: str, members: list[dict[str, Any]], cells: Any) -> Iterator[str]:
+    from rich.console import Console
+    from rich.table import Table
+
+    yield ""
+    if not members:
+        yield f"no {kind} yet"
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column(kind, overflow="fold")
+    for head in _HEADS[kind]:
+        table.add_column(head, justify="right", no_wrap=True)
+    for one in members:
+        table.add_row(*cells(one))
+    console = Console(width=80, no_color=True, highlight=False)
+    with console.capture() as captured:
+        console.print(table)
+    yield from (line.rstrip() for line in captured.get().rstrip("\n").split("\n"))
+
+
+def _sender_cells(one: Mapping[str, Any]) -> list[str]:
+    from flowcontrol.link.monitoring.short_numbers import duration, size
+
+    pool = f"{one['pool_used']}/{one['pool_size']}"
+    ago = f"{duration(one['last_commit_s'])} ago"
+    return [
+        one["name"],
+        one["state"],
+        f"{one['rows_written']}",
+        size(one["waiting_bytes"]),
+        pool,
+        ago,
+    ]
+
+
+def _receiver_cells(one: Mapping[str, Any]) -> list[str]:
+    from flowcontrol.link.monitoring.short_numbers import duration, size
+
+    took = one["last_batch_s"]
+    return [
+        f"{one['name']} {ranges(one['channels'])}",
+        one["state"],
+        f"{one['backlog_rows']}",
+        size(one["backlog_bytes"]),
+        duration(one["backlog_age_s"]) if one["backlog_rows"] else "-",
+        "-" if took is None else duration(took),
+        f"{duration(one['last_commit_s'])} ago",
+    ]

@@ -1,0 +1,195 @@
+"""Move a link to another folder, or delete it: step by step, and again after a kill.
+
+``link.json`` says what a folder is, and is replaced whole. While a link is moved it says so in the
+old folder, and nobody opens it there; in the new one it is written last. So there are never two
+links, and the same command goes on where a kill has stopped it:
+
+1. The old ``link.json`` is marked; 2. every member is fenced; 3. each file is copied and read back;
+4. the new ``link.json`` is written; 5. the old one says where the link is; 6. the old files go.
+
+The mark stays: a query that still names the old folder would make a new link there.
+"""
+
+from __future__ import annotations
+
+import json
+
+from flowcontrol.errors import LinkError
+from flowcontrol.ledger.seals import digest
+from flowcontrol.ledger.storage import Storage, writing
+from flowcontrol.link.fencing import check_not_running, fence_members, figures_of, unread_of
+from flowcontrol.link.opening import EXCHANGE, LEDGER, check_free
+from flowcontrol.link.settings import (
+    DELETING,
+    FILE,
+    MOVED,
+    MOVING,
+    LinkSettings,
+    check_stays,
+    notice_of,
+    read_made,
+)
+from flowcontrol.spark.crash_points import CrashPoint, crash_point
+
+COPYING = "moving.json"
+"""File of the new folder that says which link is being copied there."""
+
+
+def move(storage: Storage, target: Storage, *, force: bool = False) -> int:
+    """Move a link to another folder; return the bytes that were copied.
+
+    Parameters
+    ----------
+    storage, target : Storage
+        Its folder, and the new one, which must be empty or not exist.
+    force : bool, default False
+        Cut off members that run.
+
+    Raises
+    ------
+    LinkError
+        If there is no link, members run, the new folder holds something else, or the link is on
+        its way to another one. Nothing is changed then.
+    """
+    if str(storage) == str(target) or str(target).startswith(f"{storage}/"):
+        raise LinkError(f"{target}: this is the link's own folder, or lies in it: name another")
+    text = _text_of(storage)
+    name, value = notice_of(text) or ("", None)
+    if name == MOVING and value == str(target):
+        made = LinkSettings.from_json(json.loads(text)["settings"], str(storage))
+    else:
+        check_stays(text, str(storage))
+        made = LinkSettings.from_json(text, str(storage))
+        if not force:
+            check_not_running(storage, "moved")
+    if not _is_begun(target, made):
+        if target.exists(FILE):
+            raise LinkError(f"{target}: another link is there: name an empty folder, or a new one")
+        check_free(target)
+    with writing(target, "the link"):
+        return _move(storage, target, made)
+
+
+def _move(storage: Storage, target: Storage, made: LinkSettings) -> int:
+    settings = made.to_json()
+    _mark(storage, {MOVING: str(target), "settings": settings})
+    crash_point("move", 0, CrashPoint.STEP)
+    fence_members(storage)
+    copied = 0
+    if not target.exists(FILE):
+        target.replace(COPYING, json.dumps({"link_id": made.link_id}).encode())
+        crash_point("move", 1, CrashPoint.STEP)
+        copied = sum(_copy(storage, target, table) for table in (EXCHANGE, LEDGER))
+        target.replace(FILE, settings.encode())
+        crash_point("move", 3, CrashPoint.STEP)
+    target.delete(COPYING)
+    _mark(storage, {MOVED: str(target)})
+    crash_point("move", 4, CrashPoint.STEP)
+    _empty(storage)
+    return copied
+
+
+def _copy(storage: Storage, target: Storage, table: str) -> int:
+    """Make a table of the new folder equal to the old one's; return the bytes copied."""
+    here, there, copied = storage.child(table), target.child(table), 0
+    names = {name for name, _ in here.files()}
+    known = {name for name, _ in there.files()}
+    for name in sorted(known - names):
+        there.delete(name)
+    for name in sorted(names):
+        content = here.read(name)
+        if name in known and digest(there.read(name)) == digest(content):
+            continue
+        there.replace(name, content)
+        if there.read(name) != content:
+            raise LinkError(f"{there}/{name} is not what was written: the storage lost some of it")
+        copied += len(content)
+        crash_point("move", 2, CrashPoint.STEP)
+    return copied
+
+
+def _is_begun(target: Storage, made: LinkSettings) -> bool:
+    """Whether the new folder holds what an earlier attempt has copied there."""
+    for name in (FILE, COPYING):
+        if target.exists(name):
+            try:
+                return bool(json.loads(target.read(name))["link_id"] == made.link_id)
+            except (ValueError, KeyError, TypeError):
+                return False
+    return False
+
+
+def delete(storage: Storage, *, force: bool = False) -> None:
+    """Delete a link with all that it holds.
+
+    Parameters
+    ----------
+    storage : Storage
+        Its folder.
+    force : bool, default False
+        Also if rows are unread or members run.
+
+    Raises
+    ------
+    LinkError
+        If there is no link; without ``force`` if rows are unread or members run.
+    """
+    text = _text_of(storage)
+    name, _ = notice_of(text) or ("", None)
+    if name == MOVING:
+        check_stays(text, str(storage))
+    if name == "":
+        LinkSettings.from_json(text, str(storage))
+        if not force:
+            check_not_running(storage, "deleted")
+            _check_read(storage)
+        _mark(storage, {DELETING: True})
+        crash_point("delete", 0, CrashPoint.STEP)
+        try:
+            fence_members(storage)
+        except LinkError:
+            if not force:
+                raise
+    crash_point("delete", 1, CrashPoint.STEP)
+    _empty(storage)
+    crash_point("delete", 2, CrashPoint.STEP)
+    storage.delete(FILE)
+    storage.remove_empty()
+
+
+def _check_read(storage: Storage) -> None:
+    unread = unread_of(figures_of(storage))
+    if unread:
+        raise LinkError(
+            f"the link {storage} is not deleted: {'; '.join(unread)}. Let the receivers read them, "
+            "or lose them with --force (force=True)"
+        )
+
+
+def _text_of(storage: Storage) -> bytes:
+    try:
+        return storage.read(FILE)
+    except FileNotFoundError:
+        read_made(storage)
+        raise LinkError(
+            f"{storage}: there is no link here (no file link.json): name the folder that was "
+            "given to Link(...)"
+        ) from None
+    except NotADirectoryError:
+        read_made(storage)  # says so
+        raise
+
+
+def _mark(storage: Storage, content: dict[str, object]) -> None:
+    with writing(storage, FILE):
+        storage.replace(FILE, json.dumps(content, indent=1).encode())
+
+
+def _empty(storage: Storage) -> None:
+    """Delete the two tables."""
+    for name in (EXCHANGE, LEDGER):
+        table = storage.child(name)
+        for file, _ in table.files():
+            table.delete(file)
+            crash_point("empty", 0, CrashPoint.STEP)
+        table.remove_empty()

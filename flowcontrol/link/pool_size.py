@@ -1,0 +1,129 @@
+"""How many bytes the pool of a link should hold so that both ends keep busy, and no more.
+
+As in buffer debloating the measure is throughput times time (Little's law), the other way round:
+not what may wait for a target time, but what must be there so that nobody waits. That is a batch
+of the receiver so large that its fixed cost is a small part of it, and beside it what the receiver
+reads while the sender writes its next source batch. Behind a slow sink both are small.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from flowcontrol.link.batch_size import fit_costs
+
+BATCHES = 24
+"""Batches that are remembered."""
+
+FIXED_SHARE = 0.1
+"""Part of a batch's time that its fixed cost may be: beyond that a larger pool gains little."""
+
+CAUTION = 0.35
+"""Quantile of the sizes that likely costs give: below the median, as buffers cost memory."""
+
+HYSTERESIS = 0.2
+"""Relative change of the size that is not worth a change of the pool."""
+
+MOST_GROWTH = 2.0
+"""Times its size that a pool grows at once: a larger batch than ever seen shows what it costs."""
+
+
+class Pace(NamedTuple):
+    """What a receiver needs to keep busy.
+
+    Attributes
+    ----------
+    batch_bytes : float
+        A batch of which the fixed cost is a small part, bytes; 0 as long as nothing is known.
+    byte_s : float
+        What a byte takes, s.
+    """
+
+    batch_bytes: float = 0.0
+    byte_s: float = 0.0
+
+    def to_json(self) -> list[float]:
+        """Return what the ledger keeps."""
+        return [round(self.batch_bytes), float(f"{self.byte_s:.4g}")]
+
+
+class PaceMeter:
+    """Learns a receiver's pace from its batches.
+
+    Parameters
+    ----------
+    target_s : float or None
+        How long a batch should take: then it holds no more than that.
+
+    Attributes
+    ----------
+    target_s : float or None
+        The target, which may change.
+    pace : Pace
+        What is known so far.
+    """
+
+    def __init__(self, target_s: float | None) -> None:
+        self.target_s = target_s
+        self._sizes: list[float] = []
+        self._seconds: list[float] = []
+        self.pace = Pace()
+
+    def restore(self, pace: Iterable[float]) -> None:
+        """Restore what an earlier start learnt."""
+        self.pace = Pace(*pace)
+
+    def observe(self, nbytes: int, seconds: float) -> None:
+        """Learn from a batch: bytes, and seconds from its planning to the planning of the next."""
+        if nbytes <= 0 or seconds <= 0:
+            return
+        self._sizes = [*self._sizes, float(nbytes)][-BATCHES:]
+        self._seconds = [*self._seconds, seconds][-BATCHES:]
+        if len(self._sizes) < 3:
+            return
+        belief = fit_costs(np.array(self._sizes), np.array(self._seconds))
+        meant_s = belief.fixed_s / FIXED_SHARE
+        if self.target_s is not None:
+            meant_s = np.minimum(meant_s, np.maximum(self.target_s, belief.fixed_s))
+        sizes = np.maximum(meant_s - belief.fixed_s, 0) / np.maximum(belief.byte_s, 1e-15)
+        self.pace = Pace(belief.quantile(sizes, CAUTION), belief.byte)
+
+
+def wanted_bytes(paces: Mapping[str, Iterable[Pace]], away_s: float) -> float:
+    """Return what the pool of a sender should hold, bytes.
+
+    Parameters
+    ----------
+    paces : mapping of str to iterable of Pace
+        Of each receiver, that of each of its queries: they read at the same time.
+    away_s : float
+        How long the sender releases nothing, as it writes, s.
+    """
+    return max((sum(_needs(pace, away_s) for pace in own) for own in paces.values()), default=0.0)
+
+
+def _needs(pace: Pace, away_s: float) -> float:
+    return pace.batch_bytes + (away_s / pace.byte_s if pace.byte_s > 0 else 0.0)
+
+
+def next_floating(now: int, least: int, most: int, wanted: int, *, is_short: bool) -> int:
+    """Return the floating buffers that a pool has next.
+
+    Parameters
+    ----------
+    now : int
+        Those that it has.
+    least, most : int
+        Its bounds.
+    wanted : int
+        What the throughput asks for.
+    is_short : bool
+        Whether messages wait for a buffer: a pool that suffices does not grow.
+    """
+    wanted = max(least, min(most, wanted))
+    if abs(wanted - now) <= HYSTERESIS * now and least <= now <= most:
+        return now
+    if wanted > now:
+        return min(wanted, int(max(now, 1) * MOST_GROWTH) + 1) if is_short else max(now, least)
+    return wanted
