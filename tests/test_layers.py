@@ -35,7 +35,7 @@ ALLOWED = {
     "virtual": CORE | {"files"} | SYSTEMS,
     "ledger": BASE | {"protocol"},
     "version": set(),
-    "spark": set(),
+    "spark": {"errors"},
     "live": CORE | {"folders", "ledger", "spark"} | SYSTEMS,
     "link": BASE | {"protocol", "ledger", "spark", "analysis", "report"},
     "analysis": BASE,

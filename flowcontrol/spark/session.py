@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from flowcontrol.spark.versions import checkpoint_file_manager, require_spark
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.datasource import DataSource
@@ -26,14 +28,17 @@ SETTINGS = {
     # Several queries share the session: with FIFO one stage's job would wait for another's.
     "spark.scheduler.mode": "FAIR",
     "spark.sql.shuffle.partitions": "2",
-    # Without Hadoop's native library the default manager spawns a process per checkpoint file.
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing."
-        "FileSystemBasedCheckpointFileManager"
-    ),
     "spark.sql.streaming.numRecentProgressUpdates": "4",
     "spark.ui.showConsoleProgress": "false",
 }
+
+CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
+"""Without Hadoop's native library Spark's default spawns a process per checkpoint file."""
+
+
+def settings() -> dict[str, str]:
+    """Return :data:`SETTINGS` and those that depend on the version of Spark."""
+    return {**SETTINGS, CHECKPOINT_FILES: checkpoint_file_manager()}
 
 
 LAUNCHERS = {"PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT"}
@@ -41,7 +46,7 @@ LAUNCHERS = {"PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT"}
 
 
 def get_session(name: str) -> SparkSession:
-    """Return the running session, or start one with :data:`SETTINGS`.
+    """Return the running session, or start one with :func:`settings`.
 
     Parameters
     ----------
@@ -54,6 +59,7 @@ def get_session(name: str) -> SparkSession:
     they are kept. ``-Xss16m`` cannot be set on a running JVM; ``spark-submit.sh`` does it. Without
     it stopping a Python foreachBatch query in mid-batch overflows the JVM's stack in Spark 4.2.0.
     """
+    require_spark()
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder
@@ -61,7 +67,7 @@ def get_session(name: str) -> SparkSession:
         # Spark's workers else run whatever "python3" is on the PATH, which may lack this package.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = builder.appName(name)
-        for key, value in SETTINGS.items():
+        for key, value in settings().items():
             builder = builder.config(key, value)
     with holding_interrupts():
         return builder.getOrCreate()
@@ -98,7 +104,7 @@ def register_source(spark: SparkSession, source: type[DataSource]) -> None:
     try:
         context = spark.sparkContext
     except Exception:  # Spark Connect has no context on this side: its server has
-        spark.dataSource.register(source)
+        _register(spark, source)
         return
     with _registering:
         before = context.environment
@@ -106,9 +112,23 @@ def register_source(spark: SparkSession, source: type[DataSource]) -> None:
         # makes a Python function reads it in a thread of its own, entry by entry.
         context.environment = {**WRITTEN_BY_QUERIES, **before}
         try:
-            spark.dataSource.register(source)
+            _register(spark, source)
         finally:
             context.environment = before
+
+
+def _register(spark: SparkSession, source: type[DataSource]) -> None:
+    """Register a source, unless Spark has found it by itself (``pyspark_*``) and keeps that one.
+
+    Spark 4.0 refuses to replace a source that it found; 4.1 and 4.2 replace it.
+    """
+    from pyspark.errors import AnalysisException
+
+    try:
+        spark.dataSource.register(source)
+    except AnalysisException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
 
 
 @contextmanager
