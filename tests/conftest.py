@@ -102,7 +102,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         **read_settings(SCRIPTS / "spark-local.conf"),
         CHECKPOINT_FILES: checkpoint_file_manager(),
         # Two cores, as the smallest machine that the tests must pass on.
-        "spark.master": "local[2]",
+        "spark.master": os.environ.get("FLOWCONTROL_MASTER", "local[2]"),  # scripts/matrix.py
         "spark.app.name": "flowcontrol tests",
         # -Xss16m: stopping a Python foreachBatch query in mid-batch overflows the usual stack. And
         # a JVM that runs everything a few times is not worth compiling twice.

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "flowcontrol"
 
 # Each layer, and the layers that it may import besides itself. Imports go one way.
-BASE = {"errors", "records", "scenario", "version"}
+BASE = {"errors", "install", "records", "scenario", "version"}
 CORE = BASE | {"protocol", "operators", "job"}
 SYSTEMS = {"systems", "systems/throttles", "systems/transports"}
 KIT = CORE | {"files", "folders", "virtual", "analysis", "report", "experiments"}
@@ -25,7 +25,7 @@ ALLOWED = {
     "files": {"errors"},
     "folders": {"errors", "files", "ledger"},
     "records": {"errors"},
-    "scenario": {"errors", "records"},
+    "scenario": {"errors", "install", "records"},
     "protocol": {"errors"},
     "operators": {"errors", "protocol"},
     "systems": {"errors", "protocol"},
@@ -35,6 +35,7 @@ ALLOWED = {
     "virtual": CORE | {"files"} | SYSTEMS,
     "ledger": BASE | {"protocol"},
     "version": set(),
+    "install": set(),
     "spark": {"errors"},
     "live": CORE | {"folders", "ledger", "spark"} | SYSTEMS,
     "link": BASE | {"protocol", "ledger", "spark", "analysis", "report"},
