@@ -5,8 +5,9 @@ after a restart it asks first for the partitions between the last offset and its
 (``AcceptsLatestSeenOffset``), a new checkpoint is one for which it did not, and from then on a
 batch begins where the one before ended.
 
-An ``availableNow`` query is the exception. Spark asks it once where it ends, and not for those
-partitions: it reads one batch, and only with a new checkpoint.
+An ``availableNow`` query reads one batch: Spark runs it as ``once``. Where Spark is told to wrap
+its source instead (``spark.sql.streaming.triggerAvailableNowWrapper.enabled``), it does not say
+where a used checkpoint is: that is refused.
 """
 
 from __future__ import annotations
@@ -74,14 +75,14 @@ class OlderReader(DataSourceStreamReader):
         Raises
         ------
         LinkError
-            If the batch was decided from another start: the query is ``availableNow``.
+            If the batch was decided from another start: Spark has wrapped this source.
         """
         decided = end == self._end and self._begin is not None
         if decided and start not in (self._begin, end):
             raise LinkError(
-                "an availableNow query with a checkpoint that it has used before needs Spark 4.2: "
-                "an older one does not tell the source where the query is. Nothing was read. Start "
-                "it without trigger(availableNow=True), and stop it when it has nothing more to do"
+                "Spark has not told the source where the query is. Nothing was read. With "
+                "spark.sql.streaming.triggerAvailableNowWrapper.enabled an availableNow query on a "
+                "used checkpoint needs Spark 4.2: unset that, or start it with another trigger"
             )
         if not decided:  # said after a restart, or a batch that runs again
             self._begin, self._end = None, end

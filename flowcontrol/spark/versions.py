@@ -1,6 +1,7 @@
 """What differs between the versions of Spark that are supported: 4.0, 4.1 and 4.2.
 
-Everything that asks for a version asks here. ``supported.yaml`` says what each of them can do.
+Everything that asks for a version asks here. ``scripts/supported.yaml`` says what
+each of them can do.
 """
 
 from __future__ import annotations

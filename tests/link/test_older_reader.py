@@ -77,12 +77,14 @@ def test_a_batch_that_was_not_done_runs_again_first(start: int) -> None:
     assert counting.asked == [(start, 40)]
 
 
-def test_available_now_on_a_used_checkpoint_is_refused_and_nothing_is_read() -> None:
+def test_a_wrapped_source_on_a_used_checkpoint_is_refused_and_nothing_is_read() -> None:
     """Spark says nothing before it asks where the query ends, so the reader begins too early."""
     counting = Counting(100)
     reader = OlderReader(counting)
     assert reader.latestOffset() == at(10)
-    with pytest.raises(LinkError, match=r"availableNow .* needs Spark 4\.2.* Nothing was read"):
+    with pytest.raises(
+        LinkError, match=r"Nothing was read\. .*Wrapper\.enabled .* needs Spark 4\.2"
+    ):
         reader.partitions(at(5), at(10))
     assert counting.asked == []
 
