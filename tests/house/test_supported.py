@@ -85,3 +85,31 @@ def test_only_what_is_listed_as_supported_fails_the_matrix(
     shown = capsys.readouterr().out
     assert re.search(rf"4\.0\.5 +cluster +link +{passed} +{failed} +2 +1$", shown, re.MULTILINE)
     assert shown.count("failed: a::b") == failed
+
+
+REPORT = """<testsuites><testsuite>
+<testcase classname="tests.a.test_b" name="test_good"/>
+<testcase classname="tests.a.test_b" name="test_skipped"><skipped/></testcase>
+<testcase classname="tests.a.test_b" name="test_late"><failure>Python worker failed to connect back.
+</failure></testcase>
+<testcase classname="tests.a.test_b" name="test_wrong"><error>assert 1 == 2</error></testcase>
+</testsuite></testsuites>"""
+
+
+def test_a_test_whose_worker_was_late_runs_again_and_no_other(matrix, tmp_path, monkeypatch):
+    """A machine that is too busy for Spark's 10 s says nothing about a version."""
+    report, asked = tmp_path / "report.xml", []
+
+    def run(command, **_):
+        place = Path(next(word for word in command if "--junitxml=" in word).split("=", 1)[1])
+        asked.append(command[-1])
+        again = REPORT.split("<testcase", 1)[0] + (
+            '<testcase classname="tests.a.test_b" name="test_late"/></testsuite></testsuites>'
+        )
+        place.write_text(REPORT if place == report else again)
+
+    monkeypatch.setattr(matrix.subprocess, "run", run)
+    counts = matrix.run_tests(["tests/a"], [], report)
+    assert asked == ["tests/a", "tests/a/test_b.py::test_late"]
+    wrong = "tests.a.test_b::test_wrong"
+    assert counts == {"passed": 2, "failed": 1, "skipped": 1, "names": [wrong]}
