@@ -32,6 +32,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LOGS = Path(sys.prefix) / "flowcontrol" / "checks"
 
 SHELL = ["spark-submit.sh", "run-tests.sh", "scripts/kafka.sh", ".ci/run"]
+SHELL += ["scripts/build.sh", "scripts/matrix.sh"]
 
 FAST = ("-m", "not spark")
 SHARED = ("-m", "spark and not starts")

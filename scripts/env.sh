@@ -10,6 +10,7 @@ case $FC_VENV in /*) ;; *) FC_VENV=$PWD/$FC_VENV ;; esac
 FC_PYTHON=$FC_VENV/bin/python
 FC_STATE=$FC_VENV/flowcontrol
 FC_EXTRAS=spark,report,flights,virtual
+FC_CONSTRAINTS=requirements/constraints.txt # scripts/matrix.sh installs other versions
 
 # The artifact's name holds the Spark version; both belong to the pins of setup.cfg.
 DELTA_PACKAGE=io.delta:delta-spark_4.2_2.13:4.4.0
@@ -76,7 +77,7 @@ require_java() {
 # What the environment was made from: the extras in $1, the place, Python and the pinned versions.
 environment_key() {
     printf '%s\n%s\n%s\n' "$1" "$FC_ROOT" "$("$FC_PYTHON" -V 2>&1)"
-    (cd "$FC_ROOT" && cksum setup.cfg pyproject.toml requirements/constraints.txt)
+    (cd "$FC_ROOT" && cksum setup.cfg pyproject.toml "$FC_CONSTRAINTS")
 }
 
 is_ready() { # STAMP KEY
@@ -128,7 +129,7 @@ ensure_environment() { # STAMP EXTRAS
         # it may not keep what it compiles, all are compiled now, on all cores.
         (cd "$FC_ROOT" && DIST_EXTRA_CONFIG=$FC_ROOT/requirements/wheels.cfg \
             "$FC_PYTHON" -m pip install --disable-pip-version-check --no-input \
-            --no-compile --constraint requirements/constraints.txt --editable ".[$2]") \
+            --no-compile --constraint "$FC_CONSTRAINTS" --editable ".[$2]") \
             >"$log" 2>&1 ||
             die "pip failed: $(grep -m1 '^ERROR' "$log" || tail -n 1 "$log") (all of it: $log)"
         [[ -z ${PYTHONDONTWRITEBYTECODE:-} ]] || "$FC_PYTHON" -m compileall -q -j 0 \

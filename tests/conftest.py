@@ -85,7 +85,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Return the one Spark session of a test run, with the start script's own settings."""
     from pyspark.sql import SparkSession
 
-    from jvm import delta_jars, read_settings
+    from flowcontrol.spark.start import CHECKPOINT_FILES
+    from flowcontrol.spark.versions import checkpoint_file_manager
+    from jvm import delta_jars, delta_package, read_settings
 
     home = tmp_path_factory.mktemp("spark")
     # Spark starts PATH's python3 for its workers otherwise, which may be another version.
@@ -98,8 +100,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     chosen = {
         **read_settings(SETTINGS / "defaults.conf"),
         **read_settings(SETTINGS / "local.conf"),
+        CHECKPOINT_FILES: checkpoint_file_manager(),
         # Two cores, as the smallest machine that the tests must pass on.
-        "spark.master": "local[2]",
+        "spark.master": os.environ.get("FLOWCONTROL_MASTER", "local[2]"),  # scripts/matrix.py
         "spark.app.name": "flowcontrol tests",
         # -Xss16m: stopping a Python foreachBatch query in mid-batch overflows the usual stack. And
         # a JVM that runs everything a few times is not worth compiling twice.
@@ -112,7 +115,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     if jars := delta_jars():
         chosen["spark.jars"] = ",".join(jars)
     else:  # an environment that the start script did not make
-        chosen["spark.jars.packages"] = "io.delta:delta-spark_4.2_2.13:4.4.0"
+        chosen["spark.jars.packages"] = delta_package()
     builder = SparkSession.builder
     for key, value in chosen.items():
         builder = builder.config(key, value)

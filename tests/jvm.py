@@ -24,6 +24,14 @@ def delta_jars() -> list[str]:
     return sorted(str(path) for path in Path(folder).glob("*.jar"))
 
 
+def delta_package() -> str:
+    """Return the artifact of Delta that belongs to the Spark that is installed."""
+    from importlib.metadata import version
+
+    minor = ".".join(version("pyspark").split(".")[:2])
+    return f"io.delta:delta-spark_{minor}_2.13:{version('delta-spark')}"
+
+
 def java_environment() -> dict[str, str]:
     """Return the variables of such a JVM.
 

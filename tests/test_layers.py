@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "flowcontrol"
 
 # Each layer, and the layers that it may import besides itself. Imports go one way.
-BASE = {"errors", "notices", "records", "scenario", "version"}
+BASE = {"errors", "install", "notices", "records", "scenario", "version"}
 CORE = BASE | {"protocol", "operators", "job"}
 SYSTEMS = {"systems", "systems/throttles", "systems/transports"}
 KIT = CORE | {"files", "folders", "virtual", "analysis", "report", "experiments"}
@@ -26,7 +26,7 @@ ALLOWED = {
     "folders": {"errors", "files", "ledger"},
     "notices": set(),
     "records": {"errors"},
-    "scenario": {"errors", "records"},
+    "scenario": {"errors", "install", "records"},
     "protocol": {"errors"},
     "operators": {"errors", "protocol"},
     "systems": {"errors", "protocol"},
@@ -36,7 +36,8 @@ ALLOWED = {
     "virtual": CORE | {"files"} | SYSTEMS,
     "ledger": BASE | {"protocol"},
     "version": set(),
-    "spark": {"errors", "notices"},
+    "install": set(),
+    "spark": {"errors", "install", "notices"},
     "live": CORE | {"folders", "ledger", "spark"} | SYSTEMS,
     "link": BASE | {"protocol", "ledger", "spark", "analysis", "report"},
     "analysis": BASE,

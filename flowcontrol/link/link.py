@@ -206,6 +206,9 @@ class Link:
         LinkError
             If the name is not valid, or no sender has set the columns in time.
         """
+        from flowcontrol.spark.versions import require_spark
+
+        require_spark()
         from flowcontrol.link.source import LinkSource
         from flowcontrol.spark.session import register_source
 

@@ -155,7 +155,7 @@ EXCHANGE, LEDGER = "exchange", "ledger"
 
 def make_tables(storage: Storage, settings: LinkSettings) -> None:
     """Create the exchange log and the ledger unless they are there."""
-    from pyspark.sql.pandas.types import to_arrow_schema
+    from flowcontrol.spark.versions import arrow_schema
 
-    create_log(storage.child(EXCHANGE), to_arrow_schema(schema_of(settings.schema), timezone="UTC"))
+    create_log(storage.child(EXCHANGE), arrow_schema(schema_of(settings.schema)))
     create_ledger(storage.child(LEDGER))

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from flowcontrol.link.extents import LinkPartition, read_rows, share_out
 from flowcontrol.link.options import read_options
@@ -18,7 +18,6 @@ from flowcontrol.spark.reader import CreditReader
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql.streaming.datasource import ReadLimit
     from pyspark.sql.types import StructType
 
     from flowcontrol.link.receiver import LinkReceiver
@@ -60,9 +59,9 @@ class LinkSource(DataSource):
 
         return schema_of(read_options(self.options).settings().schema)
 
-    def streamReader(self, schema: StructType) -> LinkReader:
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader."""
-        return LinkReader(dict(self.options), schema)
+        return LinkReader(dict(self.options), schema).for_spark()
 
 
 class LinkReader(CreditReader):
@@ -77,10 +76,10 @@ class LinkReader(CreditReader):
     """
 
     def __init__(self, options: dict[str, str], schema: StructType) -> None:
-        from pyspark.sql.pandas.types import to_arrow_schema
+        from flowcontrol.spark.versions import arrow_schema
 
         self.options = read_options(options)
-        self._schema: pa.Schema = to_arrow_schema(schema, timezone="UTC")
+        self._schema: pa.Schema = arrow_schema(schema)
         self._storage = self.options.storage
         self._receiver: LinkReceiver | None = None
         self._last: dict[str, list[int]] | None = None
@@ -125,7 +124,7 @@ class LinkReader(CreditReader):
             )
         }
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+    def next_offset(self, start: dict[str, Any]) -> dict[str, Any]:
         """Return where the next batch ends; ``start`` if there is nothing for a while."""
         receiver, cursors = self._made(), start["cursors"]
         shortest, longest = self._storage.waits_s

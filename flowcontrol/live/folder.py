@@ -148,6 +148,10 @@ class RunPaths:
         """While it exists, no stage starts another round."""
         return self.root / "stop"
 
+    def ended_file(self, stage: str) -> Path:
+        """While it exists, a stage has no further round, or is asked to stop: Spark before 4.2."""
+        return self.root / "checkpoints" / f"{stage}.ended"
+
     @property
     def failure_file(self) -> Path:
         """Spark's full message of the failure that ended the run."""

@@ -13,6 +13,7 @@ from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.runtime import StageRuntime, links_seen
 from flowcontrol.live.take import TakePartition
 from flowcontrol.scenario import parse_scenario
+from flowcontrol.spark.versions import has_read_limits
 
 SHORTEST_WAIT_S = 0.0005
 LONGEST_WAIT_S = 0.002
@@ -41,6 +42,7 @@ class RoundPlanner:
         self._exchanges = {link.name: ExchangeView(paths.exchange(link)) for link in plan.inputs}
         self._runtime = StageRuntime(job, plan.name, paths, views)
         self._parent = os.getppid()
+        self._ended = None if has_read_limits() else paths.ended_file(plan.name)
 
     def cursors_after(self, number: int) -> Cursors | None:
         """Wait until a round may start, run its rules, return where it ends; None at the end."""
@@ -58,6 +60,11 @@ class RoundPlanner:
             ]
             for gate, link in enumerate(runtime.plan.inputs)
         }
+
+    def note_end(self) -> None:
+        """Tell the driver where Spark does not end the query by itself (before 4.2)."""
+        if self._ended is not None:
+            self._ended.touch()
 
     def _wait(self, number: int) -> bool:
         """Wait until a round may start; False if the run is to stop, or the driver is gone."""

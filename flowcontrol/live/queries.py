@@ -22,6 +22,7 @@ from flowcontrol.live.results import result_tables
 from flowcontrol.live.take import ROUND, SUBTASK, row_schemas
 from flowcontrol.notices import announce_step
 from flowcontrol.spark.session import asking_on_interrupt, cause_of, register_source
+from flowcontrol.spark.versions import has_read_limits
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -130,6 +131,8 @@ class StageQueries:
         for stage, query in self._queries.items():
             error = query.exception()
             if error is None:
+                if self._paths.ended_file(stage).exists() and query.isActive:
+                    query.stop()  # it is between batches, and has none left
                 continue
             here = stage, self.batches[stage].rounds
             if NOT_STARTED in str(error) and self._restarts[here] < MOST_RESTARTS:
@@ -175,15 +178,16 @@ class StageQueries:
             "spark.job.description": f"flowcontrol stage {stage}",
         }
         sweep_checkpoint(self._paths.checkpoint(stage))
+        self._paths.ended_file(stage).unlink(missing_ok=True)
         with _thread_properties(self._spark, own):  # the query's thread inherits them
-            return (
+            writer = (
                 reader.load()
                 .writeStream.foreachBatch(self.batches[stage])
                 .queryName(f"{self._job.scenario.name}-{stage}")
                 .option("checkpointLocation", str(self._paths.checkpoint(stage)))
-                .trigger(availableNow=True)
-                .start()
             )
+            # Without read limits an availableNow query ends after one batch; its reader says when.
+            return (writer.trigger(availableNow=True) if has_read_limits() else writer).start()
 
     def _progress(self) -> tuple[int, int]:
         done = min(batch.rounds for batch in self.batches.values())

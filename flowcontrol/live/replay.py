@@ -138,8 +138,10 @@ class _Split:
 
 def _spark_types(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Cast to the types that Spark gives the columns, or the reader fails inside the JVM."""
-    from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+    from pyspark.sql.pandas.types import from_arrow_schema
 
-    target = to_arrow_schema(from_arrow_schema(batch.schema.remove_metadata()), timezone="UTC")
+    from flowcontrol.spark.versions import arrow_schema
+
+    target = arrow_schema(from_arrow_schema(batch.schema.remove_metadata()))
     target = pa.schema([pa.field(field.name, field.type) for field in target])
     return batch.cast(target)

@@ -13,14 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from flowcontrol.live.take import TakePartition, rows_of
 from flowcontrol.spark.reader import CreditReader
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql.streaming.datasource import ReadLimit
     from pyspark.sql.types import StructType
 
     from flowcontrol.live.planner import RoundPlanner
@@ -44,9 +43,9 @@ class StageSource(DataSource):
         """Return the columns of the rows, hidden ones included."""
         return self.options["schema"]
 
-    def streamReader(self, schema: StructType) -> StageReader:
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader."""
-        return StageReader(dict(self.options), schema)
+        return StageReader(dict(self.options), schema).for_spark()
 
 
 class StageReader(CreditReader):
@@ -78,7 +77,7 @@ class StageReader(CreditReader):
         """Return the offset before the first round."""
         return {"round": -1, "cursors": {}}
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+    def next_offset(self, start: dict[str, Any]) -> dict[str, Any]:
         """Wait for the neighbours, run the next round's rules, return where it ends.
 
         Returns
@@ -89,7 +88,10 @@ class StageReader(CreditReader):
         """
         number = int(start["round"]) + 1
         cursors = self._planner().cursors_after(number)
-        return start if cursors is None else {"round": number, "cursors": cursors}
+        if cursors is None:
+            self._planner().note_end()
+            return start
+        return {"round": number, "cursors": cursors}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return a partition per subtask that processes rows in the round that ends at ``end``."""

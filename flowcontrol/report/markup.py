@@ -11,6 +11,7 @@ from typing import Any, Final
 import yaml
 
 from flowcontrol.errors import RunError
+from flowcontrol.install import how_to_install
 from flowcontrol.report.figures import Chart
 
 _REPORT: Final = "flowcontrol.report"
@@ -105,9 +106,7 @@ def plotly_script() -> str:
     try:
         from plotly.offline import get_plotlyjs
     except ImportError as error:
-        raise RunError(
-            "the report page needs plotly (extra 'report'); install it: pip install plotly"
-        ) from error
+        raise RunError(f"the report page needs plotly: {how_to_install('report')}") from error
     return str(get_plotlyjs())
 
 

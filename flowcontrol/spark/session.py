@@ -15,8 +15,10 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from flowcontrol.errors import RunError
+from flowcontrol.install import how_to_install
 from flowcontrol.notices import announce_step
 from flowcontrol.spark.start import prepare
+from flowcontrol.spark.versions import require_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,9 +50,10 @@ def get_session(name: str) -> SparkSession:
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise RunError(
-            "Spark is needed and pyspark is not installed: install pyspark and delta-spark, in the "
-            "versions of the extra 'spark' (setup.cfg), or use the virtual clock"
+            f"Spark is needed and pyspark is not installed: {how_to_install('spark')}, or use the "
+            "virtual clock"
         ) from error
+    require_spark()
     builder = SparkSession.builder
     if SparkSession.getActiveSession() is None and not is_started():
         if not LAUNCHERS & set(os.environ):
@@ -103,7 +106,7 @@ def register_source(spark: SparkSession, source: type[DataSource]) -> None:
     try:
         context = spark.sparkContext
     except Exception:  # Spark Connect has no context on this side: its server has
-        spark.dataSource.register(source)
+        _register(spark, source)
         return
     with _registering:
         if _is_known(spark, source.name()):
@@ -113,7 +116,7 @@ def register_source(spark: SparkSession, source: type[DataSource]) -> None:
         # makes a Python function reads it in a thread of its own, entry by entry.
         context.environment = {**WRITTEN_BY_QUERIES, **before}
         try:
-            spark.dataSource.register(source)
+            _register(spark, source)
         finally:
             context.environment = before
 
@@ -133,6 +136,20 @@ def _is_known(spark: SparkSession, name: str) -> bool:
     except Exception:  # py4j's
         return False
     return True
+
+
+def _register(spark: SparkSession, source: type[DataSource]) -> None:
+    """Register a source, unless Spark has found it by itself (``pyspark_*``) and keeps that one.
+
+    Spark 4.0 refuses to replace a source that it found; 4.1 and 4.2 replace it.
+    """
+    from pyspark.errors import AnalysisException
+
+    try:
+        spark.dataSource.register(source)
+    except AnalysisException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from typing import Final
 
 from flowcontrol.errors import RunError
 from flowcontrol.notices import announce_step
+from flowcontrol.spark.versions import checkpoint_file_manager
 
 LEAST_JAVA: Final = 17
 """Oldest Java that Spark 4 runs on."""
@@ -29,6 +30,9 @@ JARS: Final = "FLOWCONTROL_JARS"
 else ``~/.cache/flowcontrol``."""
 
 _WHY: Final = re.compile("unresolved|Error|Exception")
+
+CHECKPOINT_FILES: Final = "spark.sql.streaming.checkpointFileManagerClass"
+"""Why it is set: ``local.conf``, which names the class of the newest Spark."""
 
 STACK: Final = "-Xss16m"
 """Stopping a Python foreachBatch query in mid-batch overflows a thread's usual stack."""
@@ -58,7 +62,8 @@ def prepare() -> dict[str, str]:
         if " " in os.environ["SPARK_CONF_DIR"]:  # spark-env.sh is sourced without quotes
             os.environ.setdefault("SPARK_ENV_LOADED", "1")
     found = {"spark.master": "local[*]", "spark.driver.defaultJavaOptions": STACK}
-    return {**found, **settings("defaults.conf"), **settings("local.conf"), **delta()}
+    found |= {**settings("defaults.conf"), **settings("local.conf")}
+    return found | {CHECKPOINT_FILES: checkpoint_file_manager()} | delta()
 
 
 def settings(name: str) -> dict[str, str]:

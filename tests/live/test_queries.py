@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from pyspark.sql.types import StructType
 
 from flowcontrol.errors import RunError
 from flowcontrol.live import queries
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.queries import MOST_RESTARTS, StageQueries
+from flowcontrol.live.source import StageReader
 from flowcontrol.live.take import row_schemas
 
 SLOW = "org.apache.spark.SparkException: Python worker failed to connect back."
@@ -70,6 +73,67 @@ def run(
         return started
 
     return run_them
+
+
+class Endless:
+    """A query of Spark before 4.2, which ends when it is stopped and not before."""
+
+    def __init__(self) -> None:
+        self.isActive, self.stops = True, 0
+
+    def exception(self) -> None:
+        return None
+
+    def stop(self) -> None:
+        self.isActive, self.stops = False, self.stops + 1
+
+
+def test_a_query_that_spark_does_not_end_is_stopped_when_its_reader_says_so(
+    runs: ModuleType, cases: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, paths, started = runs.job_of(cases.SINGLE), RunPaths(tmp_path), dict[str, Endless]()
+    monkeypatch.setattr(queries, "LOOK_EVERY_S", 0)
+    stages = StageQueries(Spark(), job, paths, row_schemas(job, {}), "run")  # type: ignore[arg-type]
+
+    def begin(stage: str) -> Endless:
+        started[stage] = Endless()
+        return started[stage]
+
+    def watch(_rounds: int, _records: int) -> None:
+        """One reader after the other has planned its last round."""
+        active = [stage for stage, query in started.items() if query.isActive]
+        for stage in active[:1]:
+            stages.batches[stage].rounds = job.rounds
+            paths.ended_file(stage).parent.mkdir(parents=True, exist_ok=True)
+            paths.ended_file(stage).touch()
+
+    monkeypatch.setattr(stages, "_start", begin)
+    assert stages.run(watch)
+    assert [query.stops for query in started.values()] == [1] * len(job.stages)
+
+
+@pytest.mark.parametrize("limits", [True, False])
+def test_a_reader_says_that_it_has_no_further_round_where_spark_does_not_see_it(
+    limits: bool,
+    runs: ModuleType,
+    cases: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    job, paths = runs.job_of(cases.SINGLE), RunPaths(tmp_path)
+    StageQueries(Spark(), job, paths, row_schemas(job, {}), "run")  # type: ignore[arg-type]
+    monkeypatch.setattr("flowcontrol.live.planner.has_read_limits", lambda: limits)
+    stage = job.stages[0].name
+    paths.checkpoint(stage).mkdir(parents=True)
+    options = {
+        "scenario": json.dumps(job.scenario.canonical()),
+        "folder": str(tmp_path),
+        "stage": stage,
+    }
+    reader = StageReader(options, StructType())
+    last = {"round": job.rounds - 1, "cursors": {}}
+    assert reader.next_offset(last) is last
+    assert paths.ended_file(stage).exists() is not limits
 
 
 def test_a_reader_that_was_late_is_started_again(run: Callable[..., list[str]]) -> None:

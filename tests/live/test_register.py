@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.errors import AnalysisException
 
 from flowcontrol.link.link import Link
 from flowcontrol.live.source import StageSource
@@ -90,3 +91,20 @@ def test_a_batch_that_makes_a_function_meanwhile_reads_one_environment(source):
     assert copied == {"PYTHONHASHSEED": "0", "SPARK_BUFFER_SIZE": "1"}
     assert context.environment is before
     assert context.during == {**WRITTEN_BY_QUERIES, **copied}
+
+
+class Keeping(Context):
+    """A session of Spark 4.0, which refuses to replace a source that it has found by itself."""
+
+    def __init__(self, condition: str) -> None:
+        super().__init__()
+        self.condition = condition
+
+    def register(self, source) -> None:
+        raise AnalysisException("no", errorClass=self.condition, messageParameters={})
+
+
+def test_a_source_that_spark_has_found_by_itself_is_kept():
+    register_source(Keeping("DATA_SOURCE_ALREADY_EXISTS"), object)
+    with pytest.raises(AnalysisException):
+        register_source(Keeping("UNSUPPORTED"), object)

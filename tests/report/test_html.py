@@ -204,7 +204,7 @@ def test_without_plotly_it_says_what_to_install(
     experiment: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
-    with pytest.raises(RunError, match=r"needs plotly .* pip install plotly"):
+    with pytest.raises(RunError, match=r"needs plotly: pip install .*\[report\]"):
         page_of(experiment)
 
 

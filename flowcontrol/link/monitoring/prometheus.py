@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from flowcontrol.errors import LinkError
+from flowcontrol.install import how_to_install
 from flowcontrol.link.members import ranges
 from flowcontrol.link.monitoring.snapshot import (
     ChannelSnapshot,
@@ -108,7 +109,7 @@ def serve(collector: LinkCollector, port: int, address: str = LOOPBACK) -> Calla
         from prometheus_client import CollectorRegistry, start_http_server
     except ModuleNotFoundError as error:
         raise LinkError(
-            "--port needs the package prometheus_client: pip install 'flowcontrol[metrics]'"
+            f"--port needs the package prometheus_client: {how_to_install('metrics')}"
         ) from error
     registry = CollectorRegistry()
     registry.register(collector)

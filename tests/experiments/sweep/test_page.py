@@ -99,7 +99,7 @@ def test_without_plotly_it_says_what_to_install(made, monkeypatch):
         return real(name, *args, **more)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(RunError, match="pip install plotly"):
+    with pytest.raises(RunError, match=r"pip install .*\[report\]"):
         sweep_page(*made({SINK: [1, 2]}))
 
 

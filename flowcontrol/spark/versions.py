@@ -1,0 +1,115 @@
+"""What differs between the versions of Spark that are supported: 4.0, 4.1 and 4.2.
+
+Everything that asks for a version asks here. ``scripts/supported.yaml`` says what
+each of them can do.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from flowcontrol.errors import RunError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+Version = tuple[int, int]
+
+OLDEST: Final[Version] = (4, 0)
+"""The first with streaming sources in Python that yield Arrow (``DataSourceStreamReader``)."""
+
+READ_LIMITS: Final[Version] = (4, 2)
+"""The first that tells a source in Python where a batch begins (``latestOffset(start, limit)``)
+and that an ``availableNow`` query reads to its end (SPARK-54085)."""
+
+_MOVED: Final[Version] = (4, 1)
+"""The first with the package ``...execution.streaming.checkpointing``."""
+
+
+def parse_version(text: str) -> Version:
+    """Return major and minor version.
+
+    Parameters
+    ----------
+    text : str
+        As pyspark gives it, such as ``4.1.1`` or ``4.2.0.dev0``.
+
+    Raises
+    ------
+    ValueError
+        If it does not begin with two numbers.
+    """
+    found = re.match(r"(\d+)\.(\d+)", text)
+    if found is None:
+        raise ValueError(f"{text!r} is no version of Spark")
+    return int(found[1]), int(found[2])
+
+
+def spark_version() -> Version:
+    """Return the version of the pyspark that is installed."""
+    from pyspark import __version__
+
+    return parse_version(__version__)
+
+
+def require_spark() -> None:
+    """Refuse a pyspark that is too old.
+
+    Raises
+    ------
+    RunError
+        If it is older than :data:`OLDEST`.
+    """
+    found = spark_version()
+    if found < OLDEST:
+        raise RunError(
+            f"flowcontrol needs Spark {_said(OLDEST)} or newer, and pyspark {_said(found)} is "
+            "installed: older ones have no streaming sources in Python. Use a newer platform, or "
+            "the virtual clock (--clock virtual), which needs no Spark"
+        )
+
+
+def has_read_limits(version: Version | None = None) -> bool:
+    """Whether Spark says where a batch begins, and lets ``availableNow`` read to the end.
+
+    Parameters
+    ----------
+    version : tuple of int, optional
+        By default that of the pyspark that is installed.
+    """
+    return (spark_version() if version is None else version) >= READ_LIMITS
+
+
+def checkpoint_file_manager(version: Version | None = None) -> str:
+    """Return the class that writes checkpoint files by rename.
+
+    Parameters
+    ----------
+    version : tuple of int, optional
+        By default that of the pyspark that is installed.
+    """
+    package = "org.apache.spark.sql.execution.streaming"
+    if (spark_version() if version is None else version) >= _MOVED:
+        package += ".checkpointing"
+    return f"{package}.FileSystemBasedCheckpointFileManager"
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Return columns as Arrow has them; times are UTC.
+
+    Parameters
+    ----------
+    schema : StructType
+        Columns as Spark has them.
+    """
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    if has_read_limits():
+        return to_arrow_schema(schema, timezone="UTC")
+    return to_arrow_schema(schema, timestamp_utc=True)  # type: ignore[call-arg]  # 4.0 and 4.1
+
+
+def _said(version: Version) -> str:
+    return ".".join(map(str, version))

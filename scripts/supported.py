@@ -1,0 +1,90 @@
+"""docs/reference/supported.md: which Spark does what, made from scripts/supported.yaml.
+
+    python scripts/supported.py            print the page
+    python scripts/supported.py --write    put it into docs/reference/supported.md
+
+Nothing of the page is written by hand but the words here.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+TABLE = ROOT / "scripts" / "supported.yaml"
+PAGE = ROOT / "docs" / "reference" / "supported.md"
+
+HEAD = """\
+# Supported versions
+
+<!-- made by scripts/supported.py: change scripts/supported.yaml, then run it with --write -->
+
+`./spark-submit.sh` brings Spark {newest}. On a platform that has its own Spark, install the wheel
+without the extra `spark`.
+"""
+FOOT = """\
+## How this is checked
+
+```bash
+scripts/matrix.sh              # all versions; or name some: scripts/matrix.sh 4.0 4.1
+```
+
+makes an environment for each version in `.venv-matrix`, runs the live tests of the link and of the
+job in each mode, and prints what passed. A version and mode of the table above that fails makes its
+exit status 1. The quick checks run 4.2 locally.
+"""
+
+
+def supported() -> dict[str, Any]:
+    """Return the table."""
+    found: dict[str, Any] = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
+    return found
+
+
+def table(found: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines of the page's table."""
+    modes = found["modes"]
+    heads = [f"{mode['means']}: {part}" for mode in modes.values() for part in parts(mode)]
+    yield f"| Spark | tested with | Delta | {' | '.join(heads)} | limits |"
+    yield "| --- " * (4 + len(heads)) + "|"
+    for version, row in found["versions"].items():
+        cells = [
+            "yes" if name in row["modes"] else "no"
+            for name, mode in modes.items()
+            for _ in parts(mode)
+        ]
+        limits = " ".join(" ".join(limit.split()) for limit in row["limits"]) or "none"
+        told = [version, f"pyspark {row['pyspark']}", f"delta-spark {found['delta']}"]
+        yield f"| {' | '.join([*told, *cells, limits])} |"
+
+
+def parts(mode: dict[str, Any]) -> list[str]:
+    """Return which of the two, link and job, a mode has tests for."""
+    return [part for part in ("link", "job") if mode[part]]
+
+
+def page() -> str:
+    """Return the page."""
+    found = supported()
+    lines = [HEAD.format(newest=next(iter(found["versions"]))), *table(found), ""]
+    lines += [f"- {' '.join(text.split())}" for text in found["general"]]
+    return "\n".join([*lines, "", FOOT])
+
+
+def main(arguments: list[str]) -> int:
+    """Print the page, or write it."""
+    if arguments == ["--write"]:
+        PAGE.parent.mkdir(parents=True, exist_ok=True)
+        PAGE.write_text(page(), encoding="utf-8")
+    else:
+        print(page(), end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
