@@ -105,6 +105,6 @@ class Keeping(Context):
 
 
 def test_a_source_that_spark_has_found_by_itself_is_kept():
-    register_source(Keeping("DATA_SOURCE_ALREADY_EXISTS"), object)
+    register_source(Keeping("DATA_SOURCE_ALREADY_EXISTS"), Nameless)
     with pytest.raises(AnalysisException):
-        register_source(Keeping("UNSUPPORTED"), object)
+        register_source(Keeping("UNSUPPORTED"), Nameless)
