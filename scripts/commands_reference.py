@@ -9,6 +9,7 @@ Nothing of it is written by hand but the words here; a description is that of ``
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -74,17 +75,22 @@ def actions(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParse
 def described(parser: argparse.ArgumentParser) -> Iterator[str]:
     """Yield description, usage, arguments and what stands below them."""
     if parser.description:
-        yield f"{parser.description}\n"
+        yield f"{marked(parser.description)}\n"
     yield f"```text\n{usage(parser)}\n```\n"
     rows = [
-        (f"`{shown(one, ', '.join(one.option_strings))}`", one.help or "")
+        (f"`{shown(one, ', '.join(one.option_strings))}`", marked(one.help or ""))
         for one in arguments(parser)
     ]
     if rows:
         yield table(("argument", "meaning"), rows)
     if parser.epilog:
         first, is_example, rest = parser.epilog.partition("example: ")
-        yield f"Example: `{rest}`\n" if is_example and not first else f"{parser.epilog}\n"
+        yield f"Example: `{rest}`\n" if is_example and not first else f"{marked(parser.epilog)}\n"
+
+
+def marked(text: str) -> str:
+    """Return a text of the help with the options that it names as code."""
+    return re.sub(r"(?<![`\w-])--[a-z][\w-]*", r"`\g<0>`", text)
 
 
 def arguments(parser: argparse.ArgumentParser) -> list[argparse.Action]:

@@ -101,6 +101,12 @@ def test_every_argument_of_every_command_has_a_row():
     assert seen > 50
 
 
+def test_an_option_in_a_text_is_code():
+    """As text its two hyphens would become a dash."""
+    for block in re.split(r"```.*?```", page("commands"), flags=re.DOTALL):
+        assert "--" not in re.sub(r"`[^`]*`|<!--.*?-->|\| --- \| --- \|", "", block)
+
+
 def test_a_usage_is_what_the_parser_takes():
     text = page("commands")
     assert "[--set KEY=VALUE] [--clock {live,virtual}]" in section(text, "flowcontrol emulate")
