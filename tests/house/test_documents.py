@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from string import Template
+from xml.etree import ElementTree
 
 import pytest
 
@@ -136,3 +137,35 @@ def test_every_scenario_is_listed():
         r"^\| `conf/(.+)\.yaml` \|", read("docs/tutorial/scenarios.md"), re.MULTILINE
     )
     assert sorted(listed) == sorted(path.stem for path in (ROOT / "conf").glob("*.yaml"))
+
+
+def test_the_readme_counts_the_systems():
+    from flowcontrol.scenario.presets import PRESETS
+
+    assert f"[{len(PRESETS)} systems]" in read("README.md")
+
+
+def test_every_public_name_is_on_the_page_of_the_api():
+    import flowcontrol
+
+    text = read("docs/reference/python.md")
+    missing = [name for name in flowcontrol.__all__ if not re.search(rf"\b{name}\b", text)]
+    assert missing == []
+
+
+def test_pictures_are_small_shown_and_load_nothing():
+    text = "".join(map(read, ["README.md", *PAGES]))
+    for picture in (ROOT / "docs" / "pictures").iterdir():
+        assert picture.stat().st_size < 150_000, picture
+        assert f"pictures/{picture.name})" in text, picture
+        if picture.suffix == ".svg":
+            drawn = ElementTree.tostring(ElementTree.parse(picture).getroot(), "unicode")
+            assert "http" not in drawn.replace("http://www.w3.org/2000/svg", "")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_fenced_blocks_say_what_they_are(page):
+    """What says "bash" or "python" is run by a test; anything else is shown, and says as what."""
+    fences = re.findall(r"^```(\S*)", read(page), re.MULTILINE)
+    assert all(fences[::2]), fences
+    assert not any(fences[1::2]), fences
