@@ -20,7 +20,7 @@ nitpick_ignore_regex = [
     ("py:.*", r"flowcontrol\.(?:experiments|ledger|records|report|virtual)\..*"),
 ]
 
-myst_heading_anchors = 3
+myst_heading_anchors = 4
 
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True

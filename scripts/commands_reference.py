@@ -101,8 +101,8 @@ def arguments(parser: argparse.ArgumentParser) -> list[argparse.Action]:
 
 
 def usage(parser: argparse.ArgumentParser) -> str:
-    """Return a command as it is typed, wrapped."""
-    words = [parser.prog]
+    """Return how a command is typed, wrapped."""
+    words = ["usage:", parser.prog]
     if actions(parser):
         words.append("ACTION ...")
     for one in sorted(arguments(parser), key=lambda one: not one.option_strings):

@@ -107,12 +107,10 @@ def test_the_tutorial_shows_a_scenario_that_is_read():
     assert [stage.name for stage in scenario.stages] == ["source", "sink"]
 
 
-@pytest.mark.parametrize(
-    ("page", "table"),
-    [("tutorial/first-emulation", RESULTS["stages"]), ("explanation/ledger", LEDGER)],
-)
-def test_columns_of_the_queries_are_there(page, table):
-    (query,) = re.findall(r'spark\.sql\("""(.*?)"""', read(f"docs/{page}.md"), re.DOTALL)
+@pytest.mark.parametrize(("number", "table"), [(0, RESULTS["stages"]), (1, LEDGER)])
+def test_columns_of_the_queries_are_there(number, table):
+    text = read("docs/tutorial/first-emulation.md")
+    query = re.findall(r'spark\.sql\("""(.*?)"""', text, re.DOTALL)[number]
     known = {column.name for column in table.columns}
     bare = re.sub(r"`[^`]*`|'[^']*'|AS \w+", "", query)
     words = set(re.findall(r"\b[a-z]\w*\b", bare)) - {"delta", "floor", "avg"}
@@ -132,11 +130,14 @@ def test_public_names_that_are_shown_are_there():
     assert names - {"yaml"} <= set(flowcontrol.__all__)
 
 
-def test_every_scenario_is_listed():
+def test_every_scenario_is_shown():
+    """In the list, or on the page that it was made for."""
     listed = re.findall(
         r"^\| `conf/(.+)\.yaml` \|", read("docs/tutorial/scenarios.md"), re.MULTILINE
     )
-    assert sorted(listed) == sorted(path.stem for path in (ROOT / "conf").glob("*.yaml"))
+    shown = {name for page in PAGES for name in re.findall(r"conf/([\w-]+)\.yaml", read(page))}
+    assert len(listed) == len(set(listed)) > 10
+    assert {path.stem for path in (ROOT / "conf").glob("*.yaml")} <= shown
 
 
 def test_the_readme_counts_the_systems():

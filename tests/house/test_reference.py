@@ -112,11 +112,11 @@ def test_a_usage_is_what_the_parser_takes():
     assert "[--set KEY=VALUE] [--clock {live,virtual}]" in section(text, "flowcontrol emulate")
     assert "--stage STAGE" in section(text, "flowcontrol capacity")
     assert "[--stage STAGE]" not in text
-    usage = re.search(r"^flowcontrol link move .*$", text, re.MULTILINE)
+    usage = re.search(r"^usage: flowcontrol link move .*$", text, re.MULTILINE)
     assert usage is not None
-    assert usage[0] == "flowcontrol link move [--force] PATH TARGET"
+    assert usage[0] == "usage: flowcontrol link move [--force] PATH TARGET"
     for title, _ in parsers():
-        found = re.search(rf"```text\n({re.escape(title)}\b.*?)```", text, re.DOTALL)
+        found = re.search(rf"```text\nusage: ({re.escape(title)}\b.*?)```", text, re.DOTALL)
         assert found is not None, title
         assert max(map(len, found[1].splitlines())) <= 100
 
