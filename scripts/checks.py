@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LOGS = Path(sys.prefix) / "flowcontrol" / "checks"
 
 SHELL = ["spark-submit.sh", "run-tests.sh", "scripts/kafka.sh", ".ci/run"]
-SHELL += ["scripts/build.sh", "scripts/matrix.sh"]
+SHELL += ["scripts/build.sh", "scripts/docs.sh", "scripts/matrix.sh"]
 
 FAST = ("-m", "not spark")
 SHARED = ("-m", "spark and not starts")
@@ -41,6 +41,9 @@ STARTED = ("-m", "starts")
 
 KERNEL = "from flowcontrol.virtual import loop, parts; loop.prepare(parts.EVERYTHING)"
 """Compiles the kernel once, before several processes need it at the same time."""
+
+DOCS = ("sphinx", "-W", "-E", "--keep-going", "-q", "-b", "html", "docs")
+"""Builds the site; a warning is an error. All pages: one that is not read again does not warn."""
 
 SEED = 20_261_122
 """Where the quick form begins: it draws the same examples every time, so that what fails is what
@@ -140,6 +143,7 @@ def lanes(*, is_long: bool, seed: int, workers: int) -> list[list[Part]]:
             python("format", "ruff", "format", "--check", "."),
             *([Part("shell", shell)] if shutil.which("shellcheck") else []),
             behind(python("types", "mypy")),
+            behind(python("docs", *DOCS, str(LOGS.parent / "docs"))),
             Part("kernel", [sys.executable, "-c", KERNEL]),
             behind(python("fast-tests", *pytest, *fast, *cover, **alone)),
         ],

@@ -1,10 +1,10 @@
-"""What is checked, on which clock, against what: the README's table, made of the tests' markers.
+"""docs/reference/checked.md: what is checked, on which clock, against what, by the tests' markers.
 
 A test that checks a mechanism says so: ``@pytest.mark.holds("pid_rate", "rules", "...")``, or for
 all tests of a file in its ``pytestmark``. Nothing else gets into the table.
 
-    python scripts/held.py            print the table
-    python scripts/held.py --write    put it into README.md
+    python scripts/held.py            print the page
+    python scripts/held.py --write    put it into docs/reference/checked.md
 """
 
 from __future__ import annotations
@@ -15,10 +15,22 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parent.parent
+from scripts.reference import FOLDER, ROOT, serve, table
 
-BEGIN = "<!-- made by scripts/held.py from the tests -->"
-END = "<!-- end of what scripts/held.py made -->"
+PAGE = FOLDER / "checked.md"
+
+HEAD = """\
+# What is checked, and against what
+
+<!-- made by scripts/held.py from the tests: mark a test, then run it with --write -->
+
+Which mechanism of flow control is checked, on which clock, against what. A row is here because a
+test says that it holds it. [Systems](systems.md) says what each mechanism is;
+`bench/against_flink.py` puts the virtual clock beside measurements of a real Flink job:
+throughput, in-flight data, buffers in use, latency, blocked and idle time, and how long a source
+goes on after its sink has slowed down.
+
+"""
 
 CLOCKS = {"rules": "none: its rules alone", "virtual": "virtual", "live": "live"}
 """What a marker may say, and what the table says for it."""
@@ -78,39 +90,29 @@ def mechanisms() -> dict[str, list[str]]:
     return found | {name: [] for name in PRESETS if name not in found}
 
 
-def table(held: Iterable[Held]) -> str:
-    """Return the table as Markdown: a row per mechanism and clock."""
-    rows: dict[tuple[str, str], list[str]] = {}
+def rows(held: Iterable[Held]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield a row per mechanism and clock: who uses it, and what it is checked against."""
+    found: dict[tuple[str, str], list[str]] = {}
     for one in held:
-        against = rows.setdefault((one.mechanism, one.clock), [])
+        against = found.setdefault((one.mechanism, one.clock), [])
         if one.against not in against:
             against.append(one.against)
-    lines = ["| mechanism | used by | clock | checked against |", "| --- | --- | --- | --- |"]
     for mechanism, systems in mechanisms().items():
         for clock, name in CLOCKS.items():
-            if (mechanism, clock) in rows:
-                used = ", ".join(systems) or "-"
-                against = "; ".join(rows[mechanism, clock])
-                lines.append(f"| `{mechanism}` | {used} | {name} | {against} |")
-    return "\n".join(lines)
+            if (mechanism, clock) in found:
+                against = found[mechanism, clock]
+                yield f"`{mechanism}`", ", ".join(systems) or "-", name, "; ".join(against)
 
 
-def replaced(readme: str, made: str) -> str:
-    """Return a README with another table between its marks."""
-    before, _, rest = readme.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{made}\n{END}{after}"
+def page() -> str:
+    """Return the page."""
+    heads = ("mechanism", "used by", "clock", "checked against")
+    return HEAD + table(heads, rows(collect()))
 
 
 def main(arguments: list[str]) -> int:
-    """Print the table, or write it."""
-    made = table(collect())
-    if arguments != ["--write"]:
-        sys.stdout.write(f"{made}\n")
-        return 0
-    readme = ROOT / "README.md"
-    readme.write_text(replaced(readme.read_text(), made))
-    return 0
+    """Print the page, or write it."""
+    return serve(page, PAGE, arguments)
 
 
 if __name__ == "__main__":

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import yaml
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "reference" / "scenario.md"
+from scripts.reference import FOLDER, ROOT, serve, table
+
+PAGE = FOLDER / "scenario.md"
 
 Schema = dict[str, Any]
 
@@ -39,7 +39,7 @@ and shows whether its network buffers suffice.
 `flowcontrol schema` prints all this as a JSON schema (draft 7). An editor then completes keys,
 shows what they mean and marks what is wrong while you type.
 
-```
+```bash
 flowcontrol schema > flowcontrol.schema.json
 ```
 
@@ -105,7 +105,7 @@ def page() -> str:
         model = schema if owner == "top" else schema["definitions"][owner]
         rows = key_rows(model, examples[owner])
         parts.append(f"## {title}\n\n{text}\n\n{table(KEY_HEADS, rows)}")
-    parts += [options(), *systems()]
+    parts.append(options())
     return "\n".join(parts)
 
 
@@ -136,7 +136,7 @@ def meaning_and_default(text: str, default: Any) -> tuple[str, str]:
 def value_of(key: str, schema: Schema) -> str:
     """Return what a key may be, in words."""
     special = {
-        "system": "the name of a [system](#systems), or {transport, throttle}",
+        "system": "the name of a [system](systems.md), or {transport, throttle}",
         "options": "a mapping of [Flink's options](#options)",
     }
     return special[key] if key in special else words(schema)
@@ -239,46 +239,6 @@ def option_words(kind: str, limits: dict[str, Any]) -> str:
     return text + (f", at most {limits['most']:,}" if "most" in limits else "")
 
 
-SYSTEMS = """\
-## systems
-
-`system: NAME` takes the defaults of one version. Spelled out,
-`system: {transport: credit, throttle: {name: pid_rate, min_rate: 50}}`, each part is a name, or a
-mapping with its name and parameters. `flowcontrol systems NAME` shows what the system itself calls
-them.
-"""
-
-
-def systems() -> Iterator[str]:
-    """Yield the sections of systems, transports and throttles."""
-    from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS
-    from flowcontrol.scenario.presets import ALIASES, PRESETS
-
-    names = {name: [alias for alias, of in ALIASES.items() if of == name] for name in PRESETS}
-    rows = [
-        (
-            ", ".join(f"`{word}`" for word in (name, *names[name])),
-            preset.version,
-            f"`{preset.transport}`",
-            f"`{preset.throttle}`",
-            preset.meaning,
-        )
-        for name, preset in PRESETS.items()
-    ]
-    heads = ("system", "defaults of", "transport", "throttle", "meaning")
-    yield f"{SYSTEMS}\n{table(heads, rows)}"
-    for title, parts in (("transports", TRANSPORT_PARTS), ("throttles", THROTTLE_PARTS)):
-        made: list[tuple[str, ...]] = []
-        for name, part in parts.items():
-            made.append((f"`{name}`", "", "", "", part.meaning))
-            made += [
-                ("", f"`{key}`", f"`{plain(parameter.default)}`", parameter.unit, parameter.meaning)
-                for key, parameter in part.parameters.items()
-            ]
-        heads = (title[:-1], "parameter", "default", "unit", "meaning")
-        yield f"## {title}\n\n{table(heads, made)}"
-
-
 def plain(value: float) -> str:
     """Return a number as a file has it: ``104857600``, ``0.8``."""
     return str(int(value)) if value == int(value) else str(value)
@@ -291,22 +251,9 @@ def flow(value: Any) -> str:
     return text[1:-1] if isinstance(value, dict) else text
 
 
-def table(heads: Iterable[str], rows: Iterable[tuple[str, ...]]) -> str:
-    """Return a table as Markdown."""
-    heads = tuple(heads)
-    lines = [heads, ("---",) * len(heads), *rows]
-    cells = [[cell.replace("|", r"\|").replace("<", "&lt;") for cell in line] for line in lines]
-    return "".join(f"| {' | '.join(line)} |\n" for line in cells)
-
-
 def main(arguments: list[str]) -> int:
     """Print the page, or write it."""
-    if arguments != ["--write"]:
-        sys.stdout.write(page())
-        return 0
-    PAGE.parent.mkdir(parents=True, exist_ok=True)
-    PAGE.write_text(page(), encoding="utf-8")
-    return 0
+    return serve(page, PAGE, arguments)
 
 
 if __name__ == "__main__":

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import yaml
 
-ROOT = Path(__file__).resolve().parent.parent
+from scripts.reference import FOLDER, ROOT, serve
+
 TABLE = ROOT / "scripts" / "supported.yaml"
-PAGE = ROOT / "docs" / "reference" / "supported.md"
+PAGE = FOLDER / "supported.md"
 
 HEAD = """\
 # Supported versions
@@ -78,12 +78,7 @@ def page() -> str:
 
 def main(arguments: list[str]) -> int:
     """Print the page, or write it."""
-    if arguments == ["--write"]:
-        PAGE.parent.mkdir(parents=True, exist_ok=True)
-        PAGE.write_text(page(), encoding="utf-8")
-    else:
-        print(page(), end="")
-    return 0
+    return serve(page, PAGE, arguments)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,10 @@
-"""The README's table of what is checked is made of the tests' markers, and of nothing else."""
+"""The table of what is checked is made of the tests' markers, and of nothing else."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 
 from modules import load
-
-ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 @pytest.fixture(scope="module")
@@ -20,13 +16,6 @@ def held():
 @pytest.fixture(scope="module")
 def found(held):
     return held.collect()
-
-
-def test_the_readme_has_the_table_that_the_tests_make(held, found):
-    readme = (ROOT / "README.md").read_text()
-    assert readme.count(held.BEGIN) == readme.count(held.END) == 1
-    made = held.replaced(readme, held.table(found))
-    assert made == readme, "run python scripts/held.py --write"
 
 
 def test_markers_name_what_there_is(held, found):
@@ -41,17 +30,10 @@ def test_markers_name_what_there_is(held, found):
 
 def test_every_marker_is_in_a_row(held, found):
     """None is dropped on the way, and no row is there without one."""
-    text = held.table(found)
+    rows = {(name, clock): against for name, _, clock, against in held.rows(found)}
     for one in found:
-        (row,) = [line for line in text.splitlines() if _is_row(held, line, one)]
-        assert one.against in row
-    rows = text.splitlines()[2:]
+        assert one.against in rows[f"`{one.mechanism}`", held.CLOCKS[one.clock]]
     assert len(rows) == len({(one.mechanism, one.clock) for one in found})
-
-
-def _is_row(held, line, one):
-    cells = [cell.strip() for cell in line.strip("|").split("|")]
-    return (cells[0], cells[2]) == (f"`{one.mechanism}`", held.CLOCKS[one.clock])
 
 
 def test_tests_that_are_marked_are_tests_that_run(found):
@@ -85,8 +67,3 @@ def test_what_is_read_of_a_file(held, tmp_path):
         ("credit", "live", "a"),
         ("credit", "live", "a"),
     ]
-
-
-def test_the_table_is_put_between_its_marks(held):
-    text = f"a\n{held.BEGIN}\nold\n{held.END}\nb"
-    assert held.replaced(text, "new") == f"a\n{held.BEGIN}\nnew\n{held.END}\nb"

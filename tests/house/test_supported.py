@@ -26,14 +26,12 @@ def matrix():
     return load("scripts/matrix.py")
 
 
-def test_the_page_is_what_the_table_makes(script, tmp_path, monkeypatch, capsys):
-    text = script.PAGE.read_text(encoding="utf-8")
-    assert script.page() == text, "run python scripts/supported.py --write"
-    assert script.main([]) == 0
-    assert capsys.readouterr().out == text
-    monkeypatch.setattr(script, "PAGE", tmp_path / "reference" / "supported.md")
-    assert script.main(["--write"]) == 0
-    assert script.PAGE.read_text(encoding="utf-8") == text
+def test_the_readme_names_these_versions(script):
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    supported = readme.partition("## Supported versions")[2].partition("\n## ")[0]
+    found = re.search(r"Spark ([\d., and]+) with", supported)
+    assert found is not None
+    assert set(re.findall(r"[\d.]+\d", found[1])) == set(script.supported()["versions"])
 
 
 def test_versions_are_those_that_setup_cfg_and_the_code_allow(script):

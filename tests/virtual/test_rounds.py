@@ -451,10 +451,10 @@ def test_the_default_round_is_the_clocks_own(jobs: ModuleType) -> None:
     )
 
 
-def test_the_readme_steps(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+def test_the_page_steps(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
     """The first round of the classic experiment without credit comes after the consumer slows."""
-    blocks = re.findall(r"```python\n(.*?)```", (CONF.parent / "README.md").read_text(), re.DOTALL)
-    [block] = [text for text in blocks if "flowcontrol.rounds(" in text]
+    page = CONF.parent / "docs" / "howto" / "step.md"
+    [block] = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
     monkeypatch.chdir(CONF.parent)
     exec(block, {"flowcontrol": flowcontrol})
     at_s = float(capsys.readouterr().out.split(" s: ")[0])

@@ -184,7 +184,7 @@ def figures_of(run: Run, scenario: Scenario, limits: Sequence[LimitPhase] | None
     Returns
     -------
     Figures
-        As ``docs/compare.md`` defines them.
+        As ``docs/reference/figures.md`` defines them.
     """
     tables = run.tables
     emitted, taken = produced(tables, scenario), _consumed(tables, scenario)

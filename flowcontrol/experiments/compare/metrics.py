@@ -2,7 +2,7 @@
 
 A rate over time is given as what was counted: the times of the samples and the cumulative records
 at each. Between two samples the count is a straight line, so that a mean rate over any time is
-well defined. ``docs/compare.md`` states the same formulas for readers.
+well defined. ``docs/reference/figures.md`` states the same formulas for readers.
 """
 
 import itertools

@@ -1,0 +1,100 @@
+"""docs/reference/tables.md: every table and column, made from their declarations.
+
+    python scripts/tables_reference.py            print the page
+    python scripts/tables_reference.py --write    put it into docs/reference/tables.md
+
+A column's words are in ``records.yaml`` and beside the experiments that write it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from scripts.reference import FOLDER, ROOT, serve, table
+
+if TYPE_CHECKING:
+    from flowcontrol.records import Column, Table
+
+PAGE = FOLDER / "tables.md"
+
+HEAD = """\
+# Tables and columns
+
+<!-- made by scripts/tables_reference.py: change the declarations, then run it with --write -->
+
+All results are Delta tables. Times are emulated seconds since the start of a run, and rates are
+per emulated second. A cumulative column counts since the start; one that covers the interval
+describes the time since the sample before; a level is that of the moment `t_s`.
+
+"""
+
+PLACES = {
+    "stages": "`stages` in the folder of a run",
+    "channels": "`channels` in the folder of a run",
+    "latency": "`latency` in the folder of a run",
+    "ledger": "`links/<sender>-<receiver>/ledger` in the folder of a live run; `ledger` in a link",
+    "query_progress": "where [a listener](../monitoring.md) writes it",
+    "sweep": "`results` in the folder of a sweep",
+    "compare": "`results` in the folder of a comparison",
+    "rates": "`rates` in the folder of a comparison",
+}
+"""By section: where the table is."""
+
+BESIDE = """
+Two folders are no tables of figures: `links/<sender>-<receiver>/exchange` holds the records under
+way, and what is consumed is trimmed; `output/<stage>` holds the records that a sink wrote, if the
+scenario says `output`. [Ledger and exchange](../explanation/ledger.md) says how the two work.
+"""
+
+SWEEP = """\
+The columns of the varied keys stand after `variant`. Each figure is there twice: over the whole
+run, and with the suffix `{suffix}` over its second half.
+"""
+
+
+def page() -> str:
+    """Return the page."""
+    from flowcontrol.experiments.compare.columns import RATES
+    from flowcontrol.experiments.compare.columns import RESULTS as COMPARED
+    from flowcontrol.experiments.sweep.columns import SECOND_HALF, results_table
+    from flowcontrol.records import LEDGER, QUERY_PROGRESS, RESULTS
+
+    swept = results_table(())
+    whole = [column for column in swept.columns if not column.name.endswith(SECOND_HALF)]
+    found = {one.name: one for one in (*RESULTS.values(), LEDGER, QUERY_PROGRESS)}
+    found |= {"sweep": swept, "compare": COMPARED, "rates": RATES}
+    index = [
+        (f"[{name}](#{name})", place, lowered(found[name].meaning))
+        for name, place in PLACES.items()
+    ]
+    parts = [f"{HEAD}{table(('table', 'where', 'a row is'), index)}{BESIDE}"]
+    for name in PLACES:
+        words = SWEEP.format(suffix=SECOND_HALF) if name == "sweep" else ""
+        columns = whole if name == "sweep" else found[name].columns
+        parts.append(section(name, found[name], words, columns))
+    return "\n".join(parts)
+
+
+def lowered(text: str) -> str:
+    """Return a sentence as the rest of one: "a row is" goes before it."""
+    return text[0].lower() + text[1:].removesuffix(".")
+
+
+def section(name: str, one: Table, words: str, columns: tuple[Column, ...] | list[Column]) -> str:
+    """Return what a row is, and the columns."""
+    rows = [(f"`{c.name}`", c.type, c.unit or "-", " ".join(c.meaning.split())) for c in columns]
+    below = f"{words}\n" if words else ""
+    return f"## {name}\n\n{one.meaning}\n\n{below}" + table(
+        ("column", "type", "unit", "meaning"), rows
+    )
+
+
+def main(arguments: list[str]) -> int:
+    """Print the page, or write it."""
+    return serve(page, PAGE, arguments)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    sys.exit(main(sys.argv[1:]))
