@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 UNSET = "none"
 
 Act = Callable[[argparse.Namespace], Iterator[str]]
+"""Does what was asked for; yields lines to print."""
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
-    """Add the commands; each sets ``act``, a function that returns what is to be printed.
+    """Add the commands; each sets ``act``, a function that yields the lines to print.
 
     Parameters
     ----------
@@ -37,7 +38,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
             allow_abbrev=False,
         )
         made.add_argument("path", metavar="PATH", help="folder of the link")
-        made.set_defaults(act=lambda options: "\n".join(act(options)))
+        made.set_defaults(act=act)
         return made
 
     create = add("create", _create, "make a link before its queries start", " --set key=customer")
@@ -58,6 +59,11 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     _add_force(remove, "also if it has rows to read: it never reads them")
     remove = add("remove-sender", _remove_sender, "remove a sender that does not come back", " old")
     remove.add_argument("name", metavar="NAME", help="of the sender")
+    remove.add_argument(
+        "--finish",
+        action="store_true",
+        help="release in its place what it has left, and wait until receivers have read it",
+    )
     move = add("move", _move, "move a link to another folder", " /volumes/links/orders")
     move.add_argument("target", metavar="TARGET", help="the new folder, empty or not there yet")
     _add_force(move, "cut off members that run")
@@ -155,7 +161,10 @@ def _remove_receiver(options: argparse.Namespace) -> Iterator[str]:
 
 
 def _remove_sender(options: argparse.Namespace) -> Iterator[str]:
-    freed = _open(options).remove_sender(options.name)
+    link = _open(options)
+    if options.finish:
+        yield f"releasing what sender {options.name} has left, as its receivers read it"
+    freed = link.remove_sender(options.name, finish=options.finish)
     yield f"sender {options.name} is removed: {freed} bytes are free"
 
 

@@ -44,7 +44,7 @@ def test_files_that_are_named_exist(name):
     text = (ROOT / name).read_text()
     links = re.findall(r"\]\(([^)#]+)\)", text)
     shown = re.findall(r"`([\w./-]+/[\w.-]+\.(?:py|sh|yaml|md|txt|conf|css))`", text)
-    commands = re.findall(r"\b(?:pipelines|conf|scripts|notebooks)/[\w.-]+\.(?:py|yaml)", text)
+    commands = re.findall(r"\b(?:pipelines|examples|conf|scripts|notebooks)/[\w.-]+\.(?:py|yaml)", text)
     places = {word for word in [*links, *shown, *commands] if not word.startswith("http")}
     assert places
     missing = [
