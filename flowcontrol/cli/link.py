@@ -1,6 +1,7 @@
 """``flowcontrol link``: show a link, or change it."""
 
 import argparse
+import sys
 
 from flowcontrol.cli.command import AGAIN, INTERRUPTED, note
 from flowcontrol.link.command import add_commands
@@ -16,7 +17,8 @@ def run(options: argparse.Namespace) -> int:
     """Do the chosen action; return the exit status."""
     try:
         for line in options.act(options):
-            print(line, flush=True)
+            sys.stdout.write(f"{line}\n")
+            sys.stdout.flush()
     except KeyboardInterrupt:
         note(AGAIN)
         return INTERRUPTED

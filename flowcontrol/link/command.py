@@ -95,6 +95,7 @@ def _open(options: argparse.Namespace) -> Link:
 def _create(options: argparse.Namespace) -> Iterator[str]:
     from flowcontrol.ledger.storage import Storage
     from flowcontrol.link.link import Link
+    from flowcontrol.link.monitoring.short_numbers import size
     from flowcontrol.link.settings import DEFAULTS, read_made
 
     given = _given(options)
@@ -109,8 +110,10 @@ def _create(options: argparse.Namespace) -> Iterator[str]:
     if "key" in given and given["key"] is not None:
         given["key"] = str(given["key"]).split(",")
     link = Link(options.path, **{"channels": DEFAULTS["channels"], **given})
-    bound = link.settings.pool_size * link.settings.buffer_bytes
-    yield f"made the link {link.storage}: at most {bound} bytes of a sender are in flight"
+    own = link.settings
+    buffers = own.channels * own.exclusive_buffers + own.most_floating
+    bound = size(buffers * own.buffer_bytes)
+    yield f"made the link {link.storage}: of each sender at most {bound} are in flight"
 
 
 def _show(options: argparse.Namespace) -> Iterator[str]:

@@ -51,15 +51,16 @@ def finish_sender(storage: Storage, name: str) -> None:
         sender.wait_until_read(
             ends, lambda: _is_taken_over(sender) or not receivers_of(sender.ledger)
         )
-        if _is_taken_over(sender):
-            raise FencedError("its query has started")
-    except FencedError as error:
+        is_taken_over = _is_taken_over(sender)
+    except FencedError:
+        is_taken_over = True
+    finally:
+        sender.ledger.close()
+    if is_taken_over:
         raise LinkError(
             f"the link {storage}: sender {name!r} is not finished: its query was started again and "
             "does that itself. Stop it and remove it again, or leave it"
-        ) from error
-    finally:
-        sender.ledger.close()
+        )
 
 
 def _is_taken_over(sender: LinkSender) -> bool:
