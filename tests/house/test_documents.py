@@ -16,6 +16,7 @@ DOCUMENTS = [
     "CONTRIBUTING.md",
     "docs/design.md",
     "docs/kafka.md",
+    "docs/link.md",
     "docs/compare.md",
     "docs/promises.md",
     "docs/reference/scenario.md",
@@ -44,7 +45,8 @@ def test_files_that_are_named_exist(name):
     text = (ROOT / name).read_text()
     links = re.findall(r"\]\(([^)#]+)\)", text)
     shown = re.findall(r"`([\w./-]+/[\w.-]+\.(?:py|sh|yaml|md|txt|conf|css))`", text)
-    commands = re.findall(r"\b(?:pipelines|examples|conf|scripts|notebooks)/[\w.-]+\.(?:py|yaml)", text)
+    folders = "pipelines|examples|conf|scripts|notebooks"
+    commands = re.findall(rf"\b(?:{folders})/[\w.-]+\.(?:py|yaml)", text)
     places = {word for word in [*links, *shown, *commands] if not word.startswith("http")}
     assert places
     missing = [
