@@ -281,7 +281,7 @@ def test_a_formula_is_recognised(source):
 
 SOURCES = [
     module
-    for folder in ("flowcontrol", "pipelines", "tests", "bench", "scripts")
+    for folder in ("flowcontrol", "pipelines", "examples", "tests", "bench", "scripts")
     for module in modules(ROOT / folder)
 ]
 

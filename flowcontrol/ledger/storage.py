@@ -222,11 +222,20 @@ class Storage:
         return system.open_input_file(path)
 
     def size(self, name: str) -> int:
-        """Return the size of a file, bytes."""
+        """Return the size of a file, bytes.
+
+        Raises
+        ------
+        FileNotFoundError
+            If it is not there.
+        """
         if self.is_local:
             return Path(self.root, name).stat().st_size
         system, path = self._remote(name)
-        return int(system.get_file_info(path).size)
+        info = system.get_file_info(path)
+        if info.size is None:
+            raise FileNotFoundError(path)
+        return int(info.size)
 
     def delete(self, name: str) -> None:
         """Delete a file; one that is gone already is no error."""

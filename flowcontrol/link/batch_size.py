@@ -101,7 +101,9 @@ class BatchSize:
         self._is_surprised = bool(seconds[-1] > SURPRISE * expected_s)
         self._sizes, self._seconds = sizes, seconds
         belief = self.belief = fit_costs(sizes, seconds)
-        self._is_telling = is_limited or bool(sizes[-1] >= TELLS * self._kept)
+        # However small, one that took the target's time shows that it was not too small to tell.
+        is_late = bool(seconds[-1] > self.target_s / (2 if self._is_surprised else 1))
+        self._is_telling = is_limited or is_late or bool(sizes[-1] >= TELLS * self._kept)
         if self._is_telling or not self.byte_s:
             self.byte_s = belief.byte
         before = self.keeps_target

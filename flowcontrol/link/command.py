@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 UNSET = "none"
 
 Act = Callable[[argparse.Namespace], Iterator[str]]
+"""Does what was asked for; yields lines to print."""
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
-    """Add the commands; each sets ``act``, a function that returns what is to be printed.
+    """Add the commands; each sets ``act``, a function that yields the lines to print.
 
     Parameters
     ----------
@@ -37,7 +38,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
             allow_abbrev=False,
         )
         made.add_argument("path", metavar="PATH", help="folder of the link")
-        made.set_defaults(act=lambda options: "\n".join(act(options)))
+        made.set_defaults(act=act)
         return made
 
     create = add("create", _create, "make a link before its queries start", " --set key=customer")
@@ -58,6 +59,11 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     _add_force(remove, "also if it has rows to read: it never reads them")
     remove = add("remove-sender", _remove_sender, "remove a sender that does not come back", " old")
     remove.add_argument("name", metavar="NAME", help="of the sender")
+    remove.add_argument(
+        "--finish",
+        action="store_true",
+        help="release in its place what it has left, and wait until receivers have read it",
+    )
     move = add("move", _move, "move a link to another folder", " /volumes/links/orders")
     move.add_argument("target", metavar="TARGET", help="the new folder, empty or not there yet")
     _add_force(move, "cut off members that run")
@@ -89,6 +95,7 @@ def _open(options: argparse.Namespace) -> Link:
 def _create(options: argparse.Namespace) -> Iterator[str]:
     from flowcontrol.ledger.storage import Storage
     from flowcontrol.link.link import Link
+    from flowcontrol.link.monitoring.short_numbers import size
     from flowcontrol.link.settings import DEFAULTS, read_made
 
     given = _given(options)
@@ -103,8 +110,10 @@ def _create(options: argparse.Namespace) -> Iterator[str]:
     if "key" in given and given["key"] is not None:
         given["key"] = str(given["key"]).split(",")
     link = Link(options.path, **{"channels": DEFAULTS["channels"], **given})
-    bound = link.settings.pool_size * link.settings.buffer_bytes
-    yield f"made the link {link.storage}: at most {bound} bytes of a sender are in flight"
+    own = link.settings
+    buffers = own.channels * own.exclusive_buffers + own.most_floating
+    bound = size(buffers * own.buffer_bytes)
+    yield f"made the link {link.storage}: of each sender at most {bound} are in flight"
 
 
 def _show(options: argparse.Namespace) -> Iterator[str]:
@@ -155,7 +164,10 @@ def _remove_receiver(options: argparse.Namespace) -> Iterator[str]:
 
 
 def _remove_sender(options: argparse.Namespace) -> Iterator[str]:
-    freed = _open(options).remove_sender(options.name)
+    link = _open(options)
+    if options.finish:
+        yield f"releasing what sender {options.name} has left, as its receivers read it"
+    freed = link.remove_sender(options.name, finish=options.finish)
     yield f"sender {options.name} is removed: {freed} bytes are free"
 
 

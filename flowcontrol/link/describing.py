@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +87,11 @@ def _receiver(found: LinkSnapshot, one: ReceiverSnapshot) -> dict[str, Any]:
 
 
 def _size(table: Storage) -> int:
-    return sum(table.size(name) for name, _ in table.files())
+    total = 0
+    for name, _ in table.files():
+        with suppress(FileNotFoundError):  # trimmed since it was listed
+            total += table.size(name)
+    return total
 
 
 def shown(link: Mapping[str, Any]) -> Iterator[str]:
@@ -97,6 +102,8 @@ def shown(link: Mapping[str, Any]) -> Iterator[str]:
     for name, value in link["settings"].items():
         if name != "link_id":
             text = ", ".join(value) if isinstance(value, list | tuple) else value
+            if name.endswith("_bytes") and value:
+                text = f"{value} ({size(value)})"
             yield f"  {name:<20} {UNSET if text is None or text == '' else text}"
     disk = link["disk_bytes"]
     yield f"  {'on disk':<20} " + ", ".join(f"{name} {size(disk[name])}" for name in disk)

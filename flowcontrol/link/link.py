@@ -324,13 +324,16 @@ class Link:
 
         remove_receiver(self.storage, name, force=force)
 
-    def remove_sender(self, name: str) -> int:
+    def remove_sender(self, name: str, *, finish: bool = False) -> int:
         """Remove a retired sender and free its space.
 
         Parameters
         ----------
         name : str
             Name of the sender. Stop its query first.
+        finish : bool, default False
+            If it was stopped with rows that are not released: release them in its place, and
+            wait until all receivers have read them.
 
         Returns
         -------
@@ -344,7 +347,7 @@ class Link:
         """
         from flowcontrol.link.retiring import remove_sender
 
-        return remove_sender(self.storage, name)
+        return remove_sender(self.storage, name, finish=finish)
 
     def move(self, path: str | Path, *, force: bool = False) -> Link:
         """Move the link to another folder or store; its queries go on there, where they were.

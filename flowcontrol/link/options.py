@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from flowcontrol.errors import LinkError
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.members import check_name
-from flowcontrol.link.settings import LinkSettings, is_target, read_settings
+from flowcontrol.link.settings import TARGET_LIMITS_S, LinkSettings, is_target, read_settings
 
 SCHEMA_WAIT_S = 60.0
 """How long a receiver of a link that holds nothing yet waits for its columns."""
@@ -100,7 +100,8 @@ def read_options(options: Mapping[str, str]) -> ReceiverOptions:
     channels = _channels(given.get("channels"), wrong)
     target = number("target_batch_s", given.get("target_batch_s"), wrong)
     if target is not None and not is_target(target):
-        wrong.append(f"target_batch_s is {target:g}: needs seconds, from 0.05 to 3600")
+        low_s, high_s = TARGET_LIMITS_S
+        wrong.append(f"target_batch_s is {target:g}: needs seconds, from {low_s:g} to {high_s:g}")
     wait = number("wait_s", given.get("wait_s", str(SCHEMA_WAIT_S)), wrong)
     if wait is not None and not 0 <= wait < float("inf"):
         wrong.append(f"wait_s is {wait:g}: needs seconds, at least 0")

@@ -12,6 +12,7 @@ from flowcontrol.ledger.link_ledger import LinkLedger, LinkLedgerView
 from flowcontrol.ledger.link_log import SENDER, LinkLog
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.fencing import figures_of, unread_of
+from flowcontrol.link.finishing import finish_sender
 from flowcontrol.link.members import consumed_of, receivers_of, remove_member, senders_of
 
 
@@ -78,7 +79,7 @@ def remove_receiver(storage: Storage, group: str, *, force: bool = False) -> lis
     return members
 
 
-def remove_sender(storage: Storage, name: str) -> int:
+def remove_sender(storage: Storage, name: str, *, finish: bool = False) -> int:
     """Remove a sender all of whose rows are read; return the bytes of the files that went.
 
     Parameters
@@ -87,6 +88,8 @@ def remove_sender(storage: Storage, name: str) -> int:
         The link's folder.
     name : str
         The sender's name.
+    finish : bool, default False
+        Release in its place what it has left, and wait until receivers have read it.
 
     Raises
     ------
@@ -103,6 +106,8 @@ def remove_sender(storage: Storage, name: str) -> int:
     if own is None:
         names = ", ".join(one.name for one in senders) or "none"
         raise LinkError(f"the link {storage} has no sender {name!r}: its senders are: {names}")
+    if finish:
+        finish_sender(storage, name)
     _check_read(storage, name)
     refused = f"the link {storage}: sender {name!r} is starting: stop its query and remove it again"
     with claimed(storage, f"sender/{name}", refused) as ledger:
@@ -132,8 +137,9 @@ def _check_read(storage: Storage, name: str) -> None:
     if unread:
         raise LinkError(
             f"the link {storage}: sender {name!r} is not removed: {'; '.join(unread)}. Stop the "
-            "sender's query, let the receivers read them, and remove it then; a receiver that does "
-            "not come back is removed with remove-receiver"
+            "sender's query, let the receivers read them, and remove it then; if it does not come "
+            "back to release them, add --finish (finish=True); a receiver that does not come back "
+            "is removed with remove-receiver"
         )
 
 
@@ -146,7 +152,8 @@ def _check_counted(
         raise LinkError(
             f"the link {storage}: sender {name!r} is not removed: it was stopped in mid-batch with "
             f"{sum(ends) - sum(written)} messages that no receiver has seen. Start its query once "
-            "more so that they are released, and stop it between batches"
+            "more so that they are released, and stop it between batches; or have them released "
+            "in its place with --finish (finish=True)"
         )
 
 

@@ -237,19 +237,19 @@ class LinkSender:
         output, wanted = self.output, self.settings.channels
         if wanted > self.channels:
             ends = [log.end for log in output.logs] if self.settings.key is not None else []
-            if not self._wait_until_read(ends, is_stopped):
+            if not self.wait_until_read(ends, is_stopped):
                 return False
             with self._lock:
                 output.widen(wanted, ends)
                 none = [0] * wanted
                 self._commit(-1, none, none, output.consumed() if ends else None)
         # A receiver that came between the last look and this commit begins before it.
-        if not self._wait_until_read(output.barrier, is_stopped):
+        if not self.wait_until_read(output.barrier, is_stopped):
             return False
         output.barrier = []
         return True
 
-    def _wait_until_read(self, ends: Sequence[int], is_stopped: Callable[[], bool]) -> bool:
+    def wait_until_read(self, ends: Sequence[int], is_stopped: Callable[[], bool]) -> bool:
         """Wait until receivers have read the first channels so far; False if stopped before."""
         shortest, longest = self.ledger.storage.waits_s
         wait, asked = shortest, time.monotonic()

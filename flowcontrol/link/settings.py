@@ -27,6 +27,23 @@ FORMAT = 2
 MOST_CHANNELS = 1024
 SMALLEST_BUFFER, LARGEST_BUFFER = 1024, 1 << 30
 
+MOST_BYTES = 1 << 62
+"""Of sizes that nothing else limits."""
+
+LIMITS = {
+    "channels": (1, MOST_CHANNELS),
+    "exclusive_buffers": (1, 1 << 20),
+    "floating_buffers": (0, 1 << 20),
+    "buffer_bytes": (SMALLEST_BUFFER, LARGEST_BUFFER),
+    "detach_after_bytes": (1, MOST_BYTES),
+    "max_pool_bytes": (SMALLEST_BUFFER, MOST_BYTES),
+    "spill_bytes": (0, MOST_BYTES),
+}
+"""Least and most of the settings that are whole numbers."""
+
+TARGET_LIMITS_S = (0.05, 3600.0)
+"""Least and most of ``target_batch_s``."""
+
 POOL_BYTES = 256 << 20
 """What the pool of a new link grows to at most, bytes, unless its buffers are stated."""
 
@@ -179,16 +196,7 @@ def check(place: str, given: Mapping[str, Any]) -> dict[str, Any]:
         found["key"] = tuple(names) if isinstance(names, Sequence) else (names,)
         if not _are_names(found["key"]):
             wrong.append(f"key is {key!r}: needs the name of a column, or a list of some")
-    limits = {
-        "channels": (1, MOST_CHANNELS),
-        "exclusive_buffers": (1, 1 << 20),
-        "floating_buffers": (0, 1 << 20),
-        "buffer_bytes": (SMALLEST_BUFFER, LARGEST_BUFFER),
-        "detach_after_bytes": (1, 1 << 62),
-        "max_pool_bytes": (SMALLEST_BUFFER, 1 << 62),
-        "spill_bytes": (0, 1 << 62),
-    }
-    for name, (low, high) in limits.items():
+    for name, (low, high) in LIMITS.items():
         value = found.get(name)
         if value is None:
             continue
@@ -196,7 +204,8 @@ def check(place: str, given: Mapping[str, Any]) -> dict[str, Any]:
             wrong.append(f"{name} is {value!r}: needs a whole number from {low} to {high}")
     target = found.get("target_batch_s")
     if target is not None and not is_target(target):
-        wrong.append(f"target_batch_s is {target!r}: needs seconds, from 0.05 to 3600")
+        low_s, high_s = TARGET_LIMITS_S
+        wrong.append(f"target_batch_s is {target!r}: needs seconds, from {low_s:g} to {high_s:g}")
     if wrong:
         raise LinkError(f"the link {place} is refused: " + "; ".join(wrong))
     return found
@@ -222,7 +231,10 @@ def check_pool(place: str, settings: LinkSettings) -> None:
 
 def is_target(value: object) -> bool:
     """Whether this is a time that a micro-batch can be asked to take, seconds."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0.05 <= value <= 3600
+    low_s, high_s = TARGET_LIMITS_S
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return low_s <= value <= high_s
 
 
 def _are_names(names: Sequence[object]) -> bool:

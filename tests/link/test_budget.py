@@ -243,3 +243,21 @@ def test_waits_that_are_no_channels_fault_do_not_part_them(seed: int) -> None:
         for c in range(8):
             backlog[c] += rng.choice([0, 0, MB / 2]) - taken.get(f"0/{c}", 0)
     assert max(budget.rates.values()) < 10 * min(budget.rates.values())
+
+
+@pytest.mark.parametrize("fixed_s", [0.1, 0.3, 0.6, 1.0])
+def test_a_sink_that_had_little_to_do_and_becomes_slow_is_noticed_at_once(fixed_s):
+    """Its batches took all there was, a small part of what they might have been."""
+    budget, target_s = Budget(2.0, 1 << 18), 2.0
+    now, taken, slow = 0.0, 0, list[float]()
+    while now < 140:
+        available = min(8 << 20, int(400e3 * now) - taken)
+        if available <= 0:
+            now += 0.1
+            continue
+        part = min(available, budget.allow({"c": available})["c"])
+        seconds = fixed_s + part / (1600e3 if now < 60 else 100e3)
+        budget.observe({"c": part}, seconds, is_limited=part < available)
+        slow += [seconds] if now >= 60 else []
+        now, taken = now + seconds, taken + part
+    assert max(slow[1:]) < 1.5 * target_s

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from flowcontrol.cli.main import main
+from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.link import Link
 from flowcontrol.link.settings import read_settings
 
@@ -32,7 +33,7 @@ def test_show_prints_settings_and_members(pipeline, capsys):
     lines = out.splitlines()
     assert lines[0] == f"link {pipeline.storage}"
     assert "  key                  none" in lines
-    assert "  buffer_bytes         1024" in lines
+    assert "  buffer_bytes         1024 (1 KiB)" in lines
     assert "  columns              source string, number long, channel long, text string" in lines
     assert max(len(line) for line in lines[1:]) <= 80
     members = [line.split() for line in lines[-5:]]
@@ -50,6 +51,17 @@ def test_show_prints_settings_and_members(pipeline, capsys):
     assert found["disk_bytes"]["exchange"] > 0
 
 
+def test_a_file_that_goes_while_it_is_counted_is_no_error(pipeline, monkeypatch):
+    before = pipeline.link.describe()["disk_bytes"]
+    real = Storage.files
+
+    def late(self):
+        return [*real(self), ("gone.parquet", 0.0)]
+
+    monkeypatch.setattr(Storage, "files", late)
+    assert pipeline.link.describe()["disk_bytes"] == before
+
+
 def test_every_action_explains_itself(capsys):
     for action in ACTIONS:
         with pytest.raises(SystemExit) as ended:
@@ -62,7 +74,9 @@ def test_a_link_is_created_once(tmp_path, capsys):
     path = str(tmp_path / "link")
     settings = ["--set", "key=a,b", "--set", "channels=4", "--set", "floating_buffers=0"]
     assert main(["link", "create", path, *settings]) == 0
-    assert "at most 33554432 bytes of a sender are in flight" in capsys.readouterr().out
+    assert "of each sender at most 32 MiB are in flight" in capsys.readouterr().out
+    assert main(["link", "create", str(tmp_path / "grows")]) == 0
+    assert "of each sender at most 256 MiB are in flight" in capsys.readouterr().out
     found = read_settings(Link(path).storage)
     assert (found.key, found.channels, found.floating_buffers) == (("a", "b"), 4, 0)
     assert main(["link", "create", path]) == 2

@@ -8,6 +8,7 @@ from flowcontrol.cli.main import main
 from flowcontrol.errors import FencedError, LinkError, RemovedError
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link import fencing, presence
+from flowcontrol.link import sender as sender_module
 from flowcontrol.link.link import Link, open_link
 from flowcontrol.spark import crash_points
 
@@ -243,6 +244,96 @@ def test_a_removed_sender_comes_back_with_a_reset(two, dry, verify):
     two.drain()
     assert two.receivers[0].rows.num_rows == 240
     verify.check_pipeline(two)
+
+
+@pytest.fixture
+def reading(monkeypatch):
+    """Return a function by which the receivers of a pipeline read while somebody waits for them."""
+
+    def begin(pipeline):
+        def read(_):
+            for receiver in list(pipeline.receivers):
+                receiver.advance()
+
+        monkeypatch.setattr(sender_module.time, "sleep", read)
+
+    return begin
+
+
+def left(make, dry, point):
+    """Return a link whose sender went away in mid-batch and does not come back."""
+    made = make(exclusive_buffers=1, floating_buffers=0)
+    made.sender("a", dry.batches_of(3, rows=40, size=200))
+    made.receiver("main")
+    while made.senders["a"].done < 0:
+        for query in made.queries:
+            query.advance()
+    made.arm("a", point)
+    while made.is_armed:
+        for query in made.queries:
+            query.advance()
+    return made
+
+
+@pytest.mark.parametrize("point", ["after exchange", "after ledger"])
+def test_what_a_lost_sender_has_left_is_released_in_its_place(make, dry, verify, reading, point):
+    made = left(make, dry, point)
+    with pytest.raises(LinkError, match=r"'a' is not removed: .*--finish \(finish=True\)"):
+        while made.receivers[0].advance():  # all that is released
+            pass
+        made.link.remove_sender("a")
+    reading(made)
+    assert made.link.remove_sender("a", finish=True) > 0
+    a = made.senders.pop("a")
+    assert made.link.describe()["senders"] == []
+    # Its query comes back after all: its batch is in the link, and not written again.
+    a.reset = True
+    made.senders["a"] = a
+    made.drain()
+    assert made.receivers[0].rows.num_rows == 120
+    verify.check_pipeline(made)
+
+
+def test_a_sender_whose_query_starts_meanwhile_is_left_to_it(make, dry, verify, monkeypatch):
+    made = left(make, dry, "after ledger")
+    opened = []
+
+    def start(_):
+        opened or opened.append(made.senders["a"].open())
+
+    monkeypatch.setattr(sender_module.time, "sleep", start)
+    with pytest.raises(LinkError, match="'a' is not finished: its query was started again"):
+        made.link.remove_sender("a", finish=True)
+    made.drain()
+    assert made.receivers[0].rows.num_rows == 120
+    verify.check_pipeline(made)
+
+
+def test_a_sender_that_nobody_reads_is_not_finished(make, dry):
+    made = make()
+    made.sender("a", dry.batches_of(1)).open()
+    stop(made)
+    with pytest.raises(LinkError, match="has no receivers, so nobody reads what it has left"):
+        made.link.remove_sender("a", finish=True)
+
+
+def test_the_command_finishes_a_sender_and_goes_on_after_ctrl_c(
+    make, dry, reading, monkeypatch, capsys
+):
+    made = left(make, dry, "after exchange")
+    command = ["link", "remove-sender", str(made.storage), "a", "--finish"]
+
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sender_module.time, "sleep", interrupt)
+    assert main(command) == 130
+    assert "run the same command again" in capsys.readouterr().err
+    reading(made)
+    assert main(command) == 0
+    first, last = capsys.readouterr().out.splitlines()
+    assert first == "releasing what sender a has left, as its receivers read it"
+    assert last.startswith("sender a is removed: ")
 
 
 # ---------------------------------------------------------------------- no hard links

@@ -1,4 +1,4 @@
-"""The README's example is this code."""
+"""The example of docs/link.md, which README.md may repeat, is this code."""
 
 from __future__ import annotations
 
@@ -17,18 +17,17 @@ pytestmark = pytest.mark.spark
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def example() -> str:
-    """Return the block of Python below "In your own pipeline"."""
-    text = (ROOT / "README.md").read_text().partition("## In your own pipeline")[2]
-    found = re.search(r"```python\n(.*?)```", text, re.DOTALL)
-    assert found is not None
-    return found.group(1)
+def example(what: str) -> str:
+    """Return the one block of Python of docs/link.md that has a text in it."""
+    found = re.findall(r"```python\n(.*?)```", (ROOT / "docs/link.md").read_text(), re.DOTALL)
+    (block,) = [block for block in found if what in block]
+    return str(block)
 
 
 def test_the_example_moves_every_row_once(
     spark: SparkSession, tmp_path: Path, events: Any, sink: Any, until: Callable[..., None]
 ) -> None:
-    code = example()
+    code = example('link.sender("events")')
     assert "/tmp/links/orders" in code
     events.write(500, files=3)
     names = {
@@ -48,6 +47,28 @@ def test_the_example_moves_every_row_once(
         for query in queries:
             query.stop()
     sink.assert_exactly(1500)
+    spark.sql("DROP TABLE IF EXISTS flow_ledger")
+    publish = example("link.publish").replace("main.ops.flow_ledger", "flow_ledger")
+    exec(publish, names)
+    exec(publish, names)
+    ledger = spark.table("flow_ledger")
+    assert {row.side for row in ledger.select("side").distinct().collect()} == {
+        "sender",
+        "receiver",
+    }
+    assert (
+        ledger.count()
+        == ledger.dropDuplicates(["member", "batch_id", "sender", "receiver"]).count()
+    )
+    spark.sql("DROP TABLE flow_ledger")
+
+
+def test_the_sink_of_the_example_writes_a_batch_once(spark: SparkSession, tmp_path: Path) -> None:
+    names: dict[str, Any] = {}
+    exec(example("txnAppId").replace("/tmp/lake/orders", str(tmp_path / "orders")), names)
+    for batch_id in (0, 0, 1):
+        names["write_slow_sink"](spark.range(10), batch_id)
+    assert spark.read.format("delta").load(str(tmp_path / "orders")).count() == 20
 
 
 def test_the_format_reads_the_same(

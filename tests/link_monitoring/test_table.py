@@ -51,6 +51,18 @@ def test_the_sentence_stands_above_the_links(snapshots):
     assert heads == ["orders", "enriched"]
 
 
+def test_a_long_name_gives_way_to_the_figures(snapshots):
+    own = snapshots[0]
+    (reader,) = own.receivers
+    long = replace(own, receivers=[replace(reader, name="audit-of-the-finance-department-in-rome")])
+    short = text([own]).splitlines()
+    (line,) = [line for line in text([long]).splitlines() if line.startswith("→ audit")]
+    assert len(line) <= 80
+    (before,) = [line for line in short if line.startswith("→ main")]
+    assert line.split("…", 1)[1].split() == before.split()[2:]  # every figure whole
+    assert "in-rome" in text([long], width=120)
+
+
 def test_members(snapshots):
     output = text(snapshots[:1])
     assert cells(output, "events →") == [

@@ -76,13 +76,18 @@ def _link(snapshot: LinkSnapshot, most_channels: int | None) -> list[RenderableT
 
 def _table(first: str, heads: Iterable[str]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column(first, overflow="ellipsis", no_wrap=True)
+    table.add_column(first)  # the only one that gives way where lines are short
     for head in heads:
         table.add_column(head, justify="right", no_wrap=True)
     return table
 
 
 # ---------------------------------------------------------------------- senders and receivers
+
+
+def _name(text: str) -> Text:
+    """Return a name that is cut where the figures beside it need the line."""
+    return Text(text, no_wrap=True, overflow="ellipsis")
 
 
 def _members(snapshot: LinkSnapshot) -> Table:
@@ -112,7 +117,7 @@ def _late(snapshot: LinkSnapshot) -> list[RenderableType]:
 def _sender_cells(sender: SenderSnapshot, *, has_verdict: bool) -> list[Text | str]:
     blocked = Text(f"blocked {percent(sender.blocked_ratio)}")
     return [
-        f"{sender.name} →",
+        _name(f"{sender.name} →"),
         count(sender.rows_per_s),
         size(sender.bytes_per_s),
         f"{sender.pool_used}/{sender.pool_size}",
@@ -127,7 +132,7 @@ def _receiver_cells(receiver: ReceiverSnapshot, name: str) -> list[Text | str]:
     if receiver.is_detached:
         state = Text("DETACHED", style="bold red")
     return [
-        f"→ {name}",
+        _name(f"→ {name}"),
         count(receiver.rows_per_s),
         size(receiver.bytes_per_s),
         f"{receiver.pool_used}/{receiver.pool_size}",
