@@ -27,6 +27,7 @@ _UNITS: Final = {
     "arrival_rate": "records/s per subtask",
     "service_rate": "records/s per subtask",
     "total_rate": "records/s",
+    "total_arrival_rate": "records/s",
     "record_bytes": "bytes",
     "parallelism": "subtasks",
     "selectivity": "records out per record in",
