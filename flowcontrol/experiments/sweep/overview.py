@@ -143,6 +143,9 @@ def _with_error(mean: float, error: float) -> str:
 
 _MOST_NAMED: Final = 3
 
+_WHY_NONE: Final = {"caught_up_after_s": " (the log grew faster, or the run ended before)"}
+"""By column, what it means that a point has no value."""
+
 
 def plain(value: Any) -> Any:
     """Return a cell of a frame as a plain number or text."""
@@ -171,7 +174,21 @@ def verdict(ranking: Ranking, limits: Counter[str]) -> str:
     named = [f"{name} {count:,}" for name, count in limits.most_common(_MOST_NAMED)]
     left = len(limits) - len(named)
     more = f" and {left} more" if left else ""
-    return " ".join([*parts, f"What limits, in points: {', '.join(named)}{more}."])
+    limited = f"What limits, in points: {', '.join(named)}{more}."
+    return " ".join([*parts, *_without(ranking), limited])
+
+
+def _without(ranking: Ranking) -> list[str]:
+    """Return the sentence on the points that have no value, if there are any."""
+    valued = set(ranking.order)
+    rows = [row for row in range(len(ranking.frames[0])) if row not in valued]
+    if not rows:
+        return []
+    metric = ranking.metrics[0]
+    text = f"No {metric.short_name}{_WHY_NONE.get(metric.figure.column.name, '')} "
+    if len(rows) > _MOST_NAMED:
+        return [f"{text}at {len(rows):,} of {len(ranking.frames[0]):,} points."]
+    return [f"{text}at {', nor at '.join(_at(ranking, row) for row in rows)}."]
 
 
 def _best(ranking: Ranking) -> str:
