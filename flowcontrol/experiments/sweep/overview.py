@@ -143,7 +143,8 @@ def _with_error(mean: float, error: float) -> str:
 
 _MOST_NAMED: Final = 3
 
-_WHY_NONE: Final = {"caught_up_after_s": " (the log grew faster, or the run ended before)"}
+_NOT_CAUGHT_UP: Final = " (the log grew faster, or the run ended before)"
+_WHY_NONE: Final = {name: _NOT_CAUGHT_UP for name in ("caught_up_after_s", "caught_up_at_s")}
 """By column, what it means that a point has no value."""
 
 
@@ -277,7 +278,10 @@ def _at(ranking: Ranking, row: int) -> str:
 
 
 _HEAD: Final = 12
-"""Width of a column's head in characters."""
+"""Width of a column's head in characters, where columns are many."""
+
+_WIDE_HEAD: Final = 25
+"""The same where there is room: as long as the longest key of Flink's that is varied often."""
 
 _ENDS: Final = 5
 """Rows at each end of the table."""
@@ -370,20 +374,23 @@ def print_sweep(result: SweepResult, console: Console | None = None) -> None:
         console.print(Text("No variant was run."))
         return
     counts = range(len(found.metrics), 0, -1)
-    print_widest(console, (_table(result, found, count) for count in counts))
+    forms = [(count, head) for count in counts for head in (_WIDE_HEAD, _HEAD)]
+    print_widest(console, (_table(result, found, count, head) for count, head in forms))
     console.print(Text(found.sentence))
 
 
-def _table(result: SweepResult, found: Overview, metrics: int) -> Table:
-    """Return the table with the first metrics."""
+def _table(result: SweepResult, found: Overview, metrics: int, width: int) -> Table:
+    """Return the table with the first metrics, heads at most ``width`` characters wide."""
     table = plain_table()
     for varied in result.plan.varied:
-        table.add_column(_head(varied.label), justify="right", no_wrap=True, vertical="bottom")
+        table.add_column(
+            _head(width, varied.label), justify="right", no_wrap=True, vertical="bottom"
+        )
     for metric in found.metrics[:metrics]:
         half = "second half" if metric.is_steady else ""
         unit = metric.figure.column.unit
         unit = "" if metric.short_name.endswith(f"_{unit}") else unit
-        head = _head(metric.short_name.replace(".", " "), half, unit)
+        head = _head(width, metric.short_name.replace(".", " "), half, unit)
         table.add_column(head, justify="right", no_wrap=True, vertical="bottom")
     table.add_column("limits", no_wrap=True, vertical="bottom")
     for row in found.ends(_ENDS):
@@ -394,13 +401,13 @@ def _table(result: SweepResult, found: Overview, metrics: int) -> Table:
     return table
 
 
-def _head(*phrases: str) -> Text:
+def _head(width: int, *phrases: str) -> Text:
     """Return the head of a column: phrases below each other, cut after blanks, - and _."""
     lines: list[str] = []
     for phrase in filter(None, phrases):
         lines.append("")
         for part in re.split(r"(?<=[ _-])", phrase):
-            if lines[-1] and len(lines[-1]) + len(part.rstrip()) > _HEAD:
+            if lines[-1] and len(lines[-1]) + len(part.rstrip()) > width:
                 lines.append("")
             lines[-1] += part
     return Text("\n".join(line.rstrip() for line in lines))
