@@ -120,6 +120,13 @@ FIGURES: Final = (
         is_peak=True,
         has_half=False,
     ),
+    _lag(
+        "caught_up_at_s",
+        "s",
+        "when it had caught up, in the time of the run; 0 and null as before.",
+        is_peak=True,
+        has_half=False,
+    ),
 )
 """All figures, in the order of the table."""
 
@@ -253,11 +260,14 @@ def _figures(
     }
 
 
+_CATCH_UP = ("caught_up_after_s", "caught_up_at_s")
+
+
 def _caught_up(summary: Mapping[str, Any], stage: str) -> dict[str, Any]:
     """Return when a source had caught up with its log; nothing for other stages."""
     for lag in summary.get("lags", ()):
         if lag["stage"] == stage:
-            return {"caught_up_after_s": 0.0 if lag["kept_up"] else lag["caught_up_after_s"]}
+            return {name: 0.0 if lag["kept_up"] else lag[name] for name in _CATCH_UP}
     return {}
 
 

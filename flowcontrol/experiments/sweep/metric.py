@@ -184,15 +184,17 @@ def points_frame(table: pa.Table, plan: Plan, metric: Metric) -> pd.DataFrame:
     rows = frame[frame["stage"] == metric.stage]
     points = rows.groupby(columns)[name].agg(mean="mean", deviation="std", count="count")
     points["error"] = _half_width(points["deviation"], points["count"])
-    points["step"] = _step(rows, metric).groupby([rows[column] for column in columns]).max()
+    points["step"] = _step(rows, metric, plan).groupby([rows[column] for column in columns]).max()
     points["bottleneck"] = _most_frequent(rows, columns)
     heads = ["mean", "error", "step", "count", "bottleneck"]
     return _in_order(points[heads].reset_index(), plan)
 
 
-def _step(rows: pd.DataFrame, metric: Metric) -> pd.Series[float]:
+def _step(rows: pd.DataFrame, metric: Metric, plan: Plan) -> pd.Series[float]:
     """Return the least by which the figure of each run can differ from another one's."""
     half_s = rows["rounds"] * rows["round_ms"] / 2000
+    if not metric.figure.has_half:  # a moment, which is that of a sample
+        return half_s * 0 + float(plan.base.mapping.get("sample_interval_s", 1.0))
     steps = {"ms": rows["round_ms"], "records/s": 1 / half_s, "records": half_s * 0 + 1}
     return steps.get(metric.figure.column.unit, half_s * 0)
 

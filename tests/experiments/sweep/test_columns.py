@@ -46,11 +46,11 @@ def test_varied_columns_stand_behind_the_variant():
     assert results_table(VARIED).names[:3] == ("variant", "rate", "replication")
 
 
-def test_every_figure_stands_twice_but_the_time_to_catch_up():
+def test_every_figure_stands_twice_but_when_it_caught_up():
     names = results_table([]).names
     for figure in FIGURES:
         assert figure.column.name in names
-        is_twice = figure.column.name != "caught_up_after_s"
+        is_twice = not figure.column.name.startswith("caught_up")
         assert (figure.column.name + SECOND_HALF in names) == is_twice
         assert figure.column.unit
     assert figure_named("caught_up_after_s_second_half") is None
@@ -132,13 +132,14 @@ def test_a_source_s_lag_is_that_of_the_summary(lags):
     assert topic["max_lag_records"] == lag["max_records"] > 1000
     assert topic["max_lag_s"] == lag["max_s"] > 2
     assert topic["caught_up_after_s"] == lag["caught_up_after_s"] > 5
+    assert topic["caught_up_at_s"] == lag["caught_up_at_s"] > 15
     assert 0 < topic["lag_s_second_half"] < topic["max_lag_s_second_half"] < topic["max_lag_s"]
     columns = [figure.column.name for figure in FIGURES if figure.of_sources]
-    assert len(columns) == 5
+    assert len(columns) == 6
     assert all(rows["database"][name] is None for name in columns)
 
 
 @pytest.mark.parametrize(("for_s", "after"), [(0, 0.0), (20, None)])
 def test_who_kept_up_took_no_time_and_who_did_not_catch_up_none(lags, for_s, after):
     rows, _ = lags(for_s)
-    assert rows["topic"]["caught_up_after_s"] == after
+    assert rows["topic"]["caught_up_after_s"] == rows["topic"]["caught_up_at_s"] == after
