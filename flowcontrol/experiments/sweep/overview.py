@@ -144,7 +144,7 @@ def _with_error(mean: float, error: float) -> str:
 _MOST_NAMED: Final = 3
 
 _NOT_CAUGHT_UP: Final = " (the log grew faster, or the run ended before)"
-_WHY_NONE: Final = {name: _NOT_CAUGHT_UP for name in ("caught_up_after_s", "caught_up_at_s")}
+_WHY_NONE: Final = dict.fromkeys(("caught_up_after_s", "caught_up_at_s"), _NOT_CAUGHT_UP)
 """By column, what it means that a point has no value."""
 
 
@@ -382,15 +382,13 @@ def print_sweep(result: SweepResult, console: Console | None = None) -> None:
 def _table(result: SweepResult, found: Overview, metrics: int, width: int) -> Table:
     """Return the table with the first metrics, heads at most ``width`` characters wide."""
     table = plain_table()
-    for varied in result.plan.varied:
-        table.add_column(
-            _head(width, varied.label), justify="right", no_wrap=True, vertical="bottom"
-        )
+    heads = [_head(width, varied.label) for varied in result.plan.varied]
     for metric in found.metrics[:metrics]:
         half = "second half" if metric.is_steady else ""
         unit = metric.figure.column.unit
         unit = "" if metric.short_name.endswith(f"_{unit}") else unit
-        head = _head(width, metric.short_name.replace(".", " "), half, unit)
+        heads.append(_head(width, metric.short_name.replace(".", " "), half, unit))
+    for head in heads:
         table.add_column(head, justify="right", no_wrap=True, vertical="bottom")
     table.add_column("limits", no_wrap=True, vertical="bottom")
     for row in found.ends(_ENDS):
