@@ -18,6 +18,9 @@ _PROGRAMS = re.compile(
 )
 """How a command begins that hides in a block of no language: it is one all the same."""
 
+_FORM = re.compile(r"\s(PATH|TARGET|NAME|DIR|FILE)\b")
+"""What is to be filled in: in a block of no language that is the form of a command, and none."""
+
 
 @dataclass(frozen=True)
 class Block:
@@ -52,7 +55,8 @@ class Block:
     def is_shell(self) -> bool:
         """Whether a reader types it into a shell."""
         is_bare = self.language in {"", "text"} and "output" not in self.words
-        return self.language in SHELL or (is_bare and _PROGRAMS.match(self.text) is not None)
+        is_typed = _PROGRAMS.match(self.text) is not None and _FORM.search(self.text) is None
+        return self.language in SHELL or (is_bare and is_typed)
 
     @property
     def is_python(self) -> bool:

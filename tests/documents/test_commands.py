@@ -161,8 +161,10 @@ def test_what_is_run_elsewhere_is_run_there(row: Any) -> None:
 
 def test_a_command_in_no_language_is_one_all_the_same() -> None:
     texts = ["```text\n./run-tests.sh --long", "```text\nBottleneck: sink", "```\nflowcontrol x"]
+    texts.append("```text\nflowcontrol link show PATH")
     text = "".join(f"{block}\n```\n" for block in texts)
-    assert [block.is_shell for block in pages.read_blocks("page", text)] == [True, False, True]
+    found = [block.is_shell for block in pages.read_blocks("page", text)]
+    assert found == [True, False, True, False]
 
 
 def test_commands_are_read_whole() -> None:
