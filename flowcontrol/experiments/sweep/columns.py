@@ -76,6 +76,10 @@ def _lag(name: str, unit: str, meaning: str, **more: bool) -> Figure:
     return Figure(Column(name, "float64", unit, text), "lower", of_sources=True, **more)
 
 
+_NEVER: Final = (
+    "0 if it was never further behind than a sample interval, null if it had not by the end."
+)
+
 FIGURES: Final = (
     Figure(Column("records_in", "int64", "records", "Records taken up in the run."), "higher"),
     Figure(Column("records_out", "int64", "records", "Records emitted in the run."), "higher"),
@@ -115,15 +119,14 @@ FIGURES: Final = (
     _lag(
         "caught_up_after_s",
         "s",
-        "time from when it was furthest behind until it had caught up; 0 if it was never further "
-        "behind than a sample interval; null if it had not by the end.",
+        f"time from when it was furthest behind until it had caught up; {_NEVER}",
         is_peak=True,
         has_half=False,
     ),
     _lag(
         "caught_up_at_s",
         "s",
-        "when it had caught up, in the time of the run; 0 and null as before.",
+        f"when it had caught up, in the time of the run; {_NEVER}",
         is_peak=True,
         has_half=False,
     ),
