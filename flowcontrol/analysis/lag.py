@@ -44,6 +44,8 @@ class Lag:
         It was never further behind than a sample interval.
     caught_up_after_s : float or None, s
         Time from ``furthest_at_s`` until it had caught up; None if it had not, or kept up.
+    caught_up_at_s : float or None, s
+        When that was.
     """
 
     stage: str
@@ -54,6 +56,7 @@ class Lag:
     end_s: float
     kept_up: bool
     caught_up_after_s: float | None
+    caught_up_at_s: float | None
 
     def document(self) -> dict[str, Any]:
         """Return it as it stands in summary.json, with its sentence."""
@@ -107,10 +110,11 @@ def _lag(name: str, rows: pd.DataFrame, scenario: Scenario) -> Lag:
     furthest_at_s = times[ages.index(max_s)]
     kept_up = max_s <= scenario.sample_interval_s
     caught_up = (
-        t_s - furthest_at_s
+        t_s
         for t_s, age in zip(times, ages, strict=True)
         if t_s > furthest_at_s and age <= _CAUGHT_UP * max_s
     )
+    at_s = None if kept_up else next(caught_up, None)
     return Lag(
         stage=name,
         max_records=max(records),
@@ -119,7 +123,8 @@ def _lag(name: str, rows: pd.DataFrame, scenario: Scenario) -> Lag:
         end_records=records[-1],
         end_s=ages[-1],
         kept_up=kept_up,
-        caught_up_after_s=None if kept_up else next(caught_up, None),
+        caught_up_after_s=None if at_s is None else at_s - furthest_at_s,
+        caught_up_at_s=at_s,
     )
 
 

@@ -36,6 +36,7 @@ from flowcontrol.analysis.frames import (
     second_half_start,
     summed,
 )
+from flowcontrol.analysis.hot import find_hot
 from flowcontrol.analysis.lag import find_lags
 from flowcontrol.analysis.latencies import combine_latencies
 from flowcontrol.analysis.per_subtask import largest, spread, subtask_figures
@@ -83,9 +84,10 @@ def summarise(
         ``records``: what messages, queues and credits are), ``wall_s``, ``emulated_s``,
         ``windows`` (from, until in s), ``bottleneck`` (name of a stage or null), ``sentence``,
         ``bottleneck_detail``, ``stages`` and ``edges``; ``lags`` of sources that read a log
-        (:class:`flowcontrol.analysis.lag.Lag`). A stage has ``parallelism``,
-        ``pressure``, ``whole`` and ``second_half``, an edge ``channels``, ``whole`` and
-        ``second_half``; the figures are named as the columns they come from.
+        (:class:`flowcontrol.analysis.lag.Lag`); ``hot``, the subtask with the most records of each
+        stage where they are uneven (:class:`flowcontrol.analysis.hot.Hot`). A stage has
+        ``parallelism``, ``pressure``, ``whole`` and ``second_half``, an edge ``channels``,
+        ``whole`` and ``second_half``; the figures are named as the columns they come from.
 
     Raises
     ------
@@ -95,6 +97,7 @@ def summarise(
     end = end_of(tables)
     windows = {"whole": (0.0, end), "second_half": (second_half_start(tables), end)}
     found, lags = find_bottleneck(tables, scenario), find_lags(tables, scenario)
+    hot = find_hot(tables, scenario)
     summary = {
         "name": scenario.name,
         "clock": clock,
@@ -108,6 +111,7 @@ def summarise(
         "sentence": found.sentence,
         "bottleneck_detail": found.detail(),
         **({"lags": [lag.document() for lag in lags]} if lags else {}),
+        **({"hot": [one.document() for one in hot]} if hot else {}),
         "stages": _stages(tables, scenario, windows),
         "edges": _edges(tables, scenario, windows),
     }
@@ -163,9 +167,12 @@ def _stage_window(samples: pd.DataFrame, window: Window) -> dict[str, Any]:
 
 def _lag_window(rows: pd.DataFrame) -> dict[str, Any]:
     """Return how far a source was behind its log in a window."""
+    records, worst = summed(rows, "lag_records"), summed(rows, "lag_s", "max")
     return {
-        "lag_records": mean_over_time(summed(rows, "lag_records"), "lag_records"),
-        "lag_s": mean_over_time(summed(rows, "lag_s", "max"), "lag_s"),
+        "lag_records": mean_over_time(records, "lag_records"),
+        "lag_s": mean_over_time(worst, "lag_s"),
+        "max_lag_records": int(records["lag_records"].max()) if len(records) else 0,
+        "max_lag_s": float(worst["lag_s"].max()) if len(worst) else 0.0,
     }
 
 

@@ -18,6 +18,12 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="live: queries on Spark, real rows; virtual: a compiled loop, without Java; "
         "default: live",
     )
+    parser.add_argument(
+        "--by",
+        choices=("stage", "subtask"),
+        default="stage",
+        help="rows of the table in the terminal: who is hot shows by subtask; default: stage",
+    )
     add_folder(parser, "run", "<clock>")
     add_quiet(parser)
     set_run(parser, _run, "the run")
@@ -34,7 +40,7 @@ def _run(options: argparse.Namespace) -> int:
         warn=say,
         quiet=options.quiet,
     )
-    result.show()
+    result.show(by=options.by)
     if not result.is_finished:
         say("stopped before its end; run the same command again to resume it")
     sys.stdout.write(f"report: {result.path / 'report.html'}\n")

@@ -41,8 +41,10 @@ def add(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="STAGE.COLUMN",
-        help="figure to report, such as sink.rate_in_second_half; may be repeated. Points are "
-        "ranked by the first, over the second half of the run; the next one breaks ties",
+        help="figure to report, such as sink.rate_in_second_half; may be repeated. COLUMN alone is "
+        "the first sink's, of a lag (max_lag_s, caught_up_after_s) the first source's that reads a "
+        "log. Points are ranked by the first, over the second half of the run; the next one breaks "
+        "ties",
     )
     add_folder(parser, "sweep", "sweep")
     add_processes(parser)

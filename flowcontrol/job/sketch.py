@@ -176,9 +176,7 @@ def _source(sketch: Sketch) -> Iterator[str]:
     yield f"    parallelism: {width}"
     rate: Number = sketch.source_rate
     if sketch.reads_log:
-        each = round(rate / width, 6)
-        own = int(each) if each == int(each) else each
-        yield _line(f"    arrival_rate: {own}", "records/s written to each subtask's log")
+        yield _line(f"    total_arrival_rate: {rate}", "records/s written to its log, a topic")
         rate *= READS_FASTER
     what = "it can read" if sketch.reads_log else "it emits, all subtasks together"
     yield from _rate(SOURCE, rate, f"records/s that {what}", sketch)

@@ -126,6 +126,17 @@ def lag_sentences(summary: Mapping[str, Any]) -> list[str]:
     return [str(lag["sentence"]) for lag in summary.get("lags", ())]
 
 
+def hot_sentences(summary: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for each stage with a hot subtask: who it is, and how busy.
+
+    Parameters
+    ----------
+    summary : mapping
+        As in summary.json: its ``hot``, if there is any.
+    """
+    return [str(hot["sentence"]) for hot in summary.get("hot", ())]
+
+
 def job_sentences(summary: Mapping[str, Any]) -> list[str]:
     """Return a sentence for each job of a run; none if its scenario has no ``jobs``.
 

@@ -8,14 +8,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from flowcontrol.analysis.wording import seconds
-from flowcontrol.report.keyfigures import job_sentences, lag_sentences, partition_lines
+from flowcontrol.report.keyfigures import (
+    hot_sentences,
+    job_sentences,
+    lag_sentences,
+    partition_lines,
+)
 from flowcontrol.report.numbers import milliseconds, number, percent, score, share_of_time
 
 _UNBOUNDED: Final = 10_000
@@ -167,7 +172,9 @@ def _cell(column: _Column, stage: Mapping[str, Any]) -> Text:
     return Text(content, style=_STYLES.get(content, "") if column.rank == 1 else "")
 
 
-def print_summary(summary: Mapping[str, Any], console: Console | None = None) -> None:
+def print_summary(
+    summary: Mapping[str, Any], console: Console | None = None, table: RenderableType | None = None
+) -> None:
     """Print the table, the bottleneck, and the state of each job if there are several.
 
     Parameters
@@ -176,11 +183,13 @@ def print_summary(summary: Mapping[str, Any], console: Console | None = None) ->
         From :func:`flowcontrol.analysis.summarise`.
     console : rich.console.Console, optional
         Where to; by default standard output.
+    table : rich renderable, optional
+        In the place of the table of stages.
     """
     console = console or Console()
-    console.print(Padding(StageTable(summary), (1, 0)))
+    console.print(Padding(table or StageTable(summary), (1, 0)))
     console.print(Text(summary["sentence"]))
-    for sentence in lag_sentences(summary):
+    for sentence in [*lag_sentences(summary), *hot_sentences(summary)]:
         console.print(Text(sentence))
     for line in partition_lines(summary):
         console.print(Text(line))

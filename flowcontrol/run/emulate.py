@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from flowcontrol import notices
 from flowcontrol.analysis import summarise
@@ -21,6 +21,7 @@ from flowcontrol.notices import PATIENCE_S, is_quiet
 from flowcontrol.notices import quiet as silenced
 from flowcontrol.report import RunProgress, print_summary, write_report
 from flowcontrol.report.result import Result
+from flowcontrol.report.subtask_table import subtask_table
 from flowcontrol.scenario import Scenario, check_clock
 from flowcontrol.scenario.clocks import Clock
 from flowcontrol.scenario.given import Given, Overrides, as_scenario
@@ -67,9 +68,12 @@ class RunResult(Result, Run):
         """The bottleneck and why."""
         return str(self.summary["sentence"])
 
-    def show(self, console: Console | None = None) -> None:
-        """Print the stages and the bottleneck."""
-        print_summary(self.summary, console)
+    def show(
+        self, console: Console | None = None, *, by: Literal["stage", "subtask"] = "stage"
+    ) -> None:
+        """Print a row a stage, or a subtask, and the bottleneck."""
+        table = subtask_table(self.tables, self.job.scenario) if by == "subtask" else None
+        print_summary(self.summary, console, table)
 
 
 ShowRun = Callable[[Job], AbstractContextManager[Progress]]

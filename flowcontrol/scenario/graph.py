@@ -119,10 +119,11 @@ def in_order(links: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def divide_totals(stages: Stages, edges: Sequence[Edge]) -> list[tuple[int, Stage]]:
-    """Return the stages with ``total_rate`` divided evenly among their subtasks.
+    """Return the stages with their totals divided evenly among their subtasks.
 
-    It becomes ``emit_rate`` of a source and ``service_rate`` of another stage, unless one of them
-    is stated too, which is a contradiction of the stage.
+    ``total_rate`` becomes ``emit_rate`` of a source and ``service_rate`` of another stage,
+    ``total_arrival_rate`` becomes ``arrival_rate``, unless one of these is stated too, which is a
+    contradiction of the stage.
     """
     receivers = {edge.receiver for edge in edges}
     divided = []
@@ -131,7 +132,10 @@ def divide_totals(stages: Stages, edges: Sequence[Edge]) -> list[tuple[int, Stag
         if stage.total_rate is not None and not (stage.emit_rate or stage.service_rate):
             key = "service_rate" if stage.name in receivers else "emit_rate"
             rates = stage.total_rate.divided(stage.parallelism)
-            whole = stage.model_copy(update={key: rates})
+            whole = whole.model_copy(update={key: rates})
+        if stage.total_arrival_rate is not None and stage.arrival_rate is None:
+            rates = stage.total_arrival_rate.divided(stage.parallelism)
+            whole = whole.model_copy(update={"arrival_rate": rates})
         divided.append((index, whole))
     return divided
 
@@ -185,7 +189,8 @@ def _inner_problems(stage: Stage) -> Iterable[tuple[str, str]]:
         text = (
             f"edges lead to {stage.name!r}: only a source reads a log; its senders' records arrive"
         )
-        yield "arrival_rate", f"{text} by themselves"
+        key = "arrival_rate" if stage.total_arrival_rate is None else "total_arrival_rate"
+        yield key, f"{text} by themselves"
     if stage.input is not None:
         text = f"{show(stage.input.path)}: edges lead to {stage.name!r}: only a source replays rows"
         yield "input", text

@@ -25,6 +25,10 @@ PARTS: Final = {"cluster": Cluster, "stages": Stage, "edges": Edge, "jobs": JobP
 
 _SHARED: Final = ("hash", "custom")
 """Partitioners that take shares."""
+_READS: Final = ("emit_rate", "total_rate")
+"""Keys that say how fast a source can read."""
+_ARRIVES: Final = ("arrival_rate", "total_arrival_rate")
+"""Keys that say what is written to its log."""
 _NULL: Final[Schema] = {"type": "null"}
 _STATED: Final[Schema] = {"not": _NULL}
 
@@ -49,8 +53,9 @@ TOGETHER: Final[dict[str, list[Schema]]] = {
     Stage.__name__: [
         _if("total_rate", _STATED, _none_of("emit_rate", "service_rate")),
         _if("service_time_cv", _STATED, _is("service_time", "lognormal")),
-        _if("arrival_rate", _STATED, {"anyOf": [_states("emit_rate"), _states("total_rate")]}),
-        _if("latency_from", {"const": "arrival"}, _states("arrival_rate")),
+        *(_if(key, _STATED, {"anyOf": [*map(_states, _READS)]}) for key in _ARRIVES),
+        _if("total_arrival_rate", _STATED, _none_of("arrival_rate")),
+        _if("latency_from", {"const": "arrival"}, {"anyOf": [*map(_states, _ARRIVES)]}),
     ],
     Edge.__name__: [
         _if(

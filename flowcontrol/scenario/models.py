@@ -148,6 +148,10 @@ class Stage(_Model):
         "records/s of all subtasks together, divided evenly: in the place of emit_rate of a "
         "source, of service_rate of another stage; a number or a schedule [{at_s, rate}]"
     )
+    total_arrival_rate: Rate | None = f.or_none(
+        "records/s that are written to the logs of all subtasks together (a topic, its partitions "
+        "evenly), in the place of arrival_rate; a number or a schedule [{at_s, rate}]"
+    )
     record_bytes: f.WorkedOut[f.Bytes] = f.or_none(
         "serialised size of a record with its 4-byte length, bytes; holds "
         "downstream until a stage states its own; default of a source: 1024"
@@ -194,12 +198,16 @@ class Stage(_Model):
         for key in ("emit_rate", "service_rate"):
             if getattr(self, key) is not None and self.total_rate is not None:
                 yield "total_rate", f"total_rate and {key} are given: keep one of them"
+        if self.arrival_rate is not None and self.total_arrival_rate is not None:
+            text = "total_arrival_rate and arrival_rate are given: keep one of them"
+            yield "total_arrival_rate", text
         for k, stall in enumerate(self.stalls):
             for subtask in stall.subtasks:
                 if subtask >= count:
                     text = f"{subtask} is no subtask: there are {count}, from 0"
                     yield f"stalls[{k}].subtasks", text
-        if self.latency_from == "arrival" and self.arrival_rate is None:
+        is_log = self.arrival_rate is not None or self.total_arrival_rate is not None
+        if self.latency_from == "arrival" and not is_log:
             text = (
                 "'arrival': nothing arrives without a log: state an arrival_rate, or use emission"
             )
@@ -217,13 +225,21 @@ class Stage(_Model):
             return self.service_time == "lognormal"
         if key in {"emit_rate", "service_rate", "total_rate"} and self.is_total_divided:
             return key == "total_rate"
-        return key != "total_rate" and super().is_written(key)
+        if key in {"arrival_rate", "total_arrival_rate"} and self.is_arrival_divided:
+            return key == "total_arrival_rate"
+        is_total = key in {"total_rate", "total_arrival_rate"}
+        return not is_total and super().is_written(key)
 
     @property
     def is_total_divided(self) -> bool:
         """Whether the rates of the subtasks are even parts of ``total_rate``."""
         rates = self.service_rate if self.emit_rate is None else self.emit_rate
-        return self.total_rate is not None and rates == self.total_rate.divided(self.parallelism)
+        return _is_divided(self.total_rate, rates, self.parallelism)
+
+    @property
+    def is_arrival_divided(self) -> bool:
+        """Whether the logs of the subtasks get even parts of ``total_arrival_rate``."""
+        return _is_divided(self.total_arrival_rate, self.arrival_rate, self.parallelism)
 
     @property
     def selectivity(self) -> float:
@@ -286,6 +302,12 @@ class Stage(_Model):
         spans = self.stalled(subtask)
         schedules = self.service_rate if self.emit_rate is None else self.emit_rate
         return None if schedules is None else schedules[subtask].without(spans)
+
+
+def _is_divided(
+    total: Schedule | None, rates: tuple[Schedule, ...] | None, parallelism: int
+) -> bool:
+    return total is not None and rates == total.divided(parallelism)
 
 
 class Edge(_Model):

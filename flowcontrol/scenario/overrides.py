@@ -2,14 +2,22 @@
 
 import copy
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
 
 import yaml
 
 from flowcontrol.errors import Problem
+from flowcontrol.scenario.models import ScenarioHead
+from flowcontrol.scenario.option_table import OPTIONS
 from flowcontrol.scenario.problems import show
 from flowcontrol.scenario.yaml_file import read_yaml_value
+
+_KEYS: Final = {field.alias or name for name, field in ScenarioHead.model_fields.items()}
+"""Keys of the top of a scenario."""
+
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 _PART = re.compile(r'"([^"]*)"|\'([^\']*)\'|\[(\d+)\]|([^.\[\]"\'=]+)')
 
@@ -47,14 +55,18 @@ def split_path(path: str) -> tuple[str, ...]:
     return tuple(parts)
 
 
-def split_key(key: str) -> tuple[str, ...]:
+def split_key(key: str, mapping: Mapping[str, Any] = _NOTHING) -> tuple[str, ...]:
     """Return the parts of the key of a scenario, an option's own key being one part.
 
     Parameters
     ----------
     key : str
         As :func:`split_path` takes it. The quotes around an option's key may be left out: a shell
-        takes them away.
+        takes them away. Where it cannot be anything else, it may be as short as results have it:
+        ``sink.service_rate`` for a key of a stage, ``buffers-per-channel`` for an option by the
+        end of its key.
+    mapping : mapping, optional
+        The scenario file, whose stages may begin a short key.
 
     Returns
     -------
@@ -68,8 +80,25 @@ def split_key(key: str) -> tuple[str, ...]:
     """
     first, *rest = split_path(key)
     if first == "options" and rest:
-        return first, ".".join(rest)
-    return first, *rest
+        return first, _whole_option(".".join(rest))
+    if first in _KEYS:
+        return first, *rest
+    if rest and first in _stage_names(mapping):
+        return "stages", first, *rest
+    option = _whole_option(".".join((first, *rest)))
+    return ("options", option) if option in OPTIONS else (first, *rest)
+
+
+def _stage_names(mapping: Mapping[str, Any]) -> set[object]:
+    stages = mapping.get("stages")
+    found = stages if isinstance(stages, list) else []
+    return {stage.get("name") for stage in found if isinstance(stage, Mapping)}
+
+
+def _whole_option(key: str) -> str:
+    """Return the one option whose key ends so; the key as it is if there is none, or several."""
+    found = [known for known in OPTIONS if known.endswith(f".{key}")]
+    return found[0] if len(found) == 1 and key not in OPTIONS else key
 
 
 def apply_overrides(
@@ -97,7 +126,7 @@ def apply_overrides(
         try:
             if not equals:
                 raise ValueError(f"{show(override)} is not of the form PATH=VALUE")
-            _set(changed, split_key(path.strip()), read_yaml_value(text))
+            _set(changed, split_key(path.strip(), changed), read_yaml_value(text))
         except (ValueError, yaml.YAMLError) as error:
             problems.append(Problem(path.strip(), f"cannot be set: {error}"))
     return changed

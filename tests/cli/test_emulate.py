@@ -413,3 +413,12 @@ def test_the_live_clock_refuses_jobs(here: Path, capsys: pytest.CaptureFixture[s
     assert "jobs: orders, audit, backfill: jobs that start and stop during a run" in said
     assert "or use --clock virtual" in said
     assert files_below(here) == set()
+
+
+def test_the_table_may_have_a_row_a_subtask(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    two = [{**SMALL["stages"][0], "parallelism": 2}, SMALL["stages"][1]]
+    (here / "two.yaml").write_text(yaml.safe_dump({**SMALL, "stages": two}))
+    assert main(["two.yaml", "--clock", "virtual", "--quiet", "--by", "subtask"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip()]
+    assert rows[0][:3] == ["Stage", "Subtask", "In"]
+    assert [row[:2] for row in rows[1:4]] == [["source", "0"], ["1", "0"], ["sink", "0"]]

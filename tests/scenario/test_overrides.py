@@ -59,6 +59,30 @@ def test_other_keys_are_parted_at_their_dots(key: str) -> None:
     assert split_key(key) == split_path(key)
 
 
+FLOATING = "taskmanager.network.memory.floating-buffers-per-gate"
+JOB = {"stages": [{"name": "sink"}, {"name": "seed"}, 5], "seed": 1}
+
+
+@pytest.mark.parametrize(
+    ("key", "parts"),
+    [
+        ("sink.total_rate", ("stages", "sink", "total_rate")),
+        ("floating-buffers-per-gate", ("options", FLOATING)),
+        ("memory.floating-buffers-per-gate", ("options", FLOATING)),
+        ("options.floating-buffers-per-gate", ("options", FLOATING)),
+        (FLOATING, ("options", FLOATING)),
+        ("sink", ("sink",)),  # a stage has no value of its own
+        ("seed.total_rate", ("seed", "total_rate")),  # the top of the file goes before a stage
+        ("floating-buffers", ("floating-buffers",)),  # no whole part of a key
+        ("enabled", ("enabled",)),  # the end of several
+        ("options.enabled", ("options", "enabled")),
+        ("siink.total_rate", ("siink", "total_rate")),
+    ],
+)
+def test_a_key_may_be_as_short_as_results_have_it(key: str, parts: tuple[str, ...]) -> None:
+    assert split_key(key, JOB) == parts
+
+
 def changed(mapping: dict[str, Any], *overrides: str) -> tuple[dict[str, Any], list[Problem]]:
     problems: list[Problem] = []
     return apply_overrides(mapping, overrides, problems), problems

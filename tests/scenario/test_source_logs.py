@@ -52,6 +52,17 @@ def test_a_source_without_a_log_is_written_as_before() -> None:
         ),
         ({"emit_rate": 5, "arrival_rate": -1}, {}, "stages[0].arrival_rate: -1"),
         ({"emit_rate": 5, "latency_from": "reading"}, {}, "stages[0].latency_from"),
+        ({"total_arrival_rate": 5}, {}, "stages[0].emit_rate: is missing: 'source' reads a log"),
+        (
+            {"emit_rate": 5},
+            {"total_arrival_rate": 5},
+            "stages[1].total_arrival_rate: edges lead to 'sink'",
+        ),
+        (
+            {"emit_rate": 5, "arrival_rate": 5, "total_arrival_rate": 5},
+            {},
+            "stages[0].total_arrival_rate: total_arrival_rate and arrival_rate are given",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(

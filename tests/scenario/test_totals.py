@@ -1,4 +1,4 @@
-"""``total_rate``: a rate of all subtasks together, divided evenly and exactly."""
+"""``total_rate``, ``total_arrival_rate``: of all subtasks together, divided evenly, exactly."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import json
 from fractions import Fraction
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.experiments.base import as_base
 from flowcontrol.experiments.capacity.probe import at_rate
 from flowcontrol.scenario import Schedule, parse_scenario
+from flowcontrol.virtual import simulate
 
 MISSING = "<take it out>"
 OF_SOURCE = (("stages/0/emit_rate", MISSING), ("stages/0/total_rate", 100))
@@ -81,3 +83,39 @@ def test_a_search_for_the_highest_rate_replaces_it(changed: Any) -> None:
     assert "total_rate" not in faster.canonical()["stages"][0]
     [source, _] = parse_scenario(faster.canonical()).stages
     assert source.emit_rate == (Schedule.constant(70),) * 2
+
+
+OF_LOG = (*OF_SOURCE, ("stages/0/total_arrival_rate", 25))
+
+
+def test_a_topic_may_be_stated_whole(changed: Any) -> None:
+    source = parse_scenario(changed(*OF_LOG)).stages[0]
+    assert source.arrival_rate == (Schedule.constant(Fraction(25, 2)),) * 2
+    assert source.emit_rate == (Schedule.constant(50),) * 2
+    assert source.reads_log
+
+
+def test_a_topic_stays_whole_in_what_is_stored(changed: Any) -> None:
+    thirds = (("stages/0/parallelism", 3), ("stages/0/latency_from", "arrival"))
+    scenario = parse_scenario(changed(*OF_LOG, *thirds))
+    written = scenario.canonical()
+    assert written["stages"][0]["total_arrival_rate"] == [{"at_s": 0, "rate": 25}]
+    assert "arrival_rate" not in written["stages"][0]
+    assert parse_scenario(json.loads(json.dumps(written))) == scenario
+    assert sum(rate.rate_at(0) for rate in scenario.stages[0].arrival_rate or ()) == 25
+
+
+def test_a_search_for_the_highest_rate_of_a_topic_replaces_its_total(changed: Any) -> None:
+    faster = at_rate(parse_scenario(changed(*OF_LOG)), "source", Fraction(70))
+    assert "total_arrival_rate" not in faster.canonical()["stages"][0]
+    [source, _] = parse_scenario(faster.canonical()).stages
+    assert source.arrival_rate == (Schedule.constant(70),) * 2
+
+
+@pytest.mark.parametrize("total", [[{"at_s": 0, "rate": 20}, {"at_s": 2, "rate": 0}], 20])
+def test_both_forms_of_a_topic_run_alike(changed: Any, total: Any) -> None:
+    """Every record of both clocks' tables follows from the layout, which is the same."""
+    half = total / 2 if total == 20 else [{**phase, "rate": phase["rate"] / 2} for phase in total]
+    whole = parse_scenario(changed(*OF_SOURCE, ("stages/0/total_arrival_rate", total)))
+    parts = parse_scenario(changed(*OF_SOURCE, ("stages/0/arrival_rate", half)))
+    assert simulate(whole).tables == simulate(parts).tables

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
@@ -449,16 +448,6 @@ def test_the_default_round_is_the_clocks_own(jobs: ModuleType) -> None:
         next(flowcontrol.rounds(scenario, clock="live")).end_us
         == build_physical_graph(scenario).round_us
     )
-
-
-def test_the_page_steps(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
-    """The first round of the classic experiment without credit comes after the consumer slows."""
-    page = CONF.parent / "docs" / "howto" / "step.md"
-    [block] = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
-    monkeypatch.chdir(CONF.parent)
-    exec(block, {"flowcontrol": flowcontrol})
-    at_s = float(capsys.readouterr().out.split(" s: ")[0])
-    assert 20 < at_s < 25
 
 
 @pytest.mark.parametrize("clock", ["virtual", "live"])

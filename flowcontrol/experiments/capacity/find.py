@@ -96,6 +96,7 @@ def capacity(
     return Capacity(
         name=checked.name,
         source=source,
+        reads_log=stage.reads_log,
         parallelism=stage.parallelism,
         tolerance=tolerance,
         window=seeker.window,

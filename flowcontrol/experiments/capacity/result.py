@@ -7,14 +7,16 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
+from rich.text import Text
+
 from flowcontrol.analysis import Bottleneck
 from flowcontrol.experiments.capacity.probe import Probe
 from flowcontrol.experiments.capacity.wording import conclusion, describe, row_of
-from flowcontrol.report.result import Result, print_text
+from flowcontrol.report.result import Result
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from rich.console import Console
 
 
 @dataclass(frozen=True, repr=False)
@@ -27,6 +29,8 @@ class Capacity(Result):
         Of the scenario.
     source : str
         Which.
+    reads_log : bool
+        Whether it reads a log: the rate is then what may be written there.
     parallelism : int
         Its subtasks.
     tolerance : float
@@ -48,6 +52,7 @@ class Capacity(Result):
 
     name: str
     source: str
+    reads_log: bool
     parallelism: int
     tolerance: float
     window: tuple[float, float]
@@ -100,4 +105,4 @@ class Capacity(Result):
 
     def show(self, console: Console | None = None) -> None:
         """Print the rate, what limits it, and the runs just below and just above."""
-        print_text(describe(self), console)
+        (console or Console()).print(Text(describe(self)))

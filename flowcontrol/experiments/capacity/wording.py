@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from flowcontrol.experiments.capacity.result import Capacity
 
 _WIDTH = 13
+"""Characters of a column: six of them fit a terminal of 80."""
 
 
 def describe(capacity: Capacity) -> str:
@@ -60,7 +61,7 @@ def describe_probe(probe: Probe) -> str:
     why = (
         f"blocked {probe.blocked:.1%} of the time, emits {_number(probe.emitted)} records/s"
         if probe.emitted < float(probe.rate) and probe.blocked > 0 and not is_log
-        else f"{growth.edge} holds {_number(growth.records)} records more a quarter later"
+        else f"{growth.edge} holds {growth.records:,.0f} records more a quarter later"
     )
     return f"{_number(probe.rate)} records/s: not sustained ({why})"
 
@@ -73,8 +74,9 @@ def _rate(capacity: Capacity) -> str:
     if capacity.above is None:
         most = _number(HIGHEST)
         return f"{name} can sustain every rate that was tried, up to {most} records/s per subtask."
+    does = "can keep up with a log of" if capacity.reads_log else "can sustain"
     return (
-        f"{name} can sustain {_number(capacity.rate)} records/s per subtask, "
+        f"{name} {does} {_number(capacity.rate)} records/s per subtask, "
         f"{_number(capacity.total)} records/s in total "
         f"({capacity.parallelism} subtask{'s' if capacity.parallelism > 1 else ''}), "
         f"within {capacity.tolerance:.2g} of it."
@@ -113,10 +115,10 @@ def _evidence(capacity: Capacity) -> Iterator[str]:
     start, end = capacity.window
     yield f"Per subtask, from {start:g} to {end:g} s of each run:"
     heads = ("offered", "emitted", "blocked", "queue growth", "latency")
-    yield "".join(["          ", *(head.rjust(_WIDTH) for head in heads)]).rstrip()
-    for word, probe in (("below", capacity.below), ("above", capacity.above)):
+    yield "".join([" " * _WIDTH, *(head.rjust(_WIDTH) for head in heads)]).rstrip()
+    for probe in (capacity.below, capacity.above):
         if probe is not None:
-            yield _row(word, probe)
+            yield _row(probe)
 
 
 def _remark(capacity: Capacity) -> Iterator[str]:
@@ -132,7 +134,7 @@ def _remark(capacity: Capacity) -> Iterator[str]:
         )
 
 
-def _row(word: str, probe: Probe) -> str:
+def _row(probe: Probe) -> str:
     latency = "-" if probe.latency_ms is None else f"{_number(probe.latency_ms)} ms"
     cells = (
         f"{_number(probe.rate)}/s",
@@ -142,7 +144,7 @@ def _row(word: str, probe: Probe) -> str:
         latency,
     )
     verdict = "sustained" if probe.is_sustained else "not sustained"
-    return f"{word:<10}" + "".join(cell.rjust(_WIDTH) for cell in cells) + f"  {verdict}"
+    return verdict.ljust(_WIDTH) + "".join(cell.rjust(_WIDTH) for cell in cells)
 
 
 def _number(value: float | Fraction) -> str:

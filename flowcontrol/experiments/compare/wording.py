@@ -47,6 +47,9 @@ def system_sentence(outcome: Outcome) -> str:
         return f"{'Not run' if outcome.state == 'refused' else 'Failed'}: {outcome.reason}."
     parts = [_through(figures), *_ahead(figures), *_swing(figures), *_changes(figures)]
     text = f"{_listed(parts)}."
+    if figures.lag_records is not None:
+        left = number(figures.lag_end_records or 0)
+        text += f" Its sources fell {_behind(figures)} behind their logs, {left} at the end."
     size = bytes_text(figures.peak_bytes)
     text += f" At most {number(figures.peak_records)} records ({size}) were in flight"
     if figures.heap_exhausted_s is not None:
@@ -137,6 +140,7 @@ def headline(outcomes: Sequence[Outcome]) -> str:
                 lambda f: f.peak_records,
                 lambda f: f"{number(f.peak_records)} records",
             )
+            best += _best(good, "least behind the log", lambda f: f.lag_records, _behind)
             texts[-1] += f" {', '.join(best)}"
     for how, words in (("above", "Ran ahead"), ("swings", "Went up and down after a slowdown")):
         names = [name for name, f in ran if _missed(f) == how]
@@ -152,6 +156,11 @@ def headline(outcomes: Sequence[Outcome]) -> str:
     if len(ran) == 1:
         texts.insert(0, f"Only {ran[0][0]} was run")
     return ". ".join(texts) + "."
+
+
+def _behind(figures: Figures) -> str:
+    """Return how far a system's sources were behind their logs."""
+    return f"{number(figures.lag_records or 0)} records, {seconds(figures.lag_s or 0.0)} s"
 
 
 def _best(

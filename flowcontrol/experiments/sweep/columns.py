@@ -27,11 +27,17 @@ class Figure:
         Which values are better.
     is_peak : bool, default False
         Whether it is the maximum over the run, whenever it occurred.
+    of_sources : bool, default False
+        Whether it is a figure of sources that read a log; null for other stages.
+    has_half : bool, default True
+        Whether it stands for the second half of the run too.
     """
 
     column: Column
     better: Literal["higher", "lower"]
     is_peak: bool = False
+    of_sources: bool = False
+    has_half: bool = True
 
     @property
     def second_half(self) -> Column:
@@ -63,6 +69,16 @@ def _latency(name: str, which: str, *, is_peak: bool = False) -> Figure:
     )
     return _figure(name, "ms", meaning, is_peak=is_peak)
 
+
+def _lag(name: str, unit: str, meaning: str, **more: bool) -> Figure:
+    """Return a figure of the sources that read a log; null for other stages."""
+    text = f"Of a source that reads a log: {meaning} Null for other stages."
+    return Figure(Column(name, "float64", unit, text), "lower", of_sources=True, **more)
+
+
+_NEVER: Final = (
+    "0 if it was never further behind than a sample interval, null if it had not by the end."
+)
 
 FIGURES: Final = (
     Figure(Column("records_in", "int64", "records", "Records taken up in the run."), "higher"),
@@ -96,6 +112,24 @@ FIGURES: Final = (
     _latency("latency_p90_ms", "90th percentile"),
     _latency("latency_p99_ms", "99th percentile"),
     _latency("latency_max_ms", "Largest", is_peak=True),
+    _lag("lag_records", "records", "mean of what waits in the logs of all its subtasks."),
+    _lag("lag_s", "s", "mean of how far its worst subtask is behind."),
+    _lag("max_lag_records", "records", "most that waited in all its logs.", is_peak=True),
+    _lag("max_lag_s", "s", "furthest that a subtask was behind.", is_peak=True),
+    _lag(
+        "caught_up_after_s",
+        "s",
+        f"time from when it was furthest behind until it had caught up; {_NEVER}",
+        is_peak=True,
+        has_half=False,
+    ),
+    _lag(
+        "caught_up_at_s",
+        "s",
+        f"when it had caught up, in the time of the run; {_NEVER}",
+        is_peak=True,
+        has_half=False,
+    ),
 )
 """All figures, in the order of the table."""
 
@@ -143,7 +177,8 @@ def results_table(varied: Sequence[Column]) -> Table:
     Table
         Called ``results``.
     """
-    figures = [figure.column for figure in FIGURES] + [figure.second_half for figure in FIGURES]
+    halves = [figure.second_half for figure in FIGURES if figure.has_half]
+    figures = [figure.column for figure in FIGURES] + halves
     columns = (*_BEFORE, *varied, *_MIDDLE, *figures, *_AFTER)
     return Table("results", "One stage of one variant.", columns)
 
@@ -157,8 +192,8 @@ def figure_named(name: str) -> Figure | None:
     for figure in FIGURES:
         if figure.column.name == name:
             return figure
-        if figure.second_half.name == name:
-            return Figure(figure.second_half, figure.better, figure.is_peak)
+        if figure.has_half and figure.second_half.name == name:
+            return replace(figure, column=figure.second_half)
     return None
 
 
@@ -220,10 +255,23 @@ def _figures(
     edges = [summary["edges"][edge.name][window] for edge in scenario.inputs(stage)]
     found |= {name: _sum(edges, name) for name in _IN_FLIGHT}
     found |= {_LATENCY + name: value for name, value in latency.items()}
+    found |= _caught_up(summary, stage)
     return {
         figure.column.name + suffix: _typed(found.get(figure.column.name), figure.column.type)
         for figure in FIGURES
+        if figure.has_half or not suffix
     }
+
+
+_CATCH_UP = ("caught_up_after_s", "caught_up_at_s")
+
+
+def _caught_up(summary: Mapping[str, Any], stage: str) -> dict[str, Any]:
+    """Return when a source had caught up with its log; nothing for other stages."""
+    for lag in summary.get("lags", ()):
+        if lag["stage"] == stage:
+            return {name: 0.0 if lag["kept_up"] else lag[name] for name in _CATCH_UP}
+    return {}
 
 
 def _sum(edges: Sequence[Mapping[str, Any]], name: str) -> float:

@@ -103,8 +103,8 @@ def read_metrics(texts: Sequence[str], scenario: Scenario) -> tuple[Metric, ...]
     Parameters
     ----------
     texts : sequence of str
-        ``STAGE.COLUMN`` each; none for throughput and latency of the first sink over the second
-        half of the run.
+        ``STAGE.COLUMN`` each, or ``COLUMN``: of the first sink, a lag of the first source that
+        reads a log. None for throughput and latency of the first sink over the second half.
     scenario : Scenario
         One of the variants: it names the stages.
 
@@ -124,18 +124,36 @@ def read_metrics(texts: Sequence[str], scenario: Scenario) -> tuple[Metric, ...]
     problems: list[Problem] = []
     found: list[Metric] = []
     for text in dict.fromkeys(wanted):
-        stage, _, name = text.rpartition(".")
+        stage, dot, name = text.rpartition(".")
         figure = figure_named(name)
+        if figure is not None and not dot:
+            stage = _stage_of(figure, scenario)
         if figure is None:
             reason = f"{known(name, columns, 'column')}, each also with {SECOND_HALF} behind it"
             problems.append(Problem(f"--metric {text}", reason))
         elif stage not in stages:
             problems.append(Problem(f"--metric {text}", known(stage, stages, "stage")))
+        elif figure.of_sources and not scenario.stage(stage).reads_log:
+            problems.append(Problem(f"--metric {text}", _no_log(stage, scenario)))
         else:
             found.append(Metric(stage, figure))
     if problems:
         raise ScenarioError(problems, "sweep")
-    return tuple(found)
+    return tuple(dict.fromkeys(found))
+
+
+def _stage_of(figure: Figure, scenario: Scenario) -> str:
+    """Return the stage whose figure it is where none is named."""
+    readers = [stage.name for stage in scenario.sources if stage.reads_log]
+    return readers[0] if figure.of_sources and readers else scenario.sinks[0].name
+
+
+def _no_log(stage: str, scenario: Scenario) -> str:
+    """Return why a stage has no lag."""
+    readers = [source.name for source in scenario.sources if source.reads_log]
+    if readers:
+        return f"{stage!r} reads no log: use one of {', '.join(readers)}"
+    return "no source reads a log: state what is written to it, its arrival_rate"
 
 
 def points_frame(table: pa.Table, plan: Plan, metric: Metric) -> pd.DataFrame:
@@ -166,15 +184,17 @@ def points_frame(table: pa.Table, plan: Plan, metric: Metric) -> pd.DataFrame:
     rows = frame[frame["stage"] == metric.stage]
     points = rows.groupby(columns)[name].agg(mean="mean", deviation="std", count="count")
     points["error"] = _half_width(points["deviation"], points["count"])
-    points["step"] = _step(rows, metric).groupby([rows[column] for column in columns]).max()
+    points["step"] = _step(rows, metric, plan).groupby([rows[column] for column in columns]).max()
     points["bottleneck"] = _most_frequent(rows, columns)
     heads = ["mean", "error", "step", "count", "bottleneck"]
     return _in_order(points[heads].reset_index(), plan)
 
 
-def _step(rows: pd.DataFrame, metric: Metric) -> pd.Series[float]:
+def _step(rows: pd.DataFrame, metric: Metric, plan: Plan) -> pd.Series[float]:
     """Return the least by which the figure of each run can differ from another one's."""
     half_s = rows["rounds"] * rows["round_ms"] / 2000
+    if not metric.figure.has_half:  # a moment, which is that of a sample
+        return half_s * 0 + float(plan.base.mapping.get("sample_interval_s", 1.0))
     steps = {"ms": rows["round_ms"], "records/s": 1 / half_s, "records": half_s * 0 + 1}
     return steps.get(metric.figure.column.unit, half_s * 0)
 

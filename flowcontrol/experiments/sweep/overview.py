@@ -143,6 +143,10 @@ def _with_error(mean: float, error: float) -> str:
 
 _MOST_NAMED: Final = 3
 
+_NOT_CAUGHT_UP: Final = " (the log grew faster, or the run ended before)"
+_WHY_NONE: Final = dict.fromkeys(("caught_up_after_s", "caught_up_at_s"), _NOT_CAUGHT_UP)
+"""By column, what it means that a point has no value."""
+
 
 def plain(value: Any) -> Any:
     """Return a cell of a frame as a plain number or text."""
@@ -171,7 +175,21 @@ def verdict(ranking: Ranking, limits: Counter[str]) -> str:
     named = [f"{name} {count:,}" for name, count in limits.most_common(_MOST_NAMED)]
     left = len(limits) - len(named)
     more = f" and {left} more" if left else ""
-    return " ".join([*parts, f"What limits, in points: {', '.join(named)}{more}."])
+    limited = f"What limits, in points: {', '.join(named)}{more}."
+    return " ".join([*parts, *_without(ranking), limited])
+
+
+def _without(ranking: Ranking) -> list[str]:
+    """Return the sentence on the points that have no value, if there are any."""
+    valued = set(ranking.order)
+    rows = [row for row in range(len(ranking.frames[0])) if row not in valued]
+    if not rows:
+        return []
+    metric = ranking.metrics[0]
+    text = f"No {metric.short_name}{_WHY_NONE.get(metric.figure.column.name, '')} "
+    if len(rows) > _MOST_NAMED:
+        return [f"{text}at {len(rows):,} of {len(ranking.frames[0]):,} points."]
+    return [f"{text}at {', nor at '.join(_at(ranking, row) for row in rows)}."]
 
 
 def _best(ranking: Ranking) -> str:
@@ -260,7 +278,10 @@ def _at(ranking: Ranking, row: int) -> str:
 
 
 _HEAD: Final = 12
-"""Width of a column's head in characters."""
+"""Width of a column's head in characters, where columns are many."""
+
+_WIDE_HEAD: Final = 25
+"""The same where there is room: as long as the longest key of Flink's that is varied often."""
 
 _ENDS: Final = 5
 """Rows at each end of the table."""
@@ -353,20 +374,21 @@ def print_sweep(result: SweepResult, console: Console | None = None) -> None:
         console.print(Text("No variant was run."))
         return
     counts = range(len(found.metrics), 0, -1)
-    print_widest(console, (_table(result, found, count) for count in counts))
+    forms = [(count, head) for count in counts for head in (_WIDE_HEAD, _HEAD)]
+    print_widest(console, (_table(result, found, count, head) for count, head in forms))
     console.print(Text(found.sentence))
 
 
-def _table(result: SweepResult, found: Overview, metrics: int) -> Table:
-    """Return the table with the first metrics."""
+def _table(result: SweepResult, found: Overview, metrics: int, width: int) -> Table:
+    """Return the table with the first metrics, heads at most ``width`` characters wide."""
     table = plain_table()
-    for varied in result.plan.varied:
-        table.add_column(_head(varied.label), justify="right", no_wrap=True, vertical="bottom")
+    heads = [_head(width, varied.label) for varied in result.plan.varied]
     for metric in found.metrics[:metrics]:
         half = "second half" if metric.is_steady else ""
         unit = metric.figure.column.unit
         unit = "" if metric.short_name.endswith(f"_{unit}") else unit
-        head = _head(metric.short_name.replace(".", " "), half, unit)
+        heads.append(_head(width, metric.short_name.replace(".", " "), half, unit))
+    for head in heads:
         table.add_column(head, justify="right", no_wrap=True, vertical="bottom")
     table.add_column("limits", no_wrap=True, vertical="bottom")
     for row in found.ends(_ENDS):
@@ -377,13 +399,13 @@ def _table(result: SweepResult, found: Overview, metrics: int) -> Table:
     return table
 
 
-def _head(*phrases: str) -> Text:
+def _head(width: int, *phrases: str) -> Text:
     """Return the head of a column: phrases below each other, cut after blanks, - and _."""
     lines: list[str] = []
     for phrase in filter(None, phrases):
         lines.append("")
         for part in re.split(r"(?<=[ _-])", phrase):
-            if lines[-1] and len(lines[-1]) + len(part.rstrip()) > _HEAD:
+            if lines[-1] and len(lines[-1]) + len(part.rstrip()) > width:
                 lines.append("")
             lines[-1] += part
     return Text("\n".join(line.rstrip() for line in lines))

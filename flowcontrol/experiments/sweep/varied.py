@@ -27,6 +27,7 @@ _UNITS: Final = {
     "arrival_rate": "records/s per subtask",
     "service_rate": "records/s per subtask",
     "total_rate": "records/s",
+    "total_arrival_rate": "records/s",
     "record_bytes": "bytes",
     "parallelism": "subtasks",
     "selectivity": "records out per record in",
@@ -136,7 +137,7 @@ def read_path(key: str, base: Mapping[str, Any]) -> tuple[str, ...]:
     ValueError
         If it is no path.
     """
-    first, *rest = split_key(key)
+    first, *rest = split_key(key, base)
     stages = base.get("stages")
     if first == "stages" and rest and isinstance(stages, list):
         rest[0] = _stage_name(stages, rest[0])

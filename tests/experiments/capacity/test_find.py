@@ -113,10 +113,11 @@ def test_the_words(make: Make, fluid: Any) -> None:
     assert lines[2].startswith("At 1.5 times that rate: Bottleneck: sink")
     assert lines[4] == "Per subtask, from 10 to 20 s of each run:"
     below, above = lines[6:8]
-    assert below.startswith("below")
-    assert below.endswith("ms  sustained")
-    assert above.startswith("above")
-    assert above.endswith("ms  not sustained")
+    assert below.startswith("sustained ")
+    assert above.startswith("not sustained ")
+    assert below.endswith(" ms")
+    assert above.endswith(" ms")
+    assert max(map(len, lines[4:8])) <= 80
     said = [describe_probe(probe) for probe in probes]
     assert said[0] == "100 records/s: sustained"
     assert any(line.startswith("3,200 records/s: not sustained (blocked 6.2") for line in said)

@@ -34,6 +34,9 @@ BAD = replace(
 )  # fmt: skip
 
 
+LAGGING = replace(GOOD, lag_records=221_176, lag_s=28.1, lag_end_records=300)
+
+
 def ran(name, figures, *starved):
     return Outcome(name, "ran", figures=figures, starved=starved)
 
@@ -111,6 +114,15 @@ def test_the_headline_praises_only_who_keeps_to_the_limit():
         "least in flight flink (1,065 records). Ran ahead: unbounded. "
         "Less than 90 % of the limit: heron. Not run: pulsar. Failed: arroyo."
     )
+
+
+def test_where_sources_read_logs_the_words_say_how_far_they_fell_behind():
+    assert (
+        "after the release at once. Its sources fell 221,176 records, 28 s behind their logs, 300 "
+        "at the end. At most 1,065 records" in system_sentence(ran("flink", LAGGING))
+    )
+    outcomes = [ran("flink", LAGGING), ran("storm-1", replace(LAGGING, lag_records=234_400))]
+    assert headline(outcomes).endswith(", least behind the log flink (221,176 records, 28 s).")
 
 
 def test_one_system_alone_is_not_compared():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from flowcontrol.analysis import summarise
@@ -15,6 +17,8 @@ from flowcontrol.experiments.sweep.columns import (
 )
 from flowcontrol.records import Column
 from flowcontrol.scenario import parse_scenario
+from flowcontrol.scenario.given import as_scenario
+from flowcontrol.virtual import simulate
 
 GIVEN = {"variant": "abc", "rate": 5, "replication": 0, "seed": 7}
 VARIED = [Column("rate", "int64", "records/s", "Varied.")]
@@ -42,12 +46,14 @@ def test_varied_columns_stand_behind_the_variant():
     assert results_table(VARIED).names[:3] == ("variant", "rate", "replication")
 
 
-def test_every_figure_stands_twice():
+def test_every_figure_stands_twice_but_when_it_caught_up():
     names = results_table([]).names
     for figure in FIGURES:
         assert figure.column.name in names
-        assert figure.column.name + SECOND_HALF in names
+        is_twice = not figure.column.name.startswith("caught_up")
+        assert (figure.column.name + SECOND_HALF in names) == is_twice
         assert figure.column.unit
+    assert figure_named("caught_up_after_s_second_half") is None
 
 
 @pytest.mark.parametrize("name", ["rate_in", "rate_in_second_half"])
@@ -100,3 +106,40 @@ def test_an_edge_that_limits_is_the_bottleneck(summary):
     assert variant_rows(made, scenario, GIVEN)[0]["bottleneck"] == "source->map"
     made = {**made, "bottleneck_detail": {"edge": None}}
     assert variant_rows(made, scenario, GIVEN)[0]["bottleneck"] == ""
+
+
+KAFKA = Path(__file__).resolve().parents[3] / "conf" / "kafka-source.yaml"
+
+
+@pytest.fixture(scope="module")
+def lags():
+    """Return the columns of lag of a run that pauses for some seconds, by stage."""
+
+    def run(for_s):
+        stalls = {"stages.database.stalls": [{"at_s": 5, "for_s": for_s}] if for_s else []}
+        scenario = as_scenario(KAFKA, {"duration_s": 30, "stages.topic.emit_rate": 400, **stalls})
+        made = summarise(
+            simulate(scenario).tables, scenario, clock="virtual", rounds=1, wall_s=1.0, round_ms=200
+        )
+        return {row["stage"]: row for row in variant_rows(made, scenario, GIVEN)}, made["lags"][0]
+
+    return run
+
+
+def test_a_source_s_lag_is_that_of_the_summary(lags):
+    rows, lag = lags(5)
+    topic = rows["topic"]
+    assert topic["max_lag_records"] == lag["max_records"] > 1000
+    assert topic["max_lag_s"] == lag["max_s"] > 2
+    assert topic["caught_up_after_s"] == lag["caught_up_after_s"] > 5
+    assert topic["caught_up_at_s"] == lag["caught_up_at_s"] > 15
+    assert 0 < topic["lag_s_second_half"] < topic["max_lag_s_second_half"] < topic["max_lag_s"]
+    columns = [figure.column.name for figure in FIGURES if figure.of_sources]
+    assert len(columns) == 6
+    assert all(rows["database"][name] is None for name in columns)
+
+
+@pytest.mark.parametrize(("for_s", "after"), [(0, 0.0), (20, None)])
+def test_who_kept_up_took_no_time_and_who_did_not_catch_up_none(lags, for_s, after):
+    rows, _ = lags(for_s)
+    assert rows["topic"]["caught_up_after_s"] == rows["topic"]["caught_up_at_s"] == after

@@ -75,7 +75,8 @@ def test_a_metric_counts_once(metric):
     ("text", "words"),
     [
         ("sink.rate", ["--metric sink.rate", "unknown column 'rate'", "rate_in"]),
-        ("rate_in", ["--metric rate_in", "unknown stage ''", "sink"]),
+        (".rate_in", ["--metric .rate_in", "unknown stage ''", "sink"]),
+        ("rate", ["--metric rate", "unknown column 'rate'", "rate_in"]),
         ("snik.rate_in", ["unknown stage 'snik'", "did you mean 'sink'"]),
         ("", ["unknown column ''"]),
     ],
@@ -154,3 +155,23 @@ def test_of_replications_that_differ_the_most_frequent_limit_counts(plan, metric
     table = table.set_column(table.column_names.index("bottleneck"), "bottleneck", column)
     frame = points_frame(table, made, metric("sink.rate_in")[0])
     assert list(frame["bottleneck"]) == ["map", ""]
+
+
+def reads_a_log(chain):
+    source = {**chain["stages"][0], "arrival_rate": 5}
+    return parse_scenario({**chain, "stages": [source, *chain["stages"][1:]]})
+
+
+def test_a_column_alone_is_the_sink_s_and_a_lag_the_source_s(chain):
+    found = read_metrics(
+        ["rate_in", "caught_up_after_s", "source.lag_s", "lag_s"], reads_a_log(chain)
+    )
+    assert [m.name for m in found] == ["sink.rate_in", "source.caught_up_after_s", "source.lag_s"]
+
+
+def test_the_lag_of_what_reads_no_log_is_refused(metric, chain):
+    for text in ("lag_s", "source.lag_s"):
+        with pytest.raises(ScenarioError, match=f"--metric {text}: no source reads a log"):
+            metric(text)
+    with pytest.raises(ScenarioError, match="'sink' reads no log: use one of source"):
+        read_metrics(["sink.max_lag_s"], reads_a_log(chain))

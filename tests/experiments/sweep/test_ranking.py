@@ -208,3 +208,22 @@ def test_a_real_sweep_over_buffers_says_the_same_everywhere(tmp_path):
     console = Console(file=io.StringIO(), width=1000)
     print_sweep(SweepResult(result.path, result.plan, result.metrics, result.table), console)
     assert made.sentence in console.file.getvalue()
+
+
+def test_where_there_is_no_value_is_said(found):
+    caught = {100: None, 200: 30.0, 300: 20.0}
+    result = found(
+        {SINK: [100, 200, 300]}, lambda rate: {"latency_max_ms": caught[rate]},
+        texts=["sink.latency_max_ms"],
+    )  # fmt: skip
+    assert result.valued == 2
+    assert " No sink.latency_max_ms at sink service_rate=100. What limits" in result.sentence
+
+
+def test_of_many_points_without_a_value_the_number_is_said(found):
+    values = {rate: 20.0 if rate == 500 else None for rate in range(100, 600, 100)}
+    result = found(
+        {SINK: list(values)}, lambda rate: {"latency_max_ms": values[rate]},
+        texts=["sink.latency_max_ms"],
+    )  # fmt: skip
+    assert " No sink.latency_max_ms at 4 of 5 points. " in result.sentence

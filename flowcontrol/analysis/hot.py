@@ -1,0 +1,104 @@
+"""Which subtask of a stage is hot: it gets more records than an even share.
+
+Flink's web interface tells that a stage is skewed ("Data Skew"), not who gets the records. Uneven
+keys show here whether or not the hot subtask limits: it will, as soon as the load grows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from flowcontrol.analysis.frames import Tables, end_of, result_frame
+from flowcontrol.analysis.per_subtask import SubtaskFigures, subtask_figures
+from flowcontrol.scenario import Scenario
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+HOT: Final = 1.25
+"""Times an even share of the records from which a subtask is hot."""
+
+
+@dataclass(frozen=True)
+class Hot:
+    """The subtask of a stage that got the most records.
+
+    Attributes
+    ----------
+    stage : str
+        Its stage.
+    subtask : int
+        Its index, from 0.
+    share : float, ratio
+        Of the records that the stage took up in the run.
+    of_even : float
+        That over an even share.
+    busy, mean_busy : float, ratio
+        Busy time of the subtask, and mean of the stage's.
+    """
+
+    stage: str
+    subtask: int
+    share: float
+    of_even: float
+    busy: float
+    mean_busy: float
+
+    def document(self) -> dict[str, Any]:
+        """Return it as it stands in summary.json, with its sentence."""
+        return {**asdict(self), "sentence": self.sentence}
+
+    @property
+    def sentence(self) -> str:
+        """Who is hot, by how much, and how busy that keeps it."""
+        return (
+            f"Hot: subtask {self.subtask} of {self.stage} got {100 * self.share:.0f} % of its "
+            f"records, {self.of_even:.2f} times an even share, and was busy "
+            f"{100 * self.busy:.0f} % of the time (mean of {self.stage}: "
+            f"{100 * self.mean_busy:.0f} %)."
+        )
+
+
+def find_hot(tables: Tables, scenario: Scenario) -> list[Hot]:
+    """Return the hot subtask of each stage that has one, in the order of the scenario.
+
+    Parameters
+    ----------
+    tables : mapping of str to pyarrow.Table
+        ``stages`` of a run.
+    scenario : Scenario
+        What was run.
+    """
+    found = (
+        _hot(stage, subtasks)
+        for stage, subtasks in by_subtask(tables, scenario).items()
+        if len(subtasks) > 1
+    )
+    return [hot for hot in found if hot is not None and hot.of_even >= HOT]
+
+
+def _hot(stage: str, subtasks: list[SubtaskFigures]) -> Hot | None:
+    records = sum(subtask.records_in for subtask in subtasks)
+    if not records:
+        return None
+    most = max(subtasks, key=lambda subtask: subtask.records_in)
+    share = most.records_in / records
+    return Hot(
+        stage=stage,
+        subtask=most.subtask,
+        share=share,
+        of_even=share * len(subtasks),
+        busy=most.busy_ms_per_s / 1000,
+        mean_busy=sum(subtask.busy_ms_per_s for subtask in subtasks) / len(subtasks) / 1000,
+    )
+
+
+def by_subtask(tables: Tables, scenario: Scenario) -> dict[str, list[SubtaskFigures]]:
+    """Return the figures of each subtask over the whole run, by stage."""
+    samples: pd.DataFrame = result_frame(tables, "stages")
+    window = (0.0, end_of(tables))
+    return {
+        stage.name: subtask_figures(samples[samples["stage"] == stage.name], window)
+        for stage in scenario.stages
+    }
