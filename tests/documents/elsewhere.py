@@ -80,8 +80,20 @@ TABLE = (
     Elsewhere(
         "events.writeStream.foreachBatch(link.sender",
         "tests/link_live/test_readme.py::test_the_example_moves_every_row_once",
-        "## In your own pipeline",
+        'link.sender("events")',
         "it needs a stream of events and a sink, and stops by itself never",
+    ),
+    Elsewhere(
+        "link.publish(spark",
+        "tests/link_live/test_readme.py::test_the_example_moves_every_row_once",
+        "link.publish",
+        "it needs a link that is in use",
+    ),
+    Elsewhere(
+        "./spark-submit.sh examples/slow_sink.py",
+        "tests/link_live/test_slow_sink.py",
+        "examples/slow_sink.py",
+        "it takes minutes",
     ),
     Elsewhere(
         "link.create_view(spark",

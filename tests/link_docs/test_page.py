@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-import shlex
 from pathlib import Path
 
 import pytest
 
-from flowcontrol.cli.main import main
 from modules import load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,19 +20,6 @@ def script():
 
 def blocks(text, language):
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-
-
-def test_its_commands_run_one_after_the_other(page, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    lines = [line for block in blocks(page, "bash") for line in block.splitlines()]
-    own = [line for line in lines if not line.startswith("./spark-submit.sh examples/slow_sink.py")]
-    assert len(own) < len(lines)
-    assert len(own) > 7
-    for line in own:
-        program, *arguments = shlex.split(line, comments=True)
-        assert program == "flowcontrol"
-        assert main(arguments) == 0, (line, capsys.readouterr())
-    assert list(tmp_path.rglob("link.json")) == []  # and leave nothing behind
 
 
 def test_commands_that_need_members_are_real(page):
