@@ -57,22 +57,22 @@ def batches(base: Path) -> list[Batch]:
     """Return the receiver's micro-batches that ended."""
     found, start, place = list[Batch](), -1, 0
     began: dict[int, float] = {}
-    took: dict[int, float] = {}
+    sink: dict[int, tuple[float, int]] = {}
     for note in notes(base / "down.jsonl"):
         if note["what"] == "start":
             start, place = start + 1, 0
         elif note["what"] == "begin":
             began[note["batch"]] = note["at"]
         elif note["what"] == "end":
-            took[note["batch"]] = note["at"] - began[note["batch"]]
+            sink[note["batch"]] = note["at"] - began[note["batch"]], note["rows"]
         elif note["what"] == "batch":
             number = note["batch"]
+            sink_s, rows = sink[number]
             found.append(
                 Batch(
-                    start, place, number, note["rows"], note["seconds"], took.get(number, 0.0),
-                    note["at"], note["parts"],
+                    start, place, number, rows, note["seconds"], sink_s, note["at"], note["parts"]
                 )
-            )  # fmt: skip
+            )
             place += 1
     return found
 

@@ -157,7 +157,6 @@ def follow(query: StreamingQuery, notes: Notes, stop: Path) -> None:
                 notes.add(
                     "batch",
                     batch=seen,
-                    rows=found.numInputRows,
                     seconds=found.durationMs["triggerExecution"] / 1000,
                     parts={name: found.durationMs[name] / 1000 for name in found.durationMs},
                 )

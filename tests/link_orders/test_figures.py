@@ -16,11 +16,11 @@ def write(path: Path, *notes: dict[str, Any]) -> None:
 def batch(number: int, at: float, seconds: float, rows: int = 100) -> list[dict[str, Any]]:
     """Return the notes of a batch of the sink that ends at a moment."""
     parts = {"triggerExecution": seconds, "addBatch": seconds - 0.2, "walCommit": 0.1}
-    done = {"batch": number, "rows": rows}
+    own = {"batch": number}
     return [
         {"what": "begin", "at": at - seconds, "batch": number},
-        {"what": "end", "at": at - 0.2, **done},
-        {"what": "batch", "at": at, "seconds": seconds, "parts": parts, **done},
+        {"what": "end", "at": at - 0.2, "rows": rows, **own},
+        {"what": "batch", "at": at, "seconds": seconds, "parts": parts, **own},
     ]
 
 

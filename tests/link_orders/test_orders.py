@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-ROWS, FILES = 9_000, 20
+ROWS, FILES = 3_000, 12
 
 FAULTS = {"up": [(0.05, 0.25)], "down": [(0.6, 0.8)], "throw": [(0.1, 0.3), (0.55, 0.7)]}
 
@@ -42,7 +42,7 @@ def test_orders_arrive_once_and_unchanged_whatever_goes_wrong(
         )
     # So few buffers that the sender waits, commits often and trims.
     settings = Settings(ROWS, rate=1500, target_s=0.5, channels=4, seed=seed, spans=FAULTS)
-    Link(tmp_path / "link", "id", 4, exclusive_buffers=1, floating_buffers=2, buffer_bytes="8 KiB")
+    Link(tmp_path / "link", "id", 4, exclusive_buffers=1, floating_buffers=2, buffer_bytes="16 KiB")
     Run(tmp_path, settings, java_environment()).run()
 
     found = figures.faults(tmp_path)
