@@ -115,6 +115,7 @@ def print_figures(base: Path, settings: Settings, found: list[figures.Batch]) ->
     after = figures.WARM_BATCHES
     print(f"after the first {after} of each start, {figures.summary(warm, target_s, TIME_GOAL)}")
     print(f"after the first {after} of all, {figures.summary(found[after:], target_s, TIME_GOAL)}")
+    print(figures.load(found))
     over = [batch for batch in warm if batch.seconds > TIME_GOAL * target_s]
     for batch in over:
         print(f"  batch {batch.number}, {batch.rows:,} rows, {batch.seconds:.2f} s: ", end="")

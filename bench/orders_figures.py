@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ class Batch:
         Of these, in the sink.
     at : float
         When it had ended, s.
+    load : float
+        The machine's load then: processes that run or wait for a core, mean of a minute.
     parts : dict of str to float
         What Spark says of the trigger, s.
     """
@@ -43,6 +46,7 @@ class Batch:
     seconds: float
     sink_s: float
     at: float
+    load: float
     parts: dict[str, float]
 
 
@@ -68,11 +72,8 @@ def batches(base: Path) -> list[Batch]:
         elif note["what"] == "batch":
             number = note["batch"]
             sink_s, rows = sink[number]
-            found.append(
-                Batch(
-                    start, place, number, rows, note["seconds"], sink_s, note["at"], note["parts"]
-                )
-            )
+            told = note["seconds"], sink_s, note["at"], note["load"], note["parts"]
+            found.append(Batch(start, place, number, rows, *told))
             place += 1
     return found
 
@@ -137,7 +138,8 @@ def why(batch: Batch, base: Path) -> str:
     ]  # fmt: skip
     most = max((p for p in batch.parts.items() if p[0] not in ("triggerExecution", "addBatch")),
                key=lambda part: part[1])  # fmt: skip
-    text = f"{batch.sink_s:.2f} s in the sink, {outside:.2f} s outside, {most[1]:.2f} s {most[0]}"
+    text = f"{batch.sink_s:.2f} s in the sink, {outside:.2f} s outside, {most[1]:.2f} s {most[0]}, "
+    text += f"load {batch.load:.0f}"
     return text + (f"; {' and '.join(begun)} had just been started" if begun else "")
 
 
@@ -149,3 +151,9 @@ def summary(found: list[Batch], target_s: float, goal: float) -> str:
         f"{len(times)} batches: median {statistics.median(times):.2f}, longest {times[-1]:.2f} "
         f"times the target of {target_s:g} s; {over} above {goal:g} times"
     )
+
+
+def load(found: list[Batch]) -> str:
+    """Return the machine's load while batches ran, beside its cores."""
+    loads = [batch.load for batch in found]
+    return f"load {statistics.median(loads):.1f} (median) on {os.cpu_count()} cores"

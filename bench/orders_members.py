@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 THROWN = "the sink throws, as it was told to"
 NEW_COLUMNS = "does not know"
 """What the link says of rows with columns that came after the query's start."""
+LATE_WORKER = "failed to connect back"
+"""What Spark says where a busy machine has not started a source's process within 10 s."""
 
 
 class Notes:
@@ -141,6 +144,8 @@ def receive(base: Path, rate: float, target_s: float, channels: int) -> None:
         said = str(query.exception() or "")
         if NEW_COLUMNS in said:
             notes.add("columns")
+        elif LATE_WORKER in said:
+            notes.add("late")
         elif said and THROWN not in said:
             sys.exit(f"down: {said[:2000]}")
         query.stop()
@@ -158,6 +163,7 @@ def follow(query: StreamingQuery, notes: Notes, stop: Path) -> None:
                     "batch",
                     batch=seen,
                     seconds=found.durationMs["triggerExecution"] / 1000,
+                    load=os.getloadavg()[0],
                     parts={name: found.durationMs[name] / 1000 for name in found.durationMs},
                 )
         if is_over:

@@ -20,7 +20,7 @@ def batch(number: int, at: float, seconds: float, rows: int = 100) -> list[dict[
     return [
         {"what": "begin", "at": at - seconds, "batch": number},
         {"what": "end", "at": at - 0.2, "rows": rows, **own},
-        {"what": "batch", "at": at, "seconds": seconds, "parts": parts, **own},
+        {"what": "batch", "at": at, "seconds": seconds, "load": 3.2, "parts": parts, **own},
     ]
 
 
@@ -39,6 +39,7 @@ def test_the_first_ten_batches_of_each_start_do_not_count(tmp_path: Path) -> Non
     assert [one.number for one in figures.warm(found)] == [10, 11, 22]
     assert figures.rate_in_batches(figures.warm(found)) == pytest.approx(1200 / 9)
     assert figures.rate_by_the_clock(found) == pytest.approx(1200 / 30)
+    assert figures.load(found).startswith("load 3.2 (median) on ")
     assert found[0].sink_s == pytest.approx(1.8)
     assert figures.sizes_for_alone(found, 5) == [100, 100, 1000, 100, 100]
     assert "23 batches: median 1.00, longest 2.50 times the target of 2 s; 11 above" in (
@@ -46,7 +47,8 @@ def test_the_first_ten_batches_of_each_start_do_not_count(tmp_path: Path) -> Non
     )
     write(tmp_path / "run.jsonl", {"what": "started", "role": "up-wide", "at": 314.0})
     assert figures.why(found[-1], tmp_path) == (
-        "4.80 s in the sink, 0.20 s outside, 0.10 s walCommit; up-wide had just been started"
+        "4.80 s in the sink, 0.20 s outside, 0.10 s walCommit, load 3; "
+        "up-wide had just been started"
     )
 
 
