@@ -45,18 +45,23 @@ def main() -> int:
     parser.add_argument("--rate", type=float, default=6000, help="rows/s that the sink takes")
     parser.add_argument("--target", type=float, default=2.0, help="seconds of a micro-batch")
     parser.add_argument("--seed", type=int, help="of the faults (default: drawn, and printed)")
+    parser.add_argument(
+        "--every", type=int, default=1,
+        help="chispa compares one of so many orders; Spark compares all of them anyway",
+    )  # fmt: skip
     parser.add_argument("--keep", type=Path, help="empty folder for everything; it stays")
     given = parser.parse_args()
     base = given.keep or Path(tempfile.mkdtemp(prefix="bench-orders-"))
     seed = random.randrange(1 << 32) if given.seed is None else given.seed
     try:
-        return measure(base, Settings(given.rows, given.rate, given.target, seed=seed))
+        settings = Settings(given.rows, given.rate, given.target, seed=seed)
+        return measure(base, settings, given.every)
     finally:
         if given.keep is None:
             shutil.rmtree(base, ignore_errors=True)
 
 
-def measure(base: Path, settings: Settings) -> int:
+def measure(base: Path, settings: Settings, every: int) -> int:
     """Run the whole in a folder, print what happened; 1 if a goal is missed."""
     print(f"{settings.rows:,} orders, seed {settings.seed}", flush=True)
     spark = session("orders")
@@ -72,10 +77,13 @@ def measure(base: Path, settings: Settings) -> int:
     print_faults(base)
     wrong = orders_rows.differences(spark, base / "sink", settings.rows)
     print("rows " + ", ".join(f"{name}: {count}" for name, count in wrong.items()), flush=True)
-    orders_rows.assert_equal(spark, base / "sink", settings.rows)
-    print("chispa: every value equal", flush=True)
+    compared = orders_rows.assert_equal(spark, base / "sink", settings.rows, every=every)
+    print(f"chispa: every value of {compared:,} orders is equal", flush=True)
     spark.stop()
     found = figures.batches(base)
+    if not figures.warm(found):
+        print("too few batches for figures: more --rows, a smaller --rate or --target")
+        return 1
     alone(base, settings, found)
     met = print_figures(base, settings, found)
     return 0 if met and not any(wrong.values()) else 1

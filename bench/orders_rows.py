@@ -37,7 +37,7 @@ ORDER = """
 COUPON = ", if(id % 4 = 0, null, concat('coupon ', id)) AS coupon"
 """The column that comes half way."""
 
-CHUNK = 50_000
+CHUNK = 20_000
 """Orders that chispa compares at once: it collects them."""
 
 
@@ -105,8 +105,17 @@ def differences(spark: SparkSession, table: Path, rows: int) -> dict[str, int]:
     }
 
 
-def assert_equal(spark: SparkSession, table: Path, rows: int, chunk: int = CHUNK) -> None:
-    """Compare every value with chispa, a chunk of orders after the other.
+def assert_equal(spark: SparkSession, table: Path, rows: int, *, every: int = 1) -> int:
+    """Compare every value with chispa, a chunk of orders after the other; return how many orders.
+
+    Parameters
+    ----------
+    table : Path
+        The sink's.
+    rows : int
+        Orders that were sent.
+    every : int, default 1
+        Of so many chunks one is compared.
 
     Raises
     ------
@@ -115,11 +124,13 @@ def assert_equal(spark: SparkSession, table: Path, rows: int, chunk: int = CHUNK
     """
     from chispa import assert_df_equality
 
-    found = sink_rows(spark, table)
-    for first in range(0, rows, chunk):
-        end = min(rows, first + chunk)
+    found, compared = sink_rows(spark, table), 0
+    for first in range(0, rows, CHUNK * every):
+        end = min(rows, first + CHUNK)
         made = expected(spark, first, end, rows // 2).select(*found.columns)
         own = found.where(f"id >= {first} AND id < {end}")
         assert_df_equality(
             made, own, ignore_nullable=True, transforms=[lambda frame: frame.sort("id")]
         )
+        compared += end - first
+    return compared
