@@ -25,7 +25,7 @@ ROWS, FILES = 3_120, 26
 """Each half has so many source batches: a sender that lives for one of them commits often enough to
 write a checkpoint of the ledger."""
 
-FAULTS = {"up": [(0.05, 0.2)], "down": [(0.35, 0.5)], "throw": [(0.1, 0.3), (0.6, 0.8)]}
+FAULTS = {"up": [(0.05, 0.15)], "down": [(0.2, 0.35)], "throw": [(0.1, 0.3), (0.6, 0.8)]}
 
 
 def test_orders_arrive_once_and_unchanged_whatever_goes_wrong(
@@ -44,7 +44,9 @@ def test_orders_arrive_once_and_unchanged_whatever_goes_wrong(
         )
     # So few buffers that the sender waits, commits often and trims.
     settings = Settings(ROWS, rate=1500, target_s=0.5, channels=4, seed=seed, spans=FAULTS)
-    Link(tmp_path / "link", "id", 4, exclusive_buffers=1, floating_buffers=2, buffer_bytes="16 KiB")
+    Link(
+        tmp_path / "link", "id", 4, exclusive_buffers=1, floating_buffers=12, buffer_bytes="16 KiB"
+    )
     Run(tmp_path, settings, java_environment()).run()
 
     found = figures.faults(tmp_path)
