@@ -48,7 +48,7 @@ class Settings:
     rows : int
         Orders; the second half has the new column.
     rate : float
-        Rows a second that the sink takes at most.
+        Rows a second of what the sink does beside writing its table.
     target_s : float
         Of a receiver's micro-batch.
     channels : int
