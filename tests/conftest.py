@@ -87,7 +87,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
     from flowcontrol.spark.start import CHECKPOINT_FILES
     from flowcontrol.spark.versions import checkpoint_file_manager
-    from jvm import delta_jars, delta_package, read_settings
+    from jvm import CHEAP, delta_jars, delta_package, read_settings
 
     home = tmp_path_factory.mktemp("spark")
     # Spark starts PATH's python3 for its workers otherwise, which may be another version.
@@ -106,7 +106,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.app.name": "flowcontrol tests",
         # -Xss16m: stopping a Python foreachBatch query in mid-batch overflows the usual stack. And
         # a JVM that runs everything a few times is not worth compiling twice.
-        "spark.driver.extraJavaOptions": "-Xss16m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": f"-Xss16m {CHEAP}",
         # A busy machine is no error; queries are stopped in mid-batch, and Python workers started.
         "spark.sql.streaming.stopTimeout": "1800s",
         # Tables that a test makes by name are gone with the run.

@@ -8,8 +8,9 @@ from pathlib import Path
 
 LOG_SETTINGS = Path(__file__).resolve().parents[1] / "flowcontrol/spark/conf/log4j2.properties"
 
-CHEAP = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""What runs a few times is not worth compiling twice: half of the time."""
+CHEAP = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=128m"
+"""What runs a few times is not worth compiling twice: half of the time. Java takes a third of this
+room for compiled code then; Spark with Delta fills it in a minute, and compiles no more."""
 
 
 def read_settings(path: Path) -> dict[str, str]:

@@ -45,6 +45,9 @@ FIRST_PROBE, PROBE_EVERY = 3, 6
 TELLS = 0.25
 """Part of the allowed size from which a batch that took everything available shows the speed."""
 
+NO_SMALLER = 1.5
+"""Times what it was allowed that a batch holds if it could not be smaller: a row is that large."""
+
 MOST_TIMES, GROWTH = 2.0, 8.0
 """Times what it is meant to take that a batch takes at most, if costs did not change; times the
 largest batch so far that the next may be."""
@@ -86,6 +89,7 @@ class BatchSize:
         self._kept = float(first_bytes)
         self._steps, self._aim_s = 0, target_s
         self._is_surprised = self._is_telling = False
+        self._allowed, self._is_least = np.inf, False
 
     def learn(self, sizes: Floats, seconds: Floats, *, is_limited: bool = True) -> None:
         """Learn from the last batches, of which the newest is new.
@@ -97,6 +101,7 @@ class BatchSize:
         is_limited : bool, default True
             Whether the newest was as large as it was allowed to be.
         """
+        self._is_least = bool(sizes[-1] > NO_SMALLER * self._allowed)
         expected_s = self.belief.expected_s(float(sizes[-1])) if self.belief else np.inf
         self._is_surprised = bool(seconds[-1] > SURPRISE * expected_s)
         self._sizes, self._seconds = sizes, seconds
@@ -130,7 +135,8 @@ class BatchSize:
         step = self._steps - FIRST_PROBE
         if step >= 0 and step % PROBE_EVERY == 0:
             size = self._probing(size, belief)
-        return max(1.0, size)
+        self._allowed = max(1.0, size)
+        return self._allowed
 
     def _aims(self, belief: CostBelief) -> Floats:
         """Return how long a batch is meant to take, for each line."""
@@ -144,6 +150,10 @@ class BatchSize:
     def _probing(self, size: float, belief: CostBelief) -> float:
         """Return another size than usual, as batches of one size say nothing new."""
         is_hidden = self.keeps_target and 2 * belief.fixed > self.target_s
+        if is_hidden and self._is_least:
+            # A row is more than is allowed, so all batches are of one: only more rows tell whether
+            # it is the batch or the row that takes so long.
+            return float(self._sizes[-1]) * LARGER
         return self._bounded(size * LARGER) if is_hidden else size * SMALLER
 
     def _bounded(self, size: float) -> float:

@@ -333,9 +333,11 @@ class LinkReceiver:
             for channel, end in reach.items()
         }
         if any(available.values()) and not any(rows for rows, _ in takes.values()):
-            # The budget is less than any row: take one, for an empty batch gets nowhere.
+            # No channel's share is a row: one gets all of them, and at least a row, for an empty
+            # batch gets nowhere.
             most = max(available, key=lambda channel: available[channel])
-            takes[most] = own.read(most, reach[most], 0, released[most], least=1)
+            share = sum(allowed.values())
+            takes[most] = own.read(most, reach[most], share, released[most], least=1)
         return takes
 
     def written(self) -> Cursors:

@@ -156,6 +156,35 @@ def test_a_target_below_the_fixed_cost_is_given_up_and_said(
     assert f"a batch takes {fixed_s:g} s without any rows, target_batch_s is 5" in said[0]
 
 
+@pytest.mark.parametrize("channels", [1, 4])
+@pytest.mark.parametrize("seed", range(8))
+def test_batches_of_one_row_are_not_the_last_word(seed: int, channels: int) -> None:
+    """A cold start left less than a row; with batches of one, 60 went by until more was tried."""
+    chance, row, rows = random.Random(seed), 209, []
+    budget = Budget(0.5, 16_384 // channels)
+    for number in range(20):
+        allowed = budget.allow({f"0/{c}": 30 * row for c in range(channels)})
+        taken = {channel: nbytes // row * row for channel, nbytes in allowed.items()}
+        if not any(taken.values()):  # as a receiver does
+            taken = {"0/0": max(1, sum(allowed.values()) // row) * row + chance.randint(-4, 3)}
+        rows.append(round(sum(taken.values()) / row))
+        usual_s = (2.2 + 0.0001 * rows[-1]) * chance.lognormvariate(0, 0.25)
+        took_s = {0: 12.1, 1: 4.75}.get(number, usual_s)
+        budget.observe(taken, took_s, is_limited=taken != allowed)
+    assert min(rows[1:4]) == 1
+    assert rows[10:] == [30 * channels] * 10
+
+
+def test_rows_that_each_take_longer_than_the_target_come_one_by_one() -> None:
+    budget, row, rows = Budget(1.0, MB), MB, []
+    for _ in range(40):
+        allowed = budget.allow({"0/0": 100 * row})["0/0"]
+        rows.append(max(1, allowed // row))
+        budget.observe({"0/0": rows[-1] * row}, 0.05 + 3.0 * rows[-1])
+    assert max(rows) <= 3
+    assert rows.count(1) >= 36
+
+
 def test_a_sink_that_could_take_far_more_is_given_it() -> None:
     """Batches went 2,632, 520, 464, 240, 72, 32, 24 rows, with 593,000 waiting."""
     budget, rows, waiting, batches = Budget(2.0, 512 << 10), 40_000, 593_000, 0
@@ -261,3 +290,17 @@ def test_a_sink_that_had_little_to_do_and_becomes_slow_is_noticed_at_once(fixed_
         slow += [seconds] if now >= 60 else []
         now, taken = now + seconds, taken + part
     assert max(slow[1:]) < 1.5 * target_s
+
+
+def test_where_no_channel_may_take_a_row_one_gets_the_time_of_all(make, dry, monkeypatch) -> None:
+    pipeline = make(channels=4)
+    sender = pipeline.sender("a", [dry.source_rows("a", 0, [0, 1, 2, 3] * 4, 100)])
+    receiver = pipeline.receiver("main", target_batch_s=1)
+    row = 150  # about: text, number, channel
+    monkeypatch.setattr(Budget, "allow", lambda _, waiting: dict.fromkeys(waiting, row * 6 // 10))
+    for _ in range(6):
+        sender.advance()
+        receiver.advance()
+    taken = [table.column("channel").to_pylist() for table in receiver.sink.values()]
+    assert [len(rows) for rows in taken][:3] == [2, 2, 2]
+    assert all(len(set(rows)) == 1 for rows in taken)
