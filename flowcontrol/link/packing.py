@@ -20,7 +20,7 @@ from flowcontrol.ledger.link_files import folder_of
 from flowcontrol.ledger.link_index import PackedRows
 from flowcontrol.ledger.storage import writing
 from flowcontrol.link.columns import CHANNEL
-from flowcontrol.link.sealed_files import SealedWriter
+from flowcontrol.link.sealed_files import SealedWriter, codecs
 from flowcontrol.spark.workers import freeze_loaded
 
 if TYPE_CHECKING:
@@ -100,7 +100,8 @@ class PackRows:
         channels = table.column(CHANNEL).to_numpy()
         rows = table.drop_columns([CHANNEL]).combine_chunks()
         if len(channels) > 1 and channels.min() != channels.max():
-            order = np.argsort(channels, kind="stable")
+            # numpy sorts short integers by radix: a third of the time.
+            order = np.argsort(channels.astype(np.min_scalar_type(channels.max())), kind="stable")
             rows, channels = rows.take(pa.array(order)), channels[order]
         sizes = np.cumsum(row_bytes(rows))
         found, starts = np.unique(channels, return_index=True)
@@ -108,7 +109,7 @@ class PackRows:
         path = f"{folder_of(self.sender)}/{uuid.uuid4().hex}.parquet"
         entries = []
         with writing(self.storage, path), self.storage.open_output(path) as sink:
-            writer = SealedWriter(sink, rows.schema)
+            writer = SealedWriter(sink, rows.schema, codecs(rows))
             for channel, start, end in zip(found.tolist(), starts.tolist(), ends, strict=True):
                 pieces = self._cut(sizes, start, end)
                 for count, _ in pieces:

@@ -23,9 +23,49 @@ if TYPE_CHECKING:
 PIECES = b"flowcontrol.pieces"
 """Key in a file's footer: size and digest of each row group's bytes, JSON."""
 
-FORMAT: dict[str, Any] = {"compression": "lz4", "use_dictionary": False, "write_statistics": False}
+FORMAT: dict[str, Any] = {"use_dictionary": False, "write_statistics": False}
 """Rows are read once, whole, and soon: trying dictionaries took a third of the time that a file of
 100-byte rows took to write, and nothing searches the files."""
+
+CODEC = "lz4"
+
+SAMPLE_BYTES = 64 << 10
+"""Of each column, to see whether it can be compressed."""
+
+WORTH = 0.9
+"""Part of its size that a column must shrink to: trying to compress random text of 76 bytes took
+two fifths of the time that a file of 100-byte rows took to write."""
+
+
+def codecs(table: pa.Table) -> str | dict[str, str]:
+    """Return the codec of each column: none where a sample of text or bytes does not shrink.
+
+    Parameters
+    ----------
+    table : Table
+        Rows, one chunk a column.
+
+    Returns
+    -------
+    str or dict
+        As Parquet's writer takes it; one for all if there are nested columns, whose parts it would
+        want one by one.
+    """
+    if any(pa.types.is_nested(kind) for kind in table.schema.types):
+        return CODEC
+    return {name: _codec(table.column(name)) for name in table.column_names}
+
+
+def _codec(column: pa.ChunkedArray) -> str:
+    is_bytes = pa.types.is_string(column.type) or pa.types.is_binary(column.type)
+    if not is_bytes or column.num_chunks != 1:
+        return CODEC
+    [chunk] = column.chunks
+    content = chunk.buffers()[2]
+    if content is None or content.size < SAMPLE_BYTES:
+        return CODEC
+    sample = content.slice(0, SAMPLE_BYTES)
+    return CODEC if pa.compress(sample, CODEC).size < WORTH * SAMPLE_BYTES else "none"
 
 
 class _Sink:
@@ -68,11 +108,15 @@ class SealedWriter:
         Open for writing; it stays open.
     schema : pyarrow.Schema
         Of all pieces.
+    compression : str or dict of str to str, optional
+        Codec, or that of each column: see :func:`codecs`.
     """
 
-    def __init__(self, file: pa.NativeFile, schema: pa.Schema) -> None:
+    def __init__(
+        self, file: pa.NativeFile, schema: pa.Schema, compression: str | dict[str, str] = CODEC
+    ) -> None:
         self._sink = _Sink(file)
-        self._writer = pq.ParquetWriter(self._sink, schema, **FORMAT)
+        self._writer = pq.ParquetWriter(self._sink, schema, compression=compression, **FORMAT)
         self._pieces: list[tuple[int, int]] = []
 
     def write(self, table: pa.Table) -> None:

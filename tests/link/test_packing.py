@@ -282,6 +282,29 @@ def test_sizes_add_up_to_about_what_arrow_takes(texts):
     assert table.nbytes - 4 - len(texts) / 8 - 1 <= total <= table.nbytes
 
 
+def test_what_does_not_shrink_is_not_compressed(tmp_path):
+    random, count = np.random.default_rng(1), 4000
+    table = pa.table(
+        {
+            "id": range(count),
+            "noise": [random.bytes(64) for _ in range(count)],
+            "text": ["the same again " * 5] * count,
+            "short": ["x"] * count,
+            "none": pa.nulls(count, pa.string()),
+            "a.b": [random.bytes(64) for _ in range(count)],
+        }
+    )
+    storage = Storage(tmp_path)
+    file = pack(storage, table, [row % 300 for row in range(count)])
+    group = pq.ParquetFile(tmp_path / file.path).metadata.row_group(0)
+    found = {
+        group.column(place).path_in_schema: group.column(place).compression
+        for place in range(group.num_columns)
+    }
+    plain = {name for name, codec in found.items() if codec == "UNCOMPRESSED"}
+    assert plain == {"noise", "a.b"}
+
+
 def test_rows_in_several_chunks_have_the_same_sizes_and_files(tmp_path):
     whole = pa.table({"n": list(range(40)), "text": ["x" * n for n in range(40)]})
     parts = pa.concat_tables([whole.slice(0, 7), whole.slice(7, 0), whole.slice(7)])
