@@ -13,9 +13,10 @@ local Spark has by default, the plain chain runs out of memory now and then: hen
 
 Runs alternate; ratios are of medians. The goals with cheap ends: the link with its defaults has at
 least 1.5 times the rows a second with rows of 100 bytes, and twice with 2 KB; its best setting has
-twice. With Delta tables at both ends it is not slower. The median hand-over at a low rate, from the call of the upstream function with
-a row to the call of the sink's with it, at most half as long; memory that stays flat. The whole
-way, from the commit at a Delta source to the end of a Delta sink's batch, is printed beside it.
+twice. With Delta tables at both ends it is not slower. The median hand-over at a low rate, from the
+call of the upstream function with a row to the call of the sink's with it, is at most half as long;
+memory stays flat. The whole way, from the commit at a Delta source to the end of a Delta sink's
+batch, is printed beside it.
 """
 
 from __future__ import annotations
