@@ -19,7 +19,7 @@ from jvm import java_environment
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 
 ROWS, FILES = 3_120, 26
 """Each half has so many source batches: a sender that lives for one of them commits often enough to
