@@ -36,7 +36,9 @@ scripts/matrix.sh              # all versions; or name some: scripts/matrix.sh 4
 
 makes an environment for each version in `.venv-matrix`, runs the live tests of the link and of the
 job in each mode, and prints what passed. A version and mode of the table above that fails makes its
-exit status 1. The quick checks run 4.2 locally.
+exit status 1. "Not run whole": the code is there and single tests have passed, but the tests of that
+version and mode have not all passed in one run yet. The quick checks run 4.2, locally and through
+Spark Connect.
 """
 
 
@@ -53,14 +55,16 @@ def table(found: dict[str, Any]) -> Iterator[str]:
     yield f"| Spark | tested with | Delta | {' | '.join(heads)} | limits |"
     yield "| --- " * (4 + len(heads)) + "|"
     for version, row in found["versions"].items():
-        cells = [
-            "yes" if name in row["modes"] else "no"
-            for name, mode in modes.items()
-            for _ in parts(mode)
-        ]
+        cells = [_cell(name, row) for name, mode in modes.items() for _ in parts(mode)]
         limits = " ".join(" ".join(limit.split()) for limit in row["limits"]) or "none"
         told = [version, f"pyspark {row['pyspark']}", f"delta-spark {found['delta']}"]
         yield f"| {' | '.join([*told, *cells, limits])} |"
+
+
+def _cell(mode: str, row: dict[str, Any]) -> str:
+    if mode in row["green"]:
+        return "yes"
+    return "not run whole" if mode in row["modes"] else "no"
 
 
 def parts(mode: dict[str, Any]) -> list[str]:

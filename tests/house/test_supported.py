@@ -47,7 +47,7 @@ def test_versions_are_those_that_setup_cfg_and_the_code_allow(script):
     assert found["versions"][".".join(map(str, versions[0]))]["pyspark"] == high
     for version, row in found["versions"].items():
         assert row["pyspark"].startswith(f"{version}.")
-        assert set(row["modes"]) <= set(found["modes"])
+        assert set(row["green"]) <= set(row["modes"]) <= set(found["modes"])
 
 
 def test_the_tests_that_it_names_are_there(script):
