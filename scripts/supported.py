@@ -36,9 +36,9 @@ scripts/matrix.sh              # all versions; or name some: scripts/matrix.sh 4
 
 makes an environment for each version in `.venv-matrix`, runs the live tests of the link and of the
 job in each mode, and prints what passed. A version and mode of the table above that fails makes its
-exit status 1. "Not run whole": the code is there and single tests have passed, but the tests of that
-version and mode have not all passed in one run yet. The quick checks run 4.2, locally and through
-Spark Connect.
+exit status 1. "Not run whole": the code is there and single tests have passed, but the tests of
+that version and mode have not all passed in one run yet. The quick checks run 4.2, locally and
+through Spark Connect.
 """
 
 
