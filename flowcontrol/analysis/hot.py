@@ -79,19 +79,24 @@ def find_hot(tables: Tables, scenario: Scenario) -> list[Hot]:
 
 
 def _hot(stage: str, subtasks: list[SubtaskFigures]) -> Hot | None:
-    records = sum(subtask.records_in for subtask in subtasks)
-    if not records:
-        return None
     most = max(subtasks, key=lambda subtask: subtask.records_in)
-    share = most.records_in / records
+    of_even = times_even(most, subtasks)
+    if of_even is None:
+        return None
     return Hot(
         stage=stage,
         subtask=most.subtask,
-        share=share,
-        of_even=share * len(subtasks),
+        share=of_even / len(subtasks),
+        of_even=of_even,
         busy=most.busy_ms_per_s / 1000,
         mean_busy=sum(subtask.busy_ms_per_s for subtask in subtasks) / len(subtasks) / 1000,
     )
+
+
+def times_even(one: SubtaskFigures, subtasks: list[SubtaskFigures]) -> float | None:
+    """Return the records that a subtask took up over an even share; None if its stage got none."""
+    records = sum(subtask.records_in for subtask in subtasks)
+    return one.records_in * len(subtasks) / records if records else None
 
 
 def by_subtask(tables: Tables, scenario: Scenario) -> dict[str, list[SubtaskFigures]]:

@@ -9,7 +9,7 @@ from flowcontrol.ledger.channel_log import ChannelLog
 from flowcontrol.ledger.link_log import LinkLog
 from flowcontrol.link.beginning import oldest
 from flowcontrol.link.members import Sender
-from flowcontrol.link.pool_size import Pace, next_floating
+from flowcontrol.link.pool_size import Pace, resized
 from flowcontrol.link.settings import LinkSettings
 from flowcontrol.protocol.free_running import LinkGate
 from flowcontrol.protocol.sender_rules import unsent
@@ -126,13 +126,8 @@ class LinkInput:
     def resize(self, pace: Pace) -> None:
         """Give the gate the floating buffers for a batch that keeps the receiver busy."""
         settings, gate = self._settings, self._gate
-        floating = next_floating(
-            gate.floating,
-            settings.floating_buffers,
-            settings.most_floating,
-            settings.floating_for(pace.batch_bytes),
-            is_short=any(gate.credit(number) == 0 for number in self.numbers.values()),
-        )
+        is_short = any(gate.credit(number) == 0 for number in self.numbers.values())
+        floating = resized(settings, gate.floating, pace.batch_bytes, is_short=is_short)
         if floating != gate.floating:
             gate.resize(settings.exclusive_buffers, floating)
 

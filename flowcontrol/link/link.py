@@ -415,8 +415,8 @@ class Link:
         ----------
         **settings
             New values of ``target_batch_s``, ``exclusive_buffers``, ``floating_buffers``,
-            ``channels`` (more of them), ``detach_after_bytes`` or ``spill_bytes``; None puts back
-            the default.
+            ``max_pool_bytes``, ``channels`` (more of them), ``detach_after_bytes`` or
+            ``spill_bytes``; None puts back the default.
 
         Returns
         -------

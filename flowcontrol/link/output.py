@@ -8,7 +8,7 @@ from flowcontrol.ledger.channel_log import ChannelLog
 from flowcontrol.ledger.link_ledger import LinkLedger
 from flowcontrol.ledger.link_log import LinkLog
 from flowcontrol.link.members import Consumed, consumed_of, least, pacing, receivers_of
-from flowcontrol.link.pool_size import Pace, next_floating, wanted_bytes
+from flowcontrol.link.pool_size import Pace, resized, wanted_bytes
 from flowcontrol.link.settings import LinkSettings
 from flowcontrol.protocol.free_running import OutputPool
 from flowcontrol.protocol.sender_rules import credit_of, unsent
@@ -125,15 +125,10 @@ class LinkOutput:
         for receiver in receivers_of(self.ledger):
             if receiver.group not in self.detached:
                 paces.setdefault(receiver.group, []).append(receiver.pace)
-        settings = self.settings
-        floating = next_floating(
-            self._pool.floating,
-            settings.floating_buffers,
-            settings.most_floating,
-            settings.floating_for(wanted_bytes(paces, away_s)),
-            is_short=self.waiting_bytes() > 0,
-        )
-        if floating != self._pool.floating:
+        before, is_short = self._pool.floating, self.waiting_bytes() > 0
+        wanted = wanted_bytes(paces, away_s)
+        floating = resized(self.settings, before, wanted, is_short=is_short)
+        if floating != before:
             self._pool = self._new_pool(floating)
 
     def _in_use(self) -> list[int]:

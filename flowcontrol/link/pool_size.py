@@ -6,12 +6,17 @@ of the receiver so large that its fixed cost is a small part of it, and beside i
 reads while the sender writes its next source batch. Behind a slow sink both are small.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from flowcontrol.link.batch_size import fit_costs
+
+if TYPE_CHECKING:
+    from flowcontrol.link.settings import LinkSettings
 
 BATCHES = 24
 """Batches that are remembered."""
@@ -105,6 +110,24 @@ def wanted_bytes(paces: Mapping[str, Iterable[Pace]], away_s: float) -> float:
 
 def _needs(pace: Pace, away_s: float) -> float:
     return pace.batch_bytes + (away_s / pace.byte_s if pace.byte_s > 0 else 0.0)
+
+
+def resized(settings: LinkSettings, now: int, wanted: float, *, is_short: bool) -> int:
+    """Return the floating buffers that a link's pool, or gate, has next.
+
+    Parameters
+    ----------
+    settings : LinkSettings
+        Its bounds.
+    now : int
+        Floating buffers that it has.
+    wanted : float
+        What it should hold, bytes.
+    is_short : bool
+        As :func:`next_floating` has it.
+    """
+    least, most = settings.floating_buffers, settings.most_floating
+    return next_floating(now, least, most, settings.floating_for(wanted), is_short=is_short)
 
 
 def next_floating(now: int, least: int, most: int, wanted: int, *, is_short: bool) -> int:

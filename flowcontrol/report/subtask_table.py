@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flowcontrol.analysis.frames import Tables
-from flowcontrol.analysis.hot import HOT, by_subtask
+from flowcontrol.analysis.hot import HOT, by_subtask, times_even
 from flowcontrol.analysis.per_subtask import SubtaskFigures
 from flowcontrol.analysis.wording import seconds
 from flowcontrol.report.numbers import number, percent, share_of_time
@@ -42,10 +42,9 @@ def subtask_table(tables: Tables, scenario: Scenario) -> Table:
     for head in (*_HEADS, *(("Lag",) if has_log else ())):
         table.add_column(head, justify="right", no_wrap=True)
     for stage, subtasks in by_subtask(tables, scenario).items():
-        mean = sum(one.records_in for one in subtasks) / len(subtasks) if subtasks else 0.0
         reads_log = scenario.stage(stage).reads_log
         for place, one in enumerate(_shown(subtasks)):
-            cells = _cells(one, mean, len(subtasks))
+            cells = _cells(one, times_even(one, subtasks) if len(subtasks) > 1 else None)
             lag = [Text(f"{seconds(one.lag_s)} s" if reads_log else "")] if has_log else []
             table.add_row(Text(stage if place == 0 else ""), *cells, *lag)
         if len(subtasks) > _MOST:
@@ -59,13 +58,13 @@ def _shown(subtasks: Sequence[SubtaskFigures]) -> list[SubtaskFigures]:
     return sorted(first, key=lambda one: one.subtask)
 
 
-def _cells(one: SubtaskFigures, mean: float, count: int) -> list[Text]:
-    of_even = one.records_in / mean if mean else 0.0
-    is_hot = count > 1 and of_even >= HOT
+def _cells(one: SubtaskFigures, of_even: float | None) -> list[Text]:
+    is_hot = of_even is not None and of_even >= HOT
+    even = "" if of_even is None else f"{of_even:.2f}"
     return [
         Text(str(one.subtask)),
         Text(number(one.rate_in)),
-        Text(f"{of_even:.2f}" if mean and count > 1 else "", style="bold red" if is_hot else ""),
+        Text(even, style="bold red" if is_hot else ""),
         Text(number(one.rate_out)),
         Text(share_of_time(one.busy_ms_per_s)),
         Text(share_of_time(one.backpressured_ms_per_s)),

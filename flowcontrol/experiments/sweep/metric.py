@@ -193,10 +193,15 @@ def points_frame(table: pa.Table, plan: Plan, metric: Metric) -> pd.DataFrame:
 def _step(rows: pd.DataFrame, metric: Metric, plan: Plan) -> pd.Series[float]:
     """Return the least by which the figure of each run can differ from another one's."""
     half_s = rows["rounds"] * rows["round_ms"] / 2000
+    steps: dict[str, pd.Series[float] | float] = {
+        "ms": rows["round_ms"],
+        "records/s": 1 / half_s,
+        "records": 1.0,
+    }
+    step = steps.get(metric.figure.column.unit, 0.0)
     if not metric.figure.has_half:  # a moment, which is that of a sample
-        return half_s * 0 + float(plan.base.mapping.get("sample_interval_s", 1.0))
-    steps = {"ms": rows["round_ms"], "records/s": 1 / half_s, "records": half_s * 0 + 1}
-    return steps.get(metric.figure.column.unit, half_s * 0)
+        step = float(plan.base.mapping.get("sample_interval_s", 1.0))
+    return rows.assign(step=step)["step"].astype(float)
 
 
 def _half_width(deviation: pd.Series[float], count: pd.Series[int]) -> pd.Series[float]:
