@@ -123,10 +123,19 @@ class LinkInput:
             cursors = {str(sender.number): self._skip_to_oldest(sender)}
             self.origin, self.end = {**self.origin, **cursors}, {**self.end, **cursors}
 
-    def resize(self, pace: Pace) -> None:
-        """Give the gate the floating buffers for a batch that keeps the receiver busy."""
+    def resize(self, pace: Pace, released: Mapping[Channel, int]) -> None:
+        """Give the gate the floating buffers for a batch that keeps the receiver busy.
+
+        Parameters
+        ----------
+        pace : Pace
+            What the receiver needs.
+        released : mapping of (int, int) to int
+            Messages of each channel that are released: what the gate has no buffer for waits.
+        """
         settings, gate = self._settings, self._gate
-        is_short = any(gate.credit(number) == 0 for number in self.numbers.values())
+        self.reach(released)
+        is_short = any(gate.announced(own) < released[key] for key, own in self.numbers.items())
         floating = resized(settings, gate.floating, pace.batch_bytes, is_short=is_short)
         if floating != gate.floating:
             gate.resize(settings.exclusive_buffers, floating)

@@ -24,13 +24,14 @@ BATCHES = 24
 FIXED_SHARE = 0.1
 """Part of a batch's time that its fixed cost may be: beyond that a larger pool gains little."""
 
-CAUTION = 0.35
-"""Quantile of the sizes that likely costs give: below the median, as buffers cost memory."""
+LIKELY = 0.35, 0.75
+"""Quantiles of the sizes that likely costs give: a size between them stays. It grows to the lower
+one, below the median, as buffers cost memory; a few odd batches do not shrink it."""
 
 HYSTERESIS = 0.2
 """Relative change of the size that is not worth a change of the pool."""
 
-MOST_GROWTH = 2.0
+MOST_GROWTH = 8.0
 """Times its size that a pool grows at once: a larger batch than ever seen shows what it costs."""
 
 
@@ -85,14 +86,15 @@ class PaceMeter:
             return
         self._sizes = [*self._sizes, float(nbytes)][-BATCHES:]
         self._seconds = [*self._seconds, seconds][-BATCHES:]
-        if len(self._sizes) < 3:
+        if len(self._sizes) < 1:
             return
         belief = fit_costs(np.array(self._sizes), np.array(self._seconds))
         meant_s = belief.fixed_s / FIXED_SHARE
         if self.target_s is not None:
             meant_s = np.minimum(meant_s, np.maximum(self.target_s, belief.fixed_s))
         sizes = np.maximum(meant_s - belief.fixed_s, 0) / np.maximum(belief.byte_s, 1e-15)
-        self.pace = Pace(belief.quantile(sizes, CAUTION), belief.byte)
+        low, high = (belief.quantile(sizes, share) for share in LIKELY)
+        self.pace = Pace(min(max(self.pace.batch_bytes, low), high), belief.byte)
 
 
 def wanted_bytes(paces: Mapping[str, Iterable[Pace]], away_s: float) -> float:

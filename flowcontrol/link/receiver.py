@@ -255,6 +255,45 @@ class LinkReceiver:
                 self.log.check_holds(sender.number, channel, *known)
         return True
 
+    def make_room(self, start: Cursors) -> bool:
+        """Commit by itself that a batch has been read, if senders wait for its buffers.
+
+        Else a batch would get the part of the pool that the one before it left: what that one
+        read would be free only with this one's decision.
+
+        Parameters
+        ----------
+        start : Cursors
+            Where the batch ended.
+
+        Returns
+        -------
+        bool
+            Whether senders will release more at once.
+        """
+        own = self.input
+        if self._was_limited or own.filled(start) != own.filled(own.end):
+            return False
+        check_kept(self.ledger, self.group, self.member)
+        own.consume()
+        if own.consumed() == self._committed or not self._is_awaited():
+            return False
+        self._learn()
+        self._commit({}, own.end)
+        return True
+
+    def _is_awaited(self) -> bool:
+        """Whether senders have written messages that they have not released."""
+        return any(
+            written > released
+            for sender in senders_of(self.ledger)
+            for written, released in zip(sender.written, sender.released, strict=True)
+        )
+
+    def released(self) -> list[list[int]]:
+        """Return the messages of each channel that each sender has released."""
+        return [sender.released for sender in senders_of(self.ledger)]
+
     def next(self, start: Cursors, *, is_over: bool = False) -> Cursors:
         """Return where the batch that begins at ``start`` ends; ``start`` itself if it must wait.
 
@@ -319,7 +358,7 @@ class LinkReceiver:
         """Move ``sent`` as far as released, credit and budget allow; rows and bytes taken."""
         own = self.input
         released = own.released(senders)
-        own.resize(self._meter.pace)
+        own.resize(self._meter.pace, released)
         reach = own.reach(released)
         available = {channel: own.unread_bytes(channel, end) for channel, end in reach.items()}
         allowed = available

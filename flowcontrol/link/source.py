@@ -128,8 +128,10 @@ class LinkReader(CreditReader):
         """Return where the next batch ends; ``start`` if there is nothing for a while."""
         receiver, cursors = self._made(), start["cursors"]
         shortest, longest = self._storage.waits_s
-        wait, until = shortest, self._until()
         receiver.refresh()
+        if not self._is_over(receiver.input.filled(cursors)) and receiver.make_room(cursors):
+            self._await_release()
+        wait, until = shortest, self._until()
         while True:
             is_over = self._is_over(receiver.input.filled(cursors))
             end = receiver.next(cursors, is_over=is_over)
@@ -143,6 +145,14 @@ class LinkReader(CreditReader):
                     break
                 time.sleep(wait)
                 wait = min(2 * wait, longest)
+
+    def _await_release(self) -> None:
+        """Wait until a sender releases something, though not long: it may be gone."""
+        receiver, until = self._made(), time.monotonic() + LOOK_S
+        before = receiver.released()
+        while receiver.released() == before and time.monotonic() < until:
+            if not receiver.refresh():
+                time.sleep(self._storage.waits_s[0])
 
     def _until(self) -> float:
         """When to give up waiting for news."""

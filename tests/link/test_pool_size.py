@@ -55,8 +55,22 @@ def test_a_target_time_bounds_the_batch():
     assert paced(0.1, 1e-8, sizes, target_s=0.05).batch_bytes == pytest.approx(0, abs=MIB)
 
 
-def test_nothing_is_known_from_two_batches_nor_from_none():
-    assert paced(0.1, 1e-8, [MIB, 2 * MIB]) == Pace()
+def test_a_first_batch_says_how_much_is_enough_at_most():
+    """Part of its time was a fixed cost: which, is open. What it needs is never overrated much."""
+    assert 0 < paced(0.1, 1e-8, [4 * MIB]).batch_bytes < 2 * 9e7
+
+
+def test_a_few_odd_batches_do_not_shrink_what_is_wanted():
+    meter = PaceMeter(None)
+    for size in (2, 8, 4, 16, 8, 16):
+        meter.observe(size * MIB, 0.13 + size * MIB / 1e8)
+    before = meter.pace.batch_bytes
+    for seconds in (0.9, 0.15, 0.6):
+        meter.observe(16 * MIB, seconds)
+        assert meter.pace.batch_bytes >= 0.8 * before
+
+
+def test_nothing_is_known_from_no_batch():
     meter = PaceMeter(None)
     for nbytes, seconds in ((0, 1.0), (5, 0.0), (0, 1.0), (0, 2.0)):
         meter.observe(nbytes, seconds)
@@ -83,14 +97,15 @@ def test_what_keeps_receivers_busy_by_hand(paces, away_s, expected):
 STEPS = [
     (8, 8, 48, 0, False, 8),
     (8, 8, 48, 30, False, 8),  # what suffices does not grow
-    (8, 8, 48, 30, True, 17),  # by a factor of two at most, and one
-    (17, 8, 48, 30, True, 30),
+    (8, 8, 480, 300, True, 65),  # by a factor of eight at most, and one
+    (65, 8, 480, 300, True, 300),
+    (8, 8, 48, 30, True, 30),
     (30, 8, 48, 35, True, 30),  # not worth it
     (30, 8, 48, 90, True, 48),
     (30, 8, 48, 26, True, 30),
     (30, 8, 48, 12, True, 12),  # a slower sink
     (30, 8, 48, -5, False, 8),
-    (0, 0, 9, 5, True, 3),
+    (0, 0, 90, 50, True, 9),
     (0, 0, 0, 5, True, 0),
     (40, 8, 20, 39, False, 20),  # the bound was lowered
     (5, 8, 20, 5, False, 8),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import pickle
 import subprocess
@@ -158,6 +159,67 @@ def test_news_wake_a_reader_that_waits(make, dry, monkeypatch):
     end = reader.latestOffset(start, ReadAllAvailable())
     thread.join()
     assert end == {"cursors": {"0": [1, 1]}}
+
+
+class Turns:
+    """A clock that lets the sender go on while the reader sleeps."""
+
+    def __init__(self, sender):
+        self.sender, self.now_s, self.slept = sender, 0.0, 0
+
+    def monotonic(self):
+        return self.now_s
+
+    def sleep(self, seconds):
+        self.now_s += max(seconds, 0.01)
+        self.slept += 1
+        if self.sender is not None:
+            self.sender.advance()
+
+
+def messages_taken(verify, pipeline):
+    """Return the messages that each batch consumed."""
+    rows = [row for member, row in verify.ledger_rows(pipeline.storage) if "receiver" in member]
+    sent: dict[int, int] = {}
+    for row in rows:
+        sent[row["batch_id"]] = sent.get(row["batch_id"], 0) + row["sent"]
+    ends = sorted(set(sent.values()))
+    return [later - before for before, later in itertools.pairwise(ends)]
+
+
+def test_a_batch_gets_all_of_the_pool_that_its_predecessor_freed(make, dry, verify, monkeypatch):
+    """The sender waits for buffers: the receiver gives them back before it plans, not with that."""
+    pipeline = make(buffer_bytes=2048, floating_buffers=4)  # 2 channels, 2 exclusive each
+    sender = pipeline.sender("a", dry.batches_of(2, rows=240, size=1000))
+    turns = Turns(sender)
+    receiver = pipeline.receiver()
+    receiver.open()
+    monkeypatch.setattr(source_module, "time", turns)
+    monkeypatch.setattr(source_module, "LOOK_S", 1.0)
+    while receiver.done < 40 and turns.now_s < 100:
+        receiver.advance()
+    taken = messages_taken(verify, pipeline)
+    assert len(taken) > 20
+    assert min(taken[1:20]) >= 7, taken  # of the 8 buffers of the pool
+    verify.check_pipeline(pipeline, is_all=False)
+
+
+def test_a_batch_does_not_wait_long_for_a_sender_that_is_gone(make, dry, verify, monkeypatch):
+    pipeline = make(buffer_bytes=2048, floating_buffers=4)
+    sender = pipeline.sender("a", dry.batches_of(1, rows=240, size=1000))
+    receiver = pipeline.receiver()
+    for _ in range(4):
+        sender.advance()
+    assert receiver.advance()
+    turns = Turns(None)
+    monkeypatch.setattr(source_module, "time", turns)
+    monkeypatch.setattr(source_module, "LOOK_S", 1.0)
+    while receiver.advance():
+        pass
+    assert receiver.done >= 1, "it read no more than its first batch"
+    assert 1.0 <= turns.now_s <= 1.1 * (receiver.done + 2)
+    assert turns.slept
+    verify.check_pipeline(pipeline, is_all=False)
 
 
 def test_a_reader_whose_driver_is_gone_waits_no_longer(make, dry, monkeypatch):
