@@ -20,7 +20,7 @@ from flowcontrol.spark.crash_points import CrashPoint, crash_point
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from flowcontrol.ledger.link_index import PackedRows
     from flowcontrol.ledger.storage import Storage
@@ -134,21 +134,21 @@ class SenderBatch:
         """Have executors write the rows; return their reports."""
         settings = sender.settings
         work = PackRows(self.storage.child(EXCHANGE), sender.index, settings.buffer_bytes)
-        routed = rows.withColumn(CHANNEL, self._channel(rows, settings.key, sender.channels))
+        routed, channel = rows, list[str]()
+        if settings.key is None:
+            work.channels = sender.channels
+        else:
+            keys = F.hash(*map(quoted, settings.key))
+            channel = [CHANNEL]  # by the hash that Spark's own shuffle uses
+            routed = rows.withColumn(CHANNEL, F.pmod(keys, F.lit(sender.channels)).cast("int"))
         if any(is_quoted(name) for name in rows.columns):
             # mapInArrow resolves columns by their names, without quotes.
             work.names = rows.columns
             plain = [f"column_{place}" for place in range(len(rows.columns))]
-            routed = routed.toDF(*plain, CHANNEL)
+            routed = routed.toDF(*plain, *channel)
         with arrow_batches(rows.sparkSession, self._row_bytes):
             found = routed.mapInArrow(work, StructType().add(RESULT, "string")).collect()
         return [row[RESULT] for row in found]
-
-    def _channel(self, rows: DataFrame, key: Sequence[str] | None, channels: int) -> Column:
-        """Return the channel of a row: by the hash that Spark's own shuffle uses."""
-        if key is None:
-            return (F.monotonically_increasing_id() % channels).cast("int")
-        return F.pmod(F.hash(*map(quoted, key)), F.lit(channels)).cast("int")
 
 
 def _property(rows: DataFrame, name: str) -> str | None:

@@ -55,6 +55,9 @@ class PackRows:
         Rows to hold before a file is written.
     names : sequence of str, optional
         Of the columns, where the rows come under others.
+    channels : int, optional
+        Channels to spread rows over that have no key. By default a column says which channel a
+        row belongs to.
     """
 
     def __init__(
@@ -64,9 +67,10 @@ class PackRows:
         buffer_bytes: int,
         hold_bytes: int = HOLD_BYTES,
         names: Sequence[str] | None = None,
+        channels: int | None = None,
     ) -> None:
         self.storage, self.sender, self.hold_bytes = storage, sender, hold_bytes
-        self.names = names
+        self.names, self.channels = names, channels
         self.piece_bytes = min(buffer_bytes, max(buffer_bytes // PIECES, SMALLEST_PIECE))
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -91,26 +95,24 @@ class PackRows:
     def _file(self, held: list[pa.RecordBatch], task: int, number: int) -> pa.RecordBatch:
         table = pa.Table.from_batches(held)
         if self.names is not None:
-            table = table.rename_columns([*self.names, CHANNEL])
+            routed = [] if self.channels is not None else [CHANNEL]
+            table = table.rename_columns([*self.names, *routed])
         report = {"task": task, "number": number, **self.write(table)}
         return pa.RecordBatch.from_pydict({RESULT: [json.dumps(report)]})
 
     def write(self, table: pa.Table) -> dict[str, Any]:
         """Write one file; return its report."""
-        channels = table.column(CHANNEL).to_numpy()
-        rows = table.drop_columns([CHANNEL]).combine_chunks()
-        if len(channels) > 1 and channels.min() != channels.max():
-            # numpy sorts short integers by radix: a third of the time.
-            order = np.argsort(channels.astype(np.min_scalar_type(channels.max())), kind="stable")
-            rows, channels = rows.take(pa.array(order)), channels[order]
+        if self.channels is None:
+            rows, found, starts = by_channel(table)
+        else:
+            rows, found, starts = spread(table, self.channels)
         sizes = np.cumsum(row_bytes(rows))
-        found, starts = np.unique(channels, return_index=True)
-        ends = [*starts[1:].tolist(), len(channels)]
+        ends = [*starts[1:], len(rows)]
         path = f"{folder_of(self.sender)}/{uuid.uuid4().hex}.parquet"
         entries = []
         with writing(self.storage, path), self.storage.open_output(path) as sink:
             writer = SealedWriter(sink, rows.schema, codecs(rows))
-            for channel, start, end in zip(found.tolist(), starts.tolist(), ends, strict=True):
+            for channel, start, end in zip(found, starts, ends, strict=True):
                 pieces = self._cut(sizes, start, end)
                 for count, _ in pieces:
                     writer.write(rows.slice(start, count))
@@ -136,6 +138,28 @@ class PackRows:
             pieces.append([stop - start, int(sizes[stop - 1]) - before])
             start = stop
         return pieces
+
+
+def by_channel(table: pa.Table) -> tuple[pa.Table, list[int], list[int]]:
+    """Return rows in the order of their channels, those channels, and where each one's begin."""
+    channels = table.column(CHANNEL).to_numpy()
+    rows = table.drop_columns([CHANNEL]).combine_chunks()
+    if len(channels) > 1 and channels.min() != channels.max():
+        # numpy sorts short integers by radix: a third of the time.
+        order = np.argsort(channels.astype(np.min_scalar_type(channels.max())), kind="stable")
+        rows, channels = rows.take(pa.array(order)), channels[order]
+    found, starts = np.unique(channels, return_index=True)
+    return rows, found.tolist(), starts.tolist()
+
+
+def spread(table: pa.Table, channels: int) -> tuple[pa.Table, list[int], list[int]]:
+    """Return rows, channels that share them as evenly as can be, and where each one's begin.
+
+    Rows stay where they are: to deal them out in turn would copy all of them.
+    """
+    bounds = [len(table) * channel // channels for channel in range(channels + 1)]
+    ranges = [(c, bounds[c]) for c in range(channels) if bounds[c] < bounds[c + 1]]
+    return table.combine_chunks(), [c for c, _ in ranges], [start for _, start in ranges]
 
 
 def row_bytes(table: pa.Table) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
@@ -224,6 +224,23 @@ def test_a_task_writes_a_file_when_it_holds_enough(tmp_path):
     assert sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*.parquet")) == sorted(
         file.path for file in files
     )
+
+
+@given(rows=st.integers(1, 40), channels=st.integers(1, 9))
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_rows_without_a_key_are_spread_evenly_and_stay_in_order(tmp_path, rows, channels):
+    storage, table = Storage(tmp_path), pa.table({"n": range(rows)})
+    work = PackRows(storage, 0, 1024, channels=channels)
+    file = packed_rows([json.dumps({"task": 0, "number": 0, **work.write(table)})])[0]
+    counts = [sum(count for count, _ in pieces) for _, pieces in file.channels]
+    assert sum(counts) == rows
+    assert max(counts) - min(counts) <= 1
+    assert len(counts) == min(rows, channels)
+    numbers = [channel for channel, _ in file.channels]
+    assert numbers == sorted(set(numbers))
+    assert max(numbers) < channels
+    schema = T.StructType([T.StructField("n", T.LongType())])
+    assert read(storage, file, to_arrow_schema(schema)).column("n").to_pylist() == list(range(rows))
 
 
 def test_a_task_without_rows_writes_nothing(tmp_path):
