@@ -24,6 +24,10 @@ BATCHES = 24
 FIXED_SHARE = 0.1
 """Part of a batch's time that its fixed cost may be: beyond that a larger pool gains little."""
 
+LONGEST_S = 10.0
+"""Time of a batch beyond which no pool grows, whatever its fixed cost may be: what waits in a
+larger one waits long, is read again after a failure, and gains next to nothing."""
+
 LIKELY = 0.35, 0.75
 """Quantiles of the sizes that likely costs give: a size between them stays. It grows to the lower
 one, below the median, as buffers cost memory; a few odd batches do not shrink it."""
@@ -60,7 +64,8 @@ class PaceMeter:
     Parameters
     ----------
     target_s : float or None
-        How long a batch should take: then it holds no more than that.
+        How long a batch should take: then it holds no more than that. Without one it is meant to
+        take :data:`LONGEST_S` at most.
 
     Attributes
     ----------
@@ -86,12 +91,11 @@ class PaceMeter:
             return
         self._sizes = [*self._sizes, float(nbytes)][-BATCHES:]
         self._seconds = [*self._seconds, seconds][-BATCHES:]
-        if len(self._sizes) < 1:
-            return
         belief = fit_costs(np.array(self._sizes), np.array(self._seconds))
-        meant_s = belief.fixed_s / FIXED_SHARE
+        longest_s = np.maximum(LONGEST_S, 2 * belief.fixed_s)
         if self.target_s is not None:
-            meant_s = np.minimum(meant_s, np.maximum(self.target_s, belief.fixed_s))
+            longest_s = np.maximum(self.target_s, belief.fixed_s)
+        meant_s = np.minimum(belief.fixed_s / FIXED_SHARE, longest_s)
         sizes = np.maximum(meant_s - belief.fixed_s, 0) / np.maximum(belief.byte_s, 1e-15)
         low, high = (belief.quantile(sizes, share) for share in LIKELY)
         self.pace = Pace(min(max(self.pace.batch_bytes, low), high), belief.byte)

@@ -60,6 +60,15 @@ def test_a_first_batch_says_how_much_is_enough_at_most():
     assert 0 < paced(0.1, 1e-8, [4 * MIB]).batch_bytes < 2 * 9e7
 
 
+def test_without_a_target_no_pool_grows_for_batches_that_take_ten_seconds():
+    """A sink of 100 rows a second: whatever of the 13 s is a fixed cost, more rows take longer."""
+    assert paced(0.0, 13 / 48_000, [48_000]).batch_bytes <= 48_000
+    sizes = [12_000, 48_000, 24_000, 36_000, 48_000]
+    assert paced(2.0, 1 / 4_000, sizes).batch_bytes == pytest.approx(8 * 4_000, rel=0.1)
+    # A fixed cost of 8 s: a batch of twice that.
+    assert paced(8.0, 1 / 4_000, sizes).batch_bytes == pytest.approx(8 * 4_000, rel=0.1)
+
+
 def test_a_few_odd_batches_do_not_shrink_what_is_wanted():
     meter = PaceMeter(None)
     for size in (2, 8, 4, 16, 8, 16):
