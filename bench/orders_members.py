@@ -1,6 +1,6 @@
 """The two applications of bench/orders.py: one sends orders, the other hands them to a slow sink.
 
-    python bench/orders_members.py up|up-wide|down|alone --base DIR [--rate 10000] [--target 2]
+    python bench/orders_members.py up|up-wide|down|alone --base DIR [--rate 4000] [--target 5]
 
 Each notes what it does, a line of JSON an event, in ``DIR/<role>.jsonl``: whoever kills it reads
 there what it was doing, and the figures are made of it. ``alone`` is the peer: the same sink, the
@@ -190,9 +190,9 @@ def main() -> None:
     parser.add_argument("role", choices=["up", "up-wide", "down", "alone"])
     parser.add_argument("--base", type=Path, required=True, help="folder of the run")
     parser.add_argument(
-        "--rate", type=float, default=10_000, help="rows/s of the sink, beside its table"
+        "--rate", type=float, default=4_000, help="rows/s of the sink, beside its table"
     )
-    parser.add_argument("--target", type=float, default=2.0, help="seconds of a micro-batch")
+    parser.add_argument("--target", type=float, default=5.0, help="seconds of a micro-batch")
     parser.add_argument("--channels", type=int, default=8, help="of the link")
     given = parser.parse_args()
     if given.role == "down":

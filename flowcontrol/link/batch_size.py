@@ -39,6 +39,12 @@ SMALLER, LARGER = 0.2, 2.5
 """Times its size that a probing batch has: smaller to learn the fixed cost where that is less than
 half of the target, larger to learn the speed where the fixed cost hides it."""
 
+PROBE_OVER, PROBE_DOUBT, DOUBTFUL = 1.15, 0.3, 0.7
+"""Times the target that a larger probing batch may take by the likely costs, and the quantile of
+the sizes that these give: the better the costs are known, the less there is to try. Where that
+part of all belief has the fixed cost above 0.7 of the target, only a far larger batch tells whether
+the target can be kept at all."""
+
 FIRST_PROBE, PROBE_EVERY = 3, 6
 """Batches before the first probing one, and from one to the next."""
 
@@ -154,7 +160,13 @@ class BatchSize:
             # A row is more than is allowed, so all batches are of one: only more rows tell whether
             # it is the batch or the row that takes so long.
             return float(self._sizes[-1]) * LARGER
-        return self._bounded(size * LARGER) if is_hidden else size * SMALLER
+        if not is_hidden:
+            return size * SMALLER
+        if belief.chance_above(DOUBTFUL * self.target_s) > PROBE_DOUBT:
+            return self._bounded(size * LARGER)
+        left_s = np.maximum(PROBE_OVER * self.target_s - belief.fixed_s, 0)
+        fits = belief.quantile(left_s / np.maximum(belief.byte_s, 1e-15), PROBE_DOUBT)
+        return self._bounded(max(size, min(fits, size * LARGER)))
 
     def _bounded(self, size: float) -> float:
         """Keep a size within what batches so far make safe, were all of their time for bytes."""

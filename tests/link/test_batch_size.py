@@ -131,6 +131,17 @@ def test_a_probing_batch_takes_at_most_twice_the_target(seed: int) -> None:
         assert max(batch.seconds for batch in phase) < longest
 
 
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.55, 0.6])
+def test_probes_keep_to_the_target_once_the_costs_are_known(share: float) -> None:
+    """A sink whose fixed cost is up to 0.6 of the target: after ten batches of 80."""
+    late = []
+    for seed in range(8):
+        phases = simulate(2.0, [Sink(2.0 * share, 1e6 * (1 + seed))] * 4, seed, 0.05)
+        batches = [batch for phase in phases for batch in phase][10:]
+        late += [batch.seconds > 1.2 * 2.0 for batch in batches]
+    assert statistics.mean(late) <= 0.03
+
+
 @pytest.mark.parametrize("fixed_s", [0.0, 0.4, 0.9])
 @pytest.mark.parametrize("pause_s", [5.0, 50.0])
 def test_a_pause_does_not_make_the_batches_after_it_small(fixed_s: float, pause_s: float) -> None:
