@@ -10,9 +10,9 @@ before and once after it wrote its rows. Afterwards each value in the sink's tab
 what the orders were made of. Then the sink alone takes the same rows in batches of the same sizes:
 what it can do.
 
-A micro-batch of that sink costs 1.1 s without any rows, as it reads its rows twice and commits to a
-table, and each tenth one 0.6 s more, as Delta writes a checkpoint of its log. A target of 5 s leaves
-room for both; one of 2 s does not.
+A micro-batch of that sink costs 1.1 s without any rows, as it reads its rows twice and commits to
+a table, and each tenth one 0.6 s more, as Delta writes a checkpoint of its log. A target of 5 s
+leaves room for both; one of 2 s does not.
 
 Printed: rows missing, doubled and changed; how long micro-batches took beside their target after
 the first ten of each start, and what the longest ones waited for; rows a second beside what the
