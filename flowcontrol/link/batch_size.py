@@ -160,8 +160,8 @@ class BatchSize:
             # A row is more than is allowed, so all batches are of one: only more rows tell whether
             # it is the batch or the row that takes so long.
             return float(self._sizes[-1]) * LARGER
-        if not is_hidden:
-            return size * SMALLER
+        if not is_hidden or self._sizes[-belief.since :].min() > 0.5 * size:
+            return size * SMALLER  # also tells whether the fixed cost is what hides the speed
         if belief.chance_above(DOUBTFUL * self.target_s) > PROBE_DOUBT:
             return self._bounded(size * LARGER)
         left_s = np.maximum(PROBE_OVER * self.target_s - belief.fixed_s, 0)

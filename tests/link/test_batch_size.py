@@ -105,20 +105,20 @@ def drawn(seed: int) -> tuple[float, list[Sink], tuple[float, ...]]:
 def test_noise_of_a_third_leaves_nine_in_ten_where_they_should_be() -> None:
     """No controller knows a fixed cost to 5 % from 20 durations that are off by up to 30 %.
 
-    So most runs must be where one without noise is, and all but one in fifty within a wider
+    So most runs must be where one without noise is, and all but one in forty within a wider
     band: 60 % of the best throughput and 1.4 times the target.
     """
     strict, wide, given_up = [], [], 0
-    for seed in range(40):
+    for seed in range(160):
         target_s, sinks, slow = drawn(seed)
         phases = simulate(target_s, sinks, seed, 0.3, slow)
         for phase, sink in zip(phases, sinks, strict=True):
             strict.append(settled(phase, target_s, sink))
             wide.append(settled(phase, target_s, sink, part=0.6, late=1.4))
             given_up += not phase[-1].keeps_target
-    assert statistics.mean(strict) >= 0.9
-    assert statistics.mean(wide) >= 0.98
-    assert 20 < given_up < 100  # both kinds were met
+    assert statistics.mean(strict) >= 0.93
+    assert statistics.mean(wide) >= 0.975
+    assert 80 < given_up < 400  # both kinds were met
 
 
 @pytest.mark.parametrize("seed", range(5))
