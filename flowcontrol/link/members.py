@@ -251,7 +251,8 @@ def check_kept(view: LinkLedgerView, group: str, member: str) -> None:
             f"{view.storage}: receiver {group!r} was removed from the link: no sender waits for "
             "it, and rows that it has not read may be gone. Start it under another name, or let it "
             "come back with a new checkpoint and .option('reset', True): it goes on where it was, "
-            "or at the oldest rows that are there"
+            "or at the oldest rows that are there; give a sink that goes by batch numbers another "
+            "txnAppId"
         )
 
 
