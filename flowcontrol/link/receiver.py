@@ -193,8 +193,8 @@ class LinkReceiver:
                 raise LinkError(
                     f"{self.ledger.storage}: receiver {self.group!r} has read this link before, "
                     "with another checkpoint. Use that checkpoint, give the receiver another name, "
-                    "or go on where the ledger says that it is with .option('reset', True), and give "
-                    "a sink that goes by batch numbers another txnAppId: they begin at 0 again"
+                    "or go on where the ledger says that it is with .option('reset', True) and "
+                    "give a sink that goes by batch numbers another txnAppId: they begin at 0 again"
                 )
             own.origin = own.end = own.filled(own.begin)
             self._commit({}, own.end)
