@@ -117,7 +117,14 @@ def test_a_page_does_what_it_shows(page: str, sandbox: Any) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("page", pages_with(is_live))
+@pytest.mark.parametrize(
+    "page",
+    [
+        # The quick form runs the README, which shows most of it.
+        pytest.param(page, marks=[pytest.mark.long] * (page == "docs/tutorial/first-emulation.md"))
+        for page in pages_with(is_live)
+    ],
+)
 def test_what_needs_spark_does_what_a_page_shows(
     page: str, sandbox: Any, request: pytest.FixtureRequest
 ) -> None:

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("form", [["--plain"], []], ids=["plain", "link"])
+@pytest.mark.parametrize(
+    "form", [pytest.param(["--plain"], marks=pytest.mark.long), []], ids=["plain", "link"]
+)
 def test_the_tutorial_runs(
     spark: SparkSession,
     tmp_path: Path,

@@ -75,6 +75,7 @@ def test_the_check_fails_where_anything_else_is_off(
 @pytest.mark.holds("credit", "live", "the classic experiment's rates and buffers")
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long  # the README runs it, and the reference run is checked above
 def test_the_experiment_live(
     runs: ModuleType, checks: ModuleType, run_live: Callable[..., Any], spark: Any, tmp_path: Path
 ) -> None:

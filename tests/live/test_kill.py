@@ -71,6 +71,7 @@ def test_every_point_is_reached_in_every_kind_of_stage(cases: ModuleType, runs: 
         assert {(stage, point) for stage in STAGES} <= points
 
 
+@pytest.mark.long  # the other kills here are quick; test_restarts.py has every point
 def test_a_run_that_is_killed_again_and_again(
     cases: ModuleType, runs: ModuleType, start: Callable[..., Any], tmp_path: Path
 ) -> None:

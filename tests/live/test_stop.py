@@ -43,6 +43,7 @@ def wait_until(happened: Callable[[], bool], process: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long  # a run that is killed goes on in test_kill.py
 def test_ctrl_c_ends_a_run_between_batches_and_the_same_command_goes_on(
     cases: ModuleType, runs: ModuleType, start: Callable[..., Any], tmp_path: Path
 ) -> None:
