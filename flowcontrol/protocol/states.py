@@ -171,3 +171,95 @@ class Task:
     """Input channels that have not ended; of a source 1 until nothing falls due any more."""
     is_finished: int = 0
     """1: it has finished, and with it its result partitions."""
+
+
+@dataclass(slots=True)
+class Alignment:
+    """A task's alignment of barriers over all its gates (``SingleCheckpointBarrierHandler``).
+
+    Times are in whatever unit the caller counts in, bytes are whole.
+    """
+
+    mode: int = 0
+    """What the task does with barriers: ALIGNED, TIMEOUTABLE, UNALIGNED or AT_LEAST_ONCE
+    (:mod:`flowcontrol.protocol.checkpoints.alignment`); constant."""
+    timeout: int = 0
+    """``aligned-checkpoint-timeout``; constant."""
+    tasks_finish: int = 1
+    """1: a channel that ends counts as having delivered (FLIP-147); constant."""
+    open_channels: int = 0
+    """Channels that have not ended."""
+    latest_id: int = -1
+    """Newest checkpoint seen or cancelled; -1: none."""
+    is_pending: int = 0
+    """1: barriers of the latest checkpoint are missing."""
+    kind: int = 0
+    """Kind of its barriers at first sight: ALIGNED (savepoints too), TIMEOUTABLE or UNALIGNED."""
+    created: int = 0
+    """When the coordinator triggered it."""
+    first_seen: int = 0
+    """When the task first saw it."""
+    deadline: int = -1
+    """When it turns unaligned; -1: never."""
+    target: int = 0
+    """Channels that were open when it began."""
+    delivered: int = 0
+    """Channels that delivered, those that ended since included."""
+    barriers: int = 0
+    """Channels that delivered a barrier."""
+    is_unaligned: int = 0
+    """1: it is unaligned, from the first barrier or since the switch."""
+    is_triggered: int = 0
+    """1: the task has been asked to snapshot."""
+    is_aligning: int = 0
+    """1: between first and last barrier."""
+    aligned_since: int = 0
+    """When the first barrier came."""
+    start_delay: int = 0
+    """Age of the checkpoint at first sight."""
+    alignment: int = 0
+    """Time from first to last barrier; 0 until the last one is there."""
+    bytes_processed: int = 0
+    """Bytes polled between first and last barrier."""
+    persisted: int = 0
+    """Input bytes persisted."""
+    triggered_id: int = -1
+    """Checkpoint that was triggered last; -1: none."""
+    aborted_id: int = -1
+    """Checkpoint that was aborted last; -1: none."""
+    aborted_reason: int = 0
+    """Why: SUBSUMED, ON_CANCELLATION_BARRIER or INPUT_END_OF_STREAM."""
+
+
+@dataclass(slots=True)
+class AlignedChannel:
+    """What a task's alignment knows of an input channel."""
+
+    is_open: int = 1
+    """1: its partition has not ended."""
+    has_delivered: int = 0
+    """1: it delivered the barrier of the latest checkpoint, or ended since that began."""
+    is_blocked: int = 0
+    """1: its barrier blocks it until consumption resumes."""
+    is_announced: int = 0
+    """1: a barrier waits in it behind data."""
+    is_overtaken: int = 0
+    """1: that barrier is to be pulled to the front, or was."""
+    resumed: int = 0
+    """How often its consumption was resumed; only grows."""
+    tracked: int = 0
+    """At least once: set of the places in the ring whose checkpoints it delivered, bits."""
+
+
+@dataclass(slots=True)
+class TrackedCheckpoint:
+    """A checkpoint that an at-least-once task counts (``CheckpointBarrierCount``)."""
+
+    checkpoint: int = 0
+    """Its id."""
+    delivered: int = 0
+    """Channels that delivered."""
+    target: int = 0
+    """Channels that were open when it began."""
+    is_aborted: int = 0
+    """1: aborted; its barriers are still counted."""

@@ -1,0 +1,1 @@
+"""Checkpoints: barriers, their coordinator, two-phase commit, restart strategies."""
