@@ -394,8 +394,8 @@ def _take(
 
     Notes
     -----
-    ``SubtaskCheckpointCoordinatorImpl.checkpointState``. One that the coordinator has aborted is not
-    taken: a marker goes out in place of its barrier.
+    ``SubtaskCheckpointCoordinatorImpl.checkpointState``. One that the coordinator has aborted is
+    not taken: a marker goes out in place of its barrier.
     """
     state = worker.checkpoint()
     state.handled = max(state.handled, checkpoint)

@@ -78,7 +78,7 @@ _URGENT = sum(
 )
 
 EVENT_SLOTS = 1
-"""Events that a queue has room for beside its data without checkpoints: the end of the partition."""
+"""Events that a queue has room for beside its data where nothing checkpoints: the end."""
 
 MOST_BARRIERS = 16
 """Checkpoints whose barriers, or markers that cancel them, may be under way in a job at once.

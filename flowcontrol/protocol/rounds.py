@@ -159,7 +159,7 @@ NO_INPUT = 0
 RECORD = 1
 """The task has a buffer with a record in hand."""
 EVENT_POLLED = 2
-"""An event of channel ``task.channel`` of gate ``task.gate`` was polled (:mod:`flowcontrol.protocol.events`)."""
+"""An event of channel ``task.channel`` of gate ``task.gate`` was polled."""
 
 
 def next_input(task: Task, gates: Sequence[Gate], union: Row) -> int:

@@ -1,7 +1,7 @@
-"""Rules of barriers on the edges: their kinds, what they overtake, and when a task is done with one.
+"""Rules of barriers on the edges: their kinds, what they overtake, what their checkpoint persists.
 
-Which channels are blocked, and when a task takes a checkpoint, is decided by
-:mod:`flowcontrol.protocol.checkpoints.alignment` and :mod:`~flowcontrol.protocol.checkpoints.tracker`.
+Which channels are blocked, and when a task takes a checkpoint, is decided by :mod:`.alignment` and
+:mod:`.tracker`.
 
 What an unaligned checkpoint persists of an input follows from three cursors of bytes, whenever they
 are looked at: those before the barrier less those that the task had processed when it took the
