@@ -9,6 +9,7 @@ Source of every fact: Apache Flink 1.20's network stack (``reference/flink-netwo
 """
 
 from flowcontrol.errors import InsufficientBuffersError, ProtocolError
+from flowcontrol.protocol.checkpoints.aligner import BarrierAligner
 from flowcontrol.protocol.connection import ConnectionQueue, SequenceNumberingReader
 from flowcontrol.protocol.debloating import BufferDebloater
 from flowcontrol.protocol.gate import InputChannel, InputGate
@@ -24,6 +25,7 @@ from flowcontrol.protocol.sizing import gate_spec, partition_spec
 from flowcontrol.protocol.subpartition import Message, Subpartition
 
 __all__ = [
+    "BarrierAligner",
     "Buffer",
     "BufferDebloater",
     "ConnectionQueue",
