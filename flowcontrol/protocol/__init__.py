@@ -14,6 +14,7 @@ from flowcontrol.protocol.checkpoints import (
     CheckpointRequest,
     checkpoint_plan,
 )
+from flowcontrol.protocol.checkpoints.aligner import BarrierAligner
 from flowcontrol.protocol.connection import ConnectionQueue, SequenceNumberingReader
 from flowcontrol.protocol.debloating import BufferDebloater
 from flowcontrol.protocol.gate import InputChannel, InputGate
@@ -29,6 +30,7 @@ from flowcontrol.protocol.sizing import gate_spec, partition_spec
 from flowcontrol.protocol.subpartition import Message, Subpartition
 
 __all__ = [
+    "BarrierAligner",
     "Buffer",
     "BufferDebloater",
     "CheckpointCoordinator",
