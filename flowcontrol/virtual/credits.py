@@ -62,10 +62,10 @@ def _hear_late(
             wake(m, task, credits.slots[credits.ends.head].round)
             return 0
         credit = drop(credits)
-        if credit.announced < 0:
-            out.desired_buffer_size = -credit.announced
+        if credit.kind == f.ADD_CREDIT:
+            out.announced = credit.value
         else:
-            out.announced = credit.announced
+            out.desired_buffer_size = credit.value
     return 1
 
 
@@ -128,7 +128,7 @@ def grant(m: KernelMemory, into: f.KernelInputChannel, now: int) -> None:
     if into.credits_most == 0:
         notify_sender(m, out, now + 1)
     else:
-        notify_sender_later(m, out, into, into.announced, now)
+        notify_sender_later(m, out, f.ADD_CREDIT, into.announced, now)
 
 
 def notify_sender(m: KernelMemory, out: f.KernelSubpartition, at: int) -> None:
@@ -138,12 +138,14 @@ def notify_sender(m: KernelMemory, out: f.KernelSubpartition, at: int) -> None:
 
 
 def notify_sender_later(
-    m: KernelMemory, out: f.KernelSubpartition, into: f.KernelInputChannel, value: int, now: int
+    m: KernelMemory, out: f.KernelSubpartition, kind: int, value: int, now: int
 ) -> None:
-    """Send credits, or a size of buffer below 0, that arrive after the network's latency."""
+    """Tell a sender something that arrives after the network's latency."""
+    into = v.in_row(m, out.input)
     credits = v.credit_queue(m, into.credits, into.credits_most)
     credit = next_slot(credits)
-    credit.announced = value
+    credit.kind = kind
+    credit.value = value
     credit.round = now + m.latency
     append(credits)
     notify_sender(m, out, now + m.latency)

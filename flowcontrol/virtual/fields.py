@@ -265,12 +265,20 @@ class KernelMessage(Message):
     """Round in which it arrives."""
 
 
+ADD_CREDIT = 0
+NEW_BUFFER_SIZE = 1
+RESUME_CONSUMPTION = 2
+"""What a receiver tells a sender (``NettyMessage``)."""
+
+
 @dataclass(slots=True)
 class KernelCredit:
     """What a receiver has told the sender of a channel, under way."""
 
-    announced: int = 0
-    """Buffers ever announced; below 0: a size of buffer, bytes (``NewBufferSize``)."""
+    kind: int = 0
+    """ADD_CREDIT, NEW_BUFFER_SIZE or RESUME_CONSUMPTION."""
+    value: int = 0
+    """Buffers ever announced, a size of buffer in bytes, or how often it has resumed."""
     round: int = 0
     """Round in which it arrives."""
 
