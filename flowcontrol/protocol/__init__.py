@@ -9,6 +9,12 @@ Source of every fact: Apache Flink 1.20's network stack (``reference/flink-netwo
 """
 
 from flowcontrol.errors import InsufficientBuffersError, ProtocolError
+from flowcontrol.protocol.checkpoints import (
+    CheckpointCoordinator,
+    CheckpointRequest,
+    checkpoint_plan,
+)
+from flowcontrol.protocol.checkpoints.aligner import BarrierAligner
 from flowcontrol.protocol.connection import ConnectionQueue, SequenceNumberingReader
 from flowcontrol.protocol.debloating import BufferDebloater
 from flowcontrol.protocol.gate import InputChannel, InputGate
@@ -24,8 +30,11 @@ from flowcontrol.protocol.sizing import gate_spec, partition_spec
 from flowcontrol.protocol.subpartition import Message, Subpartition
 
 __all__ = [
+    "BarrierAligner",
     "Buffer",
     "BufferDebloater",
+    "CheckpointCoordinator",
+    "CheckpointRequest",
     "ConnectionQueue",
     "InputChannel",
     "InputGate",
@@ -36,6 +45,7 @@ __all__ = [
     "ProtocolError",
     "SequenceNumberingReader",
     "Subpartition",
+    "checkpoint_plan",
     "default_max_parallelism",
     "gate_spec",
     "java_hash",

@@ -126,6 +126,9 @@ class KernelWorker:
             log_age(m, self.number, m.now - task.emitted, count)
             m.arrived += count
 
+    def on_event(self) -> None:
+        """Do nothing: no kernel has checkpoints yet."""
+
     def of_one_time(self, most: int) -> int:
         """Say when the records were emitted that are read next; return how many there are of it."""
         m, task = self.m, self.task
