@@ -148,7 +148,8 @@ CHECKPOINT_RESULTS: Mapping[str, Table] = MappingProxyType(
 FAULT_TOLERANCE: Mapping[str, Table] = MappingProxyType(
     {**CHECKPOINT_RESULTS, RESTARTS.name: RESTARTS, DELIVERY.name: DELIVERY}
 )
-"""Tables that a run writes besides if its scenario checkpoints, all of them, also without rows."""
+"""Tables that a run writes besides, all of them, also without rows, if its scenario checkpoints or
+something fails in it (``Scenario.is_fault_tolerant``)."""
 
 FOLDERS: frozenset[str] = frozenset({*RESULTS, *FAULT_TOLERANCE})
 """Folders of a run that hold its tables."""

@@ -40,7 +40,7 @@ def build_physical_graph(scenario: Scenario, *, round_us: int | None = None) -> 
     sized = largest_sizes if scenario.shares_memory else size_buffers
     sizes = sized(scenario, stages)
     names = {member.stage.name: plan for plan in stages for member in plan.members}
-    job = Job(scenario, round_us, rounds, stages, links, sizes, names)
+    job = Job(scenario, round_us, rounds, stages, links, sizes, None, names)
     check_limits(job)
     return job
 

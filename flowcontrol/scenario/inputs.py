@@ -21,8 +21,9 @@ from flowcontrol.install import how_to_install
 from flowcontrol.records import FOLDERS
 from flowcontrol.scenario.fields import is_stated
 from flowcontrol.scenario.graph import in_order
-from flowcontrol.scenario.models import Edge, Input, Output, Stage
+from flowcontrol.scenario.models import Edge
 from flowcontrol.scenario.problems import known, show
+from flowcontrol.scenario.stage_models import Input, Output, Stage
 
 if TYPE_CHECKING:
     import pyarrow as pa
