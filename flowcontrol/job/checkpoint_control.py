@@ -1,4 +1,4 @@
-"""The coordinator of a job's checkpoints between rounds: what it hears, when it acts, whom it tells.
+"""The coordinator of checkpoints between rounds: what it hears, when it acts, whom it tells what.
 
 It runs at the start of a round. What a task reports reaches it a network latency later, what it
 says reaches the tasks a network latency later; a latency is at least a round. Looking at it late
@@ -6,20 +6,23 @@ gives the same as looking at once, as long as nobody waits for an answer (:meth:
 has arrived is worked off in the order of its rounds.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from flowcontrol.job.checkpointed_task import ABORTED, COMPLETED, TRIGGER, TaskOrder
-from flowcontrol.job.graph import POINTWISE
+from flowcontrol.job.checkpointed_task import TRIGGER, TaskOrder
+from flowcontrol.job.graph import POINTWISE, JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.protocol.checkpoints import CheckpointCoordinator, checkpoint_plan
 from flowcontrol.protocol.checkpoints import alignment as a
 from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, DECLINED
 from flowcontrol.protocol.checkpoints.plan import ALL
 from flowcontrol.protocol.checkpoints.plan import POINTWISE as BY_INDEX
+from flowcontrol.protocol.checkpoints.requests import CHECKPOINT
 from flowcontrol.protocol.queues import MOST_BARRIERS
 from flowcontrol.protocol.states import CheckpointReport, CoordinatorMessage
+from flowcontrol.scenario import Savepoint
 
 REASONS = {
     a.SUBSUMED: "CHECKPOINT_DECLINED_SUBSUMED",
@@ -27,6 +30,14 @@ REASONS = {
     a.INPUT_END_OF_STREAM: "CHECKPOINT_DECLINED_INPUT_END_OF_STREAM",
 }
 """Flink's names of why a task declines."""
+
+TOO_MANY = "CHECKPOINT_DECLINED"
+"""Why a checkpoint ends of which no barrier is sent, since too many are under way."""
+
+UNKNOWN = dict.fromkeys(
+    ("start_delay", "alignment", "sync", "async_", "processed", "persisted"), -1
+)
+"""Figures of a task that has finished instead of acknowledging."""
 
 
 class CheckpointControl:
@@ -57,7 +68,23 @@ class CheckpointControl:
         if settings is None:
             raise ValueError(f"{job.scenario.name!r} has no checkpoints")
         self._job, self._round_us = job, job.round_us
-        self._count = sum(plan.stage.parallelism for plan in job.stages)
+        self._ranges = _ranges(job)
+        self._count = self._ranges[-1][2]
+        self._tasks_of_sources = [
+            task
+            for plan, first, last in self._ranges
+            if plan.is_source
+            for task in range(first, last)
+        ]
+        places = {plan.name: place for place, (plan, _, _) in enumerate(self._ranges)}
+        self._edges = [
+            (
+                places[job.stage(link.edge.sender).name],
+                places[job.stage(link.edge.receiver).name],
+                BY_INDEX if link.edge.partitioner in POINTWISE else ALL,
+            )
+            for link in job.links
+        ]
         self.latency = max(1, -(-job.scenario.cluster.network_latency_us // job.round_us))
         self.coordinator = CheckpointCoordinator(
             range(self._count),
@@ -141,3 +168,103 @@ class CheckpointControl:
         due += [savepoint.at_us for savepoint in self._savepoints[:1]]
         rounds += [-(-time // self._round_us) for time in due]
         return min(rounds) if rounds else None
+
+    def _take(self, at: int, report: CheckpointReport) -> None:
+        """Take a report that has arrived."""
+        now, task, own = at * self._round_us, report.task, self.coordinator
+        if report.kind == ACKNOWLEDGED:
+            self._handled[task] = max(self._handled[task], report.checkpoint)
+            own.acknowledge(
+                now,
+                report.checkpoint,
+                task,
+                start_delay=report.start_delay,
+                alignment=report.alignment,
+                processed=report.processed,
+                persisted=report.persisted,
+            )
+        elif report.kind == DECLINED:
+            self._handled[task] = max(self._handled[task], report.checkpoint)
+            own.decline(now, report.checkpoint, task, REASONS[report.reason])
+        else:
+            self._handled[task] = sys.maxsize
+            for checkpoint in own.pending:  # its end stands where its barrier would have stood
+                own.acknowledge(now, checkpoint, task, **UNKNOWN)
+            own.finish_task(now, task)
+
+    def _request(self, at: int, savepoint: Savepoint) -> None:
+        kind = "stop_savepoint" if savepoint.stop else "savepoint"
+        self.coordinator.request(at * self._round_us, kind, periodic=False)
+
+    def _orders(self, at: int) -> list[TaskOrder]:
+        """Return what the tasks are told of what has just happened.
+
+        So many barriers may be under way, no more: a checkpoint too many is declined.
+        """
+        orders = []
+        declined = 0
+        for action in self.coordinator.take_actions():
+            if action[0] == "fail_job":
+                self.failed_at = at
+                continue
+            kind, task, checkpoint = action[:3]
+            if kind == TRIGGER and checkpoint - min(self._handled) > MOST_BARRIERS:
+                declined = checkpoint
+                continue
+            orders.append(TaskOrder(task, kind, self._message(at, checkpoint)))
+        if declined:
+            self.coordinator.decline(at * self._round_us, declined, 0, TOO_MANY)
+            self.coordinator.take_actions()  # no task knows of it
+        return orders
+
+    def _message(self, at: int, checkpoint: int) -> CoordinatorMessage:
+        found = self.coordinator.statistics(checkpoint)
+        return CoordinatorMessage(
+            checkpoint, found.triggered, int(found.kind != CHECKPOINT), at + self.latency
+        )
+
+    # ------------------------------------------------------------------ whom it triggers
+
+    def _to_trigger(self, finished: Collection[Hashable]) -> list[Hashable]:
+        """Return the tasks that a trigger is sent to, given those that have finished."""
+        if not finished:
+            return [*self._tasks_of_sources]
+        vertices = [
+            (
+                plan.stage.parallelism,
+                {task - first for task in range(first, last) if task in finished},
+            )
+            for plan, first, last in self._ranges
+        ]
+        found = checkpoint_plan(vertices, self._edges)
+        return [self._ranges[v][1] + index for v, subtasks in found.items() for index in subtasks]
+
+    # ------------------------------------------------------------------ state
+
+    def state(self) -> dict[str, Any]:
+        """Return all of it, as JSON takes it; the job is not part of it."""
+        return {
+            "coordinator": self.coordinator.state(),
+            "heard": [asdict(report) for report in self._heard],
+            "savepoints": len(self._savepoints),
+            "handled": self._handled,
+            "last_round": self._last_round,
+            "failed_at": self.failed_at,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what :meth:`state` returned, in a control of the same job."""
+        self.coordinator.restore(state["coordinator"])
+        self._heard = [CheckpointReport(**report) for report in state["heard"]]
+        self._savepoints = self._savepoints[len(self._savepoints) - state["savepoints"] :]
+        self._handled = list(state["handled"])
+        self._last_round, self.failed_at = state["last_round"], state["failed_at"]
+
+
+def _ranges(job: Job) -> list[tuple[JobVertex, int, int]]:
+    """Return the stages of a job, each with its first task and the one behind its last."""
+    found, first = [], 0
+    for plan in job.stages:
+        found.append((plan, first, first + plan.stage.parallelism))
+        first += plan.stage.parallelism
+    return found

@@ -10,6 +10,7 @@ from flowcontrol.protocol.checkpoints.alignment import (
     UNALIGNED,
 )
 from flowcontrol.protocol.queues import EVENT_SLOTS, MOST_BARRIERS
+from flowcontrol.scenario import Savepoint, Scenario
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class CheckpointSettings:
         Failures in a row that the job endures.
     after_tasks_finish : bool
         Whether checkpoints go on after tasks have finished (FLIP-147).
+    savepoints : tuple of Savepoint
+        What a user asks for, in order of time.
     """
 
     mode: int = ALIGNED
@@ -45,6 +48,7 @@ class CheckpointSettings:
     max_concurrent: int = 1
     tolerable_failures: int = 0
     after_tasks_finish: bool = True
+    savepoints: tuple[Savepoint, ...] = ()
 
     @property
     def is_unaligned(self) -> bool:
@@ -56,13 +60,27 @@ class CheckpointSettings:
         return ALIGNED if self.is_unaligned and is_forced(plan) else self.mode
 
 
-def mode_of(*, is_exact: bool, is_unaligned: bool, aligned_timeout_us: int) -> int:
-    """Return the mode that Flink's options ask for."""
-    if not is_exact:
-        return AT_LEAST_ONCE
-    if not is_unaligned:
-        return ALIGNED
-    return TIMEOUTABLE if aligned_timeout_us > 0 else UNALIGNED
+def settings_of(scenario: Scenario) -> CheckpointSettings | None:
+    """Return how a scenario checkpoints; None if it does not."""
+    found = scenario.checkpointing
+    if found is None:
+        return None
+    mode = ALIGNED
+    if found.mode == "at_least_once":
+        mode = AT_LEAST_ONCE
+    elif found.is_unaligned:
+        mode = TIMEOUTABLE if found.aligned_timeout_us > 0 else UNALIGNED
+    return CheckpointSettings(
+        mode=mode,
+        interval_us=found.interval_us,
+        aligned_timeout_us=found.aligned_timeout_us,
+        timeout_us=found.timeout_us,
+        min_pause_us=found.min_pause_us,
+        max_concurrent=found.max_concurrent,
+        tolerable_failures=found.tolerable_failures,
+        after_tasks_finish=found.after_tasks_finish,
+        savepoints=tuple(sorted(scenario.savepoints, key=lambda one: one.at_us)),
+    )
 
 
 def is_forced(plan: JobVertex) -> bool:
