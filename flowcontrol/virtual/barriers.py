@@ -14,7 +14,7 @@ from flowcontrol.virtual.checkpoint_worker import coordinator_queue, kernel_chec
 from flowcontrol.virtual.header import FLAG_PROTOCOL, FLAG_REPORTS, KernelMemory
 from flowcontrol.virtual.parts import CHECKPOINTS
 from flowcontrol.virtual.registry import part_of
-from flowcontrol.virtual.views import task_row
+from flowcontrol.virtual.views import out_row, task_row
 from flowcontrol.virtual.wheel import wake
 
 order_rows = rows_of(KernelOrder)
@@ -48,6 +48,15 @@ def take_orders(m: KernelMemory) -> None:
 def look_at_events(m: KernelMemory, worker: Any, start: int, end: int) -> None:
     """Have a task act on what does not wait for its turn, before its work of a round."""
     look_at_mail(worker, worker.task, start, end)
+
+
+@part_of(CHECKPOINTS)
+def holds_events(m: KernelMemory, p: f.KernelPartition) -> int:
+    """Tell whether an event is queued in a partition: 1 if so."""
+    for place in range(p.channels):
+        if out_row(m, p.first_channel + place).events > 0:
+            return 1
+    return 0
 
 
 @part_of(CHECKPOINTS)

@@ -153,5 +153,6 @@ def log_report(
     entry.reason = reason
     if kind == ACKNOWLEDGED:
         fill_report(entry, kernel_checkpoints(m, task.checkpoints).own)
-    else:  # what follows from it may not wait
-        m.reports_wanted = 0
+    else:
+        entry.start_delay = entry.alignment = entry.processed = entry.persisted = 0
+        m.reports_wanted = 0  # what follows from it may not wait
