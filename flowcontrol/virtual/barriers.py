@@ -6,6 +6,7 @@ What a task does about them is :mod:`flowcontrol.operators.checkpointing`.
 from typing import Any
 
 from flowcontrol.operators.checkpointing import after_sending, look_at_mail, next_timer
+from flowcontrol.protocol.checkpoints.barriers import is_past
 from flowcontrol.protocol.queues import append, next_slot
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import rows_of
@@ -28,6 +29,8 @@ def take_orders(m: KernelMemory) -> None:
         order = orders[i]
         task = task_row(m, order.task)
         held = kernel_checkpoints(m, task.checkpoints)
+        if order.is_abort == 1 and is_past(held.own, order.checkpoint) == 1:
+            continue
         at = held.aborted if order.is_abort == 1 else held.triggers
         queue = coordinator_queue(m, at, held.messages_most)
         if queue.ends.count == held.messages_most:
