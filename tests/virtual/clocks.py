@@ -10,6 +10,7 @@ from typing import Any
 from flowcontrol.job import Job
 from flowcontrol.job.ledger_rows import round_rows
 from flowcontrol.job.reference import RoundRows, run_reference
+from flowcontrol.job.round_state import RoundState
 from flowcontrol.virtual.coordination import Coordination
 from flowcontrol.virtual.header import FLAG_REPORTS
 from flowcontrol.virtual.loop import advance
@@ -115,6 +116,7 @@ def compare(
     *,
     every: int | Sequence[int] = 1,
     watch: Callable[[State], None] | None = None,
+    look: Callable[[RoundState], None] | None = None,
 ) -> None:
     """Assert that the kernel's rows are the reference run's.
 
@@ -127,7 +129,9 @@ def compare(
     every : int or sequence of int, default 1
         Rounds that the kernel runs in one call; several are runs of their own.
     watch : callable, optional
-        Called with each state that was found equal, of the first run.
+        Called with each state that was found equal, of the first run, as rows.
+    look : callable, optional
+        Called with the same as the typed value that both clocks have in common.
     """
     steps = [every] if isinstance(every, int) else every
     kernels = [kernel_rounds(job, rounds, step) for step in steps]
@@ -142,6 +146,8 @@ def compare(
         assert steps[way] > 1 or batch.state == reference.state, f"after round {number}"
         if watch is not None and way == 0:
             watch(found)
+        if look is not None and way == 0:
+            look(batch.state)
         compared[way] += 1
     assert [next(kernel, None) for kernel in kernels] == [None] * len(steps)
     assert min(compared) > 0
