@@ -220,6 +220,8 @@ class CheckpointedTask:
         queue = self._rows.triggers if order.kind == TRIGGER else self._rows.aborted
         if order.kind == COMPLETED:
             return  # nothing waits for it yet
+        if order.kind == ABORTED and b.is_past(self._rows.state, order.message.checkpoint) == 1:
+            return
         assign(next_slot(queue), order.message)
         append(queue)
 

@@ -143,6 +143,11 @@ def count_persisted(channel: AlignedChannel) -> int:
 # ---- what the coordinator says
 
 
+def is_past(state: TaskCheckpoint, checkpoint: int) -> int:
+    """Tell whether the end of a checkpoint is no news to a task, which is past it: 1 if so."""
+    return 1 if checkpoint <= state.handled else 0
+
+
 def is_aborted(aborted: Queue[CoordinatorMessage], checkpoint: int, number: int) -> int:
     """Tell whether a task has heard by round ``number`` that a checkpoint was aborted: 1 if so."""
     for i in range(aborted.ends.count):
