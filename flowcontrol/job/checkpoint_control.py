@@ -180,6 +180,7 @@ class CheckpointControl:
                 task,
                 start_delay=report.start_delay,
                 alignment=report.alignment,
+                async_=report.writing,
                 processed=report.processed,
                 persisted=report.persisted,
             )

@@ -212,7 +212,7 @@ class CheckpointedTask:
             task=self._number, kind=kind, checkpoint=checkpoint, round=self._round, reason=reason
         )
         if kind == b.ACKNOWLEDGED:
-            b.fill_report(report, self._rows.state)
+            b.fill_report(report, self._rows.state, self.now_us())
         self._rows.reports.append(report)
 
     def hear_coordinator(self, order: TaskOrder) -> None:

@@ -184,8 +184,9 @@ def note_aligned(state: TaskCheckpoint, alignment: Alignment) -> None:
     state.persisted += alignment.persisted
 
 
-def fill_report(report: CheckpointReport, state: TaskCheckpoint) -> None:
-    """Give an acknowledgement what was measured of its checkpoint."""
+def fill_report(report: CheckpointReport, state: TaskCheckpoint, now: int) -> None:
+    """Give an acknowledgement what was measured of its checkpoint by ``now``."""
+    report.writing = now - state.taken_at
     report.start_delay = state.start_delay
     report.alignment = state.alignment
     report.processed = state.processed
