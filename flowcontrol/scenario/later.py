@@ -17,6 +17,7 @@ Refusal = tuple[str, str, str]
 """Place, what is not emulated there (value first, verb last), and what to do instead."""
 
 _INTERVAL = "execution.checkpointing.interval"
+_EXCLUSIVE = "taskmanager.network.memory.buffers-per-channel"
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,12 @@ def _savepoints(scenario: Scenario) -> Iterator[Refusal]:
         yield "savepoints", what, "leave them out"
 
 
+def _stops(scenario: Scenario) -> Iterator[Refusal]:
+    for index, savepoint in enumerate(scenario.savepoints):
+        if savepoint.stop:
+            yield f"savepoints[{index}].stop", "true: stopping with a savepoint is", "leave it out"
+
+
 def _state(scenario: Scenario) -> Iterator[Refusal]:
     for index, stage in enumerate(scenario.stages):
         if stage.state is not None:
@@ -119,6 +126,13 @@ def _partition_types(scenario: Scenario) -> Iterator[Refusal]:
             yield f"edges[{index}].partition_type", what, "use pipelined_bounded"
 
 
+def _exclusive_buffers(scenario: Scenario) -> Iterator[Refusal]:
+    """A barrier takes the credit of a channel that has no buffers of its own (section 1.8)."""
+    if scenario.checkpointing is not None and scenario.options.exclusive_buffers == 0:
+        what = "0: checkpoints without exclusive buffers are"
+        yield key_path(["options", _EXCLUSIVE]), what, "state 1 or more"
+
+
 def _jobs(scenario: Scenario) -> Iterator[Refusal]:
     if scenario.is_fault_tolerant and scenario.jobs:
         names = ", ".join(job.name for job in scenario.jobs)
@@ -129,14 +143,16 @@ def _jobs(scenario: Scenario) -> Iterator[Refusal]:
 _BOTH: Final = ("checkpoints", "savepoints")
 
 LATER: Final = (
-    Later("checkpoints", "any", _checkpoints),
-    Later("savepoints", "any", _savepoints),
+    Later("checkpoints", "virtual", _checkpoints),
+    Later("savepoints", "virtual", _savepoints),
+    Later("stops", "any", _stops, within=("savepoints",)),
     Later("state", "any", _state),
     Later("guarantees", "any", _guarantees),
     Later("failures", "any", _failures),
     Later("transports", "any", _transports, within=_BOTH),
     Later("throttles", "any", _throttles, within=_BOTH),
     Later("partition types", "any", _partition_types, within=_BOTH),
+    Later("exclusive buffers", "any", _exclusive_buffers, within=_BOTH),
     Later("jobs", "any", _jobs, within=(*_BOTH, "failures")),
 )
 """The lines, wider ones first."""
