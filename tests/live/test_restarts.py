@@ -16,10 +16,16 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+from flowcontrol.job import Job
 from flowcontrol.ledger import commit as commits
 from flowcontrol.ledger.commit import CONFIGURATION
 from flowcontrol.ledger.exchange import TRIM_EVERY
 from flowcontrol.ledger.ledger import COMPACT_EVERY
+from flowcontrol.live.folder import RunPaths
+from flowcontrol.live.history import History
+from flowcontrol.live.results import result_tables
+
+CHECKPOINTING = "execution.checkpointing."
 
 SHAPES = ["KILLED", "FAN_OUT", "LOCAL"]
 if "FLOWCONTROL_LONG" in os.environ:
@@ -30,7 +36,30 @@ if "FLOWCONTROL_LONG" in os.environ:
 def test_a_crash_around_every_commit(
     name: str, driver: ModuleType, runs: ModuleType, cases: ModuleType, tmp_path: Path
 ) -> None:
-    job = runs.job_of({**getattr(cases, name), "duration_s": 0.7})
+    die_everywhere(runs.job_of({**getattr(cases, name), "duration_s": 0.7}), driver, runs, tmp_path)
+
+
+def test_a_crash_around_every_commit_of_a_job_with_checkpoints(
+    driver: ModuleType, runs: ModuleType, cases: ModuleType, tmp_path: Path
+) -> None:
+    """The coordinator goes on too: some of the crashes are in the middle of a checkpoint."""
+    case = {**cases.STAGES, "duration_s": 1.2}
+    slow = [*case["stages"][:2], {**case["stages"][2], "service_rate": 100}]
+    options = {
+        f"{CHECKPOINTING}interval": "200ms",
+        f"{CHECKPOINTING}unaligned": True,
+        f"{CHECKPOINTING}aligned-checkpoint-timeout": "200ms",
+    }
+    job = runs.job_of({**case, "stages": slow, "options": {**case["options"], **options}})
+    die_everywhere(job, driver, runs, tmp_path)
+    tables = result_tables(job, History.of_run(job, RunPaths(tmp_path / "killed")))
+    statuses = tables["checkpoints"].column("status").to_pylist()
+    assert "completed" in statuses
+    assert sum(tables["checkpoints"].column("persisted_bytes").to_pylist()) > 0
+
+
+def die_everywhere(job: Job, driver: ModuleType, runs: ModuleType, tmp_path: Path) -> None:
+    """Assert that a run whose driver dies at every place is as one whose driver does not."""
     crashes = driver.Crashes()
     killed = driver.Driver(job, tmp_path / "killed", crashes)
     killed.run()
