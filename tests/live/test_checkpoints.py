@@ -33,7 +33,9 @@ RUN = list(MODES) if "FLOWCONTROL_LONG" in os.environ else ["timeout"]
 def with_checkpoints(mapping: Mapping[str, Any], mode: str) -> dict[str, Any]:
     """Have a scenario checkpoint every 400 ms, and slow its sink down."""
     options = {**mapping["options"], f"{PREFIX}interval": "400ms", **MODES[mode]}
-    return {**mapping, "options": options}
+    *others, last = mapping["stages"]
+    rate = 100 if mode == "expires" else 600
+    return {**mapping, "options": options, "stages": [*others, {**last, "service_rate": rate}]}
 
 
 @pytest.mark.parametrize("mode", RUN)
