@@ -10,6 +10,7 @@ from typing import Any
 
 from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job.checkpoint_settings import CheckpointSettings
+from flowcontrol.job.reference import run_reference
 from flowcontrol.scenario import parse_scenario
 from modules import load
 
@@ -94,3 +95,22 @@ def durations(run: Any) -> dict[int, float]:
     """Return the end-to-end duration of each completed checkpoint, ms."""
     own = run.control.coordinator
     return {id: own.statistics(id).end_to_end / 1000 for id in run.completed}
+
+
+def plain_rounds(made: Job) -> Any:
+    """Run the same job without checkpoints."""
+    return run_reference(replace(made, checkpoints=None))
+
+
+def chain_of_large(made: Job) -> Job:
+    """The same chain with records of more bytes than its output has buffers for."""
+    mapping = made.scenario.canonical()
+    for stage in mapping["stages"]:
+        stage["record_bytes"] = 200_000
+    return build_physical_graph(parse_scenario(mapping))
+
+
+def processed_by(run: Any, stage: str, number: int) -> int:
+    """Return the records that a stage's only subtask had taken up by the end of a round."""
+    found: int = run.states[number].task(stage).state.taken
+    return found
