@@ -16,7 +16,6 @@ Where = Literal["any", "live", "virtual"]
 Refusal = tuple[str, str, str]
 """Place, what is not emulated there (value first, verb last), and what to do instead."""
 
-_INTERVAL = "execution.checkpointing.interval"
 _EXCLUSIVE = "taskmanager.network.memory.buffers-per-channel"
 
 
@@ -64,19 +63,6 @@ def later_refusals(scenario: Scenario, clock: str) -> Iterator[tuple[Where, Refu
         for refusal in line.find(scenario):
             refused.add(line.key)
             yield line.where, refusal
-
-
-def _checkpoints(scenario: Scenario) -> Iterator[Refusal]:
-    interval_us = scenario.options.checkpoint_interval_us
-    if interval_us is not None:
-        what = f"'{interval_us // 1000}ms': checkpoints are"
-        yield key_path(["options", _INTERVAL]), what, "leave it out"
-
-
-def _savepoints(scenario: Scenario) -> Iterator[Refusal]:
-    if scenario.savepoints:
-        what = f"{len(scenario.savepoints)}: savepoints are"
-        yield "savepoints", what, "leave them out"
 
 
 def _stops(scenario: Scenario) -> Iterator[Refusal]:
@@ -140,19 +126,15 @@ def _jobs(scenario: Scenario) -> Iterator[Refusal]:
         yield "jobs", what, "state stages and edges in their place"
 
 
-_BOTH: Final = ("checkpoints", "savepoints")
-
 LATER: Final = (
-    Later("checkpoints", "virtual", _checkpoints),
-    Later("savepoints", "virtual", _savepoints),
-    Later("stops", "any", _stops, within=("savepoints",)),
+    Later("stops", "any", _stops),
     Later("state", "any", _state),
     Later("guarantees", "any", _guarantees),
     Later("failures", "any", _failures),
-    Later("transports", "any", _transports, within=_BOTH),
-    Later("throttles", "any", _throttles, within=_BOTH),
-    Later("partition types", "any", _partition_types, within=_BOTH),
-    Later("exclusive buffers", "any", _exclusive_buffers, within=_BOTH),
-    Later("jobs", "any", _jobs, within=(*_BOTH, "failures")),
+    Later("transports", "any", _transports),
+    Later("throttles", "any", _throttles),
+    Later("partition types", "any", _partition_types),
+    Later("exclusive buffers", "any", _exclusive_buffers),
+    Later("jobs", "any", _jobs, within=("failures",)),
 )
 """The lines, wider ones first."""

@@ -19,12 +19,6 @@ SEVERAL = [
 ]  # fmt: skip
 
 ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
-    "checkpoints": (
-        [INTERVAL],
-        'options."execution.checkpointing.interval"',
-        ["'1000ms': checkpoints"],
-    ),
-    "savepoints": ([SAVED], "savepoints", ["1: savepoints are"]),
     "stops": (
         [("savepoints", [{"at_s": 2, "stop": True}])],
         "savepoints[0].stop",
@@ -86,7 +80,8 @@ def test_what_is_asked_for_is_refused(changed: Any, line: Later, clock: Any) -> 
     if line.where not in {"any", clock}:
         assert problems == []
         return
-    [problem] = problems
+    own = [problem for problem in problems if " yet" in problem.message]
+    [problem] = own  # the live clock refuses other partition types in any case
     assert problem.place == place
     name = "any clock" if line.where == "any" else f"the {clock} clock"
     for text in [f"not emulated on {name} yet", *texts]:
@@ -113,9 +108,9 @@ def test_a_narrow_line_waits_for_the_wide_one(
 def test_a_line_of_one_clock_is_not_the_others(
     changed: Any, where: Any, other: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    line = Later("savepoints", where, LATER[1].find)
+    line = Later("stops", where, LATER[0].find)
     monkeypatch.setattr(later, "LATER", (line,))
-    scenario = parse_scenario(changed(SAVED))
+    scenario = asked(changed, "stops")
     assert check_clock(scenario, other) == []
     [problem] = check_clock(scenario, where)
     assert f"not emulated on the {where} clock yet" in problem.message
