@@ -20,6 +20,7 @@ from flowcontrol.protocol.partitioners import (
     murmur,
 )
 from flowcontrol.protocol.pools import Buffer, LocalBufferPool, NetworkBufferPool
+from flowcontrol.protocol.restarts import RestartStrategy, failover_tasks
 from flowcontrol.protocol.sizing import gate_spec, partition_spec
 from flowcontrol.protocol.subpartition import Message, Subpartition
 
@@ -34,9 +35,11 @@ __all__ = [
     "Message",
     "NetworkBufferPool",
     "ProtocolError",
+    "RestartStrategy",
     "SequenceNumberingReader",
     "Subpartition",
     "default_max_parallelism",
+    "failover_tasks",
     "gate_spec",
     "java_hash",
     "key_group",
