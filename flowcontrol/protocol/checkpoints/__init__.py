@@ -1,0 +1,1 @@
+"""Checkpoints: what they write, how long that takes, and who decides."""
