@@ -26,6 +26,7 @@ from flowcontrol.protocol.partitioners import (
     murmur,
 )
 from flowcontrol.protocol.pools import Buffer, LocalBufferPool, NetworkBufferPool
+from flowcontrol.protocol.restarts import RestartStrategy, failover_tasks
 from flowcontrol.protocol.sizing import gate_spec, partition_spec
 from flowcontrol.protocol.subpartition import Message, Subpartition
 
@@ -43,10 +44,12 @@ __all__ = [
     "Message",
     "NetworkBufferPool",
     "ProtocolError",
+    "RestartStrategy",
     "SequenceNumberingReader",
     "Subpartition",
     "checkpoint_plan",
     "default_max_parallelism",
+    "failover_tasks",
     "gate_spec",
     "java_hash",
     "key_group",
