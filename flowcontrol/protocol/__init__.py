@@ -9,6 +9,7 @@ Source of every fact: Apache Flink 1.20's network stack (``reference/flink-netwo
 """
 
 from flowcontrol.errors import InsufficientBuffersError, ProtocolError
+from flowcontrol.protocol.commits import Phase, SinkState, TransactionStore, TwoPhaseCommitSink
 from flowcontrol.protocol.connection import ConnectionQueue, SequenceNumberingReader
 from flowcontrol.protocol.debloating import BufferDebloater
 from flowcontrol.protocol.gate import InputChannel, InputGate
@@ -33,9 +34,13 @@ __all__ = [
     "LocalBufferPool",
     "Message",
     "NetworkBufferPool",
+    "Phase",
     "ProtocolError",
     "SequenceNumberingReader",
+    "SinkState",
     "Subpartition",
+    "TransactionStore",
+    "TwoPhaseCommitSink",
     "default_max_parallelism",
     "gate_spec",
     "java_hash",
