@@ -9,7 +9,13 @@ Source of every fact: Apache Flink 1.20's network stack (``reference/flink-netwo
 """
 
 from flowcontrol.errors import InsufficientBuffersError, ProtocolError
-from flowcontrol.protocol.commits import Phase, SinkState, TransactionStore, TwoPhaseCommitSink
+from flowcontrol.protocol.commits import (
+    Committer,
+    Phase,
+    SinkState,
+    TransactionStore,
+    TwoPhaseCommitSink,
+)
 from flowcontrol.protocol.connection import ConnectionQueue, SequenceNumberingReader
 from flowcontrol.protocol.debloating import BufferDebloater
 from flowcontrol.protocol.gate import InputChannel, InputGate
@@ -27,6 +33,7 @@ from flowcontrol.protocol.subpartition import Message, Subpartition
 __all__ = [
     "Buffer",
     "BufferDebloater",
+    "Committer",
     "ConnectionQueue",
     "InputChannel",
     "InputGate",

@@ -3,6 +3,8 @@
 Pure as all of ``protocol``: the store is an interface, time an argument, nothing waits.
 """
 
+from flowcontrol.protocol.commits.committables import END_OF_INPUT
+from flowcontrol.protocol.commits.committer import RETRY_DELAY_MS, Committer
 from flowcontrol.protocol.commits.transactions import (
     Action,
     Lifecycle,
@@ -15,7 +17,10 @@ from flowcontrol.protocol.commits.transactions import (
 from flowcontrol.protocol.commits.two_phase import TwoPhaseCommitSink
 
 __all__ = [
+    "END_OF_INPUT",
+    "RETRY_DELAY_MS",
     "Action",
+    "Committer",
     "Lifecycle",
     "Phase",
     "SinkState",
