@@ -15,6 +15,13 @@ from flowcontrol.protocol.checkpoints import (
     checkpoint_plan,
 )
 from flowcontrol.protocol.checkpoints.aligner import BarrierAligner
+from flowcontrol.protocol.commits import (
+    Committer,
+    Phase,
+    SinkState,
+    TransactionStore,
+    TwoPhaseCommitSink,
+)
 from flowcontrol.protocol.connection import ConnectionQueue, SequenceNumberingReader
 from flowcontrol.protocol.debloating import BufferDebloater
 from flowcontrol.protocol.gate import InputChannel, InputGate
@@ -36,6 +43,7 @@ __all__ = [
     "BufferDebloater",
     "CheckpointCoordinator",
     "CheckpointRequest",
+    "Committer",
     "ConnectionQueue",
     "InputChannel",
     "InputGate",
@@ -43,10 +51,14 @@ __all__ = [
     "LocalBufferPool",
     "Message",
     "NetworkBufferPool",
+    "Phase",
     "ProtocolError",
     "RestartStrategy",
     "SequenceNumberingReader",
+    "SinkState",
     "Subpartition",
+    "TransactionStore",
+    "TwoPhaseCommitSink",
     "checkpoint_plan",
     "default_max_parallelism",
     "failover_tasks",
