@@ -202,6 +202,13 @@ TABLES = [
         ("queued", ""),
         ("next", "300"),
     ]),
+    Table("an expiry makes room in the queue for a tick of its time",
+          PERIODIC | {"timeout": 200, "max_queued": 1} | ENDURING, [
+        ("tick 100", "trigger s 1"),
+        ("tick 200", ""),
+        ("tick 300", "abort st 1 -1, trigger s 2"),
+        ("queued", "tick"),
+    ]),
     Table("a late tick goes by what was due first", PERIODIC | {"timeout": 150} | ENDURING, [
         ("tick 100", "trigger s 1"),
         ("tick 260", "abort st 1 -1, trigger s 2"),
