@@ -8,10 +8,21 @@ from __future__ import annotations
 
 import json
 from itertools import groupby
+from typing import NamedTuple
 
 from flowcontrol.protocol import CheckpointCoordinator, CheckpointRequest
 
 TASKS = ("s", "t")
+PERIODIC = {"interval": 100, "first_delay": 100}
+ENDURING = {"tolerable_failures": 99}
+
+
+class Table(NamedTuple):
+    """What a table shows, the coordinator's arguments, and lines with their answers."""
+
+    name: str
+    arguments: dict
+    steps: list[tuple[str, str]]
 
 
 def written(actions):
@@ -106,3 +117,16 @@ class Play:
     def see_status(self, id):
         figures = self.coordinator.statistics(id)
         return f"{figures.status} {figures.end_to_end} {figures.acknowledged}/{figures.subtasks}"
+
+
+def check(table: Table, is_killed: bool = False) -> None:
+    """Play a table; killed between any two steps, it goes on from what JSON has.
+
+    A request is another object then, so how it ended is left to the other way.
+    """
+    play = Play(**table.arguments)
+    for number, (line, expected) in enumerate(table.steps):
+        if not (is_killed and line.startswith("is ")):
+            assert play.step(line) == expected, f"step {number}: {line}"
+        if is_killed:
+            play.kill()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from flowcontrol.protocol import CheckpointCoordinator
 from flowcontrol.protocol.checkpoints.failures import FailureCounter
 from flowcontrol.protocol.checkpoints.reasons import COUNTED, FailureReason
+from flowcontrol.protocol.checkpoints.requests import CheckpointRequest, RequestQueue
 from flowcontrol.protocol.checkpoints.ticks import Ticks
 
 TASKS = ("s", "t")
@@ -18,6 +19,17 @@ TASKS = ("s", "t")
 
 def make(**arguments):
     return CheckpointCoordinator(TASKS, ["s"], **arguments)
+
+
+def test_forced_requests_run_before_others_of_their_kind():
+    queue = RequestQueue(most=9)
+    for number, forced in enumerate([False, True, False, True]):
+        queue.add(CheckpointRequest(number, 0, "checkpoint", periodic=number > 1, forced=forced))
+    assert [request.number for request in queue] == [1, 3, 0, 2]
+    assert queue.poll(5, is_at_limit=True, pause_ends=9) is not None
+    early = queue.poll(5, is_at_limit=False, pause_ends=9)
+    assert early is not None
+    assert (early.number, early.state) == (3, "queued")  # the pause is not for forced ones
 
 
 def test_reasons_that_count():
@@ -180,6 +192,19 @@ def test_actions_that_were_not_taken_survive():
         ("fail_job",),
     ]  # fmt: skip
     assert other.state() == coordinator.state()
+
+
+def test_failures_survive():
+    coordinator = make(tolerable_failures=1)
+    coordinator.request(0)
+    coordinator.decline(1, 1, "t")
+    assert coordinator.state()["failures"] == [1, -1, [1]]
+    other = make(tolerable_failures=1)
+    other.restore(coordinator.state())
+    other.request(2)
+    other.take_actions()
+    other.decline(3, 2, "t")
+    assert other.take_actions()[-1] == ("fail_job",)
 
 
 def test_a_state_of_another_job_is_refused():
