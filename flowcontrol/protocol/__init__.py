@@ -11,6 +11,9 @@ Source of every fact: Apache Flink 1.20's network stack (``reference/flink-netwo
 from flowcontrol.errors import InsufficientBuffersError, ProtocolError
 from flowcontrol.protocol.commits import (
     Committer,
+    Delivery,
+    DeliverySample,
+    Guarantee,
     Phase,
     SinkState,
     TransactionStore,
@@ -35,6 +38,9 @@ __all__ = [
     "BufferDebloater",
     "Committer",
     "ConnectionQueue",
+    "Delivery",
+    "DeliverySample",
+    "Guarantee",
     "InputChannel",
     "InputGate",
     "InsufficientBuffersError",
