@@ -316,10 +316,12 @@ class Delivery:
 
     def _lose(self, runs: StagedRuns) -> None:
         """Count an expired transaction; it settles nothing, as a restore may bring it again."""
-        self.lost += runs.records
-        if runs.records:
+        end = runs.start + runs.records
+        start = max(runs.start, self._settled)  # a first row of those before it is visible
+        if start < end:
+            self.lost += end - start
             first, last = self._expired
-            self._expired = (first if last == runs.start else runs.start, runs.start + runs.records)
+            self._expired = (first if last == start else start, end)
 
     def _find_again(self) -> None:
         """Take back from the lost what a restore brings again."""

@@ -278,6 +278,19 @@ def test_lost_rows_that_come_again_are_not_lost(early, lost):
     assert counts(account) == (7 + early, early + 1, 0, lost, 0)
 
 
+def test_a_second_row_that_expires_loses_no_record():
+    """Two of five come again and their transaction expires with a third: that one is lost."""
+    account = Delivery("exactly-once", transaction_timeout=100)
+    account.write(1, 5)
+    account.barrier(2, 1, early=2)
+    account.complete(3, 1)
+    account.restore(10, 1)
+    account.write(11, 3)
+    account.barrier(12, 2)
+    account.complete(111, 2)
+    assert counts(account) == (8, 5, 0, 1, 0)
+
+
 def test_an_empty_transaction_that_expires_loses_nothing():
     account = Delivery("exactly-once", transaction_timeout=10)
     account.barrier(100, 1)
