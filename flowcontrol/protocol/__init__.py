@@ -17,6 +17,9 @@ from flowcontrol.protocol.checkpoints import (
 from flowcontrol.protocol.checkpoints.aligner import BarrierAligner
 from flowcontrol.protocol.commits import (
     Committer,
+    Delivery,
+    DeliverySample,
+    Guarantee,
     Phase,
     SinkState,
     TransactionStore,
@@ -45,6 +48,9 @@ __all__ = [
     "CheckpointRequest",
     "Committer",
     "ConnectionQueue",
+    "Delivery",
+    "DeliverySample",
+    "Guarantee",
     "InputChannel",
     "InputGate",
     "InsufficientBuffersError",

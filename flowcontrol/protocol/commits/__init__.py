@@ -5,6 +5,8 @@ Pure as all of ``protocol``: the store is an interface, time an argument, nothin
 
 from flowcontrol.protocol.commits.committables import END_OF_INPUT
 from flowcontrol.protocol.commits.committer import RETRY_DELAY_MS, Committer
+from flowcontrol.protocol.commits.delivery import Delivery
+from flowcontrol.protocol.commits.delivery_figures import DeliverySample, Guarantee
 from flowcontrol.protocol.commits.transactions import (
     Action,
     Lifecycle,
@@ -21,6 +23,9 @@ __all__ = [
     "RETRY_DELAY_MS",
     "Action",
     "Committer",
+    "Delivery",
+    "DeliverySample",
+    "Guarantee",
     "Lifecycle",
     "Phase",
     "SinkState",
