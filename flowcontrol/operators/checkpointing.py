@@ -6,12 +6,10 @@ Flink's order: the barrier goes to all outputs, then the state is taken, then it
 once the last barrier is in (unaligned) and the outputs have let theirs go (timeoutable).
 """
 
-from collections.abc import Sequence
-from typing import Protocol
-
+from flowcontrol.operators.checkpoint_worker import CheckpointWorker
 from flowcontrol.operators.states import READER, SERVER, StreamTask
 from flowcontrol.operators.task import write_pending
-from flowcontrol.operators.worker import W, Worker
+from flowcontrol.operators.worker import W
 from flowcontrol.protocol.checkpoints import alignment as a
 from flowcontrol.protocol.checkpoints import barriers as b
 from flowcontrol.protocol.checkpoints import tracker
@@ -28,73 +26,13 @@ from flowcontrol.protocol.queues import (
     SAVEPOINT_BARRIER,
     TIMEOUTABLE_BARRIER,
     UNALIGNED_BARRIER,
-    Queue,
     bytes_before,
     drop,
     find_kind,
     message_at,
 )
-from flowcontrol.protocol.rows import Row
-from flowcontrol.protocol.sides import Gate, Partition
-from flowcontrol.protocol.states import (
-    Alignment,
-    CoordinatorMessage,
-    TaskCheckpoint,
-    TrackedCheckpoint,
-)
-
-
-class CheckpointWorker(Worker[W], Protocol[W]):
-    """A subtask of a job with checkpoints; times are microseconds of the run."""
-
-    def checkpoint(self) -> TaskCheckpoint:
-        """Return what the task knows of checkpoints."""
-
-    def alignment(self) -> Alignment:
-        """Return its alignment."""
-
-    def aligned(self) -> a.Channels:
-        """Return the channels of that, those of all gates in order."""
-
-    def tracked(self) -> Queue[TrackedCheckpoint]:
-        """Return the checkpoints that an at-least-once task counts."""
-
-    def triggers(self) -> Queue[CoordinatorMessage]:
-        """Return the checkpoints that a source has been asked for, oldest first."""
-
-    def aborted(self) -> Queue[CoordinatorMessage]:
-        """Return the checkpoints that the coordinator has aborted, oldest first."""
-
-    def gate_count(self) -> int:
-        """Return how many gates it has."""
-
-    def gates(self) -> Sequence[Gate]:
-        """Return its gates."""
-
-    def gate_record_bytes(self, number: int) -> int:
-        """Return the size of a gate's records, bytes."""
-
-    def union(self) -> Row:
-        """Return its queue of gates with data."""
-
-    def partition(self, number: int) -> Partition:
-        """Return a result partition, into which an event is going to be put."""
-
-    def is_forced(self, number: int) -> int:
-        """Tell whether a partition's receivers align whatever the mode is: 1 if so."""
-
-    def round_number(self) -> int:
-        """Return the round."""
-
-    def now_us(self) -> int:
-        """Return the start of the round."""
-
-    def snapshot(self, checkpoint: int) -> None:
-        """Take the state: what the synchronous part of a snapshot does."""
-
-    def report(self, kind: int, checkpoint: int, reason: int) -> None:
-        """Tell the coordinator what has become of a checkpoint, with what was measured."""
-
+from flowcontrol.protocol.rows import add_all_members
+from flowcontrol.protocol.states import CoordinatorMessage
 
 # ---- when
 
@@ -113,7 +51,7 @@ def look_at_mail(worker: CheckpointWorker[W], task: StreamTask, start: int, end:
     """
     if has_mail(worker, task) == 0 or is_between_records(worker, task, start, end) == 0:
         return
-    state = worker.checkpoint()
+    state = worker.checkpoint_state()
     if task.mail > 0:
         task.mail = 0
         _look_at_channels(worker, task)
@@ -125,6 +63,8 @@ def look_at_mail(worker: CheckpointWorker[W], task: StreamTask, start: int, end:
     while triggers.ends.count > 0:
         if triggers.slots[triggers.ends.head].arrives > worker.round_number():
             break
+        if worker.gate_count() > 0 and task.open_inputs > 0:
+            break  # all that its senders have put out must be processed first
         if task.is_finished == 1:
             drop(triggers)
             continue
@@ -135,18 +75,20 @@ def has_mail(worker: CheckpointWorker[W], task: StreamTask) -> int:
     """Tell whether there is anything that does not wait for its turn: 1 if so."""
     if task.mail > 0:
         return 1
-    now, state, alignment = worker.now_us(), worker.checkpoint(), worker.alignment()
+    now, state, alignment = worker.now_us(), worker.checkpoint_state(), worker.alignment()
     if 0 <= state.deadline <= now or 0 <= alignment.deadline <= now:
         return 1
     triggers = worker.triggers()
     if triggers.ends.count == 0:
+        return 0
+    if worker.gate_count() > 0 and task.open_inputs > 0:
         return 0
     return 1 if triggers.slots[triggers.ends.head].arrives <= worker.round_number() else 0
 
 
 def next_timer(worker: CheckpointWorker[W]) -> int:
     """Return when a timer of the task is due, microseconds; -1: none."""
-    first, second = worker.checkpoint().deadline, worker.alignment().deadline
+    first, second = worker.checkpoint_state().deadline, worker.alignment().deadline
     if first < 0 or second < 0:
         return max(first, second)
     return min(first, second)
@@ -168,21 +110,19 @@ def is_between_records(worker: CheckpointWorker[W], task: StreamTask, start: int
 
 def on_event(worker: CheckpointWorker[W], task: StreamTask) -> None:
     """Act on the event that the task has polled in its turn."""
-    message = polled_event(task, worker.gates())
+    message = polled_event(task, worker.input_gates())
     kind, checkpoint, created = message.kind, message.checkpoint, message.created
-    channel = worker.gates()[task.gate].channels[task.channel]
-    channel.barrier_at = channel.polled
     _deliver(worker, task, task.gate, task.channel, kind, checkpoint, created)
     _pull(worker, task)
 
 
 def after_sending(worker: CheckpointWorker[W], task: StreamTask) -> None:
     """Acknowledge the checkpoint that waited for its barriers to leave, if they have."""
-    state = worker.checkpoint()
+    state = worker.checkpoint_state()
     if state.waits_outputs == 0:
         return
     for i in range(task.partitions):
-        if holds_barrier(worker.partition(i), state.pending) == 1:
+        if holds_barrier(worker.event_partition(i), state.pending) == 1:
             return
     state.waits_outputs = 0
     state.deadline = -1
@@ -191,10 +131,10 @@ def after_sending(worker: CheckpointWorker[W], task: StreamTask) -> None:
 
 def overtake_outputs(worker: CheckpointWorker[W], task: StreamTask) -> None:
     """Have the timeoutable barriers that are still in the outputs overtake what is before them."""
-    state = worker.checkpoint()
+    state = worker.checkpoint_state()
     state.deadline = -1
     for i in range(task.partitions):
-        state.persisted += overtake_partition(worker.partition(i), state.handled)
+        state.persisted += overtake_partition(worker.event_partition(i), state.handled)
     if state.waits_outputs == 1:
         state.waits_outputs = 0
         _acknowledge(worker)
@@ -207,19 +147,20 @@ def _trigger_source(
     worker: CheckpointWorker[W], task: StreamTask, message: CoordinatorMessage
 ) -> None:
     """Take a checkpoint at a source, as the coordinator has asked it to."""
-    state = worker.checkpoint()
+    state = worker.checkpoint_state()
     if message.checkpoint <= state.handled:
         return
     state.kind = SAVEPOINT_BARRIER if message.is_savepoint == 1 else 0
     state.start_delay = max(0, worker.now_us() - message.created)
     _take(worker, task, message.checkpoint, message.created, 0, 0)
+    _acknowledge(worker)
 
 
 def _look_at_channels(worker: CheckpointWorker[W], task: StreamTask) -> None:
     """Deliver the barriers that overtake, and announce those that may, channel by channel."""
     index = 0
     for number in range(worker.gate_count()):
-        gate = worker.gates()[number]
+        gate = worker.input_gates()[number]
         for channel in range(len(gate.channels)):
             queue = gate.queues[channel]
             place = find_kind(queue, UNALIGNED_BARRIER)
@@ -248,7 +189,7 @@ def _pull(worker: CheckpointWorker[W], task: StreamTask) -> None:
     while is_done == 0:
         is_done, index = 1, 0
         for number in range(worker.gate_count()):
-            gate = worker.gates()[number]
+            gate = worker.input_gates()[number]
             for channel in range(len(gate.channels)):
                 aligned = worker.aligned()[index]
                 if aligned.is_overtaken == 1 and aligned.has_delivered == 0:
@@ -263,13 +204,12 @@ def _take_before_turn(
     worker: CheckpointWorker[W], task: StreamTask, number: int, channel: int, place: int
 ) -> None:
     """Deliver a barrier that stands behind ``place`` messages of a channel, before them."""
-    gate = worker.gates()[number]
+    gate = worker.input_gates()[number]
     message = message_at(gate.queues[channel], place)
     kind, checkpoint, created = message.kind, message.checkpoint, message.created
-    own = gate.channels[channel]
-    own.barrier_at = own.polled + bytes_before(gate.queues[channel], place)
-    take_event(gate, worker.union(), number, channel, place)
-    _deliver(worker, task, number, channel, kind, checkpoint, created)
+    nbytes = bytes_before(gate.queues[channel], place)
+    take_event(gate, worker.gates_with_data(), number, channel, place)
+    _deliver(worker, task, number, channel, kind, checkpoint, created, nbytes)
 
 
 def _deliver(
@@ -280,13 +220,18 @@ def _deliver(
     kind: int,
     checkpoint: int,
     created: int,
+    overtaken: int = 0,
 ) -> None:
-    """Hand an event of a channel of a gate to the alignment, and do what follows."""
-    state, alignment = worker.checkpoint(), worker.alignment()
+    """Hand an event of a channel of a gate to the alignment, and do what follows.
+
+    It has overtaken so many bytes of its channel.
+    """
+    state, alignment = worker.checkpoint_state(), worker.alignment()
     index = channel
     for before in range(number):
-        index += len(worker.gates()[before].channels)
-    own, aligned = worker.gates()[number].channels[channel], worker.aligned()[index]
+        index += len(worker.input_gates()[before].channels)
+    aligned = worker.aligned()[index]
+    aligned.barrier_at = overtaken + b.polled_bytes(worker.input_gates()[number], channel, aligned)
     if b.is_barrier(kind) == 1:
         state.kind = kind
         state.created = created
@@ -298,7 +243,7 @@ def _deliver(
             latest, waits = alignment.latest_id, a.must_persist(alignment, aligned)
             done = _align(worker, index, kind, checkpoint, created)
             if waits == 1 and aligned.has_delivered == 1 and latest == alignment.latest_id:
-                alignment.persisted += b.count_persisted(own)
+                alignment.persisted += b.count_persisted(aligned)
         if alignment.is_aligning == 1 and state.measured != alignment.latest_id:
             state.measured = alignment.latest_id
             state.polled = _bytes_polled(worker)
@@ -338,7 +283,7 @@ def _act(worker: CheckpointWorker[W], task: StreamTask, done: int) -> None:
     """Do what the alignment says, in the order that it gives."""
     if done == 0:
         return
-    alignment, state = worker.alignment(), worker.checkpoint()
+    alignment, state = worker.alignment(), worker.checkpoint_state()
     if done & a.DONE and alignment.is_aligning == 0:
         alignment.bytes_processed = 0
         if state.measured == alignment.latest_id:  # else the first barrier was the last
@@ -351,21 +296,18 @@ def _act(worker: CheckpointWorker[W], task: StreamTask, done: int) -> None:
             created = state.created
         state.start_delay = alignment.start_delay
         is_unaligned = alignment.is_unaligned if state.mode != a.AT_LEAST_ONCE else 0
-        waits = 0 if done & a.DONE else 1
-        _take(worker, task, alignment.triggered_id, created, is_unaligned, waits)
+        _take(worker, task, alignment.triggered_id, created, is_unaligned, 1)
     if done & (a.RESUME_ALL | a.RESUME_CHANNEL):
-        first = 0
         for number in range(worker.gate_count()):
-            b.note_resumed(worker.gates()[number], worker.aligned(), first)
-            first += len(worker.gates()[number].channels)
+            add_all_members(worker.input_gates()[number].dirty_channels)
     if done & a.DONE and state.waits_inputs == 1:
-        state.waits_inputs = 0
+        b.note_aligned(state, alignment)
         _acknowledge(worker)
 
 
 def _abort(worker: CheckpointWorker[W], task: StreamTask, checkpoint: int, reason: int) -> None:
     """Decline a checkpoint, and tell the tasks behind this one that its barrier will not come."""
-    state = worker.checkpoint()
+    state = worker.checkpoint_state()
     if state.pending == checkpoint:
         state.pending = 0
         state.waits_inputs = 0
@@ -379,7 +321,7 @@ def _abort(worker: CheckpointWorker[W], task: StreamTask, checkpoint: int, reaso
 
 def _broadcast_cancel(worker: CheckpointWorker[W], task: StreamTask, checkpoint: int) -> None:
     for i in range(task.partitions):
-        broadcast_event(worker.partition(i), CANCEL_MARKER, b.CANCEL_BYTES, checkpoint, 0)
+        broadcast_event(worker.event_partition(i), CANCEL_MARKER, b.CANCEL_BYTES, checkpoint, 0)
 
 
 def _take(
@@ -397,7 +339,7 @@ def _take(
     ``SubtaskCheckpointCoordinatorImpl.checkpointState``. One that the coordinator has aborted is
     not taken: a marker goes out in place of its barrier.
     """
-    state = worker.checkpoint()
+    state = worker.checkpoint_state()
     state.handled = max(state.handled, checkpoint)
     was_aborted = b.is_aborted(worker.aborted(), checkpoint, worker.round_number())
     b.forget_aborted(worker.aborted(), checkpoint)
@@ -405,6 +347,8 @@ def _take(
         _broadcast_cancel(worker, task, checkpoint)
         return
     state.pending = checkpoint
+    state.alignment = 0
+    state.processed = 0
     state.persisted = 0
     state.waits_inputs = waits_inputs
     state.waits_outputs = 0
@@ -412,7 +356,7 @@ def _take(
     is_savepoint = 1 if state.kind == SAVEPOINT_BARRIER else 0
     for i in range(task.partitions):
         kind = b.outgoing_kind(state.mode, is_savepoint, worker.is_forced(i), is_unaligned)
-        part = worker.partition(i)
+        part = worker.event_partition(i)
         state.persisted += broadcast_event(part, kind, b.BARRIER_BYTES, checkpoint, created)
         if kind == TIMEOUTABLE_BARRIER:
             state.waits_outputs = 1
@@ -421,12 +365,11 @@ def _take(
     worker.snapshot(checkpoint)
     if 0 <= state.deadline <= worker.now_us():
         overtake_outputs(worker, task)
-    _acknowledge(worker)
 
 
 def _acknowledge(worker: CheckpointWorker[W]) -> None:
     """Acknowledge the pending checkpoint, if nothing of it is missing."""
-    state = worker.checkpoint()
+    state = worker.checkpoint_state()
     if state.pending == 0 or state.waits_inputs == 1 or state.waits_outputs == 1:
         return
     worker.report(b.ACKNOWLEDGED, state.pending, 0)
@@ -440,7 +383,7 @@ def _begin_cut(worker: CheckpointWorker[W], is_unaligned: int) -> None:
     """Note what has been processed of the inputs; what is in flight counts if it is persisted."""
     alignment, first = worker.alignment(), 0
     for number in range(worker.gate_count()):
-        gate = worker.gates()[number]
+        gate = worker.input_gates()[number]
         nbytes = b.begin_cut(gate, worker.aligned(), first, worker.gate_record_bytes(number))
         if is_unaligned == 1:
             alignment.persisted += nbytes
@@ -448,7 +391,9 @@ def _begin_cut(worker: CheckpointWorker[W], is_unaligned: int) -> None:
 
 
 def _bytes_polled(worker: CheckpointWorker[W]) -> int:
-    total = 0
+    total = first = 0
     for number in range(worker.gate_count()):
-        total += b.bytes_polled(worker.gates()[number])
+        gate = worker.input_gates()[number]
+        total += b.gate_polled_bytes(gate, worker.aligned(), first)
+        first += len(gate.channels)
     return total

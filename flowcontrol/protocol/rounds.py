@@ -196,8 +196,6 @@ def next_input(task: Task, gates: Sequence[Gate], union: Row) -> int:
                 task.channel = channel
                 return EVENT_POLLED
             continue
-        if task.has_checkpoints == 1:
-            gate.channels[channel].polled += message.nbytes
         if message.records == 0:
             recycle(gate, channel, message.buffer)
         else:

@@ -65,16 +65,6 @@ class InputChannel:
     """Credits ever granted, the initial ones included."""
     processed: int = 0
     """Records that the task has begun to process."""
-    polled: int = 0
-    """Bytes that the task has polled; counted where there are checkpoints."""
-    resumed: int = 0
-    """How often consumption was resumed behind a barrier that blocks."""
-    barrier_at: int = 0
-    """Bytes of it before the barrier that it delivered last."""
-    cut: int = 0
-    """Bytes of it that the task had processed when it last took a checkpoint."""
-    persisted: int = 0
-    """Bytes in flight that this checkpoint persisted of it."""
 
 
 @dataclass(slots=True)
@@ -273,6 +263,14 @@ class AlignedChannel:
     """How often its consumption was resumed; only grows."""
     tracked: int = 0
     """At least once: set of the places in the ring whose checkpoints it delivered, bits."""
+    arrived: int = 0
+    """Bytes that have arrived in it."""
+    barrier_at: int = 0
+    """Bytes of it before the barrier that it delivered last."""
+    cut: int = 0
+    """Bytes of it that the task had processed when it last took a checkpoint."""
+    persisted: int = 0
+    """Bytes in flight that this checkpoint persisted of it."""
 
 
 @dataclass(slots=True)
@@ -321,8 +319,13 @@ class TaskCheckpoint:
     """When such barriers overtake; -1: never."""
     start_delay: int = 0
     """Age of that checkpoint when the task first saw it."""
+    alignment: int = 0
+    """From the first of its barriers to the last."""
+    processed: int = 0
+    """Bytes polled between these."""
     persisted: int = 0
-    """Bytes of the outputs that it persists."""
+    """Bytes in flight that it persists: of the outputs, and once the last barrier is in of the
+    inputs."""
 
 
 @dataclass(slots=True)

@@ -8,8 +8,6 @@ are looked at: those before the barrier less those that the task had processed w
 checkpoint. That counts what was queued, the started part of a record, and what arrived later.
 """
 
-from collections.abc import Sequence
-
 from flowcontrol.protocol import queues as q
 from flowcontrol.protocol.checkpoints.alignment import (
     ALIGNED,
@@ -19,9 +17,14 @@ from flowcontrol.protocol.checkpoints.alignment import (
     Channels,
 )
 from flowcontrol.protocol.queues import Queue
-from flowcontrol.protocol.rows import add_member
 from flowcontrol.protocol.sides import Gate
-from flowcontrol.protocol.states import AlignedChannel, CoordinatorMessage, InputChannel
+from flowcontrol.protocol.states import (
+    AlignedChannel,
+    Alignment,
+    CheckpointReport,
+    CoordinatorMessage,
+    TaskCheckpoint,
+)
 
 BARRIER_BYTES = 38
 """Size of a barrier with the default storage location, bytes (reference section 13)."""
@@ -85,15 +88,21 @@ def alignment_kind(kind: int) -> int:
     return TIMEOUTABLE if kind == q.TIMEOUTABLE_BARRIER else ALIGNED
 
 
-def place_of_barrier(queue: Queue[q.ReceivedMessage], checkpoint: int) -> int:
-    """Return how many messages are before the timeoutable barrier of a checkpoint; -1: none."""
-    place = q.find_kind(queue, q.TIMEOUTABLE_BARRIER)
-    if place >= 0 and q.message_at(queue, place).checkpoint == checkpoint:
-        return place
-    return -1
-
-
 # ---- bytes of the inputs
+
+
+def polled_bytes(gate: Gate, channel: int, aligned: AlignedChannel) -> int:
+    """Return the bytes of a channel that its task has polled."""
+    queue = gate.queues[channel]
+    return aligned.arrived - q.bytes_before(queue, queue.ends.count)
+
+
+def gate_polled_bytes(gate: Gate, channels: Channels, first: int) -> int:
+    """Return the bytes that a task has polled from a gate, of which ``first`` is the first one."""
+    total = 0
+    for i in range(len(gate.channels)):
+        total += polled_bytes(gate, i, channels[first + i])
+    return total
 
 
 def begin_cut(gate: Gate, channels: Channels, first: int, record_bytes: int) -> int:
@@ -117,34 +126,18 @@ def begin_cut(gate: Gate, channels: Channels, first: int, record_bytes: int) -> 
     """
     persisted = 0
     for i in range(len(gate.channels)):
-        channel = gate.channels[i]
-        channel.cut = channel.processed * record_bytes
+        channel = channels[first + i]
+        channel.cut = gate.channels[i].processed * record_bytes
         channel.persisted = 0
-        if channels[first + i].has_delivered == 1:
+        if channel.has_delivered == 1:
             persisted += count_persisted(channel)
     return persisted
 
 
-def count_persisted(channel: InputChannel) -> int:
+def count_persisted(channel: AlignedChannel) -> int:
     """Return the bytes that a checkpoint persists of a channel that has delivered."""
     channel.persisted = max(0, channel.barrier_at - channel.cut)
     return channel.persisted
-
-
-def bytes_polled(gate: Gate) -> int:
-    """Return the bytes that a task has ever polled from a gate."""
-    total = 0
-    for i in range(len(gate.channels)):
-        total += gate.channels[i].polled
-    return total
-
-
-def note_resumed(gate: Gate, channels: Sequence[AlignedChannel], first: int) -> None:
-    """Have the channels of a gate whose consumption was resumed tell their senders."""
-    for i in range(len(gate.channels)):
-        if channels[first + i].resumed != gate.channels[i].resumed:
-            gate.channels[i].resumed = channels[first + i].resumed
-            add_member(gate.dirty_channels, i)
 
 
 # ---- what the coordinator says
@@ -173,3 +166,22 @@ def forget_aborted(aborted: Queue[CoordinatorMessage], checkpoint: int) -> None:
             slot.arrives = found.arrives
             kept += 1
     aborted.ends.count = kept
+
+
+# ---- what a task says
+
+
+def note_aligned(state: TaskCheckpoint, alignment: Alignment) -> None:
+    """Keep what was measured of a checkpoint whose last barrier is in."""
+    state.waits_inputs = 0
+    state.alignment = alignment.alignment
+    state.processed = alignment.bytes_processed
+    state.persisted += alignment.persisted
+
+
+def fill_report(report: CheckpointReport, state: TaskCheckpoint) -> None:
+    """Give an acknowledgement what was measured of its checkpoint."""
+    report.start_delay = state.start_delay
+    report.alignment = state.alignment
+    report.processed = state.processed
+    report.persisted = state.persisted
