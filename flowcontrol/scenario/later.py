@@ -74,7 +74,7 @@ def _checkpoints(scenario: Scenario) -> Iterator[Refusal]:
 
 def _savepoints(scenario: Scenario) -> Iterator[Refusal]:
     if scenario.savepoints:
-        what = f"{len(scenario.savepoints)}: savepoints are"
+        what = f"the first at {float(scenario.savepoints[0].at_s):g} s: savepoints are"
         yield "savepoints", what, "leave them out"
 
 

@@ -24,7 +24,7 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
         'options."execution.checkpointing.interval"',
         ["'1000ms': checkpoints"],
     ),
-    "savepoints": ([SAVED], "savepoints", ["1: savepoints are"]),
+    "savepoints": ([SAVED], "savepoints", ["the first at 2 s: savepoints are"]),
     "state": ([("stages/1/state", {"bytes": 1})], "stages[1].state", ["'sink'"]),
     "guarantees": (
         [("stages/1/guarantee", "exactly-once")],
