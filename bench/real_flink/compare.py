@@ -89,6 +89,7 @@ def figures(run: Mapping[str, Any]) -> dict[tuple[str, str], float]:
     steady = [n for n, at in enumerate(run["checkpoints"]["triggered_s"]) if at >= WARM_UP_S]
     if not steady:
         raise ValueError(f"no checkpoint after the warm-up of {WARM_UP_S:g} s; run for longer")
+    places: dict[str, tuple[dict[str, list[Any]], tuple[str, ...]]]
     places = {WHOLE: (run["checkpoints"], ("e2e_ms", "persisted_bytes"))}
     for task, columns in run["tasks"].items():
         places[task] = columns, (*DURATIONS, "persisted_bytes")
