@@ -1,5 +1,9 @@
 """The result and ledger tables; their columns are declared in ``records.yaml``.
 
+A column of results has a value in every row unless it is declared ``nullable``: then null means
+that there is no figure (a checkpoint that has not ended, a subtask that did not report).
+In the ledger and in ``query_progress`` a column's meaning says when it is null.
+
 pyarrow is loaded when a schema is asked for.
 """
 
@@ -16,7 +20,7 @@ import yaml
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ColumnType = Literal["int64", "float64", "string", "timestamp"]
+ColumnType = Literal["int64", "float64", "string", "bool", "timestamp"]
 
 
 @dataclass(frozen=True)
@@ -27,18 +31,21 @@ class Column:
     ----------
     name : str
         Name in every table, file and frame that carries the column.
-    type : {"int64", "float64", "string", "timestamp"}
+    type : {"int64", "float64", "string", "bool", "timestamp"}
         A ``timestamp`` holds microseconds in UTC.
     unit : str
         Unit of a value; empty for names and other values without one.
     meaning : str
         What is counted, exactly.
+    nullable : bool
+        Of results: whether a row may have no value.
     """
 
     name: str
     type: ColumnType
     unit: str
     meaning: str
+    nullable: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,8 +91,8 @@ class Table:
         -------
         pyarrow.Schema
             One nullable field per column, in order. Nullable throughout, because Delta would
-            otherwise refuse a file whose writer left the mark out; which columns may be null
-            at all stands in their meaning. Unit and meaning travel as field metadata.
+            otherwise refuse a file whose writer left the mark out; which columns of results may
+            be null at all is :attr:`Column.nullable`. Unit and meaning travel as field metadata.
         """
         import pyarrow as pa
 
@@ -93,6 +100,7 @@ class Table:
             "int64": pa.int64(),
             "float64": pa.float64(),
             "string": pa.string(),
+            "bool": pa.bool_(),
             "timestamp": pa.timestamp("us", tz="UTC"),
         }
         return pa.schema(
@@ -124,7 +132,24 @@ _TABLES = read_tables("flowcontrol", "records.yaml")
 STAGES, CHANNELS = _TABLES["stages"], _TABLES["channels"]
 LATENCY, LEDGER = _TABLES["latency"], _TABLES["ledger"]
 QUERY_PROGRESS = _TABLES["query_progress"]
+CHECKPOINTS, CHECKPOINT_TASKS = _TABLES["checkpoints"], _TABLES["checkpoint_tasks"]
+RESTARTS, DELIVERY = _TABLES["restarts"], _TABLES["delivery"]
 
 RESULTS: Mapping[str, Table] = MappingProxyType(
     {table.name: table for table in (STAGES, CHANNELS, LATENCY)}
 )
+"""Tables that every run writes."""
+
+CHECKPOINT_RESULTS: Mapping[str, Table] = MappingProxyType(
+    {table.name: table for table in (CHECKPOINTS, CHECKPOINT_TASKS)}
+)
+"""What the coordinator of checkpoints writes."""
+
+FAULT_TOLERANCE: Mapping[str, Table] = MappingProxyType(
+    {**CHECKPOINT_RESULTS, RESTARTS.name: RESTARTS, DELIVERY.name: DELIVERY}
+)
+"""Tables that a run writes besides, all of them, also without rows, if its scenario checkpoints or
+something fails in it (``Scenario.is_fault_tolerant``)."""
+
+FOLDERS: frozenset[str] = frozenset({*RESULTS, *FAULT_TOLERANCE})
+"""Folders of a run that hold its tables."""

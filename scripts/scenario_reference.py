@@ -70,6 +70,12 @@ SECTIONS = {
         "to the end.",
     ),
     "Stall": ("stalls", "Times during which subtasks of a stage are stalled."),
+    "State": (
+        "state",
+        "What each subtask of a stage keeps and a checkpoint writes. Its size is `bytes`, and "
+        "`bytes_per_key` for each of its keys, and `bytes_per_record` for each record that it has "
+        "taken up.",
+    ),
     "Input": ("input", "Real rows that a source replays, in their order, each once."),
     "Output": ("output", "Where a sink writes the rows that it took; without it they are counted."),
     "Edge": ("edges", "A list: all channels from one stage to another."),
@@ -78,6 +84,12 @@ SECTIONS = {
         "How often each of many keys comes up. The keys are the texts `1`, `2`, `3` ..., the first "
         "the most frequent, hashed as Java strings; Flink's key groups route them. `flowcontrol "
         "plan` says what share the hottest subtask gets.",
+    ),
+    "Savepoint": ("savepoints", "A list, in the order of time."),
+    "Failure": (
+        "failures",
+        "A list, in the order of time: each names a task manager, a subtask of a stage, or the "
+        "JobManager.",
     ),
     "JobPart": ("jobs", "Several jobs on the same machines, in the place of `stages` and `edges`."),
 }
@@ -199,6 +211,7 @@ def text_words(pattern: str) -> str:
 
 KINDS = {
     "boolean": "`true` or `false`",
+    "decimal": "a number",
     "duration": "a duration such as `100ms`",
     "memory": "a size such as `64mb`",
     "page": "a size such as `32kb`, a power of two",
@@ -234,8 +247,11 @@ def option_words(kind: str, limits: dict[str, Any]) -> str:
     text = KINDS[kind]
     if kind == "duration" and limits.get("least_us", 0) < 0:
         return f"{text}, or `-1` for never"
+    if limits.get("least_us", 0) > 1000:
+        text += f", at least {limits['least_us'] // 1000} ms"
     if "least" in limits:
-        text += f", at least {limits['least']:,}"
+        edge = "at least" if limits.get("is_least_allowed", True) else "more than"
+        text += f", {edge} {limits['least']:,}"
     return text + (f", at most {limits['most']:,}" if "most" in limits else "")
 
 

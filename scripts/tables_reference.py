@@ -25,7 +25,8 @@ HEAD = """\
 
 All results are Delta tables. Times are emulated seconds since the start of a run, and rates are
 per emulated second. A cumulative column counts since the start; one that covers the interval
-describes the time since the sample before; a level is that of the moment `t_s`.
+describes the time since the sample before; a level is that of the moment `t_s`. Where a type is
+followed by "or null", a row without that figure has null there.
 
 """
 
@@ -33,6 +34,10 @@ PLACES = {
     "stages": "`stages` in the folder of a run",
     "channels": "`channels` in the folder of a run",
     "latency": "`latency` in the folder of a run",
+    "checkpoints": "`checkpoints` in the folder of a run that checkpoints",
+    "checkpoint_tasks": "`checkpoint_tasks` likewise",
+    "restarts": "`restarts` likewise",
+    "delivery": "`delivery` likewise",
     "ledger": "`links/<sender>-<receiver>/ledger` in the folder of a live run; `ledger` in a link",
     "query_progress": "where [a listener](../monitoring.md) writes it",
     "sweep": "`results` in the folder of a sweep",
@@ -58,11 +63,12 @@ def page() -> str:
     from flowcontrol.experiments.compare.columns import RATES
     from flowcontrol.experiments.compare.columns import RESULTS as COMPARED
     from flowcontrol.experiments.sweep.columns import SECOND_HALF, results_table
-    from flowcontrol.records import LEDGER, QUERY_PROGRESS, RESULTS
+    from flowcontrol.records import FAULT_TOLERANCE, LEDGER, QUERY_PROGRESS, RESULTS
 
     swept = results_table(())
     whole = [column for column in swept.columns if not column.name.endswith(SECOND_HALF)]
-    found = {one.name: one for one in (*RESULTS.values(), LEDGER, QUERY_PROGRESS)}
+    runs = (*RESULTS.values(), *FAULT_TOLERANCE.values())
+    found = {one.name: one for one in (*runs, LEDGER, QUERY_PROGRESS)}
     found |= {"sweep": swept, "compare": COMPARED, "rates": RATES}
     index = [
         (f"[{name}](#{name})", place, lowered(found[name].meaning))
@@ -83,7 +89,15 @@ def lowered(text: str) -> str:
 
 def section(name: str, one: Table, words: str, columns: tuple[Column, ...] | list[Column]) -> str:
     """Return what a row is, and the columns."""
-    rows = [(f"`{c.name}`", c.type, c.unit or "-", " ".join(c.meaning.split())) for c in columns]
+    rows = [
+        (
+            f"`{c.name}`",
+            f"{c.type} or null" if c.nullable else c.type,
+            c.unit or "-",
+            " ".join(c.meaning.split()),
+        )
+        for c in columns
+    ]
     below = f"{words}\n" if words else ""
     return f"## {name}\n\n{one.meaning}\n\n{below}" + table(
         ("column", "type", "unit", "meaning"), rows

@@ -8,7 +8,22 @@ import sys
 import pyarrow as pa
 import pytest
 
-from flowcontrol.records import CHANNELS, LATENCY, LEDGER, RESULTS, STAGES, Column, Table
+from flowcontrol.records import (
+    CHANNELS,
+    CHECKPOINT_RESULTS,
+    CHECKPOINT_TASKS,
+    CHECKPOINTS,
+    DELIVERY,
+    FAULT_TOLERANCE,
+    FOLDERS,
+    LATENCY,
+    LEDGER,
+    RESTARTS,
+    RESULTS,
+    STAGES,
+    Column,
+    Table,
+)
 
 CONTRACT = {
     "stages": (
@@ -22,13 +37,36 @@ CONTRACT = {
         "exclusive_free floating_held queued in_flight_records in_flight_bytes"
     ),
     "latency": "t_s stage subtask count mean_ms p50_ms p90_ms p99_ms max_ms",
+    "checkpoints": (
+        "checkpoint_id kind status triggered_s ended_s e2e_ms is_unaligned state_bytes "
+        "processed_bytes persisted_bytes acknowledged subtasks"
+    ),
+    "checkpoint_tasks": (
+        "checkpoint_id stage subtask acknowledged_s e2e_ms start_delay_ms alignment_ms sync_ms "
+        "async_ms processed_bytes persisted_bytes state_bytes"
+    ),
+    "restarts": (
+        "number failed_s cause detected_s restarted_s running_s checkpoint_id tasks "
+        "records_reprocessed caught_up_s"
+    ),
+    "delivery": (
+        "t_s stage subtask written committed visible_twice lost visibility_p50_ms visibility_max_ms"
+    ),
     "ledger": (
         "side batch_id sender receiver written released announced sent consumed exclusive "
         "floating_held credit backlog pool_used pool_size rows bytes committed_at channel_state "
         "task_state"
     ),
 }
-TABLES = [STAGES, CHANNELS, LATENCY, LEDGER]
+NULLABLE = {
+    "checkpoints": "ended_s e2e_ms",
+    "checkpoint_tasks": (
+        "start_delay_ms alignment_ms sync_ms async_ms processed_bytes persisted_bytes state_bytes"
+    ),
+    "restarts": "detected_s restarted_s running_s checkpoint_id records_reprocessed caught_up_s",
+    "delivery": "visibility_p50_ms visibility_max_ms",
+}
+TABLES = [*(STAGES, CHANNELS, LATENCY, CHECKPOINTS, CHECKPOINT_TASKS, RESTARTS, DELIVERY), LEDGER]
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
@@ -49,13 +87,14 @@ def test_numbers_have_a_unit_unless_they_are_an_index() -> None:
         column.name
         for table in TABLES
         for column in table.columns
-        if column.type != "string" and not column.unit
+        if column.type not in {"string", "bool"} and not column.unit
     }
-    assert without == {"subtask", "sender", "receiver", "batch_id"}
+    indices = {"subtask", "sender", "receiver", "batch_id", "checkpoint_id", "number"}
+    assert without == indices
 
 
 def test_a_unit_in_the_name_is_the_unit() -> None:
-    endings = {"_ms_per_s": "ms/s", "_usage": "ratio", "_s": "s", "_ms": "ms"}
+    endings = {"_ms_per_s": "ms/s", "_usage": "ratio", "_s": "s", "_ms": "ms", "_bytes": "bytes"}
     checked = 0
     for column in (column for table in TABLES for column in table.columns):
         for ending, unit in endings.items():
@@ -63,7 +102,19 @@ def test_a_unit_in_the_name_is_the_unit() -> None:
                 assert column.unit == unit, column.name
                 checked += 1
                 break
-    assert checked >= 15
+    assert checked >= 40
+
+
+@pytest.mark.parametrize("table", TABLES[:-1], ids=lambda table: table.name)
+def test_only_what_may_not_be_known_is_nullable(table: Table) -> None:
+    nullable = [column.name for column in table.columns if column.nullable]
+    assert nullable == NULLABLE.get(table.name, "").split()
+
+
+@pytest.mark.parametrize("table", TABLES[:-1], ids=lambda table: table.name)
+def test_a_truth_value_is_called_so(table: Table) -> None:
+    for column in table.columns:
+        assert column.name.startswith("is_") == (column.type == "bool"), column.name
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
@@ -82,6 +133,8 @@ def test_arrow_schema_holds_the_columns_in_order(table: Table) -> None:
         (CHANNELS, "credit", pa.int64()),
         (LATENCY, "count", pa.int64()),
         (LATENCY, "p99_ms", pa.float64()),
+        (CHECKPOINTS, "is_unaligned", pa.bool_()),
+        (RESTARTS, "checkpoint_id", pa.int64()),
         (LEDGER, "sender", pa.int64()),
         (LEDGER, "committed_at", pa.timestamp("us", tz="UTC")),
         (LEDGER, "channel_state", pa.string()),
@@ -117,6 +170,22 @@ def test_results_are_the_three_tables_and_cannot_be_changed() -> None:
     assert [table.name for table in RESULTS.values()] == list(RESULTS)
     with pytest.raises(TypeError):
         RESULTS["ledger"] = LEDGER  # type: ignore[index]
+
+
+def test_tables_of_a_job_that_checkpoints_stand_beside_the_others() -> None:
+    assert list(CHECKPOINT_RESULTS) == ["checkpoints", "checkpoint_tasks"]
+    assert list(FAULT_TOLERANCE) == ["checkpoints", "checkpoint_tasks", "restarts", "delivery"]
+    assert set(CONTRACT) - {"ledger"} == FOLDERS
+    with pytest.raises(TypeError):
+        FAULT_TOLERANCE["ledger"] = LEDGER  # type: ignore[index]
+
+
+def test_a_figure_that_was_not_reported_is_null() -> None:
+    known = {"checkpoint_id": 1, "stage": "map", "subtask": 0, "acknowledged_s": 2.0, "e2e_ms": 9.0}
+    row = dict.fromkeys(CHECKPOINT_TASKS.names) | known
+    table = pa.Table.from_pylist([row], schema=CHECKPOINT_TASKS.arrow_schema())
+    for column in CHECKPOINT_TASKS.columns:
+        assert (table[column.name].null_count == 1) == column.nullable, column.name
 
 
 def test_import_loads_no_arrow() -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from flowcontrol.errors import InsufficientBuffersError
 from flowcontrol.job.buffers import Demand
 from flowcontrol.protocol import LocalBufferPool, NetworkBufferPool
-from flowcontrol.scenario.option_table import NetworkOptions
+from flowcontrol.scenario.network_options import NetworkOptions
 
 
 @dataclass

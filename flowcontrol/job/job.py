@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from flowcontrol.job.buffers import Sizes
+from flowcontrol.job.checkpoint_settings import CheckpointSettings
 from flowcontrol.job.graph import JobEdge, JobVertex
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
@@ -30,6 +31,8 @@ class Job:
         In declared order.
     sizes : Sizes
         Buffers of every gate and partition; the most that each can have, if jobs start and stop.
+    checkpoints : CheckpointSettings or None
+        How it checkpoints, if it does.
     """
 
     scenario: Scenario
@@ -38,6 +41,7 @@ class Job:
     stages: tuple[JobVertex, ...]
     links: tuple[JobEdge, ...]
     sizes: Sizes
+    checkpoints: CheckpointSettings | None = None
     _by_name: dict[str, JobVertex] = field(default_factory=dict, compare=False, repr=False)
 
     def stage(self, name: str) -> JobVertex:

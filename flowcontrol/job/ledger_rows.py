@@ -42,7 +42,7 @@ def receiver_rows(job: Job, task: TaskState, gate_number: int, latency: Any = No
         A row per channel, in gate order.
     """
     record_bytes = job.stage(task.stage).inputs[gate_number].record_bytes
-    gate = task.gates[gate_number]
+    gate, first = task.gates[gate_number], _first_channel(task, gate_number)
     rows = []
     for index, channel in enumerate(gate.channels):
         used = sum(message.buffer == TAKEN_FLOATING for message in channel.queue)
@@ -55,6 +55,8 @@ def receiver_rows(job: Job, task: TaskState, gate_number: int, latency: Any = No
         }
         if channel.grant is not None:
             state["grant"] = asdict(channel.grant)
+        if task.checkpoints is not None:
+            state["aligned"] = asdict(task.checkpoints.channels[first + index])
         rows.append(
             {
                 "sender": channel.sender,
@@ -72,6 +74,11 @@ def receiver_rows(job: Job, task: TaskState, gate_number: int, latency: Any = No
             }
         )
     return rows
+
+
+def _first_channel(task: TaskState, gate: int) -> int:
+    """Return how many input channels the gates before one have."""
+    return sum(len(before.channels) for before in task.gates[:gate])
 
 
 def _announced(job: Job, channel: InputChannelState) -> int:
@@ -150,6 +157,9 @@ def _task_document(job: Job, task: TaskState, latency: Any = None) -> dict[str, 
         state["controller"] = task.controller
     if task.log is not None:
         state["log"] = asdict(task.log)
+    if task.checkpoints is not None:
+        state["checkpoints"] = asdict(task.checkpoints)
+        del state["checkpoints"]["channels"]
     if latency is not None:
         state["latency"] = latency
     return state

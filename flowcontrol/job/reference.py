@@ -5,9 +5,10 @@ it shows quickly what a scenario will do.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flowcontrol.job.channel_state import ChannelId
+from flowcontrol.job.checkpoint_control import CheckpointControl
 from flowcontrol.job.graph import JobEdge
 from flowcontrol.job.job import Job
 from flowcontrol.job.ledger_rows import Rows, round_rows
@@ -40,7 +41,9 @@ def first_outgoing(job: Job, link: JobEdge, sender: int) -> list[Outgoing]:
     return [Outgoing(row.announced, 0) for row in fresh.channels]
 
 
-def run_reference(job: Job, replayed: Replayed = NO_ROWS) -> Iterator[RoundRows]:
+def run_reference(
+    job: Job, replayed: Replayed = NO_ROWS, checkpoints: CheckpointControl | None = None
+) -> Iterator[RoundRows]:
     """Run all rounds of a job in memory.
 
     Parameters
@@ -49,6 +52,8 @@ def run_reference(job: Job, replayed: Replayed = NO_ROWS) -> Iterator[RoundRows]
         The scenario, laid out.
     replayed : Replayed, optional
         What is to be known of replayed rows; by default all sources make their rows up.
+    checkpoints : CheckpointControl, optional
+        Of a job with checkpoints; by default one is made.
 
     Returns
     -------
@@ -59,7 +64,7 @@ def run_reference(job: Job, replayed: Replayed = NO_ROWS) -> Iterator[RoundRows]
     control = control_of(job, subtasks)
     if control is not None:
         control.start()
-    return run_rounds(job, subtasks, control)
+    return run_rounds(job, subtasks, control, checkpoints=checkpoints or checkpoint_control(job))
 
 
 def new_subtasks(job: Job, replayed: Replayed = NO_ROWS) -> list[Subtask]:
@@ -84,12 +89,18 @@ def control_of(job: Job, subtasks: Sequence[Subtask]) -> SourceControl | None:
     return SourceControl(job, [one for one in subtasks if one.source is not None])
 
 
+def checkpoint_control(job: Job) -> CheckpointControl | None:
+    """Return what coordinates a job's checkpoints; None if it has none."""
+    return None if job.checkpoints is None else CheckpointControl(job)
+
+
 def run_rounds(
     job: Job,
     subtasks: Sequence[Subtask],
     control: SourceControl | None,
     before: dict[str, dict[str, Rows]] | None = None,
     first: int = 0,
+    checkpoints: CheckpointControl | None = None,
 ) -> Iterator[RoundRows]:
     """Yield the rounds from ``first`` on; ``before`` has the rows of the round before it."""
     rows = before or {}
@@ -97,11 +108,16 @@ def run_rounds(
         taken: dict[tuple[str, int], int] = {}
         if control is not None:
             control.before_round(number, rows)
+        if checkpoints is not None:
+            for order in checkpoints.before_round(number):
+                subtasks[order.task].hear_coordinator(order)
         for subtask in subtasks:
             plan, index = subtask.plan, subtask.index
             incoming = [_incoming(rows, link, index) for link in plan.inputs]
             outgoing = [_outgoing(job, rows, link, index) for link in plan.outputs]
             taken[plan.name, index] = subtask.step(number, incoming, outgoing).records
+            if checkpoints is not None and subtask.checkpoints is not None:
+                checkpoints.hear(map(replace, subtask.checkpoints.reports))
         state = _state(job, number, subtasks, taken)
         rows = round_rows(job, state.tasks)
         yield RoundRows(number, rows, state)
@@ -137,4 +153,7 @@ def _outgoing(
     if not before:
         return first_outgoing(job, link, sender)
     found = [row for row in before[link.name]["receiver"] if row["sender"] == sender]
-    return [outgoing_of(row) for row in sorted(found, key=lambda row: row["receiver"])]
+    has_checkpoints = job.checkpoints is not None
+    return [
+        outgoing_of(row, has_checkpoints) for row in sorted(found, key=lambda row: row["receiver"])
+    ]

@@ -20,6 +20,7 @@ from flowcontrol.job.channel_state import (
     PartitionState,
     SubpartitionState,
 )
+from flowcontrol.job.checkpoint_state import CheckpointState
 from flowcontrol.operators.states import SourceLog
 from flowcontrol.operators.table import AnyOperator
 from flowcontrol.protocol.queues import KINDS
@@ -73,6 +74,8 @@ class TaskState:
     controller : Mapping[str, Any] | None
         Of a throttled source: what the job's controller remembers; numbers, strings and
         lists by name, as its throttle has them.
+    checkpoints : CheckpointState | None
+        What it holds of checkpoints, if the job has any.
     """
 
     stage: str
@@ -92,6 +95,7 @@ class TaskState:
     source: ThrottledSource | None = None
     log: SourceLog | None = None
     controller: Mapping[str, Any] | None = None
+    checkpoints: CheckpointState | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
+from flowcontrol.job.checkpoint_settings import event_slots
 from flowcontrol.job.graph import Channel, JobEdge
 from flowcontrol.job.job import Job
 from flowcontrol.protocol.partition_kinds import has_quota, kind_of
 from flowcontrol.protocol.pool_rules import fetch_segment
-from flowcontrol.protocol.queues import EVENT_SLOTS, new_queue
+from flowcontrol.protocol.queues import new_queue
 from flowcontrol.protocol.rows import WORD, fifo
 from flowcontrol.protocol.sides import Gate, Partition
 from flowcontrol.protocol.states import (
@@ -47,13 +48,14 @@ def new_gate(job: Job, link: JobEdge, receiver: int, channels: Sequence[Channel]
             rows.append(InputChannel(initial=own, exclusive=own, announced=own))
             depths.append(own + size.floating)
     pool, segments = _pool(size.floating, 0)
+    events = event_slots(job.checkpoints)
     return Gate(
         channels=rows,
         pool=pool,
         segments=segments,
         waiting=fifo(len(channels)),
         order=fifo(len(channels)),
-        queues=[new_queue(depth + EVENT_SLOTS, ReceivedMessage) for depth in depths],
+        queues=[new_queue(depth + events, ReceivedMessage) for depth in depths],
         dirty_channels=[0] * (len(channels) // WORD + 1),
     )
 
@@ -63,6 +65,7 @@ def new_partition(job: Job, link: JobEdge, sender: int, channels: Sequence[Chann
     size = job.sizes.partitions[link.name, sender]
     depth = 0 if job.record_transport is not None else queue_depth(job, link, sender)
     pool, segments = _pool(size.size, size.overdraft)
+    events = event_slots(job.checkpoints)
     rows = []
     for channel in channels:
         if job.record_transport is not None:
@@ -77,7 +80,7 @@ def new_partition(job: Job, link: JobEdge, sender: int, channels: Sequence[Chann
         pool=pool,
         segments=segments,
         channels=rows,
-        queues=[new_queue(depth + EVENT_SLOTS, Message) for _ in channels],
+        queues=[new_queue(depth + events, Message) for _ in channels],
         held=[fifo(depth) for _ in channels],
         counts=[0] * len(channels),
         is_broadcast=1 if link.edge.partitioner == "broadcast" and len(channels) > 1 else 0,

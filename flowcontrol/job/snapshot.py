@@ -8,6 +8,7 @@ from typing import Any
 
 from flowcontrol.job import channel_state as cs
 from flowcontrol.job import round_state as rs
+from flowcontrol.job.checkpoint_state import checkpoint_state, put_document_back
 from flowcontrol.job.record_subtask import RecordSubtask
 from flowcontrol.job.subtask import Incoming, Outgoing, Subtask
 from flowcontrol.protocol.queues import in_order, refill_queue
@@ -58,6 +59,7 @@ def task_state(
         source=None if source is None else replace(source),
         log=None if subtask.log is None else replace(subtask.log),
         controller=None if source is None else deepcopy(subtask.controller_state),
+        checkpoints=checkpoint_state(subtask.checkpoints),
     )
 
 
@@ -132,6 +134,7 @@ def restore(
         Its rows per gate and per partition, in the order in which they were made.
     """
     task_state: dict[str, Any] | None = None
+    place = 0
     for number, (gate, rows) in enumerate(zip(subtask.gates, received, strict=True)):
         for index, row in enumerate(rows):
             task_state = task_state or _loads(row["task_state"])
@@ -140,6 +143,9 @@ def restore(
             refill_queue(gate.queues[index], [ReceivedMessage(**kept) for kept in state["queue"]])
             if isinstance(subtask, RecordSubtask):
                 put_back(subtask.grants[number][index], state["grant"])
+            if subtask.checkpoints is not None:
+                put_back(subtask.checkpoints.channels[place], state["aligned"])
+            place += 1
     for number, rows in enumerate(sent):
         part, counts = subtask.partitions[number], []
         for index, row in enumerate(rows):
@@ -168,6 +174,8 @@ def _restore_task(subtask: Subtask, state: Mapping[str, Any]) -> None:
         subtask.controller_state = state["controller"]
     if subtask.log is not None:
         put_back(subtask.log, state["log"])
+    if subtask.checkpoints is not None:
+        put_document_back(subtask.checkpoints, state["checkpoints"])
     for gate, values in zip(subtask.gates, state["gates"], strict=True):
         put_back(gate.pool, values["pool"])
         put_back(gate.segments, values["segments"])
@@ -189,9 +197,10 @@ def incoming_of(row: Row) -> Incoming:
     return Incoming(row["sent"], [Message(**kept) for kept in messages])
 
 
-def outgoing_of(row: Row) -> Outgoing:
+def outgoing_of(row: Row, has_checkpoints: bool = False) -> Outgoing:
     """Read what a sender needs off the receiver's row of a round ago."""
-    return Outgoing(row["announced"], row["consumed"])
+    resumed = json.loads(row["channel_state"])["aligned"]["resumed"] if has_checkpoints else 0
+    return Outgoing(row["announced"], row["consumed"], resumed)
 
 
 def _loads(text: str | None) -> dict[str, Any] | None:

@@ -12,12 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from flowcontrol.errors import ProtocolError
+from flowcontrol.job.checkpointed_task import CheckpointedTask
 from flowcontrol.job.graph import JobEdge, JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.routing import Output, Router
 from flowcontrol.job.rows import new_gate, new_partition
 from flowcontrol.job.source_logs import Arrivals, has_log
 from flowcontrol.job.work import ServiceCurve, emission_cost_ns, flush_phase_us
+from flowcontrol.operators.checkpointing import after_sending, look_at_mail, on_event
 from flowcontrol.operators.pacing import skip_due
 from flowcontrol.operators.reading import NO_LIMIT, read_log
 from flowcontrol.operators.source_log import append_up_to, lag
@@ -41,13 +43,20 @@ from flowcontrol.operators.task import (
     write_pending,
 )
 from flowcontrol.protocol import rounds as r
+from flowcontrol.protocol.checkpoints.barriers import FINISHED
+from flowcontrol.protocol.events import finish_partition, finish_task
 from flowcontrol.protocol.pool_rules import pool_is_available
 from flowcontrol.protocol.queues import is_event
 from flowcontrol.protocol.rows import FIFO_SLOTS, fifo
 from flowcontrol.protocol.service import NEVER, has_ended, stands_still
 from flowcontrol.protocol.sides import Partition
 from flowcontrol.protocol.states import Message
-from flowcontrol.protocol.subpartition_rules import announce_backlog, channel_backlog, head_is_event
+from flowcontrol.protocol.subpartition_rules import (
+    announce_backlog,
+    channel_backlog,
+    head_is_event,
+    hear_resumed,
+)
 from flowcontrol.protocol.times import flush_ticks
 from flowcontrol.systems.throttles import throttled_source as s
 
@@ -76,6 +85,7 @@ class Outgoing:
 
     announced: int
     consumed: int
+    resumed: int = 0
 
 
 @dataclass
@@ -102,7 +112,7 @@ class Work:
     parents: list[Ints] = field(default_factory=list)
 
 
-class Subtask:
+class Subtask(CheckpointedTask):
     """One subtask: its gates, its result partitions, and the task between them.
 
     Parameters
@@ -140,6 +150,7 @@ class Subtask:
             operators=len(plan.operators),
             open_inputs=max(1, inputs),
         )
+        self._prepare_checkpoints(inputs)
         self.operators = plan.new_operators()
         self.messages: list[list[list[Message]]] = [[] for _ in self.out_links]
         self.taken = [[0] * len(own) for _, own in self.in_links]
@@ -220,6 +231,7 @@ class Subtask:
         ProtocolError
             If a neighbour broke the protocol: a message without a buffer, or a gap.
         """
+        self._begin_round(number)
         self._receive(incoming)
         self._hear(outgoing)
         task = self.task
@@ -230,6 +242,8 @@ class Subtask:
         cursors = [[row.processed for row in gate.channels] for gate in self.gates]
         counts = [list(out.router.counts) for out in self.outputs]
         start, end = self._works(number)
+        if self.checkpoints is not None and not self._stands_still(number):
+            look_at_mail(self, task, start, end)
         reason = self._run(number, start, end)
         work.records = task.taken - work.first
         available = outputs_available(self, task)
@@ -247,6 +261,8 @@ class Subtask:
         self._finish(number)
         self._flush(number)
         self._send()
+        if self.checkpoints is not None:
+            after_sending(self, task)
         self._announce(number)
         return work
 
@@ -255,9 +271,11 @@ class Subtask:
         task = self.task
         if task.kind in {SOURCE, READER} and self._has_ended(number):
             task.open_inputs = 0
-        if task.is_pending == 0 and r.finish_task(task) == 1:
+        if task.is_pending == 0 and finish_task(task) == 1:
             for part in self.partitions:
-                r.finish_partition(part)
+                finish_partition(part)
+            if self.checkpoints is not None:
+                self.report(FINISHED, 0, 0)
 
     def _has_ended(self, number: int) -> bool:
         """Whether nothing falls due at a source after a round, and nothing waits there."""
@@ -291,6 +309,8 @@ class Subtask:
 
     def _store(self, number: int, channel: int, message: Message) -> bool:
         """Store an arriving message; False if there is no buffer for it."""
+        if self.checkpoints is not None:
+            self.note_arrival(number, channel, message)
         return r.receive(self.task, self.gates[number], self.union, number, channel, message) == 1
 
     def _broken(self, gate: int, channel: int, state: Incoming) -> str:
@@ -309,6 +329,8 @@ class Subtask:
                     r.free_local(part, index, state.consumed, self._quota)
                 else:
                     part.channels[index].announced = state.announced
+                if self.checkpoints is not None:
+                    hear_resumed(part.channels[index], state.resumed)
 
     def _works(self, number: int) -> tuple[int, int]:
         """Work allowed by the start and by the end of the round."""
@@ -328,10 +350,14 @@ class Subtask:
             if self.source is not None:
                 return self._emit_throttled(number, end, self.source)
             return emit(self, task, end)
-        if stands_still(self._stalls, number * self.job.round_us) != NEVER:
+        if self._stands_still(number):
             return CAPACITY
         task.ready = max(task.ready, start)
         return serve(self, task, self.gates, self.union, end)
+
+    def _stands_still(self, number: int) -> bool:
+        """Whether the task does nothing in a round; of one without a rate."""
+        return stands_still(self._stalls, number * self.job.round_us) != NEVER
 
     def _emit_throttled(self, number: int, end: int, state: s.ThrottledSource) -> int:
         """Emit what the command in force allows of what waits."""
@@ -412,6 +438,10 @@ class Subtask:
         assert self._curve is not None
         self.task.draws += 1
         return self._curve.draw(self.task.draws - 1)
+
+    def on_event(self) -> None:
+        """Act on the event that the task has polled in its turn."""
+        on_event(self, self.task)
 
     def note_taken(self, count: int) -> None:
         """Note which rows are taken up."""

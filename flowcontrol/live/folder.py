@@ -15,6 +15,9 @@ from flowcontrol.job import JobEdge
 from flowcontrol.job.rules_version import rules_version
 from flowcontrol.scenario import Scenario
 
+QUERIES: Final = "queries"
+"""Folder of what Spark keeps of the stages' queries."""
+
 KIND: Final = Kind("run", "run.json", "run_id", frozenset({"scenario"}))
 
 
@@ -132,8 +135,8 @@ class RunPaths:
         return self.root / "links" / link.folder / "exchange"
 
     def checkpoint(self, stage: str) -> Path:
-        """Return the checkpoint of a stage's query."""
-        return self.root / "checkpoints" / stage
+        """Return Spark's checkpoint of a stage's query; ``checkpoints`` is a table of results."""
+        return self.root / QUERIES / stage
 
     def replay(self, stage: str) -> Path:
         """Return the rows that a source replays, split by subtask."""
@@ -150,7 +153,7 @@ class RunPaths:
 
     def ended_file(self, stage: str) -> Path:
         """While it exists, a stage has no further round, or is asked to stop: Spark before 4.2."""
-        return self.root / "checkpoints" / f"{stage}.ended"
+        return self.root / QUERIES / f"{stage}.ended"
 
     @property
     def failure_file(self) -> Path:

@@ -21,7 +21,7 @@ from flowcontrol.job import Job, JobEdge, JobVertex
 from flowcontrol.job.replay import routes_of_keys
 from flowcontrol.notices import announce_step
 from flowcontrol.scenario.inputs import read_rows
-from flowcontrol.scenario.models import Input
+from flowcontrol.scenario.stage_models import Input
 from flowcontrol.spark.session import cause_of
 
 if TYPE_CHECKING:

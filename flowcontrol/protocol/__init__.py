@@ -9,6 +9,22 @@ Source of every fact: Apache Flink 1.20's network stack (``reference/flink-netwo
 """
 
 from flowcontrol.errors import InsufficientBuffersError, ProtocolError
+from flowcontrol.protocol.checkpoints import (
+    CheckpointCoordinator,
+    CheckpointRequest,
+    checkpoint_plan,
+)
+from flowcontrol.protocol.checkpoints.aligner import BarrierAligner
+from flowcontrol.protocol.commits import (
+    Committer,
+    Delivery,
+    DeliverySample,
+    Guarantee,
+    Phase,
+    SinkState,
+    TransactionStore,
+    TwoPhaseCommitSink,
+)
 from flowcontrol.protocol.connection import ConnectionQueue, SequenceNumberingReader
 from flowcontrol.protocol.debloating import BufferDebloater
 from flowcontrol.protocol.gate import InputChannel, InputGate
@@ -20,23 +36,38 @@ from flowcontrol.protocol.partitioners import (
     murmur,
 )
 from flowcontrol.protocol.pools import Buffer, LocalBufferPool, NetworkBufferPool
+from flowcontrol.protocol.restarts import RestartStrategy, failover_tasks
 from flowcontrol.protocol.sizing import gate_spec, partition_spec
 from flowcontrol.protocol.subpartition import Message, Subpartition
 
 __all__ = [
+    "BarrierAligner",
     "Buffer",
     "BufferDebloater",
+    "CheckpointCoordinator",
+    "CheckpointRequest",
+    "Committer",
     "ConnectionQueue",
+    "Delivery",
+    "DeliverySample",
+    "Guarantee",
     "InputChannel",
     "InputGate",
     "InsufficientBuffersError",
     "LocalBufferPool",
     "Message",
     "NetworkBufferPool",
+    "Phase",
     "ProtocolError",
+    "RestartStrategy",
     "SequenceNumberingReader",
+    "SinkState",
     "Subpartition",
+    "TransactionStore",
+    "TwoPhaseCommitSink",
+    "checkpoint_plan",
     "default_max_parallelism",
+    "failover_tasks",
     "gate_spec",
     "java_hash",
     "key_group",

@@ -8,11 +8,16 @@ from collections.abc import Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from flowcontrol.protocol.state import assign
-from flowcontrol.protocol.states import Message, Ring
+from flowcontrol.protocol.states import Message, ReceivedMessage, Ring
 
 
 class MessageKind(NamedTuple):
-    """What a kind of message does to the subpartition that sends it (``Buffer.DataType``)."""
+    """What a kind of message does to the subpartition that sends it (``Buffer.DataType``).
+
+    A barrier is of one of five kinds, by the mode of its checkpoint and by its edge: aligned (and
+    never anything else), timeoutable (aligned until its checkpoint is too old), unaligned, at least
+    once, and that of a savepoint, which is aligned in every exactly-once mode.
+    """
 
     name: str
     """Its name."""
@@ -20,6 +25,8 @@ class MessageKind(NamedTuple):
     """1: once it is sent nothing follows, until consumption resumes."""
     has_priority: int = 0
     """1: it overtakes all but other messages with priority."""
+    is_announced: int = 0
+    """1: its receiver hears of it when it arrives, before its turn (``EventAnnouncement``)."""
 
 
 DATA = 0
@@ -37,19 +44,50 @@ KINDS = (
     MessageKind("end_of_partition"),
     MessageKind("event"),
     MessageKind("aligned_barrier", blocks=1),
-    MessageKind("timeoutable_barrier", blocks=1),
+    MessageKind("timeoutable_barrier", blocks=1, is_announced=1),
     MessageKind("recovery_completion", blocks=1),
     MessageKind("unaligned_barrier", has_priority=1),
+    MessageKind("at_least_once_barrier"),
+    MessageKind("savepoint_barrier", blocks=1),
+    MessageKind("cancel_marker"),
 )
 """Every kind of message; its number is its place. All but data need neither credit nor buffer."""
 
+ALIGNED_BARRIER = 4
+"""Waits for its turn, and blocks its subpartition."""
+
+TIMEOUTABLE_BARRIER = 5
+"""As an aligned one, until its checkpoint is older than ``aligned-checkpoint-timeout``."""
+
+UNALIGNED_BARRIER = 7
+"""Overtakes."""
+
+AT_LEAST_ONCE_BARRIER = 8
+"""Waits for its turn and blocks nothing."""
+
+SAVEPOINT_BARRIER = 9
+"""As an aligned one: a savepoint never times out."""
+
+CANCEL_MARKER = 10
+"""In place of a barrier that will not come (``CancelCheckpointMarker``)."""
+
 _BLOCKING = sum(kind.blocks << number for number, kind in enumerate(KINDS))
 _PRIORITY = sum(kind.has_priority << number for number, kind in enumerate(KINDS))
+_URGENT = sum(
+    (kind.has_priority | kind.is_announced) << number for number, kind in enumerate(KINDS)
+)
 
 EVENT_SLOTS = 1
-"""Events that a queue has room for beside its data: the end of the partition."""
+"""Events that a queue has room for beside its data where nothing checkpoints: the end."""
+
+MOST_BARRIERS = 16
+"""Checkpoints whose barriers, or markers that cancel them, may be under way in a job at once.
+
+Barriers of a checkpoint that has expired go on through the channels. So there may be more of them
+than ``max-concurrent-checkpoints``; Flink has no bound."""
 
 S = TypeVar("S")
+M = TypeVar("M", bound=Message)
 
 
 class Queue(Generic[S]):
@@ -101,6 +139,16 @@ def carry(message: Message, other: Message) -> None:
     message.records = other.records
     message.nbytes = other.nbytes
     message.backlog = other.backlog
+    if message.checkpoint != other.checkpoint:  # `created` follows from it; most carry data
+        message.checkpoint = other.checkpoint
+        message.created = other.created
+
+
+def forget_checkpoint(message: Message) -> None:
+    """Make a message one that belongs to no checkpoint: its slot may have held a barrier."""
+    if message.checkpoint != 0:
+        message.checkpoint = 0
+        message.created = 0
 
 
 def plain(message: Message) -> Message:
@@ -120,6 +168,11 @@ def has_priority(kind: int) -> int:
     return (_PRIORITY >> kind) & 1
 
 
+def is_urgent(kind: int) -> int:
+    """Tell whether a task looks at messages of a kind before their turn: 1 if so."""
+    return (_URGENT >> kind) & 1
+
+
 def overtake(queue: Queue[Message]) -> Message:
     """Make room behind the messages with priority, which are the oldest; return the slot."""
     append(queue)
@@ -131,6 +184,47 @@ def overtake(queue: Queue[Message]) -> Message:
         carry(queue.slots[(queue.ends.head + place) % most], before)
         place -= 1
     return queue.slots[(queue.ends.head + place) % most]
+
+
+def remove(queue: Queue[Message], number: int) -> None:
+    """Remove the message that has ``number`` others before it; those behind it move up."""
+    most = len(queue.slots)
+    for i in range(queue.ends.head + number, queue.ends.head + queue.ends.count - 1):
+        carry(queue.slots[i % most], queue.slots[(i + 1) % most])
+    queue.ends.count -= 1
+
+
+def remove_received(queue: Queue[ReceivedMessage], number: int) -> None:
+    """Remove a message from a receiver's queue, as :func:`remove` does from a sender's."""
+    most = len(queue.slots)
+    for i in range(queue.ends.head + number, queue.ends.head + queue.ends.count - 1):
+        carry(queue.slots[i % most], queue.slots[(i + 1) % most])
+        queue.slots[i % most].buffer = queue.slots[(i + 1) % most].buffer
+    queue.ends.count -= 1
+
+
+def message_at(queue: Queue[M], number: int) -> M:
+    """Return the message that has ``number`` others before it."""
+    return queue.slots[(queue.ends.head + number) % len(queue.slots)]
+
+
+def find_kind(queue: Queue[M], kind: int) -> int:
+    """Return how many messages are before the oldest of a kind; -1 if there is none."""
+    most = len(queue.slots)
+    for place in range(queue.ends.count):
+        if queue.slots[(queue.ends.head + place) % most].kind == kind:
+            return place
+    return -1
+
+
+def bytes_before(queue: Queue[M], number: int) -> int:
+    """Return the bytes of data in the ``number`` oldest messages of a queue."""
+    most, nbytes = len(queue.slots), 0
+    for place in range(number):
+        slot = queue.slots[(queue.ends.head + place) % most]
+        if slot.kind == DATA:
+            nbytes += slot.nbytes
+    return nbytes
 
 
 def is_event(message: Message) -> int:

@@ -31,6 +31,7 @@ from flowcontrol.protocol.queues import (
     drop,
     is_event,
     is_full,
+    is_urgent,
     next_slot,
 )
 from flowcontrol.protocol.rows import (
@@ -52,7 +53,6 @@ from flowcontrol.protocol.subpartition_rules import (
     EMPTY,
     EVENT,
     NOTHING,
-    add_event,
     append_bytes,
     finish_buffer,
     flush_queue,
@@ -60,9 +60,6 @@ from flowcontrol.protocol.subpartition_rules import (
     open_buffer,
     poll_queue,
 )
-
-END_BYTES = 4
-"""Size of the end of a partition, bytes (reference section 13)."""
 
 
 def receive(task: Task, gate: Gate, union: Row, number: int, channel: int, message: Message) -> int:
@@ -105,6 +102,8 @@ def receive(task: Task, gate: Gate, union: Row, number: int, channel: int, messa
             return 0
         task.queued += message.records
         gate.channels[channel].arrived += 1
+    else:
+        task.mail += is_urgent(message.kind)
     enqueue_message(gate, union, number, channel, message, buffer)
     if not local:
         _receive_backlog(gate, channel, message.backlog)
@@ -155,8 +154,21 @@ def announce_credit(gate: Gate, channel: int) -> None:
         gate.channels[channel].announced += announce(gate.channels[channel])
 
 
+NO_INPUT = 0
+"""Nothing can be polled."""
+RECORD = 1
+"""The task has a buffer with a record in hand."""
+EVENT_POLLED = 2
+"""An event of channel ``task.channel`` of gate ``task.gate`` was polled."""
+
+
 def next_input(task: Task, gates: Sequence[Gate], union: Row) -> int:
-    """Make sure that the task has a buffer with a record in hand: 1, or 0 if there is none.
+    """Make sure that the task has a buffer with a record in hand, if there is one.
+
+    Returns
+    -------
+    int
+        RECORD or NO_INPUT; where there are checkpoints, EVENT_POLLED at each event.
 
     Notes
     -----
@@ -167,7 +179,7 @@ def next_input(task: Task, gates: Sequence[Gate], union: Row) -> int:
     while task.left == 0:
         number = fifo_pop(union)
         if number < 0:
-            return 0
+            return NO_INPUT
         gate = gates[number]
         channel = fifo_pop(gate.order)
         queue = gate.queues[channel]
@@ -179,7 +191,12 @@ def next_input(task: Task, gates: Sequence[Gate], union: Row) -> int:
         if is_event(message) == 1:
             if message.kind == END_OF_PARTITION:
                 task.open_inputs -= 1
-        elif message.records == 0:
+            if task.has_checkpoints == 1:
+                task.gate = number
+                task.channel = channel
+                return EVENT_POLLED
+            continue
+        if message.records == 0:
             recycle(gate, channel, message.buffer)
         else:
             task.gate = number
@@ -187,7 +204,7 @@ def next_input(task: Task, gates: Sequence[Gate], union: Row) -> int:
             task.buffer = message.buffer
             task.left = message.records
             task.read = 0
-    return 1
+    return RECORD
 
 
 def take_record(task: Task, gates: Sequence[Gate], count: int) -> None:
@@ -314,32 +331,6 @@ def write_whole_records(partition: Partition, channel: int, record_bytes: int, m
 def flush(partition: Partition, channel: int) -> None:
     """Flush a subpartition (the periodic flusher's ``flushAll`` on one of them, section 2.5)."""
     flush_queue(partition.channels[channel], partition.queues[channel])
-
-
-def finish_task(task: Task) -> int:
-    """Finish a task without pending outputs, if its inputs have ended: 1 if it does so now.
-
-    The caller then calls :func:`finish_partition` for each of its result partitions.
-    """
-    if task.open_inputs > 0 or task.is_finished == 1:
-        return 0
-    task.is_finished = 1
-    return 1
-
-
-def finish_partition(partition: Partition) -> None:
-    """Queue the end of the partition behind the data of each subpartition.
-
-    Notes
-    -----
-    ``BufferWritingResultPartition.finish`` and ``PipelinedSubpartition.finish``: the open buffers
-    are closed, and nothing may be added behind the event.
-    """
-    for channel in range(len(partition.channels)):
-        own = partition.channels[channel]
-        if own.is_open == 1:
-            finish_buffer(own, partition.queues[channel])
-        add_event(own, partition.queues[channel], END_OF_PARTITION, END_BYTES)
 
 
 def send_message(

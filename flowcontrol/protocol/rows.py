@@ -61,6 +61,14 @@ def fifo_pop(row: Row) -> int:
     return row[FIFO_SLOTS + head]
 
 
+def fifo_remove(row: Row, value: int) -> None:
+    """Take every ``value`` out of a first-in-first-out row; the others keep their order."""
+    for _ in range(row[FIFO_COUNT]):
+        oldest = fifo_pop(row)
+        if oldest != value:
+            fifo_push(row, oldest)
+
+
 def fifo(capacity: int) -> list[int]:
     """Return an empty first-in-first-out row."""
     return [0] * (FIFO_SLOTS + max(1, capacity))

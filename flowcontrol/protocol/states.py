@@ -109,6 +109,12 @@ class Subpartition:
     """Finished buffers with nothing left to send: a poll skips them."""
     is_blocked: int = 0
     """1: an event has blocked it, until consumption resumes."""
+    blocks: int = 0
+    """Events sent that block it."""
+    resumed: int = 0
+    """How often its receiver resumed consumption, as the sender has heard."""
+    persisted: int = 0
+    """Bytes that the checkpoint taken last persisted of it: those that its barrier overtook."""
     is_finished: int = 0
     """1: its end was queued; nothing may be added."""
 
@@ -125,6 +131,10 @@ class Message:
     """Bytes of data in it."""
     backlog: int = 0
     """Backlog of its channel when it left, buffers."""
+    checkpoint: int = 0
+    """Of a barrier, and of a marker that cancels it: the checkpoint; 0: none."""
+    created: int = 0
+    """When the coordinator triggered it, microseconds of the run; follows from its number."""
 
 
 @dataclass(slots=True)
@@ -167,7 +177,190 @@ class Task:
     """Work by which the record in service is done, or the next one falls due, units."""
     draws: int = 0
     """Service times drawn."""
+    has_checkpoints: int = 0
+    """1: the job has checkpoints, and the task is shown every event that it polls; constant."""
+    mail: int = 0
+    """Messages that came since it last looked and that do not wait for their turn in a queue."""
     open_inputs: int = 0
     """Input channels that have not ended; of a source 1 until nothing falls due any more."""
     is_finished: int = 0
     """1: it has finished, and with it its result partitions."""
+
+
+@dataclass(slots=True)
+class Alignment:
+    """A task's alignment of barriers over all its gates (``SingleCheckpointBarrierHandler``).
+
+    Times are in whatever unit the caller counts in, bytes are whole.
+    """
+
+    mode: int = 0
+    """What the task does with barriers: ALIGNED, TIMEOUTABLE, UNALIGNED or AT_LEAST_ONCE
+    (:mod:`flowcontrol.protocol.checkpoints.alignment`); constant."""
+    timeout: int = 0
+    """``aligned-checkpoint-timeout``; constant."""
+    tasks_finish: int = 1
+    """1: a channel that ends counts as having delivered (FLIP-147); constant."""
+    open_channels: int = 0
+    """Channels that have not ended."""
+    latest_id: int = -1
+    """Newest checkpoint seen or cancelled; -1: none."""
+    is_pending: int = 0
+    """1: barriers of the latest checkpoint are missing."""
+    kind: int = 0
+    """Kind of its barriers at first sight: ALIGNED (savepoints too), TIMEOUTABLE or UNALIGNED."""
+    created: int = 0
+    """When the coordinator triggered it."""
+    first_seen: int = 0
+    """When the task first saw it."""
+    deadline: int = -1
+    """When it turns unaligned; -1: never."""
+    target: int = 0
+    """Channels that were open when it began."""
+    delivered: int = 0
+    """Channels that delivered, those that ended since included."""
+    barriers: int = 0
+    """Channels that delivered a barrier."""
+    is_unaligned: int = 0
+    """1: it is unaligned, from the first barrier or since the switch."""
+    is_triggered: int = 0
+    """1: the task has been asked to snapshot."""
+    is_aligning: int = 0
+    """1: between first and last barrier."""
+    aligned_since: int = 0
+    """When the first barrier came."""
+    start_delay: int = 0
+    """Age of the checkpoint at first sight."""
+    alignment: int = 0
+    """Time from first to last barrier; 0 until the last one is there."""
+    bytes_processed: int = 0
+    """Bytes polled between first and last barrier."""
+    persisted: int = 0
+    """Input bytes persisted."""
+    triggered_id: int = -1
+    """Checkpoint that was triggered last; -1: none."""
+    aborted_id: int = -1
+    """Checkpoint that was aborted last; -1: none."""
+    aborted_reason: int = 0
+    """Why: SUBSUMED, ON_CANCELLATION_BARRIER or INPUT_END_OF_STREAM."""
+
+
+@dataclass(slots=True)
+class AlignedChannel:
+    """What a task's alignment knows of an input channel."""
+
+    is_open: int = 1
+    """1: its partition has not ended."""
+    has_delivered: int = 0
+    """1: it delivered the barrier of the latest checkpoint, or ended since that began."""
+    is_blocked: int = 0
+    """1: its barrier blocks it until consumption resumes."""
+    is_announced: int = 0
+    """1: a barrier waits in it behind data."""
+    is_overtaken: int = 0
+    """1: that barrier is to be pulled to the front, or was."""
+    resumed: int = 0
+    """How often its consumption was resumed; only grows."""
+    tracked: int = 0
+    """At least once: set of the places in the ring whose checkpoints it delivered, bits."""
+    arrived: int = 0
+    """Bytes that have arrived in it."""
+    barrier_at: int = 0
+    """Bytes of it before the barrier that it delivered last."""
+    cut: int = 0
+    """Bytes of it that the task had processed when it last took a checkpoint."""
+    persisted: int = 0
+    """Bytes in flight that this checkpoint persisted of it."""
+
+
+@dataclass(slots=True)
+class TrackedCheckpoint:
+    """A checkpoint that an at-least-once task counts (``CheckpointBarrierCount``)."""
+
+    checkpoint: int = 0
+    """Its id."""
+    delivered: int = 0
+    """Channels that delivered."""
+    target: int = 0
+    """Channels that were open when it began."""
+    is_aborted: int = 0
+    """1: aborted; its barriers are still counted."""
+
+
+@dataclass(slots=True)
+class TaskCheckpoint:
+    """What a task knows of checkpoints beside its alignment (``SubtaskCheckpointCoordinator``).
+
+    Times are microseconds of the run.
+    """
+
+    mode: int = 0
+    """Of the job: ALIGNED, TIMEOUTABLE, UNALIGNED or AT_LEAST_ONCE
+    (:mod:`flowcontrol.protocol.checkpoints.alignment`); constant."""
+    timeout: int = 0
+    """``aligned-checkpoint-timeout``; constant."""
+    handled: int = 0
+    """Newest checkpoint that it has taken or cancelled; 0: none."""
+    kind: int = 0
+    """Kind of the barrier that it delivered last, a kind of message."""
+    created: int = 0
+    """When the checkpoint of that barrier was triggered."""
+    measured: int = 0
+    """Checkpoint whose alignment is being measured."""
+    polled: int = 0
+    """Bytes that it had polled at the first barrier of that one."""
+    pending: int = 0
+    """Checkpoint that it has taken and not acknowledged; 0: none."""
+    waits_inputs: int = 0
+    """1: barriers are missing, and so a part of what that one persists."""
+    waits_outputs: int = 0
+    """1: a timeoutable barrier of it stands in an output, and may yet overtake."""
+    deadline: int = -1
+    """When such barriers overtake; -1: never."""
+    start_delay: int = 0
+    """Age of that checkpoint when the task first saw it."""
+    alignment: int = 0
+    """From the first of its barriers to the last."""
+    processed: int = 0
+    """Bytes polled between these."""
+    persisted: int = 0
+    """Bytes in flight that it persists: of the outputs, and once the last barrier is in of the
+    inputs."""
+
+
+@dataclass(slots=True)
+class CoordinatorMessage:
+    """What the coordinator tells a task: a checkpoint to trigger, or one that it aborted."""
+
+    checkpoint: int = 0
+    """Its id."""
+    created: int = 0
+    """When it was triggered, microseconds of the run."""
+    is_savepoint: int = 0
+    """1: a savepoint."""
+    arrives: int = 0
+    """Round in which the task hears of it."""
+
+
+@dataclass(slots=True)
+class CheckpointReport:
+    """What a task tells the coordinator: one line of the log of all tasks."""
+
+    task: int = 0
+    """Which task, in the order of the job."""
+    kind: int = 0
+    """ACKNOWLEDGED, DECLINED or FINISHED (:mod:`flowcontrol.protocol.checkpoints.barriers`)."""
+    checkpoint: int = 0
+    """Its id; 0 of FINISHED."""
+    round: int = 0
+    """Round in which the task sent it."""
+    reason: int = 0
+    """Of DECLINED: why (:mod:`flowcontrol.protocol.checkpoints.alignment`)."""
+    start_delay: int = 0
+    """Age of the checkpoint when the task first saw it, microseconds."""
+    alignment: int = 0
+    """From its first barrier to its last, microseconds."""
+    processed: int = 0
+    """Bytes polled between first and last barrier."""
+    persisted: int = 0
+    """Bytes in flight persisted, of inputs and outputs."""

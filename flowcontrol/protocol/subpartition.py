@@ -14,7 +14,7 @@ from flowcontrol.errors import ProtocolError
 from flowcontrol.protocol import queues, states
 from flowcontrol.protocol import sender_rules as s
 from flowcontrol.protocol import subpartition_rules as r
-from flowcontrol.protocol.rounds import END_BYTES
+from flowcontrol.protocol.events import END_BYTES
 
 DATA = queues.KINDS[queues.DATA].name
 
@@ -250,7 +250,7 @@ class Subpartition:
         """
         if not self.is_blocked:
             raise ProtocolError("consumption resumed of a subpartition that is not blocked")
-        self.state.is_blocked = 0
+        r.hear_resumed(self.state, self.state.resumed + 1)
 
     def peek(self) -> str | None:
         """Kind of the message that :meth:`poll` would return; None if none. Changes nothing.

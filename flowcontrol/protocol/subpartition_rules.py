@@ -47,13 +47,33 @@ def finish_buffer(own: Subpartition, queue: q.Queue[Message]) -> None:
     message.kind = q.DATA
     message.records = own.tail
     message.nbytes = own.unread
+    q.forget_checkpoint(message)
     q.append(queue)
     own.tail = 0
     own.unread = 0
 
 
-def add_event(own: Subpartition, queue: q.Queue[Message], kind: int, nbytes: int) -> None:
+def add_event(
+    own: Subpartition,
+    queue: q.Queue[Message],
+    kind: int,
+    nbytes: int,
+    checkpoint: int = 0,
+    created: int = 0,
+) -> None:
     """Queue an event: behind the data, or if it has priority before all but others that have it.
+
+    Parameters
+    ----------
+    own, queue : Subpartition, Queue
+        The subpartition.
+    kind : int
+        Of the event, a number of :data:`~flowcontrol.protocol.queues.KINDS`.
+    nbytes : int
+        Its size, bytes.
+    checkpoint, created : int, optional
+        Of a barrier, or of a marker that cancels one: its checkpoint, and when that was triggered,
+        microseconds.
 
     Notes
     -----
@@ -72,6 +92,43 @@ def add_event(own: Subpartition, queue: q.Queue[Message], kind: int, nbytes: int
     message.kind = kind
     message.records = 0
     message.nbytes = nbytes
+    message.checkpoint = checkpoint
+    message.created = created
+
+
+def overtake_data(own: Subpartition, queue: q.Queue[Message], checkpoint: int) -> int:
+    """Have a timeoutable barrier that has not been sent overtake what is before it.
+
+    Returns
+    -------
+    int
+        Bytes overtaken, which the checkpoint has to persist; -1: the barrier has been sent.
+
+    Notes
+    -----
+    ``PipelinedSubpartition.alignedBarrierTimeout`` (since 1.16): it becomes an unaligned barrier.
+    """
+    place = q.find_kind(queue, q.TIMEOUTABLE_BARRIER)
+    if place < 0 or q.message_at(queue, place).checkpoint != checkpoint:
+        return -1
+    nbytes, created = q.bytes_before(queue, place), q.message_at(queue, place).created
+    size = q.message_at(queue, place).nbytes
+    q.remove(queue, place)
+    own.events -= 1
+    if place == queue.ends.count and own.is_open == 0:  # what was before it is the last now
+        own.ends_in_event = q.is_event(q.message_at(queue, place - 1)) if place > 0 else 0
+    add_event(own, queue, q.UNALIGNED_BARRIER, size, checkpoint, created)
+    return nbytes
+
+
+def hear_resumed(own: Subpartition, resumed: int) -> None:
+    """Note how often the receiver has resumed consumption (``ResumeConsumption``).
+
+    The subpartition is blocked while it has sent more events that block it than that.
+    """
+    own.resumed = resumed
+    if resumed >= own.blocks:
+        own.is_blocked = 0
 
 
 def flush_queue(own: Subpartition, queue: q.Queue[Message]) -> int:
@@ -129,6 +186,7 @@ def poll_queue(own: Subpartition, queue: q.Queue[Message], message: Message) -> 
         message.kind = q.DATA
         message.records = own.tail
         message.nbytes = own.unread
+        q.forget_checkpoint(message)
         own.tail = 0
         own.unread = 0
         own.sent += 1
@@ -137,7 +195,9 @@ def poll_queue(own: Subpartition, queue: q.Queue[Message], message: Message) -> 
         if q.is_event(message) == 1:
             found = EVENT
             own.events -= 1
-            own.is_blocked = q.is_blocking(message)
+            if q.is_blocking(message) == 1:
+                own.blocks += 1
+                own.is_blocked = 1 if own.blocks > own.resumed else 0
         else:
             found = BUFFER
             own.buffers -= 1
@@ -201,5 +261,6 @@ def announce_backlog(own: Subpartition, backlog: int, event: int, message: Messa
     message.kind = q.BACKLOG_ANNOUNCEMENT
     message.records = 0
     message.nbytes = 0
+    q.forget_checkpoint(message)
     message.backlog = backlog
     return 1

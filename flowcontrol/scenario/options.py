@@ -5,7 +5,8 @@ from fractions import Fraction
 from typing import Any, Final
 
 from flowcontrol.errors import Problem
-from flowcontrol.scenario.option_table import ALIASES, OPTIONS, NetworkOptions, Value
+from flowcontrol.scenario.network_options import NetworkOptions
+from flowcontrol.scenario.option_table import ALIASES, OPTIONS, Value
 from flowcontrol.scenario.problems import key_path, nearest
 from flowcontrol.scenario.units import LONG_MAX, read_memory
 
@@ -18,6 +19,15 @@ _BUFFERS = "taskmanager.network.numberOfBuffers"
 _FRACTION, _MIN, _MAX = (f"taskmanager.memory.network.{end}" for end in ("fraction", "min", "max"))
 _FLINK, _PROCESS = (f"taskmanager.memory.{end}.size" for end in ("flink", "process"))
 _OVERHEAD = "taskmanager.memory.jvm-overhead."
+
+_CONCURRENT = "execution.checkpointing.max-concurrent-checkpoints"
+_MODE = "execution.checkpointing.mode"
+_UNALIGNED = "execution.checkpointing.unaligned.enabled"
+_BACKOFF, _MAX_BACKOFF = (
+    f"restart-strategy.exponential-delay.{end}" for end in ("initial-backoff", "max-backoff")
+)
+_HEARTBEAT, _HEARTBEAT_TIMEOUT = "heartbeat.interval", "heartbeat.timeout"
+_HEARTBEAT_RPC = "heartbeat.rpc-failure-threshold"
 
 _STEP: Final = 64 * 1024 * 1024
 """Bytes by which a total is raised until the network memory has room in it."""
@@ -68,7 +78,7 @@ def _read_values(raw: Mapping[Any, Any], problems: list[Problem]) -> dict[str, V
         name = ALIASES.get(key, key)
         if name not in OPTIONS:
             hint = nearest(str(key), [*OPTIONS, *ALIASES])
-            text = f"{str(key)!r} is no option of Flink's network{hint}"
+            text = f"{str(key)!r} is no option of Flink that is known here{hint}"
         elif name in given:
             old = next(alias for alias, new in ALIASES.items() if new == name)
             text = f"{old!r} is the old name of {name!r}: state it once"
@@ -101,6 +111,30 @@ def _check_together(given: Mapping[str, Value], problems: list[Problem]) -> None
     if _BUFFERS in given and rivals:
         text = f"{given[_BUFFERS]} has no effect in Flink beside {', '.join(rivals)}: state one way"
         problems.append(Problem(_place(_BUFFERS), text))
+    _check_faults_together(given, problems)
+
+
+def _check_faults_together(given: Mapping[str, Value], problems: list[Problem]) -> None:
+    """Refuse what Flink refuses of checkpoints, restarts and heartbeats, in its words."""
+    concurrent, is_exact = _int(given, _CONCURRENT), _value(given, _MODE) == "exactly_once"
+    if _value(given, _UNALIGNED) and is_exact and concurrent > 1:
+        text = (
+            f"{concurrent}: maxConcurrentCheckpoints can't be > 1 if UnalignedCheckpoints enabled"
+        )
+        problems.append(Problem(_place(_CONCURRENT), f"{text}: use 1, or leave {_UNALIGNED} out"))
+    first, most = _int(given, _BACKOFF), _int(given, _MAX_BACKOFF)
+    if first > most:
+        text = f"{first // 1000} ms: Initial backoff cannot be higher than maximum backoff"
+        text = f"{text}, {most // 1000} ms: lower it, or raise {_MAX_BACKOFF}"
+        problems.append(Problem(_place(_BACKOFF), text))
+    beat, timeout = _int(given, _HEARTBEAT), _int(given, _HEARTBEAT_TIMEOUT)
+    if beat > timeout:
+        text = "The heartbeat timeout should be larger or equal than the heartbeat interval"
+        text = f"{timeout // 1000} ms: {text}, {beat // 1000} ms: raise it, or lower {_HEARTBEAT}"
+        problems.append(Problem(_place(_HEARTBEAT_TIMEOUT), text))
+    if _int(given, _HEARTBEAT_RPC) == 0:
+        text = "The number of failed heartbeat RPC requests has to be larger than 0 or -1"
+        problems.append(Problem(_place(_HEARTBEAT_RPC), f"0: {text} (deactivated)"))
 
 
 def _network_buffers(given: Mapping[str, Value], problems: list[Problem]) -> int | None:
@@ -160,9 +194,9 @@ def _unemulated(given: Mapping[str, Value]) -> tuple[tuple[str, bool | int | str
         for key, value in sorted(given.items())
         if OPTIONS[key].effect == "refused" and value != OPTIONS[key].default
     }
-    checkpoints = "execution.checkpointing.interval"
-    if checkpoints in changed:
-        changed[checkpoints] = f"{_int(given, checkpoints) // 1000}ms"
+    for key in changed:
+        if OPTIONS[key].kind == "duration":
+            changed[key] = f"{_int(given, key) // 1000}ms"
     return tuple((key, value) for key, value in changed.items() if isinstance(value, int | str))
 
 

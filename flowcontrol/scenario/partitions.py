@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowcontrol.errors import Problem
-from flowcontrol.scenario.models import Edge, Scenario, Stage
+from flowcontrol.scenario.models import Edge, Scenario
+from flowcontrol.scenario.stage_models import Stage
 
 PIPELINED: Final = frozenset({"pipelined_bounded", "pipelined_approximate", "pipelined"})
 """Types whose consumers run beside their producers, always."""

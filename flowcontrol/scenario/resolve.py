@@ -9,6 +9,12 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from flowcontrol.errors import Problem, ScenarioError
+from flowcontrol.scenario.fault_checks import (
+    check_failures,
+    check_state,
+    check_times,
+    check_unaligned,
+)
 from flowcontrol.scenario.fields import is_stated
 from flowcontrol.scenario.graph import (
     check_edges,
@@ -22,11 +28,12 @@ from flowcontrol.scenario.graph import (
 )
 from flowcontrol.scenario.inputs import Replayed, carried, resolve_input, resolve_output
 from flowcontrol.scenario.jobs import read_jobs, stage_name
-from flowcontrol.scenario.models import Cluster, Edge, Partitioner, Scenario, ScenarioHead, Stage
+from flowcontrol.scenario.models import Cluster, Edge, Partitioner, Scenario, ScenarioHead
 from flowcontrol.scenario.options import read_options
 from flowcontrol.scenario.overrides import apply_overrides
 from flowcontrol.scenario.presets import PRESETS
 from flowcontrol.scenario.problems import known
+from flowcontrol.scenario.stage_models import Stage
 from flowcontrol.scenario.system import read_system
 from flowcontrol.scenario.translate import read_part
 from flowcontrol.scenario.yaml_file import read_yaml
@@ -107,6 +114,10 @@ def parse_scenario(
     parts = _Parts(jobs.mapping, found)
     stages, edges = _resolve(parts, Path(base), found, jobs.groups)
     head = parts.head
+    if head is not None:
+        check_times(head.savepoints, head.failures, head.duration_s, problems)
+        by_name = {stage.name: stage for _, stage in parts.stages}
+        check_failures(head.failures, head.cluster, parts.names, by_name, problems)
     problems += [jobs.moved(problem) for problem in found]
     jobs.check(None if head is None else head.duration_s, problems)
     if problems or head is None:
@@ -239,6 +250,9 @@ def _resolve(
         if not is_stated(stage, "service_time_cv"):
             filled["service_time_cv"] = DEFAULT_VARIATION
         whole.append(stage.model_copy(update=filled))
+    check_state(parts.stages, edges, problems)
+    if parts.options is not None:
+        check_unaligned(parts.options, edges, problems)
     by_name = {stage.name: stage for _, stage in parts.stages}
     sent = carried(edges, replayed)
     return tuple(whole), tuple(

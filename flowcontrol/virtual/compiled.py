@@ -30,8 +30,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 RULES = {
     "protocol": "rows queues pool_rules channel_rules sender_rules subpartition_rules rounds "
-    "sizing ratios service times debloating partitioners partition_kinds",
-    "operators": "task pacing table selectivity source_log reading",
+    "events sizing ratios service times debloating partitioners partition_kinds",
+    "protocol.checkpoints": "alignment barriers tracker",
+    "operators": "task checkpointing pacing table selectivity source_log reading",
     "systems": "tcp_buffers tcp_connection",
     "systems.throttles": "throttled_source",
     "systems.transports": "record_rounds transport",
@@ -39,8 +40,8 @@ RULES = {
 """Modules with rules that the kernel compiles, by package; besides those of the transports."""
 
 KERNEL = (
-    "ages connections credits debloat disk ending jobs loop messages reading spilled spilling task "
-    "turns views wheel"
+    "ages barriers checkpoint_worker connections credits debloat disk ending jobs loop messages "
+    "reading spilled spilling task turns views wheel"
 )
 """Modules of this package whose functions are the kernel's own."""
 
@@ -146,7 +147,7 @@ def _register() -> None:
         if isinstance(value, FunctionType) and value.__module__ == module.__name__
     ]
     if not _REGISTERED:
-        register_methods(_options("flowcontrol.virtual.task"))
+        register_methods(_options)
     known = _REGISTERED | LOWERED
     for function in [one for one in (*own, *CHOSEN) if one not in known]:
         _REGISTERED.add(function)

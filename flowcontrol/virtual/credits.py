@@ -5,12 +5,13 @@ from flowcontrol.protocol.queues import append, drop, next_slot
 from flowcontrol.protocol.rounds import announce_credit, free_local
 from flowcontrol.protocol.rows import WORD
 from flowcontrol.protocol.sides import Partition
+from flowcontrol.protocol.subpartition_rules import hear_resumed
 from flowcontrol.systems.transports.rules import is_held, next_grant, next_look
 from flowcontrol.systems.transports.transport import RoundEnd
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import views as v
 from flowcontrol.virtual.header import KernelMemory
-from flowcontrol.virtual.parts import BUFFERS, RECORDS
+from flowcontrol.virtual.parts import BUFFERS, CHECKPOINTS, RECORDS
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.turns import serve_now
 from flowcontrol.virtual.wheel import wake
@@ -32,6 +33,8 @@ def read_credits(m: KernelMemory, task: f.KernelTask, now: int) -> None:
             done = 1
             if out.next_buffer_size > 0:
                 out.desired_buffer_size = out.next_buffer_size
+            if m.has_checkpoints == 1 and into.credits_most == 0:
+                hear_resumed(out, into.resumed)
             if p.kind > PIPELINED and out.is_local == 1:
                 pass  # disk.note_disk takes notice
             elif out.is_local == 1 and m.counts_records == 0:
@@ -62,10 +65,12 @@ def _hear_late(
             wake(m, task, credits.slots[credits.ends.head].round)
             return 0
         credit = drop(credits)
-        if credit.announced < 0:
-            out.desired_buffer_size = -credit.announced
+        if credit.kind == f.ADD_CREDIT:
+            out.announced = credit.value
+        elif credit.kind == f.RESUME_CONSUMPTION:
+            hear_resumed(out, credit.value)
         else:
-            out.announced = credit.announced
+            out.desired_buffer_size = credit.value
     return 1
 
 
@@ -83,6 +88,8 @@ def announce_all(m: KernelMemory, task: f.KernelTask, now: int) -> None:
         while 0 <= channel < count:
             into = v.in_row(m, g.first_channel + channel)
             out = v.out_row(m, into.out)
+            if m.has_checkpoints == 1:
+                tell_resumed(m, out, into, now)
             if out.is_local == 1:
                 notify_sender(m, out, now + 1)
             elif into.unannounced > 0:
@@ -96,6 +103,20 @@ def announce_all(m: KernelMemory, task: f.KernelTask, now: int) -> None:
             channel = v.next_bit(m, bits, count, channel)
         for word in range(count // WORD + 1):
             m[bits + word] = 0
+
+
+@part_of(CHECKPOINTS)
+def tell_resumed(
+    m: KernelMemory, out: f.KernelSubpartition, into: f.KernelInputChannel, now: int
+) -> None:
+    """Tell a sender to go on, if consumption was resumed behind the barrier that blocks it."""
+    if into.resumed == into.told:
+        return
+    into.told = into.resumed
+    if into.credits_most == 0:
+        notify_sender(m, out, now + 1)
+    else:
+        notify_sender_later(m, out, f.RESUME_CONSUMPTION, into.resumed, now)
 
 
 @part_of(RECORDS)
@@ -128,7 +149,7 @@ def grant(m: KernelMemory, into: f.KernelInputChannel, now: int) -> None:
     if into.credits_most == 0:
         notify_sender(m, out, now + 1)
     else:
-        notify_sender_later(m, out, into, into.announced, now)
+        notify_sender_later(m, out, f.ADD_CREDIT, into.announced, now)
 
 
 def notify_sender(m: KernelMemory, out: f.KernelSubpartition, at: int) -> None:
@@ -138,12 +159,14 @@ def notify_sender(m: KernelMemory, out: f.KernelSubpartition, at: int) -> None:
 
 
 def notify_sender_later(
-    m: KernelMemory, out: f.KernelSubpartition, into: f.KernelInputChannel, value: int, now: int
+    m: KernelMemory, out: f.KernelSubpartition, kind: int, value: int, now: int
 ) -> None:
-    """Send credits, or a size of buffer below 0, that arrive after the network's latency."""
+    """Tell a sender something that arrives after the network's latency."""
+    into = v.in_row(m, out.input)
     credits = v.credit_queue(m, into.credits, into.credits_most)
     credit = next_slot(credits)
-    credit.announced = value
+    credit.kind = kind
+    credit.value = value
     credit.round = now + m.latency
     append(credits)
     notify_sender(m, out, now + m.latency)

@@ -108,7 +108,7 @@ def _announce_size(m: KernelMemory, channel: int, size: int, now: int) -> None:
     into = in_row(m, channel)
     out = out_row(m, into.out)
     if out.is_local == 0 and into.credits_most > 0:
-        notify_sender_later(m, out, into, -size, now)
+        notify_sender_later(m, out, f.NEW_BUFFER_SIZE, size, now)
     else:
         out.next_buffer_size = size
         notify_sender(m, out, now + 1)

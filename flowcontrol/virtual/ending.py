@@ -13,8 +13,9 @@ from flowcontrol.operators.task import (
     outputs_available,
     write_pending,
 )
+from flowcontrol.protocol.events import finish_partition, finish_task
+from flowcontrol.protocol.checkpoints.barriers import FINISHED
 from flowcontrol.protocol.partition_kinds import PIPELINED
-from flowcontrol.protocol.rounds import finish_partition, finish_task
 from flowcontrol.protocol.rows import Rows
 from flowcontrol.protocol.service import PHASE_START, has_ended, work_by
 from flowcontrol.systems.throttles.throttled_source import after_emitting, hold, may_emit, offer
@@ -22,6 +23,7 @@ from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import views as v
 from flowcontrol.virtual.ages import peek_run, push_run, run_length, take_run
 from flowcontrol.virtual.cells import rows
+from flowcontrol.virtual.checkpoint_worker import log_report
 from flowcontrol.virtual.disk import finish_writing
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import LOGS, SPILLS, THROTTLES
@@ -50,6 +52,8 @@ def finish_when_over(
         finish_partition(v.partition_of(m, task.first_partition + i))
         for place in range(p.channels):
             v.set_bit(m, p.dirty, place)
+    if m.has_checkpoints == 1:
+        log_report(m, number, task, FINISHED, 0, 0)
 
 
 @part_of(LOGS)

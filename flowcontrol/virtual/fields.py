@@ -88,6 +88,8 @@ class KernelTask(StreamTask):
     """Partitions of it that are not pipelined and bounded."""
     absent: int = 0
     """Microseconds during which its job did not run."""
+    checkpoints: int = 0
+    """Where its state of :mod:`.checkpoint_fields` is; 0: its job has no checkpoints."""
 
 
 @dataclass(slots=True)
@@ -227,6 +229,8 @@ class KernelPartition(RecordWriter):
     """1: a sort-merge partition takes nothing until its region is written."""
     global_at: int = 0
     """Where its global pool is: its own ``segments``, or the one that all share."""
+    is_forced: int = 0
+    """1: its receivers align barriers whatever the mode is."""
 
 
 ROUTE_FIRST = 0
@@ -252,6 +256,8 @@ class KernelInputChannel(InputChannel):
     """Where the queue of the credits under way is."""
     credits_most: int = 0
     """How many there may be."""
+    told: int = 0
+    """How often it has told its sender to resume."""
 
 
 # ---- what is under way: of each channel a queue of messages and one of credits
@@ -265,12 +271,20 @@ class KernelMessage(Message):
     """Round in which it arrives."""
 
 
+ADD_CREDIT = 0
+NEW_BUFFER_SIZE = 1
+RESUME_CONSUMPTION = 2
+"""What a receiver tells a sender (``NettyMessage``)."""
+
+
 @dataclass(slots=True)
 class KernelCredit:
     """What a receiver has told the sender of a channel, under way."""
 
-    announced: int = 0
-    """Buffers ever announced; below 0: a size of buffer, bytes (``NewBufferSize``)."""
+    kind: int = 0
+    """ADD_CREDIT, NEW_BUFFER_SIZE or RESUME_CONSUMPTION."""
+    value: int = 0
+    """Buffers ever announced, a size of buffer in bytes, or how often it has resumed."""
     round: int = 0
     """Round in which it arrives."""
 

@@ -22,6 +22,10 @@ FLAG_SPILLS = 32
 """No buffer of a spilling partition free."""
 FLAG_PARTS = 64
 """The kernel lacks a part that was needed."""
+FLAG_REPORTS = 128
+"""The log of reports has to be looked at: not an error."""
+FLAG_LOST_REPORT = 256
+"""The log of reports is full."""
 
 
 @dataclass(slots=True)
@@ -132,6 +136,22 @@ class KernelMemory:
     """Where the rows of the global pools then are, one a task manager."""
     has_readers: int = 0
     """1: there are sources that read logs."""
+    has_checkpoints: int = 0
+    """1: the job has checkpoints."""
+    reports: int = 0
+    """Where the log is of what tasks have reported to the coordinator."""
+    reports_most: int = 0
+    """How many entries it may have."""
+    reports_count: int = 0
+    """How many it has."""
+    reports_wanted: int = 0
+    """Stop after a round that leaves more entries than this in it."""
+    orders: int = 0
+    """Where the orders of the coordinator to tasks are, before the first round that is run next."""
+    orders_most: int = 0
+    """How many there may be."""
+    orders_count: int = 0
+    """How many there are."""
 
     def __getitem__(self, place: int) -> int:
         """Return a cell; on the memory itself, which the object of this class is not."""

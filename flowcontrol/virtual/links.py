@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from flowcontrol.job.checkpoint_settings import event_slots
 from flowcontrol.job.graph import JobEdge
 from flowcontrol.job.routing import stream_of, weights_of
 from flowcontrol.job.rows import LOCAL, queue_depth
@@ -9,7 +10,6 @@ from flowcontrol.job.work import flush_phase_us
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.partitioners import smooth_round_robin
 from flowcontrol.protocol.pool_rules import fetch_segment
-from flowcontrol.protocol.queues import EVENT_SLOTS
 from flowcontrol.protocol.states import Message, ReceivedMessage
 from flowcontrol.systems.transports.record_rounds import QUEUE_MESSAGES
 from flowcontrol.systems.transports.rules import first_grant
@@ -64,7 +64,7 @@ def _fill_partition(
     _fill_pool(p, size.size, size.overdraft)
     if job.record_transport is not None:
         p.pool.free = 1  # what stops a writer is the grant
-    p.channels, p.queue_most = count, depth + EVENT_SLOTS
+    p.channels, p.queue_most = count, depth + event_slots(job.checkpoints)
     p.queues = int(build.queues(count, Message, p.queue_most)[0])
     has_local = any(channel.is_local for channel in channels)
     p.held_width = w.FIFO_SLOTS + (depth if has_local else 0)
@@ -130,7 +130,7 @@ def _fill_gate(
         most = _fill_buffers(build, link, receiver, numbers, g)
     else:
         most = _fill_grants(build, build.job.record_transport, numbers, g)
-    g.queue_most = most + EVENT_SLOTS
+    g.queue_most = most + event_slots(build.job.checkpoints)
     g.queues = int(build.queues(count, ReceivedMessage, g.queue_most)[0])
 
 
@@ -149,6 +149,7 @@ def _fill_buffers(
     into["exclusive"][numbers] = into["announced"][numbers] = exclusive
     out["announced"][into["out"][numbers]] = exclusive
     out["initial"][into["out"][numbers]] = into["initial"][numbers]
+    slots = event_slots(job.checkpoints)
     for is_local in (False, True):
         own = numbers[local == is_local]
         if len(own):
@@ -156,13 +157,13 @@ def _fill_buffers(
             most = max(1, *(depth for depth, channel in pairs if channel.is_local == is_local))
             if size.exclusive == 0 and not is_local:  # an announcement may go before each of them
                 most = 2 * most + 1
-            _fill_transit(build, own, most + EVENT_SLOTS)
+            _fill_transit(build, own, most + slots)
     options = job.scenario.options
     g.last_size, g.size = options.segment_bytes, int(options.segment_bytes * PARTS)
     # Sizes of buffers under way, if there are such messages: one each period.
     delay_us, period_us = build.head.latency * job.round_us, options.debloat_period_us
     sizes = delay_us // period_us + 2 if options.debloat_enabled else 0
-    _fill_credits(build, numbers, window + 2 + sizes)
+    _fill_credits(build, numbers, window + 2 + sizes + slots)
     return max(depths)
 
 
@@ -174,7 +175,8 @@ def _fill_grants(build: Builder, transport: RecordTransport, numbers: Ints, g: f
     into["initial"][numbers] = 0 if build.job.has_grants else LOCAL
     into["announced"][numbers] = granted
     out["announced"][into["out"][numbers]] = granted
-    most = build.head.latency + 2 + EVENT_SLOTS  # a message a round, and a grant
+    # a message a round, and a grant
+    most = build.head.latency + 2 + event_slots(build.job.checkpoints)
     _fill_transit(build, numbers, most)
     _fill_credits(build, numbers, most)
     return QUEUE_MESSAGES

@@ -8,8 +8,9 @@ from typing import Any, Final, NamedTuple
 from flowcontrol.errors import RunError
 from flowcontrol.job import Job
 from flowcontrol.protocol.state import width
+from flowcontrol.protocol.states import CheckpointReport
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.header import FLAG_AGES, FLAG_RUNS, FLAG_SPILLS
+from flowcontrol.virtual.header import FLAG_AGES, FLAG_LOST_REPORT, FLAG_RUNS, FLAG_SPILLS
 from flowcontrol.virtual.spill_fields import SpilledBuffer
 from flowcontrol.virtual.spill_memory import spills as has_spills
 
@@ -17,6 +18,7 @@ LEAST_RUNS, MOST_RUNS = 1 << 10, 1 << 21
 """Runs of records to begin with."""
 FIRST_AGES = 1 << 15
 FIRST_SPILLS = 1 << 12
+LEAST_REPORTS = 1 << 6
 GROWTH: Final = 8
 """By how much a log is larger after it was full; the run begins again, which is exact."""
 
@@ -55,6 +57,12 @@ _LOGS: Final = {
         "state larger buffers (taskmanager.memory.segment-size), a lower emit_rate or a shorter "
         "duration_s",
     ),
+    "reports": _Log(
+        CheckpointReport,
+        FLAG_LOST_REPORT,
+        "reports of tasks on checkpoints in one round",
+        "state a shorter round_ms, or fewer subtasks",
+    ),
 }
 """Every log, by the attribute of :class:`LogSizes` that has its size."""
 
@@ -71,16 +79,24 @@ class LogSizes:
         Ages that sinks may log before they are counted.
     spills : int
         Buffers of spilling partitions that may be finished; 0 where none spills.
+    reports : int
+        Reports of tasks on checkpoints before they are looked at; 0 where there are none.
     """
 
     runs: int
     ages: int
     spills: int
+    reports: int = 0
 
     @classmethod
     def first(cls, job: Job) -> LogSizes:
         """Return what a run begins with: most never fill it."""
-        return cls(_first_runs(job), FIRST_AGES, FIRST_SPILLS if has_spills(job) else 0)
+        return cls(
+            _first_runs(job),
+            FIRST_AGES,
+            FIRST_SPILLS if has_spills(job) else 0,
+            0 if job.checkpoints is None else _first_reports(job),
+        )
 
     def grown(self, flags: int, reached_s: float, duration_s: float) -> LogSizes:
         """Return larger logs.
@@ -111,6 +127,11 @@ class LogSizes:
                     )
                 sizes[name] = min(most, GROWTH * count)
         return LogSizes(**sizes)
+
+
+def _first_reports(job: Job) -> int:
+    """Reports to begin with: as many as tasks make of four checkpoints."""
+    return LEAST_REPORTS + 4 * sum(plan.stage.parallelism for plan in job.stages)
 
 
 def _first_runs(job: Job) -> int:

@@ -22,6 +22,13 @@ from flowcontrol.protocol.state import cell
 from flowcontrol.protocol.times import flush_ticks, next_flush_us
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import views as v
+from flowcontrol.virtual.barriers import (
+    has_news,
+    look_at_events,
+    note_sent,
+    plan_mail,
+    take_orders,
+)
 from flowcontrol.virtual.cells import row, rows
 from flowcontrol.virtual.compiled import best_parts, compile_entry
 from flowcontrol.virtual.connections import carry, transmit
@@ -53,6 +60,8 @@ def _advance(memory: Any, end: int) -> int:
     if m.parts & ~PARTS != 0:
         m.flags |= FLAG_PARTS
         return m.flags
+    if m.has_checkpoints == 1:
+        take_orders(m)
     now = next_round(m, m.round, end)
     while now < end:
         m.now = now
@@ -91,6 +100,9 @@ def _advance(memory: Any, end: int) -> int:
         if m.is_watched == 1 and is_empty(m, now) == 1:
             m.flags |= FLAG_EMPTY
             end = now + 1  # all is accounted for, as this may be a sample's last round
+            break
+        if m.has_checkpoints == 1 and has_news(m) == 1:
+            end = now + 1
             break
         if 2 * m.ages_count > m.ages_most:
             m.round = now + 1
@@ -160,6 +172,8 @@ def step(m: KernelMemory, number: int, now: int) -> None:
     still = NEVER
     if task.stall_count > 0:
         still = stands_still(rows(m, task.stalls, task.stall_count, 2), start_us)
+    if m.has_checkpoints == 1 and still == NEVER:
+        look_at_events(m, worker, start, end)
     if task.kind == f.SOURCE:
         skip_due(worker, task, start)
         if task.throttle > 0:
@@ -192,6 +206,8 @@ def step(m: KernelMemory, number: int, now: int) -> None:
     send(m, task, now)
     if task.kinds > 0:
         send_spilled(m, task, now)
+    if m.has_checkpoints == 1:
+        note_sent(m, worker)
     if m.counts_records == 1:
         grant_all(m, number, task, now)
     else:
@@ -238,6 +254,8 @@ def plan(
     if reason == BLOCKED and task.has_sent == 1:
         wake(m, number, now + 1)
     plan_flush(m, number, task, end_us)
+    if m.has_checkpoints == 1:
+        plan_mail(m, worker, now)
     if task.throttle > 0:
         wake(m, number, now + 1)
     if task.kind == f.SOURCE:

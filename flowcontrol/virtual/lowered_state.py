@@ -21,7 +21,7 @@ from numba.extending import models, register_model
 from flowcontrol.protocol.state import cell, members, per_class, width
 from flowcontrol.protocol.states import Ring
 from flowcontrol.virtual.header import KernelMemory
-from flowcontrol.virtual.parts import SWITCHES
+from flowcontrol.virtual.parts import EVERYTHING, SWITCHES
 
 CELL = ir.IntType(64)
 
@@ -36,11 +36,17 @@ class _PlacedType(types.Type):
 
 
 class StateType(_PlacedType):
-    """A state of a class."""
+    """A state of a class.
 
-    def __init__(self, cls: type[Any], kinds: tuple[int, ...] = ()) -> None:
-        self.cls, self.kinds = cls, kinds  # of a transport's parameters: whose rules are there
-        super().__init__(name=f"State({cls.__module__}.{cls.__qualname__}{kinds})")
+    Of a transport's parameters ``kinds`` says whose rules are there; of a state with fields that
+    only a part sets ``parts`` says which parts the kernel has.
+    """
+
+    def __init__(
+        self, cls: type[Any], kinds: tuple[int, ...] = (), parts: int = EVERYTHING
+    ) -> None:
+        self.cls, self.kinds, self.parts = cls, kinds, parts
+        super().__init__(name=f"State({cls.__module__}.{cls.__qualname__}{kinds}{parts})")
 
 
 class QueueType(_PlacedType):
@@ -85,6 +91,11 @@ def state_type(cls: type[Any]) -> StateType:
 def rows_type(cls: type[Any]) -> RowType:
     """Return the type of rows of a state class."""
     return RowType(state_type(cls), "count", width(cls))
+
+
+def switched_rows_type(cls: type[Any], parts: int) -> RowType:
+    """Return the type of rows of a class of which some fields are constants without a part."""
+    return RowType(StateType(cls, parts=parts), "count", width(cls))
 
 
 @per_class
@@ -168,8 +179,8 @@ def _place_of(context: Any, builder: Any, kind: Any, value: Any, name: str) -> A
 @lower_getattr_generic(StateType)
 @lower_getattr_generic(MemoryType)
 def _get(context: Any, builder: Any, kind: Any, value: Any, name: str) -> Any:
-    if isinstance(kind, MemoryType) and name in SWITCHES:
-        part, otherwise = SWITCHES[name]
+    if name in SWITCHES.get(kind.cls, ()):
+        part, otherwise = SWITCHES[kind.cls][name]
         if kind.parts & part == 0:  # what hangs on it is left out
             return ir.Constant(CELL, otherwise)
     place = _place_of(context, builder, kind, value, name)

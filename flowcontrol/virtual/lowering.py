@@ -40,6 +40,7 @@ from flowcontrol.virtual.lowered_state import (
     rows_type,
     state_as,
     state_type,
+    switched_rows_type,
     typed_as,
 )
 from flowcontrol.virtual.parts import transport_kinds
@@ -172,11 +173,12 @@ def _get(gates: Any, index: Any) -> Any:
     return None
 
 
-def register_methods(options: dict[str, Any]) -> None:
-    """Have the methods of a worker compiled as they stand."""
-    for name, method in vars(KernelWorker).items():
-        if not name.startswith("_"):
-            _register_method(name, method, options)
+def register_methods(options_of: Callable[[str], dict[str, Any]]) -> None:
+    """Have the methods of a worker compiled as they stand; the options are by module."""
+    for cls in KernelWorker.__mro__[:-1]:
+        for name, method in vars(cls).items():
+            if not name.startswith("_"):
+                _register_method(name, method, options_of(cls.__module__))
 
 
 def _register_method(name: str, method: Any, options: dict[str, Any]) -> None:
@@ -193,6 +195,7 @@ _FORMS: dict[str, Callable[[type[Any], Any], Any]] = {
     "state": lambda cls, memory: state_type(cls),
     "transport": lambda cls, memory: StateType(cls, tuple(transport_kinds(memory.parts))),
     "rows": lambda cls, memory: rows_type(cls),
+    "switched rows": lambda cls, memory: switched_rows_type(cls, memory.parts),
     "queue": lambda cls, memory: QueueType(cls),
     "queues": lambda cls, memory: queues_type(cls),
 }

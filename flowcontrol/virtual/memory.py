@@ -20,6 +20,7 @@ from flowcontrol.protocol.states import GlobalPool, Ring
 from flowcontrol.systems.throttles.throttled_source import ThrottledSource
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import cells_of, dtype, whole_view
+from flowcontrol.virtual.checkpoint_memory import fill_checkpoints
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.links import fill_link
 from flowcontrol.virtual.parts import parts_of
@@ -140,6 +141,7 @@ def fill(
     ages: int,
     track: bool = True,
     spills: int = 0,
+    reports: int = 0,
     tables: dict[tuple[str, int], Ints] | None = None,
     limits: dict[tuple[str, int], int] | None = None,
 ) -> Memory:
@@ -155,6 +157,8 @@ def fill(
         Follow the age of records.
     spills : int, default 0
         Buffers that spilling partitions may have finished and not yet got rid of.
+    reports : int, default 0
+        Reports of tasks that the coordinator need not have looked at; of a job with checkpoints.
     tables : dict, optional
         By edge and sender: subpartition of each replayed row, in order.
     limits : dict, optional
@@ -181,6 +185,8 @@ def fill(
     fill_disks(build, disks, first_disk)
     fill_kinds(build, {manager: first_disk + i for i, manager in enumerate(disks)})
     fill_connections(build, pairs)
+    if job.checkpoints is not None:
+        fill_checkpoints(build, job.checkpoints, reports)
     _fill_globals(build)
     _link(build)
     memory = Memory(np.zeros(build.used, np.int64), build.places)

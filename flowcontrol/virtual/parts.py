@@ -1,7 +1,11 @@
 """Parts of the kernel that only some jobs need: what a job does without is not compiled."""
 
+from typing import Any
+
 from flowcontrol.job.job import Job
 from flowcontrol.systems.transports.rules import names
+from flowcontrol.virtual.fields import KernelTask
+from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.spill_memory import kinds_of
 
 TCP = 1
@@ -23,7 +27,10 @@ BUFFERS = 128
 LOGS = 256
 """Sources that read logs."""
 
-_FIRST_TRANSPORT = 9
+CHECKPOINTS = 512
+"""Barriers, and tasks that align them."""
+
+_FIRST_TRANSPORT = 10
 """Place of the part of the first transport that counts records."""
 
 
@@ -38,16 +45,20 @@ def transport_kinds(parts: int) -> list[int]:
     return [kind for kind in range(bits.bit_length()) if bits >> kind & 1]
 
 
-SWITCHES = {
-    "is_tcp": (TCP, 0),
-    "counts_records": (RECORDS, 0),
-    "is_shared": (JOBS, 0),
-    "is_watched": (THROTTLES, 0),
-    "debloat_us": (DEBLOATING, 0),
-    "has_readers": (LOGS, 0),
+SWITCHES: dict[type[Any], dict[str, tuple[int, int]]] = {
+    KernelMemory: {
+        "is_tcp": (TCP, 0),
+        "counts_records": (RECORDS, 0),
+        "is_shared": (JOBS, 0),
+        "is_watched": (THROTTLES, 0),
+        "debloat_us": (DEBLOATING, 0),
+        "has_readers": (LOGS, 0),
+        "has_checkpoints": (CHECKPOINTS, 0),
+    },
+    KernelTask: {"has_checkpoints": (CHECKPOINTS, 0)},
 }
-"""Fields of the memory's head that have one value in every job that a kernel without a part runs:
-the part and the value."""
+"""Fields of the memory's head and of tasks that have one value in every job that a kernel without
+a part runs: the part and the value."""
 
 EVERYTHING = (1 << _FIRST_TRANSPORT + len(names())) - 1
 
@@ -82,4 +93,6 @@ def parts_of(job: Job) -> int:
         parts |= JOBS
     if any(stage.reads_log for stage in scenario.stages):
         parts |= LOGS
+    if job.checkpoints is not None:
+        parts |= CHECKPOINTS
     return parts

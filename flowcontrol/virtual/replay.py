@@ -8,7 +8,7 @@ from flowcontrol.errors import RunError
 from flowcontrol.job import Job, JobVertex
 from flowcontrol.job.replay import Replayed, routes_of_keys
 from flowcontrol.scenario.inputs import read_rows
-from flowcontrol.scenario.models import Input
+from flowcontrol.scenario.stage_models import Input
 
 if TYPE_CHECKING:
     import pyarrow as pa

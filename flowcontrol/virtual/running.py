@@ -11,7 +11,14 @@ from flowcontrol.job.replay import Replayed
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.job.throttling import controller_of
 from flowcontrol.virtual.control import Control
-from flowcontrol.virtual.header import FLAG_DRAIN, FLAG_EMPTY, FLAG_PARTS, FLAG_PROTOCOL
+from flowcontrol.virtual.coordination import Coordination
+from flowcontrol.virtual.header import (
+    FLAG_DRAIN,
+    FLAG_EMPTY,
+    FLAG_PARTS,
+    FLAG_PROTOCOL,
+    FLAG_REPORTS,
+)
 from flowcontrol.virtual.jobs import JobRun, Timeline
 from flowcontrol.virtual.log_sizes import LogSizes
 from flowcontrol.virtual.loop import advance
@@ -37,6 +44,8 @@ class Running:
         When jobs start and stop.
     control : Control or None
         What slows the sources.
+    coordination : Coordination or None
+        What triggers checkpoints.
     """
 
     job: Job
@@ -44,6 +53,7 @@ class Running:
     tables: Tables
     timeline: Timeline
     control: Control | None
+    coordination: Coordination | None = None
 
     @classmethod
     def start(cls, job: Job, replayed: Replayed, sizes: LogSizes, *, track: bool) -> Running:
@@ -68,12 +78,15 @@ class Running:
             ages=sizes.ages,
             track=track or (controller is not None and controller.needs_ages),
             spills=sizes.spills,
+            reports=sizes.reports,
             tables=replayed.tables,
             limits=replayed.limits,
         )
         timeline = Timeline(job, memory)
         control = None if controller is None else Control(job, memory, controller)
-        return cls(job, memory, Tables(job, memory, timeline.absent), timeline, control)
+        coordination = None if job.checkpoints is None else Coordination(job, memory)
+        tables = Tables(job, memory, timeline.absent)
+        return cls(job, memory, tables, timeline, control, coordination)
 
     @property
     def control_messages(self) -> int:
@@ -134,18 +147,22 @@ class Running:
         head = self.memory.head
         while head.round < end:
             looks_at = end + 1 if self.control is None else self.control.next_end()
+            stop = end if self.coordination is None else min(end, self.coordination.begin())
             flags = FLAG_DRAIN
             while flags == FLAG_DRAIN:  # on to the same round, where all is accounted for
-                flags = int(advance(self.memory.cells, min(end, looks_at)))
+                flags = int(advance(self.memory.cells, min(stop, looks_at)))
                 if flags == FLAG_DRAIN:
                     self.tables.drain()
             if flags & FLAG_PROTOCOL:
                 raise RunError("a message came without a buffer to put it in: rules were broken")
             if flags & FLAG_PARTS:
                 raise RunError("the compiled kernel lacks a part that this job needs")
-            head.flags = flags & ~FLAG_EMPTY
+            head.flags = flags & ~(FLAG_EMPTY | FLAG_REPORTS)
             if head.flags != 0:
                 return head.flags
+            if self.coordination is not None and flags & FLAG_REPORTS:
+                self.coordination.hear()
+                flags &= ~FLAG_REPORTS
             if self.control is not None and (flags != 0 or head.round >= looks_at):
                 self.control.look()
         return 0
@@ -183,7 +200,12 @@ def _step(job: Job, replayed: Replayed) -> Iterator[RoundState]:
     while done < job.rounds:
         running = Running.start(job, replayed, sizes, track=False)
         control = running.control
-        reader = StateReader(job, running.memory, None if control is None else control.controller)
+        reader = StateReader(
+            job,
+            running.memory,
+            None if control is None else control.controller,
+            running.coordination,
+        )
         for number in range(job.rounds):
             running.timeline.act(number)
             flags = running.advance_to(number + 1)

@@ -166,9 +166,9 @@ class StateReader:
         if row.credits_most > 0:
             under_way = self._memory.queue(row.credits, 0, row.credits_most, f.KernelCredit)
             return [
-                cs.AddCredit(credit.announced, credit.round)
-                if credit.announced >= 0
-                else cs.NewBufferSize(-credit.announced, credit.round)
+                cs.AddCredit(credit.value, credit.round)
+                if credit.kind == f.ADD_CREDIT
+                else cs.NewBufferSize(credit.value, credit.round)
                 for credit in under_way
             ]
         out, found = self._out_rows[row.out], list[cs.AddCredit | cs.NewBufferSize]()

@@ -20,6 +20,7 @@ from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import views as v
 from flowcontrol.virtual.ages import log_age, push_run, take_ages, take_run
 from flowcontrol.virtual.cells import row, rows
+from flowcontrol.virtual.checkpoint_worker import CheckpointedWorker
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import BUFFERS, RECORDS
 from flowcontrol.virtual.registry import part_of
@@ -27,7 +28,7 @@ from flowcontrol.virtual.spilled import quota_of
 from flowcontrol.virtual.spilling import is_stopped, stop
 
 
-class KernelWorker:
+class KernelWorker(CheckpointedWorker):
     """A subtask in the kernel's memory: a ``Worker`` of :mod:`flowcontrol.operators.worker`.
 
     Attributes

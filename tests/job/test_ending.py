@@ -12,8 +12,8 @@ from flowcontrol.job.channel_state import BufferKind, ChannelId
 from flowcontrol.job.reference import RoundRows, run_reference
 from flowcontrol.job.replay import Replayed
 from flowcontrol.job.round_state import RoundState
+from flowcontrol.protocol.events import END_BYTES
 from flowcontrol.protocol.queues import DATA, END_OF_PARTITION
-from flowcontrol.protocol.rounds import END_BYTES
 from flowcontrol.protocol.states import Message
 from reference_runs import resumed
 
@@ -89,7 +89,7 @@ def test_an_end_needs_no_credit_and_stands_behind_the_data(jobs: ModuleType) -> 
     ]
     assert held[3].to_dict()["tasks"][1]["gates"][0]["channels"][0]["queue"][3] == {
         "kind": "end_of_partition", "records": 0, "nbytes": END_BYTES, "backlog": 0,
-        "buffer": "none",
+        "checkpoint": 0, "created": 0, "buffer": "none",
     }  # fmt: skip
     assert held[-1].task("sink").state.is_finished == 0
     stages = [jobs.source(once(20), record_bytes=4096), jobs.sink(0)]

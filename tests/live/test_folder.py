@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from flowcontrol.errors import ScenarioError
+from flowcontrol.job import build_physical_graph
 from flowcontrol.job.rules_version import rules_version
-from flowcontrol.live.folder import RunFolder, open_folder
+from flowcontrol.live.folder import RunFolder, RunPaths, open_folder
+from flowcontrol.records import FOLDERS
 from flowcontrol.scenario import Scenario, parse_scenario
 
 MAPPING: dict[str, Any] = {
@@ -210,3 +212,25 @@ def test_a_finished_run_that_somebody_replaces_is_left_alone(root: Path, opened:
     opened(root, overwrite=True)
     with pytest.raises(ScenarioError, match="another process"):
         open_folder(root, SMALL, named=False, overwrite=True)
+
+
+def test_nothing_of_a_run_lies_in_the_folder_of_a_table() -> None:
+    """``checkpoints`` is one: what Spark keeps of the queries is elsewhere."""
+    paths = RunPaths("/run")
+    job = build_physical_graph(SMALL)
+    places = [paths.checkpoint("source"), paths.ended_file("source"), paths.replay("source")]
+    places += [paths.ledger(job.links[0]), paths.exchange(job.links[0])]
+    places += [paths.stop_file, paths.failure_file]
+    tops = {place.relative_to("/run").parts[0] for place in places}
+    assert tops == {"queries", "replay", "links", "stop", "failure.txt"}
+    assert not tops & FOLDERS
+
+
+def test_no_output_lies_where_a_run_keeps_its_state() -> None:
+    paths = RunPaths("/run")
+    for place in (paths.checkpoint("a"), paths.replay("a"), paths.stop_file, paths.root / "links"):
+        stages = [MAPPING["stages"][0], {**MAPPING["stages"][1]}]
+        folder = str(place.relative_to("/run"))
+        stages[1]["output"] = {"format": "delta", "path": folder}
+        with pytest.raises(ScenarioError, match="where a run keeps its own results"):
+            parse_scenario({**MAPPING, "stages": stages})

@@ -61,7 +61,8 @@ def test_the_table_of_kinds() -> None:
     assert KINDS[DATA].name == "data"
     assert KINDS[END_OF_PARTITION].name == "end_of_partition"
     blocking = {kind.name for number, kind in enumerate(KINDS) if is_blocking(Message(number))}
-    assert blocking == {"aligned_barrier", "timeoutable_barrier", "recovery_completion"}
+    barriers = {"aligned_barrier", "timeoutable_barrier", "savepoint_barrier"}
+    assert blocking == barriers | {"recovery_completion"}
     assert [KINDS[n].name for n in range(len(KINDS)) if has_priority(n)] == ["unaligned_barrier"]
 
 

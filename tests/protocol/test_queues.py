@@ -42,7 +42,7 @@ def test_a_slot_is_written_in_place() -> None:
     slot.buffer = 2
     assert in_order(queue) == []  # not before it is appended
     append(queue)
-    assert in_order(queue) == [ReceivedMessage(0, 3, 40, 5, 2)]
+    assert in_order(queue) == [ReceivedMessage(0, 3, 40, 5, buffer=2)]
     kept = drop(queue)
     assert (kept is slot, kept.records, in_order(queue)) == (True, 3, [])
 

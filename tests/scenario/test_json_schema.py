@@ -28,6 +28,7 @@ RANDOM = load("tests/job/random_jobs.py")
 REFUSED = [
     *load("tests/scenario/test_refusals.py").TABLE,
     *load("tests/scenario/test_short_refusals.py").TABLE,
+    *load("tests/scenario/test_fault_refusals.py").TABLE,
 ]
 RICH = load("tests/scenario/test_canonical.py").RICH
 
@@ -40,6 +41,11 @@ ELSEWHERE = (
     "interval=1,options", "network.min=", "flink.size=", "process.size=",
     "min-segment-size=32769", "min-segment-size=8kb", "'path': ", "stages/1/total_rate=[",
     "stages/0/output", "input=", "custom,edges/0/channel_weights=[",
+    "interval=9ms", "10500micros", "unaligned.enabled=True,", "unaligned=True,options",
+    "strategy.type=none,", "initial-backoff=2min", "timeout=9s", "failure-threshold=0",
+    "state={'bytes_per_key': 8}", "stages/0/guarantee=", "stages/1/replayable=False",
+    "savepoints=[{'at_s': 10}", "savepoints=[{'at_s': 2}", "savepoints=[{'at_s': 2,",
+    "'task_manager': 2}", "'snk'", "'subtask': 3}", "failures=[{'at_s': 10", "failures=[{'at_s': 3",
 )  # fmt: skip
 """Parts of the names of slips that show only beside another key, or in the value of a text."""
 
@@ -96,6 +102,10 @@ def test_most_slips_are_caught(changed: Any) -> None:
         [("stages/1/service_time_cv", 2)],
         [("stages/0/latency_from", "arrival")],
         [("stages/0/arrival_rate", 5), ("stages/0/emit_rate", "<take it out>")],
+        [("failures", [{"at_s": 1}])],
+        [("failures", [{"at_s": 1, "task_manager": 0, "job_manager": True}])],
+        [("failures", [{"at_s": 1, "stage": "sink"}])],
+        [("failures", [{"at_s": 1, "job_manager": True, "subtask": 0}])],
         [("jobs", [])],
         [("stages", "<take it out>")],
         [("system", {"transport": {"name": "credit", "slots": 3}})],

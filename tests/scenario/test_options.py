@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.errors import Problem
-from flowcontrol.scenario.option_table import ALIASES, OPTIONS, NetworkOptions
+from flowcontrol.scenario.network_options import NetworkOptions
+from flowcontrol.scenario.option_table import ALIASES, OPTIONS
 from flowcontrol.scenario.options import NEVER, read_options
 
 MIB = 1024**2
@@ -153,9 +154,10 @@ def test_network_memory_is_a_share_within_limits(
             (("taskmanager.network.max-num-tcp-connections", 2),),
         ),
         (
-            {"execution.checkpointing.interval": "10 s"},
-            (("execution.checkpointing.interval", "10000ms"),),
+            {"execution.checkpointing.interval-during-backlog": "10 s"},
+            (("execution.checkpointing.interval-during-backlog", "10000ms"),),
         ),
+        ({"execution.checkpointing.interval": "10 s"}, ()),
         ({"execution.checkpointing.unaligned": True}, ()),
         ({"taskmanager.network.detailed-metrics": True}, ()),
         ({HEAP: "1g"}, ((HEAP, 2**30),)),

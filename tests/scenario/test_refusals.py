@@ -424,8 +424,9 @@ ROWS = [
         "stages[1].output.path", "leaves the run's folder"),
     row(("stages/1/output", {"format": "delta", "path": "s3://x"}),
         "stages[1].output.path", "leaves the run's folder"),
-    row(("stages/1/output", {"format": "delta", "path": "links/x"}),
-        "stages[1].output.path", "keeps its own results"),
+    *(row(("stages/1/output", {"format": "delta", "path": path}),
+          "stages[1].output.path", "keeps its own results")
+      for path in ("links/x", "queries/sink", "Replay", "stop", "checkpoints", "delivery/x")),
     row(("stages/1/output", {"format": "delta", "path": "summary.json"}),
         "stages[1].output.path", "keeps its own results"),
 ]  # fmt: skip

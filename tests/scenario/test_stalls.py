@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.scenario import Phase, Schedule, Stage, parse_scenario
-from flowcontrol.scenario.models import Stall
 from flowcontrol.scenario.schedule import merged
+from flowcontrol.scenario.stage_models import Stall
 
 MOST = 10**7
 """Longest moment drawn, us: short enough that spans meet often."""

@@ -17,6 +17,7 @@ from typing import Any, Final
 import yaml
 
 from flowcontrol.records import Column, ColumnType
+from flowcontrol.scenario.option_table import OPTIONS
 from flowcontrol.scenario.overrides import split_key
 from flowcontrol.scenario.problems import key_path, show
 from flowcontrol.scenario.yaml_file import read_yaml_value
@@ -45,7 +46,9 @@ _UNITS: Final = {
     f"{_TM}floating-buffers-per-gate": "buffers",
     f"{_TM}max-buffers-per-channel": "buffers",
     f"{_TM}max-overdraft-buffers-per-gate": "buffers",
-    "execution.buffer-timeout.interval": "ms",
+    "upload_bytes_per_s": "bytes/s",
+    "restore_bytes_per_s": "bytes/s",
+    **{key: "ms" for key, option in OPTIONS.items() if option.kind == "duration"},
 }
 """Unit of a bare number under each key; other keys have none."""
 

@@ -70,6 +70,27 @@ def test_an_id_is_the_same_in_another_process(plan, chain):
     assert found.stdout.strip() == variant.id
 
 
+def test_options_of_checkpoints_are_varied_like_others(plan, monkeypatch):
+    from flowcontrol.scenario import later
+
+    monkeypatch.setattr(later, "LATER", ())
+    checkpointing = "options.execution.checkpointing."
+    made = plan(
+        {
+            f"{checkpointing}interval": "500,1000",
+            f"{checkpointing}unaligned.enabled": "true,false",
+            "restart-strategy.fixed-delay.attempts": "2,3",
+        }
+    )
+    variants = check_variants(made)
+    assert len({variant.id for variant in variants}) == len(variants) == 8
+    for variant in variants:
+        scenario = made.scenario(variant.point, variant.seed)
+        found, (interval, is_unaligned, attempts) = scenario.checkpointing, variant.point
+        assert (found.interval_us, found.is_unaligned) == (interval * 1000, is_unaligned)
+        assert scenario.options.fixed_delay_attempts == attempts
+
+
 def test_a_bad_variant_is_named_with_its_key_and_its_limit(plan):
     error = refusal(plan({RATE: "100,-5", "stages.map.parallelism": "1,2"}))
     assert len(error.problems) == 1

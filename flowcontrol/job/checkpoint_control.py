@@ -1,0 +1,270 @@
+"""The coordinator of checkpoints between rounds: what it hears, when it acts, whom it tells what.
+
+It runs at the start of a round. What a task reports reaches it a network latency later, what it
+says reaches the tasks a network latency later; a latency is at least a round. Looking at it late
+gives the same as looking at once, as long as nobody waits for an answer (:meth:`next_round`): what
+has arrived is worked off in the order of its rounds.
+"""
+
+import sys
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from flowcontrol.job.checkpointed_task import TRIGGER, TaskOrder
+from flowcontrol.job.graph import POINTWISE, JobVertex
+from flowcontrol.job.job import Job
+from flowcontrol.protocol.checkpoints import CheckpointCoordinator, checkpoint_plan
+from flowcontrol.protocol.checkpoints import alignment as a
+from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, DECLINED
+from flowcontrol.protocol.checkpoints.plan import ALL
+from flowcontrol.protocol.checkpoints.plan import POINTWISE as BY_INDEX
+from flowcontrol.protocol.checkpoints.requests import CHECKPOINT
+from flowcontrol.protocol.queues import MOST_BARRIERS
+from flowcontrol.protocol.states import CheckpointReport, CoordinatorMessage
+from flowcontrol.scenario import Savepoint
+
+REASONS = {
+    a.SUBSUMED: "CHECKPOINT_DECLINED_SUBSUMED",
+    a.ON_CANCELLATION_BARRIER: "CHECKPOINT_DECLINED_ON_CANCELLATION_BARRIER",
+    a.INPUT_END_OF_STREAM: "CHECKPOINT_DECLINED_INPUT_END_OF_STREAM",
+}
+"""Flink's names of why a task declines."""
+
+TOO_MANY = "CHECKPOINT_DECLINED"
+"""Why a checkpoint ends of which no barrier is sent, since too many are under way."""
+
+UNKNOWN = dict.fromkeys(
+    ("start_delay", "alignment", "sync", "async_", "processed", "persisted"), -1
+)
+"""Figures of a task that has finished instead of acknowledging."""
+
+
+class CheckpointControl:
+    """The coordinator of a job's checkpoints, beside its tasks.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out, with checkpoints.
+
+    Attributes
+    ----------
+    coordinator : CheckpointCoordinator
+        Its tasks are numbers, in the order of the job's subtasks; its times microseconds.
+    latency : int
+        Rounds that a message between it and a task takes.
+    failed_at : int
+        Round in which more checkpoints had failed than the job tolerates; -1: never.
+
+    Raises
+    ------
+    ValueError
+        If the job has no checkpoints.
+    """
+
+    def __init__(self, job: Job) -> None:
+        settings = job.checkpoints
+        if settings is None:
+            raise ValueError(f"{job.scenario.name!r} has no checkpoints")
+        self._job, self._round_us = job, job.round_us
+        self._ranges = _ranges(job)
+        self._count = self._ranges[-1][2]
+        self._tasks_of_sources = [
+            task
+            for plan, first, last in self._ranges
+            if plan.is_source
+            for task in range(first, last)
+        ]
+        places = {plan.name: place for place, (plan, _, _) in enumerate(self._ranges)}
+        self._edges = [
+            (
+                places[job.stage(link.edge.sender).name],
+                places[job.stage(link.edge.receiver).name],
+                BY_INDEX if link.edge.partitioner in POINTWISE else ALL,
+            )
+            for link in job.links
+        ]
+        self.latency = max(1, -(-job.scenario.cluster.network_latency_us // job.round_us))
+        self.coordinator = CheckpointCoordinator(
+            range(self._count),
+            self._to_trigger,
+            interval=settings.interval_us,
+            min_pause=settings.min_pause_us,
+            timeout=settings.timeout_us,
+            max_concurrent=settings.max_concurrent,
+            tolerable_failures=settings.tolerable_failures,
+            unaligned=settings.is_unaligned,
+            first_delay=None if settings.interval_us is None else settings.interval_us,
+            checkpoints_after_tasks_finish=settings.after_tasks_finish,
+        )
+        self.failed_at = -1
+        self._heard: list[CheckpointReport] = []
+        self._savepoints = list(settings.savepoints)
+        self._handled = [0] * self._count
+        self._last_round = -1
+
+    # ------------------------------------------------------------------ what it hears
+
+    def hear(self, reports: Iterable[CheckpointReport]) -> None:
+        """Take what tasks have reported, each in its round; it counts when it has arrived."""
+        self._heard.extend(reports)
+
+    def next_round(self) -> int | None:
+        """Return the round before which :meth:`before_round` must be called at the latest.
+
+        It is that of the next trigger or expiry, and of the next report that has been heard if
+        somebody waits for it; None: nothing is due. A clock that holds reports back must call
+        :meth:`hear` at once with one that declines, and with every one while :attr:`is_waiting`.
+        """
+        due = [] if self.coordinator.next_time is None else [self.coordinator.next_time]
+        due += [savepoint.at_us for savepoint in self._savepoints[:1]]
+        rounds = [-(-time // self._round_us) for time in due]
+        declined = [report for report in self._heard if report.kind == DECLINED]
+        if self.is_waiting or declined:
+            rounds += [one.round + self.latency for one in self._heard]
+        return max(self._last_round + 1, min(rounds)) if rounds else None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether an acknowledgement may cause something: a queued trigger, or a subsumption."""
+        return self.coordinator.is_waiting or len(self.coordinator.pending) > 1
+
+    # ------------------------------------------------------------------ what it does
+
+    def before_round(self, number: int) -> list[TaskOrder]:
+        """Do what is due by the start of a round.
+
+        Parameters
+        ----------
+        number : int
+            The round that is about to run; never less than in the call before.
+
+        Returns
+        -------
+        list of TaskOrder
+            What the tasks are told, in order.
+        """
+        orders: list[TaskOrder] = []
+        self._heard.sort(key=lambda report: (report.round, report.task))
+        while True:
+            at = self._next_event()
+            if at is None or at > number:
+                break
+            self._last_round = at
+            while self._heard and self._heard[0].round + self.latency <= at:
+                self._take(at, self._heard.pop(0))
+            while self._savepoints and self._savepoints[0].at_us <= at * self._round_us:
+                self._request(at, self._savepoints.pop(0))
+            self.coordinator.tick(at * self._round_us)
+            orders += self._orders(at)
+        self._last_round = number
+        return orders
+
+    def _next_event(self) -> int | None:
+        """Return the round of whatever comes next."""
+        rounds = [self._heard[0].round + self.latency] if self._heard else []
+        due = [] if self.coordinator.next_time is None else [self.coordinator.next_time]
+        due += [savepoint.at_us for savepoint in self._savepoints[:1]]
+        rounds += [-(-time // self._round_us) for time in due]
+        return min(rounds) if rounds else None
+
+    def _take(self, at: int, report: CheckpointReport) -> None:
+        """Take a report that has arrived."""
+        now, task, own = at * self._round_us, report.task, self.coordinator
+        if report.kind == ACKNOWLEDGED:
+            self._handled[task] = max(self._handled[task], report.checkpoint)
+            own.acknowledge(
+                now,
+                report.checkpoint,
+                task,
+                start_delay=report.start_delay,
+                alignment=report.alignment,
+                processed=report.processed,
+                persisted=report.persisted,
+            )
+        elif report.kind == DECLINED:
+            self._handled[task] = max(self._handled[task], report.checkpoint)
+            own.decline(now, report.checkpoint, task, REASONS[report.reason])
+        else:
+            self._handled[task] = sys.maxsize
+            for checkpoint in own.pending:  # its end stands where its barrier would have stood
+                own.acknowledge(now, checkpoint, task, **UNKNOWN)
+            own.finish_task(now, task)
+
+    def _request(self, at: int, savepoint: Savepoint) -> None:
+        kind = "stop_savepoint" if savepoint.stop else "savepoint"
+        self.coordinator.request(at * self._round_us, kind, periodic=False)
+
+    def _orders(self, at: int) -> list[TaskOrder]:
+        """Return what the tasks are told of what has just happened.
+
+        So many barriers may be under way, no more: a checkpoint too many is declined.
+        """
+        orders = []
+        declined = 0
+        for action in self.coordinator.take_actions():
+            if action[0] == "fail_job":
+                self.failed_at = at
+                continue
+            kind, task, checkpoint = action[:3]
+            if kind == TRIGGER and checkpoint - min(self._handled) > MOST_BARRIERS:
+                declined = checkpoint
+                continue
+            orders.append(TaskOrder(task, kind, self._message(at, checkpoint)))
+        if declined:
+            self.coordinator.decline(at * self._round_us, declined, 0, TOO_MANY)
+            self.coordinator.take_actions()  # no task knows of it
+        return orders
+
+    def _message(self, at: int, checkpoint: int) -> CoordinatorMessage:
+        found = self.coordinator.statistics(checkpoint)
+        return CoordinatorMessage(
+            checkpoint, found.triggered, int(found.kind != CHECKPOINT), at + self.latency
+        )
+
+    # ------------------------------------------------------------------ whom it triggers
+
+    def _to_trigger(self, finished: Collection[Hashable]) -> list[Hashable]:
+        """Return the tasks that a trigger is sent to, given those that have finished."""
+        if not finished:
+            return [*self._tasks_of_sources]
+        vertices = [
+            (
+                plan.stage.parallelism,
+                {task - first for task in range(first, last) if task in finished},
+            )
+            for plan, first, last in self._ranges
+        ]
+        found = checkpoint_plan(vertices, self._edges)
+        return [self._ranges[v][1] + index for v, subtasks in found.items() for index in subtasks]
+
+    # ------------------------------------------------------------------ state
+
+    def state(self) -> dict[str, Any]:
+        """Return all of it, as JSON takes it; the job is not part of it."""
+        return {
+            "coordinator": self.coordinator.state(),
+            "heard": [asdict(report) for report in self._heard],
+            "savepoints": len(self._savepoints),
+            "handled": self._handled,
+            "last_round": self._last_round,
+            "failed_at": self.failed_at,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what :meth:`state` returned, in a control of the same job."""
+        self.coordinator.restore(state["coordinator"])
+        self._heard = [CheckpointReport(**report) for report in state["heard"]]
+        self._savepoints = self._savepoints[len(self._savepoints) - state["savepoints"] :]
+        self._handled = list(state["handled"])
+        self._last_round, self.failed_at = state["last_round"], state["failed_at"]
+
+
+def _ranges(job: Job) -> list[tuple[JobVertex, int, int]]:
+    """Return the stages of a job, each with its first task and the one behind its last."""
+    found, first = [], 0
+    for plan in job.stages:
+        found.append((plan, first, first + plan.stage.parallelism))
+        first += plan.stage.parallelism
+    return found

@@ -1,0 +1,85 @@
+"""What a subtask holds of checkpoints after a round, as a typed value, and back from its ledger."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from flowcontrol.job.checkpointed_task import CheckpointRows
+from flowcontrol.protocol.queues import append, in_order, next_slot, refill_queue
+from flowcontrol.protocol.state import assign, put_back
+from flowcontrol.protocol.states import (
+    AlignedChannel,
+    Alignment,
+    CheckpointReport,
+    CoordinatorMessage,
+    TaskCheckpoint,
+    TrackedCheckpoint,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointState:
+    """What a subtask holds of checkpoints.
+
+    Attributes
+    ----------
+    state : TaskCheckpoint
+        What it knows of them: the one that it took last, and what that waits for.
+    alignment : Alignment
+        Its alignment of barriers.
+    channels : tuple[AlignedChannel, ...]
+        The channels of all its gates, in order.
+    tracked : tuple[TrackedCheckpoint, ...]
+        Of an at-least-once task: the checkpoints that it counts, oldest first.
+    tracked_head : int
+        Place of the first of these in its ring, which each channel's set goes by.
+    triggers : tuple[CoordinatorMessage, ...]
+        What it was asked for and has not taken, oldest first.
+    aborted : tuple[CoordinatorMessage, ...]
+        What was aborted and it has not passed, oldest first.
+    reports : tuple[CheckpointReport, ...]
+        What it told the coordinator in the round.
+    """
+
+    state: TaskCheckpoint
+    alignment: Alignment
+    channels: tuple[AlignedChannel, ...]
+    tracked: tuple[TrackedCheckpoint, ...] = ()
+    tracked_head: int = 0
+    triggers: tuple[CoordinatorMessage, ...] = ()
+    aborted: tuple[CoordinatorMessage, ...] = ()
+    reports: tuple[CheckpointReport, ...] = ()
+
+
+def checkpoint_state(rows: CheckpointRows | None) -> CheckpointState | None:
+    """Return a copy of a subtask's rows; None of one without checkpoints."""
+    if rows is None:
+        return None
+    return CheckpointState(
+        replace(rows.state),
+        replace(rows.alignment),
+        _copies(rows.channels),
+        _copies(in_order(rows.tracked)),
+        rows.tracked.ends.head,
+        _copies(in_order(rows.triggers)),
+        _copies(in_order(rows.aborted)),
+        _copies(rows.reports),
+    )
+
+
+def put_document_back(rows: CheckpointRows, values: Mapping[str, Any]) -> None:
+    """Give a fresh subtask's rows what its ledger has of them, but for its channels."""
+    put_back(rows.state, values["state"])
+    put_back(rows.alignment, values["alignment"])
+    rows.tracked.ends.head = values["tracked_head"]
+    rows.tracked.ends.count = 0
+    for kept in values["tracked"]:
+        assign(next_slot(rows.tracked), TrackedCheckpoint(**kept))
+        append(rows.tracked)
+    refill_queue(rows.triggers, [CoordinatorMessage(**kept) for kept in values["triggers"]])
+    refill_queue(rows.aborted, [CoordinatorMessage(**kept) for kept in values["aborted"]])
+    rows.reports[:] = [CheckpointReport(**kept) for kept in values["reports"]]
+
+
+def _copies(states: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(map(replace, states))

@@ -1,0 +1,399 @@
+"""What a task does about checkpoints in a round; written once, for both clocks.
+
+A trigger, an event that overtook and a timer are looked at when the task is between two records
+(Flink's mailbox), an event that waits for its turn when it is polled. A checkpoint is taken in
+Flink's order: the barrier goes to all outputs, then the state is taken, then it is acknowledged,
+once the last barrier is in (unaligned) and the outputs have let theirs go (timeoutable).
+"""
+
+from flowcontrol.operators.checkpoint_worker import CheckpointWorker
+from flowcontrol.operators.states import READER, SERVER, StreamTask
+from flowcontrol.operators.task import write_pending
+from flowcontrol.operators.worker import W
+from flowcontrol.protocol.checkpoints import alignment as a
+from flowcontrol.protocol.checkpoints import barriers as b
+from flowcontrol.protocol.checkpoints import tracker
+from flowcontrol.protocol.events import (
+    broadcast_event,
+    holds_barrier,
+    overtake_partition,
+    polled_event,
+    take_event,
+)
+from flowcontrol.protocol.queues import (
+    CANCEL_MARKER,
+    END_OF_PARTITION,
+    SAVEPOINT_BARRIER,
+    TIMEOUTABLE_BARRIER,
+    UNALIGNED_BARRIER,
+    bytes_before,
+    drop,
+    find_kind,
+    message_at,
+)
+from flowcontrol.protocol.rows import add_all_members
+from flowcontrol.protocol.states import CoordinatorMessage
+
+# ---- when
+
+
+def look_at_mail(worker: CheckpointWorker[W], task: StreamTask, start: int, end: int) -> None:
+    """Act on what has arrived and does not wait for its turn, if the task is between two records.
+
+    Parameters
+    ----------
+    worker : CheckpointWorker
+        The subtask.
+    task : StreamTask
+        Its state.
+    start, end : int
+        Work that its rate allows by the start and by the end of the round, units.
+    """
+    if has_mail(worker, task) == 0 or is_between_records(worker, task, start, end) == 0:
+        return
+    state = worker.checkpoint_state()
+    if task.mail > 0:
+        task.mail = 0
+        _look_at_channels(worker, task)
+    _act(worker, task, a.on_timer(worker.alignment(), worker.aligned(), worker.now_us()))
+    _pull(worker, task)
+    if state.deadline >= 0 and worker.now_us() >= state.deadline:
+        overtake_outputs(worker, task)
+    triggers = worker.triggers()
+    while triggers.ends.count > 0:
+        if triggers.slots[triggers.ends.head].arrives > worker.round_number():
+            break
+        if worker.gate_count() > 0 and task.open_inputs > 0:
+            break  # all that its senders have put out must be processed first
+        if task.is_finished == 1:
+            drop(triggers)
+            continue
+        _trigger_source(worker, task, drop(triggers))
+
+
+def has_mail(worker: CheckpointWorker[W], task: StreamTask) -> int:
+    """Tell whether there is anything that does not wait for its turn: 1 if so."""
+    if task.mail > 0:
+        return 1
+    now, state, alignment = worker.now_us(), worker.checkpoint_state(), worker.alignment()
+    if 0 <= state.deadline <= now or 0 <= alignment.deadline <= now:
+        return 1
+    triggers = worker.triggers()
+    if triggers.ends.count == 0:
+        return 0
+    if worker.gate_count() > 0 and task.open_inputs > 0:
+        return 0
+    return 1 if triggers.slots[triggers.ends.head].arrives <= worker.round_number() else 0
+
+
+def next_timer(worker: CheckpointWorker[W]) -> int:
+    """Return when a timer of the task is due, microseconds; -1: none."""
+    first, second = worker.checkpoint_state().deadline, worker.alignment().deadline
+    if first < 0 or second < 0:
+        return max(first, second)
+    return min(first, second)
+
+
+def is_between_records(worker: CheckpointWorker[W], task: StreamTask, start: int, end: int) -> int:
+    """Tell whether the task is between two records at some moment of the round: 1 if so.
+
+    It writes what is pending, which is the first thing that a round does in any case. A task that
+    waits inside a record for a buffer is not, nor is one whose record is not done by the end.
+    """
+    is_rated = 1 if task.kind == SERVER or task.kind == READER else 0
+    if is_rated == 1 and task.is_pending == 1 and task.ready > end:
+        return 0
+    if write_pending(worker, task) == 0:
+        return 0
+    return 0 if is_rated == 1 and max(task.ready, start) >= end else 1
+
+
+def on_event(worker: CheckpointWorker[W], task: StreamTask) -> None:
+    """Act on the event that the task has polled in its turn."""
+    message = polled_event(task, worker.input_gates())
+    kind, checkpoint, created = message.kind, message.checkpoint, message.created
+    _deliver(worker, task, task.gate, task.channel, kind, checkpoint, created)
+    _pull(worker, task)
+
+
+def after_sending(worker: CheckpointWorker[W], task: StreamTask) -> None:
+    """Acknowledge the checkpoint that waited for its barriers to leave, if they have."""
+    state = worker.checkpoint_state()
+    if state.waits_outputs == 0:
+        return
+    for i in range(task.partitions):
+        if holds_barrier(worker.event_partition(i), state.pending) == 1:
+            return
+    state.waits_outputs = 0
+    state.deadline = -1
+    _acknowledge(worker)
+
+
+def overtake_outputs(worker: CheckpointWorker[W], task: StreamTask) -> None:
+    """Have the timeoutable barriers that are still in the outputs overtake what is before them."""
+    state = worker.checkpoint_state()
+    state.deadline = -1
+    for i in range(task.partitions):
+        state.persisted += overtake_partition(worker.event_partition(i), state.handled)
+    if state.waits_outputs == 1:
+        state.waits_outputs = 0
+        _acknowledge(worker)
+
+
+# ---- what
+
+
+def _trigger_source(
+    worker: CheckpointWorker[W], task: StreamTask, message: CoordinatorMessage
+) -> None:
+    """Take a checkpoint at a source, as the coordinator has asked it to."""
+    state = worker.checkpoint_state()
+    if message.checkpoint <= state.handled:
+        return
+    state.kind = SAVEPOINT_BARRIER if message.is_savepoint == 1 else 0
+    state.start_delay = max(0, worker.now_us() - message.created)
+    _take(worker, task, message.checkpoint, message.created, 0, 0)
+    _acknowledge(worker)
+
+
+def _look_at_channels(worker: CheckpointWorker[W], task: StreamTask) -> None:
+    """Deliver the barriers that overtake, and announce those that may, channel by channel."""
+    index = 0
+    for number in range(worker.gate_count()):
+        gate = worker.input_gates()[number]
+        for channel in range(len(gate.channels)):
+            queue = gate.queues[channel]
+            place = find_kind(queue, UNALIGNED_BARRIER)
+            while place >= 0:
+                _take_before_turn(worker, task, number, channel, place)
+                place = find_kind(queue, UNALIGNED_BARRIER)
+            place = find_kind(queue, TIMEOUTABLE_BARRIER)
+            if place >= 0:
+                found = message_at(queue, place)
+                done = a.on_announcement(
+                    worker.alignment(),
+                    worker.aligned(),
+                    index,
+                    worker.now_us(),
+                    found.checkpoint,
+                    found.created,
+                    a.TIMEOUTABLE,
+                )
+                _act(worker, task, done)
+            index += 1
+
+
+def _pull(worker: CheckpointWorker[W], task: StreamTask) -> None:
+    """Deliver the barriers that were announced before the checkpoint turned unaligned."""
+    is_done = 0
+    while is_done == 0:
+        is_done, index = 1, 0
+        for number in range(worker.gate_count()):
+            gate = worker.input_gates()[number]
+            for channel in range(len(gate.channels)):
+                aligned = worker.aligned()[index]
+                if aligned.is_overtaken == 1 and aligned.has_delivered == 0:
+                    place = find_kind(gate.queues[channel], TIMEOUTABLE_BARRIER)
+                    if place >= 0:
+                        _take_before_turn(worker, task, number, channel, place)
+                        is_done = 0
+                index += 1
+
+
+def _take_before_turn(
+    worker: CheckpointWorker[W], task: StreamTask, number: int, channel: int, place: int
+) -> None:
+    """Deliver a barrier that stands behind ``place`` messages of a channel, before them."""
+    gate = worker.input_gates()[number]
+    message = message_at(gate.queues[channel], place)
+    kind, checkpoint, created = message.kind, message.checkpoint, message.created
+    nbytes = bytes_before(gate.queues[channel], place)
+    take_event(gate, worker.gates_with_data(), number, channel, place)
+    _deliver(worker, task, number, channel, kind, checkpoint, created, nbytes)
+
+
+def _deliver(
+    worker: CheckpointWorker[W],
+    task: StreamTask,
+    number: int,
+    channel: int,
+    kind: int,
+    checkpoint: int,
+    created: int,
+    overtaken: int = 0,
+) -> None:
+    """Hand an event of a channel of a gate to the alignment, and do what follows.
+
+    It has overtaken so many bytes of its channel.
+    """
+    state, alignment = worker.checkpoint_state(), worker.alignment()
+    index = channel
+    for before in range(number):
+        index += len(worker.input_gates()[before].channels)
+    aligned = worker.aligned()[index]
+    aligned.barrier_at = overtaken + b.polled_bytes(worker.input_gates()[number], channel, aligned)
+    if b.is_barrier(kind) == 1:
+        state.kind = kind
+        state.created = created
+    again = 1
+    while again == 1:
+        if state.mode == a.AT_LEAST_ONCE:
+            done = _track(worker, index, kind, checkpoint, created)
+        else:
+            latest, waits = alignment.latest_id, a.must_persist(alignment, aligned)
+            done = _align(worker, index, kind, checkpoint, created)
+            if waits == 1 and aligned.has_delivered == 1 and latest == alignment.latest_id:
+                alignment.persisted += b.count_persisted(aligned)
+        if alignment.is_aligning == 1 and state.measured != alignment.latest_id:
+            state.measured = alignment.latest_id
+            state.polled = _bytes_polled(worker)
+        _act(worker, task, done)
+        again = 1 if done & a.AGAIN else 0
+
+
+def _align(
+    worker: CheckpointWorker[W], index: int, kind: int, checkpoint: int, created: int
+) -> int:
+    alignment, channels, now = worker.alignment(), worker.aligned(), worker.now_us()
+    if b.is_barrier(kind) == 1:
+        found = b.alignment_kind(kind)
+        return a.on_barrier(alignment, channels, index, now, checkpoint, created, found)
+    if kind == CANCEL_MARKER:
+        return a.on_cancel(alignment, channels, index, checkpoint)
+    if kind == END_OF_PARTITION:
+        return a.on_end_of_partition(alignment, channels, index, now)
+    return 0
+
+
+def _track(
+    worker: CheckpointWorker[W], index: int, kind: int, checkpoint: int, created: int
+) -> int:
+    alignment, channels, now = worker.alignment(), worker.aligned(), worker.now_us()
+    pending = worker.tracked()
+    if b.is_barrier(kind) == 1:
+        return tracker.track_barrier(alignment, channels, pending, index, now, checkpoint, created)
+    if kind == CANCEL_MARKER:
+        return tracker.track_cancel(alignment, channels, pending, index, checkpoint)
+    if kind == END_OF_PARTITION:
+        return tracker.track_end_of_partition(alignment, channels, pending, index, now)
+    return 0
+
+
+def _act(worker: CheckpointWorker[W], task: StreamTask, done: int) -> None:
+    """Do what the alignment says, in the order that it gives."""
+    if done == 0:
+        return
+    alignment, state = worker.alignment(), worker.checkpoint_state()
+    if done & a.DONE and alignment.is_aligning == 0:
+        alignment.bytes_processed = 0
+        if state.measured == alignment.latest_id:  # else the first barrier was the last
+            alignment.bytes_processed = _bytes_polled(worker) - state.polled
+    if done & a.ABORT:
+        _abort(worker, task, alignment.aborted_id, alignment.aborted_reason)
+    if done & a.TRIGGER:
+        created = alignment.created
+        if state.mode == a.AT_LEAST_ONCE:
+            created = state.created
+        state.start_delay = alignment.start_delay
+        is_unaligned = alignment.is_unaligned if state.mode != a.AT_LEAST_ONCE else 0
+        _take(worker, task, alignment.triggered_id, created, is_unaligned, 1)
+    if done & (a.RESUME_ALL | a.RESUME_CHANNEL):
+        for number in range(worker.gate_count()):
+            add_all_members(worker.input_gates()[number].dirty_channels)
+    if done & a.DONE and state.waits_inputs == 1:
+        b.note_aligned(state, alignment)
+        _acknowledge(worker)
+
+
+def _abort(worker: CheckpointWorker[W], task: StreamTask, checkpoint: int, reason: int) -> None:
+    """Decline a checkpoint, and tell the tasks behind this one that its barrier will not come."""
+    state = worker.checkpoint_state()
+    if state.pending == checkpoint:
+        state.pending = 0
+        state.waits_inputs = 0
+        state.waits_outputs = 0
+        state.deadline = -1
+    state.handled = max(state.handled, checkpoint)
+    b.forget_aborted(worker.aborted(), checkpoint)
+    worker.report(b.DECLINED, checkpoint, reason)
+    _broadcast_cancel(worker, task, checkpoint)
+
+
+def _broadcast_cancel(worker: CheckpointWorker[W], task: StreamTask, checkpoint: int) -> None:
+    for i in range(task.partitions):
+        broadcast_event(worker.event_partition(i), CANCEL_MARKER, b.CANCEL_BYTES, checkpoint, 0)
+
+
+def _take(
+    worker: CheckpointWorker[W],
+    task: StreamTask,
+    checkpoint: int,
+    created: int,
+    is_unaligned: int,
+    waits_inputs: int,
+) -> None:
+    """Take a checkpoint: the barrier to all outputs, the state, the acknowledgement.
+
+    Notes
+    -----
+    ``SubtaskCheckpointCoordinatorImpl.checkpointState``. One that the coordinator has aborted is
+    not taken: a marker goes out in place of its barrier.
+    """
+    state = worker.checkpoint_state()
+    state.handled = max(state.handled, checkpoint)
+    was_aborted = b.is_aborted(worker.aborted(), checkpoint, worker.round_number())
+    b.forget_aborted(worker.aborted(), checkpoint)
+    if was_aborted == 1:
+        _broadcast_cancel(worker, task, checkpoint)
+        return
+    state.pending = checkpoint
+    state.alignment = 0
+    state.processed = 0
+    state.persisted = 0
+    state.waits_inputs = waits_inputs
+    state.waits_outputs = 0
+    state.deadline = -1
+    is_savepoint = 1 if state.kind == SAVEPOINT_BARRIER else 0
+    for i in range(task.partitions):
+        kind = b.outgoing_kind(state.mode, is_savepoint, worker.is_forced(i), is_unaligned)
+        part = worker.event_partition(i)
+        state.persisted += broadcast_event(part, kind, b.BARRIER_BYTES, checkpoint, created)
+        if kind == TIMEOUTABLE_BARRIER:
+            state.waits_outputs = 1
+            state.deadline = created + state.timeout
+    _begin_cut(worker, is_unaligned)
+    worker.snapshot(checkpoint)
+    if 0 <= state.deadline <= worker.now_us():
+        overtake_outputs(worker, task)
+
+
+def _acknowledge(worker: CheckpointWorker[W]) -> None:
+    """Acknowledge the pending checkpoint, if nothing of it is missing."""
+    state = worker.checkpoint_state()
+    if state.pending == 0 or state.waits_inputs == 1 or state.waits_outputs == 1:
+        return
+    worker.report(b.ACKNOWLEDGED, state.pending, 0)
+    state.pending = 0
+
+
+# ---- bytes of the inputs
+
+
+def _begin_cut(worker: CheckpointWorker[W], is_unaligned: int) -> None:
+    """Note what has been processed of the inputs; what is in flight counts if it is persisted."""
+    alignment, first = worker.alignment(), 0
+    for number in range(worker.gate_count()):
+        gate = worker.input_gates()[number]
+        nbytes = b.begin_cut(gate, worker.aligned(), first, worker.gate_record_bytes(number))
+        if is_unaligned == 1:
+            alignment.persisted += nbytes
+        first += len(gate.channels)
+
+
+def _bytes_polled(worker: CheckpointWorker[W]) -> int:
+    total = first = 0
+    for number in range(worker.gate_count()):
+        gate = worker.input_gates()[number]
+        total += b.gate_polled_bytes(gate, worker.aligned(), first)
+        first += len(gate.channels)
+    return total

@@ -1,0 +1,187 @@
+"""Rules of barriers on the edges: their kinds, what they overtake, what their checkpoint persists.
+
+Which channels are blocked, and when a task takes a checkpoint, is decided by :mod:`.alignment` and
+:mod:`.tracker`.
+
+What an unaligned checkpoint persists of an input follows from three cursors of bytes, whenever they
+are looked at: those before the barrier less those that the task had processed when it took the
+checkpoint. That counts what was queued, the started part of a record, and what arrived later.
+"""
+
+from flowcontrol.protocol import queues as q
+from flowcontrol.protocol.checkpoints.alignment import (
+    ALIGNED,
+    AT_LEAST_ONCE,
+    TIMEOUTABLE,
+    UNALIGNED,
+    Channels,
+)
+from flowcontrol.protocol.queues import Queue
+from flowcontrol.protocol.sides import Gate
+from flowcontrol.protocol.states import (
+    AlignedChannel,
+    Alignment,
+    CheckpointReport,
+    CoordinatorMessage,
+    TaskCheckpoint,
+)
+
+BARRIER_BYTES = 38
+"""Size of a barrier with the default storage location, bytes (reference section 13)."""
+CANCEL_BYTES = 12
+"""Size of a marker that cancels a checkpoint, bytes."""
+
+ACKNOWLEDGED = 1
+"""Report of a task: it has taken the checkpoint, and all that belongs to it is written."""
+DECLINED = 2
+"""Report of a task: it has aborted the checkpoint."""
+FINISHED = 3
+"""Report of a task: it has finished."""
+
+_BARRIERS = (
+    (1 << q.ALIGNED_BARRIER)
+    | (1 << q.TIMEOUTABLE_BARRIER)
+    | (1 << q.UNALIGNED_BARRIER)
+    | (1 << q.AT_LEAST_ONCE_BARRIER)
+    | (1 << q.SAVEPOINT_BARRIER)
+)
+
+
+def outgoing_kind(mode: int, is_savepoint: int, is_forced: int, is_unaligned: int) -> int:
+    """Return the kind of the barrier that a task sends on an edge (``CheckpointOptions``).
+
+    Parameters
+    ----------
+    mode : int
+        Of the job: ALIGNED, TIMEOUTABLE, UNALIGNED or AT_LEAST_ONCE.
+    is_savepoint : int
+        1: it is of a savepoint.
+    is_forced : int
+        1: an input of the receiving stage is pointwise or broadcast, so all of them are aligned.
+    is_unaligned : int
+        1: the checkpoint is unaligned at this task.
+
+    Notes
+    -----
+    Behind a stage that was forced to align, the barrier is again what the mode makes of it.
+    """
+    if mode == AT_LEAST_ONCE:
+        return q.AT_LEAST_ONCE_BARRIER
+    if is_savepoint == 1:
+        return q.SAVEPOINT_BARRIER
+    if mode == ALIGNED or is_forced == 1:
+        return q.ALIGNED_BARRIER
+    if mode == UNALIGNED or is_unaligned == 1:
+        return q.UNALIGNED_BARRIER
+    return q.TIMEOUTABLE_BARRIER
+
+
+def is_barrier(kind: int) -> int:
+    """Tell whether a kind of message is a barrier: 1 if so."""
+    return (_BARRIERS >> kind) & 1
+
+
+def alignment_kind(kind: int) -> int:
+    """Return what a kind of barrier is to an alignment: ALIGNED, TIMEOUTABLE or UNALIGNED."""
+    if kind == q.UNALIGNED_BARRIER:
+        return UNALIGNED
+    return TIMEOUTABLE if kind == q.TIMEOUTABLE_BARRIER else ALIGNED
+
+
+# ---- bytes of the inputs
+
+
+def polled_bytes(gate: Gate, channel: int, aligned: AlignedChannel) -> int:
+    """Return the bytes of a channel that its task has polled."""
+    queue = gate.queues[channel]
+    return aligned.arrived - q.bytes_before(queue, queue.ends.count)
+
+
+def gate_polled_bytes(gate: Gate, channels: Channels, first: int) -> int:
+    """Return the bytes that a task has polled from a gate, of which ``first`` is the first one."""
+    total = 0
+    for i in range(len(gate.channels)):
+        total += polled_bytes(gate, i, channels[first + i])
+    return total
+
+
+def begin_cut(gate: Gate, channels: Channels, first: int, record_bytes: int) -> int:
+    """Note what a task has processed of a gate as it takes a checkpoint.
+
+    Parameters
+    ----------
+    gate : Gate
+        The gate.
+    channels : sequence of AlignedChannel
+        All of the task's.
+    first : int
+        Place of the gate's first one in it.
+    record_bytes : int
+        Size of the gate's records.
+
+    Returns
+    -------
+    int
+        Bytes to be persisted of the channels that have delivered; the others follow when they do.
+    """
+    persisted = 0
+    for i in range(len(gate.channels)):
+        channel = channels[first + i]
+        channel.cut = gate.channels[i].processed * record_bytes
+        channel.persisted = 0
+        if channel.has_delivered == 1:
+            persisted += count_persisted(channel)
+    return persisted
+
+
+def count_persisted(channel: AlignedChannel) -> int:
+    """Return the bytes that a checkpoint persists of a channel that has delivered."""
+    channel.persisted = max(0, channel.barrier_at - channel.cut)
+    return channel.persisted
+
+
+# ---- what the coordinator says
+
+
+def is_aborted(aborted: Queue[CoordinatorMessage], checkpoint: int, number: int) -> int:
+    """Tell whether a task has heard by round ``number`` that a checkpoint was aborted: 1 if so."""
+    for i in range(aborted.ends.count):
+        found = aborted.slots[(aborted.ends.head + i) % len(aborted.slots)]
+        if found.checkpoint == checkpoint and found.arrives <= number:
+            return 1
+    return 0
+
+
+def forget_aborted(aborted: Queue[CoordinatorMessage], checkpoint: int) -> None:
+    """Forget the aborted checkpoints up to one that a task has handled."""
+    kept = 0
+    most = len(aborted.slots)
+    for i in range(aborted.ends.count):
+        found = aborted.slots[(aborted.ends.head + i) % most]
+        if found.checkpoint > checkpoint:
+            slot = aborted.slots[(aborted.ends.head + kept) % most]
+            slot.checkpoint = found.checkpoint
+            slot.created = found.created
+            slot.is_savepoint = found.is_savepoint
+            slot.arrives = found.arrives
+            kept += 1
+    aborted.ends.count = kept
+
+
+# ---- what a task says
+
+
+def note_aligned(state: TaskCheckpoint, alignment: Alignment) -> None:
+    """Keep what was measured of a checkpoint whose last barrier is in."""
+    state.waits_inputs = 0
+    state.alignment = alignment.alignment
+    state.processed = alignment.bytes_processed
+    state.persisted += alignment.persisted
+
+
+def fill_report(report: CheckpointReport, state: TaskCheckpoint) -> None:
+    """Give an acknowledgement what was measured of its checkpoint."""
+    report.start_delay = state.start_delay
+    report.alignment = state.alignment
+    report.processed = state.processed
+    report.persisted = state.persisted

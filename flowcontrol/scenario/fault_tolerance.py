@@ -1,0 +1,210 @@
+"""How a job checkpoints and restarts: what the options mean together, for the clocks.
+
+Times are whole microseconds, multiples of a millisecond, in which Flink counts them. Defaults and
+meanings are those of Flink 1.20 (``CheckpointConfig``, ``RestartStrategyOptions``,
+``HeartbeatManagerOptions``).
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, Final, Literal
+
+from flowcontrol.scenario.fault_options import FaultOptions
+
+UNLIMITED: Final = 2**31 - 1
+"""Attempts of which Flink never sees the end: the largest int of Java."""
+
+Mode = Literal["exactly_once", "at_least_once"]
+
+
+@dataclass(frozen=True)
+class Checkpointing:
+    """How a job checkpoints.
+
+    Attributes
+    ----------
+    interval_us : int or None
+        Between two triggers, microseconds; None: savepoints only.
+    mode : {"exactly_once", "at_least_once"}
+        Whether a task blocks channels that have delivered their barrier.
+    timeout_us : int
+        From the trigger until a checkpoint expires, microseconds.
+    min_pause_us : int
+        From a completion to the next trigger, microseconds.
+    max_concurrent : int
+        Checkpoints in progress at a time, at least 1.
+    tolerable_failures : int
+        Failed checkpoints in a row that do not fail the job.
+    is_unaligned : bool
+        Whether barriers overtake data. Always False in the mode ``at_least_once``, as in Flink.
+    aligned_timeout_us : int
+        From the trigger until an aligned barrier overtakes after all, microseconds; 0: from the
+        beginning. Without effect unless ``is_unaligned``.
+    after_tasks_finish : bool
+        Whether there are checkpoints once some tasks have finished (FLIP-147).
+    """
+
+    interval_us: int | None
+    mode: Mode
+    timeout_us: int
+    min_pause_us: int
+    max_concurrent: int
+    tolerable_failures: int
+    is_unaligned: bool
+    aligned_timeout_us: int
+    after_tasks_finish: bool
+
+
+@dataclass(frozen=True)
+class NoRestart:
+    """The first failure ends the job."""
+
+    name: ClassVar[str] = "none"
+
+
+@dataclass(frozen=True)
+class FixedDelay:
+    """A number of restarts, each after the same wait.
+
+    Attributes
+    ----------
+    attempts : int
+        Restarts until the job fails for good.
+    delay_us : int
+        Before each, microseconds.
+    """
+
+    name: ClassVar[str] = "fixed-delay"
+
+    attempts: int
+    delay_us: int
+
+
+@dataclass(frozen=True)
+class FailureRate:
+    """Restarts while failures are rare enough.
+
+    Attributes
+    ----------
+    max_failures : int
+        Within the interval, until the job fails for good.
+    interval_us : int
+        Microseconds.
+    delay_us : int
+        Before each restart, microseconds.
+    """
+
+    name: ClassVar[str] = "failure-rate"
+
+    max_failures: int
+    interval_us: int
+    delay_us: int
+
+
+@dataclass(frozen=True)
+class ExponentialDelay:
+    """Restarts after waits that grow.
+
+    Attributes
+    ----------
+    initial_us, max_us : int
+        First and longest wait, microseconds.
+    multiplier : float
+        Each wait over the one before, more than 1.
+    reset_us : int
+        Time without a failure after which the wait is the first one again, microseconds.
+    jitter : float
+        Share of a wait that is added or taken away at random, 0 to 1.
+    attempts : int or None
+        Restarts until the job fails for good; None: no limit.
+    """
+
+    name: ClassVar[str] = "exponential-delay"
+
+    initial_us: int
+    max_us: int
+    multiplier: float
+    reset_us: int
+    jitter: float
+    attempts: int | None
+
+
+RestartPolicy = NoRestart | FixedDelay | FailureRate | ExponentialDelay
+
+
+@dataclass(frozen=True)
+class Heartbeat:
+    """How the death of a task manager is noticed.
+
+    Attributes
+    ----------
+    interval_us : int
+        Between two heartbeats, microseconds.
+    timeout_us : int
+        Without a heartbeat until it counts as lost, microseconds.
+    rpc_failures : int or None
+        Refused heartbeats in a row until it counts as lost; None: they do not count.
+    """
+
+    interval_us: int
+    timeout_us: int
+    rpc_failures: int | None
+
+
+def checkpointing_of(options: FaultOptions, *, has_savepoints: bool) -> Checkpointing | None:
+    """Return how a job checkpoints; None without an interval and without savepoints."""
+    if options.checkpoint_interval_us is None and not has_savepoints:
+        return None
+    is_exact = options.checkpoint_mode == "exactly_once"
+    return Checkpointing(
+        interval_us=options.checkpoint_interval_us,
+        mode="exactly_once" if is_exact else "at_least_once",
+        timeout_us=options.checkpoint_timeout_us,
+        min_pause_us=options.checkpoint_min_pause_us,
+        max_concurrent=options.max_concurrent_checkpoints,
+        tolerable_failures=options.tolerable_failed_checkpoints,
+        is_unaligned=options.unaligned_enabled and is_exact,
+        aligned_timeout_us=options.aligned_timeout_us,
+        after_tasks_finish=options.checkpoints_after_finish,
+    )
+
+
+def restart_policy_of(options: FaultOptions) -> RestartPolicy:
+    """Return whether and when a job is started again.
+
+    Notes
+    -----
+    Flink 1.19 and later: without a ``restart-strategy.type`` a job with periodic checkpoints
+    restarts with exponential delays, another not at all. Savepoints alone count as none.
+    """
+    chosen = options.restart_type
+    if chosen is None:
+        chosen = "none" if options.checkpoint_interval_us is None else "exponential-delay"
+    if chosen == "fixed-delay":
+        return FixedDelay(options.fixed_delay_attempts, options.fixed_delay_us)
+    if chosen == "failure-rate":
+        return FailureRate(
+            options.failure_rate_most,
+            options.failure_rate_interval_us,
+            options.failure_rate_delay_us,
+        )
+    if chosen == "exponential-delay":
+        most = options.backoff_attempts
+        return ExponentialDelay(
+            options.backoff_initial_us,
+            options.backoff_max_us,
+            options.backoff_multiplier,
+            options.backoff_reset_us,
+            options.backoff_jitter,
+            None if most == UNLIMITED else most,
+        )
+    return NoRestart()
+
+
+def heartbeat_of(options: FaultOptions) -> Heartbeat:
+    """Return how the death of a task manager is noticed."""
+    refused = options.heartbeat_rpc_failures
+    return Heartbeat(
+        options.heartbeat_interval_us,
+        options.heartbeat_timeout_us,
+        None if refused < 0 else refused,
+    )

@@ -1,0 +1,142 @@
+"""What no clock runs yet, or only one, of checkpoints and failures: a line each, refused by key.
+
+Whoever makes a clock run one of them takes its line out, or leaves the clock that does not.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from flowcontrol.scenario.models import Scenario
+from flowcontrol.scenario.problems import key_path
+
+Where = Literal["any", "live", "virtual"]
+"""The clock that does not run something; ``any``: neither does."""
+
+Refusal = tuple[str, str, str]
+"""Place, what is not emulated there (value first, verb last), and what to do instead."""
+
+_INTERVAL = "execution.checkpointing.interval"
+
+
+@dataclass(frozen=True)
+class Later:
+    """Something that is not emulated yet.
+
+    Attributes
+    ----------
+    key : str
+        Its name in this table.
+    where : {"any", "live", "virtual"}
+        The clock that does not run it.
+    find : callable
+        Given a scenario, yields a refusal for each place that asks for it.
+    within : tuple of str
+        Keys of the table that are wider: where one of them is refused, this is not looked at.
+    """
+
+    key: str
+    where: Where
+    find: Callable[[Scenario], Iterator[Refusal]]
+    within: tuple[str, ...] = ()
+
+
+def later_refusals(scenario: Scenario, clock: str) -> Iterator[tuple[Where, Refusal]]:
+    """Yield what a scenario asks for and a clock does not run yet.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        Read and checked.
+    clock : str
+        The clock to run it, ``live`` or ``virtual``.
+
+    Yields
+    ------
+    (str, (str, str, str))
+        ``any`` or the clock, and the refusal.
+    """
+    refused: set[str] = set()
+    for line in LATER:
+        if line.where not in {"any", clock} or refused.intersection(line.within):
+            continue
+        for refusal in line.find(scenario):
+            refused.add(line.key)
+            yield line.where, refusal
+
+
+def _checkpoints(scenario: Scenario) -> Iterator[Refusal]:
+    interval_us = scenario.options.checkpoint_interval_us
+    if interval_us is not None:
+        what = f"'{interval_us // 1000}ms': checkpoints are"
+        yield key_path(["options", _INTERVAL]), what, "leave it out"
+
+
+def _savepoints(scenario: Scenario) -> Iterator[Refusal]:
+    if scenario.savepoints:
+        what = f"{len(scenario.savepoints)}: savepoints are"
+        yield "savepoints", what, "leave them out"
+
+
+def _state(scenario: Scenario) -> Iterator[Refusal]:
+    for index, stage in enumerate(scenario.stages):
+        if stage.state is not None:
+            what = f"of {stage.name!r}: state that checkpoints write is"
+            yield f"stages[{index}].state", what, "leave it out"
+
+
+def _guarantees(scenario: Scenario) -> Iterator[Refusal]:
+    for index, stage in enumerate(scenario.stages):
+        if stage.guarantee != "at-least-once":
+            what = f"{stage.guarantee!r}: another guarantee than at-least-once is"
+            yield f"stages[{index}].guarantee", what, "leave it out"
+
+
+def _failures(scenario: Scenario) -> Iterator[Refusal]:
+    if scenario.failures:
+        first = scenario.failures[0]
+        what = f"{first.victim} at {float(first.at_s):g} s: failures and restarts are"
+        yield "failures", what, "leave them out"
+
+
+def _transports(scenario: Scenario) -> Iterator[Refusal]:
+    transport = scenario.system.transport
+    if scenario.checkpointing is not None and transport != "credit":
+        what = f"{transport!r}: checkpoints under another transport than credit are"
+        yield "system.transport", what, "use credit"
+
+
+def _throttles(scenario: Scenario) -> Iterator[Refusal]:
+    throttle = scenario.system.throttle
+    if scenario.checkpointing is not None and throttle != "none":
+        yield "system.throttle", f"{throttle!r}: checkpoints beside a throttle are", "use none"
+
+
+def _partition_types(scenario: Scenario) -> Iterator[Refusal]:
+    for index, edge in enumerate(scenario.edges):
+        if scenario.checkpointing is not None and edge.partition_type != "pipelined_bounded":
+            what = f"{edge.partition_type!r}: checkpoints over other kinds of result partition are"
+            yield f"edges[{index}].partition_type", what, "use pipelined_bounded"
+
+
+def _jobs(scenario: Scenario) -> Iterator[Refusal]:
+    if scenario.is_fault_tolerant and scenario.jobs:
+        names = ", ".join(job.name for job in scenario.jobs)
+        what = f"{names}: checkpoints and failures of several jobs are"
+        yield "jobs", what, "state stages and edges in their place"
+
+
+_BOTH: Final = ("checkpoints", "savepoints")
+
+LATER: Final = (
+    Later("checkpoints", "any", _checkpoints),
+    Later("savepoints", "any", _savepoints),
+    Later("state", "any", _state),
+    Later("guarantees", "any", _guarantees),
+    Later("failures", "any", _failures),
+    Later("transports", "any", _transports, within=_BOTH),
+    Later("throttles", "any", _throttles, within=_BOTH),
+    Later("partition types", "any", _partition_types, within=_BOTH),
+    Later("jobs", "any", _jobs, within=(*_BOTH, "failures")),
+)
+"""The lines, wider ones first."""

@@ -1,0 +1,83 @@
+"""What is allowed in a scenario and may surprise: warnings of checkpoints, failures, delivery."""
+
+from collections.abc import Iterator
+
+from flowcontrol.scenario.fault_tolerance import NoRestart
+from flowcontrol.scenario.models import Scenario
+
+_OWN = {
+    "fixed-delay": ("fixed_delay_attempts", "fixed_delay_us"),
+    "failure-rate": ("failure_rate_most", "failure_rate_interval_us", "failure_rate_delay_us"),
+    "exponential-delay": (
+        *("backoff_initial_us", "backoff_max_us", "backoff_multiplier", "backoff_reset_us"),
+        *("backoff_jitter", "backoff_attempts"),
+    ),
+}
+"""Options of each restart strategy."""
+
+
+def scenario_warnings(scenario: Scenario) -> list[str]:
+    """Return a sentence for each setting that has another effect than it seems to have.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        Read and checked.
+    """
+    return [*_unaligned(scenario), *_exactly_once(scenario), *_restarts(scenario)]
+
+
+def _unaligned(scenario: Scenario) -> Iterator[str]:
+    checkpointing = scenario.checkpointing
+    if checkpointing is None:
+        return
+    if scenario.options.unaligned_enabled and checkpointing.mode != "exactly_once":
+        yield (
+            "execution.checkpointing.unaligned.enabled: Unaligned checkpoints can only be used "
+            "with checkpointing mode EXACTLY_ONCE; they are off, as in Flink."
+        )
+    if not scenario.options.unaligned_enabled and checkpointing.aligned_timeout_us:
+        yield (
+            "execution.checkpointing.aligned-checkpoint-timeout has no effect without "
+            "execution.checkpointing.unaligned.enabled: barriers stay aligned."
+        )
+
+
+def _exactly_once(scenario: Scenario) -> Iterator[str]:
+    checkpointing = scenario.checkpointing
+    for stage in scenario.sinks:
+        if stage.guarantee != "exactly-once":
+            continue
+        if checkpointing is None:
+            yield (
+                f"{stage.name}: exactly-once commits with checkpoints, and there are none, so "
+                "nothing becomes visible: state execution.checkpointing.interval."
+            )
+        elif checkpointing.mode != "exactly_once":
+            yield (
+                f"{stage.name}: exactly-once with the checkpointing mode AT_LEAST_ONCE: after a "
+                "restart rows are written, and committed, twice."
+            )
+        above = scenario.upstream(stage.name)
+        for source in scenario.sources:
+            if source.name in above and not source.replayable:
+                yield (
+                    f"{stage.name}: exactly-once, but {source.name} cannot rewind (replayable: "
+                    "false): what it emitted after the checkpoint is lost in a restart."
+                )
+
+
+def _restarts(scenario: Scenario) -> Iterator[str]:
+    strategy, options = scenario.restart_strategy, scenario.options
+    if scenario.failures and isinstance(strategy, NoRestart):
+        first = scenario.failures[0]
+        yield (
+            f"restart strategy none: the job ends with the failure of {first.victim} at "
+            f"{float(first.at_s):g} s: state restart-strategy.type."
+        )
+    fields = type(options).model_fields
+    for name, own in _OWN.items():
+        stated = [field for field in own if getattr(options, field) != fields[field].default]
+        if stated and name != strategy.name:
+            key = fields[stated[0]].serialization_alias
+            yield f"{key} has no effect: the restart strategy is {strategy.name}."

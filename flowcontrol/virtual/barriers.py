@@ -1,0 +1,76 @@
+"""Checkpoints in a round of the kernel: the coordinator's orders, mail, timers.
+
+What a task does about them is :mod:`flowcontrol.operators.checkpointing`.
+"""
+
+from typing import Any
+
+from flowcontrol.operators.checkpointing import after_sending, look_at_mail, next_timer
+from flowcontrol.protocol.queues import append, next_slot
+from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.cells import rows_of
+from flowcontrol.virtual.checkpoint_fields import KernelOrder
+from flowcontrol.virtual.checkpoint_worker import coordinator_queue, kernel_checkpoints
+from flowcontrol.virtual.header import FLAG_PROTOCOL, FLAG_REPORTS, KernelMemory
+from flowcontrol.virtual.parts import CHECKPOINTS
+from flowcontrol.virtual.registry import part_of
+from flowcontrol.virtual.views import task_row
+from flowcontrol.virtual.wheel import wake
+
+order_rows = rows_of(KernelOrder)
+
+
+@part_of(CHECKPOINTS)
+def take_orders(m: KernelMemory) -> None:
+    """Hand what the coordinator has said before the first round of a call to the tasks."""
+    orders = order_rows(m, m.orders, m.orders_most)
+    for i in range(m.orders_count):
+        order = orders[i]
+        task = task_row(m, order.task)
+        held = kernel_checkpoints(m, task.checkpoints)
+        at = held.aborted if order.is_abort == 1 else held.triggers
+        queue = coordinator_queue(m, at, held.messages_most)
+        if queue.ends.count == held.messages_most:
+            m.flags |= FLAG_PROTOCOL
+            continue
+        message = next_slot(queue)
+        message.checkpoint = order.checkpoint
+        message.created = order.created
+        message.is_savepoint = order.is_savepoint
+        message.arrives = order.arrives
+        append(queue)
+        if order.is_abort == 0:
+            wake(m, order.task, order.arrives)
+    m.orders_count = 0
+
+
+@part_of(CHECKPOINTS)
+def look_at_events(m: KernelMemory, worker: Any, start: int, end: int) -> None:
+    """Have a task act on what does not wait for its turn, before its work of a round."""
+    look_at_mail(worker, worker.task, start, end)
+
+
+@part_of(CHECKPOINTS)
+def note_sent(m: KernelMemory, worker: Any) -> None:
+    """Have a task take notice of the barriers that it has sent."""
+    after_sending(worker, worker.task)
+
+
+@part_of(CHECKPOINTS)
+def plan_mail(m: KernelMemory, worker: Any, now: int) -> None:
+    """Have a task looked at when a timer of it is due, or a trigger arrives."""
+    timer = next_timer(worker)
+    if timer >= 0:
+        wake(m, worker.number, max(now + 1, (timer + m.round_us - 1) // m.round_us))
+    triggers = worker.triggers()
+    if triggers.ends.count > 0:
+        wake(m, worker.number, max(now + 1, triggers.slots[triggers.ends.head].arrives))
+
+
+@part_of(CHECKPOINTS)
+def has_news(m: KernelMemory) -> int:
+    """Tell whether the coordinator has to look at the log of reports now: 1 if so."""
+    if m.reports_count <= m.reports_wanted:
+        return 0
+    m.flags |= FLAG_REPORTS
+    return 1

@@ -1,0 +1,39 @@
+"""What the kernel keeps of checkpoints: of each task, under way to tasks, and the tasks' log."""
+
+from dataclasses import dataclass, field
+
+from flowcontrol.protocol.states import Alignment, CoordinatorMessage, TaskCheckpoint
+
+
+@dataclass(slots=True)
+class KernelCheckpoints:
+    """What a task knows of checkpoints, and where the rest of it is."""
+
+    own: TaskCheckpoint = field(default_factory=TaskCheckpoint)
+    """What it knows of checkpoints beside its alignment."""
+    alignment: Alignment = field(default_factory=Alignment)
+    """Its alignment."""
+    channels: int = 0
+    """Where the channels of that are, those of all gates in order."""
+    channel_count: int = 0
+    """How many there are."""
+    tracked: int = 0
+    """Where the queue is of the checkpoints that an at-least-once task counts."""
+    tracked_most: int = 0
+    """How many there may be."""
+    triggers: int = 0
+    """Where the queue is of the checkpoints that a source has been asked for."""
+    aborted: int = 0
+    """Where the queue is of the checkpoints that the coordinator has aborted."""
+    messages_most: int = 0
+    """How many there may be in either."""
+
+
+@dataclass(slots=True)
+class KernelOrder(CoordinatorMessage):
+    """What the coordinator tells a task from the next round on that is run."""
+
+    task: int = 0
+    """The task."""
+    is_abort: int = 0
+    """1: the checkpoint was aborted; 0: it is to be taken."""

@@ -1,0 +1,69 @@
+"""The kernel's memory of checkpoints: of each task, of the coordinator's orders, of reports."""
+
+from typing import Any
+
+import numpy as np
+
+from flowcontrol.job.checkpoint_settings import CheckpointSettings, is_forced
+from flowcontrol.job.checkpointed_task import new_rows
+from flowcontrol.job.graph import JobVertex
+from flowcontrol.protocol.queues import MOST_BARRIERS
+from flowcontrol.protocol.state import width
+from flowcontrol.protocol.states import (
+    AlignedChannel,
+    CheckpointReport,
+    CoordinatorMessage,
+    TrackedCheckpoint,
+)
+from flowcontrol.virtual.cells import cells_of
+from flowcontrol.virtual.checkpoint_fields import KernelCheckpoints, KernelOrder
+from flowcontrol.virtual.places import Builder
+
+
+def fill_checkpoints(build: Builder, settings: CheckpointSettings, reports: int) -> None:
+    """Make room for the orders of the coordinator and the reports of tasks.
+
+    Parameters
+    ----------
+    build : Builder
+        The memory; its tasks and partitions are filled.
+    settings : CheckpointSettings
+        How the job checkpoints.
+    reports : int
+        Entries of the log of reports.
+    """
+    job, head = build.job, build.head
+    head.has_checkpoints = 1
+    head.reports_most, head.reports_wanted = reports, reports // 2
+    head.reports = build.take(reports * width(CheckpointReport))
+    subtasks = sum(plan.stage.parallelism for plan in job.stages)
+    head.orders_most = subtasks * MOST_BARRIERS
+    head.orders = build.take(head.orders_most * width(KernelOrder))
+    tasks, partitions = build.blocks["tasks_at"], build.blocks["partitions_at"]
+    for plan in job.stages:
+        for index in range(plan.stage.parallelism):
+            task = tasks[build.places.tasks[plan.name] + index]
+            task["has_checkpoints"] = 1
+            task["checkpoints"] = _put_task(build, settings, plan, index)
+            for link in plan.outputs:
+                number = build.places.partitions[link.name, index]
+                partitions["is_forced"][number] = is_forced(job.stage(link.edge.receiver))
+
+
+def _put_task(build: Builder, settings: CheckpointSettings, plan: JobVertex, index: int) -> int:
+    """Return where the state of a task stands, at the start of a run."""
+    rows = new_rows(settings, plan, sum(len(link.incoming(index)) for link in plan.inputs))
+    held = KernelCheckpoints(rows.state, rows.alignment)
+    held.channel_count = len(rows.channels)
+    cells = [cells_of(channel) for channel in rows.channels]
+    held.channels = build.put(np.concatenate(cells)) if cells else 0
+    held.tracked_most = len(rows.tracked.slots)
+    held.tracked = _take_queue(build, TrackedCheckpoint, held.tracked_most)
+    held.messages_most = len(rows.triggers.slots)
+    held.triggers = _take_queue(build, CoordinatorMessage, held.messages_most)
+    held.aborted = _take_queue(build, CoordinatorMessage, held.messages_most)
+    return build.put(cells_of(held))
+
+
+def _take_queue(build: Builder, cls: type[Any], most: int) -> int:
+    return int(build.queues(1, cls, most)[0])

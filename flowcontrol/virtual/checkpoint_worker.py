@@ -1,0 +1,157 @@
+"""A subtask of the kernel, as :mod:`flowcontrol.operators.checkpointing` sees it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from flowcontrol.operators.checkpointing import on_event
+from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, fill_report
+from flowcontrol.protocol.queues import Queue
+from flowcontrol.protocol.rows import Row
+from flowcontrol.protocol.sides import Gate, Partition
+from flowcontrol.protocol.state import width
+from flowcontrol.protocol.states import (
+    AlignedChannel,
+    Alignment,
+    CheckpointReport,
+    CoordinatorMessage,
+    TaskCheckpoint,
+    TrackedCheckpoint,
+)
+from flowcontrol.virtual import fields as f
+from flowcontrol.virtual import views as v
+from flowcontrol.virtual.cells import queue_of, rows_of, state_of
+from flowcontrol.virtual.checkpoint_fields import KernelCheckpoints
+from flowcontrol.virtual.header import FLAG_LOST_REPORT, KernelMemory
+from flowcontrol.virtual.parts import CHECKPOINTS
+from flowcontrol.virtual.registry import part_of
+
+kernel_checkpoints = state_of(KernelCheckpoints)
+aligned_channels = rows_of(AlignedChannel)
+tracked_queue = queue_of(TrackedCheckpoint)
+coordinator_queue = queue_of(CoordinatorMessage)
+report_rows = rows_of(CheckpointReport)
+
+REPORT_CELLS = width(CheckpointReport)
+
+
+class CheckpointedWorker:
+    """What a task holds of checkpoints; the base of a task of the kernel.
+
+    A ``CheckpointWorker`` of :mod:`flowcontrol.operators.checkpointing`.
+
+    Attributes
+    ----------
+    m : KernelMemory
+        The memory.
+    number : int
+        Which task it is.
+    task : KernelTask
+        Its row.
+    """
+
+    m: KernelMemory
+    number: int
+    task: f.KernelTask
+
+    def checkpoint_state(self) -> TaskCheckpoint:
+        """Return what the task knows of checkpoints."""
+        return kernel_checkpoints(self.m, self.task.checkpoints).own
+
+    def alignment(self) -> Alignment:
+        """Return its alignment."""
+        return kernel_checkpoints(self.m, self.task.checkpoints).alignment
+
+    def aligned(self) -> Sequence[AlignedChannel]:
+        """Return the channels of that, those of all gates in order."""
+        held = kernel_checkpoints(self.m, self.task.checkpoints)
+        return aligned_channels(self.m, held.channels, held.channel_count)
+
+    def tracked(self) -> Queue[TrackedCheckpoint]:
+        """Return the checkpoints that an at-least-once task counts."""
+        held = kernel_checkpoints(self.m, self.task.checkpoints)
+        return tracked_queue(self.m, held.tracked, held.tracked_most)
+
+    def triggers(self) -> Queue[CoordinatorMessage]:
+        """Return the checkpoints that a source has been asked for, oldest first."""
+        held = kernel_checkpoints(self.m, self.task.checkpoints)
+        return coordinator_queue(self.m, held.triggers, held.messages_most)
+
+    def aborted(self) -> Queue[CoordinatorMessage]:
+        """Return the checkpoints that the coordinator has aborted, oldest first."""
+        held = kernel_checkpoints(self.m, self.task.checkpoints)
+        return coordinator_queue(self.m, held.aborted, held.messages_most)
+
+    def gate_count(self) -> int:
+        """Return how many gates it has."""
+        return self.task.gates
+
+    def input_gates(self) -> Sequence[Gate]:
+        """Return its gates."""
+        gates: Any = v.gates_of(self.m, self.task.first_gate)
+        return gates
+
+    def gate_record_bytes(self, number: int) -> int:
+        """Return the size of a gate's records, bytes."""
+        return v.gate_row(self.m, self.task.first_gate + number).record_bytes
+
+    def gates_with_data(self) -> Row:
+        """Return its queue of gates with data."""
+        union: Row = v.union_of(self.m, self.task)
+        return union
+
+    def event_partition(self, number: int) -> Partition:
+        """Return a result partition, into which an event may be put that has to be sent."""
+        p = v.partition_row(self.m, self.task.first_partition + number)
+        for place in range(p.channels):
+            v.set_bit(self.m, p.dirty, place)
+        return v.partition_at(self.m, p)
+
+    def is_forced(self, number: int) -> int:
+        """Tell whether a partition's receivers align whatever the mode is: 1 if so."""
+        return v.partition_row(self.m, self.task.first_partition + number).is_forced
+
+    def round_number(self) -> int:
+        """Return the round."""
+        return self.m.now
+
+    def now_us(self) -> int:
+        """Return the start of the round."""
+        return self.m.now * self.m.round_us
+
+    def snapshot(self, checkpoint: int) -> None:
+        """Take the state: there is none yet."""
+
+    def report(self, kind: int, checkpoint: int, reason: int) -> None:
+        """Tell the coordinator what has become of a checkpoint, with what was measured."""
+        log_report(self.m, self.number, self.task, kind, checkpoint, reason)
+
+    def on_event(self) -> None:
+        """Act on the event that the task has polled."""
+        act_on_event(self.m, self)
+
+
+@part_of(CHECKPOINTS)
+def act_on_event(m: KernelMemory, worker: Any) -> None:
+    """Act on the event that a task has polled in its turn."""
+    on_event(worker, worker.task)
+
+
+@part_of(CHECKPOINTS)
+def log_report(
+    m: KernelMemory, number: int, task: f.KernelTask, kind: int, checkpoint: int, reason: int
+) -> None:
+    """Log what a task tells the coordinator, with what it has measured of the checkpoint."""
+    if m.reports_count == m.reports_most:
+        m.flags |= FLAG_LOST_REPORT
+        return
+    entry = report_rows(m, m.reports, m.reports_most)[m.reports_count]
+    m.reports_count += 1
+    entry.task = number
+    entry.kind = kind
+    entry.checkpoint = checkpoint
+    entry.round = m.now
+    entry.reason = reason
+    if kind == ACKNOWLEDGED:
+        fill_report(entry, kernel_checkpoints(m, task.checkpoints).own)
+    else:  # what follows from it may not wait
+        m.reports_wanted = 0

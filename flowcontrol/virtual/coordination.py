@@ -1,0 +1,86 @@
+"""The coordinator of a job's checkpoints at work on the kernel's memory."""
+
+from flowcontrol.job.checkpoint_control import CheckpointControl
+from flowcontrol.job.checkpointed_task import ABORTED, TRIGGER, TaskOrder
+from flowcontrol.job.job import Job
+from flowcontrol.protocol.states import CheckpointReport
+from flowcontrol.virtual.checkpoint_fields import KernelOrder
+from flowcontrol.virtual.memory import Memory
+
+
+class Coordination:
+    """Shows the coordinator what tasks have reported, and hands its orders to them.
+
+    It looks when something is due and otherwise leaves the kernel alone: that logs what tasks
+    report, and stops only for what the coordinator may not learn late.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out, with checkpoints.
+    memory : Memory
+        Of its run, before the first round.
+
+    Attributes
+    ----------
+    control : CheckpointControl
+        The coordinator, as on the other clock.
+    """
+
+    def __init__(self, job: Job, memory: Memory) -> None:
+        self.control = CheckpointControl(job)
+        self._job, self._head, self._due = job, memory.head, 0
+        head = self._head
+        self._reports = memory.table(head.reports, head.reports_most, CheckpointReport)
+        self._orders = memory.table(head.orders, head.orders_most, KernelOrder)
+        self._heard: list[CheckpointReport] = []
+
+    def begin(self) -> int:
+        """Do what is due before the next round.
+
+        Returns
+        -------
+        int
+            The round before which it wants to be asked again.
+        """
+        number = self._head.round
+        if self._due <= number:
+            self.hear()
+            self._tell(self.control.before_round(number))
+        return self._plan()
+
+    def hear(self) -> None:
+        """Take the reports out of the kernel's log."""
+        self._heard = self._logged()
+        self._head.reports_count = 0
+        self.control.hear(self._heard)
+        self._plan()
+
+    def finish(self) -> None:
+        """Take what has reached the coordinator by the last round."""
+        self.hear()
+        self.control.before_round(self._job.rounds - 1)
+
+    def reports_in(self, number: int) -> list[CheckpointReport]:
+        """Return what tasks have reported in the round that was run last."""
+        return [one for one in (*self._heard, *self._logged()) if one.round == number]
+
+    def _plan(self) -> int:
+        """Say when it looks next, and whether the kernel stops at a report."""
+        due = self.control.next_round()
+        self._due = self._job.rounds if due is None else due
+        self._head.reports_wanted = 0 if self.control.is_waiting else len(self._reports) // 2
+        return self._due
+
+    def _logged(self) -> list[CheckpointReport]:
+        return [CheckpointReport(*row) for row in self._reports[: self._head.reports_count].tolist()]
+
+    def _tell(self, orders: list[TaskOrder]) -> None:
+        """Leave orders for the kernel, which hands them to the tasks before the next round."""
+        rows = [
+            (one.checkpoint, one.created, one.is_savepoint, one.arrives, task, int(kind == ABORTED))
+            for task, kind, one in orders
+            if kind in {TRIGGER, ABORTED}
+        ]
+        self._orders[: len(rows)] = rows
+        self._head.orders_count = len(rows)

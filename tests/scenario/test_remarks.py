@@ -1,0 +1,90 @@
+"""What may surprise in checkpoints, failures and delivery is said, and nothing else is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flowcontrol.run.emulate import emulate
+from flowcontrol.scenario import parse_scenario
+from flowcontrol.scenario.remarks import scenario_warnings
+
+CHECKPOINT = "options/execution.checkpointing."
+INTERVAL = (f"{CHECKPOINT}interval", "1s")
+UNALIGNED = (f"{CHECKPOINT}unaligned.enabled", True)
+AT_LEAST = (f"{CHECKPOINT}mode", "AT_LEAST_ONCE")
+EXACTLY = ("stages/1/guarantee", "exactly-once")
+LOSES = ("stages/0/replayable", False)
+FAILED = ("failures", [{"at_s": 2.5, "task_manager": 1}])
+FIXED = "options/restart-strategy.fixed-delay."
+
+Changes = list[tuple[str, Any]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "texts"),
+    [
+        (
+            [INTERVAL, UNALIGNED, AT_LEAST],
+            ["Unaligned checkpoints can only be used with checkpointing mode EXACTLY_ONCE", "off"],
+        ),
+        (
+            [INTERVAL, (f"{CHECKPOINT}aligned-checkpoint-timeout", "1s")],
+            ["aligned-checkpoint-timeout has no effect", "unaligned.enabled"],
+        ),
+        ([INTERVAL, EXACTLY, LOSES], ["sink: exactly-once", "source cannot rewind", "lost"]),
+        ([EXACTLY], ["sink: exactly-once", "nothing becomes visible", "checkpointing.interval"]),
+        ([INTERVAL, EXACTLY, AT_LEAST], ["sink: exactly-once", "AT_LEAST_ONCE", "twice"]),
+        ([FAILED], ["restart strategy none", "task manager 1 at 2.5 s", "restart-strategy.type"]),
+        (
+            [(f"{FIXED}attempts", 3)],
+            ["restart-strategy.fixed-delay.attempts has no effect", "strategy is none"],
+        ),
+        (
+            [INTERVAL, (f"{FIXED}delay", "3s")],
+            ["restart-strategy.fixed-delay.delay has no effect", "is exponential-delay"],
+        ),
+    ],
+)
+def test_what_surprises_is_said_once(changed: Any, changes: Changes, texts: list[str]) -> None:
+    [said] = scenario_warnings(parse_scenario(changed(*changes)))
+    for text in texts:
+        assert text in said
+    assert said.endswith(".")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [],
+        [INTERVAL, UNALIGNED, (f"{CHECKPOINT}aligned-checkpoint-timeout", "1s"), EXACTLY, FAILED],
+        [INTERVAL, AT_LEAST, LOSES, FAILED],
+        [INTERVAL, ("options/restart-strategy.exponential-delay.max-backoff", "2min")],
+        [FAILED, ("options/restart-strategy", "fixed-delay"), (f"{FIXED}attempts", 3)],
+        [UNALIGNED, AT_LEAST],
+    ],
+    ids=str,
+)
+def test_what_does_not_surprise_is_not_said(changed: Any, changes: Changes) -> None:
+    assert scenario_warnings(parse_scenario(changed(*changes))) == []
+
+
+def test_only_sources_above_a_sink_concern_it(changed: Any) -> None:
+    given = changed(INTERVAL, LOSES)
+    given["stages"] += [
+        {"name": "other", "emit_rate": 1},
+        {"name": "end", "guarantee": "exactly-once"},
+    ]
+    given["edges"].append({"from": "other", "to": "end"})
+    assert scenario_warnings(parse_scenario(given)) == []
+    given["edges"].append({"from": "source", "to": "end"})
+    [said] = scenario_warnings(parse_scenario(given))
+    assert "end: exactly-once, but source cannot rewind" in said
+
+
+def test_a_run_says_them(changed: Any, tmp_path: Any) -> None:
+    heard: list[str] = []
+    given = changed((f"{FIXED}attempts", 3), ("duration_s", 1), ("round_ms", 10))
+    emulate(given, out=tmp_path / "run", clock="virtual", warn=heard.append)
+    assert any("fixed-delay.attempts has no effect" in text for text in heard)
