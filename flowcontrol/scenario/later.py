@@ -129,8 +129,8 @@ def _jobs(scenario: Scenario) -> Iterator[Refusal]:
 _BOTH: Final = ("checkpoints", "savepoints")
 
 LATER: Final = (
-    Later("checkpoints", "any", _checkpoints),
-    Later("savepoints", "any", _savepoints),
+    Later("checkpoints", "live", _checkpoints),
+    Later("savepoints", "live", _savepoints),
     Later("state", "any", _state),
     Later("guarantees", "any", _guarantees),
     Later("failures", "any", _failures),
