@@ -243,6 +243,13 @@ class CheckpointControl:
 
     # ------------------------------------------------------------------ state
 
+    def forget_ended(self) -> None:
+        """Forget the figures of checkpoints that have ended, which nothing depends on.
+
+        A run's tables have them all the same if they are made from all reports of the run.
+        """
+        self.coordinator.forget(min(self.coordinator.pending, default=self.coordinator.next_id))
+
     def state(self) -> dict[str, Any]:
         """Return all of it, as JSON takes it; the job is not part of it."""
         return {

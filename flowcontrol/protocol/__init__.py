@@ -15,6 +15,16 @@ from flowcontrol.protocol.checkpoints import (
     checkpoint_plan,
 )
 from flowcontrol.protocol.checkpoints.aligner import BarrierAligner
+from flowcontrol.protocol.commits import (
+    Committer,
+    Delivery,
+    DeliverySample,
+    Guarantee,
+    Phase,
+    SinkState,
+    TransactionStore,
+    TwoPhaseCommitSink,
+)
 from flowcontrol.protocol.connection import ConnectionQueue, SequenceNumberingReader
 from flowcontrol.protocol.debloating import BufferDebloater
 from flowcontrol.protocol.gate import InputChannel, InputGate
@@ -26,6 +36,7 @@ from flowcontrol.protocol.partitioners import (
     murmur,
 )
 from flowcontrol.protocol.pools import Buffer, LocalBufferPool, NetworkBufferPool
+from flowcontrol.protocol.restarts import RestartStrategy, failover_tasks
 from flowcontrol.protocol.sizing import gate_spec, partition_spec
 from flowcontrol.protocol.subpartition import Message, Subpartition
 
@@ -35,18 +46,28 @@ __all__ = [
     "BufferDebloater",
     "CheckpointCoordinator",
     "CheckpointRequest",
+    "Committer",
     "ConnectionQueue",
+    "Delivery",
+    "DeliverySample",
+    "Guarantee",
     "InputChannel",
     "InputGate",
     "InsufficientBuffersError",
     "LocalBufferPool",
     "Message",
     "NetworkBufferPool",
+    "Phase",
     "ProtocolError",
+    "RestartStrategy",
     "SequenceNumberingReader",
+    "SinkState",
     "Subpartition",
+    "TransactionStore",
+    "TwoPhaseCommitSink",
     "checkpoint_plan",
     "default_max_parallelism",
+    "failover_tasks",
     "gate_spec",
     "java_hash",
     "key_group",

@@ -157,6 +157,9 @@ def test_a_run_that_was_killed_after_its_last_round_is_finished(
     run_file.write_text(json.dumps({**noted, "finished": False}))
     again = run_live(job.scenario, tmp_path / "run")  # asserts that it is finished
     assert again.summary["rounds"] == job.rounds
+    kept = {path.name for path in (again.path / "queries").iterdir() if path.is_dir()}
+    assert kept == {plan.name for plan in job.stages}
+    assert not (again.path / "checkpoints").exists(), "that is a table of results"
     assert json.loads(run_file.read_text()) == noted
     after = runs.comparable(runs.live_tables(job, first.path), latency=True)
     assert runs.first_difference(after, before) is None

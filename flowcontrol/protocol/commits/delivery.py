@@ -1,0 +1,342 @@
+"""What the readers of a sink see: how many records, which twice, which never, and how late.
+
+One object a sink subtask, fed by a clock with counts: what it costs depends on the number of calls,
+not of records. Sections 4 and 5 of ``reference/checkpoints-and-time.md``.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from flowcontrol.protocol.commits.delivery_figures import DeliverySample, Guarantee, percentile
+from flowcontrol.protocol.commits.staged_runs import RunStore, StagedRuns
+from flowcontrol.protocol.commits.transactions import SinkState
+from flowcontrol.protocol.commits.two_phase import TwoPhaseCommitSink
+
+
+class _Barrier(NamedTuple):
+    """What is known of a checkpoint: the records before its snapshot, and those before its barrier.
+
+    They differ by the records that came behind the barrier and before the snapshot.
+    """
+
+    written_to: int
+    resumes_at: int
+    state: SinkState | None
+
+
+class Delivery:
+    """The account of one sink subtask.
+
+    Parameters
+    ----------
+    guarantee : str
+        "at-most-once", "at-least-once" or "exactly-once".
+    transaction_timeout : int, optional
+        A transaction that is strictly older when it is committed, at a notification or at a
+        restore, is lost; None: never. Only of exactly-once.
+    now : int, default 0
+        Time at which the sink starts, and its first transaction begins.
+    resolution : int, default 1
+        Records of a transaction that are written less than this after the first of a run have its
+        time, so latencies are up to this much too long. A clock whose rounds are short and whose
+        checkpoints are far apart saves memory by it: a run is kept until it is visible.
+
+    Raises
+    ------
+    ValueError
+        If the guarantee is unknown, or a number is out of range.
+
+    Notes
+    -----
+    Times are whole numbers of one unit, which never fall.
+
+    The records that reach a subtask have positions 0, 1, 2 ... A restore puts the position back to
+    that of the checkpoint, and what comes next are the same records again. Where a rebalance gives
+    a subtask others on the second time, the sums over all subtasks still hold.
+
+    **exactly-once**: a :class:`~flowcontrol.protocol.TwoPhaseCommitSink` over counts; rows are
+    visible at the commit. **at-least-once**: rows are visible when they are written, and what is
+    written again is there twice. **at-most-once**: likewise, but what a restore brings again is
+    dropped: what was written is visible already, what was on its way is lost.
+
+    ``json.dumps(delivery.state())`` between any two calls, and :meth:`restore_state` of a new
+    object with the same settings, go on after a kill as if there had been none.
+
+    Examples
+    --------
+    >>> account = Delivery("exactly-once")
+    >>> account.write(10, 5)
+    >>> account.barrier(20, 1)
+    >>> account.write(25, 2)
+    >>> account.complete(30, 1)
+    >>> account.sample()[:6], account.committed
+    ((7, 5, 0, 0, 2, 5), 5)
+    """
+
+    def __init__(
+        self,
+        guarantee: str,
+        transaction_timeout: int | None = None,
+        now: int = 0,
+        resolution: int = 1,
+    ) -> None:
+        if guarantee not in list(Guarantee):
+            raise ValueError(f"guarantee is {guarantee!r}: needs one of {', '.join(Guarantee)}")
+        if transaction_timeout is not None and transaction_timeout < 0:
+            raise ValueError(
+                f"transaction_timeout is {transaction_timeout}: needs at least 0, or None for never"
+            )
+        if resolution < 1:
+            raise ValueError(f"resolution is {resolution}: needs at least 1")
+        self.guarantee = Guarantee(guarantee)
+        self.written = self.committed = self.visible_twice = self.lost = 0
+        self._now = now
+        self._position = 0
+        # Every record before it is visible, or is lost for good: another row of it is a second one.
+        self._settled = 0
+        # The records last lost with a transaction, of which a restore may bring some again.
+        self._expired = (0, 0)
+        self._barriers: dict[int, _Barrier] = {}
+        self._latencies: dict[int, int] = {}
+        self._store = RunStore(transaction_timeout, resolution, self._show_staged, self._lose)
+        self._sink: TwoPhaseCommitSink | None = None
+        if self.guarantee is Guarantee.EXACTLY_ONCE:
+            self._store.now = now
+            self._sink = TwoPhaseCommitSink(self._store)
+            self._sink.open(now)
+
+    @property
+    def staged(self) -> int:
+        """Records in transactions that are neither committed nor aborted."""
+        return self._store.records
+
+    def write(self, now: int, records: int) -> None:
+        """Note that the sink has written records.
+
+        Raises
+        ------
+        ValueError
+            If time runs back, or the number is negative.
+        """
+        if records <= 0:
+            if records < 0:
+                raise ValueError(f"{records} records written at {now}: needs at least 0")
+            return
+        self._move_to(now)
+        start = self._position
+        self._position += records
+        if self._sink is not None:
+            self.written += records
+            self._sink.write((start, records))
+            return
+        if self.guarantee is Guarantee.AT_MOST_ONCE:
+            # The first records after a restore, up to where it had settled, are dropped.
+            start = min(max(start, self._settled), self._position)
+        fresh = self._position - start
+        if fresh:
+            self.written += fresh
+            self._latencies[0] = self._latencies.get(0, 0) + fresh
+            self._show(start, fresh)
+
+    def barrier(self, now: int, checkpoint: int, early: int = 0) -> None:
+        """Note that the sink has snapshotted its state for a checkpoint.
+
+        Parameters
+        ----------
+        now : int
+            Time.
+        checkpoint : int
+            Its number, above those of all barriers before it.
+        early : int, default 0
+            How many of the records written so far came behind the barrier on their channel: with
+            at-least-once barriers a task reads on until the last one has come. A restore brings
+            them again.
+
+        Raises
+        ------
+        ValueError
+            If time runs back, the numbers do not ascend, or more came early than were written.
+        """
+        newest = max(self._barriers, default=None)
+        if newest is not None and checkpoint <= newest:
+            raise ValueError(
+                f"the barrier of checkpoint {checkpoint} comes after that of {newest}: numbers of "
+                "checkpoints ascend, so feed barriers in their order"
+            )
+        if not 0 <= early <= self._position:
+            raise ValueError(f"early is {early}: needs 0 to {self._position}, what has come so far")
+        self._move_to(now)
+        state = None if self._sink is None else self._sink.snapshot(now, checkpoint)
+        resumes_at = self._position - early
+        self._barriers[checkpoint] = _Barrier(self._position, resumes_at, state)
+
+    def complete(self, now: int, checkpoint: int) -> None:
+        """Note that the notification of a checkpoint's completion has arrived.
+
+        One that is lost is not fed; the next one commits its records too. Of a checkpoint that is
+        aborted nothing is fed. Older checkpoints than this one cannot be restored any more.
+
+        Raises
+        ------
+        ValueError
+            If time runs back.
+        """
+        self._move_to(now)
+        if self._sink is not None:
+            self._sink.notify_complete(now, checkpoint)
+        for number in [number for number in self._barriers if number < checkpoint]:
+            del self._barriers[number]
+
+    def restore(
+        self, now: int, checkpoint: int | None = None, in_flight: int = 0, rewinds: bool = True
+    ) -> None:
+        """Note that the job goes on from a checkpoint.
+
+        A subtask that had finished before is not restored: feed nothing.
+
+        Parameters
+        ----------
+        now : int
+            Time at which the sink runs again.
+        checkpoint : int or None
+            The one that is restored; None: from the start, without a checkpoint.
+        in_flight : int, default 0
+            Records that were on the way to this subtask when the job failed: behind all that it
+            has written or dropped, out of sources that had read them.
+        rewinds : bool, default True
+            Whether what came after the checkpoint comes again; False: the source goes on where it
+            was (``replayable: false``), and what was on its way or staged since the checkpoint is
+            lost, whatever the guarantee.
+
+        Raises
+        ------
+        ValueError
+            If time runs back, the number of records is negative, or the checkpoint had no barrier
+            here or is older than one that completed.
+        """
+        if in_flight < 0:
+            raise ValueError(f"in_flight is {in_flight}: needs at least 0")
+        if checkpoint is not None and checkpoint not in self._barriers:
+            known = ", ".join(map(str, self._barriers)) or "none"
+            raise ValueError(
+                f"checkpoint {checkpoint} cannot be restored: barriers are known of {known}; feed "
+                "each barrier, and restore none older than one that completed"
+            )
+        self._move_to(now)
+        barrier = _Barrier(0, 0, None) if checkpoint is None else self._barriers[checkpoint]
+        if self._sink is not None:
+            self._recover(now, barrier.state)
+        reached = self._position + in_flight
+        if not rewinds or self.guarantee is Guarantee.AT_MOST_ONCE:
+            safe = self._position if self._sink is None else barrier.written_to
+            self.lost += max(0, reached - max(safe, self._settled))
+            self._settled = max(self._settled, reached)
+        if rewinds:
+            self._position = barrier.resumes_at
+            self._find_again()
+        else:
+            self._position = reached
+        self._barriers = {
+            number: kept
+            for number, kept in self._barriers.items()
+            if checkpoint is not None and number <= checkpoint
+        }
+
+    def sample(self) -> DeliverySample:
+        """Return the figures, and begin anew with the latencies."""
+        latencies, self._latencies = self._latencies, {}
+        return DeliverySample(
+            self.written,
+            self.committed,
+            self.visible_twice,
+            self.lost,
+            self.staged,
+            sum(latencies.values()),
+            percentile(latencies, 50),
+            percentile(latencies, 100),
+        )
+
+    def state(self) -> dict[str, Any]:
+        """Return all that it remembers, as plain JSON."""
+        return {
+            "counts": [self.written, self.committed, self.visible_twice, self.lost],
+            "now": self._now,
+            "position": self._position,
+            "settled": self._settled,
+            "expired": list(self._expired),
+            "latencies": [list(pair) for pair in self._latencies.items()],
+            "barriers": [
+                [number, kept.written_to, kept.resumes_at, kept.state and kept.state.to_json()]
+                for number, kept in self._barriers.items()
+            ],
+            "store": self._store.to_json(),
+            "sink": None if self._sink is None else self._sink.state(),
+        }
+
+    def restore_state(self, state: Mapping[str, Any]) -> None:
+        """Go on from what :meth:`state` of an account with the same settings returned.
+
+        Raises
+        ------
+        ValueError
+            If it is not such a state; nothing is changed then.
+        """
+        wanted = set(self.state())
+        if set(state) != wanted or (state["sink"] is None) != (self._sink is None):
+            raise ValueError(
+                f"this is not the state of an account with the guarantee {self.guarantee}: pass "
+                f"what state() of one returned, which has {', '.join(sorted(wanted))}"
+            )
+        self.written, self.committed, self.visible_twice, self.lost = state["counts"]
+        self._now, self._position, self._settled = state["now"], state["position"], state["settled"]
+        first, last = state["expired"]
+        self._expired = (first, last)
+        self._latencies = dict(state["latencies"])
+        self._barriers = {
+            number: _Barrier(written_to, resumes_at, kept and SinkState.from_json(kept))
+            for number, written_to, resumes_at, kept in state["barriers"]
+        }
+        self._store.restore(state["store"])
+        if self._sink is not None:
+            self._sink.restore(state["sink"])
+
+    def _move_to(self, now: int) -> None:
+        if now < self._now:
+            raise ValueError(f"time runs back from {self._now} to {now}: feed in order of time")
+        self._now = self._store.now = now
+
+    def _show(self, start: int, records: int) -> None:
+        """Make records visible; those before the position that had settled are there already."""
+        end = start + records
+        self.committed += records
+        self.visible_twice += max(0, min(self._settled, end) - start)
+        self._settled = max(self._settled, end)
+
+    def _show_staged(self, runs: StagedRuns) -> None:
+        for time, count in zip(runs.times, runs.counts, strict=True):
+            latency = self._now - time
+            self._latencies[latency] = self._latencies.get(latency, 0) + count
+        self._show(runs.start, runs.records)
+
+    def _lose(self, runs: StagedRuns) -> None:
+        """Count an expired transaction; it settles nothing, as a restore may bring it again."""
+        end = runs.start + runs.records
+        start = max(runs.start, self._settled)  # a first row of those before it is visible
+        if start < end:
+            self.lost += end - start
+            first, last = self._expired
+            self._expired = (first if last == start else start, end)
+
+    def _find_again(self) -> None:
+        """Take back from the lost what a restore brings again."""
+        first, last = self._expired
+        if self._sink is not None and last > self._position:
+            kept = max(first, self._position)
+            self.lost -= last - kept
+            self._expired = (first, kept) if kept > first else (0, 0)
+
+    def _recover(self, now: int, state: SinkState | None) -> None:
+        """Open a new sink as a restarted task does."""
+        self._store.keep(() if state is None else {*state.pending.values(), state.open or ""})
+        self._sink = TwoPhaseCommitSink(self._store)
+        self._sink.open(now, state)

@@ -1,0 +1,125 @@
+"""Runs of records that a transactional sink has staged.
+
+A run is records that were written at one time, counted: what it costs depends on the number of
+times, not of records.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from flowcontrol.protocol.commits.two_phase import is_expired
+
+
+@dataclass
+class StagedRuns:
+    """The records of one transaction.
+
+    Attributes
+    ----------
+    began : int
+        When it began.
+    start : int
+        Position of its first record in the input of the subtask.
+    times, counts : list of int
+        When the first record of each run was written, ascending, and how many there are.
+    records : int
+        All of them; they have consecutive positions.
+    """
+
+    began: int
+    start: int = 0
+    times: list[int] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
+    records: int = 0
+
+    def add(self, now: int, start: int, records: int, resolution: int) -> None:
+        """Add records that are written now, to the last run if that is less than this long ago."""
+        if not self.records:
+            self.start = start
+        if self.times and now - self.times[-1] < resolution:
+            self.counts[-1] += records
+        else:
+            self.times.append(now)
+            self.counts.append(records)
+        self.records += records
+
+
+class RunStore:
+    """A :class:`~flowcontrol.protocol.TransactionStore` of counts instead of rows.
+
+    Parameters
+    ----------
+    timeout : int or None
+        A transaction that is strictly older when it is committed is lost; None: never.
+    resolution : int
+        Records that are written less than this after the first of a run belong to it; 1: runs of
+        one time.
+    show, lose : callable
+        Called with the runs of a transaction that becomes visible, or is lost.
+
+    Attributes
+    ----------
+    now : int
+        The time; whoever calls the sink sets it before.
+    """
+
+    def __init__(
+        self,
+        timeout: int | None,
+        resolution: int,
+        show: Callable[[StagedRuns], None],
+        lose: Callable[[StagedRuns], None],
+    ) -> None:
+        self.now = 0
+        self._timeout, self._resolution = timeout, resolution
+        self._show, self._lose = show, lose
+        self._staged: dict[str, StagedRuns] = {}
+        self._begun = 0
+
+    @property
+    def records(self) -> int:
+        """Records that are staged."""
+        return sum(runs.records for runs in self._staged.values())
+
+    def begin(self) -> str:
+        """Begin a transaction."""
+        self._begun += 1
+        name = str(self._begun)
+        self._staged[name] = StagedRuns(self.now)
+        return name
+
+    def write(self, name: str, row: tuple[int, int], /) -> None:
+        """Stage records: ``row`` is the position of the first, and how many there are."""
+        self._staged[name].add(self.now, *row, self._resolution)
+
+    def flush(self, name: str, /) -> None:
+        """Do nothing: counts are safe."""
+
+    def commit(self, name: str, /) -> None:
+        """Show or lose what is staged; nothing for a transaction that is committed."""
+        runs = self._staged.pop(name, None)
+        if runs is not None:
+            is_lost = is_expired(self.now, runs.began, self._timeout)
+            (self._lose if is_lost else self._show)(runs)
+
+    def abort(self, name: str, /) -> None:
+        """Remove what is staged."""
+        self._staged.pop(name, None)
+
+    def keep(self, names: Collection[str]) -> None:
+        """Remove all transactions but these, as the timeout of a real store does in the end."""
+        self._staged = {name: runs for name, runs in self._staged.items() if name in names}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what it remembers as plain JSON."""
+        staged = {name: asdict(runs) for name, runs in self._staged.items()}
+        return {"now": self.now, "begun": self._begun, "staged": staged}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what :meth:`to_json` returned."""
+        self.now, self._begun = state["now"], state["begun"]
+        self._staged = {
+            name: StagedRuns(**{**runs, "times": [*runs["times"]], "counts": [*runs["counts"]]})
+            for name, runs in state["staged"].items()
+        }

@@ -1,0 +1,204 @@
+"""The restart strategy of a job: counts failures, and says whether and when to restart."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from flowcontrol.protocol.restarts.backoff import exponential_delay, fixed_allows, rate_allows
+
+NONE, FIXED, RATE, EXPONENTIAL = "none", "fixed", "rate", "exponential"
+
+Kind = str | tuple[str, int, int] | tuple[str, int, int, int]
+"""What a strategy is made from: a name alone, or with its numbers."""
+
+
+@dataclass
+class RestartStrategy:
+    """A job's restart strategy (``RestartBackoffTimeStrategy``).
+
+    Parameters
+    ----------
+    kind : str or tuple
+        ``"exponential"``; ``"none"``; ``("fixed", attempts, delay)``;
+        ``("rate", failures, interval, delay)``. Delays and the interval in ms.
+    initial, maximum : int, default 1000, 60000
+        Bounds of an exponential delay, ms
+        (``restart-strategy.exponential-delay.initial-backoff``, ``.max-backoff``).
+    multiplier : float, default 1.5
+        More than 1 (``.backoff-multiplier``).
+    reset : int, default 3600000
+        Time without a failure after a restart that resets the delay, ms
+        (``.reset-backoff-threshold``).
+    jitter : float, default 0.1
+        0 to 1 (``.jitter-factor``).
+    attempts : int, optional
+        Most restarts until a reset, at least 1; by default no limit
+        (``.attempts-before-reset-backoff``).
+    seed : int, default 0
+        Of the jitter.
+
+    Raises
+    ------
+    ValueError
+        If the kind is unknown, or Flink refuses a number.
+
+    Notes
+    -----
+    Source: Flink 1.20, ``reference/checkpoints-and-time.md`` section 4. The caller asks in Flink's
+    order: :meth:`fail`, :meth:`can_restart`, :meth:`delay`.
+
+    Examples
+    --------
+    >>> strategy = RestartStrategy("exponential", jitter=0)
+    >>> strategy.fail(5_000), strategy.can_restart(5_000), strategy.delay(5_000)
+    (True, True, 1000)
+    >>> strategy.fail(5_400), strategy.delay(5_400)  # merged with the first
+    (False, 600)
+    """
+
+    kind: Kind = EXPONENTIAL
+    initial: int = 1_000
+    maximum: int = 60_000
+    multiplier: float = 1.5
+    reset: int = 3_600_000
+    jitter: float = 0.1
+    attempts: int | None = None
+    seed: int = 0
+    _name: str = field(init=False)
+    _numbers: tuple[int, ...] = field(init=False)
+    _failures: int = field(default=0, init=False)
+    _failed_at: list[int] = field(default_factory=list, init=False)
+    _draws: int = field(default=0, init=False)
+    _next_restart: int | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        given = (self.kind,) if isinstance(self.kind, str) else tuple(self.kind)
+        self._name, self._numbers = _checked(given)
+        if self._name == EXPONENTIAL:
+            self._check_exponential()
+
+    def fail(self, now: int) -> bool:
+        """Count a failure.
+
+        Parameters
+        ----------
+        now : int
+            Milliseconds.
+
+        Returns
+        -------
+        bool
+            False: merged with the failure before, whose restart is still to come (exponential).
+        """
+        if self._name == EXPONENTIAL:
+            return self._fail_exponential(now)
+        self._failures += 1
+        if self._name == RATE:
+            self._failed_at = [*self._failed_at, now][-(self._numbers[0] + 1) :]
+        return True
+
+    def can_restart(self, now: int) -> bool:
+        """Tell whether the job restarts; if not it fails for good.
+
+        Parameters
+        ----------
+        now : int
+            Milliseconds.
+        """
+        if self._name == FIXED:
+            return fixed_allows(self._failures, self._numbers[0])
+        if self._name == RATE:
+            return rate_allows(self._failed_at, self._numbers[0], self._numbers[1], now)
+        return self._name == EXPONENTIAL and (
+            self.attempts is None or self._failures <= self.attempts
+        )
+
+    def delay(self, now: int) -> int:
+        """Time from now to the restart, ms.
+
+        Parameters
+        ----------
+        now : int
+            Milliseconds. Only an exponential delay looks at it: the others are Flink's constant,
+            whenever they are asked for.
+
+        Raises
+        ------
+        ValueError
+            If an exponential strategy has seen no failure.
+        """
+        if self._name != EXPONENTIAL:
+            return self._numbers[-1] if self._numbers else 0
+        if self._next_restart is None:
+            raise ValueError("no failure so far, so there is no delay: call fail(now) first")
+        return max(0, self._next_restart - now)
+
+    def state(self) -> dict[str, Any]:
+        """Return what the strategy remembers, for JSON."""
+        return {
+            "failures": self._failures,
+            "failed_at": list(self._failed_at),
+            "draws": self._draws,
+            "next_restart": self._next_restart,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take back what :meth:`state` returned for a strategy of the same numbers."""
+        self._failures = state["failures"]
+        self._failed_at = list(state["failed_at"])
+        self._draws = state["draws"]
+        self._next_restart = state["next_restart"]
+
+    def _fail_exponential(self, now: int) -> bool:
+        if self._next_restart is not None:
+            if now <= self._next_restart:
+                return False
+            if now - self._next_restart >= self.reset:
+                self._failures = 0
+        numbers = self.initial, self.maximum, self.multiplier, self.jitter
+        delay = exponential_delay(*numbers, self._failures, self.seed, self._draws)
+        self._next_restart = now + delay
+        self._failures += 1
+        self._draws += 1
+        return True
+
+    def _check_exponential(self) -> None:
+        """Refuse what Flink's constructor does."""
+        if not 1 <= self.initial <= self.maximum:
+            raise ValueError(
+                f"initial is {self.initial} ms, maximum {self.maximum}: needs "
+                "1 <= initial <= maximum"
+            )
+        if not self.multiplier > 1:
+            raise ValueError(f"multiplier is {self.multiplier}: needs more than 1")
+        if self.reset < 1:
+            raise ValueError(f"reset is {self.reset} ms: needs at least 1")
+        if not 0 <= self.jitter <= 1:
+            raise ValueError(f"jitter is {self.jitter}: needs 0 to 1")
+        if self.attempts is not None and self.attempts < 1:
+            raise ValueError(f"attempts is {self.attempts}: needs at least 1, or None for no limit")
+
+
+# Of each kind with numbers: their names, and the least that Flink takes.
+_LEAST = {
+    FIXED: {"attempts": 0, "delay": 0},
+    RATE: {"failures": 1, "interval": 1, "delay": 0},
+    NONE: {},
+    EXPONENTIAL: {},
+}
+
+
+def _checked(given: tuple[Any, ...]) -> tuple[str, tuple[int, ...]]:
+    """Return the name and the numbers of a kind."""
+    name, numbers = given[0] if given else "", tuple(given[1:])
+    if name not in _LEAST:
+        raise ValueError(f"strategy is {name!r}: needs one of {', '.join(sorted(_LEAST))}")
+    least = _LEAST[name]
+    if len(numbers) != len(least):
+        form = ", ".join([repr(name), *least])
+        raise ValueError(f"strategy {name} has {len(numbers)} numbers: needs ({form})")
+    for (what, low), number in zip(least.items(), numbers, strict=True):
+        if number < low:
+            raise ValueError(f"{what} of strategy {name} is {number}: needs at least {low}")
+    return name, numbers
