@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from flowcontrol.protocol.checkpoints.tracker import track_barrier, track_end_of_partition
 from flowcontrol.protocol.queues import (
     ALIGNED_BARRIER,
     AT_LEAST_ONCE_BARRIER,
@@ -21,7 +22,9 @@ from flowcontrol.protocol.queues import (
     SAVEPOINT_BARRIER,
     TIMEOUTABLE_BARRIER,
     UNALIGNED_BARRIER,
+    new_queue,
 )
+from flowcontrol.protocol.states import AlignedChannel, Alignment, TrackedCheckpoint
 from modules import load
 
 small = load("tests/job/checkpoints/small.py")
@@ -197,7 +200,8 @@ def test_the_first_barrier_triggers_an_unaligned_checkpoint_and_the_last_ends_it
 ) -> None:
     """Left's barrier leaves in time, right's turns in its output: the sink switches at 1300."""
     run, states = run_of(cuts, small.two_inputs(100, 400, 200, small.TIMEOUT))
-    assert small.rounds_of(run, 1) == {0: (11, 100, 0), 1: (13, 100, 0), 2: (14, 200, 100)}
+    # Left's barrier is announced at 1200; it counts as the first one when it is pulled forward.
+    assert small.rounds_of(run, 1) == {0: (11, 100, 0), 1: (13, 100, 0), 2: (14, 300, 100)}
     waits = [s.number for s in states[:20] if s.task("sink").checkpoints.state.waits_inputs]
     assert waits == [13]
     assert states[13].task("sink").checkpoints.alignment.is_unaligned == 1
@@ -324,3 +328,16 @@ def test_the_first_checkpoint_comes_at_the_interval_and_others_at_its_multiples(
     run, _ = run_of(cuts, small.chain({"source": 10, "sink": 100}))
     own = run.control.coordinator
     assert [own.statistics(id).triggered for id in own.ids] == [10**6 * n for n in (1, 2, 3, 4)]
+
+
+def test_an_at_least_once_checkpoint_is_taken_with_its_own_time() -> None:
+    """Although the barrier of a newer one has come in between, and where an end completes it."""
+    own, channels = Alignment(mode=3, open_channels=2), [AlignedChannel(), AlignedChannel()]
+    pending = new_queue(4, TrackedCheckpoint)
+    for checkpoint in (1, 2):
+        created = 1000 * checkpoint
+        assert track_barrier(own, channels, pending, 1, created + 50, checkpoint, created) == 0
+    track_barrier(own, channels, pending, 0, 2060, 1, 1000)  # completes 1
+    assert (own.triggered_id, own.created) == (1, 1000)
+    track_end_of_partition(own, channels, pending, 0, 2100)
+    assert (own.triggered_id, own.created) == (2, 2000)
