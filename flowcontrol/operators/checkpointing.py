@@ -240,7 +240,6 @@ def _deliver(
     aligned.barrier_at = overtaken + b.polled_bytes(worker.input_gates()[number], channel, aligned)
     if b.is_barrier(kind) == 1:
         state.kind = kind
-        state.created = created
     again = 1
     while again == 1:
         if state.mode == a.AT_LEAST_ONCE:
@@ -298,8 +297,6 @@ def _act(worker: CheckpointWorker[W], task: StreamTask, done: int) -> None:
         _abort(worker, task, alignment.aborted_id, alignment.aborted_reason)
     if done & a.TRIGGER:
         created = alignment.created
-        if state.mode == a.AT_LEAST_ONCE:
-            created = state.created
         state.start_delay = alignment.start_delay
         if state.mode != a.AT_LEAST_ONCE:
             # Flink's statistics begin at the first barrier, not at its announcement.
