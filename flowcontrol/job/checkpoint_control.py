@@ -11,12 +11,12 @@ from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from flowcontrol.job.checkpointed_task import TRIGGER, TaskOrder
+from flowcontrol.job.checkpointed_task import COMPLETED, TRIGGER, TaskOrder
 from flowcontrol.job.graph import POINTWISE, JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.protocol.checkpoints import CheckpointCoordinator, checkpoint_plan
 from flowcontrol.protocol.checkpoints import alignment as a
-from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, DECLINED
+from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, DECLINED, ENDED
 from flowcontrol.protocol.checkpoints.plan import ALL
 from flowcontrol.protocol.checkpoints.plan import POINTWISE as BY_INDEX
 from flowcontrol.protocol.checkpoints.requests import CHECKPOINT
@@ -102,31 +102,40 @@ class CheckpointControl:
         self._heard: list[CheckpointReport] = []
         self._savepoints = list(settings.savepoints)
         self._handled = [0] * self._count
+        self._ended: set[int] = set()
+        self._urgent = False
         self._last_round = -1
 
     # ------------------------------------------------------------------ what it hears
 
     def hear(self, reports: Iterable[CheckpointReport]) -> None:
         """Take what tasks have reported, each in its round; it counts when it has arrived."""
-        self._heard.extend(reports)
+        new = list(reports)
+        self._heard += new
+        self._urgent = self._urgent or any(report.kind in {DECLINED, ENDED} for report in new)
 
     def next_round(self) -> int | None:
         """Return the round before which :meth:`before_round` must be called at the latest.
 
         It is that of the next trigger or expiry, and of the next report that has been heard if
         somebody waits for it; None: nothing is due. A clock that holds reports back must call
-        :meth:`hear` at once with one that declines, and with every one while :attr:`is_waiting`.
+        :meth:`hear` at once with one that is no acknowledgement, and with every one while
+        :attr:`is_waiting`.
         """
         due = self._next_due()
-        if self._heard and (self.is_waiting or any(r.kind == DECLINED for r in self._heard)):
+        if self._heard and (self.is_waiting or self._urgent):
             heard = min(report.round for report in self._heard) + self.latency
             due = heard if due is None else min(due, heard)
         return None if due is None else max(self._last_round + 1, due)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether an acknowledgement may cause something: a queued trigger, or a subsumption."""
-        return self.coordinator.is_waiting or len(self.coordinator.pending) > 1
+        """Whether an acknowledgement may cause something.
+
+        A queued trigger, a subsumption, or the end of a task that waits for a last checkpoint.
+        """
+        own = self.coordinator
+        return len(self._ended) > 0 or own.is_waiting or len(own.pending) > 1
 
     # ------------------------------------------------------------------ what it does
 
@@ -160,6 +169,7 @@ class CheckpointControl:
             if at == due:
                 self.coordinator.tick(at * self._round_us)
             orders += self._orders(at)
+        self._urgent = any(report.kind in {DECLINED, ENDED} for report in self._heard)
         self._last_round = number
         return orders
 
@@ -188,7 +198,10 @@ class CheckpointControl:
         elif report.kind == DECLINED:
             self._handled[task] = max(self._handled[task], report.checkpoint)
             own.decline(now, report.checkpoint, task, REASONS[report.reason])
+        elif report.kind == ENDED:
+            self._ended.add(task)
         else:
+            self._ended.discard(task)
             self._handled[task] = sys.maxsize
             for checkpoint in own.pending:  # its end stands where its barrier would have stood
                 own.acknowledge(now, checkpoint, task, **UNKNOWN)
@@ -211,6 +224,8 @@ class CheckpointControl:
                     self.failed_at = at
                     continue
                 kind, task, checkpoint = action[:3]
+                if kind == COMPLETED and task not in self._ended:
+                    continue  # nothing waits for it
                 if kind == TRIGGER and checkpoint - min(self._handled) > MOST_BARRIERS:
                     declined = checkpoint
                     untold.add(checkpoint)
@@ -258,6 +273,7 @@ class CheckpointControl:
             "heard": [asdict(report) for report in self._heard],
             "savepoints": len(self._savepoints),
             "handled": self._handled,
+            "ended": sorted(self._ended),
             "last_round": self._last_round,
             "failed_at": self.failed_at,
         }
@@ -267,7 +283,8 @@ class CheckpointControl:
         self.coordinator.restore(state["coordinator"])
         self._heard = [CheckpointReport(**report) for report in state["heard"]]
         self._savepoints = self._savepoints[len(self._savepoints) - state["savepoints"] :]
-        self._handled = list(state["handled"])
+        self._handled, self._ended = list(state["handled"]), set(state["ended"])
+        self._urgent = bool(self._heard)
         self._last_round, self.failed_at = state["last_round"], state["failed_at"]
 
 

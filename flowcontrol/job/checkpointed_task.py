@@ -91,7 +91,12 @@ def new_rows(settings: CheckpointSettings, plan: JobVertex, inputs: int) -> Chec
         tasks_finish=int(settings.after_tasks_finish),
         open_channels=inputs,
     )
-    state = TaskCheckpoint(mode=settings.mode, timeout=timeout)
+    state = TaskCheckpoint(
+        mode=settings.mode,
+        timeout=timeout,
+        waits_final=int(settings.waits_for_final),
+        data_open=max(1, inputs),
+    )
     return CheckpointRows(state, alignment, [AlignedChannel() for _ in range(inputs)])
 
 
@@ -219,7 +224,8 @@ class CheckpointedTask:
         """Take what the coordinator tells the task, for the round in which it arrives."""
         queue = self._rows.triggers if order.kind == TRIGGER else self._rows.aborted
         if order.kind == COMPLETED:
-            return  # nothing waits for it yet
+            b.hear_completed(self._rows.state, order.message.checkpoint, order.message.arrives)
+            return
         if order.kind == ABORTED and b.is_past(self._rows.state, order.message.checkpoint) == 1:
             return
         assign(next_slot(queue), order.message)

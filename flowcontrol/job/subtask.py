@@ -19,7 +19,7 @@ from flowcontrol.job.routing import Output, Router
 from flowcontrol.job.rows import new_gate, new_partition
 from flowcontrol.job.source_logs import Arrivals, has_log
 from flowcontrol.job.work import ServiceCurve, emission_cost_ns, flush_phase_us
-from flowcontrol.operators.checkpointing import after_sending, look_at_mail, on_event
+from flowcontrol.operators.checkpointing import after_sending, look_at_mail, may_finish, on_event
 from flowcontrol.operators.pacing import skip_due
 from flowcontrol.operators.reading import NO_LIMIT, read_log
 from flowcontrol.operators.source_log import append_up_to, lag
@@ -271,6 +271,8 @@ class Subtask(CheckpointedTask):
         task = self.task
         if task.kind in {SOURCE, READER} and self._has_ended(number):
             task.open_inputs = 0
+        if self.checkpoints is not None and may_finish(self, task) == 0:
+            return
         if task.is_pending == 0 and finish_task(task) == 1:
             for part in self.partitions:
                 finish_partition(part)

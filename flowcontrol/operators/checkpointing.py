@@ -14,6 +14,7 @@ from flowcontrol.protocol.checkpoints import alignment as a
 from flowcontrol.protocol.checkpoints import barriers as b
 from flowcontrol.protocol.checkpoints import tracker
 from flowcontrol.protocol.events import (
+    END_OF_DATA_BYTES,
     broadcast_event,
     holds_barrier,
     lose_turn,
@@ -23,6 +24,7 @@ from flowcontrol.protocol.events import (
 )
 from flowcontrol.protocol.queues import (
     CANCEL_MARKER,
+    END_OF_DATA,
     END_OF_PARTITION,
     SAVEPOINT_BARRIER,
     TIMEOUTABLE_BARRIER,
@@ -113,8 +115,44 @@ def on_event(worker: CheckpointWorker[W], task: StreamTask) -> None:
     """Act on the event that the task has polled in its turn."""
     message = polled_event(task, worker.input_gates())
     kind, checkpoint, created = message.kind, message.checkpoint, message.created
+    if kind == END_OF_DATA:
+        state = worker.checkpoint_state()
+        state.data_open -= 1
+        if state.data_open == 0:
+            _end_data(worker, task)
+        return
     _deliver(worker, task, task.gate, task.channel, kind, checkpoint, created)
     _pull(worker, task)
+
+
+def may_finish(worker: CheckpointWorker[W], task: StreamTask) -> int:
+    """Tell whether a task may finish as soon as its inputs have ended: 1 if so.
+
+    A source whose last record is written says first that its data has ended.
+
+    Notes
+    -----
+    FLIP-147, ``StreamTask.afterInvoke``. So the last transaction of a sink is committed before the
+    sink is gone.
+    """
+    state = worker.checkpoint_state()
+    if state.waits_final == 0:
+        return 1
+    if worker.gate_count() == 0 and task.open_inputs == 0 and task.is_pending == 0:
+        _end_data(worker, task)
+    return 1 if 0 <= state.finishes <= worker.round_number() else 0
+
+
+def _end_data(worker: CheckpointWorker[W], task: StreamTask) -> None:
+    """Pass on that no data comes any more, once."""
+    state = worker.checkpoint_state()
+    if state.has_ended == 1:
+        return
+    state.has_ended = 1
+    state.data_open = 0
+    for i in range(task.partitions):
+        broadcast_event(worker.event_partition(i), END_OF_DATA, END_OF_DATA_BYTES, 0, 0)
+    worker.report(b.ENDED, 0, 0)
 
 
 def after_sending(worker: CheckpointWorker[W], task: StreamTask) -> None:
@@ -351,6 +389,8 @@ def _take(
     if was_aborted == 1:
         _broadcast_cancel(worker, task, checkpoint)
         return
+    if state.has_ended == 1 and state.final == 0:
+        state.final = checkpoint
     state.pending = checkpoint
     state.taken_at = worker.now_us()
     state.alignment = 0

@@ -29,11 +29,17 @@ class KernelCheckpoints:
     """How many there may be in either."""
 
 
+TO_TAKE = 0
+ABORTED = 1
+COMPLETED = 2
+"""What an order says of its checkpoint."""
+
+
 @dataclass(slots=True)
 class KernelOrder(CoordinatorMessage):
     """What the coordinator tells a task from the next round on that is run."""
 
     task: int = 0
     """The task."""
-    is_abort: int = 0
-    """1: the checkpoint was aborted; 0: it is to be taken."""
+    kind: int = 0
+    """TO_TAKE, ABORTED or COMPLETED."""

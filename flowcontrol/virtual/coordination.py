@@ -1,11 +1,15 @@
 """The coordinator of a job's checkpoints at work on the kernel's memory."""
 
 from flowcontrol.job.checkpoint_control import CheckpointControl
-from flowcontrol.job.checkpointed_task import ABORTED, TRIGGER, TaskOrder
+from flowcontrol.job.checkpointed_task import ABORTED, COMPLETED, TRIGGER, TaskOrder
 from flowcontrol.job.job import Job
 from flowcontrol.protocol.states import CheckpointReport
+from flowcontrol.virtual import checkpoint_fields as f
 from flowcontrol.virtual.checkpoint_fields import KernelOrder
 from flowcontrol.virtual.memory import Memory
+
+KINDS = {TRIGGER: f.TO_TAKE, ABORTED: f.ABORTED, COMPLETED: f.COMPLETED}
+"""What the kernel calls the kinds of orders."""
 
 
 class Coordination:
@@ -82,9 +86,8 @@ class Coordination:
     def _tell(self, orders: list[TaskOrder]) -> None:
         """Leave orders for the kernel, which hands them to the tasks before the next round."""
         rows = [
-            (one.checkpoint, one.created, one.is_savepoint, one.arrives, task, int(kind == ABORTED))
+            (one.checkpoint, one.created, one.is_savepoint, one.arrives, task, KINDS[kind])
             for task, kind, one in orders
-            if kind in {TRIGGER, ABORTED}
         ]
         self._orders[: len(rows)] = rows
         self._head.orders_count = len(rows)

@@ -22,6 +22,7 @@ from flowcontrol.systems.throttles.throttled_source import after_emitting, hold,
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import views as v
 from flowcontrol.virtual.ages import peek_run, push_run, run_length, take_run
+from flowcontrol.virtual.barriers import may_end
 from flowcontrol.virtual.cells import rows
 from flowcontrol.virtual.checkpoint_worker import log_report
 from flowcontrol.virtual.disk import finish_writing
@@ -31,7 +32,7 @@ from flowcontrol.virtual.reading import arrivals_of
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.spilled import spill_row
 from flowcontrol.virtual.spilling import close_partition
-from flowcontrol.virtual.task import KernelWorker
+from flowcontrol.virtual.task import KernelWorker, worker_of
 from flowcontrol.virtual.wheel import wake
 
 
@@ -43,6 +44,8 @@ def finish_when_over(
         _end_source(m, number, task, phases, end_us)
     elif m.has_readers == 1 and task.kind == f.READER and task.open_inputs > 0:
         _end_reader(m, number, task, end_us)
+    if m.has_checkpoints == 1 and may_end(m, worker_of(m, number, task)) == 0:
+        return
     if task.is_pending == 1 or finish_task(task) == 0:
         return
     for i in range(task.partitions):
