@@ -220,7 +220,8 @@ def _look_at_channels(worker: CheckpointWorker[W], task: StreamTask) -> None:
                     found.created,
                     a.TIMEOUTABLE,
                 )
-                if aligned.is_announced + aligned.is_overtaken > was_known:
+                is_new = aligned.is_announced + aligned.is_overtaken > was_known
+                if is_new and gate.channels[channel].initial >= 0:  # no local channel announces
                     lose_turn(gate, worker.gates_with_data(), number, channel)
                 _act(worker, task, done)
             index += 1
