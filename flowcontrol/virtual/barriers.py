@@ -31,6 +31,7 @@ def take_orders(m: KernelMemory) -> None:
         held = kernel_checkpoints(m, task.checkpoints)
         if order.kind == COMPLETED:
             if hear_completed(held.own, order.checkpoint, order.arrives) == 1:
+                task.attention = 1
                 wake(m, order.task, order.arrives)
             continue
         if order.kind == ABORTED and is_past(held.own, order.checkpoint) == 1:
@@ -87,6 +88,10 @@ def plan_mail(m: KernelMemory, worker: Any, now: int) -> None:
     One that waits for neither, nor for its barriers to leave, needs no attention any more.
     """
     worker.task.attention = worker.checkpoint_state().waits_outputs
+    finishes = worker.checkpoint_state().finishes
+    if finishes > now:
+        worker.task.attention = 1
+        wake(m, worker.number, finishes)
     timer = next_timer(worker)
     if timer >= 0:
         worker.task.attention = 1
