@@ -36,7 +36,8 @@ SHORTENED = {
     "kafka-source": (
         "duration_s=3.6",
         "stages.topic.arrival_rate=2000",
-        "stages.topic.emit_rate=2500",
+        "stages.topic.latency_from=emission",
+        "stages.topic.emit_rate=703",  # some records are read from one round into the next
         "stages.database.stalls=[{at_s: 0.6, for_s: 2}]",
     ),
 }
