@@ -31,10 +31,20 @@ from flowcontrol.protocol import (
     sizing,
     times,
 )
+from flowcontrol.protocol.checkpoints import barriers, tracker
 from flowcontrol.protocol.queues import new_queue
 from flowcontrol.protocol.ratios import MOST, MOST_SHARES
+from flowcontrol.protocol.sides import Gate
 from flowcontrol.protocol.state import width
-from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool, Message, Subpartition
+from flowcontrol.protocol.states import (
+    AlignedChannel,
+    GlobalPool,
+    InputChannel,
+    LocalPool,
+    Message,
+    ReceivedMessage,
+    Subpartition,
+)
 from flowcontrol.scenario.fields import MAX_BYTES, MAX_PARALLELISM, MAX_SECONDS
 from flowcontrol.scenario.option_table import MAX_SEGMENT_BYTES
 from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
@@ -142,7 +152,7 @@ BY_HAND = {
     sizing.redistribute, debloating.debloat, rate_window._next_grant, bdp_window._measure,
     bdp_window.next_window, throttled_source.after_emitting, tcp_buffers.close_buffer,
     record_rounds.send_records,
-    selectivity.on_records, pacing.spend, source_log.written_us,
+    selectivity.on_records, pacing.spend, source_log.written_us, barriers.begin_cut,
 }  # fmt: skip
 """Rules that the tests below call, for their arguments depend on each other."""
 
@@ -157,7 +167,7 @@ NOT_IN_A_RUN = {
 """What is worked out before a run, or beside it, in Python's own integers."""
 
 OF_DOUBLES = {service.relative_time, hop_hysteresis.is_on, hop_hysteresis._is_held}
-OF_BITS = {rows.add_member, rows.add_all_members}
+OF_BITS = {rows.add_member, rows.add_all_members, tracker.track, tracker.count}
 
 
 @pytest.mark.parametrize("rule", CASES, ids=lambda rule: rule.__name__)
@@ -324,3 +334,14 @@ def test_sizes_of_buffers_fit(narrow: type[int]) -> None:
     row.filled, row.buffers = narrow(0), narrow(1)
     row.unread = narrow(1)
     tcp_buffers.close_buffer(part, 0)
+
+
+@pytest.mark.parametrize("record_bytes", ends("record_bytes"))
+def test_what_a_checkpoint_counts_of_a_channel_fits(narrow: type[int], record_bytes: int) -> None:
+    """A channel carries MOST bytes in a run (``job/limits``)."""
+    into = InputChannel(processed=narrow(MOST // record_bytes))
+    queue = new_queue(1, ReceivedMessage)
+    gate = Gate([into], LocalPool(), GlobalPool(), [], [], [queue], [0])
+    channel = AlignedChannel(arrived=narrow(MOST), barrier_at=narrow(MOST), has_delivered=1)
+    assert barriers.begin_cut(gate, [channel], 0, narrow(record_bytes)) == MOST - channel.cut
+    assert barriers.polled_bytes(gate, 0, channel) == MOST
