@@ -415,11 +415,17 @@ def _take(
 
 
 def _acknowledge(worker: CheckpointWorker[W]) -> None:
-    """Acknowledge the pending checkpoint, if nothing of it is missing."""
+    """Acknowledge the pending checkpoint, if nothing of it is missing.
+
+    What the coordinator has aborted meanwhile is dropped (``notifyCheckpointAborted``).
+    """
     state = worker.checkpoint_state()
     if state.pending == 0 or state.waits_inputs == 1 or state.waits_outputs == 1:
         return
-    worker.report(b.ACKNOWLEDGED, state.pending, 0)
+    if b.is_aborted(worker.aborted(), state.pending, worker.round_number()) == 1:
+        b.forget_aborted(worker.aborted(), state.pending)
+    else:
+        worker.report(b.ACKNOWLEDGED, state.pending, 0)
     state.pending = 0
 
 

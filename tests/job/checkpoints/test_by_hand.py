@@ -374,3 +374,23 @@ def test_an_at_least_once_checkpoint_is_taken_with_its_own_time() -> None:
     assert (own.triggered_id, own.created) == (1, 1000)
     track_end_of_partition(own, channels, pending, 0, 2100)
     assert (own.triggered_id, own.created) == (2, 2000)
+
+
+def test_what_expires_before_it_is_written_is_not_acknowledged(cuts: ModuleType) -> None:
+    """The source takes checkpoint 1 in round 11; in 16 it hears that it has expired.
+
+    Its barrier stands behind 60 kB then, and would overtake them at 3000.
+    """
+    options = {
+        f"{small.PREFIX}unaligned": True,
+        f"{small.PREFIX}aligned-checkpoint-timeout": "2s",
+        f"{small.PREFIX}timeout": "500ms",
+        f"{small.PREFIX}tolerable-failed-checkpoints": 99,
+    }
+    run, states = run_of(cuts, small.chain({"source": 400, "sink": 50}, options))
+    assert run.control.coordinator.statistics(1).status == "expired"
+    held = [state.task("source").checkpoints for state in states]
+    assert [one.state.pending for one in held[10:13]] == [0, 1, 1]
+    assert [one.checkpoint for one in held[15].aborted] == [1]
+    assert [one.task for one in run.reports if one.checkpoint == 1 and one.kind == 1] == []
+    assert run.cuts[1].written  # it was taken
