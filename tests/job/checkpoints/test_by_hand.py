@@ -394,3 +394,28 @@ def test_what_expires_before_it_is_written_is_not_acknowledged(cuts: ModuleType)
     assert [one.checkpoint for one in held[15].aborted] == [1]
     assert [one.task for one in run.reports if one.checkpoint == 1 and one.kind == 1] == []
     assert run.cuts[1].written  # it was taken
+
+
+def test_a_job_stops_with_a_savepoint(cuts: ModuleType) -> None:
+    """Asked for at 1000: the source emits nothing from round 11 on; all have it at 1300.
+
+    The source hears that in 14 and finishes, the sink when its input has ended.
+    """
+    made = small.chain(
+        {"source": 100, "sink": 500},
+        {f"{small.PREFIX}interval": "9s"},
+        savepoints=[{"at_s": 1, "stop": True}],
+    )
+    run, states = run_of(cuts, made)
+    found = run.control.coordinator.statistics(1)
+    assert (found.kind, found.status, found.ended) == ("stop_savepoint", "completed", 1_300_000)
+    taken = [state.task("source").state.taken for state in states]
+    assert taken[9] < taken[10] == taken[11] == taken[-1]
+    assert sent(states, "source->sink", SAVEPOINT_BARRIER) == [11]
+    assert sent(states, "source->sink", END_OF_DATA) == []
+    assert sent(states, "source->sink", END_OF_PARTITION) == [14]
+    for number, finished in ((13, [0, 0]), (14, [1, 0]), (15, [1, 1])):
+        assert [task.state.is_finished for task in states[number].tasks] == finished
+    assert states[-1].records_in_flight == 0
+    assert run.control.coordinator.ids == (1,)
+    run.check_cut(1)
