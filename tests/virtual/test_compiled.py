@@ -83,7 +83,17 @@ def scenarios() -> Mapping[str, dict[str, Any]]:
     old = copy.deepcopy(RANDOM)
     old.update(name="old", system={"transport": {"name": "tcp", "kernel_bytes": 20_000}})
     old["options"] = {k: v for k, v in old["options"].items() if "debloat" not in k}
+    checkpoints = copy.deepcopy(RANDOM)
+    checkpoints["name"] = "checkpoints"
+    checkpoints["options"] |= {
+        "execution.checkpointing.interval": "100ms",
+        "execution.checkpointing.timeout": "150ms",
+        "execution.checkpointing.tolerable-failed-checkpoints": 1000,
+        "execution.checkpointing.unaligned.enabled": True,
+        "execution.checkpointing.aligned-checkpoint-timeout": "30ms",
+    }
     return {
+        "checkpoints": checkpoints,
         "old": old,
         "head-of-line": shortened("head-of-line", 16),
         "random-times": RANDOM,
