@@ -14,6 +14,7 @@ from typing import Any
 from flowcontrol.job.checkpointed_task import COMPLETED, TRIGGER, TaskOrder
 from flowcontrol.job.graph import POINTWISE, JobVertex
 from flowcontrol.job.job import Job
+from flowcontrol.operators.checkpointing import STOPS
 from flowcontrol.protocol.checkpoints import CheckpointCoordinator, checkpoint_plan
 from flowcontrol.protocol.checkpoints import alignment as a
 from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, DECLINED, ENDED
@@ -30,6 +31,9 @@ REASONS = {
     a.INPUT_END_OF_STREAM: "CHECKPOINT_DECLINED_INPUT_END_OF_STREAM",
 }
 """Flink's names of why a task declines."""
+
+STOP = "stop_savepoint"
+"""Kind of a savepoint with which the job stops."""
 
 TOO_MANY = "CHECKPOINT_DECLINED"
 """Why a checkpoint ends of which no barrier is sent, since too many are under way."""
@@ -135,7 +139,12 @@ class CheckpointControl:
         A queued trigger, a subsumption, or the end of a task that waits for a last checkpoint.
         """
         own = self.coordinator
-        return len(self._ended) > 0 or own.is_waiting or len(own.pending) > 1
+        stops = any(map(self._stops, own.pending))
+        return stops or len(self._ended) > 0 or own.is_waiting or len(own.pending) > 1
+
+    def _stops(self, checkpoint: int) -> bool:
+        """Whether the job stops with a checkpoint."""
+        return self.coordinator.trigger_of(checkpoint)[1] == STOP
 
     # ------------------------------------------------------------------ what it does
 
@@ -208,8 +217,11 @@ class CheckpointControl:
             own.finish_task(now, task)
 
     def _request(self, at: int, savepoint: Savepoint) -> None:
-        kind = "stop_savepoint" if savepoint.stop else "savepoint"
-        self.coordinator.request(at * self._round_us, kind, periodic=False)
+        now = at * self._round_us
+        if savepoint.stop:
+            self.coordinator.suspend(now)
+        kind = STOP if savepoint.stop else "savepoint"
+        self.coordinator.request(now, kind, periodic=False)
 
     def _orders(self, at: int) -> list[TaskOrder]:
         """Return what the tasks are told of what has just happened.
@@ -224,7 +236,7 @@ class CheckpointControl:
                     self.failed_at = at
                     continue
                 kind, task, checkpoint = action[:3]
-                if kind == COMPLETED and task not in self._ended:
+                if kind == COMPLETED and not (task in self._ended or self._stops(checkpoint)):
                     continue  # nothing waits for it
                 if kind == TRIGGER and checkpoint - min(self._handled) > MOST_BARRIERS:
                     declined = checkpoint
@@ -239,7 +251,8 @@ class CheckpointControl:
 
     def _message(self, at: int, checkpoint: int) -> CoordinatorMessage:
         triggered, kind = self.coordinator.trigger_of(checkpoint)
-        return CoordinatorMessage(checkpoint, triggered, int(kind != CHECKPOINT), at + self.latency)
+        savepoint = STOPS if kind == STOP else int(kind != CHECKPOINT)
+        return CoordinatorMessage(checkpoint, triggered, savepoint, at + self.latency)
 
     # ------------------------------------------------------------------ whom it triggers
 

@@ -74,10 +74,10 @@ class CheckpointRows:
         default_factory=lambda: new_queue(MOST_TRACKED, TrackedCheckpoint)
     )
     triggers: Queue[CoordinatorMessage] = field(
-        default_factory=lambda: new_queue(MOST_BARRIERS, CoordinatorMessage)
+        default_factory=lambda: new_queue(MOST_BARRIERS + 1, CoordinatorMessage)
     )
     aborted: Queue[CoordinatorMessage] = field(
-        default_factory=lambda: new_queue(MOST_BARRIERS, CoordinatorMessage)
+        default_factory=lambda: new_queue(MOST_BARRIERS + 1, CoordinatorMessage)
     )
     reports: list[CheckpointReport] = field(default_factory=list)
 

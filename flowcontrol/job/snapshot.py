@@ -193,6 +193,9 @@ def _restore_task(subtask: Subtask, state: Mapping[str, Any]) -> None:
         put_back(subtask.log, state["log"])
     if subtask.checkpoints is not None:
         put_document_back(subtask.checkpoints, state["checkpoints"])
+        own = subtask.checkpoints.state
+        if subtask.plan.is_source and own.has_ended == 1 and own.data_open == 1:
+            subtask.task.limit = subtask.task.taken  # a savepoint has stopped it
     for gate, values in zip(subtask.gates, state["gates"], strict=True):
         put_back(gate.pool, values["pool"])
         put_back(gate.segments, values["segments"])

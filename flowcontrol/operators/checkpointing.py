@@ -35,7 +35,10 @@ from flowcontrol.protocol.queues import (
     message_at,
 )
 from flowcontrol.protocol.rows import add_all_members
-from flowcontrol.protocol.states import CoordinatorMessage
+from flowcontrol.protocol.states import CoordinatorMessage, TaskCheckpoint
+
+STOPS = 2
+"""``is_savepoint`` of a savepoint with which the job stops."""
 
 # ---- when
 
@@ -140,6 +143,8 @@ def may_finish(worker: CheckpointWorker[W], task: StreamTask) -> int:
         return 1
     if worker.gate_count() == 0 and task.open_inputs == 0 and task.is_pending == 0:
         _end_data(worker, task)
+    if state.data_open > 0 and worker.gate_count() > 0 and task.open_inputs == 0:
+        return 1  # its inputs were cut off by a savepoint
     return 1 if 0 <= state.finishes <= worker.round_number() else 0
 
 
@@ -189,10 +194,27 @@ def _trigger_source(
     state = worker.checkpoint_state()
     if message.checkpoint <= state.handled:
         return
-    state.kind = SAVEPOINT_BARRIER if message.is_savepoint == 1 else 0
+    state.kind = SAVEPOINT_BARRIER if message.is_savepoint > 0 else 0
     state.start_delay = max(0, worker.now_us() - message.created)
+    if message.is_savepoint == STOPS:
+        _stop_source(state, task, message.checkpoint)
     _take(worker, task, message.checkpoint, message.created, 0, 0)
     _acknowledge(worker)
+
+
+def _stop_source(state: TaskCheckpoint, task: StreamTask, checkpoint: int) -> None:
+    """Emit nothing behind a savepoint with which the job stops; finish when it is complete.
+
+    Notes
+    -----
+    ``stop-with-savepoint`` without ``--drain``: the data does not end, it is cut off. So nothing
+    is said of its end, and a task whose inputs end so finishes at once.
+    """
+    task.limit = task.taken
+    task.open_inputs = 0
+    state.waits_final = 1
+    state.has_ended = 1
+    state.final = checkpoint
 
 
 def _look_at_channels(worker: CheckpointWorker[W], task: StreamTask) -> None:
@@ -415,11 +437,17 @@ def _take(
 
 
 def _acknowledge(worker: CheckpointWorker[W]) -> None:
-    """Acknowledge the pending checkpoint, if nothing of it is missing."""
+    """Acknowledge the pending checkpoint, if nothing of it is missing.
+
+    What the coordinator has aborted meanwhile is dropped (``notifyCheckpointAborted``).
+    """
     state = worker.checkpoint_state()
     if state.pending == 0 or state.waits_inputs == 1 or state.waits_outputs == 1:
         return
-    worker.report(b.ACKNOWLEDGED, state.pending, 0)
+    if b.is_aborted(worker.aborted(), state.pending, worker.round_number()) == 1:
+        b.forget_aborted(worker.aborted(), state.pending)
+    else:
+        worker.report(b.ACKNOWLEDGED, state.pending, 0)
     state.pending = 0
 
 

@@ -350,7 +350,7 @@ class CoordinatorMessage:
     created: int = 0
     """When it was triggered, microseconds of the run."""
     is_savepoint: int = 0
-    """1: a savepoint."""
+    """1: a savepoint; 2: one with which the job stops."""
     arrives: int = 0
     """Round in which the task hears of it."""
 

@@ -67,8 +67,9 @@ def later_refusals(scenario: Scenario, clock: str) -> Iterator[tuple[Where, Refu
 
 def _stops(scenario: Scenario) -> Iterator[Refusal]:
     for index, savepoint in enumerate(scenario.savepoints):
-        if savepoint.stop:
-            yield f"savepoints[{index}].stop", "true: stopping with a savepoint is", "leave it out"
+        if savepoint.stop and any(stage.reads_log for stage in scenario.sources):
+            what = "true: stopping sources that read a log is"
+            yield f"savepoints[{index}].stop", what, "leave it out, or the arrival_rate"
 
 
 def _state(scenario: Scenario) -> Iterator[Refusal]:

@@ -21,11 +21,6 @@ ANY = [
         ["3", "use 1"],
     ),
     (
-        ("options/execution.checkpointing.interval", "10s"),
-        'options."execution.checkpointing.interval"',
-        ["'10000ms'", "checkpoints", "leave it out"],
-    ),
-    (
         ("options/taskmanager.network.credit-model", False),
         'options."taskmanager.network.credit-model"',
         ["false", "use true"],

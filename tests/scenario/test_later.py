@@ -20,9 +20,9 @@ SEVERAL = [
 
 ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
     "stops": (
-        [("savepoints", [{"at_s": 2, "stop": True}])],
+        [("savepoints", [{"at_s": 2, "stop": True}]), ("stages/0/arrival_rate", 5)],
         "savepoints[0].stop",
-        ["true: stopping"],
+        ["true: stopping sources"],
     ),
     "state": ([("stages/1/state", {"bytes": 1})], "stages[1].state", ["'sink'"]),
     "guarantees": (

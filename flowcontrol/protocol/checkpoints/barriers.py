@@ -154,8 +154,11 @@ def hear_completed(state: TaskCheckpoint, checkpoint: int, arrives: int) -> int:
 
 
 def is_past(state: TaskCheckpoint, checkpoint: int) -> int:
-    """Tell whether the end of a checkpoint is no news to a task, which is past it: 1 if so."""
-    return 1 if checkpoint <= state.handled else 0
+    """Tell whether the end of a checkpoint is no news to a task, which is past it: 1 if so.
+
+    Of one that it has taken and not acknowledged it is news: there is nothing to acknowledge then.
+    """
+    return 1 if checkpoint <= state.handled and checkpoint != state.pending else 0
 
 
 def is_aborted(aborted: Queue[CoordinatorMessage], checkpoint: int, number: int) -> int:

@@ -16,6 +16,7 @@ from flowcontrol.protocol.checkpoints.alignment import (
     TIMEOUTABLE,
     UNALIGNED,
 )
+from flowcontrol.scenario import Savepoint
 
 MODES = (TIMEOUTABLE, ALIGNED, UNALIGNED, AT_LEAST_ONCE)
 
@@ -34,7 +35,16 @@ def settings_of(draw: Any, round_us: int) -> CheckpointSettings:
         max_concurrent=concurrent,
         tolerable_failures=1000,
         after_tasks_finish=draw(st.sampled_from([True, True, True, False])),
+        savepoints=tuple(draw(savepoints(round_us))),
     )
+
+
+@st.composite
+def savepoints(draw: Any, round_us: int) -> list[Savepoint]:
+    """None most often, or one now and then; the last may stop the job."""
+    found = draw(st.sampled_from([[], [], [9], [14, 15], [30]]))
+    stops = draw(st.booleans())
+    return [Savepoint(at_s=at * round_us / 1e6, stop=stops and at == found[-1]) for at in found]
 
 
 @st.composite
@@ -47,4 +57,7 @@ def jobs(draw: Any, random_jobs: ModuleType, shape: Any) -> Job:
 def with_checkpoints(job: Job, settings: CheckpointSettings) -> Job:
     """Return a job that checkpoints, whose times need not be Flink's whole milliseconds."""
     settings = replace(settings, interval_us=int(settings.interval_us or 0) or None)
+    if any(stage.reads_log for stage in job.scenario.sources):
+        kept = tuple(one for one in settings.savepoints if not one.stop)
+        settings = replace(settings, savepoints=kept)
     return replace(job, checkpoints=settings)

@@ -374,3 +374,48 @@ def test_an_at_least_once_checkpoint_is_taken_with_its_own_time() -> None:
     assert (own.triggered_id, own.created) == (1, 1000)
     track_end_of_partition(own, channels, pending, 0, 2100)
     assert (own.triggered_id, own.created) == (2, 2000)
+
+
+def test_what_expires_before_it_is_written_is_not_acknowledged(cuts: ModuleType) -> None:
+    """The source takes checkpoint 1 in round 11; in 16 it hears that it has expired.
+
+    Its barrier stands behind 60 kB then, and would overtake them at 3000.
+    """
+    options = {
+        f"{small.PREFIX}unaligned": True,
+        f"{small.PREFIX}aligned-checkpoint-timeout": "2s",
+        f"{small.PREFIX}timeout": "500ms",
+        f"{small.PREFIX}tolerable-failed-checkpoints": 99,
+    }
+    run, states = run_of(cuts, small.chain({"source": 400, "sink": 50}, options))
+    assert run.control.coordinator.statistics(1).status == "expired"
+    held = [state.task("source").checkpoints for state in states]
+    assert [one.state.pending for one in held[10:13]] == [0, 1, 1]
+    assert [one.checkpoint for one in held[15].aborted] == [1]
+    assert [one.task for one in run.reports if one.checkpoint == 1 and one.kind == 1] == []
+    assert run.cuts[1].written  # it was taken
+
+
+def test_a_job_stops_with_a_savepoint(cuts: ModuleType) -> None:
+    """Asked for at 1000: the source emits nothing from round 11 on; all have it at 1300.
+
+    The source hears that in 14 and finishes, the sink when its input has ended.
+    """
+    made = small.chain(
+        {"source": 100, "sink": 500},
+        {f"{small.PREFIX}interval": "9s"},
+        savepoints=[{"at_s": 1, "stop": True}],
+    )
+    run, states = run_of(cuts, made)
+    found = run.control.coordinator.statistics(1)
+    assert (found.kind, found.status, found.ended) == ("stop_savepoint", "completed", 1_300_000)
+    taken = [state.task("source").state.taken for state in states]
+    assert taken[9] < taken[10] == taken[11] == taken[-1]
+    assert sent(states, "source->sink", SAVEPOINT_BARRIER) == [11]
+    assert sent(states, "source->sink", END_OF_DATA) == []
+    assert sent(states, "source->sink", END_OF_PARTITION) == [14]
+    for number, finished in ((13, [0, 0]), (14, [1, 0]), (15, [1, 1])):
+        assert [task.state.is_finished for task in states[number].tasks] == finished
+    assert states[-1].records_in_flight == 0
+    assert run.control.coordinator.ids == (1,)
+    run.check_cut(1)
