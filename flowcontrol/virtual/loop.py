@@ -22,13 +22,7 @@ from flowcontrol.protocol.state import cell
 from flowcontrol.protocol.times import flush_ticks, next_flush_us
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import views as v
-from flowcontrol.virtual.barriers import (
-    has_news,
-    look_at_events,
-    note_sent,
-    plan_mail,
-    take_orders,
-)
+from flowcontrol.virtual.barriers import has_news, look_at_events, note_sent, plan_mail, take_orders
 from flowcontrol.virtual.cells import row, rows
 from flowcontrol.virtual.compiled import best_parts, compile_entry
 from flowcontrol.virtual.connections import carry, transmit
