@@ -57,6 +57,15 @@ class SubtaskAttempts:
         subtask = self.subtasks[task]
         return most_emitted(self.job, subtask.plan, subtask.index)
 
+    def in_flight(self) -> int:
+        """Return how many records are written to channels and not taken up."""
+        written = sum(
+            o.written for s in self.subtasks for part in s.partitions for o in part.channels
+        )
+        return written - sum(
+            i.processed for s in self.subtasks for g in s.gates for i in g.channels
+        )
+
     def stop(self, tasks: list[int]) -> None:
         """Have tasks do nothing from this round on."""
         for task in tasks:

@@ -21,6 +21,9 @@ from flowcontrol.protocol.restarts import restored_us
 TOO_MANY_CHECKPOINTS: Final = "too many checkpoints"
 """Cause of a failure that the coordinator of checkpoints asks for."""
 
+LOOK_US: Final = 10_000
+"""How often a job that catches up is looked at, microseconds."""
+
 DETECT, CANCEL, BEGIN, RUN, CATCH_UP, FAIL = range(6)
 """Steps of the agenda, in the order in which those of one round are taken."""
 
@@ -55,6 +58,10 @@ class Attempts(Protocol):
         """Return how many records a source emits in a round at most; 0: nobody knows."""
         ...
 
+    def in_flight(self) -> int:
+        """Return how many records are written to channels and not taken up."""
+        ...
+
 
 @dataclass
 class _Event:
@@ -65,6 +72,7 @@ class _Event:
     failed: int
     victims: list[int]
     sources: dict[int, tuple[int, int]]
+    in_flight: int = 0
     is_leader: bool = False
     is_noticed: bool = False
 
@@ -229,7 +237,8 @@ class FailureControl:
         is_leader: bool = False,
     ) -> None:
         sources = {task: self._attempts.source(task) for task in self._failover.sources}
-        event = _Event([cause], failed_us, number, victims, sources, is_leader)
+        waiting = self._attempts.in_flight()
+        event = _Event([cause], failed_us, number, victims, sources, waiting, is_leader)
         self._agenda.append((seen, DETECT, len(self._events)))
         self._events.append(event)
 
@@ -256,7 +265,7 @@ class FailureControl:
             one.is_noticed = True
         causes = [cause for one in joined for cause in one.causes]
         new = Restart(len(self.restarts) + 1, causes, joined[0].failed_us, joined[0].failed)
-        new.detected, new.tasks = number, tasks
+        new.detected, new.tasks, new.in_flight = number, tasks, joined[0].in_flight
         new.sources = {task: joined[0].sources[task] for task in tasks if task in event.sources}
         for earlier in self.restarts:
             if set(earlier.tasks) & set(tasks) and earlier.caught_up < 0:
@@ -332,7 +341,11 @@ class FailureControl:
         self._catch_up(number, own)
 
     def _catch_up(self, number: int, own: Restart) -> None:
-        """Look whether the sources wait for no more records than at the failure."""
+        """Look whether no more records wait, at sources and in channels, than at the failure.
+
+        What waits at sources shrinks by no more than they emit; what is in the channels is looked
+        at every LOOK_US.
+        """
         missing = most = 0
         for task, (position, lag) in own.sources.items():
             now, waiting = self._attempts.source(task)
@@ -341,12 +354,14 @@ class FailureControl:
             elif self._failover.sources[task]:
                 missing += max(0, position - now)
             most += self._attempts.most_emitted(task)
-        if missing <= 0:
+        missing -= own.in_flight
+        if missing + self._attempts.in_flight() <= 0:
             own.caught_up = number
-        else:
-            self._agenda.append(
-                (number + max(1, -(-missing // max(1, most))), CATCH_UP, own.number - 1)
-            )
+            return
+        rounds = max(1, LOOK_US // self._round_us)
+        if most > 0:
+            rounds = max(rounds, missing // most)
+        self._agenda.append((number + rounds, CATCH_UP, own.number - 1))
 
     # ------------------------------------------------------------------ state
 

@@ -19,8 +19,8 @@ class Restart:
         When the first of them happened, microseconds.
     failed, detected, restarted, running, caught_up : int
         Rounds: the failure, the JobMaster's knowledge, the restore's begin, the first round of the
-        new attempt, and the one before which the sources waited for no more than at the failure;
-        -1: not so far, or never.
+        new attempt, and the one before which no more records waited than at the failure; -1: not
+        so far, or never.
     checkpoint : int
         What was restored; -1: nothing, from the beginning.
     tasks : list of int
@@ -28,6 +28,8 @@ class Restart:
     sources : dict of int to (int, int)
         Of each of their sources at the failure: how far it was, and what waited in its log; -1: it
         has none.
+    in_flight : int
+        Records in the channels at the failure.
     reprocessed : int
         Records that sources emit again.
     is_final : bool
@@ -47,6 +49,7 @@ class Restart:
     caught_up: int = -1
     checkpoint: int = -1
     sources: dict[int, tuple[int, int]] = field(default_factory=dict)
+    in_flight: int = 0
     reprocessed: int = -1
     is_final: bool = False
     is_superseded: bool = False
