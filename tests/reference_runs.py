@@ -14,6 +14,15 @@ Tamper = Callable[[int, Subtask, list[list[Outgoing]]], None]
 
 def resumed(job: Job, after: RoundRows) -> Iterator[RoundRows]:
     """Go on after a round, with subtasks that are restored from its rows alone."""
+    subtasks = restored(job, after)
+    control = control_of(job, subtasks)
+    if control is not None:
+        control.resume()
+    return run_rounds(job, subtasks, control, after.rows, after.number + 1)
+
+
+def restored(job: Job, after: RoundRows) -> list[Subtask]:
+    """Return subtasks that are restored from the rows of a round alone."""
     subtasks = new_subtasks(job)
     for subtask in subtasks:
         sides = [
@@ -24,10 +33,7 @@ def resumed(job: Job, after: RoundRows) -> Iterator[RoundRows]:
             for side, links in (("receiver", subtask.in_links), ("sender", subtask.out_links))
         ]
         restore(subtask, *sides)
-    control = control_of(job, subtasks)
-    if control is not None:
-        control.resume()
-    return run_rounds(job, subtasks, control, after.rows, after.number + 1)
+    return subtasks
 
 
 def tampered(job: Job, tamper: Tamper) -> Iterator[RoundRows]:

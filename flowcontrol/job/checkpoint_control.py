@@ -181,6 +181,7 @@ class CheckpointControl:
                 task,
                 start_delay=report.start_delay,
                 alignment=report.alignment,
+                async_=report.writing,
                 processed=report.processed,
                 persisted=report.persisted,
             )
@@ -202,20 +203,21 @@ class CheckpointControl:
 
         So many barriers may be under way, no more: a checkpoint too many is declined.
         """
-        orders = []
-        declined = 0
-        for action in self.coordinator.take_actions():
-            if action[0] == "fail_job":
-                self.failed_at = at
-                continue
-            kind, task, checkpoint = action[:3]
-            if kind == TRIGGER and checkpoint - min(self._handled) > MOST_BARRIERS:
-                declined = checkpoint
-                continue
-            orders.append(TaskOrder(task, kind, self._message(at, checkpoint)))
-        if declined:
-            self.coordinator.decline(at * self._round_us, declined, 0, TOO_MANY)
-            self.coordinator.take_actions()  # no task knows of it
+        orders, untold = [], set()
+        while actions := self.coordinator.take_actions():
+            declined = 0
+            for action in actions:
+                if action[0] == "fail_job":
+                    self.failed_at = at
+                    continue
+                kind, task, checkpoint = action[:3]
+                if kind == TRIGGER and checkpoint - min(self._handled) > MOST_BARRIERS:
+                    declined = checkpoint
+                    untold.add(checkpoint)
+                elif checkpoint not in untold:  # else no task knows of it
+                    orders.append(TaskOrder(task, kind, self._message(at, checkpoint)))
+            if declined:  # which may start the next one that is queued
+                self.coordinator.decline(at * self._round_us, declined, 0, TOO_MANY)
         return orders
 
     def _message(self, at: int, checkpoint: int) -> CoordinatorMessage:

@@ -212,7 +212,7 @@ class CheckpointedTask:
             task=self._number, kind=kind, checkpoint=checkpoint, round=self._round, reason=reason
         )
         if kind == b.ACKNOWLEDGED:
-            b.fill_report(report, self._rows.state)
+            b.fill_report(report, self._rows.state, self.now_us())
         self._rows.reports.append(report)
 
     def hear_coordinator(self, order: TaskOrder) -> None:
@@ -220,6 +220,8 @@ class CheckpointedTask:
         queue = self._rows.triggers if order.kind == TRIGGER else self._rows.aborted
         if order.kind == COMPLETED:
             return  # nothing waits for it yet
+        if order.kind == ABORTED and b.is_past(self._rows.state, order.message.checkpoint) == 1:
+            return
         assign(next_slot(queue), order.message)
         append(queue)
 

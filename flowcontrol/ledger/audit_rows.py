@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from flowcontrol.protocol.queues import DATA
+from flowcontrol.protocol.states import Subpartition
+from flowcontrol.protocol.subpartition_rules import ready_messages
 
 SIDES = ("sender", "receiver")
 
@@ -48,7 +50,7 @@ class SenderRow:
     unseen : int
         1: its last buffer is full, which shows when something is added or flushed. It is
         released, but not in the backlog. -1: a buffer has nothing left to send, which is in the
-        backlog, but no message.
+        backlog, but no message. Behind a barrier that blocks: all that is released.
     messages : tuple of int
         Records that end in each message sent in the batch. Backlogs announced by themselves have
         -1 there, and are left out.
@@ -173,17 +175,24 @@ def _figure(raw: Raw, name: str) -> int:
 def _sender_row(figures: dict[str, int], raw: Raw) -> SenderRow:
     state = json.loads(raw["channel_state"])
     channel = state["channel"]
-    shows_tail = channel["is_open"] or channel["is_flushed"] or channel["ends_in_event"]
-    has_full_tail = channel["buffers"] > 0 and not shows_tail
     return SenderRow(
         **figures,
         is_local=bool(state["local"]),
         state=(int(channel["sent"]), int(channel["announced"]), int(state["routed"])),
         buffers=int(channel["buffers"]) + sum(state["held"]),
-        unseen=int(has_full_tail and figures["pool_size"] > 0) - int(channel["empty"]),
+        unseen=_unseen(channel, figures["pool_size"]),
         messages=tuple(int(one["records"]) for one in state["messages"] if one["kind"] == DATA),
         overdraft=_overdraft(raw["task_state"], figures["pool_size"]),
     )
+
+
+def _unseen(channel: Mapping[str, int], pool_size: int) -> int:
+    """Return the messages that are released and that a channel does not report."""
+    if channel["is_blocked"]:  # behind a barrier nothing is reported
+        return ready_messages(Subpartition(**channel))
+    shows_tail = channel["is_open"] or channel["is_flushed"] or channel["ends_in_event"]
+    has_full_tail = channel["buffers"] > 0 and not shows_tail
+    return int(has_full_tail and pool_size > 0) - int(channel["empty"])
 
 
 def _overdraft(text: str | None, pool_size: int) -> int | None:

@@ -347,6 +347,7 @@ def _take(
         _broadcast_cancel(worker, task, checkpoint)
         return
     state.pending = checkpoint
+    state.taken_at = worker.now_us()
     state.alignment = 0
     state.processed = 0
     state.persisted = 0

@@ -317,6 +317,8 @@ class TaskCheckpoint:
     """1: a timeoutable barrier of it stands in an output, and may yet overtake."""
     deadline: int = -1
     """When such barriers overtake; -1: never."""
+    taken_at: int = 0
+    """When the task took it: the end of the synchronous part."""
     start_delay: int = 0
     """Age of that checkpoint when the task first saw it."""
     alignment: int = 0
@@ -360,6 +362,8 @@ class CheckpointReport:
     """Age of the checkpoint when the task first saw it, microseconds."""
     alignment: int = 0
     """From its first barrier to its last, microseconds."""
+    writing: int = 0
+    """From the end of its synchronous part until all of it was written, microseconds."""
     processed: int = 0
     """Bytes polled between first and last barrier."""
     persisted: int = 0

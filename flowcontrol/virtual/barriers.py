@@ -6,6 +6,7 @@ What a task does about them is :mod:`flowcontrol.operators.checkpointing`.
 from typing import Any
 
 from flowcontrol.operators.checkpointing import after_sending, look_at_mail, next_timer
+from flowcontrol.protocol.checkpoints.barriers import is_past
 from flowcontrol.protocol.queues import append, next_slot
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import rows_of
@@ -14,7 +15,7 @@ from flowcontrol.virtual.checkpoint_worker import coordinator_queue, kernel_chec
 from flowcontrol.virtual.header import FLAG_PROTOCOL, FLAG_REPORTS, KernelMemory
 from flowcontrol.virtual.parts import CHECKPOINTS
 from flowcontrol.virtual.registry import part_of
-from flowcontrol.virtual.views import task_row
+from flowcontrol.virtual.views import out_row, task_row
 from flowcontrol.virtual.wheel import wake
 
 order_rows = rows_of(KernelOrder)
@@ -28,6 +29,8 @@ def take_orders(m: KernelMemory) -> None:
         order = orders[i]
         task = task_row(m, order.task)
         held = kernel_checkpoints(m, task.checkpoints)
+        if order.is_abort == 1 and is_past(held.own, order.checkpoint) == 1:
+            continue
         at = held.aborted if order.is_abort == 1 else held.triggers
         queue = coordinator_queue(m, at, held.messages_most)
         if queue.ends.count == held.messages_most:
@@ -48,6 +51,15 @@ def take_orders(m: KernelMemory) -> None:
 def look_at_events(m: KernelMemory, worker: Any, start: int, end: int) -> None:
     """Have a task act on what does not wait for its turn, before its work of a round."""
     look_at_mail(worker, worker.task, start, end)
+
+
+@part_of(CHECKPOINTS)
+def holds_events(m: KernelMemory, p: f.KernelPartition) -> int:
+    """Tell whether an event is queued in a partition: 1 if so."""
+    for place in range(p.channels):
+        if out_row(m, p.first_channel + place).events > 0:
+            return 1
+    return 0
 
 
 @part_of(CHECKPOINTS)

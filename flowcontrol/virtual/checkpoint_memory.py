@@ -57,6 +57,12 @@ def _put_task(build: Builder, settings: CheckpointSettings, plan: JobVertex, ind
     held.channel_count = len(rows.channels)
     cells = [cells_of(channel) for channel in rows.channels]
     held.channels = build.put(np.concatenate(cells)) if cells else 0
+    place, into = held.channels, build.blocks["inputs_at"]
+    for link in plan.inputs:
+        gate = build.blocks["gates_at"][build.places.gates[link.name, index]]
+        first, count = int(gate["first_channel"]), int(gate["channels"])
+        into["aligned"][first : first + count] = place + width(AlignedChannel) * np.arange(count)
+        place += width(AlignedChannel) * count
     held.tracked_most = len(rows.tracked.slots)
     held.tracked = _take_queue(build, TrackedCheckpoint, held.tracked_most)
     held.messages_most = len(rows.triggers.slots)

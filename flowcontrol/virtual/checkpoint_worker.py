@@ -152,6 +152,8 @@ def log_report(
     entry.round = m.now
     entry.reason = reason
     if kind == ACKNOWLEDGED:
-        fill_report(entry, kernel_checkpoints(m, task.checkpoints).own)
-    else:  # what follows from it may not wait
-        m.reports_wanted = 0
+        fill_report(entry, kernel_checkpoints(m, task.checkpoints).own, m.now * m.round_us)
+    else:
+        entry.writing = entry.start_delay = entry.alignment = 0
+        entry.processed = entry.persisted = 0
+        m.reports_wanted = 0  # what follows from it may not wait

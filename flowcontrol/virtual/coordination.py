@@ -73,9 +73,8 @@ class Coordination:
         return self._due
 
     def _logged(self) -> list[CheckpointReport]:
-        return [
-            CheckpointReport(*row) for row in self._reports[: self._head.reports_count].tolist()
-        ]
+        rows = self._reports[: self._head.reports_count].tolist()
+        return [CheckpointReport(*row) for row in rows]
 
     def _tell(self, orders: list[TaskOrder]) -> None:
         """Leave orders for the kernel, which hands them to the tasks before the next round."""

@@ -34,7 +34,7 @@ def read_credits(m: KernelMemory, task: f.KernelTask, now: int) -> None:
             if out.next_buffer_size > 0:
                 out.desired_buffer_size = out.next_buffer_size
             if m.has_checkpoints == 1 and into.credits_most == 0:
-                hear_resumed(out, into.resumed)
+                hear_resumed(out, into.told)
             if p.kind > PIPELINED and out.is_local == 1:
                 pass  # disk.note_disk takes notice
             elif out.is_local == 1 and m.counts_records == 0:
@@ -110,13 +110,14 @@ def tell_resumed(
     m: KernelMemory, out: f.KernelSubpartition, into: f.KernelInputChannel, now: int
 ) -> None:
     """Tell a sender to go on, if consumption was resumed behind the barrier that blocks it."""
-    if into.resumed == into.told:
+    resumed = v.aligned_channel(m, into.aligned).resumed
+    if resumed == into.told:
         return
-    into.told = into.resumed
+    into.told = resumed
     if into.credits_most == 0:
         notify_sender(m, out, now + 1)
     else:
-        notify_sender_later(m, out, f.RESUME_CONSUMPTION, into.resumed, now)
+        notify_sender_later(m, out, f.RESUME_CONSUMPTION, resumed, now)
 
 
 @part_of(RECORDS)

@@ -13,8 +13,8 @@ from flowcontrol.operators.task import (
     outputs_available,
     write_pending,
 )
-from flowcontrol.protocol.events import finish_partition, finish_task
 from flowcontrol.protocol.checkpoints.barriers import FINISHED
+from flowcontrol.protocol.events import finish_partition, finish_task
 from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.rows import Rows
 from flowcontrol.protocol.service import PHASE_START, has_ended, work_by

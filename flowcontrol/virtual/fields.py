@@ -256,6 +256,8 @@ class KernelInputChannel(InputChannel):
     """Where the queue of the credits under way is."""
     credits_most: int = 0
     """How many there may be."""
+    aligned: int = 0
+    """Where its state of ``AlignedChannel`` is, where there are checkpoints."""
     told: int = 0
     """How often it has told its sender to resume."""
 

@@ -22,7 +22,14 @@ from flowcontrol.protocol.state import cell
 from flowcontrol.protocol.times import flush_ticks, next_flush_us
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import views as v
-from flowcontrol.virtual.barriers import has_news, look_at_events, note_sent, plan_mail, take_orders
+from flowcontrol.virtual.barriers import (
+    has_news,
+    holds_events,
+    look_at_events,
+    note_sent,
+    plan_mail,
+    take_orders,
+)
 from flowcontrol.virtual.cells import row, rows
 from flowcontrol.virtual.compiled import best_parts, compile_entry
 from flowcontrol.virtual.connections import carry, transmit
@@ -217,13 +224,13 @@ def flush_all(m: KernelMemory, task: f.KernelTask, start_us: int, end_us: int) -
     for i in range(task.partitions):
         number = task.first_partition + i
         p = v.partition_row(m, number)
-        if p.pool.in_use == 0 or p.flush_at > end_us:
+        if p.flush_at > end_us or is_nothing_queued(m, p) == 1:
             continue
         if flush_ticks(start_us, end_us, interval, p.flush_phase) > 0:
             partition = v.partition_of(m, number)
             for place in range(p.channels):
                 out = v.out_row(m, p.first_channel + place)
-                if out.buffers > 0:
+                if out.buffers > 0 or (m.has_checkpoints == 1 and out.events > 0):
                     if m.is_tcp == 1:
                         close(m, partition, place)
                     else:
@@ -317,6 +324,13 @@ def wake_at(m: KernelMemory, number: int, us: int) -> None:
     wake(m, number, max(m.now + 1, (us + whole - 1) // whole - 1))
 
 
+def is_nothing_queued(m: KernelMemory, p: f.KernelPartition) -> int:
+    """Tell whether a partition has nothing that could be flushed: 1 if so."""
+    if p.pool.in_use > 0:
+        return 0
+    return 1 if m.has_checkpoints == 0 or holds_events(m, p) == 0 else 0
+
+
 @part_of(BUFFERS)
 def plan_flush(m: KernelMemory, number: int, task: f.KernelTask, end_us: int) -> None:
     """Have a task looked at when its next flusher runs, if there is something to flush."""
@@ -325,7 +339,7 @@ def plan_flush(m: KernelMemory, number: int, task: f.KernelTask, end_us: int) ->
         return
     for i in range(task.partitions):
         p = v.partition_row(m, task.first_partition + i)
-        if p.pool.in_use > 0:
+        if is_nothing_queued(m, p) == 0:
             if p.flush_at <= end_us:
                 p.flush_at = next_flush_us(end_us, interval, p.flush_phase)
             wake_at(m, number, p.flush_at)

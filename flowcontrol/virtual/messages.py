@@ -10,7 +10,7 @@ from flowcontrol.systems.transports.record_rounds import receive_records, send_r
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import views as v
 from flowcontrol.virtual.header import FLAG_PROTOCOL, KernelMemory
-from flowcontrol.virtual.parts import BUFFERS, RECORDS
+from flowcontrol.virtual.parts import BUFFERS, CHECKPOINTS, RECORDS
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.turns import enqueue, poll
 from flowcontrol.virtual.wheel import wake
@@ -55,8 +55,18 @@ def receive_buffer(
     message: f.KernelMessage,
 ) -> None:
     """Store a message that has arrived at a channel of a gate."""
+    if m.has_checkpoints == 1:
+        first = v.gate_row(m, task.first_gate + number).first_channel
+        count_bytes(m, v.in_row(m, first + channel), message)
     if receive(task, gate, union, number, channel, message) == 0:
         m.flags |= FLAG_PROTOCOL
+
+
+@part_of(CHECKPOINTS)
+def count_bytes(m: KernelMemory, into: f.KernelInputChannel, message: f.KernelMessage) -> None:
+    """Count the bytes that have arrived in a channel."""
+    if is_event(message) == 0:
+        v.aligned_channel(m, into.aligned).arrived += message.nbytes
 
 
 @part_of(RECORDS)

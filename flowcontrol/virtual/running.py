@@ -162,6 +162,8 @@ class Running:
                 return head.flags
             if self.coordination is not None and flags & FLAG_REPORTS:
                 self.coordination.hear()
+                if 2 * head.ages_count > head.ages_most:
+                    self.tables.drain()
                 flags &= ~FLAG_REPORTS
             if self.control is not None and (flags != 0 or head.round >= looks_at):
                 self.control.look()

@@ -3,18 +3,23 @@
 from flowcontrol.job import Channel, Job, JobEdge, JobVertex
 from flowcontrol.job import channel_state as cs
 from flowcontrol.job import round_state as rs
+from flowcontrol.job.checkpoint_state import CheckpointState
 from flowcontrol.operators.states import SourceLog
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.queues import plain
 from flowcontrol.protocol.state import width
 from flowcontrol.protocol.states import (
+    AlignedChannel,
+    CoordinatorMessage,
     GlobalPool,
     InputChannel,
     Message,
     ReceivedMessage,
+    Ring,
     Subpartition,
     Task,
+    TrackedCheckpoint,
 )
 from flowcontrol.protocol.subpartition_rules import channel_backlog, ready_messages
 from flowcontrol.systems.tcp_connection import TcpConnection, TcpMessage
@@ -22,6 +27,8 @@ from flowcontrol.systems.throttles.controller import Controller
 from flowcontrol.systems.throttles.throttled_source import ThrottledSource
 from flowcontrol.systems.transports.transport import ChannelGrant
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.checkpoint_fields import KernelCheckpoints
+from flowcontrol.virtual.coordination import Coordination
 from flowcontrol.virtual.kinds import finished_buffers, spill_state
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.wires import connections_of
@@ -40,10 +47,19 @@ class StateReader:
         Of its run. What a round did is counted from here on.
     controller : Controller, optional
         What slows its sources.
+    coordination : Coordination, optional
+        What triggers its checkpoints.
     """
 
-    def __init__(self, job: Job, memory: Memory, controller: Controller | None = None) -> None:
+    def __init__(
+        self,
+        job: Job,
+        memory: Memory,
+        controller: Controller | None = None,
+        coordination: Coordination | None = None,
+    ) -> None:
         self._job, self._memory, self._controller = job, memory, controller
+        self._coordination = coordination
         self._is_tcp = memory.head.is_tcp == 1
         self._counts_records = job.record_transport is not None
         self._load()
@@ -125,6 +141,29 @@ class StateReader:
             source=source,
             log=log,
             controller=controller,
+            checkpoints=self._checkpoints(place, row),
+        )
+
+    def _checkpoints(self, number: int, row: f.KernelTask) -> CheckpointState | None:
+        """Return what a task holds of checkpoints; None of one without."""
+        if self._coordination is None:
+            return None
+        memory, held = self._memory, self._memory.copy(row.checkpoints, KernelCheckpoints)
+        channels = memory.table(held.channels, held.channel_count, AlignedChannel)
+        triggers, aborted = (
+            tuple(memory.queue(at, 0, held.messages_most, CoordinatorMessage))
+            for at in (held.triggers, held.aborted)
+        )
+        reports = self._coordination.reports_in(self._next - 1)
+        return CheckpointState(
+            held.own,
+            held.alignment,
+            tuple(memory.copies(channels, AlignedChannel)),
+            tuple(memory.queue(held.tracked, 0, held.tracked_most, TrackedCheckpoint)),
+            memory.copy(held.tracked, Ring).head,
+            triggers,
+            aborted,
+            tuple(report for report in reports if report.task == number),
         )
 
     def _queue(self, at: int, most: int) -> tuple[int, ...]:

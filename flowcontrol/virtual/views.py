@@ -7,7 +7,7 @@ from flowcontrol.operators.table import OPERATORS
 from flowcontrol.protocol.rows import FIFO_SLOTS, WORD
 from flowcontrol.protocol.sides import Gate, Partition
 from flowcontrol.protocol.state import cell, width
-from flowcontrol.protocol.states import GlobalPool, Message, ReceivedMessage
+from flowcontrol.protocol.states import AlignedChannel, GlobalPool, Message, ReceivedMessage
 from flowcontrol.systems.throttles.throttled_source import ThrottledSource
 from flowcontrol.systems.transports.transport import ChannelGrant, RecordTransport
 from flowcontrol.virtual import fields as f
@@ -86,6 +86,7 @@ record_transport = placed(state_of(RecordTransport), "transport", RecordTranspor
 channel_grants = rows_of(ChannelGrant)
 throttled_source = state_of(ThrottledSource)
 source_log = state_of(f.KernelLog)
+aligned_channel = state_of(AlignedChannel)
 
 
 def operator_at(memory: Any, at: int) -> Operator:

@@ -96,6 +96,12 @@ TABLE = (
         "it takes minutes",
     ),
     Elsewhere(
+        "bench/real_flink/run.sh",
+        "tests/real_flink/test_run_sh.py",
+        '"run.sh"',
+        "it fetches Flink and runs it for half an hour",
+    ),
+    Elsewhere(
         "link.create_view(spark",
         "tests/link_monitoring/test_view.py",
         "create_view(",

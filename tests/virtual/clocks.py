@@ -10,12 +10,15 @@ from typing import Any
 from flowcontrol.job import Job
 from flowcontrol.job.ledger_rows import round_rows
 from flowcontrol.job.reference import RoundRows, run_reference
+from flowcontrol.job.round_state import RoundState
+from flowcontrol.virtual.coordination import Coordination
+from flowcontrol.virtual.header import FLAG_REPORTS
 from flowcontrol.virtual.loop import advance
-from flowcontrol.virtual.memory import fill
+from flowcontrol.virtual.memory import Memory, fill
 from flowcontrol.virtual.replay import read_replayed
 from flowcontrol.virtual.state_reader import StateReader
 
-RUNS, AGES = 1 << 16, 1 << 10
+RUNS, AGES, REPORTS = 1 << 16, 1 << 10, 1 << 8
 SHOWN = 12
 """Differences that a failure shows."""
 
@@ -43,14 +46,28 @@ def kernel_rounds(job: Job, rounds: int | None = None, every: int = 1) -> Iterat
     """Run the kernel; yield its rows after each ``every`` rounds, and after the last one."""
     replayed = read_replayed(job)
     tables, limits = replayed.tables, replayed.limits
-    memory = fill(job, runs=RUNS, ages=AGES, track=False, tables=tables, limits=limits)
-    reader, done = StateReader(job, memory), 0
+    memory = fill(
+        job, runs=RUNS, ages=AGES, track=False, reports=REPORTS, tables=tables, limits=limits
+    )
+    coordination = None if job.checkpoints is None else Coordination(job, memory)
+    reader, done = StateReader(job, memory, coordination=coordination), 0
     last = job.rounds if rounds is None else min(rounds, job.rounds)
     while done < last:
         done = min(last, done + every)
-        assert advance(memory.cells, done) == 0
+        _advance_to(memory, coordination, done)
         state = reader.read()
         yield RoundRows(done - 1, round_rows(job, state.tasks), state)
+
+
+def _advance_to(memory: Memory, coordination: Coordination | None, end: int) -> None:
+    """Run the rounds before ``end``."""
+    while memory.head.round < end:
+        stop = end if coordination is None else min(end, coordination.begin())
+        flags = advance(memory.cells, stop)
+        assert flags in {0, FLAG_REPORTS}, flags
+        memory.head.flags = 0
+        if coordination is not None and flags == FLAG_REPORTS:
+            coordination.hear()
 
 
 def reference_rounds(
@@ -99,6 +116,7 @@ def compare(
     *,
     every: int | Sequence[int] = 1,
     watch: Callable[[State], None] | None = None,
+    look: Callable[[RoundState], None] | None = None,
 ) -> None:
     """Assert that the kernel's rows are the reference run's.
 
@@ -111,7 +129,9 @@ def compare(
     every : int or sequence of int, default 1
         Rounds that the kernel runs in one call; several are runs of their own.
     watch : callable, optional
-        Called with each state that was found equal, of the first run.
+        Called with each state that was found equal, of the first run, as rows.
+    look : callable, optional
+        Called with the same as the typed value that both clocks have in common.
     """
     steps = [every] if isinstance(every, int) else every
     kernels = [kernel_rounds(job, rounds, step) for step in steps]
@@ -126,6 +146,8 @@ def compare(
         assert steps[way] > 1 or batch.state == reference.state, f"after round {number}"
         if watch is not None and way == 0:
             watch(found)
+        if look is not None and way == 0:
+            look(batch.state)
         compared[way] += 1
     assert [next(kernel, None) for kernel in kernels] == [None] * len(steps)
     assert min(compared) > 0

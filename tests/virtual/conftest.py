@@ -51,6 +51,12 @@ def random_jobs() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def random_checkpoints() -> ModuleType:
+    """Return ``random_checkpoints.py`` of the emulation's tests: what draws how jobs checkpoint."""
+    return load("tests/job/checkpoints/random_checkpoints.py")
+
+
+@pytest.fixture(scope="session")
 def awkward_jobs() -> ModuleType:
     """Return ``awkward_jobs.py``: what draws jobs of numbers with many digits."""
     return load("tests/virtual/awkward_jobs.py")

@@ -143,6 +143,11 @@ def count_persisted(channel: AlignedChannel) -> int:
 # ---- what the coordinator says
 
 
+def is_past(state: TaskCheckpoint, checkpoint: int) -> int:
+    """Tell whether the end of a checkpoint is no news to a task, which is past it: 1 if so."""
+    return 1 if checkpoint <= state.handled else 0
+
+
 def is_aborted(aborted: Queue[CoordinatorMessage], checkpoint: int, number: int) -> int:
     """Tell whether a task has heard by round ``number`` that a checkpoint was aborted: 1 if so."""
     for i in range(aborted.ends.count):
@@ -179,8 +184,9 @@ def note_aligned(state: TaskCheckpoint, alignment: Alignment) -> None:
     state.persisted += alignment.persisted
 
 
-def fill_report(report: CheckpointReport, state: TaskCheckpoint) -> None:
-    """Give an acknowledgement what was measured of its checkpoint."""
+def fill_report(report: CheckpointReport, state: TaskCheckpoint, now: int) -> None:
+    """Give an acknowledgement what was measured of its checkpoint by ``now``."""
+    report.writing = now - state.taken_at
     report.start_delay = state.start_delay
     report.alignment = state.alignment
     report.processed = state.processed

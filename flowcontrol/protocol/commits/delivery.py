@@ -159,7 +159,10 @@ class Delivery:
         """
         newest = max(self._barriers, default=None)
         if newest is not None and checkpoint <= newest:
-            raise ValueError(f"the barrier of checkpoint {checkpoint} comes after that of {newest}")
+            raise ValueError(
+                f"the barrier of checkpoint {checkpoint} comes after that of {newest}: numbers of "
+                "checkpoints ascend, so feed barriers in their order"
+            )
         if not 0 <= early <= self._position:
             raise ValueError(f"early is {early}: needs 0 to {self._position}, what has come so far")
         self._move_to(now)
@@ -216,7 +219,8 @@ class Delivery:
         if checkpoint is not None and checkpoint not in self._barriers:
             known = ", ".join(map(str, self._barriers)) or "none"
             raise ValueError(
-                f"checkpoint {checkpoint} cannot be restored: barriers are known of {known}"
+                f"checkpoint {checkpoint} cannot be restored: barriers are known of {known}; feed "
+                "each barrier, and restore none older than one that completed"
             )
         self._move_to(now)
         barrier = _Barrier(0, 0, None) if checkpoint is None else self._barriers[checkpoint]

@@ -220,6 +220,15 @@ def test_the_end_of_input_waits_for_a_completion_which_commits_everything():
     assert feed(committer, file(0, 4, "b"))[1:] == [file(0, 4, "b")]
 
 
+def test_after_the_end_incomplete_subtasks_are_committed_too():
+    committer, _ = make(summary(0, END_OF_INPUT, 2), file(0, END_OF_INPUT, "z"))
+    committer.end_of_input(3)
+    assert committer.notify_complete(5, 2) == [
+        ("summary", END_OF_INPUT, 1, 1, 0),
+        file(0, END_OF_INPUT, "z"),
+    ]
+
+
 def test_without_the_end_of_input_its_committables_wait():
     committer, target = make(summary(0, END_OF_INPUT, 1), file(0, END_OF_INPUT, "z"))
     assert committer.notify_complete(5, 7) == []
@@ -259,6 +268,16 @@ def test_recovery_knows_the_restored_checkpoint(checkpoint, tried):
     assert target.tried == ["a", "b"]
 
 
+def test_a_recovery_leaves_the_state_as_it_was():
+    """It may be restored a second time."""
+    committer, _ = make(summary(0, 1, 2), file(0, 1, "a"))
+    state = committer.snapshot()
+    again = Committer(Target())
+    again.open(50, state)
+    feed(again, file(0, 1, "b"))
+    assert state == committer.snapshot()
+
+
 def test_recovery_retries_as_ever():
     committer, _ = make(summary(0, 1, 1), file(0, 1, "a"))
     again = Committer(Target(a=["retry"]))
@@ -277,12 +296,13 @@ def test_recovery_leaves_what_belongs_to_the_end_of_input():
 
 
 def test_what_is_finished_is_in_no_state_and_a_snapshot_stays_as_it_was():
-    committer, _ = make(summary(0, 1, 1), file(0, 1, "a"))
+    committer, _ = make(summary(0, 1, 2), file(0, 1, "a"))
     state = committer.snapshot()
+    feed(committer, file(0, 1, "b"))
     committer.notify_complete(5, 1)
     committer.notify_complete(6, 2)
     assert committer.snapshot() == {"committables": []}
-    assert state == {"committables": [[1, 0, 1, ["a"], 0, 0]]}
+    assert state == {"committables": [[1, 0, 2, ["a"], 0, 0]]}
 
 
 def test_a_killed_process_goes_on_between_any_two_calls():

@@ -333,6 +333,19 @@ def test_barriers_are_forgotten_when_a_later_one_completes():
     assert [row[0] for row in account.state()["barriers"]] == [99]
 
 
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_a_restore_forgets_later_barriers(guarantee):
+    account = Delivery(guarantee)
+    account.barrier(1, 1)
+    account.barrier(2, 2)
+    account.restore(3, 1)
+    with pytest.raises(ValueError, match=r"checkpoint 2 cannot be restored: barriers .* of 1"):
+        account.restore(4, 2)
+    account.restore(5, None)
+    with pytest.raises(ValueError, match=r"checkpoint 1 cannot be restored: barriers .* of none"):
+        account.restore(6, 1)
+
+
 @pytest.mark.parametrize(
     ("values", "percent", "expected"),
     [

@@ -1,0 +1,177 @@
+"""A real Flink's checkpoints beside the emulation's: measured, emulated, error of each figure.
+
+    python bench/real_flink/compare.py [FOLDER] [RUN | JOB | MODE ...]
+
+FOLDER holds what ``measure.py`` wrote; by default that is ``measured/`` beside this file. Each run
+is emulated on the virtual clock from the very scenario that Flink ran. Status 1 if a figure is not
+within its tolerance. docs/explanation/real-flink.md says what is run and what the figures mean.
+
+Checkpoints of the warm-up are left out on both sides. Of the others, a duration is the median,
+since a pause of the machine spoils single ones; bytes are the mean, since they come in whole
+buffers, and the phase of a checkpoint decides how many.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from runs import HERE, WARM_UP_S, RunName, chosen, scenario
+
+MEASURED = HERE / "measured"
+
+E2E_SHARE, TASK_SHARE, BYTES_SHARE = 0.03, 0.05, 0.05
+FLOOR_MS = 10.0
+"""What a duration may differ by at least: Flink's clock of a checkpoint has whole milliseconds, and
+its calls, mails and writing threads take a few that no buffer explains."""
+TASK_FLOOR_BYTES = 32768.0
+"""What the bytes of one task may differ by at least: one buffer more or less before the barrier."""
+
+WHOLE = "checkpoint"
+DURATIONS = ("start_delay_ms", "alignment_ms")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure of a run.
+
+    Attributes
+    ----------
+    run, place, figure : str
+        Which run, ``checkpoint`` or ``stage/subtask``, and the column.
+    measured, emulated : float
+        Over the checkpoints after the warm-up; ms or bytes.
+    tolerance : float
+        By how much they may differ, in the same unit.
+    """
+
+    run: str
+    place: str
+    figure: str
+    measured: float
+    emulated: float
+    tolerance: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether the difference is within the tolerance."""
+        return abs(self.emulated - self.measured) <= self.tolerance
+
+
+def tolerance(place: str, figure: str, measured: float) -> float:
+    """Return by how much the emulation may differ, in the figure's unit."""
+    if figure == "e2e_ms":
+        return max(E2E_SHARE * measured, FLOOR_MS)
+    if figure in DURATIONS:
+        return max(TASK_SHARE * measured, FLOOR_MS)
+    return max(BYTES_SHARE * measured, 0.0 if place == WHOLE else TASK_FLOOR_BYTES)
+
+
+def typical(figure: str, values: list[float]) -> float:
+    """Return the median of durations, the mean of bytes."""
+    return float((statistics.median if figure.endswith("_ms") else statistics.fmean)(values))
+
+
+def figures(run: Mapping[str, Any]) -> dict[tuple[str, str], float]:
+    """Return all figures of a run in the form that ``measure.py`` writes, by place and name.
+
+    Raises
+    ------
+    ValueError
+        If no checkpoint was triggered after the warm-up.
+    """
+    steady = [n for n, at in enumerate(run["checkpoints"]["triggered_s"]) if at >= WARM_UP_S]
+    if not steady:
+        raise ValueError(f"no checkpoint after the warm-up of {WARM_UP_S:g} s; run for longer")
+    places: dict[str, tuple[dict[str, list[Any]], tuple[str, ...]]]
+    places = {WHOLE: (run["checkpoints"], ("e2e_ms", "persisted_bytes"))}
+    for task, columns in run["tasks"].items():
+        places[task] = columns, (*DURATIONS, "persisted_bytes")
+    return {
+        (place, figure): typical(figure, [columns[figure][n] for n in steady])
+        for place, (columns, names) in places.items()
+        for figure in names
+    }
+
+
+def from_tables(checkpoints: list[dict[str, Any]], tasks: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return rows of the tables ``checkpoints`` and ``checkpoint_tasks`` as ``measure.py`` writes.
+
+    Only completed checkpoints count.
+    """
+    done = {row["checkpoint_id"]: row for row in checkpoints if row["status"] == "completed"}
+    whole = {
+        column: [done[key][column] for key in sorted(done)]
+        for column in ("triggered_s", "e2e_ms", "persisted_bytes")
+    }
+    by_task: dict[str, dict[str, list[Any]]] = {}
+    for row in sorted(tasks, key=lambda row: int(row["checkpoint_id"])):
+        if row["checkpoint_id"] in done:
+            kept = by_task.setdefault(f"{row['stage']}/{row['subtask']}", {})
+            for column in (*DURATIONS, "persisted_bytes"):
+                kept.setdefault(column, []).append(row[column])
+    return {"checkpoints": whole, "tasks": by_task}
+
+
+def emulated(run: RunName) -> dict[str, Any]:
+    """Run the scenario on the virtual clock; its checkpoints as ``measure.py`` writes them."""
+    import flowcontrol
+
+    with tempfile.TemporaryDirectory() as folder:
+        result = flowcontrol.emulate(
+            scenario(run), out=Path(folder) / "run", clock="virtual", quiet=True
+        )
+        tables = result.tables
+        return from_tables(
+            tables["checkpoints"].to_pylist(), tables["checkpoint_tasks"].to_pylist()
+        )
+
+
+def rows(run: RunName, measured: Mapping[str, Any], model: Mapping[str, Any]) -> Iterator[Row]:
+    """Yield every figure of a run, measured beside emulated."""
+    found = figures(model)
+    for (place, figure), value in figures(measured).items():
+        limit = tolerance(place, figure, value)
+        yield Row(str(run), place, figure, value, found[place, figure], limit)
+
+
+def read(folder: Path, run: RunName) -> dict[str, Any]:
+    """Return what was measured."""
+    kept: dict[str, Any] = json.loads((folder / f"{run}.json").read_text(encoding="utf-8"))
+    return kept
+
+
+def show(found: list[Row]) -> None:
+    """Print the rows and how many of them hold."""
+    print(
+        f"{'run':<26}{'place':<12}{'figure':<17}"
+        f"{'measured':>11}{'emulated':>11}{'error':>10}{'allowed':>10}"
+    )
+    for row in found:
+        print(
+            f"{row.run:<26}{row.place:<12}{row.figure:<17}{row.measured:>11.1f}"
+            f"{row.emulated:>11.1f}{row.emulated - row.measured:>+10.1f}{row.tolerance:>10.1f}"
+            + ("" if row.holds else "  MISSED")
+        )
+    print(f"{sum(row.holds for row in found)} of {len(found)} figures are within their tolerances")
+
+
+def main(arguments: list[str]) -> int:
+    """Compare the runs that are named, or all; 0 if all figures are within their tolerances."""
+    is_folder = bool(arguments) and Path(arguments[0]).is_dir()
+    folder = Path(arguments.pop(0)) if is_folder else MEASURED
+    found: list[Row] = []
+    for run in chosen(arguments):
+        found += rows(run, read(folder, run), emulated(run))
+    show(found)
+    return 0 if found and all(row.holds for row in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

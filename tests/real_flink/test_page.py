@@ -1,0 +1,44 @@
+"""docs/explanation/real-flink.md states what is in bench/real_flink/measured."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import compare
+import pytest
+import runs
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "real-flink.md"
+ROW = re.compile(r"^\| ([a-z-]+) \| ([a-z]+(?:/\d)?) \| ([a-z0-9_]+) \| ([\d,]+) \|", re.MULTILINE)
+ROWS = ROW.findall(PAGE.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("run", runs.RUNS, ids=str)
+def test_the_page_shows_every_run(run: runs.RunName) -> None:
+    assert str(run) in {row[0] for row in ROWS}
+
+
+@pytest.mark.parametrize(("name", "place", "figure", "value"), ROWS)
+def test_a_figure_of_the_page_is_the_one_measured(
+    name: str, place: str, figure: str, value: str
+) -> None:
+    [run] = (run for run in runs.RUNS if str(run) == name)
+    measured = compare.figures(compare.read(compare.MEASURED, run))
+    assert f"{measured[place, figure]:,.0f}" == value
+
+
+@pytest.mark.parametrize("run", runs.RUNS, ids=str)
+def test_a_stored_run_is_steady_and_its_sink_keeps_its_rate(run: runs.RunName) -> None:
+    kept = compare.read(compare.MEASURED, run)
+    assert kept["flink"].startswith("1.20.")
+    steady = [at for at in kept["checkpoints"]["triggered_s"] if at >= runs.WARM_UP_S]
+    assert len(steady) >= 15
+    slow = "map/0" if run.job == "slow-map" else "sink/0"
+    assert kept["records_per_s"][slow] == pytest.approx(500, rel=0.002)
+
+
+@pytest.mark.parametrize("run", runs.RUNS, ids=str)
+def test_only_what_may_overtake_persists_data(run: runs.RunName) -> None:
+    persisted = compare.read(compare.MEASURED, run)["checkpoints"]["persisted_bytes"]
+    assert all((size > 0) == (run.mode != "aligned") for size in persisted)

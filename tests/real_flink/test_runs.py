@@ -1,0 +1,59 @@
+"""Flink and the emulation run the same thing: what each is handed says so."""
+
+from __future__ import annotations
+
+import pytest
+import runs
+
+from flowcontrol.scenario import parse_scenario
+
+
+@pytest.mark.parametrize("run", runs.RUNS, ids=str)
+def test_flink_gets_the_rates_of_every_subtask_and_records_of_the_stated_size(
+    run: runs.RunName,
+) -> None:
+    stated = runs.scenario(run)
+    job = runs.flink_job(stated)
+    assert job["stages"][0]["payload_bytes"] + runs.RECORD_OVERHEAD_BYTES == 1017
+    for stage, described in zip(job["stages"], stated["stages"], strict=True):
+        assert stage["name"] == described["name"]
+        assert len(stage["rates"]) == described.get("parallelism", 1)
+        rate = described.get("emit_rate", described.get("service_rate"))
+        assert stage["rates"] == rate or set(stage["rates"]) == {rate}
+
+
+@pytest.mark.parametrize("run", runs.RUNS, ids=str)
+def test_every_channel_of_the_emulation_crosses_the_network(run: runs.RunName) -> None:
+    """As in Flink, where each subtask has a task manager of its own."""
+    stated = runs.scenario(run)
+    subtasks = sum(stage.get("parallelism", 1) for stage in stated["stages"])
+    assert stated["cluster"] == {"task_managers": subtasks, "slots": 1}
+    assert {edge["partitioner"] for edge in stated["edges"]} == {"rebalance"}
+
+
+@pytest.mark.parametrize("job", runs.JOBS)
+def test_a_job_is_a_scenario_whose_last_stage_is_a_sink(job: str) -> None:
+    stated = runs.scenario(runs.RunName(job, "aligned"))
+    options = {key: value for key, value in stated["options"].items() if "checkpoint" not in key}
+    scenario = parse_scenario({**stated, "options": options})
+    # Runner joins the stages in this order and drops what the last one gets.
+    assert [stage.name for stage in scenario.topological()] == [
+        stage["name"] for stage in stated["stages"]
+    ]
+
+
+def test_modes_say_how_barriers_go_in_flink_own_words() -> None:
+    options = runs.flink_job(runs.scenario(runs.RunName("chain", "timeout")))["options"]
+    assert options["execution.checkpointing.unaligned.enabled"] == "true"
+    assert options["execution.checkpointing.aligned-checkpoint-timeout"] == "300ms"
+    aligned = runs.flink_job(runs.scenario(runs.RunName("chain", "aligned")))["options"]
+    assert not [key for key in aligned if "aligned" in key]
+
+
+def test_runs_are_chosen_by_their_name_their_job_or_their_mode() -> None:
+    assert runs.chosen([]) == list(runs.RUNS)
+    assert [str(run) for run in runs.chosen(["chain-aligned"])] == ["chain-aligned"]
+    assert {run.job for run in runs.chosen(["unaligned"])} == {"chain", "exchange", "even-exchange"}
+    assert {run.mode for run in runs.chosen(["slow-map"])} == {"aligned"}
+    with pytest.raises(SystemExit, match="no run, job or mode is named chains"):
+        runs.chosen(["chain", "chains"])

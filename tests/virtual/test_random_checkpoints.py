@@ -1,0 +1,115 @@
+"""Random jobs with checkpoints: the kernel's state is the reference run's after every round."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, note, settings
+from hypothesis import strategies as st
+
+from flowcontrol.job.checkpoint_state import CheckpointState
+from flowcontrol.job.round_state import RoundState, TaskState
+from flowcontrol.protocol.checkpoints.alignment import TIMEOUTABLE, UNALIGNED
+from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, DECLINED, FINISHED
+from flowcontrol.protocol.queues import KINDS
+
+EXAMPLES = settings.default.max_examples * 3 // 2
+MOST_RUNS = 12
+"""Runs until what is seldom has happened."""
+
+REPORTS = {ACKNOWLEDGED: "acknowledged", DECLINED: "declined", FINISHED: "finished"}
+
+EVENTS = {
+    "aligned_barrier",
+    "timeoutable_barrier",
+    "unaligned_barrier",
+    "at_least_once_barrier",
+    "cancel_marker",
+    "blocked channel",
+    "blocked subpartition",
+    "flushed while blocked",
+    "several events queued",
+    "announced",
+    "overtaken at the receiver",
+    "overtaken at the sender",
+    "switched",
+    "persisted input",
+    "ends in alignment",
+    "several tracked",
+    "aborted before its barrier",
+    *REPORTS.values(),
+}
+"""What must have happened in some of the runs."""
+
+
+def happened(state: RoundState) -> Iterator[str]:
+    """Tell what a state shows."""
+    for task in state.tasks:
+        assert task.checkpoints is not None
+        yield from _to_the_task(task, task.checkpoints)
+        for out in (out for part in task.partitions for out in part.subpartitions):
+            yield from (KINDS[sent.message.kind].name for sent in out.under_way)
+            if out.state.is_blocked == 1:
+                yield "blocked subpartition"
+                if out.state.is_flushed == 1:
+                    yield "flushed while blocked"
+            if out.state.events > 1:
+                yield "several events queued"
+            if out.state.persisted > 0:
+                yield "overtaken at the sender"
+
+
+def _to_the_task(task: TaskState, held: CheckpointState) -> Iterator[str]:
+    alignment = held.alignment
+    for channel in held.channels:
+        if channel.is_blocked == 1:
+            yield "blocked channel"
+        if channel.is_announced == 1:
+            yield "announced"
+        if channel.is_overtaken == 1 or (alignment.kind == UNALIGNED and channel.persisted > 0):
+            yield "overtaken at the receiver"
+        if channel.persisted > 0:
+            yield "persisted input"
+        if alignment.is_pending == 1 and channel.is_open < channel.has_delivered:
+            yield "ends in alignment"
+    if alignment.kind == TIMEOUTABLE and alignment.is_unaligned == 1:
+        yield "switched"
+    if len(held.tracked) > 1:
+        yield "several tracked"
+    if held.aborted:
+        yield "aborted before its barrier"
+    yield from (REPORTS[report.kind] for report in held.reports)
+
+
+@pytest.mark.long
+def test_the_kernel_does_what_the_reference_run_does(
+    clocks: ModuleType, random_jobs: ModuleType, random_checkpoints: ModuleType, draw_until: Any
+) -> None:
+    seen: Counter[str] = Counter()
+    shape = random_jobs.Shape(rounds=(40, 60), is_virtual=True)
+
+    @settings(max_examples=EXAMPLES)
+    @given(job=random_checkpoints.jobs(random_jobs, shape), every=st.sampled_from([2, 3, 10, 1000]))
+    def look(job: Any, every: int) -> None:
+        note(f"{job.scenario.to_yaml()}\n{job.checkpoints}")
+        assume(job.links)
+        clocks.compare(job, every=(1, every), look=lambda state: seen.update(happened(state)))
+
+    draw_until(look, lambda: set(seen) >= EVENTS, MOST_RUNS)
+    print(dict(seen))
+    assert EVENTS - set(seen) == set()
+
+
+@settings(max_examples=max(3, EXAMPLES // 6))
+@given(data=st.data())
+def test_jobs_of_the_live_clock_too(
+    clocks: ModuleType, random_jobs: ModuleType, random_checkpoints: ModuleType, data: Any
+) -> None:
+    job = data.draw(random_checkpoints.jobs(random_jobs, random_jobs.LIVE))
+    note(f"{job.scenario.to_yaml()}\n{job.checkpoints}")
+    assume(job.links)
+    clocks.compare(job)
