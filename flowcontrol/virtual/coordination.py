@@ -6,6 +6,7 @@ from flowcontrol.job.job import Job
 from flowcontrol.protocol.states import CheckpointReport
 from flowcontrol.virtual.checkpoint_fields import KernelOrder
 from flowcontrol.virtual.memory import Memory
+from flowcontrol.virtual.recovery import Recovery
 
 
 class Coordination:
@@ -35,8 +36,13 @@ class Coordination:
         self._orders = memory.table(head.orders, head.orders_most, KernelOrder)
         self._heard: list[CheckpointReport] = []
 
-    def begin(self) -> int:
+    def begin(self, recovery: Recovery | None = None) -> int:
         """Do what is due before the next round.
+
+        Parameters
+        ----------
+        recovery : Recovery, optional
+            What fails in the run, which acts behind the coordinator.
 
         Returns
         -------
@@ -44,10 +50,14 @@ class Coordination:
             The round before which it wants to be asked again.
         """
         number = self._head.round
-        if self._due <= number:
+        if self._due <= number or (recovery is not None and recovery.next_round <= number):
             self.hear()
-            self._tell(self.control.before_round(number))
-        return self._plan()
+            orders = self.control.before_round(number)
+            if recovery is not None:
+                orders = recovery.before_round(number, orders)
+            self._tell(orders)
+        due = self._plan()
+        return due if recovery is None else min(due, recovery.next_round)
 
     def hear(self) -> None:
         """Take the reports out of the kernel's log."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +100,7 @@ class Tables:
             if row.number == 0
             and (arrivals := Arrivals.of(job, job.stage(row.member.stage.name), row.subtask))
         }
+        self._carried = np.zeros((5, len(self._rows)), np.int64)
         self._before = self._cumulative()
         self._ages = np.zeros(0, dtype(f.Age))
         self._parts: dict[str, list[Columns]] = {"stages": [], "channels": [], "latency": []}
@@ -121,6 +122,15 @@ class Tables:
         self._parts["stages"].append(self._stages(t_s, rounds))
         self._parts["channels"].append(self._channels(t_s))
         self._parts["latency"].append(self._latency(t_s))
+
+    def hold(self) -> Callable[[], None]:
+        """Return what is to be called when tasks have begun anew: counters of results go on."""
+        before = self._cumulative()
+
+        def go_on() -> None:
+            self._carried += before - self._cumulative()
+
+        return go_on
 
     def finish(self) -> dict[str, pa.Table]:
         """Return the tables ``stages``, ``channels`` and ``latency``."""
@@ -163,7 +173,7 @@ class Tables:
         put_out = np.where(self._partition_of_row < 0, cells[self._out_at], self._written())
         records_out = np.where(self._is_sink, 0, put_out)
         times = np.stack([tasks[name] for name in ("busy", "idle", "blocked")])
-        return np.vstack([records_in, records_out, times])
+        return np.vstack([records_in, records_out, times]) + self._carried
 
     def _written(self) -> Ints:
         """Records that each row's first output has written whole; a broadcast one counts once."""
