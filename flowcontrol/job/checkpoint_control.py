@@ -118,13 +118,11 @@ class CheckpointControl:
         somebody waits for it; None: nothing is due. A clock that holds reports back must call
         :meth:`hear` at once with one that declines, and with every one while :attr:`is_waiting`.
         """
-        due = [] if self.coordinator.next_time is None else [self.coordinator.next_time]
-        due += [savepoint.at_us for savepoint in self._savepoints[:1]]
-        rounds = [-(-time // self._round_us) for time in due]
-        declined = [report for report in self._heard if report.kind == DECLINED]
-        if self.is_waiting or declined:
-            rounds += [one.round + self.latency for one in self._heard]
-        return max(self._last_round + 1, min(rounds)) if rounds else None
+        due = self._next_due()
+        if self._heard and (self.is_waiting or any(r.kind == DECLINED for r in self._heard)):
+            heard = min(report.round for report in self._heard) + self.latency
+            due = heard if due is None else min(due, heard)
+        return None if due is None else max(self._last_round + 1, due)
 
     @property
     def is_waiting(self) -> bool:
@@ -149,7 +147,10 @@ class CheckpointControl:
         orders: list[TaskOrder] = []
         self._heard.sort(key=lambda report: (report.round, report.task))
         while True:
-            at = self._next_event()
+            due = self._next_due()
+            at = due
+            if self._heard and (at is None or self._heard[0].round + self.latency < at):
+                at = self._heard[0].round + self.latency
             if at is None or at > number:
                 break
             self._last_round = at
@@ -157,18 +158,18 @@ class CheckpointControl:
                 self._take(at, self._heard.pop(0))
             while self._savepoints and self._savepoints[0].at_us <= at * self._round_us:
                 self._request(at, self._savepoints.pop(0))
-            self.coordinator.tick(at * self._round_us)
+            if at == due:
+                self.coordinator.tick(at * self._round_us)
             orders += self._orders(at)
         self._last_round = number
         return orders
 
-    def _next_event(self) -> int | None:
-        """Return the round of whatever comes next."""
-        rounds = [self._heard[0].round + self.latency] if self._heard else []
-        due = [] if self.coordinator.next_time is None else [self.coordinator.next_time]
-        due += [savepoint.at_us for savepoint in self._savepoints[:1]]
-        rounds += [-(-time // self._round_us) for time in due]
-        return min(rounds) if rounds else None
+    def _next_due(self) -> int | None:
+        """Return the round of the next trigger, expiry or savepoint; None: there is none."""
+        time = self.coordinator.next_time
+        if self._savepoints and (time is None or self._savepoints[0].at_us < time):
+            time = self._savepoints[0].at_us
+        return None if time is None else -(-time // self._round_us)
 
     def _take(self, at: int, report: CheckpointReport) -> None:
         """Take a report that has arrived."""
@@ -203,9 +204,9 @@ class CheckpointControl:
 
         So many barriers may be under way, no more: a checkpoint too many is declined.
         """
-        orders, untold = [], set()
+        orders, untold = list[TaskOrder](), set[int]()
         while actions := self.coordinator.take_actions():
-            declined = 0
+            declined, messages = 0, dict[int, CoordinatorMessage]()
             for action in actions:
                 if action[0] == "fail_job":
                     self.failed_at = at
@@ -215,16 +216,16 @@ class CheckpointControl:
                     declined = checkpoint
                     untold.add(checkpoint)
                 elif checkpoint not in untold:  # else no task knows of it
-                    orders.append(TaskOrder(task, kind, self._message(at, checkpoint)))
+                    if checkpoint not in messages:
+                        messages[checkpoint] = self._message(at, checkpoint)
+                    orders.append(TaskOrder(task, kind, messages[checkpoint]))
             if declined:  # which may start the next one that is queued
                 self.coordinator.decline(at * self._round_us, declined, 0, TOO_MANY)
         return orders
 
     def _message(self, at: int, checkpoint: int) -> CoordinatorMessage:
-        found = self.coordinator.statistics(checkpoint)
-        return CoordinatorMessage(
-            checkpoint, found.triggered, int(found.kind != CHECKPOINT), at + self.latency
-        )
+        triggered, kind = self.coordinator.trigger_of(checkpoint)
+        return CoordinatorMessage(checkpoint, triggered, int(kind != CHECKPOINT), at + self.latency)
 
     # ------------------------------------------------------------------ failures
 
@@ -284,6 +285,13 @@ class CheckpointControl:
         return [self._ranges[v][1] + index for v, subtasks in found.items() for index in subtasks]
 
     # ------------------------------------------------------------------ state
+
+    def forget_ended(self) -> None:
+        """Forget the figures of checkpoints that have ended, which nothing depends on.
+
+        A run's tables have them all the same if they are made from all reports of the run.
+        """
+        self.coordinator.forget(min(self.coordinator.pending, default=self.coordinator.next_id))
 
     def state(self) -> dict[str, Any]:
         """Return all of it, as JSON takes it; the job is not part of it."""

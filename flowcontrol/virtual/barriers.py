@@ -43,6 +43,7 @@ def take_orders(m: KernelMemory) -> None:
         message.arrives = order.arrives
         append(queue)
         if order.is_abort == 0:
+            task.attention = 1
             wake(m, order.task, order.arrives)
     m.orders_count = 0
 
@@ -50,6 +51,7 @@ def take_orders(m: KernelMemory) -> None:
 @part_of(CHECKPOINTS)
 def look_at_events(m: KernelMemory, worker: Any, start: int, end: int) -> None:
     """Have a task act on what does not wait for its turn, before its work of a round."""
+    worker.task.attention = 1
     look_at_mail(worker, worker.task, start, end)
 
 
@@ -70,12 +72,18 @@ def note_sent(m: KernelMemory, worker: Any) -> None:
 
 @part_of(CHECKPOINTS)
 def plan_mail(m: KernelMemory, worker: Any, now: int) -> None:
-    """Have a task looked at when a timer of it is due, or a trigger arrives."""
+    """Have a task looked at when a timer of it is due, or a trigger arrives.
+
+    One that waits for neither, nor for its barriers to leave, needs no attention any more.
+    """
+    worker.task.attention = worker.checkpoint_state().waits_outputs
     timer = next_timer(worker)
     if timer >= 0:
+        worker.task.attention = 1
         wake(m, worker.number, max(now + 1, (timer + m.round_us - 1) // m.round_us))
     triggers = worker.triggers()
     if triggers.ends.count > 0:
+        worker.task.attention = 1
         wake(m, worker.number, max(now + 1, triggers.slots[triggers.ends.head].arrives))
 
 

@@ -143,6 +143,7 @@ def keep_cut(m: KernelMemory, held: KernelCheckpoints, checkpoint: int) -> None:
 @part_of(CHECKPOINTS)
 def act_on_event(m: KernelMemory, worker: Any) -> None:
     """Act on the event that a task has polled in its turn."""
+    worker.task.attention = 1
     on_event(worker, worker.task)
 
 

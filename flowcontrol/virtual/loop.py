@@ -180,7 +180,7 @@ def step(m: KernelMemory, number: int, now: int) -> None:
     still = NEVER
     if task.stall_count > 0:
         still = stands_still(rows(m, task.stalls, task.stall_count, 2), start_us)
-    if m.has_checkpoints == 1 and still == NEVER:
+    if m.has_checkpoints == 1 and task.attention + task.mail > 0 and still == NEVER:
         look_at_events(m, worker, start, end)
     if task.kind == f.SOURCE:
         skip_due(worker, task, start)
@@ -214,7 +214,7 @@ def step(m: KernelMemory, number: int, now: int) -> None:
     send(m, task, now)
     if task.kinds > 0:
         send_spilled(m, task, now)
-    if m.has_checkpoints == 1:
+    if m.has_checkpoints == 1 and task.attention == 1:
         note_sent(m, worker)
     if m.counts_records == 1:
         grant_all(m, number, task, now)
@@ -262,7 +262,7 @@ def plan(
     if reason == BLOCKED and task.has_sent == 1:
         wake(m, number, now + 1)
     plan_flush(m, number, task, end_us)
-    if m.has_checkpoints == 1:
+    if m.has_checkpoints == 1 and task.attention == 1:
         plan_mail(m, worker, now)
     if task.throttle > 0:
         wake(m, number, now + 1)
