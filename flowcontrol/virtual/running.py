@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flowcontrol.errors import RunError
 from flowcontrol.job import Job
 from flowcontrol.job.checkpoint_tables import checkpoint_tables
 from flowcontrol.job.replay import Replayed
+from flowcontrol.job.restart_table import failed_job, restart_table
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.job.throttling import controller_of
 from flowcontrol.virtual.control import Control
@@ -140,7 +141,14 @@ class Running:
         if self.coordination is not None:
             self.coordination.finish()
             tables |= checkpoint_tables(self.job, self.coordination.control.coordinator)
+        if self.recovery is not None:
+            tables["restarts"] = restart_table(self.recovery.control)
         return tables
+
+    @property
+    def failed_job(self) -> tuple[dict[str, Any], ...]:
+        """What became of the only job if it failed for good; else nothing."""
+        return () if self.recovery is None else failed_job(self.job, self.recovery.control)
 
     def finish(self) -> list[JobRun]:
         """Say what became of the jobs when the last round is done.

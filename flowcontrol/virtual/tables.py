@@ -16,6 +16,7 @@ from flowcontrol.job.source_logs import Arrivals
 from flowcontrol.operators.states import TASK_INPUT, Operator
 from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.sender_rules import credit_of, reported_backlog
+from flowcontrol.protocol.sides import KIND_RESTORED
 from flowcontrol.protocol.state import cell, width
 from flowcontrol.records import RESULTS
 from flowcontrol.virtual import fields as f
@@ -207,6 +208,10 @@ class Tables:
         if self._absent:
             gone = np.array([row.member.stage.name in self._absent for row in self._rows])
             levels = {name: np.where(gone, 0, values) for name, values in levels.items()}
+        if self._memory.head.may_fail == 1:
+            gone = self._memory.tasks["status"][self._tasks] == f.ABSENT
+            levels = {name: np.where(gone, 0, values) for name, values in levels.items()}
+            levels |= self._log_levels()  # a log grows whether or not anybody reads it
         return levels
 
     def _input_levels(self) -> Columns:
@@ -285,7 +290,8 @@ class Tables:
         tasks = self._memory.tasks[self._ends_in["receiver"]]
         is_gate = tasks["first_gate"] + tasks["gate"] == self._ends_in["gate"]
         is_own = is_gate & (tasks["channel"] == self._ends_in["index"])
-        return np.asarray((tasks["left"] > 0) & is_own, np.int64)
+        has_buffer = (tasks["left"] > 0) & (tasks["buffer"] != KIND_RESTORED)
+        return np.asarray(has_buffer & is_own, np.int64)
 
     def _channels(self, t_s: float) -> Columns:
         memory = self._memory
@@ -309,6 +315,11 @@ class Tables:
         }
         if self._absent:
             gone = np.isin(self._stages_of_senders, list(self._absent))
+            levels = {name: np.where(gone, 0, values) for name, values in levels.items()}
+        if memory.head.may_fail == 1:
+            status = memory.tasks["status"]
+            ends = memory.outs["sender"][self._outs], self._ends_in["receiver"]
+            gone = (status[ends[0]] == f.ABSENT) | (status[ends[1]] == f.ABSENT)
             levels = {name: np.where(gone, 0, values) for name, values in levels.items()}
         return {
             "t_s": np.full(len(sent), t_s),
