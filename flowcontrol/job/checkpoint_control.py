@@ -21,6 +21,7 @@ from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, DECLINED, EN
 from flowcontrol.protocol.checkpoints.plan import ALL
 from flowcontrol.protocol.checkpoints.plan import POINTWISE as BY_INDEX
 from flowcontrol.protocol.checkpoints.requests import CHECKPOINT
+from flowcontrol.protocol.checkpoints.statistics import TaskStatistics
 from flowcontrol.protocol.queues import MOST_BARRIERS
 from flowcontrol.protocol.states import CheckpointReport, CoordinatorMessage
 from flowcontrol.scenario import Savepoint
@@ -99,10 +100,10 @@ class CheckpointControl:
             max_concurrent=settings.max_concurrent,
             tolerable_failures=settings.tolerable_failures,
             unaligned=settings.is_unaligned,
-            first_delay=None if settings.interval_us is None else settings.interval_us,
+            first_delay=settings.interval_us,
             checkpoints_after_tasks_finish=settings.after_tasks_finish,
         )
-        self.failed_at = -1
+        self.failed_at, self._first_delay = -1, settings.interval_us
         self._heard: list[CheckpointReport] = []
         self._savepoints = list(settings.savepoints)
         self._handled = [0] * self._count
@@ -253,6 +254,47 @@ class CheckpointControl:
         triggered, kind = self.coordinator.trigger_of(checkpoint)
         savepoint = STOPS if kind == STOP else int(kind != CHECKPOINT)
         return CoordinatorMessage(checkpoint, triggered, savepoint, at + self.latency)
+
+    # ------------------------------------------------------------------ failures
+
+    def fail(self, at: int, tasks: Iterable[int]) -> None:
+        """Note before a round that tasks have failed: what is pending is aborted."""
+        for task in tasks:
+            self.coordinator.fail_task(at * self._round_us, task)
+
+    def lose(self, at: int) -> None:
+        """Have the coordinator die before a round: what is under way to it is lost.
+
+        Another one takes over with :meth:`recover`, which knows what was completed.
+        """
+        self._heard.clear()
+        self.fail(at, range(self._count))
+        self.coordinator.take_actions()  # nobody is there to tell them
+
+    def recover(self, at: int, tasks: Iterable[int]) -> None:
+        """Note before a round that tasks begin anew from the latest completed checkpoint.
+
+        What they said in the attempt before, and has not arrived, is fenced.
+        """
+        again = set(tasks)
+        self._heard = [
+            report for report in self._heard if report.task not in again or report.round >= at
+        ]
+        latest = self.coordinator.next_id - 1
+        for task in again:
+            self._handled[task] = latest
+        self.coordinator.recover(at * self._round_us, sorted(again), self._first_delay)
+
+    def restored_bytes(self, checkpoint: int, tasks: Iterable[int]) -> dict[int, tuple[int, int]]:
+        """Return what tasks read of a checkpoint: data in flight, and state; bytes."""
+        found = {} if checkpoint < 0 else self.coordinator.task_statistics(checkpoint)
+        none = TaskStatistics(0)
+        own = {task: found.get(task, none) for task in tasks}
+        return {task: (max(0, one.persisted), max(0, one.full_size)) for task, one in own.items()}
+
+    def orders(self, at: int) -> list[TaskOrder]:
+        """Return what the tasks are told of what has happened since it was asked last."""
+        return self._orders(at)
 
     # ------------------------------------------------------------------ whom it triggers
 

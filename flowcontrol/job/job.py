@@ -6,6 +6,7 @@ from functools import cached_property
 
 from flowcontrol.job.buffers import Sizes
 from flowcontrol.job.checkpoint_settings import CheckpointSettings
+from flowcontrol.job.fault_settings import FaultSettings
 from flowcontrol.job.graph import JobEdge, JobVertex
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
@@ -33,6 +34,8 @@ class Job:
         Buffers of every gate and partition; the most that each can have, if jobs start and stop.
     checkpoints : CheckpointSettings or None
         How it checkpoints, if it does.
+    faults : FaultSettings or None
+        What fails in it, and when it restarts.
     """
 
     scenario: Scenario
@@ -42,6 +45,7 @@ class Job:
     links: tuple[JobEdge, ...]
     sizes: Sizes
     checkpoints: CheckpointSettings | None = None
+    faults: FaultSettings | None = None
     _by_name: dict[str, JobVertex] = field(default_factory=dict, compare=False, repr=False)
 
     def stage(self, name: str) -> JobVertex:

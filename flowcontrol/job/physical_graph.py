@@ -2,6 +2,7 @@
 
 from flowcontrol.job.buffers import Demand, demands_of, largest_sizes, size_buffers
 from flowcontrol.job.checkpoint_settings import settings_of
+from flowcontrol.job.fault_settings import faults_of
 from flowcontrol.job.graph import graph_of
 from flowcontrol.job.job import Job
 from flowcontrol.job.limits import check_limits
@@ -41,7 +42,8 @@ def build_physical_graph(scenario: Scenario, *, round_us: int | None = None) -> 
     sized = largest_sizes if scenario.shares_memory else size_buffers
     sizes = sized(scenario, stages)
     names = {member.stage.name: plan for plan in stages for member in plan.members}
-    job = Job(scenario, round_us, rounds, stages, links, sizes, settings_of(scenario), names)
+    how = settings_of(scenario), faults_of(scenario)
+    job = Job(scenario, round_us, rounds, stages, links, sizes, *how, names)
     check_limits(job)
     return job
 

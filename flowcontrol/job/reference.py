@@ -7,8 +7,10 @@ it shows quickly what a scenario will do.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from flowcontrol.job.attempts import SubtaskAttempts
 from flowcontrol.job.channel_state import ChannelId
 from flowcontrol.job.checkpoint_control import CheckpointControl
+from flowcontrol.job.failure_control import FailureControl
 from flowcontrol.job.graph import JobEdge
 from flowcontrol.job.job import Job
 from flowcontrol.job.ledger_rows import Rows, round_rows
@@ -30,6 +32,14 @@ class RoundRows:
     state: RoundState
 
 
+@dataclass(frozen=True)
+class Failures:
+    """What fails in a run in memory, and the attempts of its subtasks."""
+
+    control: FailureControl
+    attempts: SubtaskAttempts
+
+
 def first_incoming() -> Incoming:
     """Return what a receiver sees of a sender before the first round: nothing was sent."""
     return Incoming(0, ())
@@ -42,7 +52,10 @@ def first_outgoing(job: Job, link: JobEdge, sender: int) -> list[Outgoing]:
 
 
 def run_reference(
-    job: Job, replayed: Replayed = NO_ROWS, checkpoints: CheckpointControl | None = None
+    job: Job,
+    replayed: Replayed = NO_ROWS,
+    checkpoints: CheckpointControl | None = None,
+    failures: Failures | None = None,
 ) -> Iterator[RoundRows]:
     """Run all rounds of a job in memory.
 
@@ -54,6 +67,8 @@ def run_reference(
         What is to be known of replayed rows; by default all sources make their rows up.
     checkpoints : CheckpointControl, optional
         Of a job with checkpoints; by default one is made.
+    failures : Failures, optional
+        Of a job that may fail; by default they are made.
 
     Returns
     -------
@@ -64,7 +79,9 @@ def run_reference(
     control = control_of(job, subtasks)
     if control is not None:
         control.start()
-    return run_rounds(job, subtasks, control, checkpoints=checkpoints or checkpoint_control(job))
+    checkpoints = checkpoints or checkpoint_control(job)
+    failures = failures or failure_control(job, subtasks, checkpoints, replayed)
+    return run_rounds(job, subtasks, control, checkpoints=checkpoints, failures=failures)
 
 
 def new_subtasks(job: Job, replayed: Replayed = NO_ROWS) -> list[Subtask]:
@@ -94,6 +111,19 @@ def checkpoint_control(job: Job) -> CheckpointControl | None:
     return None if job.checkpoints is None else CheckpointControl(job)
 
 
+def failure_control(
+    job: Job,
+    subtasks: list[Subtask],
+    checkpoints: CheckpointControl | None,
+    replayed: Replayed = NO_ROWS,
+) -> Failures | None:
+    """Return what has a job's subtasks fail and restart; None if nothing can fail."""
+    if job.faults is None:
+        return None
+    attempts = SubtaskAttempts(job, subtasks, replayed)
+    return Failures(FailureControl(job, attempts, checkpoints), attempts)
+
+
 def run_rounds(
     job: Job,
     subtasks: Sequence[Subtask],
@@ -101,6 +131,7 @@ def run_rounds(
     before: dict[str, dict[str, Rows]] | None = None,
     first: int = 0,
     checkpoints: CheckpointControl | None = None,
+    failures: Failures | None = None,
 ) -> Iterator[RoundRows]:
     """Yield the rounds from ``first`` on; ``before`` has the rows of the round before it."""
     rows = before or {}
@@ -108,11 +139,20 @@ def run_rounds(
         taken: dict[tuple[str, int], int] = {}
         if control is not None:
             control.before_round(number, rows)
-        if checkpoints is not None:
-            for order in checkpoints.before_round(number):
+        orders = [] if checkpoints is None else checkpoints.before_round(number)
+        if failures is not None:
+            orders += failures.control.before_round(number)
+            if failures.attempts.has_changed:  # their channels begin anew
+                rows = round_rows(job, _state(job, number, subtasks, {}).tasks)
+                failures.attempts.has_changed = False
+        for order in orders:
+            if subtasks[order.task].is_running:
                 subtasks[order.task].hear_coordinator(order)
         for subtask in subtasks:
             plan, index = subtask.plan, subtask.index
+            if not subtask.is_running:
+                subtask.wait(number)
+                continue
             incoming = [_incoming(rows, link, index) for link in plan.inputs]
             outgoing = [_outgoing(job, rows, link, index) for link in plan.outputs]
             taken[plan.name, index] = subtask.step(number, incoming, outgoing).records
@@ -134,7 +174,7 @@ def _state(
         for channel, row in zip(own, part.channels, strict=True)
     }
     tasks = tuple(
-        task_state(subtask, number, taken[subtask.plan.name, subtask.index], heard)
+        task_state(subtask, number, taken.get((subtask.plan.name, subtask.index), 0), heard)
         for subtask in subtasks
     )
     start_us = number * job.round_us

@@ -37,8 +37,9 @@ class Run:
         By edge, what a result partition that is not pipelined and bounded did: memory, bytes
         spilled and read, when its consumers started, who waited for whom.
     jobs : tuple of dict
-        What became of each job, if the scenario has ``jobs``: name, start_at_s, stop_at_s, state
-        (finished, stopped or failed), message (why it failed, else None).
+        What became of each job, if the scenario has ``jobs`` or its only one failed: name,
+        start_at_s, stop_at_s, state (finished, stopped or failed), message (why it failed, else
+        None).
     """
 
     job: Job

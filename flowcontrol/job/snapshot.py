@@ -46,7 +46,7 @@ def task_state(
         stage=subtask.plan.name,
         subtask=subtask.index,
         task_manager=subtask.plan.stage.placement[subtask.index],
-        is_running=True,
+        is_running=subtask.is_running,
         state=Task(**{name: getattr(subtask.task, name) for name in columns(Task)}),
         operators=tuple(map(replace, subtask.operators)),
         taken=taken,

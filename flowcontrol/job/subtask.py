@@ -150,6 +150,7 @@ class Subtask(CheckpointedTask):
             operators=len(plan.operators),
             open_inputs=max(1, inputs),
         )
+        self.is_running = True
         self._prepare_checkpoints(inputs)
         self.operators = plan.new_operators()
         self.messages: list[list[list[Message]]] = [[] for _ in self.out_links]
@@ -265,6 +266,21 @@ class Subtask(CheckpointedTask):
             after_sending(self, task)
         self._announce(number)
         return work
+
+    def rest(self) -> None:
+        """Do nothing in a round: the task is not deployed; what is written to its log stays."""
+        task, self.work = self.task, Work(first=self.task.taken)
+        task.busy = task.idle = task.blocked = 0
+        self.messages = [[[] for _ in own] for _, own in self.out_links]
+        self.taken = [[0] * len(own) for _, own in self.in_links]
+        self.routed = [[0] * len(own) for _, own in self.out_links]
+        self._begin_round(-1)
+
+    def wait(self, number: int) -> None:
+        """Let a round pass in which the task is not deployed: its log grows all the same."""
+        self.rest()
+        if self.arrivals is not None and self.log is not None:
+            self.arrivals.append_until(self.log, (number + 1) * self.job.round_us)
 
     def _finish(self, number: int) -> None:
         """Finish the task if nothing comes any more and all is written; queue the ends."""

@@ -134,7 +134,7 @@ def _receive_backlog(gate: Gate, channel: int, backlog: int) -> None:
 def recycle(gate: Gate, channel: int, buffer: int) -> None:
     """Recycle the buffer, of a kind, of a consumed message (reference section 1.5)."""
     add_member(gate.dirty_channels, channel)
-    if buffer == KIND_RECORDS:
+    if buffer >= KIND_RECORDS:
         return
     if buffer == TAKEN_EXCLUSIVE:
         waiting = gate.waiting[FIFO_COUNT]

@@ -20,6 +20,11 @@ KIND_LOCAL = 3
 KIND_RECORDS = 4
 """No buffer: a number of records, of a transport that counts those."""
 
+KIND_RESTORED = 5
+"""No buffer: data in flight that a checkpoint persisted, read back after a restart.
+
+Kinds from KIND_RECORDS on hold no segment, and no cursor counts them."""
+
 
 class Gate(NamedTuple):
     """Rows of one input gate (all channels from one edge to one subtask).

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from flowcontrol.analysis.frames import summed
 from flowcontrol.analysis.latencies import combine_latencies
 from flowcontrol.report.colours import BLOCKED, BUSY, GREY, IDLE, LIMIT, LineStyle, line_style
-from flowcontrol.report.figures import Chart, area, axis, figure, line, steps
+from flowcontrol.report.figures import Chart, area, axis, figure, line, outage_bands, steps
 from flowcontrol.report.markup import chart_texts
 from flowcontrol.report.rundata import (
     MOST_STAGES,
@@ -67,7 +67,12 @@ def rates_chart(run: RunData) -> Chart:
             traces.append(_limit(rate.arrives, colour=style.colour, dash="dash"))
     has_log = any(stage.reads_log for stage in run.scenario.stages)
     arrivals = chart_texts(_REPORT)["rates"]["log"] if has_log else ""
-    return _chart(run, "rates", traces, [axis("records/s")], 300, left_out(run), arrivals=arrivals)
+    note = left_out(run)
+    if run.outages:
+        note += " Grey bands: from a failure until all tasks ran again."
+    chart = _chart(run, "rates", traces, [axis("records/s")], 300, note, arrivals=arrivals)
+    chart.figure["layout"]["shapes"] += outage_bands(run.outages)
+    return chart
 
 
 def channels_chart(run: RunData) -> Chart:

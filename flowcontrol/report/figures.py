@@ -189,6 +189,26 @@ def phase_lines(changes: Sequence[float]) -> list[dict[str, Any]]:
     ]
 
 
+def outage_bands(outages: Sequence[tuple[float, float]]) -> list[dict[str, Any]]:
+    """Return a band for each time in which tasks were down, edged so that a short one is seen."""
+    return [
+        {
+            "type": "rect",
+            "xref": "x",
+            "yref": "paper",
+            "x0": start,
+            "x1": end,
+            "y0": 0,
+            "y1": 1,
+            "fillcolor": GREY,
+            "opacity": 0.25,
+            "layer": "below",
+            "line": {"color": GREY, "width": 1.5},
+        }
+        for start, end in outages
+    ]
+
+
 def caption(content: str, x: str, y: str) -> dict[str, Any]:
     """Return a line of text above the plot of two axes (``"x2"``, ``"y2"``)."""
     return {

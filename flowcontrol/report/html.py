@@ -22,6 +22,7 @@ from flowcontrol.report.keyfigures import (
     run_line,
 )
 from flowcontrol.report.markup import chart_section, page
+from flowcontrol.report.restarts import restart_section, restart_sentences
 from flowcontrol.report.rundata import RunData
 from flowcontrol.report.stage_table import stage_table
 from flowcontrol.report.timeline import player, player_note
@@ -76,14 +77,14 @@ def report_page(tables: Tables, summary: Mapping[str, Any], scenario: Scenario) 
         in_flight=f"{_counted(scenario)} in flight",
         player_note=player_note(run),
         charts="".join(map(chart_section, charts)),
-        table=stage_table(run, summary) + partition_section(summary),
+        table=stage_table(run, summary) + partition_section(summary) + restart_section(summary),
         scenario=_scenario_section(scenario),
     )
 
 
 def _sentences(summary: Mapping[str, Any]) -> list[str]:
     """Return what is said besides of sources that read logs, and of jobs."""
-    return [*lag_sentences(summary), *job_sentences(summary)]
+    return [*lag_sentences(summary), *restart_sentences(summary), *job_sentences(summary)]
 
 
 def _counted(scenario: Scenario) -> str:

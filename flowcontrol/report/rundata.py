@@ -51,6 +51,8 @@ class RunData:
         Time of the last sample.
     bottleneck : str or None
         The limiting stage, which is always drawn.
+    outages : tuple of (float, float), s
+        From when until when tasks were down after a failure.
     """
 
     stages: pd.DataFrame
@@ -59,6 +61,7 @@ class RunData:
     scenario: Scenario
     until_s: float
     bottleneck: str | None = None
+    outages: tuple[tuple[float, float], ...] = ()
 
     @classmethod
     def of(cls, tables: Tables, scenario: Scenario, bottleneck: str | None = None) -> RunData:
@@ -70,6 +73,7 @@ class RunData:
             scenario,
             end_of(tables),
             bottleneck,
+            _outages(tables),
         )
 
     @property
@@ -99,6 +103,14 @@ class RunData:
     def stage_rows(self, stage: str) -> pd.DataFrame:
         """Return the samples of one stage."""
         return self.stages[self.stages["stage"] == stage]
+
+
+def _outages(tables: Tables) -> tuple[tuple[float, float], ...]:
+    """Return when tasks were down, as many times as can be drawn."""
+    rows = tables["restarts"].to_pylist() if "restarts" in tables else []
+    ends = [end_of(tables) if row["running_s"] is None else row["running_s"] for row in rows]
+    found = [(row["failed_s"], end) for row, end in zip(rows, ends, strict=True)]
+    return tuple(found) if len(found) <= _MOST_CHANGES else ()
 
 
 @dataclass(frozen=True)

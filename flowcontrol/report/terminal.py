@@ -22,6 +22,7 @@ from flowcontrol.report.keyfigures import (
     partition_lines,
 )
 from flowcontrol.report.numbers import milliseconds, number, percent, score, share_of_time
+from flowcontrol.report.restarts import restart_sentences
 
 _UNBOUNDED: Final = 10_000
 """Width of a console, in characters, on which every table fits."""
@@ -196,7 +197,7 @@ def print_summary(
     if "heap_exhausted_s" in summary:
         when = number(summary["heap_exhausted_s"])
         console.print(Text(f"A heap was full at {when} s: a real system ends there."))
-    for sentence in job_sentences(summary):
+    for sentence in [*restart_sentences(summary), *job_sentences(summary)]:
         console.print(Text(sentence))
     if "round_error_ms" in summary:
         origin = "chosen" if summary["round_is_chosen"] else "as stated"

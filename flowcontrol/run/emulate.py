@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from flowcontrol import notices
 from flowcontrol.analysis import summarise
+from flowcontrol.analysis.frames import end_of
+from flowcontrol.analysis.restarts import restart_summary
 from flowcontrol.errors import ScenarioError
 from flowcontrol.files import write_atomically
 from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job.credit_window import window_warnings
+from flowcontrol.job.restart_rates import restart_rates
 from flowcontrol.job.run import Run
 from flowcontrol.notices import PATIENCE_S, is_quiet
 from flowcontrol.notices import quiet as silenced
@@ -186,6 +189,9 @@ def _run(
             summary["heap_exhausted_s"] = run.heap_exhausted_s
         if run.jobs:
             summary["jobs"] = list(run.jobs)
+        if "restarts" in run.tables:
+            end_s, rates = end_of(run.tables), restart_rates(job)
+            summary["restarts"] = restart_summary(run.tables["restarts"], end_s, rates)
         _write_results(folder.paths.root, run.tables, summary, job.scenario)
         if run.is_finished:
             folder.mark(finished=True)

@@ -95,21 +95,23 @@ def _failures(scenario: Scenario) -> Iterator[Refusal]:
 
 def _transports(scenario: Scenario) -> Iterator[Refusal]:
     transport = scenario.system.transport
-    if scenario.checkpointing is not None and transport != "credit":
-        what = f"{transport!r}: checkpoints under another transport than credit are"
+    if scenario.is_fault_tolerant and transport != "credit":
+        what = f"{transport!r}: checkpoints and failures under another transport than credit are"
         yield "system.transport", what, "use credit"
 
 
 def _throttles(scenario: Scenario) -> Iterator[Refusal]:
     throttle = scenario.system.throttle
-    if scenario.checkpointing is not None and throttle != "none":
-        yield "system.throttle", f"{throttle!r}: checkpoints beside a throttle are", "use none"
+    if scenario.is_fault_tolerant and throttle != "none":
+        what = f"{throttle!r}: checkpoints and failures beside a throttle are"
+        yield "system.throttle", what, "use none"
 
 
 def _partition_types(scenario: Scenario) -> Iterator[Refusal]:
     for index, edge in enumerate(scenario.edges):
-        if scenario.checkpointing is not None and edge.partition_type != "pipelined_bounded":
-            what = f"{edge.partition_type!r}: checkpoints over other kinds of result partition are"
+        if scenario.is_fault_tolerant and edge.partition_type != "pipelined_bounded":
+            kinds = "other kinds of result partition"
+            what = f"{edge.partition_type!r}: checkpoints and failures over {kinds} are"
             yield f"edges[{index}].partition_type", what, "use pipelined_bounded"
 
 
@@ -131,7 +133,7 @@ LATER: Final = (
     Later("stops", "any", _stops),
     Later("state", "any", _state),
     Later("guarantees", "any", _guarantees),
-    Later("failures", "any", _failures),
+    Later("failures", "live", _failures),
     Later("transports", "any", _transports),
     Later("throttles", "any", _throttles),
     Later("partition types", "any", _partition_types),

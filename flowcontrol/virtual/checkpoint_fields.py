@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from flowcontrol.protocol.queues import MOST_BARRIERS
 from flowcontrol.protocol.states import Alignment, CoordinatorMessage, TaskCheckpoint
 
 
@@ -27,6 +28,17 @@ class KernelCheckpoints:
     """Where the queue is of the checkpoints that the coordinator has aborted."""
     messages_most: int = 0
     """How many there may be in either."""
+    cut_places: int = 0
+    """Where the places of the cells are listed that a checkpoint keeps."""
+    cut_cells: int = 0
+    """How many there are."""
+    cuts: int = 0
+    """Where those of the latest checkpoints are, each behind its id, by id modulo CUT_SLOTS."""
+
+
+CUT_SLOTS = MOST_BARRIERS + 1
+"""Cuts of a task that are kept in the kernel: those of all checkpoints that may be under way, so
+that the one before is written over when somebody has seen it."""
 
 
 TO_TAKE = 0

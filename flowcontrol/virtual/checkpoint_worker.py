@@ -20,7 +20,7 @@ from flowcontrol.protocol.states import (
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import views as v
 from flowcontrol.virtual.cells import queue_of, rows_of, state_of
-from flowcontrol.virtual.checkpoint_fields import KernelCheckpoints
+from flowcontrol.virtual.checkpoint_fields import CUT_SLOTS, KernelCheckpoints
 from flowcontrol.virtual.header import FLAG_LOST_REPORT, KernelMemory
 from flowcontrol.virtual.parts import CHECKPOINTS
 from flowcontrol.virtual.registry import part_of
@@ -119,7 +119,8 @@ class CheckpointedWorker:
         return self.m.now * self.m.round_us
 
     def snapshot(self, checkpoint: int) -> None:
-        """Take the state: there is none yet."""
+        """Take the state: what an attempt begins from after a failure."""
+        keep_cut(self.m, kernel_checkpoints(self.m, self.task.checkpoints), checkpoint)
 
     def report(self, kind: int, checkpoint: int, reason: int) -> None:
         """Tell the coordinator what has become of a checkpoint, with what was measured."""
@@ -128,6 +129,15 @@ class CheckpointedWorker:
     def on_event(self) -> None:
         """Act on the event that the task has polled."""
         act_on_event(self.m, self)
+
+
+@part_of(CHECKPOINTS)
+def keep_cut(m: KernelMemory, held: KernelCheckpoints, checkpoint: int) -> None:
+    """Copy the cells that a restart puts back (:mod:`flowcontrol.virtual.cut_memory`)."""
+    at = held.cuts + checkpoint % CUT_SLOTS * (1 + held.cut_cells)
+    m[at] = checkpoint
+    for i in range(held.cut_cells):
+        m[at + 1 + i] = m[m[held.cut_places + i]]
 
 
 @part_of(CHECKPOINTS)

@@ -99,5 +99,5 @@ def run_job(
         transfers=memory.head.transfers,
         control_messages=running.control_messages,
         partitions=partition_figures(job, memory),
-        jobs=tuple(run.document() for run in runs_of_jobs),
+        jobs=tuple(run.document() for run in runs_of_jobs) or running.failed_job,
     )

@@ -40,8 +40,8 @@ RULES = {
 """Modules with rules that the kernel compiles, by package; besides those of the transports."""
 
 KERNEL = (
-    "ages barriers checkpoint_worker connections credits debloat disk ending jobs loop messages "
-    "reading spilled spilling task turns views wheel"
+    "ages barriers checkpoint_worker connections credits debloat disk ending failing jobs loop "
+    "messages reading spilled spilling task turns views wheel"
 )
 """Modules of this package whose functions are the kernel's own."""
 

@@ -7,6 +7,7 @@ from flowcontrol.protocol.states import CheckpointReport
 from flowcontrol.virtual import checkpoint_fields as f
 from flowcontrol.virtual.checkpoint_fields import KernelOrder
 from flowcontrol.virtual.memory import Memory
+from flowcontrol.virtual.recovery import Recovery
 
 KINDS = {TRIGGER: f.TO_TAKE, ABORTED: f.ABORTED, COMPLETED: f.COMPLETED}
 """What the kernel calls the kinds of orders."""
@@ -39,8 +40,13 @@ class Coordination:
         self._orders = memory.table(head.orders, head.orders_most, KernelOrder)
         self._heard: list[CheckpointReport] = []
 
-    def begin(self) -> int:
+    def begin(self, recovery: Recovery | None = None) -> int:
         """Do what is due before the next round.
+
+        Parameters
+        ----------
+        recovery : Recovery, optional
+            What fails in the run, which acts behind the coordinator.
 
         Returns
         -------
@@ -48,11 +54,14 @@ class Coordination:
             The round before which it wants to be asked again.
         """
         number = self._head.round
-        if self._due <= number:
+        if self._due <= number or (recovery is not None and recovery.next_round <= number):
             self._take_reports()
-            self._tell(self.control.before_round(number))
+            orders = self.control.before_round(number)
+            if recovery is not None:
+                orders = recovery.before_round(number, orders)
+            self._tell(orders)
             self._plan()
-        return self._due
+        return self._due if recovery is None else min(self._due, recovery.next_round)
 
     def hear(self) -> None:
         """Look at what tasks have reported, since the kernel has stopped for it."""

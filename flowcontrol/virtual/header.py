@@ -138,6 +138,8 @@ class KernelMemory:
     """1: there are sources that read logs."""
     has_checkpoints: int = 0
     """1: the job has checkpoints."""
+    may_fail: int = 0
+    """1: tasks may fail and restart, and be not deployed for a while."""
     reports: int = 0
     """Where the log is of what tasks have reported to the coordinator."""
     reports_most: int = 0

@@ -37,6 +37,7 @@ from flowcontrol.virtual.credits import announce_all, grant_all, read_credits
 from flowcontrol.virtual.debloat import debloat_gates, measure_gates
 from flowcontrol.virtual.disk import note_disk, serve_disk
 from flowcontrol.virtual.ending import emit_throttled, finish_when_over, is_empty
+from flowcontrol.virtual.failing import fill_log, is_gone, lose_arrivals
 from flowcontrol.virtual.header import FLAG_DRAIN, FLAG_EMPTY, FLAG_PARTS, KernelMemory
 from flowcontrol.virtual.jobs import in_order, serve_waiting
 from flowcontrol.virtual.messages import receive_all, send
@@ -74,6 +75,8 @@ def _advance(memory: Any, end: int) -> int:
             task = v.task_row(m, active[i])
             if task.kind == f.CONNECTION or task.kind == f.DISK:
                 serve_now(m, active[i])
+            elif m.may_fail == 1 and is_gone(m, task) == 1:
+                lose_arrivals(m, task, now)
             else:
                 settle(m, task, now)
                 receive_all(m, task, now)
@@ -81,8 +84,9 @@ def _advance(memory: Any, end: int) -> int:
                 if task.kinds > 0:
                     note_disk(m, task, now)
         for i in range(count):
-            kind = v.task_row(m, active[i]).kind
-            if kind != f.CONNECTION and kind != f.DISK:
+            task = v.task_row(m, active[i])
+            is_task = task.kind != f.CONNECTION and task.kind != f.DISK
+            if is_task and (m.may_fail == 0 or is_gone(m, task) == 0):
                 step(m, active[i], now)
         for i in range(m.served):
             number = active[m.tasks + i]
@@ -122,6 +126,9 @@ def _advance(memory: Any, end: int) -> int:
 def catch_up(m: KernelMemory, number: int, task: f.KernelTask, end: int) -> None:
     """Let the work of a task that slept be forgone, as it is when a round finds it asleep."""
     if task.kind != f.SOURCE and task.kind != f.SERVER and task.kind != f.READER:
+        return
+    if m.may_fail == 1 and is_gone(m, task) == 1:
+        fill_log(m, task, end * m.round_us)
         return
     phases = rows(m, task.phases, task.phase_count, 3)
     start = work_by(phases, (end - 1) * m.round_us)

@@ -21,6 +21,7 @@ from flowcontrol.systems.throttles.throttled_source import ThrottledSource
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import cells_of, dtype, whole_view
 from flowcontrol.virtual.checkpoint_memory import fill_checkpoints
+from flowcontrol.virtual.cut_memory import with_cuts
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.links import fill_link
 from flowcontrol.virtual.parts import parts_of
@@ -185,6 +186,7 @@ def fill(
     fill_disks(build, disks, first_disk)
     fill_kinds(build, {manager: first_disk + i for i, manager in enumerate(disks)})
     fill_connections(build, pairs)
+    head.may_fail = int(job.faults is not None)
     if job.checkpoints is not None:
         fill_checkpoints(build, job.checkpoints, reports)
     _fill_globals(build)
@@ -195,7 +197,7 @@ def fill(
     filled = [(getattr(head, base), block.view(np.int64)) for base, block in blocks]
     for first, values in [*filled, *build.tables]:
         memory.cells[first : first + len(values)] = values
-    return memory
+    return memory if job.checkpoints is None else with_cuts(memory, job)
 
 
 def _add_blocks(build: Builder) -> None:

@@ -31,7 +31,10 @@ LOGS = 256
 CHECKPOINTS = 512
 """Barriers, and tasks that align them."""
 
-_FIRST_TRANSPORT = 10
+FAILURES = 1024
+"""Tasks that fail and restart."""
+
+_FIRST_TRANSPORT = 11
 """Place of the part of the first transport that counts records."""
 
 
@@ -55,6 +58,7 @@ SWITCHES: dict[type[Any], dict[str, tuple[int, int]]] = {
         "debloat_us": (DEBLOATING, 0),
         "has_readers": (LOGS, 0),
         "has_checkpoints": (CHECKPOINTS, 0),
+        "may_fail": (FAILURES, 0),
     },
     KernelTask: {"has_checkpoints": (CHECKPOINTS, 0)},
     KernelSubpartition: dict.fromkeys(("is_blocked", "blocks", "resumed"), (CHECKPOINTS, 0)),
@@ -101,4 +105,6 @@ def parts_of(job: Job) -> int:
         parts |= LOGS
     if job.checkpoints is not None:
         parts |= CHECKPOINTS
+    if job.faults is not None:
+        parts |= FAILURES
     return parts

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flowcontrol.errors import RunError
 from flowcontrol.job import Job
 from flowcontrol.job.checkpoint_tables import checkpoint_tables
 from flowcontrol.job.replay import Replayed
+from flowcontrol.job.restart_table import failed_job, restart_table
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.job.throttling import controller_of
 from flowcontrol.virtual.control import Control
@@ -25,6 +26,7 @@ from flowcontrol.virtual.jobs import JobRun, Timeline
 from flowcontrol.virtual.log_sizes import LogSizes
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory, fill
+from flowcontrol.virtual.recovery import Recovery
 from flowcontrol.virtual.replay import read_replayed
 from flowcontrol.virtual.state_reader import StateReader
 from flowcontrol.virtual.tables import Tables
@@ -51,6 +53,8 @@ class Running:
         What slows the sources.
     coordination : Coordination or None
         What triggers checkpoints.
+    recovery : Recovery or None
+        What fails, and restarts.
     """
 
     job: Job
@@ -59,6 +63,7 @@ class Running:
     timeline: Timeline
     control: Control | None
     coordination: Coordination | None = None
+    recovery: Recovery | None = None
 
     @classmethod
     def start(cls, job: Job, replayed: Replayed, sizes: LogSizes, *, track: bool) -> Running:
@@ -91,7 +96,11 @@ class Running:
         control = None if controller is None else Control(job, memory, controller)
         coordination = None if job.checkpoints is None else Coordination(job, memory)
         tables = Tables(job, memory, timeline.absent)
-        return cls(job, memory, tables, timeline, control, coordination)
+        recovery = None
+        if job.faults is not None:
+            recovery = Recovery(job, memory, None if coordination is None else coordination.control)
+            recovery.attempts.hooks.append(tables.hold)
+        return cls(job, memory, tables, timeline, control, coordination, recovery)
 
     @property
     def control_messages(self) -> int:
@@ -132,7 +141,14 @@ class Running:
         if self.coordination is not None:
             self.coordination.finish()
             tables |= checkpoint_tables(self.job, self.coordination.control.coordinator)
+        if self.recovery is not None:
+            tables["restarts"] = restart_table(self.recovery.control)
         return tables
+
+    @property
+    def failed_job(self) -> tuple[dict[str, Any], ...]:
+        """What became of the only job if it failed for good; else nothing."""
+        return () if self.recovery is None else failed_job(self.job, self.recovery.control)
 
     def finish(self) -> list[JobRun]:
         """Say what became of the jobs when the last round is done.
@@ -149,6 +165,15 @@ class Running:
             raise RunError("no job could run: " + "; ".join(texts))
         return found
 
+    def _begin(self) -> int:
+        """Have checkpoints and failures act before the next round; return when they do again."""
+        if self.coordination is not None:
+            return self.coordination.begin(self.recovery)
+        if self.recovery is None:
+            return self.job.rounds
+        self.recovery.before_round(self.memory.head.round, [])
+        return self.recovery.next_round
+
     def advance_to(self, end: int) -> int:
         """Run the rounds before ``end``; return the flags of a log that was full, or 0.
 
@@ -160,7 +185,7 @@ class Running:
         head = self.memory.head
         while head.round < end:
             looks_at = end + 1 if self.control is None else self.control.next_end()
-            stop = end if self.coordination is None else min(end, self.coordination.begin())
+            stop = min(end, self._begin())
             flags = FLAG_DRAIN
             while flags == FLAG_DRAIN:  # on to the same round, where all is accounted for
                 flags = int(advance(self.memory.cells, min(stop, looks_at)))
@@ -221,6 +246,8 @@ def _step(job: Job, replayed: Replayed) -> Iterator[RoundState]:
             None if control is None else control.controller,
             running.coordination,
         )
+        if running.recovery is not None:
+            running.recovery.attempts.hooks.append(reader.hold)
         for number in range(job.rounds):
             running.timeline.act(number)
             flags = running.advance_to(number + 1)

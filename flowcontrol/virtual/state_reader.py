@@ -1,5 +1,7 @@
 """The kernel's memory read after a round, as the typed state that both clocks have in common."""
 
+from collections.abc import Callable
+
 from flowcontrol.job import Channel, Job, JobEdge, JobVertex
 from flowcontrol.job import channel_state as cs
 from flowcontrol.job import round_state as rs
@@ -94,6 +96,19 @@ class StateReader:
             tasks,
             _connection_states(self._job, self._memory),
         )
+
+    def hold(self) -> Callable[[], None]:
+        """Return what is to be called when tasks have begun anew: it counts from there."""
+        self._load()
+        before = self._counters()
+
+        def go_on() -> None:
+            self._load()
+            for name, counts in self._counters().items():
+                done = zip(counts, before[name], self._counts[name], strict=True)
+                self._counts[name] = [new - (old - read) for new, old, read in done]
+
+        return go_on
 
     def _load(self) -> None:
         """Copy what stands in blocks; what stands elsewhere is read where it is asked for."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from flowcontrol.job.source_logs import Arrivals
 from flowcontrol.operators.states import TASK_INPUT, Operator
 from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.sender_rules import credit_of, reported_backlog
+from flowcontrol.protocol.sides import KIND_RESTORED
 from flowcontrol.protocol.state import cell, width
 from flowcontrol.records import RESULTS
 from flowcontrol.virtual import fields as f
@@ -100,6 +101,7 @@ class Tables:
             if row.number == 0
             and (arrivals := Arrivals.of(job, job.stage(row.member.stage.name), row.subtask))
         }
+        self._carried = np.zeros((5, len(self._rows)), np.int64)
         self._before = self._cumulative()
         self._ages = np.zeros(0, dtype(f.Age))
         self._parts: dict[str, list[Columns]] = {"stages": [], "channels": [], "latency": []}
@@ -121,6 +123,15 @@ class Tables:
         self._parts["stages"].append(self._stages(t_s, rounds))
         self._parts["channels"].append(self._channels(t_s))
         self._parts["latency"].append(self._latency(t_s))
+
+    def hold(self) -> Callable[[], None]:
+        """Return what is to be called when tasks have begun anew: counters of results go on."""
+        before = self._cumulative()
+
+        def go_on() -> None:
+            self._carried += before - self._cumulative()
+
+        return go_on
 
     def finish(self) -> dict[str, pa.Table]:
         """Return the tables ``stages``, ``channels`` and ``latency``."""
@@ -163,7 +174,7 @@ class Tables:
         put_out = np.where(self._partition_of_row < 0, cells[self._out_at], self._written())
         records_out = np.where(self._is_sink, 0, put_out)
         times = np.stack([tasks[name] for name in ("busy", "idle", "blocked")])
-        return np.vstack([records_in, records_out, times])
+        return np.vstack([records_in, records_out, times]) + self._carried
 
     def _written(self) -> Ints:
         """Records that each row's first output has written whole; a broadcast one counts once."""
@@ -197,6 +208,10 @@ class Tables:
         if self._absent:
             gone = np.array([row.member.stage.name in self._absent for row in self._rows])
             levels = {name: np.where(gone, 0, values) for name, values in levels.items()}
+        if self._memory.head.may_fail == 1:
+            gone = self._memory.tasks["status"][self._tasks] == f.ABSENT
+            levels = {name: np.where(gone, 0, values) for name, values in levels.items()}
+            levels |= self._log_levels()  # a log grows whether or not anybody reads it
         return levels
 
     def _input_levels(self) -> Columns:
@@ -275,7 +290,8 @@ class Tables:
         tasks = self._memory.tasks[self._ends_in["receiver"]]
         is_gate = tasks["first_gate"] + tasks["gate"] == self._ends_in["gate"]
         is_own = is_gate & (tasks["channel"] == self._ends_in["index"])
-        return np.asarray((tasks["left"] > 0) & is_own, np.int64)
+        has_buffer = (tasks["left"] > 0) & (tasks["buffer"] != KIND_RESTORED)
+        return np.asarray(has_buffer & is_own, np.int64)
 
     def _channels(self, t_s: float) -> Columns:
         memory = self._memory
@@ -299,6 +315,11 @@ class Tables:
         }
         if self._absent:
             gone = np.isin(self._stages_of_senders, list(self._absent))
+            levels = {name: np.where(gone, 0, values) for name, values in levels.items()}
+        if memory.head.may_fail == 1:
+            status = memory.tasks["status"]
+            ends = memory.outs["sender"][self._outs], self._ends_in["receiver"]
+            gone = (status[ends[0]] == f.ABSENT) | (status[ends[1]] == f.ABSENT)
             levels = {name: np.where(gone, 0, values) for name, values in levels.items()}
         return {
             "t_s": np.full(len(sent), t_s),

@@ -24,7 +24,7 @@ from flowcontrol.virtual.choose import choose_round_us
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 NAMES = sorted(path.stem for path in CONF.glob("*.yaml"))
-VIRTUAL = ["head-of-line", "partition-types", "shared-producer", "two-jobs"]
+VIRTUAL = ["head-of-line", "partition-types", "recovery", "shared-producer", "two-jobs"]
 """Those that only the virtual clock runs."""
 LIVE = [name for name in NAMES if name not in VIRTUAL]
 REFERENCE = [name for name in LIVE if name not in {"flights", "kafka-questions"}]

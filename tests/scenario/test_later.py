@@ -80,7 +80,7 @@ def test_what_is_asked_for_is_refused(changed: Any, line: Later, clock: Any) -> 
     if line.where not in {"any", clock}:
         assert problems == []
         return
-    named = "checkpoints over" if line.key == "partition types" else ""
+    named = "failures over" if line.key == "partition types" else ""
     [problem] = [one for one in problems if named in one.message]  # the live clock runs one type
     assert problem.place == place
     name = "any clock" if line.where == "any" else f"the {clock} clock"

@@ -15,6 +15,7 @@ from flowcontrol.virtual.coordination import Coordination
 from flowcontrol.virtual.header import FLAG_REPORTS
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory, fill
+from flowcontrol.virtual.recovery import Recovery
 from flowcontrol.virtual.replay import read_replayed
 from flowcontrol.virtual.state_reader import StateReader
 
@@ -51,18 +52,34 @@ def kernel_rounds(job: Job, rounds: int | None = None, every: int = 1) -> Iterat
     )
     coordination = None if job.checkpoints is None else Coordination(job, memory)
     reader, done = StateReader(job, memory, coordination=coordination), 0
+    recovery = recovery_of(job, memory, coordination)
+    if recovery is not None:
+        recovery.attempts.hooks.append(reader.hold)
     last = job.rounds if rounds is None else min(rounds, job.rounds)
     while done < last:
         done = min(last, done + every)
-        _advance_to(memory, coordination, done)
+        _advance_to(memory, coordination, recovery, done)
         state = reader.read()
         yield RoundRows(done - 1, round_rows(job, state.tasks), state)
 
 
-def _advance_to(memory: Memory, coordination: Coordination | None, end: int) -> None:
+def recovery_of(job: Job, memory: Memory, coordination: Coordination | None) -> Recovery | None:
+    """Return what has the tasks of a job fail; None if nothing does."""
+    control = None if coordination is None else coordination.control
+    return None if job.faults is None else Recovery(job, memory, control)
+
+
+def _advance_to(
+    memory: Memory, coordination: Coordination | None, recovery: Recovery | None, end: int
+) -> None:
     """Run the rounds before ``end``."""
     while memory.head.round < end:
-        stop = end if coordination is None else min(end, coordination.begin())
+        stop = end
+        if coordination is not None:
+            stop = min(end, coordination.begin(recovery))
+        elif recovery is not None:
+            recovery.before_round(memory.head.round, [])
+            stop = min(end, recovery.next_round)
         flags = advance(memory.cells, stop)
         assert flags in {0, FLAG_REPORTS}, flags
         memory.head.flags = 0

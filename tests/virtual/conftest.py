@@ -57,6 +57,12 @@ def random_checkpoints() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def random_failures() -> ModuleType:
+    """Return ``random_failures.py`` of the emulation's tests: what draws jobs that fail."""
+    return load("tests/job/failures/random_failures.py")
+
+
+@pytest.fixture(scope="session")
 def awkward_jobs() -> ModuleType:
     """Return ``awkward_jobs.py``: what draws jobs of numbers with many digits."""
     return load("tests/virtual/awkward_jobs.py")

@@ -1,0 +1,105 @@
+"""What failures cost a run: time that it was down, records processed again, time to catch up."""
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from flowcontrol.analysis.wording import seconds
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Rates = tuple[Fraction, Fraction, bool]
+"""Records/s that come and that the job can do; whether what comes waits in a log."""
+
+
+def restart_summary(table: "pa.Table", end_s: float, rates: Rates | None = None) -> dict[str, Any]:
+    """Return what ``summary.json`` says of failures.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        ``restarts`` of a run.
+    end_s : float, s
+        End of the run.
+    rates : (Fraction, Fraction, bool), optional
+        Those of the closed form (:func:`flowcontrol.job.restart_rates.restart_rates`); by default
+        there is none.
+
+    Returns
+    -------
+    dict
+        ``count``; ``downtime_s``, from each failure until all tasks ran again;
+        ``records_reprocessed``; ``longest_catch_up_s`` or null; ``failures``, of each its row of
+        the table, ``downtime_s``, ``catch_up_s`` (from ``running_s`` on) and
+        ``expected_catch_up_s``, both null if there is none; and ``sentences``.
+    """
+    found = [_with_figures(row, end_s, rates) for row in table.to_pylist()]
+    caught = [one["catch_up_s"] for one in found if one["catch_up_s"] is not None]
+    return {
+        "count": len(found),
+        "downtime_s": _downtime_s(found, end_s),
+        "records_reprocessed": sum(one["records_reprocessed"] or 0 for one in found),
+        "longest_catch_up_s": max(caught, default=None),
+        "failures": found,
+        "sentences": [_sentence(one) for one in found],
+    }
+
+
+def expected_catch_up_s(reprocessed: int, downtime_s: float, rates: Rates) -> float | None:
+    """Return how long the job takes to make up for a failure, s; None: never.
+
+    Notes
+    -----
+    What is processed again and what came while the job was down, over what it can do more than
+    comes. A source without a log emits at its own rate, whatever it has lost.
+    """
+    arrival, capacity, has_log = rates
+    if not has_log:
+        return float(reprocessed / arrival) if 0 < arrival <= capacity else None
+    backlog, spare = reprocessed + float(arrival) * downtime_s, capacity - arrival
+    return backlog / float(spare) if spare > 0 else None
+
+
+def _with_figures(row: Mapping[str, Any], end_s: float, rates: Rates | None) -> dict[str, Any]:
+    running, caught = row["running_s"], row["caught_up_s"]
+    down_s = (end_s if running is None else running) - row["failed_s"]
+    expected = None
+    if rates is not None and running is not None:
+        expected = expected_catch_up_s(row["records_reprocessed"], down_s, rates)
+    return {
+        **row,
+        "downtime_s": round(down_s, 6),
+        "catch_up_s": None if caught is None else round(caught - running, 6),
+        "expected_catch_up_s": None if expected is None else round(expected, 6),
+    }
+
+
+def _downtime_s(found: Sequence[Mapping[str, Any]], end_s: float) -> float:
+    """Return the time in which something was down; failures may overlap."""
+    total, until = 0.0, 0.0
+    for one in sorted(found, key=lambda one: float(one["failed_s"])):
+        ended = end_s if one["running_s"] is None else one["running_s"]
+        later = [two["failed_s"] for two in found if two["number"] > one["number"]]
+        if one["running_s"] is None and later:
+            ended = min(later)
+        total += max(0.0, ended - max(until, one["failed_s"]))
+        until = max(until, ended)
+    return round(total, 6)
+
+
+def _sentence(one: Mapping[str, Any]) -> str:
+    text = f"{one['cause'][0].upper()}{one['cause'][1:]} failed at {seconds(one['failed_s'])} s"
+    if one["running_s"] is None:
+        return f"{text}: the job did not run again before the next failure or the end."
+    start = "the beginning"
+    if one["checkpoint_id"] is not None:
+        start = f"checkpoint {one['checkpoint_id']}"
+    text += f": {one['tasks']} subtasks ran again from {start} {seconds(one['downtime_s'])} s later"
+    text += f", and {one['records_reprocessed']:,} records were processed again"
+    if one["catch_up_s"] is None:
+        return f"{text}. What waited was not worked off."
+    text += f". What waited was worked off after another {seconds(one['catch_up_s'])} s"
+    if one["expected_catch_up_s"] is not None:
+        text += f", where rates alone give {seconds(one['expected_catch_up_s'])} s"
+    return f"{text}."

@@ -1,0 +1,146 @@
+"""The subtasks of a run in memory, attempt by attempt: stopped, and made anew from a cut."""
+
+from dataclasses import replace
+
+from flowcontrol.job.cuts import Cuts, TaskCut, carry_on, cut_of, put_cut, put_in_flight
+from flowcontrol.job.fastest import most_emitted
+from flowcontrol.job.job import Job
+from flowcontrol.job.record_subtask import new_subtask
+from flowcontrol.job.replay import NO_ROWS, Replayed
+from flowcontrol.job.subtask import Subtask
+from flowcontrol.operators.source_log import lag
+
+
+class SubtaskAttempts:
+    """The subtasks of a job that may fail; :class:`~flowcontrol.job.failure_control.Attempts`.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    subtasks : list of Subtask
+        Those of the first attempt, senders before receivers; later ones take their places.
+    replayed : Replayed, optional
+        What is to be known of replayed rows.
+
+    Attributes
+    ----------
+    has_changed : bool
+        Whether some were made anew since the caller last said False.
+    """
+
+    def __init__(self, job: Job, subtasks: list[Subtask], replayed: Replayed = NO_ROWS) -> None:
+        self.job, self.subtasks, self.has_changed = job, subtasks, False
+        self._replayed, self._cuts = replayed, Cuts[TaskCut]()
+        self._number = {(one.plan.name, one.index): n for n, one in enumerate(subtasks)}
+        for task, subtask in enumerate(subtasks):
+            self._listen(task, subtask)
+
+    def is_finished(self, task: int) -> bool:
+        """Tell whether a task has processed everything."""
+        return self.subtasks[task].task.is_finished == 1
+
+    def source(self, task: int) -> tuple[int, int]:
+        """Return how far a source is, and how many records wait in its log; -1: it has none."""
+        subtask = self.subtasks[task]
+        if subtask.log is None:
+            return subtask.task.taken, -1
+        return subtask.log.position, lag(subtask.log)
+
+    def position(self, task: int, checkpoint: int) -> int:
+        """Return how far a source was when it took a checkpoint; -1: the beginning."""
+        cut = self._cuts.of(checkpoint, task) or TaskCut()
+        return cut.taken if self.subtasks[task].log is None else cut.position
+
+    def most_emitted(self, task: int) -> int:
+        """Return how many records a source emits in a round at most; 0: nobody knows."""
+        subtask = self.subtasks[task]
+        return most_emitted(self.job, subtask.plan, subtask.index)
+
+    def in_flight(self) -> int:
+        """Return how many records are written to channels and not taken up."""
+        written = sum(
+            o.written for s in self.subtasks for part in s.partitions for o in part.channels
+        )
+        return written - sum(
+            i.processed for s in self.subtasks for g in s.gates for i in g.channels
+        )
+
+    def stop(self, tasks: list[int]) -> None:
+        """Have tasks do nothing from this round on."""
+        for task in tasks:
+            self.subtasks[task].is_running = False
+            self.subtasks[task].rest()
+
+    def start(self, tasks: list[int], checkpoint: int, keeps: list[int]) -> None:
+        """Have tasks begin anew in this round, from a checkpoint; -1: from the beginning."""
+        old = {task: self.subtasks[task] for task in tasks}
+        kept = {task: cut_of(old[task]) for task in keeps}
+        for task in tasks:
+            if old[task].task.is_finished == 1:
+                self._cuts.finish(task, cut_of(old[task]))
+        cuts = {task: self._cuts.of(checkpoint, task) for task in tasks}
+        for task in tasks:
+            self.subtasks[task] = self._fresh(old[task])
+        for task in tasks:
+            cut = cuts[task]
+            if cut is not None:
+                put_cut(self.subtasks[task], cut)
+            if task in kept:
+                written = self.subtasks[task].partitions
+                counts = tuple(tuple(one.written for one in part.channels) for part in written)
+                put_cut(self.subtasks[task], replace(kept[task], written=counts))
+            carry_on(self.subtasks[task], old[task])
+        for task in tasks:
+            self._put_in_flight(task, cuts[task])
+        self._cuts.forget_finished(tasks)
+        self.has_changed = True
+
+    def forget(self, before: int) -> None:
+        """Forget the checkpoints with ids below ``before``."""
+        self._cuts.forget(before)
+
+    def _fresh(self, old: Subtask) -> Subtask:
+        plan, index = old.plan, old.index
+        fresh = new_subtask(
+            self.job,
+            plan,
+            index,
+            tables=[self._replayed.tables.get((link.name, index)) for link in plan.outputs],
+            input_records=self._replayed.limits.get((plan.name, index)),
+        )
+        self._listen(self._number[plan.name, index], fresh)
+        fresh.rest()
+        return fresh
+
+    def _listen(self, task: int, subtask: Subtask) -> None:
+        before = subtask.on_snapshot
+
+        def note(checkpoint: int) -> None:
+            self._cuts.note(checkpoint, task, cut_of(subtask))
+            if before is not None:
+                before(checkpoint)
+
+        subtask.on_snapshot = note
+
+    def _put_in_flight(self, task: int, cut: TaskCut | None) -> None:
+        subtask = self.subtasks[task]
+        if cut is None:
+            return
+        for number, (link, own) in enumerate(subtask.in_links):
+            for place, channel in enumerate(own):
+                sender = self.subtasks[
+                    self._number[self.job.stage(link.edge.sender).name, channel.sender]
+                ]
+                written = _written(sender, link.name, channel.receiver)
+                put_in_flight(subtask, number, place, written, cut)
+
+
+def _written(sender: Subtask, edge: str, receiver: int) -> int:
+    """Return how many records a subtask has written to a receiver over an edge."""
+    for (link, own), part in zip(sender.out_links, sender.partitions, strict=True):
+        if link.name == edge:
+            for channel, row in zip(own, part.channels, strict=True):
+                if channel.receiver == receiver:
+                    return row.written
+    raise KeyError(f"no channel of {edge} to {receiver}")

@@ -1,0 +1,157 @@
+"""What tasks held when they took their checkpoints: the state from which an attempt begins.
+
+A cut of a task has the counters that mean something beyond an attempt: how far a source is, what
+its operators remember, how many records went to each channel. Buffers, credit and barriers are not
+part of it: channels begin anew. What was in flight follows: written by the sender before its
+barrier, less what the receiver had processed at its own.
+"""
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from flowcontrol.job.subtask import Subtask
+from flowcontrol.operators.states import SOURCE
+from flowcontrol.operators.table import AnyOperator
+from flowcontrol.protocol.queues import DATA
+from flowcontrol.protocol.rounds import enqueue_message
+from flowcontrol.protocol.sides import KIND_RESTORED
+from flowcontrol.protocol.state import assign
+from flowcontrol.protocol.states import Message
+
+C = TypeVar("C")
+
+
+class Cuts(Generic[C]):
+    """The cuts of all tasks by checkpoint, in whatever form a clock has them.
+
+    Notes
+    -----
+    A task that had finished before a checkpoint took no part in it: its last state counts.
+    """
+
+    def __init__(self) -> None:
+        self._taken: dict[int, dict[Hashable, C]] = {}
+        self._finished: dict[Hashable, C] = {}
+
+    def note(self, checkpoint: int, task: Hashable, cut: C) -> None:
+        """Keep what a task held when it took a checkpoint."""
+        self._taken.setdefault(checkpoint, {})[task] = cut
+
+    def finish(self, task: Hashable, cut: C) -> None:
+        """Keep what a task held when it finished."""
+        self._finished[task] = cut
+
+    def of(self, checkpoint: int, task: Hashable) -> C | None:
+        """Return what a task restores from a completed checkpoint; None: it begins anew."""
+        if checkpoint < 0:
+            return None
+        taken = self._taken.setdefault(checkpoint, {})
+        if task not in taken and task in self._finished:
+            taken[task] = self._finished[task]  # a later attempt may finish elsewhere
+        return taken.get(task)
+
+    def forget(self, before: int) -> None:
+        """Forget the checkpoints with ids below ``before``."""
+        for checkpoint in [one for one in self._taken if one < before]:
+            del self._taken[checkpoint]
+
+    def forget_finished(self, tasks: Iterable[Hashable]) -> None:
+        """Forget that tasks have finished: they were restarted."""
+        for task in tasks:
+            self._finished.pop(task, None)
+
+
+@dataclass(frozen=True)
+class TaskCut:
+    """What a subtask restores.
+
+    Attributes
+    ----------
+    taken : int
+        Records that it had taken up; a source: emitted.
+    position : int
+        Of a source that reads a log: its offset in it.
+    operators : tuple of AnyOperator
+        Its operators.
+    routed : tuple of tuple of int
+        Per partition and channel: records routed to it.
+    written : tuple of tuple of int
+        Per partition and channel: records written to it.
+    processed : tuple of tuple of int
+        Per gate and channel: records taken up from it.
+    """
+
+    taken: int = 0
+    position: int = 0
+    operators: tuple[AnyOperator, ...] = ()
+    routed: tuple[tuple[int, ...], ...] = ()
+    written: tuple[tuple[int, ...], ...] = ()
+    processed: tuple[tuple[int, ...], ...] = ()
+
+
+def cut_of(subtask: Subtask) -> TaskCut:
+    """Return what a subtask holds now that an attempt may begin from."""
+    return TaskCut(
+        subtask.task.taken,
+        0 if subtask.log is None else subtask.log.position,
+        tuple(map(replace, subtask.operators)),
+        tuple(tuple(out.router.counts) for out in subtask.outputs),
+        tuple(tuple(own.written for own in part.channels) for part in subtask.partitions),
+        tuple(tuple(own.processed for own in gate.channels) for gate in subtask.gates),
+    )
+
+
+def put_cut(subtask: Subtask, cut: TaskCut) -> None:
+    """Give a fresh subtask the counters of a cut; what was in flight is not there yet."""
+    subtask.task.taken = cut.taken
+    if subtask.log is not None:
+        subtask.log.position = cut.position
+    for operator, kept in zip(subtask.operators, cut.operators, strict=True):
+        assign(operator, kept)
+    for out, counts in zip(subtask.outputs, cut.routed, strict=True):
+        out.emitted = out.router.restore(counts)
+    for part, written in zip(subtask.partitions, cut.written, strict=True):
+        for own, count in zip(part.channels, written, strict=True):
+            own.written = count
+
+
+def put_in_flight(subtask: Subtask, number: int, channel: int, written: int, cut: TaskCut) -> None:
+    """Give a fresh subtask what was in flight to it in a channel, ahead of everything.
+
+    Parameters
+    ----------
+    subtask : Subtask
+        Changed in place.
+    number, channel : int
+        Its gate, and the channel of that.
+    written : int
+        Records that the sender had written to it.
+    cut : TaskCut
+        The subtask's own.
+
+    Notes
+    -----
+    ``RecoveredInputChannel``; both sides' part of it in one piece, which holds no segment. Under
+    at-least-once a task may have processed more than the cut has: that comes again.
+    """
+    gate, record_bytes = subtask.gates[number], subtask.in_links[number][0].record_bytes
+    processed = min(written, cut.processed[number][channel])
+    gate.channels[channel].processed = processed
+    if subtask.checkpoints is not None:
+        first = sum(len(before.channels) for before in subtask.gates[:number])
+        subtask.checkpoints.channels[first + channel].arrived = written * record_bytes
+    if written > processed:
+        records = written - processed
+        message = Message(DATA, records, records * record_bytes)
+        subtask.task.queued += records
+        enqueue_message(gate, subtask.union, number, channel, message, KIND_RESTORED)
+
+
+def carry_on(fresh: Subtask, old: Subtask) -> None:
+    """Give a fresh subtask what belongs to the machine and not to the attempt: its schedule."""
+    fresh.task.draws = old.task.draws
+    if fresh.task.kind == SOURCE:
+        fresh.task.ready = old.task.ready
+    if fresh.log is not None and old.log is not None:
+        fresh.log.end = old.log.end

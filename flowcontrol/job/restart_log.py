@@ -1,0 +1,93 @@
+"""What became of each failure: the rows of the table ``restarts``, and the moments behind them."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass
+class Restart:
+    """A failure, and the restart that follows; rounds are those before which something happens.
+
+    Attributes
+    ----------
+    number : int
+        Of the failure, from 1.
+    causes : list of str
+        What failed; several failures that one restart makes up for.
+    failed_us : int
+        When the first of them happened, microseconds.
+    failed, detected, restarted, running, caught_up : int
+        Rounds: the failure, the JobMaster's knowledge, the restore's begin, the first round of the
+        new attempt, and the one before which no more records waited than at the failure; -1: not
+        so far, or never.
+    checkpoint : int
+        What was restored; -1: nothing, from the beginning.
+    tasks : list of int
+        Those that restart.
+    sources : dict of int to (int, int)
+        Of each of their sources at the failure: how far it was, and what waited in its log; -1: it
+        has none.
+    in_flight : int
+        Records in the channels at the failure.
+    reprocessed : int
+        Records that sources emit again.
+    is_final : bool
+        The strategy allowed no restart.
+    is_superseded : bool
+        Another failure came before it was done.
+    """
+
+    number: int
+    causes: list[str]
+    failed_us: int
+    failed: int
+    tasks: list[int] = field(default_factory=list)
+    detected: int = -1
+    restarted: int = -1
+    running: int = -1
+    caught_up: int = -1
+    checkpoint: int = -1
+    sources: dict[int, tuple[int, int]] = field(default_factory=dict)
+    in_flight: int = 0
+    reprocessed: int = -1
+    is_final: bool = False
+    is_superseded: bool = False
+
+    @property
+    def cause(self) -> str:
+        """What failed, in words."""
+        return " and ".join(self.causes)
+
+    def row(self, round_us: int) -> dict[str, Any]:
+        """Return its row of the table ``restarts``."""
+
+        def seconds(number: int) -> float | None:
+            return None if number < 0 else number * round_us / 1e6
+
+        return {
+            "number": self.number,
+            "failed_s": self.failed_us / 1e6,
+            "cause": self.cause,
+            "detected_s": seconds(self.detected),
+            "restarted_s": seconds(self.restarted),
+            "running_s": seconds(self.running),
+            "checkpoint_id": None if self.checkpoint < 0 else self.checkpoint,
+            "tasks": 0 if self.is_final else len(self.tasks),
+            "records_reprocessed": None if self.running < 0 else self.reprocessed,
+            "caught_up_s": seconds(self.caught_up),
+        }
+
+    def state(self) -> dict[str, Any]:
+        """Return all of it, as JSON takes it."""
+        return {**asdict(self), "sources": [[task, *pair] for task, pair in self.sources.items()]}
+
+    @classmethod
+    def of(cls, state: dict[str, Any]) -> "Restart":
+        """Return the one of which :meth:`state` was kept."""
+        return cls(**{**state, "sources": pairs(state)})
+
+
+def pairs(state: Mapping[str, Any]) -> dict[int, tuple[int, int]]:
+    """Return the sources of a state that JSON has held."""
+    return {task: (position, lag) for task, position, lag in state["sources"]}

@@ -1,0 +1,85 @@
+"""What belongs to a task in the kernel's memory outside its rows: its queues and its operators."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from flowcontrol.operators.states import Operator
+from flowcontrol.operators.table import OPERATORS
+from flowcontrol.protocol import rows as w
+from flowcontrol.protocol.state import cell, width
+from flowcontrol.protocol.states import (
+    AlignedChannel,
+    CoordinatorMessage,
+    Message,
+    ReceivedMessage,
+    Ring,
+    TrackedCheckpoint,
+)
+from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.checkpoint_fields import KernelCheckpoints
+from flowcontrol.virtual.memory import Memory
+
+Area = tuple[int, int]
+"""Where it begins, and how many cells it has."""
+
+
+def areas_of_task(memory: Memory, task: int) -> Iterator[Area]:
+    """Yield what belongs to a task, its gates, its partitions and their channels.
+
+    Not the rows in the blocks, the log that a source reads, constants and what grows over a run.
+    """
+    row = memory.tasks[task]
+    gates, partitions = int(row["gates"]), int(row["partitions"])
+    yield int(row["union"]), w.FIFO_SLOTS + max(1, gates)
+    first = int(row["operators_at"])
+    for at in memory.cells[first : first + int(row["operators"])].tolist():
+        yield at, width(OPERATORS[int(memory.cells[at + cell(Operator, "kind")])])
+    if row["log"] > 0:
+        yield int(row["log"]) + cell(f.KernelLog, "position"), 1
+    if row["checkpoints"] > 0:
+        yield from _areas_of_checkpoints(memory, int(row["checkpoints"]))
+    for number in range(int(row["first_gate"]), int(row["first_gate"]) + gates):
+        yield from _areas_of_gate(memory, memory.gates[number])
+    first = int(row["first_partition"])
+    for number in range(first, first + partitions):
+        yield from _areas_of_partition(memory.partitions[number])
+
+
+def _areas_of_checkpoints(memory: Memory, at: int) -> Iterator[Area]:
+    held = memory.copy(at, KernelCheckpoints)
+    yield at, cell(KernelCheckpoints, "channels")
+    yield held.channels, held.channel_count * width(AlignedChannel)
+    yield held.tracked, _queue(TrackedCheckpoint, held.tracked_most)
+    yield held.triggers, _queue(CoordinatorMessage, held.messages_most)
+    yield held.aborted, _queue(CoordinatorMessage, held.messages_most)
+
+
+def _areas_of_gate(memory: Memory, row: Any) -> Iterator[Area]:
+    count = int(row["channels"])
+    yield int(row["waiting"]), w.FIFO_SLOTS + count
+    yield int(row["order"]), w.FIFO_SLOTS + count
+    yield int(row["queues"]), count * _queue(ReceivedMessage, int(row["queue_most"]))
+    yield int(row["arrivals"]), count // w.WORD + 1
+    yield int(row["dirty_channels"]), count // w.WORD + 1
+    for number in range(int(row["first_channel"]), int(row["first_channel"]) + count):
+        into = memory.ins[number]
+        yield int(into["transit"]), _queue(f.KernelMessage, int(into["transit_most"]))
+        if into["credits_most"] > 0:
+            yield int(into["credits"]), _queue(f.KernelCredit, int(into["credits_most"]))
+
+
+def _areas_of_partition(row: Any) -> Iterator[Area]:
+    count = int(row["channels"])
+    yield int(row["queues"]), count * _queue(Message, int(row["queue_most"]))
+    yield int(row["held"]), count * int(row["held_width"])
+    yield int(row["counts"]), count
+    yield int(row["routed"]), count
+    yield int(row["credited"]), count // w.WORD + 1
+    yield int(row["dirty"]), count // w.WORD + 1
+    yield int(row["pending"]), int(row["pending_width"])
+    if row["route"] == f.ROUTE_SHARES:
+        yield int(row["table"]), 2 * count
+
+
+def _queue(cls: type[Any], most: int) -> int:
+    return width(Ring) + width(cls) * most

@@ -1,0 +1,249 @@
+"""The tasks of a run in the kernel's memory, attempt by attempt: stopped, and put back to a cut.
+
+Between two calls of the kernel the memory is Python's. A task begins anew by the memory's first
+image of it, and by the cells that its checkpoint kept.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from flowcontrol.job import Job
+from flowcontrol.job.cuts import Cuts
+from flowcontrol.job.fastest import most_emitted
+from flowcontrol.operators.source_log import lag
+from flowcontrol.operators.states import SOURCE
+from flowcontrol.protocol import rows as w
+from flowcontrol.protocol.queues import DATA
+from flowcontrol.protocol.rounds import enqueue_message
+from flowcontrol.protocol.sides import KIND_RESTORED
+from flowcontrol.protocol.states import Message
+from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.ages import push_run
+from flowcontrol.virtual.areas import areas_of_task
+from flowcontrol.virtual.cells import view
+from flowcontrol.virtual.checkpoint_fields import CUT_SLOTS, KernelCheckpoints
+from flowcontrol.virtual.checkpoint_worker import aligned_channels, kernel_checkpoints
+from flowcontrol.virtual.cut_memory import all_cut_places
+from flowcontrol.virtual.memory import Memory
+from flowcontrol.virtual.places import Ints
+from flowcontrol.virtual.views import gate_of, in_row, out_row, source_log, task_row, union_of
+from flowcontrol.virtual.wheel import wake
+
+KEPT = ("wake", "next", "previous", "last", "busy", "idle", "blocked", "absent", "draws")
+"""Fields of a task that belong to the machine, not to an attempt."""
+
+
+class KernelAttempts:
+    """The tasks of a job that may fail; :class:`~flowcontrol.job.failure_control.Attempts`.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    memory : Memory
+        Of its run, before the first round.
+
+    Attributes
+    ----------
+    hooks : list of callable
+        Called before tasks begin anew; each returns what is called afterwards. For whoever counts
+        from cells that go back.
+    """
+
+    def __init__(self, job: Job, memory: Memory) -> None:
+        self.hooks: list[Callable[[], Callable[[], None]]] = []
+        self._job, self._memory, self._image = (
+            job,
+            memory,
+            Memory(memory.cells.copy(), memory.places),
+        )
+        self._places, self._cuts = all_cut_places(job, memory), Cuts[Ints]()
+        self._tasks = [(plan, i) for plan in job.stages for i in range(plan.stage.parallelism)]
+        self._began: dict[int, int] = {}
+        self._seen: Any = None
+        if job.checkpoints is not None:
+            held = [self._held(task) for task in range(len(self._tasks))]
+            self._id_places = np.array(
+                [
+                    [own.cuts + slot * (1 + own.cut_cells) for slot in range(CUT_SLOTS)]
+                    for own in held
+                ]
+            )
+            self._seen = np.zeros_like(self._id_places)
+
+    # ------------------------------------------------------------------ what is
+
+    def is_finished(self, task: int) -> bool:
+        """Tell whether a task has processed everything."""
+        return bool(self._memory.tasks["is_finished"][task])
+
+    def source(self, task: int) -> tuple[int, int]:
+        """Return how far a source is, and how many records wait in its log; -1: it has none."""
+        row = task_row(self._memory.head, task)
+        if row.log == 0:
+            return int(row.taken), -1
+        log = source_log(self._memory.head, row.log)
+        return int(log.position), int(lag(log))
+
+    def position(self, task: int, checkpoint: int) -> int:
+        """Return how far a source was when it took a checkpoint; -1: the beginning."""
+        cut, places = self._cut(checkpoint, task), self._places[task]
+        return 0 if cut is None else int(cut[np.flatnonzero(places.all == places.position)[0]])
+
+    def in_flight(self) -> int:
+        """Return how many records are written to channels and not taken up."""
+        return int(self._memory.outs["written"].sum() - self._memory.ins["processed"].sum())
+
+    def most_emitted(self, task: int) -> int:
+        """Return how many records a source emits in a round at most; 0: nobody knows."""
+        return most_emitted(self._job, *self._tasks[task])
+
+    # ------------------------------------------------------------------ checkpoints
+
+    def harvest(self, oldest: int) -> None:
+        """Take the cuts that tasks have made since it was called last, of checkpoints that count.
+
+        Parameters
+        ----------
+        oldest : int
+            The latest completed checkpoint, or -1: those before it are forgotten.
+        """
+        if self._seen is None:
+            return
+        ids = self._memory.cells[self._id_places]
+        for task, slot in np.argwhere(ids != self._seen).tolist():
+            first = self._id_places[task, slot]
+            kept = self._memory.cells[first + 1 : first + 1 + len(self._places[task].all)]
+            self._cuts.note(int(ids[task, slot]), task, kept.copy())
+        self._seen = ids
+        self._cuts.forget(oldest)
+
+    # ------------------------------------------------------------------ what happens
+
+    def stop(self, tasks: list[int]) -> None:
+        """Have tasks do nothing from this round on."""
+        memory = self._memory
+        for task in tasks:
+            memory.tasks["status"][task] = f.ABSENT
+        gone = np.isin(memory.outs["sender"], tasks)
+        for row in memory.tasks[memory.tasks["kind"] == f.CONNECTION]:
+            first, length = int(row["union"]), w.FIFO_SLOTS + int(row["gates"])
+            left = [out for out in memory.values(first, length) if not gone[out]]
+            queue: Any = memory.cells[first : first + length]
+            w.refill(queue, left)
+
+    def start(self, tasks: list[int], checkpoint: int, keeps: list[int]) -> None:
+        """Have tasks begin anew in this round, from a checkpoint; -1: from the beginning."""
+        after = [hook() for hook in self.hooks]
+        memory = self._memory
+        for task in tasks:
+            if self.is_finished(task):
+                self._cuts.finish(task, memory.cells[self._places[task].all])
+        cuts = {task: self._cut(checkpoint, task) for task in tasks}
+        kept = {task: memory.cells[self._places[task].all] for task in keeps}
+        for task in tasks:
+            self._reset(task)
+        for task, cut in cuts.items():
+            places = self._places[task]
+            if cut is not None:
+                memory.cells[places.all] = cut
+            if task in kept:
+                written = memory.cells[places.written]
+                memory.cells[places.all] = kept[task]
+                memory.cells[places.written] = written
+        for task in tasks:
+            self._put_in_flight(task, self._began.get(checkpoint, 0))
+            memory.tasks["status"][task] = f.IDLE
+            wake(memory.head, task, memory.head.round)
+        self._cuts.forget_finished(tasks)
+        for call in after:
+            call()
+
+    def note_trigger(self, checkpoint: int, triggered_us: int) -> None:
+        """Remember when a checkpoint was triggered: the age of what it has in flight."""
+        self._began = {checkpoint: triggered_us // self._job.round_us}
+
+    def _held(self, task: int) -> KernelCheckpoints:
+        return view(
+            KernelCheckpoints, self._memory.cells, int(self._memory.tasks["checkpoints"][task])
+        )
+
+    def _cut(self, checkpoint: int, task: int) -> Ints | None:
+        return self._cuts.of(checkpoint, task)
+
+    def _partitions(self, task: int) -> range:
+        row = self._memory.tasks[task]
+        first = int(row["first_partition"])
+        return range(first, first + int(row["partitions"]))
+
+    def _gates(self, task: int) -> range:
+        row = self._memory.tasks[task]
+        first = int(row["first_gate"])
+        return range(first, first + int(row["gates"]))
+
+    def _reset(self, task: int) -> None:
+        """Put a task back to its first image, with all that belongs to it."""
+        memory, image = self._memory, self._image
+        for first, length in areas_of_task(memory, task):
+            memory.cells[first : first + length] = image.cells[first : first + length]
+        row = memory.tasks[task]
+        kept = {name: int(row[name]) for name in KEPT}
+        if row["kind"] == SOURCE:
+            kept["ready"] = int(row["ready"])
+        memory.tasks[task] = image.tasks[task]
+        for name, value in kept.items():
+            memory.tasks[name][task] = value
+        for number in self._gates(task):
+            memory.gates[number] = image.gates[number]
+            own = self._channels(memory.gates[number])
+            memory.ins[own] = image.ins[own]
+        for number in self._partitions(task):
+            own = self._channels(memory.partitions[number])
+            for out in range(own.start, own.stop):
+                self._free_runs(out)
+            memory.partitions[number] = image.partitions[number]
+            memory.outs[own] = image.outs[own]
+
+    @staticmethod
+    def _channels(row: Any) -> slice:
+        first = int(row["first_channel"])
+        return slice(first, first + int(row["channels"]))
+
+    def _free_runs(self, out: int) -> None:
+        """Give back the runs of records that were in flight in a channel."""
+        head, runs = self._memory.head, self._memory.runs
+        number = int(self._memory.outs["runs"]["head"][out])
+        while number > 0:
+            after = int(runs["next"][number - 1])
+            runs["next"][number - 1] = head.runs_free
+            head.runs_free, number = number - 1, after
+
+    def _put_in_flight(self, task: int, emitted: int) -> None:
+        """Give a task what was in flight to it, ahead of everything.
+
+        As :func:`flowcontrol.job.cuts.put_in_flight` does; the ages count from the trigger.
+        """
+        head, row = self._memory.head, task_row(self._memory.head, task)
+        first = 0
+        for index, number in enumerate(self._gates(task)):
+            gate = gate_of(head, number)
+            own = self._channels(self._memory.gates[number])
+            for place, channel in enumerate(range(own.start, own.stop)):
+                into = in_row(head, channel)
+                out = out_row(head, into.out)
+                into.processed = min(out.written, into.processed)
+                record_bytes = int(self._memory.gates["record_bytes"][number])
+                if head.has_checkpoints == 1:
+                    held = kernel_checkpoints(head, row.checkpoints)
+                    aligned = aligned_channels(head, held.channels, held.channel_count)
+                    aligned[first + place].arrived = out.written * record_bytes
+                records = out.written - into.processed
+                if records > 0:
+                    row.queued += records
+                    message = Message(DATA, records, records * record_bytes)
+                    union = union_of(head, row)
+                    enqueue_message(gate, union, index, place, message, KIND_RESTORED)
+                    push_run(head, out.runs, emitted, records)
+            first += own.stop - own.start

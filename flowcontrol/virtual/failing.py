@@ -1,0 +1,62 @@
+"""Tasks of the kernel that are not deployed: what reaches them is lost."""
+
+from flowcontrol.protocol.queues import drop
+from flowcontrol.protocol.rows import WORD
+from flowcontrol.virtual import fields as f
+from flowcontrol.virtual import views as v
+from flowcontrol.virtual.header import KernelMemory
+from flowcontrol.virtual.parts import FAILURES
+from flowcontrol.virtual.reading import append_until
+from flowcontrol.virtual.registry import part_of
+from flowcontrol.virtual.wheel import wake
+
+
+@part_of(FAILURES)
+def is_gone(m: KernelMemory, task: f.KernelTask) -> int:
+    """Tell whether a task is not deployed: 1 if so."""
+    return 1 if task.status == f.ABSENT else 0
+
+
+@part_of(FAILURES)
+def lose_arrivals(m: KernelMemory, task: f.KernelTask, now: int) -> None:
+    """Lose the messages and the credit that reach a task that is not deployed."""
+    for i in range(task.gates):
+        g = v.gate_row(m, task.first_gate + i)
+        channel = v.next_bit(m, g.arrivals, g.channels, -1)
+        while channel >= 0:
+            into = v.in_row(m, g.first_channel + channel)
+            queue = v.wire_queue(m, into.transit, into.transit_most)
+            while queue.ends.count > 0:
+                if queue.slots[queue.ends.head].round > now:
+                    wake(m, g.task, queue.slots[queue.ends.head].round)
+                    break
+                drop(queue)
+            if queue.ends.count == 0:
+                m[g.arrivals + channel // WORD] &= ~(1 << (channel % WORD))
+            channel = v.next_bit(m, g.arrivals, g.channels, channel)
+    for i in range(task.partitions):
+        p = v.partition_row(m, task.first_partition + i)
+        place = v.next_bit(m, p.credited, p.channels, -1)
+        while place >= 0:
+            lose_credit(m, p.task, v.out_row(m, p.first_channel + place), now)
+            place = v.next_bit(m, p.credited, p.channels, place)
+
+
+def lose_credit(m: KernelMemory, task: int, out: f.KernelSubpartition, now: int) -> None:
+    """Lose the credit that has reached a channel of a task that is not deployed."""
+    into = v.in_row(m, out.input)
+    if into.credits_most == 0:
+        return
+    credits = v.credit_queue(m, into.credits, into.credits_most)
+    while credits.ends.count > 0:
+        if credits.slots[credits.ends.head].round > now:
+            wake(m, task, credits.slots[credits.ends.head].round)
+            return
+        drop(credits)
+
+
+@part_of(FAILURES)
+def fill_log(m: KernelMemory, task: f.KernelTask, us: int) -> None:
+    """Have the log of a source that is not deployed hold what is written by a moment."""
+    if m.has_readers == 1 and task.kind == f.READER:
+        append_until(m, task, us)

@@ -1,0 +1,59 @@
+"""Failures and restarts of a run on the virtual clock: when Python acts between two rounds."""
+
+from flowcontrol.job import Job
+from flowcontrol.job.checkpoint_control import CheckpointControl
+from flowcontrol.job.checkpointed_task import TaskOrder
+from flowcontrol.job.failure_control import FailureControl
+from flowcontrol.virtual.attempts import KernelAttempts
+from flowcontrol.virtual.memory import Memory
+
+
+class Recovery:
+    """Has the tasks of a run fail and restart.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out, with faults.
+    memory : Memory
+        Of its run, before the first round.
+    checkpoints : CheckpointControl, optional
+        Its coordinator, if it has checkpoints.
+
+    Attributes
+    ----------
+    control : FailureControl
+        What fails, as on the other clock.
+    attempts : KernelAttempts
+        The tasks.
+    """
+
+    def __init__(
+        self, job: Job, memory: Memory, checkpoints: CheckpointControl | None = None
+    ) -> None:
+        self.attempts = KernelAttempts(job, memory)
+        self.control = FailureControl(job, self.attempts, checkpoints)
+        self._checkpoints, self._rounds = checkpoints, job.rounds
+
+    @property
+    def next_round(self) -> int:
+        """The round before which it wants to be asked."""
+        due = self.control.next_round()
+        return self._rounds if due is None else due
+
+    def before_round(self, number: int, orders: list[TaskOrder]) -> list[TaskOrder]:
+        """Do what is due before a round; the coordinator has given these orders for it.
+
+        Returns
+        -------
+        list of TaskOrder
+            Those for tasks that are deployed.
+        """
+        own = self._checkpoints
+        if own is not None:
+            latest = own.coordinator.latest_completed
+            self.attempts.harvest(latest)
+            if latest > 0:
+                self.attempts.note_trigger(latest, own.coordinator.statistics(latest).triggered)
+        orders = [*orders, *self.control.before_round(number)]
+        return [order for order in orders if self.control.is_deployed(order.task)]
