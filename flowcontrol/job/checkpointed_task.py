@@ -90,6 +90,7 @@ def new_rows(settings: CheckpointSettings, plan: JobVertex, inputs: int) -> Chec
         timeout=timeout,
         tasks_finish=int(settings.after_tasks_finish),
         open_channels=inputs,
+        resumes_at_switch=0,
     )
     state = TaskCheckpoint(
         mode=settings.mode,

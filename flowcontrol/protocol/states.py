@@ -223,6 +223,9 @@ class Alignment:
     """Channels that delivered a barrier."""
     is_unaligned: int = 0
     """1: it is unaligned, from the first barrier or since the switch."""
+    resumes_at_switch: int = 1
+    """1: blocked channels resume when it turns unaligned; 0: when the last barrier is in, as those
+    of a real Flink do."""
     is_triggered: int = 0
     """1: the task has been asked to snapshot."""
     is_aligning: int = 0

@@ -5,7 +5,7 @@ nothing in it is left to do.
 """
 
 from flowcontrol.operators.pacing import skip_due
-from flowcontrol.operators.source_log import append_up_to, lag
+from flowcontrol.operators.source_log import append_up_to, lag, unread
 from flowcontrol.operators.task import (
     BLOCKED,
     CAPACITY,
@@ -66,7 +66,7 @@ def _end_reader(m: KernelMemory, number: int, task: f.KernelTask, end_us: int) -
     arrivals = arrivals_of(m, log)
     if has_ended(arrivals, end_us, task.taken, task.limit) == 0:
         _look_at_end(m, number, arrivals, end_us)
-    elif lag(log) == 0:
+    elif unread(log) == 0:
         task.open_inputs = 0
     return 0
 
@@ -164,7 +164,7 @@ def is_empty(m: KernelMemory, now: int) -> int:
             return 0
         if task.throttle > 0 and task.log > 0:
             state = v.throttled_source(m, task.throttle)
-            if task.taken < state.admitted and lag(v.source_log(m, task.log)) > 0:
+            if task.taken < state.admitted and unread(v.source_log(m, task.log)) > 0:
                 return 0
         if task.kind == f.SERVER or task.kind == f.READER:
             phases = rows(m, task.phases, task.phase_count, 3)

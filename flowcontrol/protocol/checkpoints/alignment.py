@@ -335,7 +335,14 @@ def look_at_age(alignment: Alignment, channels: Channels, now: int) -> int:
 
 
 def switch(alignment: Alignment, channels: Channels) -> int:
-    """Turn the checkpoint unaligned: SWITCH, OVERTAKE, RESUME_ALL."""
+    """Turn the checkpoint unaligned: SWITCH, OVERTAKE, RESUME_ALL.
+
+    Notes
+    -----
+    ``AlternatingCollectingBarriers.alignedCheckpointTimeout`` of Flink 1.20.1 resumes no channel;
+    ``AlternatingCollectingBarriersUnaligned.finishCheckpoint`` resumes all. The clocks do that
+    (``resumes_at_switch`` 0); the reference, and so :class:`BarrierAligner`, resume at once.
+    """
     alignment.is_unaligned = 1
     alignment.deadline = NEVER
     done = SWITCH
@@ -345,7 +352,9 @@ def switch(alignment: Alignment, channels: Channels) -> int:
             channel.is_announced = 0
             channel.is_overtaken = 1
             done |= OVERTAKE
-    return done | resume_all(channels)
+    if alignment.resumes_at_switch == 1:
+        done |= resume_all(channels)
+    return done
 
 
 def advance(alignment: Alignment, channels: Channels) -> int:
