@@ -38,7 +38,9 @@ CASES: dict[str, tuple[str, tuple[str, ...], int]] = {
     "partitions": ("partition-types", (), k.BUFFERS | k.SPILLS),
     "jobs": ("two-jobs", (), k.BUFFERS | k.JOBS),
     "logs": ("experiment", ("stages.producer.arrival_rate=5000",), k.BUFFERS | k.LOGS),
-    "checkpoints": ("experiment", (CHECKPOINTS,), k.BUFFERS | k.CHECKPOINTS),
+    # Too many failed checkpoints are a failure of the job.
+    "checkpoints": ("experiment", (CHECKPOINTS,), k.BUFFERS | k.CHECKPOINTS | k.FAILURES),
+    "failures": ("recovery", (), k.BUFFERS | k.CHECKPOINTS | k.LOGS | k.FAILURES),
     "throttled logs": (
         "experiment",
         ("stages.producer.arrival_rate=5000", "system=storm-1"),
