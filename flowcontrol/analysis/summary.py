@@ -27,6 +27,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from flowcontrol.analysis.bottleneck import find_bottleneck
+from flowcontrol.analysis.checkpoints import checkpoint_summary
 from flowcontrol.analysis.frames import (
     Tables,
     end_of,
@@ -115,6 +116,8 @@ def summarise(
         "stages": _stages(tables, scenario, windows),
         "edges": _edges(tables, scenario, windows),
     }
+    if "checkpoints" in tables:
+        summary["checkpoints"] = checkpoint_summary(tables, scenario)
     rounded: dict[str, Any] = _rounded(summary)
     return rounded
 

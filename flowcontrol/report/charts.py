@@ -9,11 +9,21 @@ from typing import TYPE_CHECKING, Any
 from flowcontrol.analysis.frames import summed
 from flowcontrol.analysis.latencies import combine_latencies
 from flowcontrol.report.colours import BLOCKED, BUSY, GREY, IDLE, LIMIT, LineStyle, line_style
-from flowcontrol.report.figures import Chart, area, axis, figure, line, outage_bands, steps
+from flowcontrol.report.figures import (
+    Chart,
+    area,
+    axis,
+    checkpoint_bands,
+    figure,
+    line,
+    outage_bands,
+    steps,
+)
 from flowcontrol.report.markup import chart_texts
 from flowcontrol.report.rundata import (
     MOST_STAGES,
     RunData,
+    Spans,
     edge_flights,
     left_out,
     shown_channels,
@@ -70,9 +80,24 @@ def rates_chart(run: RunData) -> Chart:
     note = left_out(run)
     if run.outages:
         note += " Grey bands: from a failure until all tasks ran again."
+    note += _about_checkpoints(run.checkpoints)
     chart = _chart(run, "rates", traces, [axis("records/s")], 300, note, arrivals=arrivals)
-    chart.figure["layout"]["shapes"] += outage_bands(run.outages)
+    shapes = chart.figure["layout"]["shapes"]
+    shapes += checkpoint_bands(run.checkpoints.completed, run.checkpoints.failed)
+    shapes += outage_bands(run.outages)
     return chart
+
+
+def _about_checkpoints(spans: Spans) -> str:
+    """Return what the bands of the checkpoints are, and whether some are left out."""
+    text = ""
+    if spans.completed:
+        text += " Blue bands: checkpoints, from the trigger to the end."
+    if spans.failed:
+        text += " Orange bands with a dashed edge: checkpoints that expired or failed otherwise."
+    if spans.left_out:
+        text += f" Another {spans.left_out:,} checkpoints are not drawn here."
+    return text
 
 
 def channels_chart(run: RunData) -> Chart:

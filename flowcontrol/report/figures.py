@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from flowcontrol.report.colours import GREY, LineStyle
+from flowcontrol.report.colours import BLUE, GREY, VERMILLION, LineStyle
 from flowcontrol.report.series import Series
 
 Figure = dict[str, Any]
@@ -206,6 +206,21 @@ def outage_bands(outages: Sequence[tuple[float, float]]) -> list[dict[str, Any]]
             "line": {"color": GREY, "width": 1.5},
         }
         for start, end in outages
+    ]
+
+
+def checkpoint_bands(
+    completed: Sequence[tuple[float, float]], failed: Sequence[tuple[float, float]]
+) -> list[dict[str, Any]]:
+    """Return a band for each checkpoint; those of failed ones have a dashed edge as well."""
+    looks = (
+        (completed, "rgba(0,114,178,0.15)", BLUE, "solid", 0.5),
+        (failed, "rgba(213,94,0,0.2)", VERMILLION, "dash", 1.5),
+    )
+    return [
+        band | {"fillcolor": fill, "opacity": 1, "line": {"color": edge, "dash": dash, "width": px}}
+        for spans, fill, edge, dash, px in looks
+        for band in outage_bands(spans)
     ]
 
 

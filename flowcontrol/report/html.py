@@ -12,6 +12,8 @@ from typing import Any
 from flowcontrol.analysis.frames import Tables
 from flowcontrol.files import write_atomically
 from flowcontrol.report.charts import all_charts
+from flowcontrol.report.checkpoint_charts import checkpoint_charts
+from flowcontrol.report.checkpoints import checkpoint_section, checkpoint_sentences
 from flowcontrol.report.graph import job_graph
 from flowcontrol.report.heat import heat_charts
 from flowcontrol.report.keyfigures import (
@@ -59,11 +61,12 @@ def report_page(tables: Tables, summary: Mapping[str, Any], scenario: Scenario) 
     """Return the report page as text; parameters and errors as :func:`write_report`."""
     run = RunData.of(tables, scenario, summary["bottleneck"])
     charts = [*all_charts(run), *heat_charts(run)]
+    of_checkpoints = checkpoint_charts(run, tables)
     detail = summary["bottleneck_detail"]
     is_limited = summary["bottleneck"] or detail["edge"] or "throttle" in detail
     return page(
         "flowcontrol.report",
-        charts,
+        [*charts, *of_checkpoints],
         scripts=_SCRIPTS,
         title=scenario.name,
         run=run_line(summary, scenario),
@@ -77,14 +80,21 @@ def report_page(tables: Tables, summary: Mapping[str, Any], scenario: Scenario) 
         in_flight=f"{_counted(scenario)} in flight",
         player_note=player_note(run),
         charts="".join(map(chart_section, charts)),
+        checkpoints=checkpoint_section(tables, summary)
+        + "".join(map(chart_section, of_checkpoints)),
         table=stage_table(run, summary) + partition_section(summary) + restart_section(summary),
         scenario=_scenario_section(scenario),
     )
 
 
 def _sentences(summary: Mapping[str, Any]) -> list[str]:
-    """Return what is said besides of sources that read logs, and of jobs."""
-    return [*lag_sentences(summary), *restart_sentences(summary), *job_sentences(summary)]
+    """Return the other sentences: on logs, checkpoints, failures and jobs."""
+    return [
+        *lag_sentences(summary),
+        *checkpoint_sentences(summary),
+        *restart_sentences(summary),
+        *job_sentences(summary),
+    ]
 
 
 def _counted(scenario: Scenario) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flowcontrol.analysis.checkpoints import COMPLETED, IN_PROGRESS, checkpoint_frame
 from flowcontrol.analysis.frames import (
     Tables,
     end_of,
@@ -38,6 +39,37 @@ _MOST_CHANGES = 40
 
 
 @dataclass(frozen=True)
+class Spans:
+    """Checkpoints as times from the trigger to the end, as many as can be drawn.
+
+    Attributes
+    ----------
+    completed, failed : tuple of (float, float), s
+        Those that completed or were still in progress at the end of the run, and the others.
+    left_out : int
+        Checkpoints that are not among them.
+    """
+
+    completed: tuple[tuple[float, float], ...] = ()
+    failed: tuple[tuple[float, float], ...] = ()
+    left_out: int = 0
+
+    @classmethod
+    def of(cls, tables: Tables) -> Spans:
+        """Return those of a run; of too many the failed ones only, and of too many the first."""
+        frame = checkpoint_frame(tables)
+        ends = frame["ended_s"].fillna(end_of(tables))
+        spans = list(zip(frame["triggered_s"].tolist(), ends.tolist(), strict=True))
+        is_good = frame["status"].isin([COMPLETED, IN_PROGRESS]).tolist()
+        failed = [span for span, good in zip(spans, is_good, strict=True) if not good]
+        completed = [span for span, good in zip(spans, is_good, strict=True) if good]
+        if len(spans) > _MOST_CHANGES:
+            completed, failed = [], failed[:_MOST_CHANGES]
+        left = len(spans) - len(completed) - len(failed)
+        return cls(tuple(completed), tuple(failed), left)
+
+
+@dataclass(frozen=True)
 class RunData:
     """The data of the charts.
 
@@ -53,6 +85,8 @@ class RunData:
         The limiting stage, which is always drawn.
     outages : tuple of (float, float), s
         From when until when tasks were down after a failure.
+    checkpoints : Spans
+        From when until when checkpoints were taken.
     """
 
     stages: pd.DataFrame
@@ -62,6 +96,7 @@ class RunData:
     until_s: float
     bottleneck: str | None = None
     outages: tuple[tuple[float, float], ...] = ()
+    checkpoints: Spans = Spans()
 
     @classmethod
     def of(cls, tables: Tables, scenario: Scenario, bottleneck: str | None = None) -> RunData:
@@ -74,6 +109,7 @@ class RunData:
             end_of(tables),
             bottleneck,
             _outages(tables),
+            Spans.of(tables),
         )
 
     @property

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flowcontrol.analysis.wording import seconds
+from flowcontrol.report.checkpoints import checkpoint_sentences
 from flowcontrol.report.keyfigures import (
     hot_sentences,
     job_sentences,
@@ -197,7 +198,11 @@ def print_summary(
     if "heap_exhausted_s" in summary:
         when = number(summary["heap_exhausted_s"])
         console.print(Text(f"A heap was full at {when} s: a real system ends there."))
-    for sentence in [*restart_sentences(summary), *job_sentences(summary)]:
+    for sentence in [
+        *checkpoint_sentences(summary),
+        *restart_sentences(summary),
+        *job_sentences(summary),
+    ]:
         console.print(Text(sentence))
     if "round_error_ms" in summary:
         origin = "chosen" if summary["round_is_chosen"] else "as stated"

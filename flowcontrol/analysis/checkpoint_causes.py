@@ -1,0 +1,252 @@
+"""What makes checkpoints slow: the part that dominates, and where the figures show it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from flowcontrol.analysis.frames import Tables, mean_over_time, result_frame
+from flowcontrol.scenario import Edge, Scenario
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DOMINANT: Final = 0.5
+"""Share of the slowest subtask's time from which a part of it is the cause."""
+
+SLOW: Final = 0.1
+"""Share of the interval from which a checkpoint is slow enough for a cause to be named."""
+
+_LATE: Final = 0.5
+"""Share of the alignment by which one sender's barrier must be later than all others'."""
+
+_FULLER: Final = 2.0
+"""Times the mean of the other channels that the fullest one must hold to be named."""
+
+_ROUNDING_MS: Final = 1.0
+
+
+def find_cause(
+    found: Mapping[str, Any],
+    done: pd.DataFrame,
+    tasks: pd.DataFrame,
+    tables: Tables,
+    scenario: Scenario,
+) -> dict[str, Any] | None:
+    """Return what makes completed checkpoints slow; None if they are quick or nothing dominates.
+
+    Parameters
+    ----------
+    found : mapping
+        Figures of :func:`~flowcontrol.analysis.checkpoints.checkpoint_summary` so far: ``e2e`` and
+        ``slowest``.
+    done, tasks : pandas.DataFrame
+        The completed checkpoints, and the subtasks that acknowledged them.
+    tables : mapping of str to pyarrow.Table
+        Results of the run.
+    scenario : Scenario
+        What was run.
+
+    Returns
+    -------
+    dict or None
+        ``kind``: ``in_flight`` (the barriers were long on their way), ``channel`` (one channel's
+        was, long after the others), ``upload`` (the asynchronous part), ``sync``; and the figures
+        that show it.
+    """
+    slowest, e2e = found["slowest"], found["e2e"]
+    if slowest is None or not _is_slow(e2e["max_ms"], scenario):
+        return None
+    total, on_way = slowest["e2e_ms"], slowest["start_delay_ms"] + slowest["alignment_ms"]
+    who = {"stage": slowest["stage"], "subtask": slowest["subtask"]}
+    if slowest["sync_ms"] > DOMINANT * total:
+        return {"kind": "sync", **who, "part_ms": slowest["sync_ms"]}
+    if slowest["async_ms"] > DOMINANT * total:
+        own = _rows_of(tasks, who)
+        written = float((own["state_bytes"] + own["persisted_bytes"]).mean())
+        return {"kind": "upload", **who, "part_ms": slowest["async_ms"], "bytes": written}
+    if on_way <= DOMINANT * total:
+        return None
+    last = _last_channel(slowest, done, tasks, tables, scenario)
+    kind = "in_flight" if last is None else "channel"
+    shown = {"kind": kind, **who, "part_ms": on_way, **(last or {})}
+    shown["overtaken"] = bool(done["is_unaligned"].mean() > DOMINANT)
+    return shown | _longest_hop(slowest["stage"], done, tasks, tables, scenario)
+
+
+def find_late(
+    checkpoints: pd.DataFrame, tasks: pd.DataFrame, tables: Tables, scenario: Scenario
+) -> dict[str, Any] | None:
+    """Return the stage that most often had not acknowledged an expired checkpoint.
+
+    Parameters
+    ----------
+    checkpoints, tasks : pandas.DataFrame
+        All checkpoints, and the subtasks that acknowledged them.
+    tables : mapping of str to pyarrow.Table
+        Results of the run.
+    scenario : Scenario
+        What was run.
+
+    Returns
+    -------
+    dict or None
+        ``stage``, most often the first in the order of the graph that was late; ``checkpoints``,
+        of how many; ``in_flight_records`` at the trigger on all edges on the way to it, and
+        ``rate_in``, what it took up until they expired, means. None if nothing expired, or it is
+        not known who was late.
+    """
+    expired = checkpoints[checkpoints["status"] == "expired"]
+    missing: dict[str, list[int]] = {}
+    for row in expired.to_dict("records"):
+        present = tasks[tasks["checkpoint_id"] == row["checkpoint_id"]].groupby("stage").size()
+        absent = {s.name: s.parallelism - int(present.get(s.name, 0)) for s in scenario.stages}
+        if sum(absent.values()) != row["subtasks"] - row["acknowledged"]:
+            continue  # some had finished before, and it is not known which
+        late = [stage.name for stage in scenario.topological() if absent[stage.name]]
+        if late:
+            missing.setdefault(late[0], []).append(int(row["checkpoint_id"]))
+    if not missing:
+        return None
+    stage = max(missing, key=lambda name: len(missing[name]))
+    own = expired[expired["checkpoint_id"].isin(missing[stage])]
+    return {"stage": stage, "checkpoints": len(own)} | _ahead(stage, own, tables, scenario)
+
+
+def _ahead(
+    stage: str, expired: pd.DataFrame, tables: Tables, scenario: Scenario
+) -> dict[str, float | None]:
+    """Return what was ahead of the barriers to a stage, and how fast it took records up."""
+    passed = {stage, *scenario.upstream(stage)}
+    records = sum(
+        float(_at_trigger(tables, edge, expired, "in_flight_records").sum())
+        for edge in scenario.edges
+        if edge.receiver in passed
+    )
+    spans = zip(expired["triggered_s"], expired["ended_s"], strict=True)
+    rates = [_rate_in(tables, stage, start_s, end_s) for start_s, end_s in spans]
+    known = [rate for rate in rates if rate is not None]
+    return {
+        "in_flight_records": records / len(expired),
+        "rate_in": sum(known) / len(known) if known else None,
+    }
+
+
+def _is_slow(longest_ms: float, scenario: Scenario) -> bool:
+    """Return whether a checkpoint took long, beside the interval; of savepoints alone a second."""
+    own = scenario.checkpointing
+    interval_us = None if own is None else own.interval_us
+    return longest_ms > (1000.0 if interval_us is None else SLOW * interval_us / 1000)
+
+
+def _rows_of(tasks: pd.DataFrame, who: Mapping[str, Any]) -> pd.DataFrame:
+    is_own = (tasks["stage"] == who["stage"]) & (tasks["subtask"] == who["subtask"])
+    found: pd.DataFrame = tasks[is_own]
+    return found
+
+
+def _departures(tasks: pd.DataFrame, done: pd.DataFrame) -> pd.DataFrame:
+    """Return when each subtask sent its barrier on, ``left_ms`` after the trigger.
+
+    An aligned subtask does so at the last barrier, one that lets barriers overtake at the first.
+    """
+    overtaken = done[done["is_unaligned"]]["checkpoint_id"]
+    waited = tasks["alignment_ms"].mask(tasks["checkpoint_id"].isin(overtaken), 0.0)
+    return tasks.assign(left_ms=tasks["start_delay_ms"] + waited)
+
+
+def _longest_hop(
+    stage: str, done: pd.DataFrame, tasks: pd.DataFrame, tables: Tables, scenario: Scenario
+) -> dict[str, Any]:
+    """Return the edge on the way to a stage on which the barriers spent the longest time.
+
+    ``sent_ms`` is when its sender let them go, ``hop_ms`` how long they took from there.
+    """
+    ends = tasks.assign(end_ms=tasks["start_delay_ms"] + tasks["alignment_ms"])
+    arrived = ends.groupby(["stage", "checkpoint_id"])["end_ms"].max().groupby("stage").mean()
+    hops: list[tuple[float, Edge]] = []
+    while inputs := [edge for edge in scenario.inputs(stage) if edge.sender in arrived.index]:
+        edge = max(inputs, key=lambda one: float(arrived[one.sender]))
+        hops.append((float(arrived[stage] - arrived[edge.sender]), edge))
+        stage = edge.sender
+    if not hops:
+        return {}
+    length, edge = max(hops, key=lambda hop: hop[0])
+    samples = result_frame(tables, "stages")
+    blocked = mean_over_time(samples[samples["stage"] == edge.sender], "backpressured_ms_per_s")
+    size = _at_trigger(tables, edge, done, "in_flight_bytes").sum() / max(1, len(done))
+    return {
+        "edge": edge.name,
+        "edge_sender": edge.sender,
+        "hop_ms": length,
+        "in_flight_bytes": float(size),
+        "blocked": blocked / 1000.0,
+    }
+
+
+def _last_channel(
+    slowest: Mapping[str, Any],
+    done: pd.DataFrame,
+    tasks: pd.DataFrame,
+    tables: Tables,
+    scenario: Scenario,
+) -> dict[str, Any] | None:
+    """Return the channel whose barrier the slowest subtask waited for, if one stands out.
+
+    It does if its sender let its barrier go much later than all others did, else if it held much
+    more than the other channels.
+    """
+    wait_ms = slowest["alignment_ms"]
+    if wait_ms <= max(DOMINANT * slowest["e2e_ms"], _ROUNDING_MS):
+        return None
+    inputs = {edge.sender: edge for edge in scenario.inputs(slowest["stage"])}
+    senders = _departures(tasks[tasks["stage"].isin(list(inputs))], done)
+    left = senders.groupby(["stage", "subtask"])["left_ms"].mean().sort_values()
+    if len(left) > 1 and left.iloc[-1] - left.iloc[-2] > _LATE * wait_ms:
+        stage, subtask = left.index[-1]
+        times = {"sent_ms": float(left.iloc[-1]), "others_sent_ms": float(left.iloc[-2])}
+        return {"sender": str(stage), "sender_subtask": int(subtask), **times}
+    return _fullest(slowest, done, tables, inputs)
+
+
+def _fullest(
+    slowest: Mapping[str, Any], done: pd.DataFrame, tables: Tables, inputs: Mapping[str, Edge]
+) -> dict[str, Any] | None:
+    held: dict[tuple[str, int], float] = {}
+    for name, edge in inputs.items():
+        sizes = _at_trigger(tables, edge, done, "in_flight_bytes")
+        to_it = sizes[sizes.index.get_level_values("receiver") == slowest["subtask"]]
+        for sender, size in zip(to_it.index.get_level_values("sender"), to_it, strict=True):
+            held[name, int(sender)] = float(size) / len(done)
+    if len(held) < 2:
+        return None
+    (name, sender), most = max(held.items(), key=lambda item: item[1])
+    others = (sum(held.values()) - most) / (len(held) - 1)
+    if most <= _FULLER * others or most <= 0:
+        return None
+    return {"sender": name, "sender_subtask": sender, "held_bytes": most, "others_bytes": others}
+
+
+def _at_trigger(
+    tables: Tables, edge: Edge, checkpoints: pd.DataFrame, column: str
+) -> pd.Series[float]:
+    """Return a level of each channel of an edge at the triggers, summed over checkpoints.
+
+    It is that of the last sample before the trigger. The index is sender and receiver.
+    """
+    rows = result_frame(tables, "channels")
+    rows = rows[rows["edge"] == edge.name]
+    times = rows["t_s"].drop_duplicates()
+    before = times.searchsorted(checkpoints["triggered_s"], side="right") - 1
+    counts = times.iloc[before[before >= 0]].value_counts()
+    weight = rows["t_s"].map(counts).fillna(0.0)
+    return (rows[column] * weight).groupby([rows["sender"], rows["receiver"]]).sum()
+
+
+def _rate_in(tables: Tables, stage: str, start_s: float, end_s: float) -> float | None:
+    """Return what a stage took up meanwhile, records/s; None between two samples."""
+    rows = result_frame(tables, "stages")
+    rows = rows[(rows["stage"] == stage) & (rows["t_s"] > start_s) & (rows["t_s"] <= end_s)]
+    if rows.empty:
+        return None
+    return mean_over_time(rows, "rate_in") * int(rows["subtask"].nunique())

@@ -1,0 +1,131 @@
+"""The sentences about checkpoints: how they ended, what makes them slow, who let them expire."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from flowcontrol.analysis.wording import NAMED, seconds
+from flowcontrol.scenario import Scenario
+
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+
+
+def checkpoint_sentences(found: Mapping[str, Any], scenario: Scenario) -> list[str]:
+    """Return the sentences about the checkpoints of a run.
+
+    Parameters
+    ----------
+    found : mapping
+        From :func:`flowcontrol.analysis.checkpoints.checkpoint_summary`, but for its sentences.
+    scenario : Scenario
+        What was run.
+
+    Returns
+    -------
+    list of str
+        How they ended; where the figures show it, what makes them slow and who let them expire.
+    """
+    total = sum(found["counts"].values())
+    if not total:
+        return ["No checkpoint was triggered."]
+    sentences = [_outcome(found, total)]
+    if found["cause"]:
+        sentences.append(_cause(found["cause"], found["slowest"], found["counts"]["completed"]))
+    if found["late"]:
+        sentences.append(_late(found["late"], found["counts"]["expired"], scenario))
+    return sentences
+
+
+def _outcome(found: Mapping[str, Any], total: int) -> str:
+    counts, e2e = found["counts"], found["e2e"]
+    text = f"{counts['completed']:,} of {total:,} checkpoints completed"
+    if e2e:
+        text += f", in {_time(e2e['p50_ms'])} (median), {_time(e2e['max_ms'])} at most"
+        if found["persisted_bytes"]:
+            text += (
+                f", with {_size(found['persisted_bytes'])} of data in flight persisted on average"
+            )
+    names = {"in_progress": "still in progress at the end"}
+    others = [
+        f"{count:,} {names.get(status, status)}"
+        for status, count in counts.items()
+        if count and status != "completed"
+    ]
+    return f"{text}; {', '.join(others)}." if others else f"{text}."
+
+
+def _cause(cause: Mapping[str, Any], slowest: Mapping[str, Any], completed: int) -> str:
+    who = f"subtask {cause['subtask']} of {cause['stage']}"
+    spent = f"{_time(cause['part_ms'])} of the {_time(slowest['e2e_ms'])} until {who} acknowledged"
+    spent += ", on average"
+    last = f"the last one in {slowest['checkpoints']:,} of {completed:,}"
+    if cause["kind"] == "sync":
+        return f"The synchronous part makes them slow: it blocked its task for {spent}, {last}."
+    if cause["kind"] == "upload":
+        return f"The upload makes them slow: writing {_size(cause['bytes'])} took {spent}, {last}."
+    if cause["kind"] == "channel":
+        return f"One channel makes them slow: {_channel(cause, who, slowest)}{_hop(cause)}."
+    reason = "The barriers' way makes them slow" if cause["overtaken"] else (
+        "Data in flight ahead of the barriers makes them slow"
+    )  # fmt: skip
+    return f"{reason}: their way took {spent}, {last}{_hop(cause)}."
+
+
+def _channel(cause: Mapping[str, Any], who: str, slowest: Mapping[str, Any]) -> str:
+    sender = f"subtask {cause['sender_subtask']} of {cause['sender']}"
+    text = f"{who} waited {_time(slowest['alignment_ms'])} for the barrier from {sender}, which "
+    if "sent_ms" in cause:
+        return (
+            f"{text}sent it {_time(cause['sent_ms'])} after the trigger, all others after "
+            f"{_time(cause['others_sent_ms'])} at most"
+        )
+    return (
+        f"{text}stood behind {_size(cause['held_bytes'])} in flight, the others behind "
+        f"{_size(cause['others_bytes'])} on average"
+    )
+
+
+def _hop(cause: Mapping[str, Any]) -> str:
+    """Return where on their way the barriers spent most of the time."""
+    if "edge" not in cause:
+        return ""
+    text = f"; {_time(cause['hop_ms'])} passed on {cause['edge']}"
+    if not cause["overtaken"]:
+        text += f", which had {_size(cause['in_flight_bytes'])} in flight at the trigger"
+    if cause["blocked"] > NAMED:
+        text += (
+            f", while {cause['edge_sender']} was blocked {100 * cause['blocked']:.0f} % of the run"
+        )
+    return text
+
+
+def _late(late: Mapping[str, Any], expired: int, scenario: Scenario) -> str:
+    stage, count = late["stage"], late["checkpoints"]
+    which = "The one" if expired == 1 else f"{count:,} of the {expired:,}"
+    text = f"{which} that expired waited for {stage}, which had not acknowledged"
+    records, rate = late["in_flight_records"], late["rate_in"]
+    own = scenario.checkpointing
+    if not records or rate is None or own is None:
+        return f"{text}."
+    text += f". At the trigger {records:,.0f} records were in flight on the way to it"
+    if rate <= 0:
+        return f"{text}, and it took none up."
+    text += f", and it took up {rate:,.0f} records/s"
+    if any(stage.selectivity != 1 for stage in scenario.stages if stage.name != late["stage"]):
+        return f"{text}."
+    return (
+        f"{text}: {seconds(records / rate)} s, with a timeout of {seconds(own.timeout_us / 1e6)} s."
+    )
+
+
+def _time(ms: float) -> str:
+    """Return a time with three digits, so that a median and a maximum near it differ."""
+    if ms >= 1000:
+        return f"{ms / 1000:,.{2 if ms < 10_000 else 1 if ms < 100_000 else 0}f} s"
+    return f"{ms:,.0f} ms" if ms >= 1 else "under 1 ms"
+
+
+def _size(nbytes: float) -> str:
+    size, unit = nbytes, 0
+    while size >= 1024 and unit + 1 < len(_UNITS):
+        size, unit = size / 1024, unit + 1
+    return f"{size:,.0f} {_UNITS[unit]}" if size >= 10 or not unit else f"{size:.1f} {_UNITS[unit]}"

@@ -1,0 +1,141 @@
+"""Checkpoints of a run in figures: how many ended how, how long they took, which part was slow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from flowcontrol.analysis.checkpoint_causes import find_cause, find_late
+from flowcontrol.analysis.checkpoint_wording import checkpoint_sentences
+from flowcontrol.analysis.frames import Tables
+from flowcontrol.records import CHECKPOINT_TASKS, CHECKPOINTS
+from flowcontrol.scenario import Scenario
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COMPLETED: Final = "completed"
+IN_PROGRESS: Final = "in_progress"
+STATUSES: Final = (COMPLETED, "expired", "declined", "aborted", IN_PROGRESS)
+"""In the order in which they are shown."""
+
+PARTS: Final = ("start_delay_ms", "alignment_ms", "sync_ms", "async_ms")
+"""Parts of a subtask's time, in the order in which they pass."""
+
+_SIZES = ("state_bytes", "processed_bytes", "persisted_bytes")
+
+
+def checkpoint_frame(tables: Tables) -> pd.DataFrame:
+    """Return the table ``checkpoints``; one that had not ended has the status ``in_progress``.
+
+    Parameters
+    ----------
+    tables : mapping of str to pyarrow.Table
+        Results of a run; a missing table counts as empty.
+    """
+    table = tables.get("checkpoints")
+    found: pd.DataFrame = (
+        CHECKPOINTS.arrow_schema().empty_table() if table is None else table
+    ).to_pandas()
+    return found.assign(status=found["status"].mask(found["ended_s"].isna(), IN_PROGRESS))
+
+
+def task_frame(tables: Tables) -> pd.DataFrame:
+    """Return the subtasks that reported, with parts that do not overlap.
+
+    Parameters
+    ----------
+    tables : mapping of str to pyarrow.Table
+        Results of a run; a missing table counts as empty.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The columns of ``checkpoint_tasks``. Behind a barrier that overtakes, the asynchronous part
+        includes the wait for the last barrier, which is the alignment: ``async_ms`` here is
+        without it, so that the four parts together are at most ``e2e_ms``.
+    """
+    table = tables.get("checkpoint_tasks")
+    found: pd.DataFrame = (
+        CHECKPOINT_TASKS.arrow_schema().empty_table() if table is None else table
+    ).to_pandas()
+    found = found[found["start_delay_ms"].notna()].reset_index(drop=True)
+    twice = (found[list(PARTS)].sum(axis=1) - found["e2e_ms"]).clip(lower=0.0)
+    return found.assign(async_ms=(found["async_ms"] - twice).clip(lower=0.0))
+
+
+def checkpoint_summary(tables: Tables, scenario: Scenario) -> dict[str, Any]:
+    """Return what ``summary.json`` says of checkpoints.
+
+    Parameters
+    ----------
+    tables : mapping of str to pyarrow.Table
+        Results of a run, with ``checkpoints`` and ``checkpoint_tasks``.
+    scenario : Scenario
+        What was run.
+
+    Returns
+    -------
+    dict
+        ``counts`` by status; ``savepoints``, how many of them are savepoints; of the completed
+        ones ``e2e`` (``min_ms``, ``mean_ms``, ``p50_ms``, ``p99_ms``, ``max_ms``; null if there is
+        none), ``state_bytes``, ``processed_bytes`` and ``persisted_bytes`` (means, and with
+        ``max_`` before them the largest) and ``slowest``, the subtask that most often acknowledged
+        last, with the part of its time that was the longest, or null; ``cause``, what makes them
+        slow, or null; ``late``, who had not acknowledged those that expired, or null; and
+        ``sentences``.
+
+    Notes
+    -----
+    Quantiles are those of Flink's page, at place p (n + 1) of the sorted values, so that those of
+    few checkpoints are their extremes.
+    """
+    checkpoints, tasks = checkpoint_frame(tables), task_frame(tables)
+    done = checkpoints[checkpoints["status"] == COMPLETED]
+    own = tasks[tasks["checkpoint_id"].isin(done["checkpoint_id"])]
+    found: dict[str, Any] = {
+        "counts": {status: int((checkpoints["status"] == status).sum()) for status in STATUSES},
+        "savepoints": int((checkpoints["kind"] == "savepoint").sum()),
+        "e2e": _durations(done["e2e_ms"]),
+        **{name: float(done[name].mean()) if len(done) else 0.0 for name in _SIZES},
+        **{f"max_{name}": int(done[name].max()) if len(done) else 0 for name in _SIZES},
+        "slowest": _slowest(own),
+    }
+    found["cause"] = find_cause(found, done, own, tables, scenario)
+    found["late"] = find_late(checkpoints, tasks, tables, scenario)
+    found["sentences"] = checkpoint_sentences(found, scenario)
+    return found
+
+
+def _durations(values: pd.Series[float]) -> dict[str, float] | None:
+    import numpy as np
+
+    if values.empty:
+        return None
+    p50, p99 = np.quantile(values, [0.5, 0.99], method="weibull")
+    figures = {"min": values.min(), "mean": values.mean(), "p50": p50, "p99": p99}
+    return {f"{name}_ms": float(value) for name, value in (figures | {"max": values.max()}).items()}
+
+
+def last_of_each(tasks: pd.DataFrame) -> pd.DataFrame:
+    """Return the row of the subtask that acknowledged last, of each checkpoint."""
+    ordered = tasks.sort_values(["checkpoint_id", "e2e_ms"], kind="stable")
+    return ordered.drop_duplicates("checkpoint_id", keep="last")
+
+
+def _slowest(tasks: pd.DataFrame) -> dict[str, Any] | None:
+    """Return who most often acknowledged last, and its time by parts, mean over those times."""
+    last = last_of_each(tasks)
+    if last.empty:
+        return None
+    owners = last.groupby(["stage", "subtask"])["e2e_ms"].agg(["count", "sum"])
+    stage, subtask = owners.sort_values(["count", "sum"]).index[-1]
+    rows = last[(last["stage"] == stage) & (last["subtask"] == subtask)]
+    parts = {name: float(rows[name].mean()) for name in PARTS}
+    return {
+        "stage": str(stage),
+        "subtask": int(subtask),
+        "part": max(parts, key=lambda name: parts[name]).removesuffix("_ms"),
+        "checkpoints": len(rows),
+        "e2e_ms": float(rows["e2e_ms"].mean()),
+        **parts,
+    }
