@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from dataclasses import replace
 
 from virtual_jobs import chain, wide
 
@@ -24,7 +23,7 @@ EVERY_US = 1_000_000
 
 def with_checkpoints(scenario: Scenario) -> Scenario:
     """Return a scenario that checkpoints every second."""
-    options = replace(scenario.options, checkpoint_interval_us=EVERY_US)
+    options = scenario.options.model_copy(update={"checkpoint_interval_us": EVERY_US})
     return scenario.model_copy(update={"options": options})
 
 

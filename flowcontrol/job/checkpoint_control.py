@@ -9,6 +9,7 @@ has arrived is worked off in the order of its rounds.
 import sys
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import asdict
+from operator import attrgetter
 from typing import Any
 
 from flowcontrol.job.checkpointed_task import COMPLETED, TRIGGER, TaskOrder
@@ -35,6 +36,9 @@ REASONS = {
 
 STOP = "stop_savepoint"
 """Kind of a savepoint with which the job stops."""
+
+URGENT = frozenset({DECLINED, ENDED})
+"""Reports that a clock must not hold back."""
 
 TOO_MANY = "CHECKPOINT_DECLINED"
 """Why a checkpoint ends of which no barrier is sent, since too many are under way."""
@@ -117,7 +121,7 @@ class CheckpointControl:
         """Take what tasks have reported, each in its round; it counts when it has arrived."""
         new = list(reports)
         self._heard += new
-        self._urgent = self._urgent or any(report.kind in {DECLINED, ENDED} for report in new)
+        self._urgent = self._urgent or any(report.kind in URGENT for report in new)
 
     def next_round(self) -> int | None:
         """Return the round before which :meth:`before_round` must be called at the latest.
@@ -139,9 +143,10 @@ class CheckpointControl:
 
         A queued trigger, a subsumption, or the end of a task that waits for a last checkpoint.
         """
-        own = self.coordinator
-        stops = any(map(self._stops, own.pending))
-        return stops or len(self._ended) > 0 or own.is_waiting or len(own.pending) > 1
+        pending = self.coordinator.pending
+        if self._ended or len(pending) > 1 or self.coordinator.is_waiting:
+            return True
+        return any(map(self._stops, pending))
 
     @property
     def oldest_open(self) -> int:
@@ -168,7 +173,7 @@ class CheckpointControl:
             What the tasks are told, in order.
         """
         orders: list[TaskOrder] = []
-        self._heard.sort(key=lambda report: (report.round, report.task))
+        self._heard.sort(key=attrgetter("round", "task"))
         while True:
             due = self._next_due()
             at = due
@@ -184,7 +189,7 @@ class CheckpointControl:
             if at == due:
                 self.coordinator.tick(at * self._round_us)
             orders += self._orders(at)
-        self._urgent = any(report.kind in {DECLINED, ENDED} for report in self._heard)
+        self._urgent = self._urgent and any(report.kind in URGENT for report in self._heard)
         self._last_round = number
         return orders
 
@@ -236,14 +241,17 @@ class CheckpointControl:
         """
         orders, untold = list[TaskOrder](), set[int]()
         while actions := self.coordinator.take_actions():
-            declined, messages = 0, dict[int, CoordinatorMessage]()
+            declined, messages, stops = 0, dict[int, CoordinatorMessage](), dict[int, bool]()
             for action in actions:
                 if action[0] == "fail_job":
                     self.failed_at = at
                     continue
                 kind, task, checkpoint = action[:3]
-                if kind == COMPLETED and not (task in self._ended or self._stops(checkpoint)):
-                    continue  # nothing waits for it
+                if kind == COMPLETED and task not in self._ended:
+                    if checkpoint not in stops:
+                        stops[checkpoint] = self._stops(checkpoint)
+                    if not stops[checkpoint]:
+                        continue  # nothing waits for it
                 if kind == TRIGGER and checkpoint - min(self._handled) > MOST_BARRIERS:
                     declined = checkpoint
                     untold.add(checkpoint)

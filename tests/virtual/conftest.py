@@ -63,6 +63,12 @@ def random_failures() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def small_checkpoints() -> ModuleType:
+    """Return ``small.py`` of the emulation's tests: small jobs with checkpoints."""
+    return load("tests/job/checkpoints/small.py")
+
+
+@pytest.fixture(scope="session")
 def awkward_jobs() -> ModuleType:
     """Return ``awkward_jobs.py``: what draws jobs of numbers with many digits."""
     return load("tests/virtual/awkward_jobs.py")
