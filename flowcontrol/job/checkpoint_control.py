@@ -1,7 +1,8 @@
 """The coordinator of checkpoints between rounds: what it hears, when it acts, whom it tells what.
 
 It runs at the start of a round. What a task reports reaches it a network latency later, what it
-says reaches the tasks a network latency later; a latency is at least a round. Looking at it late
+says reaches the tasks a network latency later; a latency is at least a round. A task acknowledges
+when all is written that belongs to the checkpoint (:mod:`.snapshot_uploads`). Looking at it late
 gives the same as looking at once, as long as nobody waits for an answer (:meth:`next_round`): what
 has arrived is worked off in the order of its rounds.
 """
@@ -11,15 +12,23 @@ from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from flowcontrol.job.checkpointed_task import TRIGGER, TaskOrder
+from flowcontrol.job.checkpointed_task import (
+    ABORTED,
+    COMPLETED,
+    RELIEVED,
+    SLOWED,
+    TRIGGER,
+    TaskOrder,
+)
 from flowcontrol.job.graph import POINTWISE, JobVertex
 from flowcontrol.job.job import Job
+from flowcontrol.job.snapshot_uploads import SnapshotUploads, Written
 from flowcontrol.protocol.checkpoints import CheckpointCoordinator, checkpoint_plan
 from flowcontrol.protocol.checkpoints import alignment as a
-from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, DECLINED
+from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, DECLINED, FINISHED, STOPS
 from flowcontrol.protocol.checkpoints.plan import ALL
 from flowcontrol.protocol.checkpoints.plan import POINTWISE as BY_INDEX
-from flowcontrol.protocol.checkpoints.requests import CHECKPOINT
+from flowcontrol.protocol.checkpoints.requests import CHECKPOINT, SAVEPOINT, STOP_SAVEPOINT
 from flowcontrol.protocol.queues import MOST_BARRIERS
 from flowcontrol.protocol.states import CheckpointReport, CoordinatorMessage
 from flowcontrol.scenario import Savepoint
@@ -34,8 +43,14 @@ REASONS = {
 TOO_MANY = "CHECKPOINT_DECLINED"
 """Why a checkpoint ends of which no barrier is sent, since too many are under way."""
 
+_IS_SAVEPOINT = {CHECKPOINT: 0, SAVEPOINT: 1, STOP_SAVEPOINT: STOPS}
+
 UNKNOWN = dict.fromkeys(
-    ("start_delay", "alignment", "sync", "async_", "processed", "persisted"), -1
+    (
+        *("start_delay", "alignment", "sync", "async_"),
+        *("checkpointed_size", "full_size", "processed", "persisted"),
+    ),
+    -1,
 )
 """Figures of a task that has finished instead of acknowledging."""
 
@@ -56,6 +71,9 @@ class CheckpointControl:
         Rounds that a message between it and a task takes.
     failed_at : int
         Round in which more checkpoints had failed than the job tolerates; -1: never.
+    notifications : list of TaskOrder
+        What tasks were notified of (completed, aborted checkpoints) since somebody emptied it, in
+        the order of the rounds in which they hear of it.
 
     Raises
     ------
@@ -99,7 +117,12 @@ class CheckpointControl:
             checkpoints_after_tasks_finish=settings.after_tasks_finish,
         )
         self.failed_at = -1
+        self.notifications: list[TaskOrder] = []
+        self.uploads = SnapshotUploads(job)
+        self._slows = job.scenario.cluster.upload_slowdown > 0
+        self._slowed: set[int] = set()
         self._heard: list[CheckpointReport] = []
+        self._arriving: list[tuple[int, Written]] = []
         self._savepoints = list(settings.savepoints)
         self._handled = [0] * self._count
         self._last_round = -1
@@ -108,7 +131,9 @@ class CheckpointControl:
 
     def hear(self, reports: Iterable[CheckpointReport]) -> None:
         """Take what tasks have reported, each in its round; it counts when it has arrived."""
-        self._heard.extend(reports)
+        found = list(reports)
+        self._heard.extend(found)
+        self.uploads.hear(found)
 
     def next_round(self) -> int | None:
         """Return the round before which :meth:`before_round` must be called at the latest.
@@ -117,18 +142,33 @@ class CheckpointControl:
         somebody waits for it; None: nothing is due. A clock that holds reports back must call
         :meth:`hear` at once with one that declines, and with every one while :attr:`is_waiting`.
         """
-        due = [] if self.coordinator.next_time is None else [self.coordinator.next_time]
-        due += [savepoint.at_us for savepoint in self._savepoints[:1]]
-        rounds = [-(-time // self._round_us) for time in due]
+        rounds = self._due()
         declined = [report for report in self._heard if report.kind == DECLINED]
         if self.is_waiting or declined:
-            rounds += [one.round + self.latency for one in self._heard]
+            rounds += self._arrivals()
         return max(self._last_round + 1, min(rounds)) if rounds else None
 
     @property
     def is_waiting(self) -> bool:
-        """Whether an acknowledgement may cause something: a queued trigger, or a subsumption."""
-        return self.coordinator.is_waiting or len(self.coordinator.pending) > 1
+        """Whether an acknowledgement may cause something, or what a task uploads.
+
+        That is a queued trigger, a subsumption, or tasks that an upload slows down.
+        """
+        return self._slows or self.coordinator.is_waiting or len(self.coordinator.pending) > 1
+
+    def _due(self) -> list[int]:
+        """Return the rounds of the next trigger or expiry, and of the next savepoint."""
+        due = [] if self.coordinator.next_time is None else [self.coordinator.next_time]
+        due += [savepoint.at_us for savepoint in self._savepoints[:1]]
+        return [-(-time // self._round_us) for time in due]
+
+    def _arrivals(self) -> list[int]:
+        """Return the rounds of the next report, acknowledgement, and change of what is uploaded."""
+        rounds = [one.round + self.latency for one in self._heard]
+        rounds += [at for at, _ in self._arriving]
+        if (next_us := self.uploads.next_us()) is not None:
+            rounds.append(-(-next_us // self._round_us) + 1)
+        return rounds
 
     # ------------------------------------------------------------------ what it does
 
@@ -152,50 +192,69 @@ class CheckpointControl:
             if at is None or at > number:
                 break
             self._last_round = at
+            self._upload(at)
             while self._heard and self._heard[0].round + self.latency <= at:
                 self._take(at, self._heard.pop(0))
+            while self._arriving and self._arriving[0][0] <= at:
+                self._acknowledge(at, self._arriving.pop(0)[1])
             while self._savepoints and self._savepoints[0].at_us <= at * self._round_us:
                 self._request(at, self._savepoints.pop(0))
             self.coordinator.tick(at * self._round_us)
             orders += self._orders(at)
         self._last_round = number
-        return orders
+        return orders + self._slow_down(number)
 
     def _next_event(self) -> int | None:
         """Return the round of whatever comes next."""
-        rounds = [self._heard[0].round + self.latency] if self._heard else []
-        due = [] if self.coordinator.next_time is None else [self.coordinator.next_time]
-        due += [savepoint.at_us for savepoint in self._savepoints[:1]]
-        rounds += [-(-time // self._round_us) for time in due]
-        return min(rounds) if rounds else None
+        return min(self._due() + self._arrivals(), default=None)
+
+    def _upload(self, at: int) -> None:
+        """Have tasks write until the start of the round before: what came of it is on its way."""
+        for written in self.uploads.advance((at - 1) * self._round_us):
+            sent = -(-written.at // self._round_us)
+            self._arriving.append((sent + self.latency, written))
+        self._arriving.sort(key=lambda found: (found[0], found[1].report.round, found[1].task))
 
     def _take(self, at: int, report: CheckpointReport) -> None:
-        """Take a report that has arrived."""
-        now, task, own = at * self._round_us, report.task, self.coordinator
-        if report.kind == ACKNOWLEDGED:
+        """Take notice of a report that has arrived; acknowledgements count when all is written."""
+        task = report.task
+        if report.kind in {ACKNOWLEDGED, DECLINED}:
             self._handled[task] = max(self._handled[task], report.checkpoint)
-            own.acknowledge(
-                now,
-                report.checkpoint,
-                task,
-                start_delay=report.start_delay,
-                alignment=report.alignment,
-                async_=report.writing,
-                processed=report.processed,
-                persisted=report.persisted,
-            )
-        elif report.kind == DECLINED:
-            self._handled[task] = max(self._handled[task], report.checkpoint)
-            own.decline(now, report.checkpoint, task, REASONS[report.reason])
-        else:
+        elif report.kind == FINISHED:
             self._handled[task] = sys.maxsize
+        if report.kind == DECLINED:
+            now = at * self._round_us
+            self.coordinator.decline(now, report.checkpoint, task, REASONS[report.reason])
+
+    def _acknowledge(self, at: int, written: Written) -> None:
+        """Take an acknowledgement that has arrived, or that a task has finished."""
+        now, task, own, report = at * self._round_us, written.task, self.coordinator, written.report
+        if report.kind == FINISHED:
             for checkpoint in own.pending:  # its end stands where its barrier would have stood
                 own.acknowledge(now, checkpoint, task, **UNKNOWN)
             own.finish_task(now, task)
+            return
+        own.acknowledge(
+            now,
+            report.checkpoint,
+            task,
+            start_delay=report.start_delay,
+            alignment=report.alignment,
+            sync=written.sync,
+            async_=written.async_,
+            checkpointed_size=written.written,
+            full_size=written.full,
+            processed=report.processed,
+            persisted=report.persisted,
+        )
 
     def _request(self, at: int, savepoint: Savepoint) -> None:
-        kind = "stop_savepoint" if savepoint.stop else "savepoint"
-        self.coordinator.request(at * self._round_us, kind, periodic=False)
+        """Request a savepoint; before one with stop, all other checkpoints end."""
+        now = at * self._round_us
+        if savepoint.stop:
+            self.coordinator.suspend(now)
+        kind = STOP_SAVEPOINT if savepoint.stop else SAVEPOINT
+        self.coordinator.request(now, kind, periodic=False)
 
     def _orders(self, at: int) -> list[TaskOrder]:
         """Return what the tasks are told of what has just happened.
@@ -215,15 +274,44 @@ class CheckpointControl:
                     untold.add(checkpoint)
                 elif checkpoint not in untold:  # else no task knows of it
                     orders.append(TaskOrder(task, kind, self._message(at, checkpoint)))
+                    self._note(at, orders[-1])
             if declined:  # which may start the next one that is queued
                 self.coordinator.decline(at * self._round_us, declined, 0, TOO_MANY)
         return orders
 
+    def _note(self, at: int, order: TaskOrder) -> None:
+        """Note what becomes of a checkpoint: for those who listen, and for what tasks write."""
+        checkpoint = order.message.checkpoint
+        if order.kind == TRIGGER:
+            self.uploads.begin(checkpoint, is_savepoint=order.message.is_savepoint > 0)
+            return
+        self.notifications.append(order)
+        if order.kind == COMPLETED and order.message.is_savepoint == 0:
+            self.uploads.complete(checkpoint, at + self.latency)
+        elif order.kind == ABORTED:
+            self.uploads.abort(checkpoint, at + self.latency)
+
     def _message(self, at: int, checkpoint: int) -> CoordinatorMessage:
         found = self.coordinator.statistics(checkpoint)
         return CoordinatorMessage(
-            checkpoint, found.triggered, int(found.kind != CHECKPOINT), at + self.latency
+            checkpoint, found.triggered, _IS_SAVEPOINT[found.kind], at + self.latency
         )
+
+    def _slow_down(self, number: int) -> list[TaskOrder]:
+        """Have the tasks slow down whose manager uploads, from a round on, and others no more.
+
+        What begins or ends in a round is felt from the next but one on, as what a task reports in
+        it is heard after it.
+        """
+        if not self._slows:
+            return []
+        self._upload(number)
+        busy, message = self.uploads.busy_managers(), CoordinatorMessage(arrives=number)
+        slowed = {task for task, where in enumerate(self.uploads.managers) if where in busy}
+        orders = [TaskOrder(task, SLOWED, message) for task in sorted(slowed - self._slowed)]
+        orders += [TaskOrder(task, RELIEVED, message) for task in sorted(self._slowed - slowed)]
+        self._slowed = slowed
+        return orders
 
     # ------------------------------------------------------------------ whom it triggers
 
@@ -248,6 +336,12 @@ class CheckpointControl:
         return {
             "coordinator": self.coordinator.state(),
             "heard": [asdict(report) for report in self._heard],
+            "arriving": [
+                [at, {**written._asdict(), "report": asdict(written.report)}]
+                for at, written in self._arriving
+            ],
+            "uploads": self.uploads.state(),
+            "slowed": sorted(self._slowed),
             "savepoints": len(self._savepoints),
             "handled": self._handled,
             "last_round": self._last_round,
@@ -258,6 +352,12 @@ class CheckpointControl:
         """Go on from what :meth:`state` returned, in a control of the same job."""
         self.coordinator.restore(state["coordinator"])
         self._heard = [CheckpointReport(**report) for report in state["heard"]]
+        self._arriving = [
+            (at, Written(**{**written, "report": CheckpointReport(**written["report"])}))
+            for at, written in state["arriving"]
+        ]
+        self.uploads.restore(state["uploads"])
+        self._slowed = set(state["slowed"])
         self._savepoints = self._savepoints[len(self._savepoints) - state["savepoints"] :]
         self._handled = list(state["handled"])
         self._last_round, self.failed_at = state["last_round"], state["failed_at"]

@@ -6,11 +6,18 @@ What a task does about them is :mod:`flowcontrol.operators.checkpointing`.
 from typing import Any
 
 from flowcontrol.operators.checkpointing import after_sending, look_at_mail, next_timer
+from flowcontrol.operators.snapshots import slowed_end, stands_in_sync, syncing_us
 from flowcontrol.protocol.checkpoints.barriers import is_past
 from flowcontrol.protocol.queues import append, next_slot
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import rows_of
-from flowcontrol.virtual.checkpoint_fields import KernelOrder
+from flowcontrol.virtual.checkpoint_fields import (
+    ORDER_ABORT,
+    ORDER_RELIEVED,
+    ORDER_SLOWED,
+    ORDER_TRIGGER,
+    KernelOrder,
+)
 from flowcontrol.virtual.checkpoint_worker import coordinator_queue, kernel_checkpoints
 from flowcontrol.virtual.header import FLAG_PROTOCOL, FLAG_REPORTS, KernelMemory
 from flowcontrol.virtual.parts import CHECKPOINTS
@@ -29,9 +36,13 @@ def take_orders(m: KernelMemory) -> None:
         order = orders[i]
         task = task_row(m, order.task)
         held = kernel_checkpoints(m, task.checkpoints)
-        if order.is_abort == 1 and is_past(held.own, order.checkpoint) == 1:
+        if order.kind == ORDER_SLOWED or order.kind == ORDER_RELIEVED:
+            held.own.is_slowed = 1 if order.kind == ORDER_SLOWED else 0
+            wake(m, order.task, order.arrives)
             continue
-        at = held.aborted if order.is_abort == 1 else held.triggers
+        if order.kind == ORDER_ABORT and is_past(held.own, order.checkpoint) == 1:
+            continue
+        at = held.aborted if order.kind == ORDER_ABORT else held.triggers
         queue = coordinator_queue(m, at, held.messages_most)
         if queue.ends.count == held.messages_most:
             m.flags |= FLAG_PROTOCOL
@@ -42,7 +53,7 @@ def take_orders(m: KernelMemory) -> None:
         message.is_savepoint = order.is_savepoint
         message.arrives = order.arrives
         append(queue)
-        if order.is_abort == 0:
+        if order.kind == ORDER_TRIGGER:
             wake(m, order.task, order.arrives)
     m.orders_count = 0
 
@@ -63,6 +74,24 @@ def holds_events(m: KernelMemory, p: f.KernelPartition) -> int:
 
 
 @part_of(CHECKPOINTS)
+def stands_still_for_snapshot(m: KernelMemory, worker: Any) -> int:
+    """Tell whether a snapshot holds up a task without a server's clock in a round: 1 if so."""
+    return stands_in_sync(worker.checkpoint_state(), worker.task, worker.now_us())
+
+
+@part_of(CHECKPOINTS)
+def synced_for(m: KernelMemory, worker: Any) -> int:
+    """Return for how long of the round a snapshot held up such a task, microseconds."""
+    return syncing_us(worker.checkpoint_state(), worker.task, worker.now_us(), m.round_us)
+
+
+@part_of(CHECKPOINTS)
+def may_do(m: KernelMemory, worker: Any, start: int, end: int) -> int:
+    """Return the work that is allowed by the end of the round while a task's manager uploads."""
+    return slowed_end(worker.checkpoint_state(), worker.task, start, end)
+
+
+@part_of(CHECKPOINTS)
 def note_sent(m: KernelMemory, worker: Any) -> None:
     """Have a task take notice of the barriers that it has sent."""
     after_sending(worker, worker.task)
@@ -70,10 +99,18 @@ def note_sent(m: KernelMemory, worker: Any) -> None:
 
 @part_of(CHECKPOINTS)
 def plan_mail(m: KernelMemory, worker: Any, now: int) -> None:
-    """Have a task looked at when a timer of it is due, or a trigger arrives."""
+    """Have a task looked at when a timer of it is due, a trigger arrives or a snapshot is over.
+
+    While its task manager uploads it is looked at in every round.
+    """
     timer = next_timer(worker)
     if timer >= 0:
         wake(m, worker.number, max(now + 1, (timer + m.round_us - 1) // m.round_us))
+    state, task = worker.checkpoint_state(), worker.task
+    if state.is_slowed == 1:
+        wake(m, worker.number, now + 1)
+    if stands_in_sync(state, task, now * m.round_us) == 1:
+        wake(m, worker.number, max(now + 1, state.synced_at // m.round_us))
     triggers = worker.triggers()
     if triggers.ends.count > 0:
         wake(m, worker.number, max(now + 1, triggers.slots[triggers.ends.head].arrives))

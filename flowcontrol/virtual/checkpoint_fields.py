@@ -4,6 +4,15 @@ from dataclasses import dataclass, field
 
 from flowcontrol.protocol.states import Alignment, CoordinatorMessage, TaskCheckpoint
 
+ORDER_TRIGGER = 0
+"""The checkpoint is to be taken."""
+ORDER_ABORT = 1
+"""The checkpoint was aborted."""
+ORDER_SLOWED = 2
+"""The task's manager uploads from now on."""
+ORDER_RELIEVED = 3
+"""It does not any more."""
+
 
 @dataclass(slots=True)
 class KernelCheckpoints:
@@ -35,5 +44,5 @@ class KernelOrder(CoordinatorMessage):
 
     task: int = 0
     """The task."""
-    is_abort: int = 0
-    """1: the checkpoint was aborted; 0: it is to be taken."""
+    kind: int = 0
+    """ORDER_TRIGGER, ORDER_ABORT, ORDER_SLOWED or ORDER_RELIEVED."""

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from flowcontrol.operators.pacing import skip_due
+from flowcontrol.operators.snapshots import forgo
 from flowcontrol.operators.task import (
     BLOCKED,
     CAPACITY,
@@ -26,8 +27,11 @@ from flowcontrol.virtual.barriers import (
     has_news,
     holds_events,
     look_at_events,
+    may_do,
     note_sent,
     plan_mail,
+    stands_still_for_snapshot,
+    synced_for,
     take_orders,
 )
 from flowcontrol.virtual.cells import row, rows
@@ -173,8 +177,12 @@ def step(m: KernelMemory, number: int, now: int) -> None:
     still = NEVER
     if task.stall_count > 0:
         still = stands_still(rows(m, task.stalls, task.stall_count, 2), start_us)
-    if m.has_checkpoints == 1 and still == NEVER:
-        look_at_events(m, worker, start, end)
+    allowed, stands = end, 0
+    if m.has_checkpoints == 1:
+        end = may_do(m, worker, start, end)
+        if still == NEVER:
+            look_at_events(m, worker, start, end)
+        stands = stands_still_for_snapshot(m, worker)
     if task.kind == f.SOURCE:
         skip_due(worker, task, start)
         if task.throttle > 0:
@@ -188,11 +196,17 @@ def step(m: KernelMemory, number: int, now: int) -> None:
     elif still != NEVER:
         reason = CAPACITY
         wake_at(m, number, still + m.round_us)
+    elif stands == 1:
+        reason = CAPACITY
     else:
         task.ready = max(task.ready, start)
         reason = serve(worker, task, gates, union, end)
     available = outputs_available(worker, task)
-    account(task, m.round_us, start, end, task.taken - before, reason, available)
+    syncing = synced_for(m, worker) if m.has_checkpoints == 1 else 0
+    account(task, m.round_us, start, end, task.taken - before, reason, available, syncing)
+    if m.has_checkpoints == 1:
+        forgo(task, end, allowed)
+        end = allowed
     if m.debloat_us > 0:
         worked = task.busy - busy
         if task.kind == f.RELAY and task.taken > before:
@@ -255,8 +269,6 @@ def plan(
     if reason == BLOCKED and task.has_sent == 1:
         wake(m, number, now + 1)
     plan_flush(m, number, task, end_us)
-    if m.has_checkpoints == 1:
-        plan_mail(m, worker, now)
     if task.throttle > 0:
         wake(m, number, now + 1)
     if task.kind == f.SOURCE:
@@ -279,6 +291,10 @@ def plan(
                 break
     else:
         plan_server(m, number, task, phases, reason, available, end, end_us)
+    if m.has_checkpoints == 1:
+        plan_mail(m, worker, now)
+        if stands_still_for_snapshot(m, worker) == 1:
+            task.status = f.BUSY  # until it is over
 
 
 def plan_server(
