@@ -8,18 +8,11 @@ has arrived is worked off in the order of its rounds.
 """
 
 import sys
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from flowcontrol.job.checkpointed_task import (
-    ABORTED,
-    COMPLETED,
-    RELIEVED,
-    SLOWED,
-    TRIGGER,
-    TaskOrder,
-)
+from flowcontrol.job.checkpointed_task import ABORTED, RELIEVED, SLOWED, TRIGGER, TaskOrder
 from flowcontrol.job.graph import POINTWISE, JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.snapshot_uploads import SnapshotUploads, Written
@@ -71,9 +64,11 @@ class CheckpointControl:
         Rounds that a message between it and a task takes.
     failed_at : int
         Round in which more checkpoints had failed than the job tolerates; -1: never.
-    notifications : list of TaskOrder
-        What tasks were notified of (completed, aborted checkpoints) since somebody emptied it, in
-        the order of the rounds in which they hear of it.
+    uploads : SnapshotUploads
+        What the tasks write.
+    on_notification : callable, optional
+        Called with the order of each task that is notified of a completed or aborted checkpoint,
+        in the order of the rounds in which they hear of it.
 
     Raises
     ------
@@ -117,7 +112,7 @@ class CheckpointControl:
             checkpoints_after_tasks_finish=settings.after_tasks_finish,
         )
         self.failed_at = -1
-        self.notifications: list[TaskOrder] = []
+        self.on_notification: Callable[[TaskOrder], None] | None = None
         self.uploads = SnapshotUploads(job)
         self._slows = job.scenario.cluster.upload_slowdown > 0
         self._slowed: set[int] = set()
@@ -142,11 +137,10 @@ class CheckpointControl:
         somebody waits for it; None: nothing is due. A clock that holds reports back must call
         :meth:`hear` at once with one that declines, and with every one while :attr:`is_waiting`.
         """
-        rounds = self._due()
-        declined = [report for report in self._heard if report.kind == DECLINED]
-        if self.is_waiting or declined:
-            rounds += self._arrivals()
-        return max(self._last_round + 1, min(rounds)) if rounds else None
+        due = self._next_due()
+        if self.is_waiting or any(report.kind == DECLINED for report in self._heard):
+            due = _sooner(due, self._next_arrival())
+        return None if due is None else max(self._last_round + 1, due)
 
     @property
     def is_waiting(self) -> bool:
@@ -155,20 +149,6 @@ class CheckpointControl:
         That is a queued trigger, a subsumption, or tasks that an upload slows down.
         """
         return self._slows or self.coordinator.is_waiting or len(self.coordinator.pending) > 1
-
-    def _due(self) -> list[int]:
-        """Return the rounds of the next trigger or expiry, and of the next savepoint."""
-        due = [] if self.coordinator.next_time is None else [self.coordinator.next_time]
-        due += [savepoint.at_us for savepoint in self._savepoints[:1]]
-        return [-(-time // self._round_us) for time in due]
-
-    def _arrivals(self) -> list[int]:
-        """Return the rounds of the next report, acknowledgement, and change of what is uploaded."""
-        rounds = [one.round + self.latency for one in self._heard]
-        rounds += [at for at, _ in self._arriving]
-        if (next_us := self.uploads.next_us()) is not None:
-            rounds.append(-(-next_us // self._round_us) + 1)
-        return rounds
 
     # ------------------------------------------------------------------ what it does
 
@@ -188,7 +168,8 @@ class CheckpointControl:
         orders: list[TaskOrder] = []
         self._heard.sort(key=lambda report: (report.round, report.task))
         while True:
-            at = self._next_event()
+            due = self._next_due()
+            at = _sooner(due, self._next_arrival())
             if at is None or at > number:
                 break
             self._last_round = at
@@ -199,14 +180,29 @@ class CheckpointControl:
                 self._acknowledge(at, self._arriving.pop(0)[1])
             while self._savepoints and self._savepoints[0].at_us <= at * self._round_us:
                 self._request(at, self._savepoints.pop(0))
-            self.coordinator.tick(at * self._round_us)
+            if at == due:
+                self.coordinator.tick(at * self._round_us)
             orders += self._orders(at)
         self._last_round = number
         return orders + self._slow_down(number)
 
-    def _next_event(self) -> int | None:
-        """Return the round of whatever comes next."""
-        return min(self._due() + self._arrivals(), default=None)
+    def _next_due(self) -> int | None:
+        """Return the round of the next trigger, expiry or savepoint; None: there is none."""
+        time = self.coordinator.next_time
+        if self._savepoints and (time is None or self._savepoints[0].at_us < time):
+            time = self._savepoints[0].at_us
+        return None if time is None else -(-time // self._round_us)
+
+    def _next_arrival(self) -> int | None:
+        """Return the round of the next report or acknowledgement, or end of an upload."""
+        found = min((report.round for report in self._heard), default=None)
+        if found is not None:
+            found += self.latency
+        if self._arriving:
+            found = _sooner(found, self._arriving[0][0])
+        if (next_us := self.uploads.next_us()) is not None:
+            found = _sooner(found, -(-next_us // self._round_us) + 1)
+        return found
 
     def _upload(self, at: int) -> None:
         """Have tasks write until the start of the round before: what came of it is on its way."""
@@ -261,9 +257,9 @@ class CheckpointControl:
 
         So many barriers may be under way, no more: a checkpoint too many is declined.
         """
-        orders, untold = [], set()
+        orders, untold, noted = list[TaskOrder](), set[int](), set[tuple[str, int]]()
         while actions := self.coordinator.take_actions():
-            declined = 0
+            declined, messages = 0, dict[int, CoordinatorMessage]()
             for action in actions:
                 if action[0] == "fail_job":
                     self.failed_at = at
@@ -273,29 +269,31 @@ class CheckpointControl:
                     declined = checkpoint
                     untold.add(checkpoint)
                 elif checkpoint not in untold:  # else no task knows of it
-                    orders.append(TaskOrder(task, kind, self._message(at, checkpoint)))
-                    self._note(at, orders[-1])
+                    if checkpoint not in messages:
+                        messages[checkpoint] = self._message(at, checkpoint)
+                    if (kind, checkpoint) not in noted:
+                        noted.add((kind, checkpoint))
+                        self._note(kind, messages[checkpoint])
+                    orders.append(TaskOrder(task, kind, messages[checkpoint]))
+                    if kind != TRIGGER and self.on_notification is not None:
+                        self.on_notification(orders[-1])
             if declined:  # which may start the next one that is queued
                 self.coordinator.decline(at * self._round_us, declined, 0, TOO_MANY)
         return orders
 
-    def _note(self, at: int, order: TaskOrder) -> None:
-        """Note what becomes of a checkpoint: for those who listen, and for what tasks write."""
-        checkpoint = order.message.checkpoint
-        if order.kind == TRIGGER:
-            self.uploads.begin(checkpoint, is_savepoint=order.message.is_savepoint > 0)
-            return
-        self.notifications.append(order)
-        if order.kind == COMPLETED and order.message.is_savepoint == 0:
-            self.uploads.complete(checkpoint, at + self.latency)
-        elif order.kind == ABORTED:
-            self.uploads.abort(checkpoint, at + self.latency)
+    def _note(self, kind: str, message: CoordinatorMessage) -> None:
+        """Note what becomes of a checkpoint, for what tasks write of it and of later ones."""
+        checkpoint, is_savepoint = message.checkpoint, message.is_savepoint > 0
+        if kind == TRIGGER:
+            self.uploads.begin(checkpoint, is_savepoint=is_savepoint)
+        elif kind == ABORTED:
+            self.uploads.abort(checkpoint, message.arrives)
+        elif not is_savepoint:
+            self.uploads.complete(checkpoint, message.arrives)
 
     def _message(self, at: int, checkpoint: int) -> CoordinatorMessage:
-        found = self.coordinator.statistics(checkpoint)
-        return CoordinatorMessage(
-            checkpoint, found.triggered, _IS_SAVEPOINT[found.kind], at + self.latency
-        )
+        triggered, kind = self.coordinator.trigger_of(checkpoint)
+        return CoordinatorMessage(checkpoint, triggered, _IS_SAVEPOINT[kind], at + self.latency)
 
     def _slow_down(self, number: int) -> list[TaskOrder]:
         """Have the tasks slow down whose manager uploads, from a round on, and others no more.
@@ -331,6 +329,13 @@ class CheckpointControl:
 
     # ------------------------------------------------------------------ state
 
+    def forget_ended(self) -> None:
+        """Forget the figures of checkpoints that have ended, which nothing depends on.
+
+        A run's tables have them all the same if they are made from all reports of the run.
+        """
+        self.coordinator.forget(min(self.coordinator.pending, default=self.coordinator.next_id))
+
     def state(self) -> dict[str, Any]:
         """Return all of it, as JSON takes it; the job is not part of it."""
         return {
@@ -361,6 +366,13 @@ class CheckpointControl:
         self._savepoints = self._savepoints[len(self._savepoints) - state["savepoints"] :]
         self._handled = list(state["handled"])
         self._last_round, self.failed_at = state["last_round"], state["failed_at"]
+
+
+def _sooner(one: int | None, other: int | None) -> int | None:
+    """Return the lesser of two rounds; None is never."""
+    if one is None or other is None:
+        return one if other is None else other
+    return min(one, other)
 
 
 def _ranges(job: Job) -> list[tuple[JobVertex, int, int]]:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.job.job import Job
-from flowcontrol.protocol.checkpoints import CheckpointCoordinator, TaskStatistics
+from flowcontrol.protocol.checkpoints import (
+    CheckpointCoordinator,
+    CheckpointStatistics,
+    TaskStatistics,
+)
 from flowcontrol.records import CHECKPOINT_RESULTS
 
 if TYPE_CHECKING:
@@ -36,21 +40,21 @@ def checkpoint_tables(job: Job, coordinator: CheckpointCoordinator) -> dict[str,
     """
     import pyarrow as pa
 
+    found = [coordinator.statistics(id) for id in coordinator.ids]
     rows = {
-        "checkpoints": [_checkpoint(coordinator, id) for id in coordinator.ids],
-        "checkpoint_tasks": _tasks(job, coordinator),
+        "checkpoints": [_checkpoint(one) for one in found],
+        "checkpoint_tasks": _tasks(job, coordinator, found),
     }
     return {
-        name: pa.Table.from_pylist(found, schema=CHECKPOINT_RESULTS[name].arrow_schema())
-        for name, found in rows.items()
+        name: pa.Table.from_pylist(own, schema=CHECKPOINT_RESULTS[name].arrow_schema())
+        for name, own in rows.items()
     }
 
 
-def _checkpoint(coordinator: CheckpointCoordinator, id: int) -> dict[str, Any]:
-    found = coordinator.statistics(id)
+def _checkpoint(found: CheckpointStatistics) -> dict[str, Any]:
     is_over = found.status != IN_PROGRESS
     return {
-        "checkpoint_id": id,
+        "checkpoint_id": found.id,
         "kind": CHECKPOINT if found.kind == CHECKPOINT else SAVEPOINT,
         "status": found.status if is_over else CUT_OFF,
         "triggered_s": found.triggered / 1e6,
@@ -65,25 +69,28 @@ def _checkpoint(coordinator: CheckpointCoordinator, id: int) -> dict[str, Any]:
     }
 
 
-def _tasks(job: Job, coordinator: CheckpointCoordinator) -> list[dict[str, Any]]:
+def _tasks(
+    job: Job, coordinator: CheckpointCoordinator, found: list[CheckpointStatistics]
+) -> list[dict[str, Any]]:
     names = [(plan.name, index) for plan in job.stages for index in range(plan.stage.parallelism)]
     rows = []
-    for id in coordinator.ids:
-        triggered = coordinator.statistics(id).triggered
-        reported = coordinator.task_statistics(id)
+    for checkpoint in found:
+        reported = coordinator.task_statistics(checkpoint.id)
         for task, (stage, subtask) in enumerate(names):
             if (own := reported.get(task)) is not None:
-                rows.append(_task(id, stage, subtask, triggered, own))
+                rows.append(_task(checkpoint, stage, subtask, own))
     return rows
 
 
-def _task(id: int, stage: str, subtask: int, triggered: int, own: TaskStatistics) -> dict[str, Any]:
+def _task(
+    checkpoint: CheckpointStatistics, stage: str, subtask: int, own: TaskStatistics
+) -> dict[str, Any]:
     return {
-        "checkpoint_id": id,
+        "checkpoint_id": checkpoint.id,
         "stage": stage,
         "subtask": subtask,
         "acknowledged_s": own.acknowledged / 1e6,
-        "e2e_ms": (own.acknowledged - triggered) / 1e3,
+        "e2e_ms": (own.acknowledged - checkpoint.triggered) / 1e3,
         "start_delay_ms": _ms(own.start_delay),
         "alignment_ms": _ms(own.alignment),
         "sync_ms": _ms(own.sync),

@@ -22,7 +22,9 @@ Rows = list[dict[str, Any]]
 """Ledger rows of one side of an edge."""
 
 
-def receiver_rows(job: Job, task: TaskState, gate_number: int, latency: Any = None) -> Rows:
+def receiver_rows(
+    job: Job, task: TaskState, gate_number: int, latency: Any = None, control: Any = None
+) -> Rows:
     """Return a subtask's rows of one of its gates: what the receiver's side owns.
 
     Parameters
@@ -35,6 +37,8 @@ def receiver_rows(job: Job, task: TaskState, gate_number: int, latency: Any = No
         Which gate.
     latency : object, optional
         Of a sink: pairs of rounds since emission and records, kept with the task's state.
+    control : object, optional
+        What a coordinator beside the task remembers, kept likewise.
 
     Returns
     -------
@@ -43,6 +47,7 @@ def receiver_rows(job: Job, task: TaskState, gate_number: int, latency: Any = No
     """
     record_bytes = job.stage(task.stage).inputs[gate_number].record_bytes
     gate, first = task.gates[gate_number], _first_channel(task, gate_number)
+    text = _text(_task_document(job, task, latency, control))
     rows = []
     for index, channel in enumerate(gate.channels):
         used = sum(message.buffer == TAKEN_FLOATING for message in channel.queue)
@@ -70,7 +75,7 @@ def receiver_rows(job: Job, task: TaskState, gate_number: int, latency: Any = No
                 "rows": channel.taken,
                 "bytes": channel.taken * record_bytes,
                 "channel_state": _text(state),
-                "task_state": _text(_task_document(job, task, latency)) if index == 0 else None,
+                "task_state": text if index == 0 else None,
             }
         )
     return rows
@@ -88,10 +93,11 @@ def _announced(job: Job, channel: InputChannelState) -> int:
     return channel.state.announced if has_one else channel.state.arrived
 
 
-def sender_rows(job: Job, task: TaskState, number: int) -> Rows:
+def sender_rows(job: Job, task: TaskState, number: int, control: Any = None) -> Rows:
     """Return a subtask's rows of one of its partitions: what the sender's side owns."""
     record_bytes = job.stage(task.stage).outputs[number].record_bytes
     part = task.partitions[number]
+    text = _text(_task_document(job, task, control=control))
     rows = []
     for index, channel in enumerate(part.subpartitions):
         own, written = channel.state, channel.state.sent + channel.ready
@@ -117,7 +123,7 @@ def sender_rows(job: Job, task: TaskState, number: int) -> Rows:
                 "rows": channel.emitted,
                 "bytes": channel.emitted * record_bytes,
                 "channel_state": _text(state),
-                "task_state": _text(_task_document(job, task)) if index == 0 else None,
+                "task_state": text if index == 0 else None,
             }
         )
     return rows
@@ -140,7 +146,9 @@ def _is_read(task: Task, gate: int, channel: int) -> bool:
     return task.left > 0 and task.gate == gate and task.channel == channel
 
 
-def _task_document(job: Job, task: TaskState, latency: Any = None) -> dict[str, Any]:
+def _task_document(
+    job: Job, task: TaskState, latency: Any = None, control: Any = None
+) -> dict[str, Any]:
     """Return what a subtask's first row of a link holds of the subtask."""
     state: dict[str, Any] = {
         "task": asdict(task.state),
@@ -162,6 +170,8 @@ def _task_document(job: Job, task: TaskState, latency: Any = None) -> dict[str, 
         del state["checkpoints"]["channels"]
     if latency is not None:
         state["latency"] = latency
+    if control is not None:
+        state["control"] = control
     return state
 
 

@@ -194,10 +194,11 @@ class StageBatch:
         for subtask in subtasks:
             latency = self._latency(number, reports.get(subtask.index))
             state, job = task_state(subtask, number), subtask.job
+            control = self._runtime.control_of(subtask)
             for place, link in enumerate(self.plan.inputs):
-                rows[link.name] += receiver_rows(job, state, place, latency)
+                rows[link.name] += receiver_rows(job, state, place, latency, control)
             for place, link in enumerate(self.plan.outputs):
-                rows[link.name] += sender_rows(job, state, place)
+                rows[link.name] += sender_rows(job, state, place, control)
         for done, (name, ledger) in enumerate(self._ledgers.items()):
             if done == 1:
                 crash_point(self.plan.name, number, CrashPoint.BETWEEN_LEDGERS)

@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from flowcontrol.job import Job, JobEdge, JobVertex
+from flowcontrol.job.checkpoint_control import CheckpointControl
+from flowcontrol.job.checkpoint_tables import checkpoint_tables
 from flowcontrol.job.figures import input_usages, latency_figures, usage
 from flowcontrol.job.source_logs import Arrivals
 from flowcontrol.live.history import Channel, History, Row
 from flowcontrol.operators.states import SourceLog
 from flowcontrol.protocol.queues import DATA
 from flowcontrol.protocol.sender_rules import unsent
+from flowcontrol.protocol.states import CheckpointReport
 from flowcontrol.records import RESULTS
 
 if TYPE_CHECKING:
@@ -77,7 +80,7 @@ Doings = dict[tuple[str, int], _Did]
 
 
 def result_tables(job: Job, history: History) -> dict[str, pa.Table]:
-    """Return the tables ``stages``, ``channels`` and ``latency`` of a run.
+    """Return the tables ``stages``, ``channels`` and ``latency`` of a run, and of checkpoints.
 
     Parameters
     ----------
@@ -89,7 +92,8 @@ def result_tables(job: Job, history: History) -> dict[str, pa.Table]:
     Returns
     -------
     dict of str to pyarrow.Table
-        With the columns of :data:`flowcontrol.records.RESULTS`.
+        With the columns of :data:`flowcontrol.records.RESULTS`; of a job with checkpoints also
+        ``checkpoints`` and ``checkpoint_tasks``.
 
     Notes
     -----
@@ -103,7 +107,20 @@ def result_tables(job: Job, history: History) -> dict[str, pa.Table]:
         tables["latency"].add(_latency_rows(job, did, t_s))
         for link in job.links:
             tables["channels"].add(_channel_rows(history, link, t_s, last))
-    return {name: table.finish() for name, table in tables.items()}
+    found = {name: table.finish() for name, table in tables.items()}
+    return found if job.checkpoints is None else found | _checkpoints(job, history)
+
+
+def _checkpoints(job: Job, history: History) -> dict[str, pa.Table]:
+    """Return the tables of checkpoints: what a coordinator makes of all that was reported."""
+    control = CheckpointControl(job)
+    for number in range(history.rounds):
+        control.before_round(number)
+        for plan in job.stages:
+            for _, state in sorted(history.tasks(plan, number).items()):
+                reports = state["checkpoints"]["reports"]
+                control.hear(CheckpointReport(**report) for report in reports)
+    return checkpoint_tables(job, control.coordinator)
 
 
 def _doings(job: Job, history: History, first: int, last: int) -> Doings:

@@ -13,6 +13,7 @@ from flowcontrol.job.reference import first_incoming, first_outgoing
 from flowcontrol.job.snapshot import incoming_of, outgoing_of, restore
 from flowcontrol.job.throttling import SourceControl
 from flowcontrol.ledger.ledger import LedgerView
+from flowcontrol.live.coordination import StageCoordination
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.replay import Replay
 
@@ -20,7 +21,12 @@ SIDES = ("sender", "receiver")
 
 
 def links_seen(job: Job, plan: JobVertex) -> tuple[JobEdge, ...]:
-    """Return the links whose ledgers a stage reads: its own, and all if it is throttled."""
+    """Return the links whose ledgers a stage reads: its own, or all if it listens to all tasks.
+
+    A throttled source does, and every stage of a job with checkpoints.
+    """
+    if job.checkpoints is not None:
+        return job.links
     if plan.is_source and job.scenario.system.throttle != "none":
         return job.links
     return (*plan.inputs, *plan.outputs)
@@ -50,6 +56,8 @@ class StageRuntime:
         self._replay: Replay | None = None
         self._control: SourceControl | None = None
         self._is_throttled = job.scenario.system.throttle != "none" and self.plan.is_source
+        self._coordination: StageCoordination | None = None
+        self._hears_all = self._is_throttled or job.checkpoints is not None
 
     def refresh(self) -> None:
         """Read the new commits of all ledgers."""
@@ -62,9 +70,9 @@ class StageRuntime:
             view.check_reachable()
 
     def is_ready(self, number: int) -> bool:
-        """Whether the rows of the round before are there: the neighbours', or all if throttled."""
+        """Whether the rows of the round before are there: the neighbours', or all that it hears."""
         before = number - 1
-        if self._is_throttled:
+        if self._hears_all:
             views = self.views.values()
             return all(v.last_batch(side) >= before for v in views for side in SIDES)
         return self._last("sender", "receiver") >= before
@@ -107,6 +115,8 @@ class StageRuntime:
         outgoing = self._outgoing(number - 1)
         if self._control is not None:
             self._control.before_round(number, self._everything(number - 1))
+        if self._coordination is not None:
+            self._coordination.before_round(number, self._everything(number - 1))
         self.round = -2  # unfinished: after a failure it must not count as either round
         self.works = [
             subtask.step(number, incoming[subtask.index], outgoing[subtask.index])
@@ -122,6 +132,8 @@ class StageRuntime:
         self.subtasks = [self._fresh(index) for index in range(plan.stage.parallelism)]
         if self._is_throttled:
             self._control = SourceControl(self.job, self.subtasks)
+        if self.job.checkpoints is not None:
+            self._coordination = StageCoordination(self.job, plan, self.subtasks)
         if before < 0:
             if self._control is not None:
                 self._control.start()
@@ -137,6 +149,13 @@ class StageRuntime:
             )
         if self._control is not None:
             self._control.resume()
+        if self._coordination is not None:
+            link, side = (sent, "sender") if plan.is_source else (received, "receiver")
+            self._coordination.resume([row for row in link[0] if row[side] == 0])
+
+    def control_of(self, subtask: Subtask) -> Any:
+        """Return what a subtask's rows keep of the coordinator; None of most."""
+        return None if self._coordination is None else self._coordination.state_of(subtask)
 
     def _everything(self, before: int) -> dict[str, dict[str, list[dict[str, Any]]]]:
         """Return the rows of a round of every link, by edge and side; nothing before the first."""
@@ -170,11 +189,15 @@ class StageRuntime:
         links, count = self.plan.outputs, range(len(self.subtasks))
         if before < 0:
             return [[first_outgoing(self.job, link, i) for link in links] for i in count]
+        has_checkpoints = self.job.checkpoints is not None
         seen = [
             sorted(self.views[link.name].rows("receiver", before), key=lambda row: row["receiver"])
             for link in links
         ]
         return [
-            [[outgoing_of(row) for row in rows if row["sender"] == i] for rows in seen]
+            [
+                [outgoing_of(row, has_checkpoints) for row in rows if row["sender"] == i]
+                for rows in seen
+            ]
             for i in count
         ]

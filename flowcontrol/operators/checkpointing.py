@@ -18,6 +18,7 @@ from flowcontrol.protocol.checkpoints import tracker
 from flowcontrol.protocol.events import (
     broadcast_event,
     holds_barrier,
+    lose_turn,
     overtake_partition,
     polled_event,
     take_event,
@@ -180,6 +181,8 @@ def _look_at_channels(worker: CheckpointWorker[W], task: StreamTask) -> None:
             place = find_kind(queue, TIMEOUTABLE_BARRIER)
             if place >= 0:
                 found = message_at(queue, place)
+                aligned = worker.aligned()[index]
+                was_known = aligned.is_announced + aligned.is_overtaken
                 done = a.on_announcement(
                     worker.alignment(),
                     worker.aligned(),
@@ -189,6 +192,8 @@ def _look_at_channels(worker: CheckpointWorker[W], task: StreamTask) -> None:
                     found.created,
                     a.TIMEOUTABLE,
                 )
+                if aligned.is_announced + aligned.is_overtaken > was_known:
+                    lose_turn(gate, worker.gates_with_data(), number, channel)
                 _act(worker, task, done)
             index += 1
 
@@ -244,7 +249,6 @@ def _deliver(
     aligned.barrier_at = overtaken + b.polled_bytes(worker.input_gates()[number], channel, aligned)
     if b.is_barrier(kind) == 1:
         state.kind = kind
-        state.created = created
     again = 1
     while again == 1:
         if state.mode == a.AT_LEAST_ONCE:
@@ -302,9 +306,10 @@ def _act(worker: CheckpointWorker[W], task: StreamTask, done: int) -> None:
         _abort(worker, task, alignment.aborted_id, alignment.aborted_reason)
     if done & a.TRIGGER:
         created = alignment.created
-        if state.mode == a.AT_LEAST_ONCE:
-            created = state.created
         state.start_delay = alignment.start_delay
+        if state.mode != a.AT_LEAST_ONCE:
+            # Flink's statistics begin at the first barrier, not at its announcement.
+            state.start_delay = max(0, alignment.aligned_since - alignment.created)
         is_unaligned = alignment.is_unaligned if state.mode != a.AT_LEAST_ONCE else 0
         _take(worker, task, alignment.triggered_id, created, is_unaligned, 1)
     if done & (a.RESUME_ALL | a.RESUME_CHANNEL):

@@ -15,7 +15,7 @@ from flowcontrol.protocol.queues import (
     message_at,
     remove_received,
 )
-from flowcontrol.protocol.rows import FIFO_COUNT, Row, fifo_remove
+from flowcontrol.protocol.rows import FIFO_COUNT, Row, fifo_push, fifo_remove
 from flowcontrol.protocol.sides import Gate, Partition
 from flowcontrol.protocol.states import Message, Task
 from flowcontrol.protocol.subpartition_rules import add_event, finish_buffer, overtake_data
@@ -134,7 +134,29 @@ def take_event(gate: Gate, union: Row, number: int, channel: int, place: int) ->
         Messages before it.
     """
     remove_received(gate.queues[channel], place)
-    if gate.queues[channel].ends.count == 0:
-        fifo_remove(gate.order, channel)
-        if gate.order[FIFO_COUNT] == 0:
-            fifo_remove(union, number)
+    if gate.queues[channel].ends.count > 0:
+        lose_turn(gate, union, number, channel)
+        return
+    fifo_remove(gate.order, channel)
+    if gate.order[FIFO_COUNT] == 0:
+        fifo_remove(union, number)
+
+
+def lose_turn(gate: Gate, union: Row, number: int, channel: int) -> None:
+    """Put a channel with data, and its gate, behind all others: an event has overtaken in it.
+
+    Parameters
+    ----------
+    gate, union, number, channel
+        As of :func:`take_event`.
+
+    Notes
+    -----
+    ``PrioritizedDeque.prioritize`` takes a channel with a priority event, an announcement too, out
+    of its place; once that is polled, ``SingleInputGate`` and ``UnionInputGate`` add the channel
+    and the gate at the end.
+    """
+    fifo_remove(gate.order, channel)
+    fifo_push(gate.order, channel)
+    fifo_remove(union, number)
+    fifo_push(union, number)

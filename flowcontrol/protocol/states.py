@@ -285,6 +285,8 @@ class TrackedCheckpoint:
     """Channels that were open when it began."""
     is_aborted: int = 0
     """1: aborted; its barriers are still counted."""
+    created: int = 0
+    """When the coordinator triggered it."""
 
 
 @dataclass(slots=True)
@@ -303,8 +305,6 @@ class TaskCheckpoint:
     """Newest checkpoint that it has taken or cancelled; 0: none."""
     kind: int = 0
     """Kind of the barrier that it delivered last, a kind of message."""
-    created: int = 0
-    """When the checkpoint of that barrier was triggered."""
     measured: int = 0
     """Checkpoint whose alignment is being measured."""
     polled: int = 0

@@ -16,7 +16,7 @@ Where = Literal["any", "live", "virtual"]
 Refusal = tuple[str, str, str]
 """Place, what is not emulated there (value first, verb last), and what to do instead."""
 
-_INTERVAL = "execution.checkpointing.interval"
+_EXCLUSIVE = "taskmanager.network.memory.buffers-per-channel"
 
 
 @dataclass(frozen=True)
@@ -65,17 +65,10 @@ def later_refusals(scenario: Scenario, clock: str) -> Iterator[tuple[Where, Refu
             yield line.where, refusal
 
 
-def _checkpoints(scenario: Scenario) -> Iterator[Refusal]:
-    interval_us = scenario.options.checkpoint_interval_us
-    if interval_us is not None:
-        what = f"'{interval_us // 1000}ms': checkpoints are"
-        yield key_path(["options", _INTERVAL]), what, "leave it out"
-
-
-def _savepoints(scenario: Scenario) -> Iterator[Refusal]:
-    if scenario.savepoints:
-        what = f"the first at {float(scenario.savepoints[0].at_s):g} s: savepoints are"
-        yield "savepoints", what, "leave them out"
+def _stops(scenario: Scenario) -> Iterator[Refusal]:
+    for index, savepoint in enumerate(scenario.savepoints):
+        if savepoint.stop:
+            yield f"savepoints[{index}].stop", "true: stopping with a savepoint is", "leave it out"
 
 
 def _state(scenario: Scenario) -> Iterator[Refusal]:
@@ -119,6 +112,13 @@ def _partition_types(scenario: Scenario) -> Iterator[Refusal]:
             yield f"edges[{index}].partition_type", what, "use pipelined_bounded"
 
 
+def _exclusive_buffers(scenario: Scenario) -> Iterator[Refusal]:
+    """A barrier takes the credit of a channel that has no buffers of its own (section 1.8)."""
+    if scenario.checkpointing is not None and scenario.options.exclusive_buffers == 0:
+        what = "0: checkpoints without exclusive buffers are"
+        yield key_path(["options", _EXCLUSIVE]), what, "state 1 or more"
+
+
 def _jobs(scenario: Scenario) -> Iterator[Refusal]:
     if scenario.is_fault_tolerant and scenario.jobs:
         names = ", ".join(job.name for job in scenario.jobs)
@@ -126,17 +126,15 @@ def _jobs(scenario: Scenario) -> Iterator[Refusal]:
         yield "jobs", what, "state stages and edges in their place"
 
 
-_BOTH: Final = ("checkpoints", "savepoints")
-
 LATER: Final = (
-    Later("checkpoints", "any", _checkpoints),
-    Later("savepoints", "any", _savepoints),
+    Later("stops", "any", _stops),
     Later("state", "any", _state),
     Later("guarantees", "any", _guarantees),
     Later("failures", "any", _failures),
-    Later("transports", "any", _transports, within=_BOTH),
-    Later("throttles", "any", _throttles, within=_BOTH),
-    Later("partition types", "any", _partition_types, within=_BOTH),
-    Later("jobs", "any", _jobs, within=(*_BOTH, "failures")),
+    Later("transports", "any", _transports),
+    Later("throttles", "any", _throttles),
+    Later("partition types", "any", _partition_types),
+    Later("exclusive buffers", "any", _exclusive_buffers),
+    Later("jobs", "any", _jobs, within=("failures",)),
 )
 """The lines, wider ones first."""

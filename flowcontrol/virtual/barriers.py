@@ -38,6 +38,7 @@ def take_orders(m: KernelMemory) -> None:
         held = kernel_checkpoints(m, task.checkpoints)
         if order.kind == ORDER_SLOWED or order.kind == ORDER_RELIEVED:
             held.own.is_slowed = 1 if order.kind == ORDER_SLOWED else 0
+            task.attention = 1
             wake(m, order.task, order.arrives)
             continue
         if order.kind == ORDER_ABORT and is_past(held.own, order.checkpoint) == 1:
@@ -54,6 +55,7 @@ def take_orders(m: KernelMemory) -> None:
         message.arrives = order.arrives
         append(queue)
         if order.kind == ORDER_TRIGGER:
+            task.attention = 1
             wake(m, order.task, order.arrives)
     m.orders_count = 0
 
@@ -61,6 +63,7 @@ def take_orders(m: KernelMemory) -> None:
 @part_of(CHECKPOINTS)
 def look_at_events(m: KernelMemory, worker: Any, start: int, end: int) -> None:
     """Have a task act on what does not wait for its turn, before its work of a round."""
+    worker.task.attention = 1
     look_at_mail(worker, worker.task, start, end)
 
 
@@ -101,18 +104,25 @@ def note_sent(m: KernelMemory, worker: Any) -> None:
 def plan_mail(m: KernelMemory, worker: Any, now: int) -> None:
     """Have a task looked at when a timer of it is due, a trigger arrives or a snapshot is over.
 
-    While its task manager uploads it is looked at in every round.
+    While its task manager uploads it is looked at in every round. One that waits for none of that,
+    nor for its barriers to leave, needs no attention any more.
     """
+    state = worker.checkpoint_state()
+    worker.task.attention = state.waits_outputs
+    if state.is_slowed == 1:
+        worker.task.attention = 1
+        wake(m, worker.number, now + 1)
+    if stands_in_sync(state, worker.task, now * m.round_us) == 1:
+        worker.task.attention = 1
+        worker.task.status = f.BUSY  # until it is over
+        wake(m, worker.number, max(now + 1, state.synced_at // m.round_us))
     timer = next_timer(worker)
     if timer >= 0:
+        worker.task.attention = 1
         wake(m, worker.number, max(now + 1, (timer + m.round_us - 1) // m.round_us))
-    state, task = worker.checkpoint_state(), worker.task
-    if state.is_slowed == 1:
-        wake(m, worker.number, now + 1)
-    if stands_in_sync(state, task, now * m.round_us) == 1:
-        wake(m, worker.number, max(now + 1, state.synced_at // m.round_us))
     triggers = worker.triggers()
     if triggers.ends.count > 0:
+        worker.task.attention = 1
         wake(m, worker.number, max(now + 1, triggers.slots[triggers.ends.head].arrives))
 
 

@@ -138,6 +138,7 @@ class CheckpointedWorker:
 @part_of(CHECKPOINTS)
 def act_on_event(m: KernelMemory, worker: Any) -> int:
     """Act on the event that a task has polled in its turn; return 1 if it then stands still."""
+    worker.task.attention = 1
     return on_event(worker, worker.task)
 
 

@@ -93,7 +93,7 @@ def run_job(
     memory, runs_of_jobs = running.memory, running.finish()
     return Run(
         job,
-        running.tables.finish(),
+        running.result_tables(),
         job.rounds,
         wall_s,
         transfers=memory.head.transfers,

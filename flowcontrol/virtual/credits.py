@@ -33,7 +33,7 @@ def read_credits(m: KernelMemory, task: f.KernelTask, now: int) -> None:
             done = 1
             if out.next_buffer_size > 0:
                 out.desired_buffer_size = out.next_buffer_size
-            if m.has_checkpoints == 1 and into.credits_most == 0:
+            if m.has_checkpoints == 1 and into.credits_most == 0 and into.told > out.resumed:
                 hear_resumed(out, into.told)
             if p.kind > PIPELINED and out.is_local == 1:
                 pass  # disk.note_disk takes notice
@@ -88,7 +88,7 @@ def announce_all(m: KernelMemory, task: f.KernelTask, now: int) -> None:
         while 0 <= channel < count:
             into = v.in_row(m, g.first_channel + channel)
             out = v.out_row(m, into.out)
-            if m.has_checkpoints == 1:
+            if m.has_checkpoints == 1 and task.attention == 1:
                 tell_resumed(m, out, into, now)
             if out.is_local == 1:
                 notify_sender(m, out, now + 1)

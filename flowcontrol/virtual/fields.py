@@ -90,6 +90,8 @@ class KernelTask(StreamTask):
     """Microseconds during which its job did not run."""
     checkpoints: int = 0
     """Where its state of :mod:`.checkpoint_fields` is; 0: its job has no checkpoints."""
+    attention: int = 0
+    """1: a checkpoint is at it: it was asked for one, or waits for something of one."""
 
 
 @dataclass(slots=True)

@@ -178,7 +178,7 @@ def step(m: KernelMemory, number: int, now: int) -> None:
     if task.stall_count > 0:
         still = stands_still(rows(m, task.stalls, task.stall_count, 2), start_us)
     allowed, stands = end, 0
-    if m.has_checkpoints == 1:
+    if m.has_checkpoints == 1 and task.attention + task.mail > 0:
         end = may_do(m, worker, start, end)
         if still == NEVER:
             look_at_events(m, worker, start, end)
@@ -202,9 +202,11 @@ def step(m: KernelMemory, number: int, now: int) -> None:
         task.ready = max(task.ready, start)
         reason = serve(worker, task, gates, union, end)
     available = outputs_available(worker, task)
-    syncing = synced_for(m, worker) if m.has_checkpoints == 1 else 0
+    syncing = 0
+    if m.has_checkpoints == 1 and task.attention == 1:
+        syncing = synced_for(m, worker)
     account(task, m.round_us, start, end, task.taken - before, reason, available, syncing)
-    if m.has_checkpoints == 1:
+    if end < allowed:
         forgo(task, end, allowed)
         end = allowed
     if m.debloat_us > 0:
@@ -221,7 +223,7 @@ def step(m: KernelMemory, number: int, now: int) -> None:
     send(m, task, now)
     if task.kinds > 0:
         send_spilled(m, task, now)
-    if m.has_checkpoints == 1:
+    if m.has_checkpoints == 1 and task.attention == 1:
         note_sent(m, worker)
     if m.counts_records == 1:
         grant_all(m, number, task, now)
@@ -291,10 +293,8 @@ def plan(
                 break
     else:
         plan_server(m, number, task, phases, reason, available, end, end_us)
-    if m.has_checkpoints == 1:
+    if m.has_checkpoints == 1 and task.attention == 1:
         plan_mail(m, worker, now)
-        if stands_still_for_snapshot(m, worker) == 1:
-            task.status = f.BUSY  # until it is over
 
 
 def plan_server(

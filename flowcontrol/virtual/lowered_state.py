@@ -3,6 +3,7 @@
 import inspect
 import operator
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from llvmlite import ir
@@ -18,10 +19,10 @@ from numba.core.typing.templates import (
 )
 from numba.extending import models, register_model
 
-from flowcontrol.protocol.state import cell, members, per_class, width
+from flowcontrol.protocol.state import cell, members, width
 from flowcontrol.protocol.states import Ring
 from flowcontrol.virtual.header import KernelMemory
-from flowcontrol.virtual.parts import EVERYTHING, SWITCHES
+from flowcontrol.virtual.parts import SWITCHES
 
 CELL = ir.IntType(64)
 
@@ -38,15 +39,13 @@ class _PlacedType(types.Type):
 class StateType(_PlacedType):
     """A state of a class.
 
-    Of a transport's parameters ``kinds`` says whose rules are there; of a state with fields that
-    only a part sets ``parts`` says which parts the kernel has.
+    Of a transport's parameters ``kinds`` says whose rules are there; of a class in SWITCHES
+    ``missing`` says which parts the kernel lacks, so that fields of theirs are constants.
     """
 
-    def __init__(
-        self, cls: type[Any], kinds: tuple[int, ...] = (), parts: int = EVERYTHING
-    ) -> None:
-        self.cls, self.kinds, self.parts = cls, kinds, parts
-        super().__init__(name=f"State({cls.__module__}.{cls.__qualname__}{kinds}{parts})")
+    def __init__(self, cls: type[Any], kinds: tuple[int, ...] = (), missing: int = 0) -> None:
+        self.cls, self.kinds, self.missing = cls, kinds, missing
+        super().__init__(name=f"State({cls.__module__}.{cls.__qualname__}{kinds}{missing})")
 
 
 class QueueType(_PlacedType):
@@ -54,9 +53,9 @@ class QueueType(_PlacedType):
 
     counts = ("count",)
 
-    def __init__(self, cls: type[Any]) -> None:
-        self.cls = cls
-        super().__init__(name=f"Queue({cls.__module__}.{cls.__qualname__})")
+    def __init__(self, cls: type[Any], missing: int = 0) -> None:
+        self.cls, self.missing = cls, missing
+        super().__init__(name=f"Queue({cls.__module__}.{cls.__qualname__}{missing})")
 
 
 class RowType(_PlacedType):
@@ -77,31 +76,31 @@ class MemoryType(RowType):
 
     def __init__(self, parts: int) -> None:
         super().__init__(types.int64, "count", 1)
-        self.cls, self.parts = KernelMemory, parts
+        self.cls, self.parts, self.missing = KernelMemory, parts, ~parts
         self.name = f"Memory({parts})"
 
 
-@per_class
-def state_type(cls: type[Any]) -> StateType:
+def missing_of(cls: type[Any], parts: int) -> int:
+    """Return the parts that set fields of a class and that a kernel lacks, as a sum."""
+    return sum({part for part, _ in SWITCHES.get(cls, {}).values() if part & parts == 0})
+
+
+@cache
+def state_type(cls: type[Any], missing: int = 0) -> StateType:
     """Return the type of a state class."""
-    return StateType(cls)
+    return StateType(cls, missing=missing)
 
 
-@per_class
-def rows_type(cls: type[Any]) -> RowType:
+@cache
+def rows_type(cls: type[Any], missing: int = 0) -> RowType:
     """Return the type of rows of a state class."""
-    return RowType(state_type(cls), "count", width(cls))
+    return RowType(state_type(cls, missing), "count", width(cls))
 
 
-def switched_rows_type(cls: type[Any], parts: int) -> RowType:
-    """Return the type of rows of a class of which some fields are constants without a part."""
-    return RowType(StateType(cls, parts=parts), "count", width(cls))
-
-
-@per_class
-def queues_type(cls: type[Any]) -> RowType:
+@cache
+def queues_type(cls: type[Any], missing: int = 0) -> RowType:
     """Return the type of queues of a state class."""
-    return RowType(QueueType(cls), "most", width(Ring), width(cls))
+    return RowType(QueueType(cls, missing), "most", width(Ring), width(cls))
 
 
 ints_type = RowType(types.int64, "count", 1)
@@ -142,7 +141,7 @@ class _QueueAttributes(AttributeTemplate):
     key = QueueType
 
     def generic_resolve(self, kind: Any, name: str) -> Any:
-        return {"ends": state_type(Ring), "slots": rows_type(kind.cls)}.get(name)
+        return {"ends": state_type(Ring), "slots": rows_type(kind.cls, kind.missing)}.get(name)
 
 
 @lower_getattr_generic(QueueType)
@@ -151,7 +150,8 @@ def _part_of_queue(context: Any, builder: Any, kind: Any, value: Any, name: str)
     if name == "ends":
         return queue.data
     slots = _moved(builder, queue.data, width(Ring))
-    return made(context, builder, rows_type(kind.cls), data=slots, count=queue.count)
+    slots_type = rows_type(kind.cls, kind.missing)
+    return made(context, builder, slots_type, data=slots, count=queue.count)
 
 
 @infer_getattr
@@ -181,7 +181,7 @@ def _place_of(context: Any, builder: Any, kind: Any, value: Any, name: str) -> A
 def _get(context: Any, builder: Any, kind: Any, value: Any, name: str) -> Any:
     if name in SWITCHES.get(kind.cls, ()):
         part, otherwise = SWITCHES[kind.cls][name]
-        if kind.parts & part == 0:  # what hangs on it is left out
+        if kind.missing & part:  # what hangs on it is left out
             return ir.Constant(CELL, otherwise)
     place = _place_of(context, builder, kind, value, name)
     return builder.load(place) if dict(members(kind.cls))[name] is None else place

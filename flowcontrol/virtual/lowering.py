@@ -35,12 +35,12 @@ from flowcontrol.virtual.lowered_state import (
     int_rows_type,
     ints_type,
     made,
+    missing_of,
     placed_at,
     queues_type,
     rows_type,
     state_as,
     state_type,
-    switched_rows_type,
     typed_as,
 )
 from flowcontrol.virtual.parts import transport_kinds
@@ -192,12 +192,11 @@ def _register_method(name: str, method: Any, options: dict[str, Any]) -> None:
 # ---- state
 
 _FORMS: dict[str, Callable[[type[Any], Any], Any]] = {
-    "state": lambda cls, memory: state_type(cls),
+    "state": lambda cls, memory: state_type(cls, missing_of(cls, memory.parts)),
     "transport": lambda cls, memory: StateType(cls, tuple(transport_kinds(memory.parts))),
-    "rows": lambda cls, memory: rows_type(cls),
-    "switched rows": lambda cls, memory: switched_rows_type(cls, memory.parts),
-    "queue": lambda cls, memory: QueueType(cls),
-    "queues": lambda cls, memory: queues_type(cls),
+    "rows": lambda cls, memory: rows_type(cls, missing_of(cls, memory.parts)),
+    "queue": lambda cls, memory: QueueType(cls, missing_of(cls, memory.parts)),
+    "queues": lambda cls, memory: queues_type(cls, missing_of(cls, memory.parts)),
 }
 for _function, (_form, _class) in PLACED.items():
     placed_at(_function, partial(_FORMS[_form], _class))

@@ -30,15 +30,20 @@ def receive_all(m: KernelMemory, task: f.KernelTask, now: int) -> None:
         while channel >= 0:
             into = v.in_row(m, g.first_channel + channel)
             queue = v.wire_queue(m, into.transit, into.transit_most)
+            nbytes = 0
             while queue.ends.count > 0:
                 if queue.slots[queue.ends.head].round > now:
                     wake(m, g.task, queue.slots[queue.ends.head].round)
                     break
                 message = drop(queue)
+                if is_event(message) == 0:
+                    nbytes += message.nbytes
                 if m.counts_records == 1:
                     receive_counted(m, task, gate, union, i, channel, message)
                 else:
                     receive_buffer(m, task, gate, union, i, channel, message)
+            if m.has_checkpoints == 1:
+                count_bytes(m, into, nbytes)
             if queue.ends.count == 0:
                 m[bits + channel // WORD] &= ~(1 << (channel % WORD))
             channel = v.next_bit(m, bits, count, channel)
@@ -55,18 +60,14 @@ def receive_buffer(
     message: f.KernelMessage,
 ) -> None:
     """Store a message that has arrived at a channel of a gate."""
-    if m.has_checkpoints == 1:
-        first = v.gate_row(m, task.first_gate + number).first_channel
-        count_bytes(m, v.in_row(m, first + channel), message)
     if receive(task, gate, union, number, channel, message) == 0:
         m.flags |= FLAG_PROTOCOL
 
 
 @part_of(CHECKPOINTS)
-def count_bytes(m: KernelMemory, into: f.KernelInputChannel, message: f.KernelMessage) -> None:
+def count_bytes(m: KernelMemory, into: f.KernelInputChannel, nbytes: int) -> None:
     """Count the bytes that have arrived in a channel."""
-    if is_event(message) == 0:
-        v.aligned_channel(m, into.aligned).arrived += message.nbytes
+    v.aligned_channel(m, into.aligned).arrived += nbytes
 
 
 @part_of(RECORDS)

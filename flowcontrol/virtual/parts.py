@@ -3,8 +3,9 @@
 from typing import Any
 
 from flowcontrol.job.job import Job
+from flowcontrol.protocol.states import Message, ReceivedMessage
 from flowcontrol.systems.transports.rules import names
-from flowcontrol.virtual.fields import KernelTask
+from flowcontrol.virtual.fields import KernelMessage, KernelSubpartition, KernelTask
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.spill_memory import kinds_of
 
@@ -56,9 +57,14 @@ SWITCHES: dict[type[Any], dict[str, tuple[int, int]]] = {
         "has_checkpoints": (CHECKPOINTS, 0),
     },
     KernelTask: {"has_checkpoints": (CHECKPOINTS, 0)},
+    KernelSubpartition: dict.fromkeys(("is_blocked", "blocks", "resumed"), (CHECKPOINTS, 0)),
+    **{
+        message: dict.fromkeys(("checkpoint", "created"), (CHECKPOINTS, 0))
+        for message in (Message, ReceivedMessage, KernelMessage)
+    },
 }
-"""Fields of the memory's head and of tasks that have one value in every job that a kernel without
-a part runs: the part and the value."""
+"""Fields that have one value in every job that a kernel without a part runs, by class: the part and
+the value."""
 
 EVERYTHING = (1 << _FIRST_TRANSPORT + len(names())) - 1
 

@@ -38,9 +38,9 @@ def placed(function: F, form: str, cls: type[Any]) -> F:
     ----------
     function : callable
         Takes the memory, a place, and how many there are, where the form needs it.
-    form : {"state", "transport", "rows", "switched rows", "queue", "queues"}
-        What it returns: one state, the one of a transport, states one behind the other, such of
-        which some fields are constants without a part, a queue of them, such queues.
+    form : {"state", "transport", "rows", "queue", "queues"}
+        What it returns: one state, the one of a transport, states one behind the other, a queue of
+        them, such queues.
     cls : type
         The class of a state.
     """

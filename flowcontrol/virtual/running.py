@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from flowcontrol.errors import RunError
 from flowcontrol.job import Job
+from flowcontrol.job.checkpoint_tables import checkpoint_tables
 from flowcontrol.job.replay import Replayed
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.job.throttling import controller_of
@@ -26,6 +28,9 @@ from flowcontrol.virtual.memory import Memory, fill
 from flowcontrol.virtual.replay import read_replayed
 from flowcontrol.virtual.state_reader import StateReader
 from flowcontrol.virtual.tables import Tables
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -120,6 +125,14 @@ class Running:
         """
         reached_s = self.memory.head.round * self.job.round_us / 1e6
         return sizes.grown(flags, reached_s, self.job.scenario.duration_us / 1e6)
+
+    def result_tables(self) -> dict[str, pa.Table]:
+        """Return the result tables, when the last round is done."""
+        tables = self.tables.finish()
+        if self.coordination is not None:
+            self.coordination.finish()
+            tables |= checkpoint_tables(self.job, self.coordination.control.coordinator)
+        return tables
 
     def finish(self) -> list[JobRun]:
         """Say what became of the jobs when the last round is done.

@@ -72,7 +72,7 @@ OUTPUT_CELLS = width(f.KernelSubpartition)
 
 in_rows = rows_of(f.KernelInputChannel)
 out_rows = rows_of(f.KernelSubpartition)
-task_rows = placed(rows_of(f.KernelTask), "switched rows", f.KernelTask)
+task_rows = rows_of(f.KernelTask)
 gate_rows = rows_of(f.KernelGate)
 partition_rows = rows_of(f.KernelPartition)
 run_rows = rows_of(f.Run)

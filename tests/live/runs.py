@@ -70,6 +70,7 @@ def comparable(tables: Mapping[str, pa.Table], *, latency: bool = False) -> Ledg
             row[column] = None if row[column] is None else json.loads(row[column])
         if row["task_state"] is not None and not latency:
             row["task_state"].pop("latency", None)
+            row["task_state"].pop("control", None)
     return found
 
 

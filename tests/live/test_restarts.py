@@ -16,10 +16,16 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+from flowcontrol.job import Job
 from flowcontrol.ledger import commit as commits
 from flowcontrol.ledger.commit import CONFIGURATION
 from flowcontrol.ledger.exchange import TRIM_EVERY
 from flowcontrol.ledger.ledger import COMPACT_EVERY
+from flowcontrol.live.folder import RunPaths
+from flowcontrol.live.history import History
+from flowcontrol.live.results import result_tables
+
+CHECKPOINTING = "execution.checkpointing."
 
 SHAPES = ["KILLED", "FAN_OUT", "LOCAL"]
 if "FLOWCONTROL_LONG" in os.environ:
@@ -30,8 +36,47 @@ if "FLOWCONTROL_LONG" in os.environ:
 def test_a_crash_around_every_commit(
     name: str, driver: ModuleType, runs: ModuleType, cases: ModuleType, tmp_path: Path
 ) -> None:
-    job = runs.job_of({**getattr(cases, name), "duration_s": 0.7})
-    crashes = driver.Crashes()
+    die_everywhere(runs.job_of({**getattr(cases, name), "duration_s": 0.7}), driver, runs, tmp_path)
+
+
+LATE = range(4, 6)
+"""Rounds in which the quick form dies: the first checkpoint is under way."""
+
+
+@pytest.mark.parametrize("at", [pytest.param(None, marks=pytest.mark.long), LATE])
+def test_a_crash_around_every_commit_of_a_job_with_checkpoints(
+    at: range | None, driver: ModuleType, runs: ModuleType, cases: ModuleType, tmp_path: Path
+) -> None:
+    """The coordinator goes on too: some of the crashes are in the middle of a checkpoint."""
+    case = {**cases.STAGES, "duration_s": 1.0}
+    slow = [*case["stages"][:2], {**case["stages"][2], "service_rate": 100}]
+    options = {
+        f"{CHECKPOINTING}interval": "200ms",
+        f"{CHECKPOINTING}unaligned": True,
+        f"{CHECKPOINTING}aligned-checkpoint-timeout": "200ms",
+    }
+    job = runs.job_of({**case, "stages": slow, "options": {**case["options"], **options}})
+    die_everywhere(job, driver, runs, tmp_path, at)
+    tables = result_tables(job, History.of_run(job, RunPaths(tmp_path / "killed")))
+    statuses = tables["checkpoints"].column("status").to_pylist()
+    assert "completed" in statuses
+    assert sum(tables["checkpoints"].column("persisted_bytes").to_pylist()) > 0
+
+
+def die_everywhere(
+    job: Job, driver: ModuleType, runs: ModuleType, tmp_path: Path, at: range | None = None
+) -> None:
+    """Assert that a run whose driver dies at every place is as one whose driver does not.
+
+    Or at every place of some rounds.
+    """
+
+    class Some(driver.Crashes):  # type: ignore[name-defined, misc]
+        def reach(self, *place: object) -> None:
+            if at is None or place[-1] in at:
+                super().reach(*place)
+
+    crashes = Some()
     killed = driver.Driver(job, tmp_path / "killed", crashes)
     killed.run()
     runs.assert_is_reference(job, tmp_path / "killed")
@@ -52,8 +97,9 @@ def test_a_crash_around_every_commit(
     assert killed.starts == len(crashes.places) + 1
     kinds = Counter(place[0] for place in crashes.places)
     sides = 2 * len(job.links)
-    assert kinds["before"] == kinds["after"] >= job.rounds * sides
-    assert kinds["noted"] == job.rounds * len(job.stages)
+    rounds = job.rounds if at is None else len(at)
+    assert kinds["before"] == kinds["after"] >= rounds * sides
+    assert kinds["noted"] == rounds * len(job.stages)
     assert whole.starts == 1
 
 

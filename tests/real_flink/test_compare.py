@@ -18,8 +18,11 @@ def measured(triggered: list[float], e2e: list[float], persisted: list[int]) -> 
         "checkpoints": {"triggered_s": triggered, "e2e_ms": e2e, "persisted_bytes": persisted},
         "tasks": {
             "sink/0": {
+                "e2e_ms": e2e,
                 "start_delay_ms": [value - 1 for value in e2e],
                 "alignment_ms": [0.0 for _ in e2e],
+                "async_ms": [1.0 for _ in e2e],
+                "processed_bytes": [0 for _ in e2e],
                 "persisted_bytes": persisted,
             }
         },
@@ -31,8 +34,11 @@ def test_durations_are_medians_and_bytes_means_of_what_follows_the_warm_up() -> 
     assert compare.figures(run) == {
         ("checkpoint", "e2e_ms"): 110,
         ("checkpoint", "persisted_bytes"): 30,
+        ("sink/0", "e2e_ms"): 110,
         ("sink/0", "start_delay_ms"): 109,
         ("sink/0", "alignment_ms"): 0,
+        ("sink/0", "async_ms"): 1,
+        ("sink/0", "processed_bytes"): 0,
         ("sink/0", "persisted_bytes"): 30,
     }
 
@@ -46,11 +52,14 @@ def test_a_run_that_ends_in_its_warm_up_is_refused() -> None:
     ("place", "figure", "value", "limit"),
     [
         ("checkpoint", "e2e_ms", 2400, 72),
-        ("checkpoint", "e2e_ms", 333, 10),
-        ("checkpoint", "e2e_ms", 4, 10),
+        ("checkpoint", "e2e_ms", 500, 15),
+        ("checkpoint", "e2e_ms", 4, 15),
         ("sink/0", "start_delay_ms", 2400, 120),
         ("sink/0", "start_delay_ms", 0, 10),
         ("sink/0", "alignment_ms", 1200, 60),
+        ("sink/0", "async_ms", 600, 30),
+        ("sink/0", "e2e_ms", 2400, 72),
+        ("sink/0", "processed_bytes", 900_000, 45_000),
         ("checkpoint", "persisted_bytes", 1_000_000, 50_000),
         ("checkpoint", "persisted_bytes", 0, 0),
         ("sink/0", "persisted_bytes", 1_000_000, 50_000),
@@ -74,8 +83,11 @@ def test_every_figure_that_was_measured_is_compared_with_its_own() -> None:
     assert {(row.place, row.figure): (row.measured, row.emulated) for row in rows} == {
         ("checkpoint", "e2e_ms"): (1000, 1001),
         ("checkpoint", "persisted_bytes"): (5000, 6000),
+        ("sink/0", "e2e_ms"): (1000, 1001),
         ("sink/0", "start_delay_ms"): (999, 1000),
         ("sink/0", "alignment_ms"): (0, 0),
+        ("sink/0", "async_ms"): (1, 1),
+        ("sink/0", "processed_bytes"): (0, 0),
         ("sink/0", "persisted_bytes"): (5000, 6000),
     }
     assert [row.figure for row in rows if not row.holds] == ["persisted_bytes"]
@@ -94,12 +106,11 @@ def test_tables_of_a_run_are_read_in_the_order_of_checkpoints_and_only_completed
 
     def task(number: int, subtask: int) -> dict[str, Any]:
         return {
+            **dict.fromkeys(compare.OF_TASKS, number),
             "checkpoint_id": number,
             "stage": "sink",
             "subtask": subtask,
             "start_delay_ms": 10.0 * number + subtask,
-            "alignment_ms": 0.0,
-            "persisted_bytes": number,
         }
 
     found = compare.from_tables(

@@ -14,11 +14,13 @@ from flowcontrol.scenario import load_scenario
 from flowcontrol.systems.transports.rules import kind_of, names
 from flowcontrol.virtual import choose_round_us, compiled, loop, run_job, running
 from flowcontrol.virtual import parts as k
+from flowcontrol.virtual.coordination import Coordination
 from flowcontrol.virtual.memory import fill
 from flowcontrol.virtual.parts import parts_of
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 DEBLOATING = "options.taskmanager.network.memory.buffer-debloat.enabled=true"
+CHECKPOINTS = "options.execution.checkpointing.interval=1s"
 BANDWIDTH = "cluster.bandwidth_bytes_per_s=1000000"
 
 
@@ -36,6 +38,7 @@ CASES: dict[str, tuple[str, tuple[str, ...], int]] = {
     "partitions": ("partition-types", (), k.BUFFERS | k.SPILLS),
     "jobs": ("two-jobs", (), k.BUFFERS | k.JOBS),
     "logs": ("experiment", ("stages.producer.arrival_rate=5000",), k.BUFFERS | k.LOGS),
+    "checkpoints": ("experiment", (CHECKPOINTS,), k.BUFFERS | k.CHECKPOINTS),
     "throttled logs": (
         "experiment",
         ("stages.producer.arrival_rate=5000", "system=storm-1"),
@@ -69,9 +72,17 @@ def pairs(case: str) -> tuple[Any, Any]:
     job = laid_out(name, *overrides)
     found = []
     for has in (parts, k.EVERYTHING):
-        memory = fill(job, runs=1 << 14, ages=1 << 21, spills=1 << 16)
-        flags = loop._kernel(has)(memory.cells, min(job.rounds, 30_000_000 // job.round_us))
-        assert flags == 0
+        memory = fill(job, runs=1 << 14, ages=1 << 21, spills=1 << 16, reports=1 << 10)
+        end = min(job.rounds, 30_000_000 // job.round_us)
+        if job.checkpoints is None:
+            assert loop._kernel(has)(memory.cells, end) == 0
+        else:
+            coordination = Coordination(job, memory)
+            while memory.head.round < end:
+                stop = min(end, coordination.begin())
+                assert loop._kernel(has)(memory.cells, stop) == 0
+            coordination.finish()
+            assert coordination.control.coordinator.counts.completed > 10
         assert memory.head.transfers > 0
         found.append(memory.cells)
     return found[0], found[1]

@@ -4,9 +4,8 @@ Source: section 1 of the reference, "Statistics"; Flink's ``SubtaskStateStats`` 
 ``PendingCheckpointStats``.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import NamedTuple
 
 NOT_YET = -1
@@ -134,10 +133,12 @@ SIZES = ("checkpointed_size", "full_size", "processed", "persisted")
 
 def combined(tasks: Collection[TaskStatistics]) -> dict[str, int]:
     """Return the longest durations and the sums of the sizes, negative figures left out."""
-
-    def known(name: str) -> list[int]:
-        get: Callable[[TaskStatistics], int] = attrgetter(name)
-        return [value for value in map(get, tasks) if value >= 0]
-
-    longest = {name: max(known(name), default=0) for name in DURATIONS}
-    return longest | {name: sum(known(name)) for name in SIZES}
+    if not tasks:
+        return dict.fromkeys((*DURATIONS, *SIZES), 0)
+    found = {}
+    for name, values in zip(TaskStatistics._fields, zip(*tasks, strict=True), strict=True):
+        if name in DURATIONS:
+            found[name] = max(0, *values)
+        elif name in SIZES:
+            found[name] = sum(values) if min(values) >= 0 else sum(max(0, one) for one in values)
+    return found

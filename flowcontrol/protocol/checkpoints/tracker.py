@@ -157,6 +157,7 @@ def track(
     channels[index].tracked |= 1 << place
     new = next_slot(pending)
     new.checkpoint = alignment.latest_id
+    new.created = alignment.created
     new.delivered = 1
     new.target = alignment.open_channels
     new.is_aborted = 0
@@ -177,10 +178,11 @@ def count(channel: AlignedChannel, pending: Queue[TrackedCheckpoint], number: in
 def complete(alignment: Alignment, pending: Queue[TrackedCheckpoint], number: int, now: int) -> int:
     """Drop a full checkpoint and all older ones, and trigger it unless it was aborted."""
     own = tracked(pending, number)
-    checkpoint, is_aborted = own.checkpoint, own.is_aborted
+    checkpoint, is_aborted, created = own.checkpoint, own.is_aborted, own.created
     for _ in range(number + 1):
         drop(pending)
     if is_aborted == 0:
+        alignment.created = created
         return trigger(alignment, pending, checkpoint, now)
     update_pending(alignment, pending)
     return 0

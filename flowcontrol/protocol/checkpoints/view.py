@@ -44,10 +44,11 @@ class CheckpointView:
     @property
     def next_time(self) -> int | None:
         """When :meth:`tick` must be called at the latest: the next trigger or expiry, or None."""
-        due = [checkpoint.expires for checkpoint in self._life.pending.values()]
-        if self._life.ticks.next is not None:
-            due.append(self._life.ticks.next)
-        return min(due, default=None)
+        due = self._life.ticks.next
+        for checkpoint in self._life.pending.values():
+            if due is None or checkpoint.expires < due:
+                due = checkpoint.expires
+        return due
 
     @property
     def next_id(self) -> int:
@@ -72,6 +73,17 @@ class CheckpointView:
     def ids(self) -> tuple[int, ...]:
         """Ids of the checkpoints that are remembered, in the order of their triggers."""
         return tuple(self._life.checkpoints)
+
+    def trigger_of(self, id: int) -> tuple[int, str]:
+        """Return when a checkpoint was triggered, and its kind; a clock asks for each message.
+
+        Raises
+        ------
+        ValueError
+            If there was none of this id, or it was forgotten.
+        """
+        found = self._remembered(id)
+        return found.triggered, found.request.kind
 
     def statistics(self, id: int) -> CheckpointStatistics:
         """Return the figures of a checkpoint, pending or ended, over all its tasks.

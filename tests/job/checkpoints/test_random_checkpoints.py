@@ -81,7 +81,7 @@ def test_a_job_goes_on_after_any_round_from_what_its_ledger_and_its_control_hold
     data: Any,
 ) -> None:
     """And every link passes the audit, and each completed checkpoint is a consistent cut."""
-    shape = random_jobs.Shape(rounds=(25, 40), is_virtual=True)
+    shape = random_jobs.Shape(rounds=(25, 40))
     job = data.draw(random_checkpoints.jobs(random_jobs, shape))
     note(f"{job.scenario.to_yaml()}\n{job.checkpoints}")
     assume(job.links)

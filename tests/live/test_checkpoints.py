@@ -1,0 +1,61 @@
+"""Checkpoints on the live clock: every row of every ledger, and the tables, as in memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from flowcontrol.job.checkpoint_control import CheckpointControl
+from flowcontrol.job.checkpoint_tables import checkpoint_tables
+from flowcontrol.job.reference import run_reference
+from flowcontrol.run import RunResult
+
+pytestmark = pytest.mark.spark
+
+PREFIX = "execution.checkpointing."
+MODES: dict[str, dict[str, Any]] = {
+    "aligned": {},
+    "unaligned": {f"{PREFIX}unaligned": True},
+    "timeout": {f"{PREFIX}unaligned": True, f"{PREFIX}aligned-checkpoint-timeout": "200ms"},
+    "at-least-once": {f"{PREFIX}mode": "AT_LEAST_ONCE"},
+    "expires": {f"{PREFIX}timeout": "300ms", f"{PREFIX}tolerable-failed-checkpoints": 9},
+}
+RUN = list(MODES) if "FLOWCONTROL_LONG" in os.environ else ["timeout"]
+"""The quick form runs the mode that needs the rules of the others too."""
+
+
+def with_checkpoints(mapping: Mapping[str, Any], mode: str) -> dict[str, Any]:
+    """Have a scenario checkpoint every 400 ms, and slow its sink down."""
+    options = {**mapping["options"], f"{PREFIX}interval": "400ms", **MODES[mode]}
+    *others, last = mapping["stages"]
+    rate = 100 if mode == "expires" else 600
+    return {**mapping, "options": options, "stages": [*others, {**last, "service_rate": rate}]}
+
+
+@pytest.mark.parametrize("mode", RUN)
+def test_the_live_ledger_is_that_of_the_reference_run(
+    mode: str,
+    runs: ModuleType,
+    cases: ModuleType,
+    run_live: Callable[..., RunResult],
+    tmp_path: Path,
+) -> None:
+    job = runs.job_of(with_checkpoints(cases.STAGES, mode))
+    result = run_live(job.scenario, tmp_path / "run")
+    runs.assert_is_reference(job, result.path)
+    control = CheckpointControl(job)
+    assert len(list(run_reference(job, checkpoints=control))) == job.rounds
+    for name, expected in checkpoint_tables(job, control.coordinator).items():
+        found = DeltaTable(str(result.path / name)).to_pyarrow_table()
+        assert found.to_pylist() == expected.to_pylist()
+        assert found.num_rows > 0
+    statuses = {
+        found.status for found in map(control.coordinator.statistics, control.coordinator.ids)
+    }
+    assert ("expired" if mode == "expires" else "completed") in statuses
