@@ -8,7 +8,7 @@ theirs go (timeoutable); how long it then takes to write is the coordinator's si
 """
 
 from flowcontrol.operators.checkpoint_worker import CheckpointWorker
-from flowcontrol.operators.snapshots import begin_sync, stands_in_sync, stop_source
+from flowcontrol.operators.snapshots import begin_sync, stands_in_sync
 from flowcontrol.operators.states import READER, SERVER, StreamTask
 from flowcontrol.operators.task import write_pending
 from flowcontrol.operators.worker import W
@@ -163,7 +163,7 @@ def _trigger_source(
     stops, handled = message.is_savepoint, message.checkpoint
     _take(worker, task, message.checkpoint, message.created, 0, 0)
     if stops == b.STOPS and state.pending == handled:
-        stop_source(task)
+        task.open_inputs = 0  # it emits nothing any more
     _acknowledge(worker)
 
 

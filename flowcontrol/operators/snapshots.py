@@ -80,10 +80,3 @@ def forgo(task: StreamTask, may_do: int, end: int) -> None:
     """
     if task.ready > may_do:
         task.ready += end - may_do
-
-
-def stop_source(task: StreamTask) -> None:
-    """Have a source emit nothing any more: its job stops with the savepoint that it has taken."""
-    task.open_inputs = 0
-    if task.kind == SOURCE:
-        task.limit = task.taken

@@ -80,7 +80,9 @@ def emit(worker: Worker[W], task: StreamTask, end: int) -> int:
 
 
 def _may_emit(task: StreamTask, end: int) -> int:
-    """Emissions that fall due, as far as a replaying source has records."""
+    """Emissions that fall due, as far as a replaying source has records, and none after its end."""
+    if task.open_inputs == 0:
+        return 0
     most = emissions_due(task, end)
     return most if task.limit < 0 else min(most, task.limit - task.taken)
 

@@ -65,17 +65,13 @@ def later_refusals(scenario: Scenario, clock: str) -> Iterator[tuple[Where, Refu
             yield line.where, refusal
 
 
-def _stops(scenario: Scenario) -> Iterator[Refusal]:
-    for index, savepoint in enumerate(scenario.savepoints):
-        if savepoint.stop:
-            yield f"savepoints[{index}].stop", "true: stopping with a savepoint is", "leave it out"
-
-
-def _state(scenario: Scenario) -> Iterator[Refusal]:
+def _keys_of_columns(scenario: Scenario) -> Iterator[Refusal]:
+    """How many keys a column of replayed rows has is not counted."""
+    by_column = {edge.receiver for edge in scenario.edges if edge.key is not None}
     for index, stage in enumerate(scenario.stages):
-        if stage.state is not None:
-            what = f"of {stage.name!r}: state that checkpoints write is"
-            yield f"stages[{index}].state", what, "leave it out"
+        if stage.state is not None and stage.state.bytes_per_key and stage.name in by_column:
+            what = f"{stage.state.bytes_per_key}: state for each key of a column is"
+            yield f"stages[{index}].state.bytes_per_key", what, "state bytes or bytes_per_record"
 
 
 def _guarantees(scenario: Scenario) -> Iterator[Refusal]:
@@ -127,8 +123,7 @@ def _jobs(scenario: Scenario) -> Iterator[Refusal]:
 
 
 LATER: Final = (
-    Later("stops", "any", _stops),
-    Later("state", "any", _state),
+    Later("keys of columns", "any", _keys_of_columns),
     Later("guarantees", "any", _guarantees),
     Later("failures", "any", _failures),
     Later("transports", "any", _transports),

@@ -134,7 +134,7 @@ def catch_up(m: KernelMemory, number: int, task: f.KernelTask, end: int) -> None
     if task.kind != f.SOURCE:
         task.ready = max(task.ready, start)
     else:
-        if task.taken != task.limit:
+        if task.taken != task.limit and task.open_inputs > 0:
             start = work_by(phases, end * m.round_us)
         skip_due(worker_of(m, number, task), task, start)
 
@@ -275,7 +275,7 @@ def plan(
         wake(m, number, now + 1)
     if task.kind == f.SOURCE:
         task.status = f.IDLE if available == 1 else f.BLOCKED
-        if available == 1 and task.taken != task.limit:
+        if available == 1 and task.taken != task.limit and task.open_inputs > 0:
             if task.is_pending == 1:
                 wake(m, number, now + 1)
             if work_by(phases, end_us + m.round_us) >= task.ready:
