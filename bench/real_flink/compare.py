@@ -30,6 +30,9 @@ E2E_SHARE, TASK_SHARE, BYTES_SHARE = 0.03, 0.05, 0.05
 E2E_FLOOR_MS, TASK_FLOOR_MS = 15.0, 10.0
 """What a duration may differ by at least: a checkpoint that meets no data takes Flink so long, in
 calls, mails and threads that write. The emulation takes a round for each of these."""
+E2E_FLOOR_BYTES = E2E_FLOOR_MS * 500 * 1017 / 1000
+"""What the bytes of a checkpoint may differ by at least, if it persists any: what the slow stage of
+every job, 500 records of 1,017 bytes a second, drains before a timeout that comes so late."""
 TASK_FLOOR_BYTES = 32768.0
 """What the bytes of one task may differ by at least: one buffer more or less before the barrier."""
 
@@ -48,6 +51,12 @@ OF_TASKS = (
     "persisted_bytes",
 )
 """Figures that are compared. The synchronous part of a task without state takes no time."""
+
+
+AT_THE_SENDER = {"e2e_ms", "async_ms", "persisted_bytes"}
+"""Figures of tasks that are not compared where local barriers overtake. What waits in a local
+channel is its sender's output in Flink: the sender persists it, and waits for a timeoutable barrier
+until that is polled. The emulation counts the same bytes at the receiver."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +92,9 @@ def tolerance(place: str, figure: str, measured: float) -> float:
         return max(E2E_SHARE * measured, E2E_FLOOR_MS)
     if figure.endswith("_ms"):
         return max(TASK_SHARE * measured, TASK_FLOOR_MS)
-    return max(BYTES_SHARE * measured, 0.0 if place == WHOLE else TASK_FLOOR_BYTES)
+    if place == WHOLE:
+        return max(BYTES_SHARE * measured, E2E_FLOOR_BYTES) if measured > 0 else 0.0
+    return max(BYTES_SHARE * measured, TASK_FLOOR_BYTES)
 
 
 def typical(figure: str, values: list[float]) -> float:
@@ -149,7 +160,10 @@ def emulated(run: RunName) -> dict[str, Any]:
 def rows(run: RunName, measured: Mapping[str, Any], model: Mapping[str, Any]) -> Iterator[Row]:
     """Yield every figure of a run, measured beside emulated."""
     found = figures(model)
+    overtakes_locally = run.job == "local-chain" and run.mode != "aligned"
     for (place, figure), value in figures(measured).items():
+        if overtakes_locally and place != WHOLE and figure in AT_THE_SENDER:
+            continue
         limit = tolerance(place, figure, value)
         yield Row(str(run), place, figure, value, found[place, figure], limit)
 

@@ -8,14 +8,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from runs import HERE, RunName, chosen, flink_job, scenario
+from runs import HERE, WARM_UP_S, RunName, chosen, flink_job, scenario
+
+ATTEMPTS = 3
+"""So often a run is made until nothing disturbs it."""
+
+RATE_SHARE = 0.002
+"""By how much the slowest subtask may miss its rate."""
+
+LATE_MS = 10
+"""A source begins a checkpoint later than this only if the machine had no processor for it: it
+waits for no data. One in ten may."""
 
 TASK_COLUMNS = (
     "e2e_ms",
@@ -56,8 +70,46 @@ def write(measured: dict[str, Any], path: Path) -> None:
     path.write_text("[".join(joined) + "\n", encoding="utf-8")
 
 
+def disturbance(measured: Mapping[str, Any], stated: Mapping[str, Any]) -> str | None:
+    """Return what shows that the machine was busy with something else; None if nothing does.
+
+    Parameters
+    ----------
+    measured : mapping
+        As `columns` returns it.
+    stated : mapping
+        The scenario. Its slowest subtask is never without input, so it keeps its rate.
+    """
+    rates = {
+        f"{stage['name']}/{subtask}": rate
+        for stage in flink_job(stated)["stages"][1:]
+        for subtask, rate in enumerate(stage["rates"])
+    }
+    slow = min(rates, key=rates.__getitem__)
+    found = measured["records_per_s"][slow]
+    if abs(found - rates[slow]) > RATE_SHARE * rates[slow]:
+        return f"{slow} processed {found:g} records/s of {rates[slow]:g}"
+    steady = [n for n, at in enumerate(measured["checkpoints"]["triggered_s"]) if at >= WARM_UP_S]
+    sources = (name for name in measured["tasks"] if name not in rates)
+    delays = [measured["tasks"][name]["start_delay_ms"][n] for name in sources for n in steady]
+    if (late := statistics.quantiles(delays, n=10)[-1]) > LATE_MS:
+        return f"one source in ten began its checkpoint {late:g} ms late or more"
+    return None
+
+
 def measure(run: RunName, out: Path) -> None:
-    """Run a job on Flink and write ``OUT/<run>.json``."""
+    """Run a job on Flink, again if the machine was busy, and write ``OUT/<run>.json``."""
+    for attempt in range(1, ATTEMPTS + 1):
+        measured = columns(run_flink(run))
+        write(measured, out / f"{run}.json")
+        if (disturbed := disturbance(measured, scenario(run))) is None:
+            return
+        again = "Run it again on an idle machine." if attempt == ATTEMPTS else "Trying again."
+        print(f"{run} was disturbed: {disturbed}. {again}", flush=True)
+
+
+def run_flink(run: RunName) -> dict[str, Any]:
+    """Run a job on Flink once; what `Runner` wrote."""
     classpath = (HERE / "target" / "classpath").read_text(encoding="utf-8").strip()
     with tempfile.TemporaryDirectory() as folder:
         job, rows = Path(folder) / "job.json", Path(folder) / "rows.json"
@@ -69,8 +121,15 @@ def measure(run: RunName, out: Path) -> None:
             *("-cp", f"{HERE / 'target' / 'classes'}:{classpath}"),
             *("Runner", str(job), str(rows)),
         ]
-        subprocess.run(command, check=True)
-        write(columns(json.loads(rows.read_text(encoding="utf-8"))), out / f"{run}.json")
+        subprocess.run(command, check=True, preexec_fn=go_first)
+        reported: dict[str, Any] = json.loads(rows.read_text(encoding="utf-8"))
+        return reported
+
+
+def go_first() -> None:
+    """Take precedence over other processes, where that is allowed: the jobs mostly sleep."""
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, -15)
 
 
 def main(arguments: list[str]) -> None:

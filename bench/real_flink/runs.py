@@ -21,7 +21,7 @@ MODES: dict[str, dict[str, Any]] = {
 """Options of each mode. At 300 ms the barrier still stands in the sender's queue, at 1 s behind
 data in the receiver's, which has announced it."""
 
-JOBS = ("chain", "exchange", "even-exchange", "slow-map", "close-chain")
+JOBS = ("chain", "exchange", "even-exchange", "slow-map", "close-chain", "local-chain")
 ALIGNED_ONLY = {"slow-map", "close-chain"}
 """Jobs that show something about aligned barriers, and nothing new about others."""
 
@@ -84,4 +84,9 @@ def flink_job(stated: Mapping[str, Any]) -> dict[str, Any]:
         key: str(value).lower() if isinstance(value, bool) else value
         for key, value in stated["options"].items()
     }
-    return {"duration_s": stated["duration_s"], "options": options, "stages": stages}
+    return {
+        **stated["cluster"],
+        "duration_s": stated["duration_s"],
+        "options": options,
+        "stages": stages,
+    }

@@ -12,13 +12,20 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from flowcontrol.job.checkpointed_task import ABORTED, RELIEVED, SLOWED, TRIGGER, TaskOrder
+from flowcontrol.job.checkpointed_task import (
+    ABORTED,
+    COMPLETED,
+    RELIEVED,
+    SLOWED,
+    TRIGGER,
+    TaskOrder,
+)
 from flowcontrol.job.graph import POINTWISE, JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.snapshot_uploads import SnapshotUploads, Written
 from flowcontrol.protocol.checkpoints import CheckpointCoordinator, checkpoint_plan
 from flowcontrol.protocol.checkpoints import alignment as a
-from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, DECLINED, FINISHED, STOPS
+from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, DECLINED, ENDED, FINISHED, STOPS
 from flowcontrol.protocol.checkpoints.plan import ALL
 from flowcontrol.protocol.checkpoints.plan import POINTWISE as BY_INDEX
 from flowcontrol.protocol.checkpoints.requests import CHECKPOINT, SAVEPOINT, STOP_SAVEPOINT
@@ -120,25 +127,29 @@ class CheckpointControl:
         self._arriving: list[tuple[int, Written]] = []
         self._savepoints = list(settings.savepoints)
         self._handled = [0] * self._count
+        self._ended: set[int] = set()
+        self._urgent = False
         self._last_round = -1
 
     # ------------------------------------------------------------------ what it hears
 
     def hear(self, reports: Iterable[CheckpointReport]) -> None:
         """Take what tasks have reported, each in its round; it counts when it has arrived."""
-        found = list(reports)
-        self._heard.extend(found)
-        self.uploads.hear(found)
+        new = list(reports)
+        self._heard += new
+        self.uploads.hear(new)
+        self._urgent = self._urgent or any(report.kind in {DECLINED, ENDED} for report in new)
 
     def next_round(self) -> int | None:
         """Return the round before which :meth:`before_round` must be called at the latest.
 
         It is that of the next trigger or expiry, and of the next report that has been heard if
         somebody waits for it; None: nothing is due. A clock that holds reports back must call
-        :meth:`hear` at once with one that declines, and with every one while :attr:`is_waiting`.
+        :meth:`hear` at once with one that is no acknowledgement, and with every one while
+        :attr:`is_waiting`.
         """
         due = self._next_due()
-        if self.is_waiting or any(report.kind == DECLINED for report in self._heard):
+        if self.is_waiting or self._urgent:
             due = _sooner(due, self._next_arrival())
         return None if due is None else max(self._last_round + 1, due)
 
@@ -146,9 +157,11 @@ class CheckpointControl:
     def is_waiting(self) -> bool:
         """Whether an acknowledgement may cause something, or what a task uploads.
 
-        That is a queued trigger, a subsumption, or tasks that an upload slows down.
+        A queued trigger, a subsumption, the end of a task that waits for a last checkpoint, or
+        tasks that an upload slows down.
         """
-        return self._slows or self.coordinator.is_waiting or len(self.coordinator.pending) > 1
+        own = self.coordinator
+        return self._slows or len(self._ended) > 0 or own.is_waiting or len(own.pending) > 1
 
     # ------------------------------------------------------------------ what it does
 
@@ -183,6 +196,7 @@ class CheckpointControl:
             if at == due:
                 self.coordinator.tick(at * self._round_us)
             orders += self._orders(at)
+        self._urgent = any(report.kind in {DECLINED, ENDED} for report in self._heard)
         self._last_round = number
         return orders + self._slow_down(number)
 
@@ -216,7 +230,10 @@ class CheckpointControl:
         task = report.task
         if report.kind in {ACKNOWLEDGED, DECLINED}:
             self._handled[task] = max(self._handled[task], report.checkpoint)
+        elif report.kind == ENDED:
+            self._ended.add(task)
         elif report.kind == FINISHED:
+            self._ended.discard(task)
             self._handled[task] = sys.maxsize
         if report.kind == DECLINED:
             now = at * self._round_us
@@ -274,9 +291,11 @@ class CheckpointControl:
                     if (kind, checkpoint) not in noted:
                         noted.add((kind, checkpoint))
                         self._note(kind, messages[checkpoint])
-                    orders.append(TaskOrder(task, kind, messages[checkpoint]))
+                    order = TaskOrder(task, kind, messages[checkpoint])
                     if kind != TRIGGER and self.on_notification is not None:
-                        self.on_notification(orders[-1])
+                        self.on_notification(order)
+                    if kind != COMPLETED or task in self._ended:  # else it waits for nothing
+                        orders.append(order)
             if declined:  # which may start the next one that is queued
                 self.coordinator.decline(at * self._round_us, declined, 0, TOO_MANY)
         return orders
@@ -349,6 +368,7 @@ class CheckpointControl:
             "slowed": sorted(self._slowed),
             "savepoints": len(self._savepoints),
             "handled": self._handled,
+            "ended": sorted(self._ended),
             "last_round": self._last_round,
             "failed_at": self.failed_at,
         }
@@ -364,7 +384,8 @@ class CheckpointControl:
         self.uploads.restore(state["uploads"])
         self._slowed = set(state["slowed"])
         self._savepoints = self._savepoints[len(self._savepoints) - state["savepoints"] :]
-        self._handled = list(state["handled"])
+        self._handled, self._ended = list(state["handled"]), set(state["ended"])
+        self._urgent = bool(self._heard)
         self._last_round, self.failed_at = state["last_round"], state["failed_at"]
 
 

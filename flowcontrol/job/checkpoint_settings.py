@@ -55,6 +55,11 @@ class CheckpointSettings:
         """Whether barriers may overtake."""
         return self.mode in {TIMEOUTABLE, UNALIGNED}
 
+    @property
+    def waits_for_final(self) -> bool:
+        """Whether a task that has processed its last record waits for another checkpoint."""
+        return self.after_tasks_finish and self.interval_us is not None
+
     def mode_of(self, plan: JobVertex) -> int:
         """Return what the tasks of a stage do with barriers."""
         return ALIGNED if self.is_unaligned and is_forced(plan) else self.mode
@@ -95,4 +100,6 @@ def is_forced(plan: JobVertex) -> bool:
 
 def event_slots(settings: CheckpointSettings | None) -> int:
     """Return how many events a queue of a channel has room for beside its data."""
-    return EVENT_SLOTS if settings is None else EVENT_SLOTS + MOST_BARRIERS
+    return (
+        EVENT_SLOTS if settings is None else EVENT_SLOTS + MOST_BARRIERS + 1
+    )  # the end of the data

@@ -102,6 +102,8 @@ def new_rows(
     state = TaskCheckpoint(
         mode=settings.mode,
         timeout=timeout,
+        waits_final=int(settings.waits_for_final),
+        data_open=max(1, inputs),
         sync=task_state(job, plan, index).sync_us,
         slowdown=int(job.scenario.cluster.upload_slowdown * WHOLE_SERVICE),
     )
@@ -254,7 +256,8 @@ class CheckpointedTask:
             self._rows.state.is_slowed = int(order.kind == SLOWED)
             return
         if order.kind == COMPLETED:
-            return  # nothing waits for it yet
+            b.hear_completed(self._rows.state, order.message.checkpoint, order.message.arrives)
+            return
         if order.kind == ABORTED and b.is_past(self._rows.state, order.message.checkpoint) == 1:
             return
         assign(next_slot(queue), order.message)

@@ -116,6 +116,8 @@ class SnapshotUploads:
     def hear(self, reports: Iterable[CheckpointReport]) -> None:
         """Take what tasks have reported."""
         for report in reports:
+            if report.kind == b.ENDED:
+                continue  # it goes on taking checkpoints
             at = report.round * self._round_us
             self._reports[report.kind, report.task, report.checkpoint] = report
             self._plan(at, report.kind, report.task, report.checkpoint, report.round)

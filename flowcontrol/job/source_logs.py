@@ -65,7 +65,7 @@ class Arrivals:
         waiting = rules.lag(log)
         if waiting == 0:
             return 0, 0.0
-        written = rules.written_us(self.curve.phases, self.curve.unit, log.position)
+        written = rules.written_us(self.curve.phases, self.curve.unit, rules.begun(log))
         return waiting, (us - written) / 1e6
 
 

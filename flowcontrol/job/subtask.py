@@ -19,11 +19,11 @@ from flowcontrol.job.routing import Output, Router
 from flowcontrol.job.rows import new_gate, new_partition
 from flowcontrol.job.source_logs import Arrivals, has_log
 from flowcontrol.job.work import ServiceCurve, emission_cost_ns, flush_phase_us
-from flowcontrol.operators.checkpointing import after_sending, look_at_mail, on_event
+from flowcontrol.operators.checkpointing import after_sending, look_at_mail, may_finish, on_event
 from flowcontrol.operators.pacing import skip_due
 from flowcontrol.operators.reading import NO_LIMIT, read_log
 from flowcontrol.operators.snapshots import forgo
-from flowcontrol.operators.source_log import append_up_to, lag
+from flowcontrol.operators.source_log import append_up_to, begun, lag, unread
 from flowcontrol.operators.states import (
     READER,
     RELAY,
@@ -275,6 +275,8 @@ class Subtask(CheckpointedTask):
         task = self.task
         if task.kind in {SOURCE, READER} and self._has_ended(number):
             task.open_inputs = 0
+        if self.checkpoints is not None and may_finish(self, task) == 0:
+            return
         if task.is_pending == 0 and finish_task(task) == 1:
             for part in self.partitions:
                 finish_partition(part)
@@ -285,7 +287,7 @@ class Subtask(CheckpointedTask):
         """Whether nothing falls due at a source after a round, and nothing waits there."""
         curve = self._curve if self.arrivals is None else self.arrivals.curve
         in_hand = self.source is not None and self.source.waiting > 0
-        if curve is None or in_hand or (self.log is not None and lag(self.log) > 0):
+        if curve is None or in_hand or (self.log is not None and unread(self.log) > 0):
             return False
         end_us = (number + 1) * self.job.round_us
         return has_ended(curve.phases, end_us, self.task.taken, self.task.limit) == 1
@@ -388,14 +390,14 @@ class Subtask(CheckpointedTask):
 
     def _read(self, number: int, end: int, arrivals: Arrivals, log: SourceLog) -> int:
         """Read what waits in the log, as far as the rate and a throttle's command allow."""
-        round_ns, most, before = self.job.round_us * 1000, NO_LIMIT, log.position
+        round_ns, most, before = self.job.round_us * 1000, NO_LIMIT, begun(log)
         arrivals.append_until(log, (number + 1) * self.job.round_us)
-        start_ns, emitted = number * round_ns, self.task.taken
+        start_ns = number * round_ns
         if self.source is not None:
-            most = s.may_emit(self.source, lag(log), emitted, start_ns, start_ns + round_ns)
+            most = s.may_emit(self.source, lag(log), before, start_ns, start_ns + round_ns)
         reason = read_log(self, self.task, log, end, most)
         if self.source is not None:
-            s.after_emitting(self.source, log.position - before, start_ns)
+            s.after_emitting(self.source, begun(log) - before, start_ns)
         return reason
 
     # ------------------------------------------------------------------ as a Worker

@@ -13,7 +13,7 @@ from flowcontrol.job.graph import JobEdge, JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.subtask import Subtask
 from flowcontrol.job.work import ServiceCurve
-from flowcontrol.operators.source_log import lag
+from flowcontrol.operators.source_log import unread
 from flowcontrol.operators.states import SourceLog
 from flowcontrol.systems.throttles.controller import (
     Controller,
@@ -151,7 +151,7 @@ def _source_seen(
     emitted, log = state["task"]["taken"], state.get("log")
     if log is None:
         return SourceObservation(plan.name, index, emitted, 0, state["source"]["offered"], rate)
-    waiting = lag(SourceLog(**log))
+    waiting = unread(SourceLog(**log))
     return SourceObservation(plan.name, index, emitted, waiting, log["end"], rate)
 
 
@@ -207,7 +207,7 @@ def _is_empty(
 def _waits_in_log(state: Mapping[str, Any]) -> bool:
     """Whether a source has a log with records that it has not taken."""
     log = state.get("log")
-    return log is not None and lag(SourceLog(**log)) > 0
+    return log is not None and unread(SourceLog(**log)) > 0
 
 
 def _read(state: Any) -> Any:

@@ -16,6 +16,7 @@ from flowcontrol.protocol.checkpoints import alignment as a
 from flowcontrol.protocol.checkpoints import barriers as b
 from flowcontrol.protocol.checkpoints import tracker
 from flowcontrol.protocol.events import (
+    END_OF_DATA_BYTES,
     broadcast_event,
     holds_barrier,
     lose_turn,
@@ -25,6 +26,7 @@ from flowcontrol.protocol.events import (
 )
 from flowcontrol.protocol.queues import (
     CANCEL_MARKER,
+    END_OF_DATA,
     END_OF_PARTITION,
     SAVEPOINT_BARRIER,
     TIMEOUTABLE_BARRIER,
@@ -119,9 +121,45 @@ def on_event(worker: CheckpointWorker[W], task: StreamTask) -> int:
     """Act on the event that the task has polled in its turn; return 1 if it then stands still."""
     message = polled_event(task, worker.input_gates())
     kind, checkpoint, created = message.kind, message.checkpoint, message.created
+    if kind == END_OF_DATA:
+        state = worker.checkpoint_state()
+        state.data_open -= 1
+        if state.data_open == 0:
+            _end_data(worker, task)
+        return 0
     _deliver(worker, task, task.gate, task.channel, kind, checkpoint, created)
     _pull(worker, task)
     return stands_in_sync(worker.checkpoint_state(), task, worker.now_us())
+
+
+def may_finish(worker: CheckpointWorker[W], task: StreamTask) -> int:
+    """Tell whether a task may finish as soon as its inputs have ended: 1 if so.
+
+    A source whose last record is written says first that its data has ended.
+
+    Notes
+    -----
+    FLIP-147, ``StreamTask.afterInvoke``. So the last transaction of a sink is committed before the
+    sink is gone.
+    """
+    state = worker.checkpoint_state()
+    if state.waits_final == 0:
+        return 1
+    if worker.gate_count() == 0 and task.open_inputs == 0 and task.is_pending == 0:
+        _end_data(worker, task)
+    return 1 if 0 <= state.finishes <= worker.round_number() else 0
+
+
+def _end_data(worker: CheckpointWorker[W], task: StreamTask) -> None:
+    """Pass on that no data comes any more, once."""
+    state = worker.checkpoint_state()
+    if state.has_ended == 1:
+        return
+    state.has_ended = 1
+    state.data_open = 0
+    for i in range(task.partitions):
+        broadcast_event(worker.event_partition(i), END_OF_DATA, END_OF_DATA_BYTES, 0, 0)
+    worker.report(b.ENDED, 0, 0)
 
 
 def after_sending(worker: CheckpointWorker[W], task: StreamTask) -> None:
@@ -160,11 +198,25 @@ def _trigger_source(
         return
     state.kind = SAVEPOINT_BARRIER if message.is_savepoint > 0 else 0
     state.start_delay = max(0, worker.now_us() - message.created)
-    stops, handled = message.is_savepoint, message.checkpoint
+    if message.is_savepoint == b.STOPS:
+        _stop(worker, task, message.checkpoint)
     _take(worker, task, message.checkpoint, message.created, 0, 0)
-    if stops == b.STOPS and state.pending == handled:
-        task.open_inputs = 0  # it emits nothing any more
     _acknowledge(worker)
+
+
+def _stop(worker: CheckpointWorker[W], task: StreamTask, checkpoint: int) -> None:
+    """Have a source emit nothing any more: its job stops with the savepoint that it is to take.
+
+    Notes
+    -----
+    ``SourceOperatorStreamTask.triggerStopWithSavepointAsync``: the end of the data goes before the
+    barrier, so for all tasks this is the checkpoint with which they finish.
+    """
+    if b.is_aborted(worker.aborted(), checkpoint, worker.round_number()) == 1:
+        return
+    task.open_inputs = 0
+    if worker.checkpoint_state().waits_final == 1:
+        _end_data(worker, task)
 
 
 def _look_at_channels(worker: CheckpointWorker[W], task: StreamTask) -> None:
@@ -192,7 +244,8 @@ def _look_at_channels(worker: CheckpointWorker[W], task: StreamTask) -> None:
                     found.created,
                     a.TIMEOUTABLE,
                 )
-                if aligned.is_announced + aligned.is_overtaken > was_known:
+                is_new = aligned.is_announced + aligned.is_overtaken > was_known
+                if is_new and gate.channels[channel].initial >= 0:  # no local channel announces
                     lose_turn(gate, worker.gates_with_data(), number, channel)
                 _act(worker, task, done)
             index += 1
@@ -361,6 +414,8 @@ def _take(
     if was_aborted == 1:
         _broadcast_cancel(worker, task, checkpoint)
         return
+    if state.has_ended == 1 and state.final == 0:
+        state.final = checkpoint
     state.pending = checkpoint
     state.alignment = 0
     state.processed = 0

@@ -6,7 +6,7 @@ afterwards it reads as fast as it can until nothing waits.
 """
 
 from flowcontrol.operators.pacing import spend
-from flowcontrol.operators.source_log import lag
+from flowcontrol.operators.source_log import begun, lag, unread
 from flowcontrol.operators.states import SourceLog, StreamTask
 from flowcontrol.operators.task import (
     BLOCKED,
@@ -35,11 +35,11 @@ def read_log(worker: Worker[W], task: StreamTask, log: SourceLog, end: int, most
     task : StreamTask
         Its state.
     log : SourceLog
-        What is written by the end of the round; the position moves.
+        What is written by the end of the round; the position moves past what is emitted.
     end : int
         Work that its rate allows by the end of the round, units.
     most : int
-        Records that a throttle lets it read in the round.
+        Records that a throttle lets it begin in the round.
 
     Returns
     -------
@@ -49,9 +49,13 @@ def read_log(worker: Worker[W], task: StreamTask, log: SourceLog, end: int, most
     """
     reason = STARVED
     while True:
-        if task.is_pending == 1 and task.ready > end:
-            reason = CAPACITY
-            break
+        if log.reading == 1:
+            if task.ready > end:
+                reason = CAPACITY
+                break
+            log.reading = 0
+            worker.of_one_time(1)
+            _emit_one(worker, task, log)
         if write_pending(worker, task) == 0:
             reason = BLOCKED
             break
@@ -67,15 +71,15 @@ def read_log(worker: Worker[W], task: StreamTask, log: SourceLog, end: int, most
         if most <= 0:
             reason = BLOCKED
             break
-        count = _read(worker, task, worker.of_one_time(min(most, waiting)), end)
-        log.position += count
-        most -= count
-    task.due = lag(log)
+        before = begun(log)
+        _read(worker, task, log, worker.of_one_time(min(most, waiting)), end)
+        most -= begun(log) - before
+    task.due = unread(log)
     return reason
 
 
-def _read(worker: Worker[W], task: StreamTask, most: int, end: int) -> int:
-    """Read all records that are done by the end, at most ``most``, or begin one; return how many.
+def _read(worker: Worker[W], task: StreamTask, log: SourceLog, most: int, end: int) -> None:
+    """Read all records that are done by the end, at most ``most``, or begin one.
 
     ``most`` is at least 1.
     """
@@ -84,10 +88,22 @@ def _read(worker: Worker[W], task: StreamTask, most: int, end: int) -> int:
         count = min(most, (end - task.ready) // task.unit)
     if count > 0:
         count = emit_some(worker, task, count)
+        log.position += count
         spend(worker, task, count)
-        return count
+        return
     spend(worker, task, 1)
+    if task.ready > end:
+        log.reading = 1
+    else:
+        _emit_one(worker, task, log)
+
+
+def _emit_one(worker: Worker[W], task: StreamTask, log: SourceLog) -> None:
+    """Emit a record that has been read: until then it is in the log, and it is in flight from now.
+
+    Its output was available when its reading began, so it is written at least in part.
+    """
+    log.position += 1
     task.taken += 1
-    put_out(worker, task, 1 if task.ready <= end else 0)
+    put_out(worker, task, 1)
     worker.note_emitted(1)
-    return 1

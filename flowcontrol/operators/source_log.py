@@ -53,5 +53,15 @@ def append_up_to(log: SourceLog, end: int, limit: int) -> None:
 
 
 def lag(log: SourceLog) -> int:
-    """Return how many records wait in a log."""
+    """Return how many records wait in a log; the one that is being read is out."""
+    return log.end - begun(log)
+
+
+def unread(log: SourceLog) -> int:
+    """Return how many records of a log are not emitted, the one that is being read included."""
     return log.end - log.position
+
+
+def begun(log: SourceLog) -> int:
+    """Return how many records of a log a source has ever begun to read."""
+    return log.position + log.reading

@@ -55,7 +55,10 @@ class SourceLog:
     end: int = 0
     """Records ever written to it: the offset of the next one (Kafka: the log end offset)."""
     position: int = 0
-    """Records that the source has taken from it: the offset of the one that it reads next."""
+    """Records that the source has read and emitted: the offset of the one that it reads, or reads
+    next."""
+    reading: int = 0
+    """1: that one is being read; it is emitted when its time is over."""
 
 
 @dataclass(slots=True)
@@ -81,7 +84,7 @@ class StreamTask(Task):
     is_pending: int = 0
     """1: outputs wait to be written."""
     due: int = 0
-    """Emissions that fell due in the round; of a READER: records that wait in its log."""
+    """Emissions that fell due in the round; of a READER: records of its log not emitted."""
     busy: int = 0
     """Busy time, microseconds."""
     idle: int = 0

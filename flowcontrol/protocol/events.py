@@ -23,6 +23,9 @@ from flowcontrol.protocol.subpartition_rules import add_event, finish_buffer, ov
 END_BYTES = 4
 """Size of the end of a partition, bytes (reference section 13)."""
 
+END_OF_DATA_BYTES = 5
+"""Size of the end of the data, bytes."""
+
 
 def finish_task(task: Task) -> int:
     """Finish a task without pending outputs, if its inputs have ended: 1 if it does so now.

@@ -50,6 +50,7 @@ KINDS = (
     MessageKind("at_least_once_barrier"),
     MessageKind("savepoint_barrier", blocks=1),
     MessageKind("cancel_marker"),
+    MessageKind("end_of_data"),
 )
 """Every kind of message; its number is its place. All but data need neither credit nor buffer."""
 
@@ -70,6 +71,9 @@ SAVEPOINT_BARRIER = 9
 
 CANCEL_MARKER = 10
 """In place of a barrier that will not come (``CancelCheckpointMarker``)."""
+
+END_OF_DATA = 11
+"""No data comes behind it; barriers may (``EndOfData``)."""
 
 _BLOCKING = sum(kind.blocks << number for number, kind in enumerate(KINDS))
 _PRIORITY = sum(kind.has_priority << number for number, kind in enumerate(KINDS))

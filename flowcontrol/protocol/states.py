@@ -301,6 +301,17 @@ class TaskCheckpoint:
     (:mod:`flowcontrol.protocol.checkpoints.alignment`); constant."""
     timeout: int = 0
     """``aligned-checkpoint-timeout``; constant."""
+    waits_final: int = 0
+    """1: a task finishes when a checkpoint is complete that was taken after its data had ended
+    (FLIP-147); constant."""
+    data_open: int = 0
+    """Input channels whose data has not ended; of a source 1."""
+    has_ended: int = 0
+    """1: the task has processed its last record, and has said so."""
+    final: int = 0
+    """First checkpoint that it took since; 0: none."""
+    finishes: int = -1
+    """Round in which it hears that such a one is complete; -1: not known."""
     handled: int = 0
     """Newest checkpoint that it has taken or cancelled; 0: none."""
     kind: int = 0
@@ -358,10 +369,10 @@ class CheckpointReport:
     task: int = 0
     """Which task, in the order of the job."""
     kind: int = 0
-    """TAKEN, ACKNOWLEDGED, DECLINED or FINISHED
+    """TAKEN, ACKNOWLEDGED, DECLINED, FINISHED or ENDED
     (:mod:`flowcontrol.protocol.checkpoints.barriers`)."""
     checkpoint: int = 0
-    """Its id; 0 of FINISHED."""
+    """Its id; 0 of FINISHED and ENDED."""
     round: int = 0
     """Round in which the task sent it."""
     reason: int = 0

@@ -5,17 +5,18 @@ What a task does about them is :mod:`flowcontrol.operators.checkpointing`.
 
 from typing import Any
 
-from flowcontrol.operators.checkpointing import after_sending, look_at_mail, next_timer
+from flowcontrol.operators.checkpointing import after_sending, look_at_mail, may_finish, next_timer
 from flowcontrol.operators.snapshots import slowed_end, stands_in_sync, syncing_us
-from flowcontrol.protocol.checkpoints.barriers import is_past
+from flowcontrol.protocol.checkpoints.barriers import hear_completed, is_past
 from flowcontrol.protocol.queues import append, next_slot
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import rows_of
 from flowcontrol.virtual.checkpoint_fields import (
-    ORDER_ABORT,
-    ORDER_RELIEVED,
-    ORDER_SLOWED,
-    ORDER_TRIGGER,
+    ABORTED,
+    COMPLETED,
+    RELIEVED,
+    SLOWED,
+    TO_TAKE,
     KernelOrder,
 )
 from flowcontrol.virtual.checkpoint_worker import coordinator_queue, kernel_checkpoints
@@ -36,14 +37,18 @@ def take_orders(m: KernelMemory) -> None:
         order = orders[i]
         task = task_row(m, order.task)
         held = kernel_checkpoints(m, task.checkpoints)
-        if order.kind == ORDER_SLOWED or order.kind == ORDER_RELIEVED:
-            held.own.is_slowed = 1 if order.kind == ORDER_SLOWED else 0
+        if order.kind == SLOWED or order.kind == RELIEVED:
+            held.own.is_slowed = 1 if order.kind == SLOWED else 0
             task.attention = 1
             wake(m, order.task, order.arrives)
             continue
-        if order.kind == ORDER_ABORT and is_past(held.own, order.checkpoint) == 1:
+        if order.kind == COMPLETED:
+            if hear_completed(held.own, order.checkpoint, order.arrives) == 1:
+                wake(m, order.task, order.arrives)
             continue
-        at = held.aborted if order.kind == ORDER_ABORT else held.triggers
+        if order.kind == ABORTED and is_past(held.own, order.checkpoint) == 1:
+            continue
+        at = held.aborted if order.kind == ABORTED else held.triggers
         queue = coordinator_queue(m, at, held.messages_most)
         if queue.ends.count == held.messages_most:
             m.flags |= FLAG_PROTOCOL
@@ -54,7 +59,7 @@ def take_orders(m: KernelMemory) -> None:
         message.is_savepoint = order.is_savepoint
         message.arrives = order.arrives
         append(queue)
-        if order.kind == ORDER_TRIGGER:
+        if order.kind == TO_TAKE:
             task.attention = 1
             wake(m, order.task, order.arrives)
     m.orders_count = 0
@@ -65,6 +70,12 @@ def look_at_events(m: KernelMemory, worker: Any, start: int, end: int) -> None:
     """Have a task act on what does not wait for its turn, before its work of a round."""
     worker.task.attention = 1
     look_at_mail(worker, worker.task, start, end)
+
+
+@part_of(CHECKPOINTS)
+def may_end(m: KernelMemory, worker: Any) -> int:
+    """Tell whether a task may finish as soon as its inputs have ended: 1 if so."""
+    return may_finish(worker, worker.task)
 
 
 @part_of(CHECKPOINTS)

@@ -4,15 +4,6 @@ from dataclasses import dataclass, field
 
 from flowcontrol.protocol.states import Alignment, CoordinatorMessage, TaskCheckpoint
 
-ORDER_TRIGGER = 0
-"""The checkpoint is to be taken."""
-ORDER_ABORT = 1
-"""The checkpoint was aborted."""
-ORDER_SLOWED = 2
-"""The task's manager uploads from now on."""
-ORDER_RELIEVED = 3
-"""It does not any more."""
-
 
 @dataclass(slots=True)
 class KernelCheckpoints:
@@ -38,6 +29,15 @@ class KernelCheckpoints:
     """How many there may be in either."""
 
 
+TO_TAKE = 0
+ABORTED = 1
+COMPLETED = 2
+"""What an order says of its checkpoint."""
+SLOWED = 3
+RELIEVED = 4
+"""Orders of no checkpoint: the task's manager uploads from now on, or no more."""
+
+
 @dataclass(slots=True)
 class KernelOrder(CoordinatorMessage):
     """What the coordinator tells a task from the next round on that is run."""
@@ -45,4 +45,4 @@ class KernelOrder(CoordinatorMessage):
     task: int = 0
     """The task."""
     kind: int = 0
-    """ORDER_TRIGGER, ORDER_ABORT, ORDER_SLOWED or ORDER_RELIEVED."""
+    """TO_TAKE, ABORTED, COMPLETED, SLOWED or RELIEVED."""

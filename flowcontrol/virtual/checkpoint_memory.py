@@ -37,7 +37,7 @@ def fill_checkpoints(build: Builder, settings: CheckpointSettings, reports: int)
     head.reports_most, head.reports_wanted = reports, reports // 2
     head.reports = build.take(reports * width(CheckpointReport))
     subtasks = sum(plan.stage.parallelism for plan in job.stages)
-    head.orders_most = subtasks * (MOST_BARRIERS + 1)  # and whether its manager uploads
+    head.orders_most = subtasks * (2 * MOST_BARRIERS + 3)  # triggers, ends, slowdown
     head.orders = build.take(head.orders_most * width(KernelOrder))
     tasks, partitions = build.blocks["tasks_at"], build.blocks["partitions_at"]
     for plan in job.stages:

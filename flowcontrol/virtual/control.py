@@ -4,7 +4,7 @@ import numpy as np
 
 from flowcontrol.job.graph import JobVertex
 from flowcontrol.job.job import Job
-from flowcontrol.operators.source_log import lag
+from flowcontrol.operators.source_log import unread
 from flowcontrol.systems.throttles.controller import (
     Command,
     Controller,
@@ -83,7 +83,7 @@ class Control:
             plan.name,
             index,
             int(task["taken"]),
-            0 if log is None else lag(log),
+            0 if log is None else unread(log),
             self._state(plan, index).offered if log is None else log.end,
             0.0 if rates is None else float(rates.rate_at(now_us)),
         )

@@ -1,24 +1,28 @@
 """The coordinator of a job's checkpoints at work on the kernel's memory."""
 
 from flowcontrol.job.checkpoint_control import CheckpointControl
-from flowcontrol.job.checkpointed_task import ABORTED, RELIEVED, SLOWED, TRIGGER, TaskOrder
+from flowcontrol.job.checkpointed_task import (
+    ABORTED,
+    COMPLETED,
+    RELIEVED,
+    SLOWED,
+    TRIGGER,
+    TaskOrder,
+)
 from flowcontrol.job.job import Job
 from flowcontrol.protocol.states import CheckpointReport
-from flowcontrol.virtual.checkpoint_fields import (
-    ORDER_ABORT,
-    ORDER_RELIEVED,
-    ORDER_SLOWED,
-    ORDER_TRIGGER,
-    KernelOrder,
-)
+from flowcontrol.virtual import checkpoint_fields as f
+from flowcontrol.virtual.checkpoint_fields import KernelOrder
 from flowcontrol.virtual.memory import Memory
 
-_ORDERS = {
-    TRIGGER: ORDER_TRIGGER,
-    ABORTED: ORDER_ABORT,
-    SLOWED: ORDER_SLOWED,
-    RELIEVED: ORDER_RELIEVED,
+KINDS = {
+    TRIGGER: f.TO_TAKE,
+    ABORTED: f.ABORTED,
+    COMPLETED: f.COMPLETED,
+    SLOWED: f.SLOWED,
+    RELIEVED: f.RELIEVED,
 }
+"""What the kernel calls the kinds of orders."""
 
 
 class Coordination:
@@ -92,9 +96,8 @@ class Coordination:
     def _tell(self, orders: list[TaskOrder]) -> None:
         """Leave orders for the kernel, which hands them to the tasks before the next round."""
         rows = [
-            (one.checkpoint, one.created, one.is_savepoint, one.arrives, task, _ORDERS[kind])
+            (one.checkpoint, one.created, one.is_savepoint, one.arrives, task, KINDS[kind])
             for task, kind, one in orders
-            if kind in _ORDERS
         ]
         self._orders[: len(rows)] = rows
         self._head.orders_count = len(rows)

@@ -5,7 +5,7 @@ nothing in it is left to do.
 """
 
 from flowcontrol.operators.pacing import skip_due
-from flowcontrol.operators.source_log import append_up_to, lag
+from flowcontrol.operators.source_log import append_up_to, lag, unread
 from flowcontrol.operators.task import (
     BLOCKED,
     CAPACITY,
@@ -22,6 +22,7 @@ from flowcontrol.systems.throttles.throttled_source import after_emitting, hold,
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import views as v
 from flowcontrol.virtual.ages import peek_run, push_run, run_length, take_run
+from flowcontrol.virtual.barriers import may_end
 from flowcontrol.virtual.cells import rows
 from flowcontrol.virtual.checkpoint_worker import log_report
 from flowcontrol.virtual.disk import finish_writing
@@ -31,7 +32,7 @@ from flowcontrol.virtual.reading import arrivals_of
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.spilled import spill_row
 from flowcontrol.virtual.spilling import close_partition
-from flowcontrol.virtual.task import KernelWorker
+from flowcontrol.virtual.task import KernelWorker, worker_of
 from flowcontrol.virtual.wheel import wake
 
 
@@ -43,6 +44,8 @@ def finish_when_over(
         _end_source(m, number, task, phases, end_us)
     elif m.has_readers == 1 and task.kind == f.READER and task.open_inputs > 0:
         _end_reader(m, number, task, end_us)
+    if m.has_checkpoints == 1 and may_end(m, worker_of(m, number, task)) == 0:
+        return
     if task.is_pending == 1 or finish_task(task) == 0:
         return
     for i in range(task.partitions):
@@ -63,7 +66,7 @@ def _end_reader(m: KernelMemory, number: int, task: f.KernelTask, end_us: int) -
     arrivals = arrivals_of(m, log)
     if has_ended(arrivals, end_us, task.taken, task.limit) == 0:
         _look_at_end(m, number, arrivals, end_us)
-    elif lag(log) == 0:
+    elif unread(log) == 0:
         task.open_inputs = 0
     return 0
 
@@ -161,7 +164,7 @@ def is_empty(m: KernelMemory, now: int) -> int:
             return 0
         if task.throttle > 0 and task.log > 0:
             state = v.throttled_source(m, task.throttle)
-            if task.taken < state.admitted and lag(v.source_log(m, task.log)) > 0:
+            if task.taken < state.admitted and unread(v.source_log(m, task.log)) > 0:
                 return 0
         if task.kind == f.SERVER or task.kind == f.READER:
             phases = rows(m, task.phases, task.phase_count, 3)

@@ -45,7 +45,7 @@ from flowcontrol.virtual.header import FLAG_DRAIN, FLAG_EMPTY, FLAG_PARTS, Kerne
 from flowcontrol.virtual.jobs import in_order, serve_waiting
 from flowcontrol.virtual.messages import receive_all, send
 from flowcontrol.virtual.parts import BUFFERS, EVERYTHING, THROTTLES
-from flowcontrol.virtual.reading import append_until, next_arrival_us, read
+from flowcontrol.virtual.reading import append_until, is_reading, next_arrival_us, read
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.spilling import note_memory, note_waits, send_spilled
 from flowcontrol.virtual.task import KernelWorker, worker_of
@@ -326,10 +326,15 @@ def plan_server(
     if reason == CAPACITY:
         if work_by(phases, end_us + m.round_us) > ready:
             wake(m, number, m.now + 1)
-        elif task.is_pending == 1:
+        elif task.is_pending == 1 or is_in_hand(m, task) == 1:
             wake_at(m, number, first_us_at(phases, ready, end_us))
         else:
             wake_at(m, number, first_us_beyond(phases, ready, end_us))
+
+
+def is_in_hand(m: KernelMemory, task: f.KernelTask) -> int:
+    """Tell whether a task is a source in the middle of reading a record: 1 if so."""
+    return is_reading(m, task) if m.has_readers == 1 and task.kind == f.READER else 0
 
 
 def wake_at(m: KernelMemory, number: int, us: int) -> None:

@@ -1,7 +1,7 @@
 """Sources that read logs, in the kernel: what is written to a log, and when the next record is."""
 
 from flowcontrol.operators.reading import NO_LIMIT, read_log
-from flowcontrol.operators.source_log import append_up_to, lag, written_by, written_us
+from flowcontrol.operators.source_log import append_up_to, begun, lag, written_by, written_us
 from flowcontrol.protocol.rows import Rows
 from flowcontrol.systems.throttles.throttled_source import after_emitting, may_emit
 from flowcontrol.virtual import fields as f
@@ -32,9 +32,9 @@ def read(m: KernelMemory, worker: KernelWorker, end: int, end_us: int) -> int:
     task = worker.task
     append_until(m, task, end_us)
     log = v.source_log(m, task.log)
-    before = log.position
+    before = begun(log)
     reason = read_log(worker, task, log, end, permitted_now(m, task))
-    note_read(m, task, log.position - before)
+    note_read(m, task, begun(log) - before)
     return reason
 
 
@@ -48,17 +48,24 @@ def permitted_by_throttle(m: KernelMemory, task: f.KernelTask) -> int:
     """Return how many records the command in force lets a source read in this round."""
     state = v.throttled_source(m, task.throttle)
     start_ns = m.now * m.round_us * 1000
-    waiting = lag(v.source_log(m, task.log))
-    return may_emit(state, waiting, task.taken, start_ns, start_ns + m.round_us * 1000)
+    log = v.source_log(m, task.log)
+    end_ns = start_ns + m.round_us * 1000
+    return may_emit(state, lag(log), begun(log), start_ns, end_ns)
 
 
 @part_of(THROTTLES)
 def note_read(m: KernelMemory, task: f.KernelTask, count: int) -> int:
-    """Tell the throttle of a source how many records it has read in this round."""
+    """Tell the throttle of a source how many records it has begun to read in this round."""
     if task.throttle > 0:
         state = v.throttled_source(m, task.throttle)
         after_emitting(state, count, m.now * m.round_us * 1000)
     return 0
+
+
+@part_of(LOGS)
+def is_reading(m: KernelMemory, task: f.KernelTask) -> int:
+    """Tell whether a READER is in the middle of a record: 1 if so."""
+    return v.source_log(m, task.log).reading
 
 
 @part_of(LOGS)

@@ -204,7 +204,7 @@ def test_a_throttled_source_is_restored_by_the_names_of_its_state(jobs: ModuleTy
         "is_stopped": 0, "gap_ns": 30_000_000, "admitted": -1,
         "next_ns": 120_000_000, "waiting": 0, "offered": 0,
     }  # fmt: skip
-    assert state["log"] == {"end": 10, "position": 4}
+    assert state["log"] == {"end": 10, "position": 4, "reading": 0}
     assert new.log == old.log
 
 

@@ -9,6 +9,7 @@ import pytest
 from flowcontrol.operators.pacing import emissions_due, skip_due, spend, startable
 from flowcontrol.operators.reading import read_log
 from flowcontrol.operators.selectivity import of_ratio
+from flowcontrol.operators.source_log import begun, lag, unread
 from flowcontrol.operators.states import (
     READER,
     RELAY,
@@ -195,7 +196,7 @@ def test_a_server_writes_when_its_work_is_done(ready: int, reason: int) -> None:
 @pytest.mark.parametrize(
     ("waits", "most", "end", "reason", "taken", "ready"),
     [
-        (9, 99, 35, CAPACITY, 4, 40),  # three are read by 30, a fourth is begun
+        (9, 99, 35, CAPACITY, 3, 40),  # three are read by 30, a fourth is begun
         (9, 99, 30, CAPACITY, 3, 30),
         (2, 99, 35, STARVED, 2, 20),
         (9, 2, 35, BLOCKED, 2, 20),  # a throttle allows no more
@@ -209,17 +210,29 @@ def test_a_log_is_read_at_the_speed_of_its_source(
     by_hand, log = ByHand(100, kind=READER), SourceLog(end=waits)
     assert read_log(by_hand, by_hand.task, log, end, most) == reason
     assert (by_hand.task.taken, log.position, by_hand.task.ready) == (taken, taken, ready)
-    assert by_hand.task.due == waits - taken
-    assert len(by_hand.written) == min(taken, end // 10)
+    assert by_hand.task.due == unread(log) == waits - taken
+    assert log.reading == int(ready > end)
+    assert lag(log) == waits - begun(log) == waits - taken - log.reading
+    assert len(by_hand.written) == by_hand.emitted == taken
 
 
-def test_a_record_that_is_being_read_goes_out_when_it_is_done() -> None:
+def test_a_record_that_is_being_read_is_emitted_when_it_is_done() -> None:
+    """Until then it is neither taken nor routed: its latency has not begun."""
     by_hand, log = ByHand(100, kind=READER), SourceLog(end=9)
-    read_log(by_hand, by_hand.task, log, 35, 99)
-    read_log(by_hand, by_hand.task, log, 39, 99)
-    assert (len(by_hand.written), log.position) == (3, 4)
+    for end, emitted in ((35, 3), (39, 3), (40, 4)):
+        assert read_log(by_hand, by_hand.task, log, end, 99) == CAPACITY
+        assert (len(by_hand.routed), by_hand.emitted, by_hand.task.taken) == (emitted,) * 3
+        assert (log.position, log.reading) == (emitted, int(end < 40))
     read_log(by_hand, by_hand.task, log, 40, 99)
-    assert (len(by_hand.written), log.position) == (4, 4)
+    assert log.position == 4
+
+
+def test_a_throttle_that_allows_no_more_lets_a_record_be_read_to_its_end() -> None:
+    by_hand, log = ByHand(100, kind=READER), SourceLog(end=9)
+    assert read_log(by_hand, by_hand.task, log, 15, 2) == CAPACITY
+    assert (log.position, log.reading) == (1, 1)
+    assert read_log(by_hand, by_hand.task, log, 35, 0) == BLOCKED
+    assert (log.position, log.reading, len(by_hand.written)) == (2, 0, 2)
 
 
 def test_a_blocked_source_leaves_its_log_as_it_is() -> None:
@@ -235,7 +248,7 @@ def test_reading_times_that_vary_are_drawn_one_by_one() -> None:
     by_hand, log = ByHand(100, kind=READER), SourceLog(end=9)
     by_hand.task.distribution = EXPONENTIAL
     assert read_log(by_hand, by_hand.task, log, 13, 99) == CAPACITY
-    assert (log.position, by_hand.task.ready, len(by_hand.written)) == (3, 112, 2)
+    assert (begun(log), by_hand.task.ready, len(by_hand.written)) == (3, 112, 2)
 
 
 # ---------------------------------------------------------------- pacing

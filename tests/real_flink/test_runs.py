@@ -23,12 +23,16 @@ def test_flink_gets_the_rates_of_every_subtask_and_records_of_the_stated_size(
 
 
 @pytest.mark.parametrize("run", runs.RUNS, ids=str)
-def test_every_channel_of_the_emulation_crosses_the_network(run: runs.RunName) -> None:
-    """As in Flink, where each subtask has a task manager of its own."""
+def test_channels_cross_the_network_or_all_are_local(run: runs.RunName) -> None:
     stated = runs.scenario(run)
     subtasks = sum(stage.get("parallelism", 1) for stage in stated["stages"])
-    assert stated["cluster"] == {"task_managers": subtasks, "slots": 1}
+    is_local = run.job == "local-chain"
+    machines = {"task_managers": 1, "slots": subtasks}
+    spread = {"task_managers": subtasks, "slots": 1}
+    assert stated["cluster"] == (machines if is_local else spread)
     assert {edge["partitioner"] for edge in stated["edges"]} == {"rebalance"}
+    job = runs.flink_job(stated)
+    assert (job["task_managers"], job["slots"]) == tuple(stated["cluster"].values())
 
 
 @pytest.mark.parametrize("job", runs.JOBS)
@@ -53,7 +57,12 @@ def test_modes_say_how_barriers_go_in_flink_own_words() -> None:
 def test_runs_are_chosen_by_their_name_their_job_or_their_mode() -> None:
     assert runs.chosen([]) == list(runs.RUNS)
     assert [str(run) for run in runs.chosen(["chain-aligned"])] == ["chain-aligned"]
-    assert {run.job for run in runs.chosen(["unaligned"])} == {"chain", "exchange", "even-exchange"}
+    assert {run.job for run in runs.chosen(["unaligned"])} == {
+        "chain",
+        "exchange",
+        "even-exchange",
+        "local-chain",
+    }
     assert {run.mode for run in runs.chosen(["slow-map"])} == {"aligned"}
     with pytest.raises(SystemExit, match="no run, job or mode is named chains"):
         runs.chosen(["chain", "chains"])

@@ -225,8 +225,9 @@ def test_littles_law(random_jobs: ModuleType, draw_until: Any) -> None:
 
     Of a run that begins and ends empty it is an identity, not a mean. Stages yield a record for a
     record, so that each has an age, and a source's record fits into a buffer, so that it is never
-    blocked in the middle of one. Where records are left over at the end (without a flusher, at
-    the quota, behind a stage too slow), there is none.
+    blocked in the middle of one. What it is reading from its log is not emitted. Where records
+    are left over at the end (without a flusher, at the quota, behind a stage too slow), there is
+    none.
     """
     shape = random_jobs.Shape(rounds=(400, 600), is_drained=True, is_virtual=True)
     hit: Counter[str] = Counter()

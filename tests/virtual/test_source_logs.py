@@ -169,6 +169,40 @@ def test_ages_from_arrival_are_those_of_the_offsets(
         taken += count
 
 
+# Records/s that it reads, that are written for 1 s, and the length of a round, ms.
+READERS = [
+    (25, 1000, 10),  # four rounds a record
+    (150, 1000, 10),  # one and a half a round
+    (150, 100, 10),  # each is read before the next is written
+    (3428.571, 3428.571, 7),  # a little less than 24 a round: the last is always begun
+    (1000, 1000, 10),  # no record is begun in one round and done in another
+]
+
+
+@pytest.mark.parametrize("service_time", ["constant", "exponential"])
+@pytest.mark.parametrize(("speed", "rate", "round_ms"), READERS)
+def test_a_record_that_is_being_read_is_not_in_flight(
+    speed: float, rate: float, round_ms: float, service_time: str
+) -> None:
+    """Little's law from the first record to the last: in flight over the rounds is the ages."""
+    arrivals = [{"at_s": 0, "rate": rate}, {"at_s": 0.7, "rate": 0}]
+    source = {"emit_rate": speed, "arrival_rate": arrivals, "record_bytes": 10}
+    keys = {"duration_s": 35, "round_ms": round_ms, "sample_interval_s": round_ms / 1000}
+    options = {"execution.buffer-timeout.interval": 0}
+    made = mapping(source | {"service_time": service_time}, 5000, options=options, **keys)
+    tables = {name: t.to_pandas() for name, t in simulate(parse_scenario(made)).tables.items()}
+    stages, ages = tables["stages"], tables["latency"]
+    emitted, taken = (
+        stages[stages.stage == stage][column].to_numpy()
+        for stage, column in (("source", "records_out"), ("sink", "records_in"))
+    )
+    assert emitted[-1] == taken[-1] > 50
+    in_rounds = (ages["count"] * ages.mean_ms / round_ms).sum()
+    assert (emitted - taken).sum() == round(in_rounds, 6)
+    # Flushed at once to a sink that is fast enough: a round on the way, and seldom another.
+    assert ages.max_ms.max() <= 2 * round_ms
+
+
 # ---------------------------------------------------------------- other systems
 
 

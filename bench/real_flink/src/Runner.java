@@ -26,10 +26,11 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 /**
  * Runs a chain of stages on a MiniCluster and writes Flink's own checkpoint statistics as JSON.
  *
- * <p>Arguments: the job and the file to write, both JSON. The job: "duration_s", "options" (Flink's
- * own), "stages" in the order of the chain, each with "name", "rates" (records/s of each subtask)
- * and, the first one, "payload_bytes". Every edge is rebalanced; every subtask has a task manager
- * of its own, so that every channel crosses the network stack (Netty on loopback).
+ * <p>Arguments: the job and the file to write, both JSON. The job: "duration_s", "task_managers",
+ * "slots" of each, "options" (Flink's own), "stages" in the order of the chain, each with "name",
+ * "rates" (records/s of each subtask) and, the first one, "payload_bytes". Every edge is
+ * rebalanced, every subtask has a slot of its own. With one slot a task manager, and several of
+ * these, every channel crosses the network stack (Netty on loopback).
  */
 public final class Runner {
 
@@ -48,15 +49,11 @@ public final class Runner {
     private static Map<String, Object> measure(JsonNode job) throws Exception {
         Configuration options = options(job.get("options"));
         JobGraph graph = jobGraph(job.get("stages"), options);
-        int subtasks = 0;
-        for (JsonNode stage : job.get("stages")) {
-            subtasks += stage.get("rates").size();
-        }
         MiniClusterConfiguration cluster =
                 new MiniClusterConfiguration.Builder()
                         .setConfiguration(options)
-                        .setNumTaskManagers(subtasks)
-                        .setNumSlotsPerTaskManager(1)
+                        .setNumTaskManagers(job.get("task_managers").asInt())
+                        .setNumSlotsPerTaskManager(job.get("slots").asInt())
                         .build();
         try (MiniCluster flink = new MiniCluster(cluster)) {
             flink.start();

@@ -38,7 +38,9 @@ DECLINED = 2
 """Report of a task: it has aborted the checkpoint."""
 FINISHED = 3
 """Report of a task: it has finished."""
-TAKEN = 4
+ENDED = 4
+"""Report of a task: it has processed its last record, and waits for a last checkpoint."""
+TAKEN = 5
 """Report of a task: it has sent the barrier on, and the snapshot of its state begins."""
 
 STOPS = 2
@@ -147,6 +149,14 @@ def count_persisted(channel: AlignedChannel) -> int:
 
 
 # ---- what the coordinator says
+
+
+def hear_completed(state: TaskCheckpoint, checkpoint: int, arrives: int) -> int:
+    """Note that a task hears in a round that a checkpoint is complete: 1 if it may finish then."""
+    if state.final == 0 or checkpoint < state.final or state.finishes >= 0:
+        return 0
+    state.finishes = arrives
+    return 1
 
 
 def is_past(state: TaskCheckpoint, checkpoint: int) -> int:

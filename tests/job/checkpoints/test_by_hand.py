@@ -19,6 +19,8 @@ from flowcontrol.protocol.queues import (
     AT_LEAST_ONCE_BARRIER,
     CANCEL_MARKER,
     DATA,
+    END_OF_DATA,
+    END_OF_PARTITION,
     SAVEPOINT_BARRIER,
     TIMEOUTABLE_BARRIER,
     UNALIGNED_BARRIER,
@@ -236,14 +238,44 @@ def test_one_pointwise_input_keeps_all_inputs_of_its_task_aligned(cuts: ModuleTy
         run.check_cut(checkpoint)
 
 
+ENDS = [{"at_s": 0, "rate": 100}, {"at_s": 1.2, "rate": 0}]
+
+
 def test_an_end_counts_as_a_barrier(cuts: ModuleType) -> None:
-    """Left ends at 1.2 s, so the second checkpoint is that of the others."""
-    ends = [{"at_s": 0, "rate": 300}, {"at_s": 1.2, "rate": 0}]
-    run, _ = run_of(cuts, small.two_inputs(ends, 100, 400))
-    assert sorted(small.rounds_of(run, 1)) == [0, 1, 2]
-    assert sorted(small.rounds_of(run, 2)) == [1, 2]
-    found = run.control.coordinator.statistics(2)
+    """Left ends at 1.2 s and finishes with checkpoint 2, so the third is that of the others."""
+    run, _ = run_of(cuts, small.two_inputs(ENDS, 100, 400))
+    assert sorted(small.rounds_of(run, 2)) == [0, 1, 2]
+    assert sorted(small.rounds_of(run, 3)) == [1, 2]
+    found = run.control.coordinator.statistics(3)
     assert (found.status, found.acknowledged, found.subtasks) == ("completed", 3, 3)
+
+
+def test_a_task_finishes_with_a_checkpoint_taken_after_its_data_ended(cuts: ModuleType) -> None:
+    """FLIP-147. Its data ends in round 11, checkpoint 2 is triggered in 20 and complete in 23.
+
+    The end of the data goes in round 13, when the barrier of checkpoint 1 blocks no more. Both tasks hear that in 24: the source finishes, and the sink when its end has come, in 25.
+    """
+    run, states = run_of(cuts, small.chain({"source": ENDS, "sink": 500}))
+    assert sent(states, "source->sink", END_OF_DATA) == [13]
+    for number, ended in ((10, [0, 0]), (11, [1, 0]), (13, [1, 0]), (14, [1, 1])):
+        tasks = states[number].tasks
+        assert [task.checkpoints.state.has_ended for task in tasks] == ended
+    assert run.control.coordinator.statistics(2).ended == 2_300_000
+    assert [task.checkpoints.state.final for task in states[22].tasks] == [2, 2]
+    assert [task.checkpoints.state.finishes for task in states[23].tasks] == [24, 24]
+    assert sent(states, "source->sink", END_OF_PARTITION) == [24]
+    for number, finished in ((23, [0, 0]), (24, [1, 0]), (25, [1, 1])):
+        assert [task.state.is_finished for task in states[number].tasks] == finished
+    assert run.control.coordinator.ids == (1, 2)  # all have finished: no checkpoint any more
+
+
+def test_without_checkpoints_after_tasks_finish_an_end_is_an_end(cuts: ModuleType) -> None:
+    """The source finishes at once; from then on no checkpoint starts."""
+    option = {f"{small.PREFIX}checkpoints-after-tasks-finish": False}
+    run, states = run_of(cuts, small.two_inputs(ENDS, 100, 400, option))
+    assert sent(states, "left->sink", END_OF_DATA) == []
+    assert len(sent(states, "left->sink", END_OF_PARTITION)) == 1
+    assert run.control.coordinator.ids == (1,)
 
 
 def test_a_source_inside_a_record_waits_with_its_trigger(cuts: ModuleType) -> None:

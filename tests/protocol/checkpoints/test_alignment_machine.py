@@ -6,6 +6,7 @@ is expected is worked out from the actions and the definitions alone, not from t
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from typing import Any
 
@@ -234,11 +235,37 @@ class Deliveries(RuleBasedStateMachine):
 
 
 def test_whatever_is_delivered() -> None:
-    MET.clear()
-    examples = 8 * settings.default.max_examples
+    examples = 4 * settings.default.max_examples
     run_state_machine_as_test(
         Deliveries, settings=settings(max_examples=examples, stateful_step_count=40)
     )
+
+
+def test_the_hard_cases_come_up() -> None:
+    """The same machine, driven by seeds: what it meets is the same in every run."""
+    MET.clear()
+    rng = random.Random(3)
+    for case in range(300):
+        machine = Deliveries()
+        modes = ("aligned", "timeoutable", "unaligned", "at_least_once")
+        machine.start(channels=rng.randint(1, 4), mode=modes[case % 4], finish=case % 3 > 0)
+        for _ in range(60):
+            machine.wait(passed=rng.randint(0, 12), looks=rng.random() < 0.7)
+            step = rng.choices(("data", "barrier", "announce", "cancel", "end"), (4, 5, 3, 1, 1))[0]
+            channel = rng.randint(0, 4)
+            if step == "data":
+                machine.data(channel=channel, nbytes=rng.randint(1, 1000))
+            elif step == "barrier":
+                machine.barrier(channel=channel, skipped=int(rng.random() < 0.2))
+            elif step == "announce" and machine.mode == "timeoutable":
+                machine.announce(channel=channel)
+            elif step == "cancel":
+                machine.cancel(channel=channel, rare=rng.randint(0, 4))
+            elif step == "end":
+                machine.end(channel=channel, rare=rng.randint(0, 7))
+            machine.what_is_blocked_has_a_reason()
+            machine.figures_are_as_defined()
+        machine.teardown()
     for case in (
         "abort SUBSUMED",
         "abort ON_CANCELLATION_BARRIER",
@@ -256,4 +283,4 @@ def test_whatever_is_delivered() -> None:
         "persisted",
         "measured",
     ):
-        assert MET[case] > 0, (case, MET)
+        assert MET[case] >= 5, (case, MET)
