@@ -27,10 +27,10 @@ from runs import HERE, WARM_UP_S, RunName, chosen, scenario
 MEASURED = HERE / "measured"
 
 E2E_SHARE, TASK_SHARE, BYTES_SHARE = 0.03, 0.05, 0.05
-E2E_FLOOR_MS, TASK_FLOOR_MS = 15.0, 10.0
+FLOOR_MS = 15.0
 """What a duration may differ by at least: a checkpoint that meets no data takes Flink so long, in
 calls, mails and threads that write. The emulation takes a round for each of these."""
-E2E_FLOOR_BYTES = E2E_FLOOR_MS * 500 * 1017 / 1000
+FLOOR_BYTES = FLOOR_MS * 500 * 1017 / 1000
 """What the bytes of a checkpoint may differ by at least, if it persists any: what the slow stage of
 every job, 500 records of 1,017 bytes a second, drains before a timeout that comes so late."""
 TASK_FLOOR_BYTES = 32768.0
@@ -88,12 +88,10 @@ class Row:
 
 def tolerance(place: str, figure: str, measured: float) -> float:
     """Return by how much the emulation may differ, in the figure's unit."""
-    if figure == "e2e_ms":
-        return max(E2E_SHARE * measured, E2E_FLOOR_MS)
     if figure.endswith("_ms"):
-        return max(TASK_SHARE * measured, TASK_FLOOR_MS)
+        return max((E2E_SHARE if place == WHOLE else TASK_SHARE) * measured, FLOOR_MS)
     if place == WHOLE:
-        return max(BYTES_SHARE * measured, E2E_FLOOR_BYTES) if measured > 0 else 0.0
+        return max(BYTES_SHARE * measured, FLOOR_BYTES) if measured > 0 else 0.0
     return max(BYTES_SHARE * measured, TASK_FLOOR_BYTES)
 
 

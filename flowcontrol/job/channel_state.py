@@ -119,7 +119,26 @@ class NewBufferSize:
     arrives: int
 
 
-MESSAGES = (AddCredit, NewBufferSize)
+@dataclass(frozen=True, slots=True)
+class ResumeConsumption:
+    """Word under way to the sender of a channel that it may go on behind a barrier.
+
+    Attributes
+    ----------
+    resumed : int
+        How often its consumption was ever resumed.
+    arrives : int
+        Round in which the sender hears of it.
+    """
+
+    resumed: int
+    arrives: int
+
+
+Told = AddCredit | NewBufferSize | ResumeConsumption
+"""What a receiver tells a sender."""
+
+MESSAGES = (AddCredit, NewBufferSize, ResumeConsumption)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +191,7 @@ class InputChannelState:
         Messages that wait for the task, oldest first; the one being read is not among them.
     taken : int
         Records that the task took from it in the round.
-    under_way : tuple[AddCredit | NewBufferSize, ...]
+    under_way : tuple[AddCredit | NewBufferSize | ResumeConsumption, ...]
         What it has told its sender and the sender has not heard, oldest first.
     grant : ChannelGrant | None
         What it remembers to decide on a grant, with a transport that counts records.
@@ -184,7 +203,7 @@ class InputChannelState:
     state: InputChannel
     queue: tuple[ReceivedMessage, ...]
     taken: int
-    under_way: tuple[AddCredit | NewBufferSize, ...] = ()
+    under_way: tuple[Told, ...] = ()
     grant: ChannelGrant | None = None
 
 

@@ -15,6 +15,7 @@ from flowcontrol.job.channel_state import GateState, InputChannelState, Partitio
 from flowcontrol.job.job import Job
 from flowcontrol.job.round_state import TaskState
 from flowcontrol.protocol.rows import TAKEN_FLOATING
+from flowcontrol.protocol.state import as_dict
 from flowcontrol.protocol.states import Task
 from flowcontrol.systems.transports.rules import rules_of_kind
 
@@ -55,13 +56,13 @@ def receiver_rows(
         used += reading and task.state.buffer == TAKEN_FLOATING
         state = {
             "local": channel.is_local,
-            "channel": asdict(channel.state),
-            "queue": [asdict(message) for message in channel.queue],
+            "channel": as_dict(channel.state),
+            "queue": [as_dict(message) for message in channel.queue],
         }
         if channel.grant is not None:
-            state["grant"] = asdict(channel.grant)
+            state["grant"] = as_dict(channel.grant)
         if task.checkpoints is not None:
-            state["aligned"] = asdict(task.checkpoints.channels[first + index])
+            state["aligned"] = as_dict(task.checkpoints.channels[first + index])
         rows.append(
             {
                 "sender": channel.sender,
@@ -103,11 +104,11 @@ def sender_rows(job: Job, task: TaskState, number: int, control: Any = None) -> 
         own, written = channel.state, channel.state.sent + channel.ready
         state = {
             "local": channel.is_local,
-            "channel": asdict(own),
-            "queue": [asdict(message) for message in channel.finished],
+            "channel": as_dict(own),
+            "queue": [as_dict(message) for message in channel.finished],
             "held": channel.lent,
             "routed": channel.routed,
-            "messages": [asdict(sent.message) for sent in channel.under_way],
+            "messages": [as_dict(sent.message) for sent in channel.under_way],
         }
         rows.append(
             {
@@ -151,8 +152,8 @@ def _task_document(
 ) -> dict[str, Any]:
     """Return what a subtask's first row of a link holds of the subtask."""
     state: dict[str, Any] = {
-        "task": asdict(task.state),
-        "operators": [asdict(operator) for operator in task.operators],
+        "task": as_dict(task.state),
+        "operators": [as_dict(operator) for operator in task.operators],
         "union": task.union,
         "times_us": [task.busy_us, task.idle_us, task.backpressured_us],
         "gates": [_kept(gate, "waiting", "order") for gate in task.gates],
@@ -161,10 +162,10 @@ def _task_document(
     if job.record_transport is not None:
         state["held"] = int(task.holds_senders)
     if task.source is not None:
-        state["source"] = asdict(task.source)
+        state["source"] = as_dict(task.source)
         state["controller"] = task.controller
     if task.log is not None:
-        state["log"] = asdict(task.log)
+        state["log"] = as_dict(task.log)
     if task.checkpoints is not None:
         state["checkpoints"] = asdict(task.checkpoints)
         del state["checkpoints"]["channels"]
@@ -177,7 +178,7 @@ def _task_document(
 
 def _kept(side: GateState | PartitionState, *names: str) -> dict[str, Any]:
     """Return the pool of a gate or a partition, and some of its other fields."""
-    pools = {"pool": asdict(side.pool), "segments": asdict(side.segments)}
+    pools = {"pool": as_dict(side.pool), "segments": as_dict(side.segments)}
     return pools | {name: getattr(side, name) for name in names}
 
 

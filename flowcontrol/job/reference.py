@@ -128,7 +128,7 @@ def _state(
 ) -> RoundState:
     """Return the whole state after a round; what a task took up in it is by stage and subtask."""
     heard = {
-        ChannelId(link.name, channel.sender, channel.receiver): row.announced
+        ChannelId(link.name, channel.sender, channel.receiver): row
         for subtask in subtasks
         for (link, own), part in zip(subtask.out_links, subtask.partitions, strict=True)
         for channel, row in zip(own, part.channels, strict=True)

@@ -200,8 +200,8 @@ class RoundState:
         """Return it as dicts, lists, strings and numbers, under the names of the fields.
 
         Kinds of messages, and kinds and places of buffers, go by their names, in lower case. What
-        is told to a sender has its ``name`` besides, ``AddCredit`` or ``NewBufferSize``; the whole
-        has ``records_in_flight``.
+        is told to a sender has its ``name`` besides, such as ``AddCredit``; the whole has
+        ``records_in_flight``.
         """
         return {**_plain(self), "records_in_flight": self.records_in_flight}
 

@@ -1,7 +1,7 @@
 """A subtask's complete state as a typed value, and back from the ledger rows that hold it."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -14,14 +14,17 @@ from flowcontrol.job.subtask import Incoming, Outgoing, Subtask
 from flowcontrol.protocol.queues import in_order, refill_queue
 from flowcontrol.protocol.rows import fifo_values, refill
 from flowcontrol.protocol.state import columns, put_back
-from flowcontrol.protocol.states import Message, ReceivedMessage, Task
+from flowcontrol.protocol.states import Message, ReceivedMessage, Subpartition, Task
 from flowcontrol.protocol.subpartition_rules import channel_backlog, ready_messages
 
 Row = Mapping[str, Any]
 
 
 def task_state(
-    subtask: Subtask, number: int, taken: int = 0, heard: Mapping[cs.ChannelId, int] | None = None
+    subtask: Subtask,
+    number: int,
+    taken: int = 0,
+    heard: Mapping[cs.ChannelId, Subpartition] | None = None,
 ) -> rs.TaskState:
     """Return a copy of a subtask's state after a round.
 
@@ -33,8 +36,8 @@ def task_state(
         The round.
     taken : int, default 0
         Records that it took up in it; a source: that it emitted. No ledger holds that.
-    heard : mapping of cs.ChannelId to int, optional
-        Credits that the senders of its channels know of; by default all that it has announced.
+    heard : mapping of cs.ChannelId to Subpartition, optional
+        Its channels at their senders; by default these have heard all that it has told them.
     """
     gates = range(len(subtask.gates))
     busy_us, idle_us, backpressured_us = subtask.times_us
@@ -64,14 +67,13 @@ def task_state(
 
 
 def _gate_state(
-    subtask: Subtask, number: int, round_number: int, heard: Mapping[cs.ChannelId, int]
+    subtask: Subtask, number: int, round_number: int, heard: Mapping[cs.ChannelId, Subpartition]
 ) -> cs.GateState:
     (link, own), gate = subtask.in_links[number], subtask.gates[number]
     channels = []
     for index, channel in enumerate(own):
         state = gate.channels[index]
         name = cs.ChannelId(link.name, channel.sender, channel.receiver)
-        credit = cs.AddCredit(state.announced, round_number + 1)
         channels.append(
             cs.InputChannelState(
                 channel.sender,
@@ -80,7 +82,7 @@ def _gate_state(
                 replace(state),
                 tuple(map(replace, in_order(gate.queues[index]))),
                 subtask.taken[number][index],
-                () if heard.get(name, state.announced) == state.announced else (credit,),
+                tuple(_told(subtask, number, index, heard.get(name), round_number + 1)),
                 replace(subtask.grants[number][index])
                 if isinstance(subtask, RecordSubtask)
                 else None,
@@ -89,6 +91,21 @@ def _gate_state(
     waiting, order = tuple(fifo_values(gate.waiting)), tuple(fifo_values(gate.order))
     pools = replace(gate.pool), replace(gate.segments)
     return cs.GateState(link.name, *pools, waiting, order, tuple(channels))
+
+
+def _told(
+    subtask: Subtask, gate: int, channel: int, sender: Subpartition | None, arrives: int
+) -> Iterator[cs.Told]:
+    """Yield what a channel's receiver has told its sender, which hears of it in a round."""
+    own, rows = subtask.gates[gate].channels[channel], subtask.checkpoints
+    if sender is None:
+        return
+    if sender.announced != own.announced:
+        yield cs.AddCredit(own.announced, arrives)
+    if rows is not None:
+        first = sum(len(before.channels) for before in subtask.gates[:gate])
+        if sender.resumed != rows.channels[first + channel].resumed:
+            yield cs.ResumeConsumption(rows.channels[first + channel].resumed, arrives)
 
 
 def _partition_state(subtask: Subtask, number: int, round_number: int) -> cs.PartitionState:

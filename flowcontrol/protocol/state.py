@@ -75,8 +75,16 @@ def assign(state: Any, other: Any) -> None:
         setattr(state, name, getattr(other, name))
 
 
+def as_dict(state: Any) -> dict[str, Any]:
+    """Return the values of a state by field, as :func:`dataclasses.asdict` does, but faster."""
+    return {
+        name: getattr(state, name) if inner is None else as_dict(getattr(state, name))
+        for name, inner in members(type(state))
+    }
+
+
 def put_back(state: Any, values: Mapping[str, int], cls: type[Any] | None = None) -> None:
-    """Give a state the values that :func:`dataclasses.asdict` returned for one of its class.
+    """Give a state the values that :func:`as_dict` returned for one of its class.
 
     Parameters
     ----------

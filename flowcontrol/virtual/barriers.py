@@ -44,6 +44,7 @@ def take_orders(m: KernelMemory) -> None:
             continue
         if order.kind == COMPLETED:
             if hear_completed(held.own, order.checkpoint, order.arrives) == 1:
+                task.attention = 1
                 wake(m, order.task, order.arrives)
             continue
         if order.kind == ABORTED and is_past(held.own, order.checkpoint) == 1:
@@ -127,6 +128,9 @@ def plan_mail(m: KernelMemory, worker: Any, now: int) -> None:
         worker.task.attention = 1
         worker.task.status = f.BUSY  # until it is over
         wake(m, worker.number, max(now + 1, state.synced_at // m.round_us))
+    if state.finishes > now:
+        worker.task.attention = 1
+        wake(m, worker.number, state.finishes)
     timer = next_timer(worker)
     if timer >= 0:
         worker.task.attention = 1

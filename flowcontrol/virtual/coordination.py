@@ -62,32 +62,35 @@ class Coordination:
         """
         number = self._head.round
         if self._due <= number:
-            self.hear()
+            self._take_reports()
             self._tell(self.control.before_round(number))
-        return self._plan()
+            self._plan()
+        return self._due
 
     def hear(self) -> None:
-        """Take the reports out of the kernel's log."""
-        self._heard = self._logged()
-        self._head.reports_count = 0
-        self.control.hear(self._heard)
+        """Look at what tasks have reported, since the kernel has stopped for it."""
+        self._take_reports()
         self._plan()
 
     def finish(self) -> None:
         """Take what has reached the coordinator by the last round."""
-        self.hear()
+        self._take_reports()
         self.control.before_round(self._job.rounds - 1)
 
     def reports_in(self, number: int) -> list[CheckpointReport]:
         """Return what tasks have reported in the round that was run last."""
         return [one for one in (*self._heard, *self._logged()) if one.round == number]
 
-    def _plan(self) -> int:
+    def _take_reports(self) -> None:
+        self._heard = self._logged()
+        self._head.reports_count = 0
+        self.control.hear(self._heard)
+
+    def _plan(self) -> None:
         """Say when it looks next, and whether the kernel stops at a report."""
         due = self.control.next_round()
         self._due = self._job.rounds if due is None else due
         self._head.reports_wanted = 0 if self.control.is_waiting else len(self._reports) // 2
-        return self._due
 
     def _logged(self) -> list[CheckpointReport]:
         rows = self._reports[: self._head.reports_count].tolist()

@@ -33,6 +33,13 @@ from flowcontrol.virtual.kinds import finished_buffers, spill_state
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.wires import connections_of
 
+_TOLD: dict[int, type[cs.Told]] = {
+    f.ADD_CREDIT: cs.AddCredit,
+    f.NEW_BUFFER_SIZE: cs.NewBufferSize,
+    f.RESUME_CONSUMPTION: cs.ResumeConsumption,
+}
+"""What a receiver tells a sender, by what the kernel calls it."""
+
 TIMES = ("busy", "idle", "blocked")
 
 
@@ -200,21 +207,18 @@ class StateReader:
             grant,
         )
 
-    def _told(self, row: f.KernelInputChannel) -> list[cs.AddCredit | cs.NewBufferSize]:
+    def _told(self, row: f.KernelInputChannel) -> list[cs.Told]:
         """Return what a channel's receiver has told its sender, and is under way."""
         if row.credits_most > 0:
             under_way = self._memory.queue(row.credits, 0, row.credits_most, f.KernelCredit)
-            return [
-                cs.AddCredit(credit.value, credit.round)
-                if credit.kind == f.ADD_CREDIT
-                else cs.NewBufferSize(credit.value, credit.round)
-                for credit in under_way
-            ]
-        out, found = self._out_rows[row.out], list[cs.AddCredit | cs.NewBufferSize]()
+            return [_TOLD[credit.kind](credit.value, credit.round) for credit in under_way]
+        out, found = self._out_rows[row.out], list[cs.Told]()
         if row.announced != out.announced and not self._is_tcp:
             found.append(cs.AddCredit(row.announced, self._next))
         if out.next_buffer_size not in (0, out.desired_buffer_size):
             found.append(cs.NewBufferSize(out.next_buffer_size, self._next))
+        if row.told != out.resumed:
+            found.append(cs.ResumeConsumption(row.told, self._next))
         return found
 
     # ------------------------------------------------------------------ the sender's side

@@ -31,10 +31,20 @@ from flowcontrol.protocol import (
     sizing,
     times,
 )
+from flowcontrol.protocol.checkpoints import barriers, tracker
+from flowcontrol.protocol.checkpoints.tracker import MOST_TRACKED
 from flowcontrol.protocol.queues import new_queue
 from flowcontrol.protocol.ratios import MOST, MOST_SHARES
+from flowcontrol.protocol.sides import Gate
 from flowcontrol.protocol.state import width
-from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool, Message, Subpartition
+from flowcontrol.protocol.states import (
+    AlignedChannel,
+    GlobalPool,
+    InputChannel,
+    LocalPool,
+    Message,
+    Subpartition,
+)
 from flowcontrol.scenario.fields import MAX_BYTES, MAX_PARALLELISM, MAX_SECONDS
 from flowcontrol.scenario.option_table import MAX_SEGMENT_BYTES
 from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
@@ -142,7 +152,7 @@ BY_HAND = {
     sizing.redistribute, debloating.debloat, rate_window._next_grant, bdp_window._measure,
     bdp_window.next_window, throttled_source.after_emitting, tcp_buffers.close_buffer,
     record_rounds.send_records,
-    selectivity.on_records, pacing.spend, source_log.written_us,
+    selectivity.on_records, pacing.spend, source_log.written_us, barriers.begin_cut,
 }  # fmt: skip
 """Rules that the tests below call, for their arguments depend on each other."""
 
@@ -157,7 +167,7 @@ NOT_IN_A_RUN = {
 """What is worked out before a run, or beside it, in Python's own integers."""
 
 OF_DOUBLES = {service.relative_time, hop_hysteresis.is_on, hop_hysteresis._is_held}
-OF_BITS = {rows.add_member, rows.add_all_members}
+OF_BITS = {rows.add_member, rows.add_all_members, tracker.track, tracker.count}
 
 
 @pytest.mark.parametrize("rule", CASES, ids=lambda rule: rule.__name__)
@@ -239,6 +249,20 @@ def test_paces_fit(narrow: type[int], records: int) -> None:
     assert task.ready == end
     pacing.spend(None, task, pacing.emissions_due(task, end))  # type: ignore[arg-type]
     assert task.ready == end + unit
+
+
+@pytest.mark.parametrize("size", ends("record_bytes"))
+def test_bytes_at_a_checkpoint_fit(narrow: type[int], size: int) -> None:
+    """No edge carries more than MOST_BYTES in a run, so no task has processed more of one."""
+    records = narrow(min(MOST_BYTES // size, MOST_RECORDS))
+    channel = AlignedChannel(has_delivered=narrow(1), barrier_at=narrow(MOST_BYTES))
+    gate = Gate([InputChannel(processed=records)], LocalPool(), GlobalPool(), [], [], [], [])
+    persisted = barriers.begin_cut(gate, [channel], 0, narrow(size))
+    assert persisted == MOST_BYTES - records * size
+
+
+def test_a_set_of_checkpoints_fits() -> None:
+    assert MOST_TRACKED < 63
 
 
 def test_shares_fit_after_all_records(narrow: type[int]) -> None:

@@ -11,17 +11,34 @@ import pytest
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
+from flowcontrol.job.checkpoint_control import CheckpointControl
 from flowcontrol.job.checkpoint_state import CheckpointState
+from flowcontrol.job.checkpoint_tables import checkpoint_tables
+from flowcontrol.job.reference import run_reference
 from flowcontrol.job.round_state import RoundState, TaskState
 from flowcontrol.protocol.checkpoints.alignment import TIMEOUTABLE, UNALIGNED
-from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, DECLINED, FINISHED, STOPS, TAKEN
+from flowcontrol.protocol.checkpoints.barriers import (
+    ACKNOWLEDGED,
+    DECLINED,
+    ENDED,
+    FINISHED,
+    STOPS,
+    TAKEN,
+)
 from flowcontrol.protocol.queues import KINDS
+from flowcontrol.virtual import run_job
 
 EXAMPLES = settings.default.max_examples * 3 // 2
 MOST_RUNS = 12
 """Runs until what is seldom has happened."""
 
-REPORTS = {ACKNOWLEDGED: "acknowledged", DECLINED: "declined", FINISHED: "finished", TAKEN: "taken"}
+REPORTS = {
+    ACKNOWLEDGED: "acknowledged",
+    DECLINED: "declined",
+    FINISHED: "finished",
+    ENDED: "ended",
+    TAKEN: "taken",
+}
 
 EVENTS = {
     "aligned_barrier",
@@ -29,6 +46,7 @@ EVENTS = {
     "unaligned_barrier",
     "at_least_once_barrier",
     "cancel_marker",
+    "end_of_data",
     "blocked channel",
     "blocked subpartition",
     "flushed while blocked",
@@ -111,6 +129,23 @@ def test_the_kernel_does_what_the_reference_run_does(
     draw_until(look, lambda: set(seen) >= EVENTS, MOST_RUNS)
     print(dict(seen))
     assert EVENTS - set(seen) == set()
+
+
+@settings(max_examples=max(5, EXAMPLES // 3))
+@given(data=st.data())
+def test_the_tables_are_those_of_a_coordinator_that_looks_every_round(
+    random_jobs: ModuleType, random_checkpoints: ModuleType, data: Any
+) -> None:
+    shape = random_jobs.Shape(rounds=(30, 40), is_virtual=True)
+    job = data.draw(random_checkpoints.jobs(random_jobs, shape))
+    note(f"{job.scenario.to_yaml()}\n{job.checkpoints}")
+    assume(job.links)
+    control = CheckpointControl(job)
+    for _ in run_reference(job, checkpoints=control):
+        pass
+    expected, found = checkpoint_tables(job, control.coordinator), run_job(job, track=False).tables
+    for name, table in expected.items():
+        assert found[name].equals(table), name
 
 
 @settings(max_examples=max(3, EXAMPLES // 6))

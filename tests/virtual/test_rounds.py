@@ -385,7 +385,14 @@ def test_messages_and_kinds_go_by_their_names(jobs: ModuleType) -> None:
     ]
     [subpartition] = found[0]["tasks"][0]["partitions"][0]["subpartitions"]
     assert subpartition["under_way"][0] == {
-        "message": {"kind": "data", "records": 1, "nbytes": 4096, "backlog": 4},
+        "message": {
+            "kind": "data",
+            "records": 1,
+            "nbytes": 4096,
+            "backlog": 4,
+            "checkpoint": 0,
+            "created": 0,
+        },
         "arrives": 1,
     }
 

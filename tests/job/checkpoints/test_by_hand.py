@@ -253,7 +253,8 @@ def test_an_end_counts_as_a_barrier(cuts: ModuleType) -> None:
 def test_a_task_finishes_with_a_checkpoint_taken_after_its_data_ended(cuts: ModuleType) -> None:
     """FLIP-147. Its data ends in round 11, checkpoint 2 is triggered in 20 and complete in 23.
 
-    The end of the data goes in round 13, when the barrier of checkpoint 1 blocks no more. Both tasks hear that in 24: the source finishes, and the sink when its end has come, in 25.
+    The end of the data goes in round 13, when the barrier of checkpoint 1 blocks no more. Both
+    tasks hear in 24: the source finishes, and the sink when its end has come, in 25.
     """
     run, states = run_of(cuts, small.chain({"source": ENDS, "sink": 500}))
     assert sent(states, "source->sink", END_OF_DATA) == [13]
