@@ -220,10 +220,24 @@ class CheckpointControl:
 
     def _upload(self, at: int) -> None:
         """Have tasks write until the start of the round before: what came of it is on its way."""
-        for written in self.uploads.advance((at - 1) * self._round_us):
-            sent = -(-written.at // self._round_us)
-            self._arriving.append((sent + self.latency, written))
+        self._arrive(self.uploads.advance((at - 1) * self._round_us))
+
+    def _arrive(self, sent: Iterable[Written]) -> None:
+        """Have what leaves tasks arrive a latency after the start of the next round."""
+        self._arriving += [(-(-one.at // self._round_us) + self.latency, one) for one in sent]
         self._arriving.sort(key=lambda found: (found[0], found[1].report.round, found[1].task))
+
+    def fence(self, at: int, tasks: Iterable[int]) -> None:
+        """Forget what tasks reported before a round in which they begin anew, and what they write.
+
+        Acknowledgements of an attempt that has ended are of no use to the coordinator.
+        """
+        gone = set(tasks)
+        self._upload(at)
+        self._arrive(self.uploads.fence(gone, at * self._round_us))
+        self._heard = [one for one in self._heard if one.task not in gone or one.round >= at]
+        self._arriving = [found for found in self._arriving if found[1].task not in gone]
+        self._slowed -= gone
 
     def _take(self, at: int, report: CheckpointReport) -> None:
         """Take notice of a report that has arrived; acknowledgements count when all is written."""

@@ -138,6 +138,22 @@ class SnapshotUploads:
     def _plan(self, at: int, kind: int, task: int, checkpoint: int, number: int = 0) -> None:
         insort(self._events, Event(at, ORDER.index(kind), task, checkpoint, number))
 
+    def fence(self, tasks: Iterable[int], now: int) -> list[Written]:
+        """Give up at a moment what tasks write that begin anew, and forget what they reported.
+
+        Returns what has left the tasks until then, as :meth:`advance` does.
+        """
+        gone, done = set(tasks), self.advance(now)
+        for key in [key for key in sorted(self._open) if key[0] in gone]:
+            self._drop(now, key, done)
+        self._events = [event for event in self._events if event.task not in gone]
+        self._reports = {
+            key: report for key, report in self._reports.items() if report.task not in gone
+        }
+        for task in gone:
+            self._finished.pop(task, None)
+        return [written for written in done if written.task not in gone]
+
     # ------------------------------------------------------------------ what it does
 
     def next_us(self) -> int | None:
