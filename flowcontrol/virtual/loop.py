@@ -177,6 +177,8 @@ def step(m: KernelMemory, number: int, now: int) -> None:
     still = NEVER
     if task.stall_count > 0:
         still = stands_still(rows(m, task.stalls, task.stall_count, 2), start_us)
+    if task.kind == f.SOURCE:
+        skip_due(worker, task, start)  # before a snapshot puts off what falls due
     allowed, stands = end, 0
     if m.has_checkpoints == 1 and task.attention + task.mail > 0:
         end = may_do(m, worker, start, end)
@@ -184,7 +186,6 @@ def step(m: KernelMemory, number: int, now: int) -> None:
             look_at_events(m, worker, start, end)
         stands = stands_still_for_snapshot(m, worker)
     if task.kind == f.SOURCE:
-        skip_due(worker, task, start)
         if task.throttle > 0:
             reason = emit_throttled(m, worker, end)
         else:
