@@ -144,7 +144,7 @@ LATER: Final = (
     Later("keys of columns", "any", _keys_of_columns),
     Later("guarantees", "any", _guarantees),
     Later("failures", "live", _failures),
-    Later("state that fails", "virtual", _state_of_failing),
+    Later("state that fails", "any", _state_of_failing, within=("failures",)),
     Later("transports", "any", _transports),
     Later("throttles", "any", _throttles),
     Later("partition types", "any", _partition_types),
