@@ -1,27 +1,35 @@
 """The coordinator of checkpoints between rounds: what it hears, when it acts, whom it tells what.
 
 It runs at the start of a round. What a task reports reaches it a network latency later, what it
-says reaches the tasks a network latency later; a latency is at least a round. Looking at it late
+says reaches the tasks a network latency later; a latency is at least a round. A task acknowledges
+when all is written that belongs to the checkpoint (:mod:`.snapshot_uploads`). Looking at it late
 gives the same as looking at once, as long as nobody waits for an answer (:meth:`next_round`): what
 has arrived is worked off in the order of its rounds.
 """
 
 import sys
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import asdict
 from operator import attrgetter
 from typing import Any
 
-from flowcontrol.job.checkpointed_task import COMPLETED, TRIGGER, TaskOrder
+from flowcontrol.job.checkpointed_task import (
+    ABORTED,
+    COMPLETED,
+    RELIEVED,
+    SLOWED,
+    TRIGGER,
+    TaskOrder,
+)
 from flowcontrol.job.graph import POINTWISE, JobVertex
 from flowcontrol.job.job import Job
-from flowcontrol.operators.checkpointing import STOPS
+from flowcontrol.job.snapshot_uploads import SnapshotUploads, Written
 from flowcontrol.protocol.checkpoints import CheckpointCoordinator, checkpoint_plan
 from flowcontrol.protocol.checkpoints import alignment as a
-from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, DECLINED, ENDED
+from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, DECLINED, ENDED, FINISHED, STOPS
 from flowcontrol.protocol.checkpoints.plan import ALL
 from flowcontrol.protocol.checkpoints.plan import POINTWISE as BY_INDEX
-from flowcontrol.protocol.checkpoints.requests import CHECKPOINT
+from flowcontrol.protocol.checkpoints.requests import CHECKPOINT, SAVEPOINT, STOP_SAVEPOINT
 from flowcontrol.protocol.checkpoints.statistics import TaskStatistics
 from flowcontrol.protocol.queues import MOST_BARRIERS
 from flowcontrol.protocol.states import CheckpointReport, CoordinatorMessage
@@ -34,17 +42,20 @@ REASONS = {
 }
 """Flink's names of why a task declines."""
 
-STOP = "stop_savepoint"
-"""Kind of a savepoint with which the job stops."""
-
 URGENT = frozenset({DECLINED, ENDED})
 """Reports that a clock must not hold back."""
 
 TOO_MANY = "CHECKPOINT_DECLINED"
 """Why a checkpoint ends of which no barrier is sent, since too many are under way."""
 
+_IS_SAVEPOINT = {CHECKPOINT: 0, SAVEPOINT: 1, STOP_SAVEPOINT: STOPS}
+
 UNKNOWN = dict.fromkeys(
-    ("start_delay", "alignment", "sync", "async_", "processed", "persisted"), -1
+    (
+        *("start_delay", "alignment", "sync", "async_"),
+        *("checkpointed_size", "full_size", "processed", "persisted"),
+    ),
+    -1,
 )
 """Figures of a task that has finished instead of acknowledging."""
 
@@ -65,6 +76,11 @@ class CheckpointControl:
         Rounds that a message between it and a task takes.
     failed_at : int
         Round in which more checkpoints had failed than the job tolerates; -1: never.
+    uploads : SnapshotUploads
+        What the tasks write.
+    on_notification : callable, optional
+        Called with the order of each task that is notified of a completed or aborted checkpoint,
+        in the order of the rounds in which they hear of it.
 
     Raises
     ------
@@ -108,7 +124,12 @@ class CheckpointControl:
             checkpoints_after_tasks_finish=settings.after_tasks_finish,
         )
         self.failed_at, self._first_delay = -1, settings.interval_us
+        self.on_notification: Callable[[TaskOrder], None] | None = None
+        self.uploads = SnapshotUploads(job)
+        self._slows = job.scenario.cluster.upload_slowdown > 0
+        self._slowed: set[int] = set()
         self._heard: list[CheckpointReport] = []
+        self._arriving: list[tuple[int, Written]] = []
         self._savepoints = list(settings.savepoints)
         self._handled = [0] * self._count
         self._ended: set[int] = set()
@@ -121,6 +142,7 @@ class CheckpointControl:
         """Take what tasks have reported, each in its round; it counts when it has arrived."""
         new = list(reports)
         self._heard += new
+        self.uploads.hear(new)
         self._urgent = self._urgent or any(report.kind in URGENT for report in new)
 
     def next_round(self) -> int | None:
@@ -132,19 +154,19 @@ class CheckpointControl:
         :attr:`is_waiting`.
         """
         due = self._next_due()
-        if self._heard and (self.is_waiting or self._urgent):
-            heard = min(report.round for report in self._heard) + self.latency
-            due = heard if due is None else min(due, heard)
+        if self.is_waiting or self._urgent:
+            due = _sooner(due, self._next_arrival())
         return None if due is None else max(self._last_round + 1, due)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether an acknowledgement may cause something.
+        """Whether an acknowledgement may cause something, or what a task uploads.
 
-        A queued trigger, a subsumption, or the end of a task that waits for a last checkpoint.
+        A queued trigger, a subsumption, the end of a task that waits for a last checkpoint, or
+        tasks that an upload slows down.
         """
         pending = self.coordinator.pending
-        if self._ended or len(pending) > 1 or self.coordinator.is_waiting:
+        if self._slows or self._ended or len(pending) > 1 or self.coordinator.is_waiting:
             return True
         return any(map(self._stops, pending))
 
@@ -155,7 +177,7 @@ class CheckpointControl:
 
     def _stops(self, checkpoint: int) -> bool:
         """Whether the job stops with a checkpoint."""
-        return self.coordinator.trigger_of(checkpoint)[1] == STOP
+        return self.coordinator.trigger_of(checkpoint)[1] == STOP_SAVEPOINT
 
     # ------------------------------------------------------------------ what it does
 
@@ -176,14 +198,15 @@ class CheckpointControl:
         self._heard.sort(key=attrgetter("round", "task"))
         while True:
             due = self._next_due()
-            at = due
-            if self._heard and (at is None or self._heard[0].round + self.latency < at):
-                at = self._heard[0].round + self.latency
+            at = _sooner(due, self._next_arrival())
             if at is None or at > number:
                 break
             self._last_round = at
+            self._upload(at)
             while self._heard and self._heard[0].round + self.latency <= at:
                 self._take(at, self._heard.pop(0))
+            while self._arriving and self._arriving[0][0] <= at:
+                self._acknowledge(at, self._arriving.pop(0)[1])
             while self._savepoints and self._savepoints[0].at_us <= at * self._round_us:
                 self._request(at, self._savepoints.pop(0))
             if at == due:
@@ -191,7 +214,7 @@ class CheckpointControl:
             orders += self._orders(at)
         self._urgent = self._urgent and any(report.kind in URGENT for report in self._heard)
         self._last_round = number
-        return orders
+        return orders + self._slow_down(number)
 
     def _next_due(self) -> int | None:
         """Return the round of the next trigger, expiry or savepoint; None: there is none."""
@@ -200,38 +223,80 @@ class CheckpointControl:
             time = self._savepoints[0].at_us
         return None if time is None else -(-time // self._round_us)
 
+    def _next_arrival(self) -> int | None:
+        """Return the round of the next report or acknowledgement, or end of an upload."""
+        found = min((report.round for report in self._heard), default=None)
+        if found is not None:
+            found += self.latency
+        if self._arriving:
+            found = _sooner(found, self._arriving[0][0])
+        if (next_us := self.uploads.next_us()) is not None:
+            found = _sooner(found, -(-next_us // self._round_us) + 1)
+        return found
+
+    def _upload(self, at: int) -> None:
+        """Have tasks write until the start of the round before: what came of it is on its way."""
+        self._arrive(self.uploads.advance((at - 1) * self._round_us))
+
+    def _arrive(self, sent: Iterable[Written]) -> None:
+        """Have what leaves tasks arrive a latency after the start of the next round."""
+        self._arriving += [(-(-one.at // self._round_us) + self.latency, one) for one in sent]
+        self._arriving.sort(key=lambda found: (found[0], found[1].report.round, found[1].task))
+
+    def fence(self, at: int, tasks: Iterable[int]) -> None:
+        """Forget what tasks reported before a round in which they begin anew, and what they write.
+
+        Acknowledgements of an attempt that has ended are of no use to the coordinator.
+        """
+        gone = set(tasks)
+        self._upload(at)
+        self._arrive(self.uploads.fence(gone, at * self._round_us))
+        self._heard = [one for one in self._heard if one.task not in gone or one.round >= at]
+        self._arriving = [found for found in self._arriving if found[1].task not in gone]
+        self._slowed -= gone
+
     def _take(self, at: int, report: CheckpointReport) -> None:
-        """Take a report that has arrived."""
-        now, task, own = at * self._round_us, report.task, self.coordinator
-        if report.kind == ACKNOWLEDGED:
+        """Take notice of a report that has arrived; acknowledgements count when all is written."""
+        task = report.task
+        if report.kind in {ACKNOWLEDGED, DECLINED}:
             self._handled[task] = max(self._handled[task], report.checkpoint)
-            own.acknowledge(
-                now,
-                report.checkpoint,
-                task,
-                start_delay=report.start_delay,
-                alignment=report.alignment,
-                async_=report.writing,
-                processed=report.processed,
-                persisted=report.persisted,
-            )
-        elif report.kind == DECLINED:
-            self._handled[task] = max(self._handled[task], report.checkpoint)
-            own.decline(now, report.checkpoint, task, REASONS[report.reason])
         elif report.kind == ENDED:
             self._ended.add(task)
-        else:
+        elif report.kind == FINISHED:
             self._ended.discard(task)
             self._handled[task] = sys.maxsize
+        if report.kind == DECLINED:
+            now = at * self._round_us
+            self.coordinator.decline(now, report.checkpoint, task, REASONS[report.reason])
+
+    def _acknowledge(self, at: int, written: Written) -> None:
+        """Take an acknowledgement that has arrived, or that a task has finished."""
+        now, task, own, report = at * self._round_us, written.task, self.coordinator, written.report
+        if report.kind == FINISHED:
             for checkpoint in own.pending:  # its end stands where its barrier would have stood
                 own.acknowledge(now, checkpoint, task, **UNKNOWN)
             own.finish_task(now, task)
+            return
+        own.acknowledge(
+            now,
+            report.checkpoint,
+            task,
+            start_delay=report.start_delay,
+            alignment=report.alignment,
+            sync=written.sync,
+            async_=written.async_,
+            checkpointed_size=written.written,
+            full_size=written.full,
+            processed=report.processed,
+            persisted=report.persisted,
+        )
 
     def _request(self, at: int, savepoint: Savepoint) -> None:
+        """Request a savepoint; before one with stop, all other checkpoints end."""
         now = at * self._round_us
         if savepoint.stop:
             self.coordinator.suspend(now)
-        kind = STOP if savepoint.stop else "savepoint"
+        kind = STOP_SAVEPOINT if savepoint.stop else SAVEPOINT
         self.coordinator.request(now, kind, periodic=False)
 
     def _orders(self, at: int) -> list[TaskOrder]:
@@ -239,34 +304,62 @@ class CheckpointControl:
 
         So many barriers may be under way, no more: a checkpoint too many is declined.
         """
-        orders, untold = list[TaskOrder](), set[int]()
+        orders, untold, noted = list[TaskOrder](), set[int](), set[tuple[str, int]]()
         while actions := self.coordinator.take_actions():
-            declined, messages, stops = 0, dict[int, CoordinatorMessage](), dict[int, bool]()
+            declined, messages = 0, dict[int, CoordinatorMessage]()
             for action in actions:
                 if action[0] == "fail_job":
                     self.failed_at = at
                     continue
                 kind, task, checkpoint = action[:3]
-                if kind == COMPLETED and task not in self._ended:
-                    if checkpoint not in stops:
-                        stops[checkpoint] = self._stops(checkpoint)
-                    if not stops[checkpoint]:
-                        continue  # nothing waits for it
                 if kind == TRIGGER and checkpoint - min(self._handled) > MOST_BARRIERS:
                     declined = checkpoint
                     untold.add(checkpoint)
                 elif checkpoint not in untold:  # else no task knows of it
                     if checkpoint not in messages:
                         messages[checkpoint] = self._message(at, checkpoint)
-                    orders.append(TaskOrder(task, kind, messages[checkpoint]))
+                    if (kind, checkpoint) not in noted:
+                        noted.add((kind, checkpoint))
+                        self._note(kind, messages[checkpoint])
+                    order = TaskOrder(task, kind, messages[checkpoint])
+                    if kind != TRIGGER and self.on_notification is not None:
+                        self.on_notification(order)
+                    waits = task in self._ended or self._stops(checkpoint)
+                    if kind != COMPLETED or waits:  # else nothing waits for it
+                        orders.append(order)
             if declined:  # which may start the next one that is queued
                 self.coordinator.decline(at * self._round_us, declined, 0, TOO_MANY)
         return orders
 
+    def _note(self, kind: str, message: CoordinatorMessage) -> None:
+        """Note what becomes of a checkpoint, for what tasks write of it and of later ones."""
+        checkpoint, is_savepoint = message.checkpoint, message.is_savepoint > 0
+        if kind == TRIGGER:
+            self.uploads.begin(checkpoint, is_savepoint=is_savepoint)
+        elif kind == ABORTED:
+            self.uploads.abort(checkpoint, message.arrives)
+        elif not is_savepoint:
+            self.uploads.complete(checkpoint, message.arrives)
+
     def _message(self, at: int, checkpoint: int) -> CoordinatorMessage:
         triggered, kind = self.coordinator.trigger_of(checkpoint)
-        savepoint = STOPS if kind == STOP else int(kind != CHECKPOINT)
-        return CoordinatorMessage(checkpoint, triggered, savepoint, at + self.latency)
+        return CoordinatorMessage(checkpoint, triggered, _IS_SAVEPOINT[kind], at + self.latency)
+
+    def _slow_down(self, number: int) -> list[TaskOrder]:
+        """Have the tasks slow down whose manager uploads, from a round on, and others no more.
+
+        What begins or ends in a round is felt from the next but one on, as what a task reports in
+        it is heard after it.
+        """
+        if not self._slows:
+            return []
+        self._upload(number)
+        busy, message = self.uploads.busy_managers(), CoordinatorMessage(arrives=number)
+        slowed = {task for task, where in enumerate(self.uploads.managers) if where in busy}
+        orders = [TaskOrder(task, SLOWED, message) for task in sorted(slowed - self._slowed)]
+        orders += [TaskOrder(task, RELIEVED, message) for task in sorted(self._slowed - slowed)]
+        self._slowed = slowed
+        return orders
 
     # ------------------------------------------------------------------ failures
 
@@ -280,7 +373,9 @@ class CheckpointControl:
 
         Another one takes over with :meth:`recover`, which knows what was completed.
         """
+        self.fence(at, range(self._count))
         self._heard.clear()
+        self._arriving.clear()
         self.fail(at, range(self._count))
         self.coordinator.take_actions()  # nobody is there to tell them
 
@@ -290,9 +385,7 @@ class CheckpointControl:
         What they said in the attempt before, and has not arrived, is fenced.
         """
         again = set(tasks)
-        self._heard = [
-            report for report in self._heard if report.task not in again or report.round >= at
-        ]
+        self.fence(at, again)
         latest = self.coordinator.next_id - 1
         for task in again:
             self._handled[task] = latest
@@ -339,6 +432,12 @@ class CheckpointControl:
         return {
             "coordinator": self.coordinator.state(),
             "heard": [asdict(report) for report in self._heard],
+            "arriving": [
+                [at, {**written._asdict(), "report": asdict(written.report)}]
+                for at, written in self._arriving
+            ],
+            "uploads": self.uploads.state(),
+            "slowed": sorted(self._slowed),
             "savepoints": len(self._savepoints),
             "handled": self._handled,
             "ended": sorted(self._ended),
@@ -350,10 +449,23 @@ class CheckpointControl:
         """Go on from what :meth:`state` returned, in a control of the same job."""
         self.coordinator.restore(state["coordinator"])
         self._heard = [CheckpointReport(**report) for report in state["heard"]]
+        self._arriving = [
+            (at, Written(**{**written, "report": CheckpointReport(**written["report"])}))
+            for at, written in state["arriving"]
+        ]
+        self.uploads.restore(state["uploads"])
+        self._slowed = set(state["slowed"])
         self._savepoints = self._savepoints[len(self._savepoints) - state["savepoints"] :]
         self._handled, self._ended = list(state["handled"]), set(state["ended"])
         self._urgent = bool(self._heard)
         self._last_round, self.failed_at = state["last_round"], state["failed_at"]
+
+
+def _sooner(one: int | None, other: int | None) -> int | None:
+    """Return the lesser of two rounds; None is never."""
+    if one is None or other is None:
+        return one if other is None else other
+    return min(one, other)
 
 
 def _ranges(job: Job) -> list[tuple[JobVertex, int, int]]:

@@ -7,6 +7,9 @@ from typing import Final, NamedTuple
 from flowcontrol.job.checkpoint_settings import CheckpointSettings, is_forced
 from flowcontrol.job.graph import JobVertex
 from flowcontrol.job.job import Job
+from flowcontrol.job.state_sizes import task_state
+from flowcontrol.job.work import ServiceCurve
+from flowcontrol.operators.snapshots import WHOLE_SERVICE, slowed_end, syncing_us
 from flowcontrol.operators.states import StreamTask
 from flowcontrol.protocol.checkpoints import barriers as b
 from flowcontrol.protocol.checkpoints.tracker import MOST_TRACKED
@@ -27,6 +30,8 @@ from flowcontrol.protocol.states import (
 TRIGGER: Final = "trigger"
 ABORTED: Final = "abort"
 COMPLETED: Final = "complete"
+SLOWED: Final = "slowed"
+RELIEVED: Final = "relieved"
 
 
 class TaskOrder(NamedTuple):
@@ -37,9 +42,10 @@ class TaskOrder(NamedTuple):
     task : int
         Which, in the order of the job.
     kind : str
-        TRIGGER, ABORTED or COMPLETED.
+        TRIGGER, ABORTED or COMPLETED; SLOWED, its task manager uploads from now on, or RELIEVED.
     message : CoordinatorMessage
-        Which checkpoint, and the round in which the task hears of it.
+        Which checkpoint, and the round in which the task hears of it; of SLOWED and RELIEVED that
+        round alone.
     """
 
     task: int
@@ -82,7 +88,9 @@ class CheckpointRows:
     reports: list[CheckpointReport] = field(default_factory=list)
 
 
-def new_rows(settings: CheckpointSettings, plan: JobVertex, inputs: int) -> CheckpointRows:
+def new_rows(
+    job: Job, settings: CheckpointSettings, plan: JobVertex, index: int, inputs: int
+) -> CheckpointRows:
     """Return the rows of a subtask with so many input channels, at the start of a run."""
     timeout = settings.aligned_timeout_us
     alignment = Alignment(
@@ -97,6 +105,8 @@ def new_rows(settings: CheckpointSettings, plan: JobVertex, inputs: int) -> Chec
         timeout=timeout,
         waits_final=int(settings.waits_for_final),
         data_open=max(1, inputs),
+        sync=task_state(job, plan, index).sync_us,
+        slowdown=int(job.scenario.cluster.upload_slowdown * WHOLE_SERVICE),
     )
     return CheckpointRows(state, alignment, [AlignedChannel() for _ in range(inputs)])
 
@@ -119,6 +129,7 @@ class CheckpointedTask:
     gates: list[Gate]
     partitions: list[Partition]
     union: list[int]
+    _curve: ServiceCurve | None
 
     def _prepare_checkpoints(self, inputs: int) -> None:
         """Make the rows of a subtask with so many input channels, if the job has checkpoints."""
@@ -127,7 +138,7 @@ class CheckpointedTask:
         self._round = -1
         settings = self.job.checkpoints
         if settings is not None:
-            self.checkpoints = new_rows(settings, self.plan, inputs)
+            self.checkpoints = new_rows(self.job, settings, self.plan, self.index, inputs)
             self.task.has_checkpoints = 1
             self._number = task_number(self.job, self.plan, self.index)
             self._forced = [
@@ -207,6 +218,22 @@ class CheckpointedTask:
         """Return the start of the round, microseconds of the run."""
         return self._round * self.job.round_us
 
+    def service_phases(self) -> list[list[int]]:
+        """Return its rate, as rows of work; none of a task that works in no time."""
+        return [] if self._curve is None else self._curve.phases
+
+    def _may_do(self, start: int, end: int) -> int:
+        """Return the work that is allowed by the end of the round while its manager uploads."""
+        if self.checkpoints is None:
+            return end
+        return slowed_end(self.checkpoints.state, self.task, start, end)
+
+    def syncing_us(self) -> int:
+        """Return for how long of the round a snapshot held it up; 0 of a task with a rate."""
+        if self.checkpoints is None:
+            return 0
+        return syncing_us(self._rows.state, self.task, self.now_us(), self.job.round_us)
+
     def snapshot(self, checkpoint: int) -> None:
         """Take the state: what the synchronous part of a snapshot does."""
         if self.on_snapshot is not None:
@@ -218,12 +245,17 @@ class CheckpointedTask:
             task=self._number, kind=kind, checkpoint=checkpoint, round=self._round, reason=reason
         )
         if kind == b.ACKNOWLEDGED:
-            b.fill_report(report, self._rows.state, self.now_us())
+            b.fill_report(report, self._rows.state)
+        elif kind == b.TAKEN:
+            report.records = self.task.taken
         self._rows.reports.append(report)
 
     def hear_coordinator(self, order: TaskOrder) -> None:
         """Take what the coordinator tells the task, for the round in which it arrives."""
         queue = self._rows.triggers if order.kind == TRIGGER else self._rows.aborted
+        if order.kind in {SLOWED, RELIEVED}:
+            self._rows.state.is_slowed = int(order.kind == SLOWED)
+            return
         if order.kind == COMPLETED:
             b.hear_completed(self._rows.state, order.message.checkpoint, order.message.arrives)
             return

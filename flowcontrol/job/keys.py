@@ -74,6 +74,15 @@ def shares_of_keys(distribution: KeyDistribution, width: int) -> tuple[int, ...]
     return tuple(shares)
 
 
+@lru_cache(maxsize=64)
+def keys_of_channels(keys: int, width: int) -> tuple[int, ...]:
+    """Return how many of the keys 1 to ``keys`` each channel has."""
+    counts = np.zeros(width, np.int64)
+    for numbers in _numbers(keys):
+        counts += np.bincount(channels_of_keys(numbers, width), minlength=width)
+    return tuple(counts.tolist())
+
+
 def channels_of_keys(numbers: Numbers, width: int) -> Numbers:
     """Return the channels of the keys that are the decimal texts of some numbers, at least 1."""
     groups = default_max_parallelism(width)

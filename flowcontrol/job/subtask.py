@@ -22,6 +22,7 @@ from flowcontrol.job.work import ServiceCurve, emission_cost_ns, flush_phase_us
 from flowcontrol.operators.checkpointing import after_sending, look_at_mail, may_finish, on_event
 from flowcontrol.operators.pacing import skip_due
 from flowcontrol.operators.reading import NO_LIMIT, read_log
+from flowcontrol.operators.snapshots import forgo
 from flowcontrol.operators.source_log import append_up_to, begun, lag, unread
 from flowcontrol.operators.states import (
     READER,
@@ -193,13 +194,16 @@ class Subtask(CheckpointedTask):
             out.routes, out.parents = [], []
         cursors = [[row.processed for row in gate.channels] for gate in self.gates]
         counts = [list(out.router.counts) for out in self.outputs]
-        start, end = self._works(number)
+        start, allowed = self._works(number)
+        end = self._may_do(start, allowed)
         if self.checkpoints is not None and not self._stands_still(number):
             look_at_mail(self, task, start, end)
         reason = self._run(number, start, end)
         work.records = task.taken - work.first
         available = outputs_available(self, task)
-        account(task, self.job.round_us, start, end, work.records, reason, available)
+        syncing = self.syncing_us()
+        account(task, self.job.round_us, start, end, work.records, reason, available, syncing)
+        forgo(task, end, allowed)
         self.taken = [
             [row.processed - old for row, old in zip(gate.channels, before, strict=True)]
             for gate, before in zip(self.gates, cursors, strict=True)
@@ -319,7 +323,7 @@ class Subtask(CheckpointedTask):
             if self.source is not None:
                 return self._emit_throttled(number, end, self.source)
             return emit(self, task, end)
-        if self._stands_still(number):
+        if self._stands_still(number) or self.syncing_us() > 0:
             return CAPACITY
         task.ready = max(task.ready, start)
         return serve(self, task, self.gates, self.union, end)
@@ -408,9 +412,9 @@ class Subtask(CheckpointedTask):
         self.task.draws += 1
         return self._curve.draw(self.task.draws - 1)
 
-    def on_event(self) -> None:
-        """Act on the event that the task has polled in its turn."""
-        on_event(self, self.task)
+    def on_event(self) -> int:
+        """Act on the event that the task has polled in its turn; 1 if it then stands still."""
+        return on_event(self, self.task)
 
     def note_taken(self, count: int) -> None:
         """Note which rows are taken up."""

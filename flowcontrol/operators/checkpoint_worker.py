@@ -6,7 +6,7 @@ from typing import Protocol
 from flowcontrol.operators.worker import W, Worker
 from flowcontrol.protocol.checkpoints.alignment import Channels
 from flowcontrol.protocol.queues import Queue
-from flowcontrol.protocol.rows import Row
+from flowcontrol.protocol.rows import Row, Rows
 from flowcontrol.protocol.sides import Gate, Partition
 from flowcontrol.protocol.states import (
     Alignment,
@@ -60,6 +60,9 @@ class CheckpointWorker(Worker[W], Protocol[W]):
 
     def now_us(self) -> int:
         """Return the start of the round."""
+
+    def service_phases(self) -> Rows:
+        """Return its rate, as :func:`flowcontrol.protocol.service.work_by` takes it."""
 
     def snapshot(self, checkpoint: int) -> None:
         """Take the state: what the synchronous part of a snapshot does."""

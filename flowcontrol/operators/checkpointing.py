@@ -2,11 +2,13 @@
 
 A trigger, an event that overtook and a timer are looked at when the task is between two records
 (Flink's mailbox), an event that waits for its turn when it is polled. A checkpoint is taken in
-Flink's order: the barrier goes to all outputs, then the state is taken, then it is acknowledged,
-once the last barrier is in (unaligned) and the outputs have let theirs go (timeoutable).
+Flink's order: the barrier goes to all outputs, then the task stands still for the synchronous part
+of its snapshot. All of it is known once the last barrier is in (unaligned) and the outputs have let
+theirs go (timeoutable); how long it then takes to write is the coordinator's side of the clocks.
 """
 
 from flowcontrol.operators.checkpoint_worker import CheckpointWorker
+from flowcontrol.operators.snapshots import begin_sync, stands_in_sync
 from flowcontrol.operators.states import READER, SERVER, StreamTask
 from flowcontrol.operators.task import write_pending
 from flowcontrol.operators.worker import W
@@ -37,9 +39,6 @@ from flowcontrol.protocol.queues import (
 from flowcontrol.protocol.rows import add_all_members
 from flowcontrol.protocol.states import CoordinatorMessage, TaskCheckpoint
 
-STOPS = 2
-"""``is_savepoint`` of a savepoint with which the job stops."""
-
 # ---- when
 
 
@@ -69,6 +68,8 @@ def look_at_mail(worker: CheckpointWorker[W], task: StreamTask, start: int, end:
     while triggers.ends.count > 0:
         if triggers.slots[triggers.ends.head].arrives > worker.round_number():
             break
+        if state.sync > 0 and state.synced_at > worker.now_us():
+            break  # the synchronous part of the one before is not over
         if worker.gate_count() > 0 and task.open_inputs > 0:
             break  # all that its senders have put out must be processed first
         if task.is_finished == 1:
@@ -111,11 +112,13 @@ def is_between_records(worker: CheckpointWorker[W], task: StreamTask, start: int
         return 0
     if write_pending(worker, task) == 0:
         return 0
+    if stands_in_sync(worker.checkpoint_state(), task, worker.now_us()) == 1:
+        return 0
     return 0 if is_rated == 1 and max(task.ready, start) >= end else 1
 
 
-def on_event(worker: CheckpointWorker[W], task: StreamTask) -> None:
-    """Act on the event that the task has polled in its turn."""
+def on_event(worker: CheckpointWorker[W], task: StreamTask) -> int:
+    """Act on the event that the task has polled in its turn; return 1 if it then stands still."""
     message = polled_event(task, worker.input_gates())
     kind, checkpoint, created = message.kind, message.checkpoint, message.created
     if kind == END_OF_DATA:
@@ -123,9 +126,10 @@ def on_event(worker: CheckpointWorker[W], task: StreamTask) -> None:
         state.data_open -= 1
         if state.data_open == 0:
             _end_data(worker, task)
-        return
+        return 0
     _deliver(worker, task, task.gate, task.channel, kind, checkpoint, created)
     _pull(worker, task)
+    return stands_in_sync(worker.checkpoint_state(), task, worker.now_us())
 
 
 def may_finish(worker: CheckpointWorker[W], task: StreamTask) -> int:
@@ -196,7 +200,7 @@ def _trigger_source(
         return
     state.kind = SAVEPOINT_BARRIER if message.is_savepoint > 0 else 0
     state.start_delay = max(0, worker.now_us() - message.created)
-    if message.is_savepoint == STOPS:
+    if message.is_savepoint == b.STOPS:
         _stop_source(state, task, message.checkpoint)
     _take(worker, task, message.checkpoint, message.created, 0, 0)
     _acknowledge(worker)
@@ -398,7 +402,7 @@ def _take(
     is_unaligned: int,
     waits_inputs: int,
 ) -> None:
-    """Take a checkpoint: the barrier to all outputs, the state, the acknowledgement.
+    """Take a checkpoint: the barrier to all outputs, then the synchronous part of the snapshot.
 
     Notes
     -----
@@ -415,7 +419,6 @@ def _take(
     if state.has_ended == 1 and state.final == 0:
         state.final = checkpoint
     state.pending = checkpoint
-    state.taken_at = worker.now_us()
     state.alignment = 0
     state.processed = 0
     state.persisted = 0
@@ -432,6 +435,8 @@ def _take(
             state.deadline = created + state.timeout
     _begin_cut(worker, is_unaligned)
     worker.snapshot(checkpoint)
+    worker.report(b.TAKEN, checkpoint, 0)
+    begin_sync(state, task, worker.service_phases(), worker.now_us())
     if 0 <= state.deadline <= worker.now_us():
         overtake_outputs(worker, task)
 

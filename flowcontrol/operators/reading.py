@@ -66,7 +66,7 @@ def read_log(worker: Worker[W], task: StreamTask, log: SourceLog, end: int, most
             reason = BLOCKED
             break
         waiting = lag(log)
-        if waiting == 0:
+        if waiting == 0 or task.open_inputs == 0:  # stopped with a savepoint
             break
         if most <= 0:
             reason = BLOCKED

@@ -80,7 +80,9 @@ def emit(worker: Worker[W], task: StreamTask, end: int) -> int:
 
 
 def _may_emit(task: StreamTask, end: int) -> int:
-    """Emissions that fall due, as far as a replaying source has records."""
+    """Emissions that fall due, as far as a replaying source has records, and none after its end."""
+    if task.open_inputs == 0:
+        return 0
     most = emissions_due(task, end)
     return most if task.limit < 0 else min(most, task.limit - task.taken)
 
@@ -139,7 +141,8 @@ def serve(worker: Worker[W], task: StreamTask, gates: Sequence[Gate], union: Row
         if found == NO_INPUT:
             return STARVED
         if found == EVENT_POLLED:
-            worker.on_event()
+            if worker.on_event() == 1:
+                return CAPACITY
             continue
         count = 1 if task.partitions > 0 else task.left
         if is_server:
@@ -211,7 +214,14 @@ def waiting_at_reader(task: StreamTask) -> int:
 
 
 def account(
-    task: StreamTask, whole: int, start: int, end: int, done: int, reason: int, available: int
+    task: StreamTask,
+    whole: int,
+    start: int,
+    end: int,
+    done: int,
+    reason: int,
+    available: int,
+    syncing: int = 0,
 ) -> None:
     """Share a round out over busy, idle and back-pressured (reference section 9).
 
@@ -229,15 +239,17 @@ def account(
         Why it stopped.
     available : int
         1: its outputs are available at the end of the round.
+    syncing : int
+        Of a source or a relay: time for which a snapshot held it up, microseconds; it is busy.
     """
     blocked, waiting = 1 if reason == BLOCKED else 0, task.queued
     busy = lost = 0
     if task.kind == SOURCE:
-        lost = blocked_source_us(whole, task.due, done, blocked, available)
-        busy = emitting_us(whole - lost, done, task.cost_ns)
+        lost = blocked_source_us(whole - syncing, task.due, done, blocked, available)
+        busy = syncing + emitting_us(whole - syncing - lost, done, task.cost_ns)
     elif task.kind == RELAY:
         lost = blocked_relay_us(whole, waiting, done, blocked)
-        busy = whole if reason == CAPACITY and waiting > 0 else 0
+        busy = whole if reason == CAPACITY and waiting > 0 else syncing
     else:
         waiting += waiting_at_reader(task) + task.is_pending
         busy = busy_us(whole, start, end, task.ready, waiting, blocked, available)

@@ -51,8 +51,11 @@ class Worker(Protocol[W]):
     def note_emitted(self, count: int) -> None:
         """Take notice that records were emitted."""
 
-    def on_event(self) -> None:
-        """Act on the event that the task has polled; called where there are checkpoints."""
+    def on_event(self) -> int:
+        """Act on the event that the task has polled; return 1 if it then stands still.
+
+        Called where there are checkpoints.
+        """
 
     def of_one_time(self, most: int) -> int:
         """Take notice that records of its log are read next; return how many of them at once.

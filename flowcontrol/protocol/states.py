@@ -331,8 +331,15 @@ class TaskCheckpoint:
     """1: a timeoutable barrier of it stands in an output, and may yet overtake."""
     deadline: int = -1
     """When such barriers overtake; -1: never."""
-    taken_at: int = 0
-    """When the task took it: the end of the synchronous part."""
+    sync: int = 0
+    """Length of the synchronous part of a snapshot, for which the task stands still; constant."""
+    synced_at: int = 0
+    """When that of the last one ends."""
+    slowdown: int = 0
+    """Share of its service that the task loses while its task manager uploads, in billionths;
+    constant."""
+    is_slowed: int = 0
+    """1: its task manager uploads."""
     start_delay: int = 0
     """Age of that checkpoint when the task first saw it."""
     alignment: int = 0
@@ -365,7 +372,7 @@ class CheckpointReport:
     task: int = 0
     """Which task, in the order of the job."""
     kind: int = 0
-    """ACKNOWLEDGED, DECLINED, FINISHED or ENDED
+    """TAKEN, ACKNOWLEDGED, DECLINED, FINISHED or ENDED
     (:mod:`flowcontrol.protocol.checkpoints.barriers`)."""
     checkpoint: int = 0
     """Its id; 0 of FINISHED and ENDED."""
@@ -377,8 +384,8 @@ class CheckpointReport:
     """Age of the checkpoint when the task first saw it, microseconds."""
     alignment: int = 0
     """From its first barrier to its last, microseconds."""
-    writing: int = 0
-    """From the end of its synchronous part until all of it was written, microseconds."""
+    records: int = 0
+    """Of TAKEN: records that the task had taken up."""
     processed: int = 0
     """Bytes polled between first and last barrier."""
     persisted: int = 0

@@ -6,11 +6,19 @@ What a task does about them is :mod:`flowcontrol.operators.checkpointing`.
 from typing import Any
 
 from flowcontrol.operators.checkpointing import after_sending, look_at_mail, may_finish, next_timer
+from flowcontrol.operators.snapshots import slowed_end, stands_in_sync, syncing_us
 from flowcontrol.protocol.checkpoints.barriers import hear_completed, is_past
 from flowcontrol.protocol.queues import append, next_slot
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import rows_of
-from flowcontrol.virtual.checkpoint_fields import ABORTED, COMPLETED, TO_TAKE, KernelOrder
+from flowcontrol.virtual.checkpoint_fields import (
+    ABORTED,
+    COMPLETED,
+    RELIEVED,
+    SLOWED,
+    TO_TAKE,
+    KernelOrder,
+)
 from flowcontrol.virtual.checkpoint_worker import coordinator_queue, kernel_checkpoints
 from flowcontrol.virtual.header import FLAG_PROTOCOL, FLAG_REPORTS, KernelMemory
 from flowcontrol.virtual.parts import CHECKPOINTS
@@ -29,6 +37,11 @@ def take_orders(m: KernelMemory) -> None:
         order = orders[i]
         task = task_row(m, order.task)
         held = kernel_checkpoints(m, task.checkpoints)
+        if order.kind == SLOWED or order.kind == RELIEVED:
+            held.own.is_slowed = 1 if order.kind == SLOWED else 0
+            task.attention = 1
+            wake(m, order.task, order.arrives)
+            continue
         if order.kind == COMPLETED:
             if hear_completed(held.own, order.checkpoint, order.arrives) == 1:
                 task.attention = 1
@@ -76,6 +89,24 @@ def holds_events(m: KernelMemory, p: f.KernelPartition) -> int:
 
 
 @part_of(CHECKPOINTS)
+def stands_still_for_snapshot(m: KernelMemory, worker: Any) -> int:
+    """Tell whether a snapshot holds up a task without a server's clock in a round: 1 if so."""
+    return stands_in_sync(worker.checkpoint_state(), worker.task, worker.now_us())
+
+
+@part_of(CHECKPOINTS)
+def synced_for(m: KernelMemory, worker: Any) -> int:
+    """Return for how long of the round a snapshot held up such a task, microseconds."""
+    return syncing_us(worker.checkpoint_state(), worker.task, worker.now_us(), m.round_us)
+
+
+@part_of(CHECKPOINTS)
+def may_do(m: KernelMemory, worker: Any, start: int, end: int) -> int:
+    """Return the work that is allowed by the end of the round while a task's manager uploads."""
+    return slowed_end(worker.checkpoint_state(), worker.task, start, end)
+
+
+@part_of(CHECKPOINTS)
 def note_sent(m: KernelMemory, worker: Any) -> None:
     """Have a task take notice of the barriers that it has sent."""
     after_sending(worker, worker.task)
@@ -83,15 +114,23 @@ def note_sent(m: KernelMemory, worker: Any) -> None:
 
 @part_of(CHECKPOINTS)
 def plan_mail(m: KernelMemory, worker: Any, now: int) -> None:
-    """Have a task looked at when a timer of it is due, or a trigger arrives.
+    """Have a task looked at when a timer of it is due, a trigger arrives or a snapshot is over.
 
-    One that waits for neither, nor for its barriers to leave, needs no attention any more.
+    While its task manager uploads it is looked at in every round. One that waits for none of that,
+    nor for its barriers to leave, needs no attention any more.
     """
-    worker.task.attention = worker.checkpoint_state().waits_outputs
-    finishes = worker.checkpoint_state().finishes
-    if finishes > now:
+    state = worker.checkpoint_state()
+    worker.task.attention = state.waits_outputs
+    if state.is_slowed == 1:
         worker.task.attention = 1
-        wake(m, worker.number, finishes)
+        wake(m, worker.number, now + 1)
+    if stands_in_sync(state, worker.task, now * m.round_us) == 1:
+        worker.task.attention = 1
+        worker.task.status = f.BUSY  # until it is over
+        wake(m, worker.number, max(now + 1, state.synced_at // m.round_us))
+    if state.finishes > now:
+        worker.task.attention = 1
+        wake(m, worker.number, state.finishes)
     timer = next_timer(worker)
     if timer >= 0:
         worker.task.attention = 1

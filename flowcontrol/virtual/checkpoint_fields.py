@@ -45,6 +45,9 @@ TO_TAKE = 0
 ABORTED = 1
 COMPLETED = 2
 """What an order says of its checkpoint."""
+SLOWED = 3
+RELIEVED = 4
+"""Orders of no checkpoint: the task's manager uploads from now on, or no more."""
 
 
 @dataclass(slots=True)
@@ -54,4 +57,4 @@ class KernelOrder(CoordinatorMessage):
     task: int = 0
     """The task."""
     kind: int = 0
-    """TO_TAKE, ABORTED or COMPLETED."""
+    """TO_TAKE, ABORTED, COMPLETED, SLOWED or RELIEVED."""

@@ -37,7 +37,7 @@ def fill_checkpoints(build: Builder, settings: CheckpointSettings, reports: int)
     head.reports_most, head.reports_wanted = reports, reports // 2
     head.reports = build.take(reports * width(CheckpointReport))
     subtasks = sum(plan.stage.parallelism for plan in job.stages)
-    head.orders_most = subtasks * (2 * MOST_BARRIERS + 2)  # each a trigger, and an end
+    head.orders_most = subtasks * (2 * MOST_BARRIERS + 3)  # triggers, ends, slowdown
     head.orders = build.take(head.orders_most * width(KernelOrder))
     tasks, partitions = build.blocks["tasks_at"], build.blocks["partitions_at"]
     for plan in job.stages:
@@ -52,7 +52,8 @@ def fill_checkpoints(build: Builder, settings: CheckpointSettings, reports: int)
 
 def _put_task(build: Builder, settings: CheckpointSettings, plan: JobVertex, index: int) -> int:
     """Return where the state of a task stands, at the start of a run."""
-    rows = new_rows(settings, plan, sum(len(link.incoming(index)) for link in plan.inputs))
+    inputs = sum(len(link.incoming(index)) for link in plan.inputs)
+    rows = new_rows(build.job, settings, plan, index, inputs)
     held = KernelCheckpoints(rows.state, rows.alignment)
     held.channel_count = len(rows.channels)
     cells = [cells_of(channel) for channel in rows.channels]

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from flowcontrol.operators.checkpointing import on_event
-from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, fill_report
+from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, TAKEN, fill_report
 from flowcontrol.protocol.queues import Queue
-from flowcontrol.protocol.rows import Row
+from flowcontrol.protocol.rows import Row, Rows
 from flowcontrol.protocol.sides import Gate, Partition
 from flowcontrol.protocol.state import width
 from flowcontrol.protocol.states import (
@@ -19,7 +19,7 @@ from flowcontrol.protocol.states import (
 )
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import views as v
-from flowcontrol.virtual.cells import queue_of, rows_of, state_of
+from flowcontrol.virtual.cells import queue_of, rows, rows_of, state_of
 from flowcontrol.virtual.checkpoint_fields import CUT_SLOTS, KernelCheckpoints
 from flowcontrol.virtual.header import FLAG_LOST_REPORT, KernelMemory
 from flowcontrol.virtual.parts import CHECKPOINTS
@@ -118,6 +118,11 @@ class CheckpointedWorker:
         """Return the start of the round."""
         return self.m.now * self.m.round_us
 
+    def service_phases(self) -> Rows:
+        """Return its rate, as rows of work; none of a task that works in no time."""
+        phases: Rows = rows(self.m, self.task.phases, self.task.phase_count, 3)
+        return phases
+
     def snapshot(self, checkpoint: int) -> None:
         """Take the state: what an attempt begins from after a failure."""
         keep_cut(self.m, kernel_checkpoints(self.m, self.task.checkpoints), checkpoint)
@@ -126,9 +131,9 @@ class CheckpointedWorker:
         """Tell the coordinator what has become of a checkpoint, with what was measured."""
         log_report(self.m, self.number, self.task, kind, checkpoint, reason)
 
-    def on_event(self) -> None:
-        """Act on the event that the task has polled."""
-        act_on_event(self.m, self)
+    def on_event(self) -> int:
+        """Act on the event that the task has polled; return 1 if it then stands still."""
+        return act_on_event(self.m, self)
 
 
 @part_of(CHECKPOINTS)
@@ -141,10 +146,10 @@ def keep_cut(m: KernelMemory, held: KernelCheckpoints, checkpoint: int) -> None:
 
 
 @part_of(CHECKPOINTS)
-def act_on_event(m: KernelMemory, worker: Any) -> None:
-    """Act on the event that a task has polled in its turn."""
+def act_on_event(m: KernelMemory, worker: Any) -> int:
+    """Act on the event that a task has polled in its turn; return 1 if it then stands still."""
     worker.task.attention = 1
-    on_event(worker, worker.task)
+    return on_event(worker, worker.task)
 
 
 @part_of(CHECKPOINTS)
@@ -162,9 +167,11 @@ def log_report(
     entry.checkpoint = checkpoint
     entry.round = m.now
     entry.reason = reason
+    entry.records = entry.start_delay = entry.alignment = 0
+    entry.processed = entry.persisted = 0
     if kind == ACKNOWLEDGED:
-        fill_report(entry, kernel_checkpoints(m, task.checkpoints).own, m.now * m.round_us)
+        fill_report(entry, kernel_checkpoints(m, task.checkpoints).own)
+    elif kind == TAKEN:
+        entry.records = task.taken
     else:
-        entry.writing = entry.start_delay = entry.alignment = 0
-        entry.processed = entry.persisted = 0
         m.reports_wanted = 0  # what follows from it may not wait

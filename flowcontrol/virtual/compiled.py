@@ -32,7 +32,7 @@ RULES = {
     "protocol": "rows queues pool_rules channel_rules sender_rules subpartition_rules rounds "
     "events sizing ratios service times debloating partitioners partition_kinds",
     "protocol.checkpoints": "alignment barriers tracker",
-    "operators": "task checkpointing pacing table selectivity source_log reading",
+    "operators": "task checkpointing snapshots pacing table selectivity source_log reading",
     "systems": "tcp_buffers tcp_connection",
     "systems.throttles": "throttled_source",
     "systems.transports": "record_rounds transport",

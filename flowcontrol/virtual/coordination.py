@@ -1,7 +1,14 @@
 """The coordinator of a job's checkpoints at work on the kernel's memory."""
 
 from flowcontrol.job.checkpoint_control import CheckpointControl
-from flowcontrol.job.checkpointed_task import ABORTED, COMPLETED, TRIGGER, TaskOrder
+from flowcontrol.job.checkpointed_task import (
+    ABORTED,
+    COMPLETED,
+    RELIEVED,
+    SLOWED,
+    TRIGGER,
+    TaskOrder,
+)
 from flowcontrol.job.job import Job
 from flowcontrol.protocol.states import CheckpointReport
 from flowcontrol.virtual import checkpoint_fields as f
@@ -9,7 +16,13 @@ from flowcontrol.virtual.checkpoint_fields import KernelOrder
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.recovery import Recovery
 
-KINDS = {TRIGGER: f.TO_TAKE, ABORTED: f.ABORTED, COMPLETED: f.COMPLETED}
+KINDS = {
+    TRIGGER: f.TO_TAKE,
+    ABORTED: f.ABORTED,
+    COMPLETED: f.COMPLETED,
+    SLOWED: f.SLOWED,
+    RELIEVED: f.RELIEVED,
+}
 """What the kernel calls the kinds of orders."""
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from flowcontrol.operators.pacing import skip_due
+from flowcontrol.operators.snapshots import forgo
 from flowcontrol.operators.task import (
     BLOCKED,
     CAPACITY,
@@ -26,8 +27,11 @@ from flowcontrol.virtual.barriers import (
     has_news,
     holds_events,
     look_at_events,
+    may_do,
     note_sent,
     plan_mail,
+    stands_still_for_snapshot,
+    synced_for,
     take_orders,
 )
 from flowcontrol.virtual.cells import row, rows
@@ -137,7 +141,7 @@ def catch_up(m: KernelMemory, number: int, task: f.KernelTask, end: int) -> None
     if task.kind != f.SOURCE:
         task.ready = max(task.ready, start)
     else:
-        if task.taken != task.limit:
+        if task.taken != task.limit and task.open_inputs > 0:
             start = work_by(phases, end * m.round_us)
         skip_due(worker_of(m, number, task), task, start)
 
@@ -180,10 +184,15 @@ def step(m: KernelMemory, number: int, now: int) -> None:
     still = NEVER
     if task.stall_count > 0:
         still = stands_still(rows(m, task.stalls, task.stall_count, 2), start_us)
-    if m.has_checkpoints == 1 and task.attention + task.mail > 0 and still == NEVER:
-        look_at_events(m, worker, start, end)
     if task.kind == f.SOURCE:
-        skip_due(worker, task, start)
+        skip_due(worker, task, start)  # before a snapshot puts off what falls due
+    allowed, stands = end, 0
+    if m.has_checkpoints == 1 and task.attention + task.mail > 0:
+        end = may_do(m, worker, start, end)
+        if still == NEVER:
+            look_at_events(m, worker, start, end)
+        stands = stands_still_for_snapshot(m, worker)
+    if task.kind == f.SOURCE:
         if task.throttle > 0:
             reason = emit_throttled(m, worker, end)
         else:
@@ -195,11 +204,19 @@ def step(m: KernelMemory, number: int, now: int) -> None:
     elif still != NEVER:
         reason = CAPACITY
         wake_at(m, number, still + m.round_us)
+    elif stands == 1:
+        reason = CAPACITY
     else:
         task.ready = max(task.ready, start)
         reason = serve(worker, task, gates, union, end)
     available = outputs_available(worker, task)
-    account(task, m.round_us, start, end, task.taken - before, reason, available)
+    syncing = 0
+    if m.has_checkpoints == 1 and task.attention == 1:
+        syncing = synced_for(m, worker)
+    account(task, m.round_us, start, end, task.taken - before, reason, available, syncing)
+    if end < allowed:
+        forgo(task, end, allowed)
+        end = allowed
     if m.debloat_us > 0:
         worked = task.busy - busy
         if task.kind == f.RELAY and task.taken > before:
@@ -262,13 +279,11 @@ def plan(
     if reason == BLOCKED and task.has_sent == 1:
         wake(m, number, now + 1)
     plan_flush(m, number, task, end_us)
-    if m.has_checkpoints == 1 and task.attention == 1:
-        plan_mail(m, worker, now)
     if task.throttle > 0:
         wake(m, number, now + 1)
     if task.kind == f.SOURCE:
         task.status = f.IDLE if available == 1 else f.BLOCKED
-        if available == 1 and task.taken != task.limit:
+        if available == 1 and task.taken != task.limit and task.open_inputs > 0:
             if task.is_pending == 1:
                 wake(m, number, now + 1)
             if work_by(phases, end_us + m.round_us) >= task.ready:
@@ -286,6 +301,8 @@ def plan(
                 break
     else:
         plan_server(m, number, task, phases, reason, available, end, end_us)
+    if m.has_checkpoints == 1 and task.attention == 1:
+        plan_mail(m, worker, now)
 
 
 def plan_server(

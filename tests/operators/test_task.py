@@ -52,6 +52,7 @@ class ByHand:
         self.task = StreamTask(
             kind=kind, partitions=len(rooms), operators=len(ratios), unit=10, distribution=CONSTANT
         )
+        self.task.open_inputs = 1
         self.writers = [
             RecordWriter(pool=LocalPool(), operator=len(ratios) - 1, record_bytes=4) for _ in rooms
         ]

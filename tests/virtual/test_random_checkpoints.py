@@ -22,7 +22,14 @@ from flowcontrol.protocol.checkpoints.alignment import (
     TIMEOUTABLE,
     UNALIGNED,
 )
-from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, DECLINED, ENDED, FINISHED
+from flowcontrol.protocol.checkpoints.barriers import (
+    ACKNOWLEDGED,
+    DECLINED,
+    ENDED,
+    FINISHED,
+    STOPS,
+    TAKEN,
+)
 from flowcontrol.protocol.queues import KINDS
 from flowcontrol.scenario import Savepoint
 from flowcontrol.virtual import run_job
@@ -31,7 +38,13 @@ EXAMPLES = settings.default.max_examples * 3 // 2
 MOST_RUNS = 12
 """Runs until what is seldom has happened."""
 
-REPORTS = {ACKNOWLEDGED: "acknowledged", DECLINED: "declined", FINISHED: "finished", ENDED: "ended"}
+REPORTS = {
+    ACKNOWLEDGED: "acknowledged",
+    DECLINED: "declined",
+    FINISHED: "finished",
+    ENDED: "ended",
+    TAKEN: "taken",
+}
 
 EVENTS = {
     "aligned_barrier",
@@ -51,6 +64,9 @@ EVENTS = {
     "persisted input",
     "several tracked",
     "aborted before its barrier",
+    "stands still",
+    "slowed",
+    "stopped",
     *REPORTS.values(),
 }
 """What must have happened in some of the runs; a channel that ends in an alignment is met below."""
@@ -61,6 +77,8 @@ def happened(state: RoundState) -> Iterator[str]:
     for task in state.tasks:
         assert task.checkpoints is not None
         yield from _to_the_task(task, task.checkpoints)
+        if task.checkpoints.state.synced_at > state.end_us:
+            yield "stands still"
         for out in (out for part in task.partitions for out in part.subpartitions):
             yield from (KINDS[sent.message.kind].name for sent in out.under_way)
             if out.state.is_blocked == 1:
@@ -90,6 +108,10 @@ def _to_the_task(task: TaskState, held: CheckpointState) -> Iterator[str]:
         yield "switched"
     if len(held.tracked) > 1:
         yield "several tracked"
+    if held.state.is_slowed == 1:
+        yield "slowed"
+    if any(message.is_savepoint == STOPS for message in held.triggers):
+        yield "stopped"
     if held.aborted:
         yield "aborted before its barrier"
     yield from (REPORTS[report.kind] for report in held.reports)

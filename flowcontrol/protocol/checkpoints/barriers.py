@@ -32,13 +32,19 @@ CANCEL_BYTES = 12
 """Size of a marker that cancels a checkpoint, bytes."""
 
 ACKNOWLEDGED = 1
-"""Report of a task: it has taken the checkpoint, and all that belongs to it is written."""
+"""Report of a task: all that belongs to the checkpoint is known; it is acknowledged when that is
+written."""
 DECLINED = 2
 """Report of a task: it has aborted the checkpoint."""
 FINISHED = 3
 """Report of a task: it has finished."""
 ENDED = 4
 """Report of a task: it has processed its last record, and waits for a last checkpoint."""
+TAKEN = 5
+"""Report of a task: it has sent the barrier on, and the snapshot of its state begins."""
+
+STOPS = 2
+"""``CoordinatorMessage.is_savepoint`` of a savepoint with which the job stops."""
 
 _BARRIERS = (
     (1 << q.ALIGNED_BARRIER)
@@ -197,9 +203,8 @@ def note_aligned(state: TaskCheckpoint, alignment: Alignment) -> None:
     state.persisted += alignment.persisted
 
 
-def fill_report(report: CheckpointReport, state: TaskCheckpoint, now: int) -> None:
-    """Give an acknowledgement what was measured of its checkpoint by ``now``."""
-    report.writing = now - state.taken_at
+def fill_report(report: CheckpointReport, state: TaskCheckpoint) -> None:
+    """Give an acknowledgement what was measured of its checkpoint."""
     report.start_delay = state.start_delay
     report.alignment = state.alignment
     report.processed = state.processed

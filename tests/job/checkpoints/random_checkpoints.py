@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from types import ModuleType
 from typing import Any
 
@@ -16,14 +17,19 @@ from flowcontrol.protocol.checkpoints.alignment import (
     TIMEOUTABLE,
     UNALIGNED,
 )
-from flowcontrol.scenario import Savepoint
+from flowcontrol.scenario import Savepoint, Scenario, parse_scenario
 
 MODES = (TIMEOUTABLE, ALIGNED, UNALIGNED, AT_LEAST_ONCE)
 
 
 @st.composite
-def settings_of(draw: Any, round_us: int) -> CheckpointSettings:
+def settings_of(draw: Any, round_us: int, rounds: int = 0) -> CheckpointSettings:
     """How a job checkpoints: a checkpoint every few rounds, and timeouts of some."""
+    savepoints: list[Savepoint] = []
+    if rounds and draw(st.sampled_from([True, False, False])):
+        at_us = draw(st.integers(1, rounds - 1)) * round_us
+        stop = draw(st.booleans())
+        savepoints.append(Savepoint(at_s=Fraction(at_us, 1_000_000), stop=stop))
     mode = draw(st.sampled_from(MODES))
     concurrent = 1 if mode in {TIMEOUTABLE, UNALIGNED} else draw(st.sampled_from([1, 1, 2, 3]))
     return CheckpointSettings(
@@ -35,23 +41,38 @@ def settings_of(draw: Any, round_us: int) -> CheckpointSettings:
         max_concurrent=concurrent,
         tolerable_failures=1000,
         after_tasks_finish=draw(st.sampled_from([True, True, True, False])),
-        savepoints=tuple(draw(savepoints(round_us))),
+        savepoints=tuple(savepoints),
     )
 
 
 @st.composite
-def savepoints(draw: Any, round_us: int) -> list[Savepoint]:
-    """None most often, or one now and then; the last may stop the job."""
-    found = draw(st.sampled_from([[], [], [9], [14, 15], [30]]))
-    stops = draw(st.booleans())
-    return [Savepoint(at_s=at * round_us / 1e6, stop=stops and at == found[-1]) for at in found]
+def jobs(draw: Any, random_jobs: ModuleType, shape: Any, *, has_state: bool = True) -> Job:
+    """A random job that checkpoints; of most, some stages have a state."""
+    scenario = draw(random_jobs.scenarios(shape))
+    if has_state and draw(st.sampled_from([True, True, False])):
+        scenario = draw(with_states(scenario))
+    job = random_jobs.laid_out(scenario)
+    return with_checkpoints(job, draw(settings_of(job.round_us, job.rounds)))
 
 
 @st.composite
-def jobs(draw: Any, random_jobs: ModuleType, shape: Any) -> Job:
-    """A random job that checkpoints."""
-    job = random_jobs.laid_out(draw(random_jobs.scenarios(shape)))
-    return with_checkpoints(job, draw(settings_of(job.round_us)))
+def with_states(draw: Any, scenario: Scenario) -> Scenario:
+    """Give stages a state, whose snapshots block them and take some rounds to write."""
+    mapping, round_ms = scenario.canonical(), scenario.live_round_us / 1000
+    most = 100_000
+    for stage in mapping["stages"]:
+        if draw(st.booleans()):
+            stage["state"] = {
+                "bytes": draw(st.sampled_from([most, 0, most // 3])),
+                "bytes_per_record": draw(st.sampled_from([0, most // 50])),
+                "incremental_share": draw(st.sampled_from([1, 0.1, 0.0])),
+                "sync_ms": round(draw(st.sampled_from([0, 0.4, 1, 2.5])) * round_ms, 3),
+            }
+    in_rounds = most / (draw(st.sampled_from([2, 0.7, 6])) * round_ms / 1000)
+    mapping.setdefault("cluster", {})
+    mapping["cluster"]["upload_bytes_per_s"] = max(1, round(in_rounds))
+    mapping["cluster"]["upload_slowdown"] = draw(st.sampled_from([0, 0, 0.25, 1 / 3, 1]))
+    return parse_scenario(mapping)
 
 
 def with_checkpoints(job: Job, settings: CheckpointSettings) -> Job:

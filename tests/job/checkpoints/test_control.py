@@ -9,7 +9,7 @@ import pytest
 
 from flowcontrol.job.checkpoint_control import CheckpointControl
 from flowcontrol.job.reference import run_rounds
-from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, DECLINED, ENDED
+from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, DECLINED, ENDED, TAKEN
 from flowcontrol.protocol.queues import MOST_BARRIERS
 from flowcontrol.protocol.states import CheckpointReport
 from modules import load
@@ -18,8 +18,9 @@ from reference_runs import restored
 small = load("tests/job/checkpoints/small.py")
 
 
-def acknowledged(task: int, checkpoint: int, number: int) -> CheckpointReport:
-    return CheckpointReport(task, ACKNOWLEDGED, checkpoint, number)
+def acknowledged(task: int, checkpoint: int, number: int) -> list[CheckpointReport]:
+    """What a task reports that takes a checkpoint in a round."""
+    return [CheckpointReport(task, kind, checkpoint, number) for kind in (TAKEN, ACKNOWLEDGED)]
 
 
 def test_reports_count_when_they_arrive_however_late_they_are_looked_at() -> None:
@@ -27,7 +28,7 @@ def test_reports_count_when_they_arrive_however_late_they_are_looked_at() -> Non
     control = CheckpointControl(small.chain({"source": 10, "map": 10, "sink": 10}))
     assert control.next_round() == 10
     assert [order[:2] for order in control.before_round(10)] == [(0, "trigger")]
-    control.hear([acknowledged(0, 1, 15), acknowledged(2, 1, 13), acknowledged(1, 1, 11)])
+    control.hear([*acknowledged(0, 1, 15), *acknowledged(2, 1, 13), *acknowledged(1, 1, 11)])
     assert control.next_round() == 20  # nobody waits
     assert control.before_round(19) == []
     own = control.coordinator
@@ -40,7 +41,7 @@ def test_a_queued_trigger_makes_it_look_at_what_it_hears() -> None:
     """Checkpoint 1 is still pending at 2000: the second waits for it."""
     control = CheckpointControl(small.chain({"source": 10, "sink": 10}))
     control.before_round(20)
-    control.hear([acknowledged(0, 1, 20), acknowledged(1, 1, 22)])
+    control.hear([*acknowledged(0, 1, 20), *acknowledged(1, 1, 22)])
     assert control.is_waiting
     assert control.next_round() == 21
     assert control.before_round(21) == []
@@ -74,7 +75,7 @@ def test_no_more_than_so_many_barriers_are_under_way() -> None:
         triggered += sum(order.kind == "trigger" for order in orders)
         for order in orders:
             assert order.message.checkpoint <= MOST_BARRIERS
-        control.hear([acknowledged(0, number, number)])
+        control.hear(acknowledged(0, number, number))
     assert triggered == MOST_BARRIERS
     own = control.coordinator
     assert own.statistics(MOST_BARRIERS).status == "expired"
