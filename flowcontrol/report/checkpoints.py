@@ -26,7 +26,6 @@ _HEADS = (
 
 _REMEDY_HEADS = (
     "Change", "Completed", "End to end, median", "maximum", "Persisted a checkpoint", "Sinks",
-    "Options",
 )  # fmt: skip
 
 
@@ -75,28 +74,27 @@ def _remedies(remedies: Sequence[Mapping[str, Any]]) -> str:
     if not remedies:
         return ""
     rows = [list(map(escape, _remedy(one))) for one in remedies]
+    changes = " ".join(_options(one) for one in remedies if one["changes"])
     return (
         '<section id="checkpoint-remedies"><h2>What would help the checkpoints</h2>'
         f'<div class="scroll">{html_table(_REMEDY_HEADS, rows)}</div>'
         '<p class="how">The scenario of this run with one change each, run on the virtual clock. '
-        "Sinks: what all of them took up. What overtakes data must be written with the checkpoint, "
-        "and read back after a failure; smaller buffers in flight may cost throughput."
-        "</p></section>\n"
+        f"{escape(changes)} Sinks: what all of them took up. What barriers overtake is written "
+        "with the checkpoint, and read back after a failure.</p></section>\n"
     )
 
 
 def _remedy(one: Mapping[str, Any]) -> list[str]:
     e2e = one["e2e"]
-    changes = ", ".join(f"{key}: {json.dumps(value)}" for key, value in one["changes"].items())
     times = ["", ""] if e2e is None else [milliseconds(e2e[name]) for name in ("p50_ms", "max_ms")]
-    return [
-        one["name"],
-        f"{one['completed']:,} of {one['triggered']:,}",
-        *times,
-        bytes_text(one["persisted_bytes"]),
-        rate(one["rate_in"]),
-        changes or "none",
-    ]
+    done = f"{one['completed']:,} of {one['triggered']:,}"
+    return [one["name"], done, *times, bytes_text(one["persisted_bytes"]), rate(one["rate_in"])]
+
+
+def _options(one: Mapping[str, Any]) -> str:
+    """Return which options a change sets."""
+    stated = ", ".join(f"{key}: {json.dumps(value)}" for key, value in one["changes"].items())
+    return f"{one['name'].capitalize()}: {stated}."
 
 
 def _figures(found: Mapping[str, Any]) -> list[str]:
