@@ -143,6 +143,11 @@ class CheckpointControl:
         stops = any(map(self._stops, own.pending))
         return stops or len(self._ended) > 0 or own.is_waiting or len(own.pending) > 1
 
+    @property
+    def oldest_open(self) -> int:
+        """The oldest checkpoint that some task may still have to take."""
+        return min(self._handled) + 1
+
     def _stops(self, checkpoint: int) -> bool:
         """Whether the job stops with a checkpoint."""
         return self.coordinator.trigger_of(checkpoint)[1] == STOP

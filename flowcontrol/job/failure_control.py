@@ -132,6 +132,12 @@ class FailureControl:
         """
         return min((due for due, _, _ in self._agenda), default=None)
 
+    def is_due(self, number: int) -> bool:
+        """Tell whether :meth:`before_round` has anything to do before a round."""
+        own, due = self._checkpoints, self.next_round()
+        has_failed = own is not None and own.failed_at > self._checkpoints_failed_at
+        return has_failed or (due is not None and due <= number)
+
     def before_round(self, number: int) -> list[TaskOrder]:
         """Do what is due by the start of a round; the coordinator has done its part.
 

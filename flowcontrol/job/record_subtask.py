@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
+from flowcontrol.job.exchanged import Incoming, Outgoing
 from flowcontrol.job.graph import JobEdge, JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.routing import Output
-from flowcontrol.job.subtask import Incoming, Outgoing, Subtask
+from flowcontrol.job.subtask import Subtask
 from flowcontrol.protocol.sides import Partition
 from flowcontrol.protocol.states import Message
 from flowcontrol.systems.transports.record_rounds import (

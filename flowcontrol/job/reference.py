@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from flowcontrol.job.attempts import SubtaskAttempts
 from flowcontrol.job.channel_state import ChannelId
 from flowcontrol.job.checkpoint_control import CheckpointControl
+from flowcontrol.job.exchanged import Incoming, Outgoing
 from flowcontrol.job.failure_control import FailureControl
 from flowcontrol.job.graph import JobEdge
 from flowcontrol.job.job import Job
@@ -19,7 +20,7 @@ from flowcontrol.job.replay import NO_ROWS, Replayed
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.job.rows import new_partition
 from flowcontrol.job.snapshot import incoming_of, outgoing_of, task_state
-from flowcontrol.job.subtask import Incoming, Outgoing, Subtask
+from flowcontrol.job.subtask import Subtask
 from flowcontrol.job.throttling import SourceControl
 
 

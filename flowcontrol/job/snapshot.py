@@ -9,8 +9,9 @@ from typing import Any
 from flowcontrol.job import channel_state as cs
 from flowcontrol.job import round_state as rs
 from flowcontrol.job.checkpoint_state import checkpoint_state, put_document_back
+from flowcontrol.job.exchanged import Incoming, Outgoing
 from flowcontrol.job.record_subtask import RecordSubtask
-from flowcontrol.job.subtask import Incoming, Outgoing, Subtask
+from flowcontrol.job.subtask import Subtask
 from flowcontrol.protocol.queues import in_order, refill_queue
 from flowcontrol.protocol.rows import fifo_values, refill
 from flowcontrol.protocol.state import columns, put_back

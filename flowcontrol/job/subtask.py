@@ -5,7 +5,6 @@ what the neighbours did a round ago comes in as numbers, what it did goes out as
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy.typing as npt
 
 from flowcontrol.errors import ProtocolError
 from flowcontrol.job.checkpointed_task import CheckpointedTask
+from flowcontrol.job.exchanged import Incoming, Outgoing, Work, note_run
 from flowcontrol.job.graph import JobEdge, JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.routing import Output, Router
@@ -61,55 +61,6 @@ from flowcontrol.protocol.times import flush_ticks
 from flowcontrol.systems.throttles import throttled_source as s
 
 Ints = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Incoming:
-    """What a receiver sees of one channel's sender: its state a round ago.
-
-    Attributes
-    ----------
-    sent : int
-        Messages ever sent.
-    messages : sequence of Message
-        Those of that round, in order.
-    """
-
-    sent: int
-    messages: Sequence[Message]
-
-
-@dataclass(frozen=True)
-class Outgoing:
-    """What a sender sees of one channel's receiver: its cursors a round ago."""
-
-    announced: int
-    consumed: int
-    resumed: int = 0
-
-
-@dataclass
-class Work:
-    """What a subtask did in a round, as far as rows have to move.
-
-    Attributes
-    ----------
-    takes : list of (int, int, int)
-        Runs of records taken up, in order: gate, channel of the gate, records. Empty for a
-        source.
-    first, records : int
-        Number of the first record taken up (a source: emitted) in the round, and how many.
-    routes : list of ndarray of int64
-        Per output edge: subpartition of each output record, in order.
-    parents : list of ndarray of int64
-        Per output edge: which of the records taken up each output record is made of.
-    """
-
-    takes: list[tuple[int, int, int]] = field(default_factory=list)
-    first: int = 0
-    records: int = 0
-    routes: list[Ints] = field(default_factory=list)
-    parents: list[Ints] = field(default_factory=list)
 
 
 class Subtask(CheckpointedTask):
@@ -463,7 +414,7 @@ class Subtask(CheckpointedTask):
 
     def note_taken(self, count: int) -> None:
         """Note which rows are taken up."""
-        _note_run(self.work.takes, self.task.gate, self.task.channel, count)
+        note_run(self.work.takes, self.task.gate, self.task.channel, count)
 
     def note_emitted(self, count: int) -> None:
         """Do nothing: the rows that a source emits are numbered by its count."""
@@ -502,11 +453,3 @@ class Subtask(CheckpointedTask):
         if announce_backlog(row, channel_backlog(row), event, message) == 1:
             return 1
         return r.send_message(part, index, self._quota, int(is_local), message)
-
-
-def _note_run(takes: list[tuple[int, int, int]], gate: int, channel: int, count: int) -> None:
-    """Append a run of records, joined to the last one where it is of the same channel."""
-    if takes and takes[-1][:2] == (gate, channel):
-        takes[-1] = (gate, channel, takes[-1][2] + count)
-    else:
-        takes.append((gate, channel, count))

@@ -5,6 +5,7 @@ from flowcontrol.job.checkpoint_control import CheckpointControl
 from flowcontrol.job.checkpointed_task import TaskOrder
 from flowcontrol.job.failure_control import FailureControl
 from flowcontrol.virtual.attempts import KernelAttempts
+from flowcontrol.virtual.checkpoint_fields import CUT_SLOTS
 from flowcontrol.virtual.memory import Memory
 
 
@@ -34,6 +35,8 @@ class Recovery:
         self.attempts = KernelAttempts(job, memory)
         self.control = FailureControl(job, self.attempts, checkpoints)
         self._checkpoints, self._rounds = checkpoints, job.rounds
+        self._full_at = CUT_SLOTS
+        """The checkpoint whose cuts would take the place of some that were not harvested."""
 
     @property
     def next_round(self) -> int:
@@ -49,11 +52,13 @@ class Recovery:
         list of TaskOrder
             Those for tasks that are deployed.
         """
-        own = self._checkpoints
-        if own is not None:
+        own, is_due = self._checkpoints, self.control.is_due(number)
+        if own is not None and (is_due or own.coordinator.next_id >= self._full_at):
             latest = own.coordinator.latest_completed
             self.attempts.harvest(latest)
             if latest > 0:
                 self.attempts.note_trigger(latest, own.coordinator.statistics(latest).triggered)
-        orders = [*orders, *self.control.before_round(number)]
+            self._full_at = own.oldest_open + CUT_SLOTS
+        if is_due:
+            orders = [*orders, *self.control.before_round(number)]
         return [order for order in orders if self.control.is_deployed(order.task)]

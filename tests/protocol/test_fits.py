@@ -32,6 +32,7 @@ from flowcontrol.protocol import (
     times,
 )
 from flowcontrol.protocol.checkpoints import barriers, tracker
+from flowcontrol.protocol.checkpoints.tracker import MOST_TRACKED
 from flowcontrol.protocol.queues import new_queue
 from flowcontrol.protocol.ratios import MOST, MOST_SHARES
 from flowcontrol.protocol.sides import Gate
@@ -42,7 +43,6 @@ from flowcontrol.protocol.states import (
     InputChannel,
     LocalPool,
     Message,
-    ReceivedMessage,
     Subpartition,
 )
 from flowcontrol.scenario.fields import MAX_BYTES, MAX_PARALLELISM, MAX_SECONDS
@@ -251,6 +251,20 @@ def test_paces_fit(narrow: type[int], records: int) -> None:
     assert task.ready == end + unit
 
 
+@pytest.mark.parametrize("size", ends("record_bytes"))
+def test_bytes_at_a_checkpoint_fit(narrow: type[int], size: int) -> None:
+    """No edge carries more than MOST_BYTES in a run, so no task has processed more of one."""
+    records = narrow(min(MOST_BYTES // size, MOST_RECORDS))
+    channel = AlignedChannel(has_delivered=narrow(1), barrier_at=narrow(MOST_BYTES))
+    gate = Gate([InputChannel(processed=records)], LocalPool(), GlobalPool(), [], [], [], [])
+    persisted = barriers.begin_cut(gate, [channel], 0, narrow(size))
+    assert persisted == MOST_BYTES - records * size
+
+
+def test_a_set_of_checkpoints_fits() -> None:
+    assert MOST_TRACKED < 63
+
+
 def test_shares_fit_after_all_records(narrow: type[int]) -> None:
     """A channel is never so far behind that the sum with its share leaves 64 bits."""
     weights = [1] * 40 + [MOST_SHARES // 3, MOST_SHARES // 2, MOST_SHARES // 7]
@@ -334,14 +348,3 @@ def test_sizes_of_buffers_fit(narrow: type[int]) -> None:
     row.filled, row.buffers = narrow(0), narrow(1)
     row.unread = narrow(1)
     tcp_buffers.close_buffer(part, 0)
-
-
-@pytest.mark.parametrize("record_bytes", ends("record_bytes"))
-def test_what_a_checkpoint_counts_of_a_channel_fits(narrow: type[int], record_bytes: int) -> None:
-    """A channel carries MOST bytes in a run (``job/limits``)."""
-    into = InputChannel(processed=narrow(MOST // record_bytes))
-    queue = new_queue(1, ReceivedMessage)
-    gate = Gate([into], LocalPool(), GlobalPool(), [], [], [queue], [0])
-    channel = AlignedChannel(arrived=narrow(MOST), barrier_at=narrow(MOST), has_delivered=1)
-    assert barriers.begin_cut(gate, [channel], 0, narrow(record_bytes)) == MOST - channel.cut
-    assert barriers.polled_bytes(gate, 0, channel) == MOST

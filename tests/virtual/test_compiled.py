@@ -91,7 +91,14 @@ def scenarios() -> Mapping[str, dict[str, Any]]:
         "execution.checkpointing.tolerable-failed-checkpoints": 1000,
         "execution.checkpointing.unaligned.enabled": True,
         "execution.checkpointing.aligned-checkpoint-timeout": "30ms",
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.attempts": 5,
+        "restart-strategy.fixed-delay.delay": "50ms",
     }
+    checkpoints["failures"] = [
+        {"at_s": 0.5, "stage": "map", "subtask": 1},
+        {"at_s": 1, "task_manager": 2},
+    ]
     return {
         "checkpoints": checkpoints,
         "old": old,

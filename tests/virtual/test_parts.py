@@ -15,8 +15,10 @@ from flowcontrol.systems.transports.rules import kind_of, names
 from flowcontrol.virtual import choose_round_us, compiled, loop, run_job, running
 from flowcontrol.virtual import parts as k
 from flowcontrol.virtual.coordination import Coordination
+from flowcontrol.virtual.header import FLAG_REPORTS
 from flowcontrol.virtual.memory import fill
 from flowcontrol.virtual.parts import parts_of
+from flowcontrol.virtual.recovery import Recovery
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 DEBLOATING = "options.taskmanager.network.memory.buffer-debloat.enabled=true"
@@ -38,7 +40,13 @@ CASES: dict[str, tuple[str, tuple[str, ...], int]] = {
     "partitions": ("partition-types", (), k.BUFFERS | k.SPILLS),
     "jobs": ("two-jobs", (), k.BUFFERS | k.JOBS),
     "logs": ("experiment", ("stages.producer.arrival_rate=5000",), k.BUFFERS | k.LOGS),
-    "checkpoints": ("experiment", (CHECKPOINTS,), k.BUFFERS | k.CHECKPOINTS),
+    # Too many failed checkpoints are a failure of the job.
+    "checkpoints": ("experiment", (CHECKPOINTS,), k.BUFFERS | k.CHECKPOINTS | k.FAILURES),
+    "failures": (
+        "recovery",
+        ("failures=[{at_s: 14, stage: map, subtask: 0}]",),
+        k.BUFFERS | k.CHECKPOINTS | k.LOGS | k.FAILURES,
+    ),
     "throttled logs": (
         "experiment",
         ("stages.producer.arrival_rate=5000", "system=storm-1"),
@@ -78,11 +86,17 @@ def pairs(case: str) -> tuple[Any, Any]:
             assert loop._kernel(has)(memory.cells, end) == 0
         else:
             coordination = Coordination(job, memory)
+            recovery = Recovery(job, memory, coordination.control)
             while memory.head.round < end:
-                stop = min(end, coordination.begin())
-                assert loop._kernel(has)(memory.cells, stop) == 0
+                stop = min(end, coordination.begin(recovery))
+                flags = loop._kernel(has)(memory.cells, stop)
+                assert flags in {0, FLAG_REPORTS}
+                memory.head.flags = 0
+                if flags == FLAG_REPORTS:
+                    coordination.hear()
             coordination.finish()
-            assert coordination.control.coordinator.counts.completed > 10
+            assert coordination.control.coordinator.counts.completed > 1
+            assert len(recovery.control.restarts) == len(job.scenario.failures)
         assert memory.head.transfers > 0
         found.append(memory.cells)
     return found[0], found[1]
