@@ -17,6 +17,12 @@ DOMINANT: Final = 0.5
 SLOW: Final = 0.1
 """Share of the interval from which a checkpoint is slow enough for a cause to be named."""
 
+_LEAST_MS: Final = 100.0
+"""A checkpoint that took less is not slow, however short the interval: rounds add up too."""
+
+_WITHOUT_INTERVAL_MS: Final = 1000.0
+"""The same for a job that takes savepoints only."""
+
 _LATE: Final = 0.5
 """Share of the alignment by which one sender's barrier must be later than all others'."""
 
@@ -98,9 +104,12 @@ def find_late(
     """
     expired = checkpoints[checkpoints["status"] == "expired"]
     missing: dict[str, list[int]] = {}
+    present = tasks.groupby(["checkpoint_id", "stage"]).size().to_dict()
     for row in expired.to_dict("records"):
-        present = tasks[tasks["checkpoint_id"] == row["checkpoint_id"]].groupby("stage").size()
-        absent = {s.name: s.parallelism - int(present.get(s.name, 0)) for s in scenario.stages}
+        absent = {
+            one.name: one.parallelism - present.get((row["checkpoint_id"], one.name), 0)
+            for one in scenario.stages
+        }
         if sum(absent.values()) != row["subtasks"] - row["acknowledged"]:
             continue  # some had finished before, and it is not known which
         late = [stage.name for stage in scenario.topological() if absent[stage.name]]
@@ -133,10 +142,12 @@ def _ahead(
 
 
 def _is_slow(longest_ms: float, scenario: Scenario) -> bool:
-    """Return whether a checkpoint took long, beside the interval; of savepoints alone a second."""
+    """Return whether a checkpoint took long, beside the interval."""
     own = scenario.checkpointing
     interval_us = None if own is None else own.interval_us
-    return longest_ms > (1000.0 if interval_us is None else SLOW * interval_us / 1000)
+    if interval_us is None:
+        return longest_ms > _WITHOUT_INTERVAL_MS
+    return longest_ms > max(_LEAST_MS, SLOW * interval_us / 1000)
 
 
 def _rows_of(tasks: pd.DataFrame, who: Mapping[str, Any]) -> pd.DataFrame:
@@ -234,13 +245,16 @@ def _at_trigger(
 
     It is that of the last sample before the trigger. The index is sender and receiver.
     """
-    rows = result_frame(tables, "channels")
-    rows = rows[rows["edge"] == edge.name]
-    times = rows["t_s"].drop_duplicates()
+    import pyarrow.compute as pc
+
+    table = tables["channels"].select(["t_s", "edge", "sender", "receiver", column])
+    rows = table.filter(pc.equal(table["edge"], edge.name)).to_pandas()
+    times = rows["t_s"].drop_duplicates().sort_values()
     before = times.searchsorted(checkpoints["triggered_s"], side="right") - 1
     counts = times.iloc[before[before >= 0]].value_counts()
     weight = rows["t_s"].map(counts).fillna(0.0)
-    return (rows[column] * weight).groupby([rows["sender"], rows["receiver"]]).sum()
+    levels: pd.Series[float] = rows[column] * weight
+    return levels.groupby([rows["sender"], rows["receiver"]]).sum()
 
 
 def _rate_in(tables: Tables, stage: str, start_s: float, end_s: float) -> float | None:

@@ -1,6 +1,6 @@
 """The sentences about checkpoints: how they ended, what makes them slow, who let them expire."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flowcontrol.analysis.wording import NAMED, seconds
@@ -33,6 +33,24 @@ def checkpoint_sentences(found: Mapping[str, Any], scenario: Scenario) -> list[s
     if found["late"]:
         sentences.append(_late(found["late"], found["counts"]["expired"], scenario))
     return sentences
+
+
+def remedy_sentence(remedies: Sequence[Mapping[str, Any]]) -> str:
+    """Return what some changes did, each run on the virtual clock.
+
+    Parameters
+    ----------
+    remedies : sequence of mapping
+        From :func:`flowcontrol.run.remedies.checkpoint_remedies`, at least one.
+    """
+    texts = []
+    for one in remedies:
+        e2e, persisted = one["e2e"], one["persisted_bytes"]
+        text = f"with {one['name']} {one['completed']:,} of {one['triggered']:,} completed"
+        if e2e:
+            text += f" in {_time(e2e['p50_ms'])} (median), {_time(e2e['max_ms'])} at most"
+        texts.append(text + (f", {_size(persisted)} persisted on average" if persisted else ""))
+    return f"The same run on the virtual clock, {'; '.join(texts)}."
 
 
 def _outcome(found: Mapping[str, Any], total: int) -> str:

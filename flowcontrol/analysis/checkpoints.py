@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 COMPLETED: Final = "completed"
 IN_PROGRESS: Final = "in_progress"
-STATUSES: Final = (COMPLETED, "expired", "declined", "aborted", IN_PROGRESS)
+FAILED: Final = ("expired", "declined", "aborted")
+STATUSES: Final = (COMPLETED, *FAILED, IN_PROGRESS)
 """In the order in which they are shown."""
 
 PARTS: Final = ("start_delay_ms", "alignment_ms", "sync_ms", "async_ms")
@@ -114,6 +115,28 @@ def _durations(values: pd.Series[float]) -> dict[str, float] | None:
     p50, p99 = np.quantile(values, [0.5, 0.99], method="weibull")
     figures = {"min": values.min(), "mean": values.mean(), "p50": p50, "p99": p99}
     return {f"{name}_ms": float(value) for name, value in (figures | {"max": values.max()}).items()}
+
+
+def checkpoint_metrics(tables: Tables) -> tuple[float | None, int | None]:
+    """Return two figures by which runs are compared.
+
+    Parameters
+    ----------
+    tables : mapping of str to pyarrow.Table
+        Results of a run.
+
+    Returns
+    -------
+    tuple of (float or None, int or None)
+        Median end to end of the completed checkpoints, ms (None: there is none), and how many
+        expired, were declined or aborted (None: the job takes no checkpoints).
+    """
+    if "checkpoints" not in tables:
+        return None, None
+    found = checkpoint_frame(tables)
+    e2e = _durations(found.loc[found["status"] == COMPLETED, "e2e_ms"])
+    failed = int(found["status"].isin(FAILED).sum())
+    return (None if e2e is None else e2e["p50_ms"]), failed
 
 
 def last_of_each(tasks: pd.DataFrame) -> pd.DataFrame:

@@ -96,7 +96,8 @@ def _about_checkpoints(spans: Spans) -> str:
     if spans.failed:
         text += " Orange bands with a dashed edge: checkpoints that expired or failed otherwise."
     if spans.left_out:
-        text += f" Another {spans.left_out:,} checkpoints are not drawn here."
+        others = "other " if spans.failed else ""
+        text += f" {spans.left_out:,} {others}checkpoints are too many to be drawn here."
     return text
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ from flowcontrol.analysis.checkpoints import COMPLETED, IN_PROGRESS, STATUSES, c
 from flowcontrol.analysis.frames import Tables
 from flowcontrol.analysis.wording import seconds
 from flowcontrol.report.markup import html_table, key_figure
-from flowcontrol.report.numbers import bytes_text, milliseconds, number
+from flowcontrol.report.numbers import bytes_text, milliseconds, number, rate
 
 MOST_ROWS: Final = 100
 """Checkpoints in the table of the page; of more the last ones, as on Flink's page."""
@@ -21,6 +22,10 @@ WORDS: Final = {"in_progress": "in progress"}
 _HEADS = (
     "ID", "Kind", "Status", "Acknowledged", "Triggered", "End to end", "State",
     "Processed in flight", "Persisted in flight",
+)  # fmt: skip
+
+_REMEDY_HEADS = (
+    "Change", "Completed", "End to end, median", "maximum", "Persisted a checkpoint", "Sinks",
 )  # fmt: skip
 
 
@@ -60,7 +65,36 @@ def checkpoint_section(tables: Tables, summary: Mapping[str, Any]) -> str:
         "at the coordinator, of a failed one to its failure. State: what the tasks wrote, data in "
         "flight not included. Processed in flight: what they took up between the first and last "
         f"barrier; persisted: what was written with the checkpoint.{note}</p></section>\n"
+        + _remedies(found.get("remedies", ()))
     )
+
+
+def _remedies(remedies: Sequence[Mapping[str, Any]]) -> str:
+    """Return the table of what would help; empty if nothing was tried."""
+    if not remedies:
+        return ""
+    rows = [list(map(escape, _remedy(one))) for one in remedies]
+    changes = " ".join(_options(one) for one in remedies if one["changes"])
+    return (
+        '<section id="checkpoint-remedies"><h2>What would help the checkpoints</h2>'
+        f'<div class="scroll">{html_table(_REMEDY_HEADS, rows)}</div>'
+        '<p class="how">The scenario of this run with one change each, run on the virtual clock. '
+        f"{escape(changes)} Sinks: what all of them took up. What barriers overtake is written "
+        "with the checkpoint, and read back after a failure.</p></section>\n"
+    )
+
+
+def _remedy(one: Mapping[str, Any]) -> list[str]:
+    e2e = one["e2e"]
+    times = ["", ""] if e2e is None else [milliseconds(e2e[name]) for name in ("p50_ms", "max_ms")]
+    done = f"{one['completed']:,} of {one['triggered']:,}"
+    return [one["name"], done, *times, bytes_text(one["persisted_bytes"]), rate(one["rate_in"])]
+
+
+def _options(one: Mapping[str, Any]) -> str:
+    """Return which options a change sets."""
+    stated = ", ".join(f"{key}: {json.dumps(value)}" for key, value in one["changes"].items())
+    return f"{one['name'].capitalize()}: {stated}."
 
 
 def _figures(found: Mapping[str, Any]) -> list[str]:

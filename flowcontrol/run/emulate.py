@@ -14,9 +14,8 @@ from flowcontrol import notices
 from flowcontrol.analysis import summarise
 from flowcontrol.analysis.frames import end_of
 from flowcontrol.analysis.restarts import restart_summary
-from flowcontrol.errors import ScenarioError
 from flowcontrol.files import write_atomically
-from flowcontrol.job import Job, build_physical_graph
+from flowcontrol.job import Job
 from flowcontrol.job.credit_window import window_warnings
 from flowcontrol.job.restart_rates import restart_rates
 from flowcontrol.job.run import Run
@@ -25,7 +24,9 @@ from flowcontrol.notices import quiet as silenced
 from flowcontrol.report import RunProgress, print_summary, write_report
 from flowcontrol.report.result import Result
 from flowcontrol.report.subtask_table import subtask_table
-from flowcontrol.scenario import Scenario, check_clock
+from flowcontrol.run.jobs import job_for
+from flowcontrol.run.remedies import add_remedies
+from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.clocks import Clock
 from flowcontrol.scenario.given import Given, Overrides, as_scenario
 from flowcontrol.scenario.remarks import scenario_warnings
@@ -192,6 +193,8 @@ def _run(
         if "restarts" in run.tables:
             end_s, rates = end_of(run.tables), restart_rates(job)
             summary["restarts"] = restart_summary(run.tables["restarts"], end_s, rates)
+        if clock == "virtual" and run.is_finished:
+            add_remedies(summary, job.scenario)
         _write_results(folder.paths.root, run.tables, summary, job.scenario)
         if run.is_finished:
             folder.mark(finished=True)
@@ -222,33 +225,6 @@ def _virtual(job: Job, spark: SparkSession | None) -> Begin:
 
 
 _CLOCKS = {"live": _live, "virtual": _virtual}
-
-
-def job_for(scenario: Scenario, clock: Clock, round_us: int | None = None) -> Job:
-    """Check that a clock can run a scenario, and lay it out.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        Read and checked.
-    clock : {"live", "virtual"}
-        The clock to run it.
-    round_us : int, optional
-        Emulated time of a round, microseconds; by default the clock's own choice.
-
-    Raises
-    ------
-    ScenarioError
-        If the clock refuses it.
-    """
-    problems = check_clock(scenario, clock)
-    if problems:
-        raise ScenarioError(problems, scenario.name)
-    if round_us is None and clock == "virtual":
-        from flowcontrol.virtual import choose_round_us
-
-        round_us = choose_round_us(scenario)
-    return build_physical_graph(scenario, round_us=round_us)
 
 
 def _round_error(job: Job) -> dict[str, Any]:

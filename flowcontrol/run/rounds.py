@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from flowcontrol.job.reference import run_reference
 from flowcontrol.job.round_state import RoundState
-from flowcontrol.run.emulate import job_for
+from flowcontrol.run.jobs import job_for
 from flowcontrol.scenario.clocks import Clock
 from flowcontrol.scenario.given import Given, Overrides, as_scenario
 

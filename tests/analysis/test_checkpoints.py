@@ -160,11 +160,14 @@ def test_the_part_that_dominates_is_the_cause(parts: Any, kind: str | None, text
     assert found["sentences"][-1].startswith(text)
 
 
-@pytest.mark.parametrize(("e2e", "is_named"), [(999.0, False), (1001.0, True)])
-def test_a_quick_checkpoint_has_no_cause(e2e: float, is_named: bool) -> None:
-    """The interval is 10 s; from a tenth of it on a checkpoint is slow."""
+@pytest.mark.parametrize(
+    ("interval", "e2e", "is_named"),
+    [("10s", 999.0, False), ("10s", 1001.0, True), ("50ms", 99.0, False), ("50ms", 101.0, True)],
+)
+def test_a_quick_checkpoint_has_no_cause(interval: str, e2e: float, is_named: bool) -> None:
+    """From a tenth of the interval on a checkpoint is slow, but not below 100 ms."""
     taken = made.Taken().checkpoint(10, "completed", e2e).all(*QUICK[:3], (e2e, 0, 0, 0))
-    assert (summary(taken)["cause"] is not None) == is_named
+    assert (summary(taken, made.scenario(interval))["cause"] is not None) == is_named
 
 
 def test_who_let_a_checkpoint_expire_is_named_with_the_time_that_the_data_ahead_takes() -> None:

@@ -88,7 +88,7 @@ def test_a_long_history_is_cut_and_says_so() -> None:
     rates = rates_chart(RunData.of(tables, made.scenario()))
     bands = [shape for shape in rates.figure["layout"]["shapes"] if shape["type"] == "rect"]
     assert [shape["line"]["dash"] for shape in bands] == ["dash"]
-    assert "Another 2,999 checkpoints are not drawn here." in rates.explanation
+    assert " 2,999 other checkpoints are too many to be drawn here." in rates.explanation
 
 
 def test_bands_in_the_rates_go_from_trigger_to_end_and_failed_ones_look_different() -> None:

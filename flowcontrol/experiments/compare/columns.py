@@ -123,6 +123,17 @@ COLUMNS: Final = (
     CompareColumn(
         "Left in the log", "left\nin log", 10, "lag_end_records", number, is_optional=True
     ),
+    CompareColumn(
+        "Checkpoint end to end, p50",
+        "ckpt\np50",
+        4,
+        "checkpoint_e2e_p50_ms",
+        milliseconds,
+        is_optional=True,
+    ),
+    CompareColumn(
+        "Checkpoints failed", "ckpt\nfail", 5, "checkpoints_failed", number, is_optional=True
+    ),
     CompareColumn("Swing", "\nswing", 2, "swing", percent),
     CompareColumn(
         "Follows a slowdown in", "fol-\nlows", 5, "slowdown", reaction_cell, _reaction_order
@@ -136,7 +147,7 @@ COLUMNS: Final = (
 
 
 def shown_columns(outcomes: Sequence[Outcome]) -> list[CompareColumn]:
-    """Return the columns of some systems: those about logs only where sources read some."""
+    """Return the columns of some systems: those about logs and checkpoints where there are some."""
     return [
         column
         for column in COLUMNS

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from flowcontrol.analysis.checkpoints import checkpoint_metrics
 from flowcontrol.analysis.frames import Tables, result_frame
 from flowcontrol.analysis.latencies import combine_latencies
 from flowcontrol.experiments.compare.limits import LimitPhase
@@ -101,6 +102,10 @@ class Figures:
         Furthest that a source was behind its log at a sample.
     lag_end_records : int or None
         What waits there at the end.
+    checkpoint_e2e_p50_ms : float or None, ms
+        Median end to end of the completed checkpoints.
+    checkpoints_failed : int or None
+        Checkpoints that expired, were declined or aborted.
     changes : tuple of Response
         What the producers did after each change of the limit.
     piled_up : dict of int to PiledUp
@@ -122,6 +127,8 @@ class Figures:
     lag_records: int | None = None
     lag_s: float | None = None
     lag_end_records: int | None = None
+    checkpoint_e2e_p50_ms: float | None = None
+    checkpoints_failed: int | None = None
     changes: tuple[Response, ...] = ()
     piled_up: Mapping[int, PiledUp] = field(default_factory=dict)
 
@@ -202,6 +209,7 @@ def figures_of(run: Run, scenario: Scenario, limits: Sequence[LimitPhase] | None
         if change.missed == "above" and change.is_slowdown
     }
     control = run.control_messages
+    e2e_ms, failed = checkpoint_metrics(tables)
     return Figures(
         produced=int(emitted.records[-1]) if emitted.records else 0,
         consumed=int(taken.records[-1]) if taken.records else 0,
@@ -218,6 +226,8 @@ def figures_of(run: Run, scenario: Scenario, limits: Sequence[LimitPhase] | None
         lag_records=None if lag is None else _most(lag["lag_records"]),
         lag_s=None if lag is None else float(lag["lag_s"].max()),
         lag_end_records=None if lag is None else int(lag["lag_records"].iloc[-1]),
+        checkpoint_e2e_p50_ms=e2e_ms,
+        checkpoints_failed=failed,
         changes=changes,
         piled_up={index: found for index, found in piled.items() if found is not None},
     )

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
+from flowcontrol.analysis.checkpoints import FAILED
 from flowcontrol.records import STAGES, Column, Table
 from flowcontrol.scenario import Scenario
 
@@ -31,6 +32,9 @@ class Figure:
         Whether it is a figure of sources that read a log; null for other stages.
     has_half : bool, default True
         Whether it stands for the second half of the run too.
+    of_checkpoints : bool, default False
+        Whether it is a figure of the checkpoints of the run, the same for all stages; null if the
+        job takes none.
     """
 
     column: Column
@@ -38,6 +42,7 @@ class Figure:
     is_peak: bool = False
     of_sources: bool = False
     has_half: bool = True
+    of_checkpoints: bool = False
 
     @property
     def second_half(self) -> Column:
@@ -74,6 +79,14 @@ def _lag(name: str, unit: str, meaning: str, **more: bool) -> Figure:
     """Return a figure of the sources that read a log; null for other stages."""
     text = f"Of a source that reads a log: {meaning} Null for other stages."
     return Figure(Column(name, "float64", unit, text), "lower", of_sources=True, **more)
+
+
+def _of_checkpoints(
+    name: str, type_: Literal["int64", "float64"], unit: str, meaning: str
+) -> Figure:
+    """Return a figure of the checkpoints of a run, over all of it."""
+    column = Column(name, type_, unit, f"{meaning} The same in all rows of a variant.")
+    return Figure(column, "lower", is_peak=True, has_half=False, of_checkpoints=True)
 
 
 _NEVER: Final = (
@@ -129,6 +142,18 @@ FIGURES: Final = (
         f"when it had caught up, in the time of the run; {_NEVER}",
         is_peak=True,
         has_half=False,
+    ),
+    _of_checkpoints(
+        "checkpoint_e2e_p50_ms",
+        "float64",
+        "ms",
+        "Median end to end of the completed checkpoints. Null where none completed.",
+    ),
+    _of_checkpoints(
+        "checkpoints_failed",
+        "int64",
+        "checkpoints",
+        "Checkpoints that expired, were declined or aborted. Null for a job that takes none.",
     ),
 )
 """All figures, in the order of the table."""
@@ -256,6 +281,7 @@ def _figures(
     found |= {name: _sum(edges, name) for name in _IN_FLIGHT}
     found |= {_LATENCY + name: value for name, value in latency.items()}
     found |= _caught_up(summary, stage)
+    found |= _checkpoints(summary)
     return {
         figure.column.name + suffix: _typed(found.get(figure.column.name), figure.column.type)
         for figure in FIGURES
@@ -272,6 +298,16 @@ def _caught_up(summary: Mapping[str, Any], stage: str) -> dict[str, Any]:
         if lag["stage"] == stage:
             return {name: 0.0 if lag["kept_up"] else lag[name] for name in _CATCH_UP}
     return {}
+
+
+def _checkpoints(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the figures of a run's checkpoints; nothing for a job that takes none."""
+    found = summary.get("checkpoints")
+    if found is None:
+        return {}
+    e2e = found["e2e"] or {"p50_ms": None}
+    failed = sum(found["counts"][status] for status in FAILED)
+    return {"checkpoint_e2e_p50_ms": e2e["p50_ms"], "checkpoints_failed": failed}
 
 
 def _sum(edges: Sequence[Mapping[str, Any]], name: str) -> float:

@@ -135,11 +135,18 @@ def read_metrics(texts: Sequence[str], scenario: Scenario) -> tuple[Metric, ...]
             problems.append(Problem(f"--metric {text}", known(stage, stages, "stage")))
         elif figure.of_sources and not scenario.stage(stage).reads_log:
             problems.append(Problem(f"--metric {text}", _no_log(stage, scenario)))
+        elif figure.of_checkpoints and scenario.checkpointing is None:
+            problems.append(Problem(f"--metric {text}", _NO_CHECKPOINTS))
         else:
             found.append(Metric(stage, figure))
     if problems:
         raise ScenarioError(problems, "sweep")
     return tuple(dict.fromkeys(found))
+
+
+_NO_CHECKPOINTS: Final = (
+    "the job takes no checkpoints: state the option execution.checkpointing.interval"
+)
 
 
 def _stage_of(figure: Figure, scenario: Scenario) -> str:
@@ -197,9 +204,12 @@ def _step(rows: pd.DataFrame, metric: Metric, plan: Plan) -> pd.Series[float]:
         "ms": rows["round_ms"],
         "records/s": 1 / half_s,
         "records": 1.0,
+        "checkpoints": 1.0,
     }
     step = steps.get(metric.figure.column.unit, 0.0)
-    if not metric.figure.has_half:  # a moment, which is that of a sample
+    if (
+        metric.figure.of_sources and not metric.figure.has_half
+    ):  # a moment, which is that of a sample
         step = float(plan.base.mapping.get("sample_interval_s", 1.0))
     return rows.assign(step=step)["step"].astype(float)
 

@@ -1,0 +1,96 @@
+"""What would help slow checkpoints, found by running it on the virtual clock."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowcontrol import emulate
+from flowcontrol.run.remedies import checkpoint_remedies
+from flowcontrol.scenario import Scenario, parse_scenario
+
+OPTION = "execution.checkpointing."
+MEMORY = "taskmanager.network.memory."
+
+
+def scenario(rate: int = 30, **options: Any) -> Scenario:
+    """A sink of so many records/s, of 1 kB each, behind channels that can hold 40 of 4 KiB."""
+    stated = {
+        "taskmanager.memory.segment-size": "4kb",
+        f"{OPTION}interval": "2s",
+        f"{OPTION}timeout": "2500ms",
+        f"{OPTION}tolerable-failed-checkpoints": 100,
+        **options,
+    }
+    return parse_scenario(
+        {
+            "schema": 1, "name": "slow", "duration_s": 20, "round_ms": 10, "options": stated,
+            "stages": [{"name": "source", "emit_rate": 1000, "record_bytes": 1000},
+                       {"name": "sink", "service_rate": rate}],
+            "edges": [{"from": "source", "to": "sink", "partitioner": "rebalance"}],
+        }
+    )  # fmt: skip
+
+
+def names(found: list[dict[str, Any]]) -> list[str]:
+    return [one["name"] for one in found]
+
+
+def test_each_remedy_is_run_with_the_options_that_it_names() -> None:
+    unaligned, debloated, halved = checkpoint_remedies(scenario(120))
+    assert unaligned["changes"] == {f"{OPTION}unaligned.enabled": True}
+    assert debloated["changes"] == {f"{MEMORY}buffer-debloat.enabled": True}
+    assert halved["changes"] == {
+        f"{MEMORY}buffers-per-channel": 1,
+        f"{MEMORY}floating-buffers-per-gate": 4,
+        f"{MEMORY}max-buffers-per-channel": 5,
+    }
+    assert unaligned["completed"] == unaligned["triggered"] == 9
+    assert unaligned["e2e"]["max_ms"] < 100 < halved["e2e"]["min_ms"]
+    assert unaligned["persisted_bytes"] > 30_000
+    assert debloated["persisted_bytes"] == halved["persisted_bytes"] == 0
+    rates = [one["rate_in"] for one in (unaligned, debloated, halved)]
+    assert rates == pytest.approx([120] * 3, rel=0.02)
+
+
+def test_what_the_scenario_has_already_is_not_tried_again() -> None:
+    has = {f"{OPTION}unaligned.enabled": True, f"{MEMORY}buffer-debloat.enabled": True}
+    assert names(checkpoint_remedies(scenario(**has))) == ["half the buffers"]
+    at_least_once = scenario(**{f"{OPTION}mode": "AT_LEAST_ONCE"})
+    assert "unaligned checkpoints" not in names(checkpoint_remedies(at_least_once))
+
+
+def test_a_remedy_that_flink_refuses_is_left_out() -> None:
+    several = scenario(**{f"{OPTION}max-concurrent-checkpoints": 2})
+    assert names(checkpoint_remedies(several)) == ["buffer debloating", "half the buffers"]
+
+
+def test_a_long_run_is_not_tried_and_a_job_without_checkpoints_neither() -> None:
+    """2,000 rounds of two subtasks and a channel."""
+    assert checkpoint_remedies(scenario(), most_steps=5999) == []
+    assert len(checkpoint_remedies(scenario(), most_steps=6000)) == 3
+    options = scenario().options.model_copy(update={"checkpoint_interval_us": None})
+    assert checkpoint_remedies(scenario().model_copy(update={"options": options})) == []
+
+
+@pytest.mark.parametrize(("rate", "is_slow"), [(30, True), (1000, False)])
+def test_the_page_of_a_virtual_run_has_them_if_checkpoints_are_slow(
+    rate: int, is_slow: bool, tmp_path: Path
+) -> None:
+    run = emulate(scenario(rate), clock="virtual", out=tmp_path / "run", quiet=True)
+    found = json.loads((tmp_path / "run" / "summary.json").read_text())["checkpoints"]
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert (found["counts"]["expired"] > 0) == is_slow
+    assert ('id="checkpoint-remedies"' in page) == is_slow
+    assert ("with unaligned checkpoints 9 of 9 completed" in found["sentences"][-1]) == is_slow
+    if is_slow:
+        own = run.summary["checkpoints"]
+        first = found["remedies"][0]
+        assert (first["name"], first["changes"]) == ("the scenario as it is", {})
+        assert first["completed"] == own["counts"]["completed"]
+        assert "<td>unaligned checkpoints</td><td>9 of 9</td>" in page
+    else:
+        assert "remedies" not in found
