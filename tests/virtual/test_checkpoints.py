@@ -8,6 +8,7 @@ import pytest
 
 import flowcontrol
 from flowcontrol.job.channel_state import AddCredit, ResumeConsumption
+from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, TAKEN
 from flowcontrol.protocol.queues import ALIGNED_BARRIER, DATA, UNALIGNED_BARRIER
 from flowcontrol.scenario import Scenario, parse_scenario
 from flowcontrol.virtual import log_sizes, simulate
@@ -87,7 +88,8 @@ def test_the_coordinator_is_behind_the_network_and_a_local_channel_is_not() -> N
     for number in range(13, 19):
         out, _ = states[number].channel("source->sink")
         assert out.state.is_blocked == (14 <= number < 16), number
-    [report] = states[15].task("sink").checkpoints.reports
+    taken, report = states[15].task("sink").checkpoints.reports
+    assert (taken.kind, report.kind) == (TAKEN, ACKNOWLEDGED)
     assert (report.round, report.start_delay) == (15, 500_000)
 
 
