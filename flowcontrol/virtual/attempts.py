@@ -195,6 +195,8 @@ class KernelAttempts:
         memory.tasks[task] = image.tasks[task]
         for name, value in kept.items():
             memory.tasks[name][task] = value
+        if row["log"] > 0:  # what is in it stays, the record that was being read is read again
+            source_log(memory.head, int(row["log"])).reading = 0
         for number in self._gates(task):
             memory.gates[number] = image.gates[number]
             own = self._channels(memory.gates[number])

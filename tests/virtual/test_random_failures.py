@@ -11,8 +11,10 @@ import pytest
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
+from flowcontrol.job import build_physical_graph
 from flowcontrol.job.channel_state import BufferKind
 from flowcontrol.job.round_state import RoundState
+from flowcontrol.scenario import parse_scenario
 
 EXAMPLES = settings.default.max_examples
 MOST_RUNS = 12
@@ -81,3 +83,22 @@ def test_jobs_of_the_live_clock_too(
     note(f"{job.scenario.to_yaml()}\n{job.checkpoints}\n{job.faults}")
     assume(job.links)
     clocks.compare(job)
+
+
+def test_a_record_that_was_being_read_is_read_again(clocks: ModuleType) -> None:
+    """A record takes ten rounds to read; its source fails in the fifth of them."""
+    stages = [{"name": "log", "arrival_rate": 1, "emit_rate": 1}, {"name": "sink"}]
+    scenario = parse_scenario(
+        {
+            "schema": 1,
+            "name": "reading",
+            "duration_s": 3,
+            "round_ms": 100,
+            "sample_interval_s": 1,
+            "options": {"restart-strategy.type": "fixed-delay"},
+            "failures": [{"at_s": 1.5, "stage": "log", "subtask": 0}],
+            "stages": stages,
+            "edges": [{"from": "log", "to": "sink", "partitioner": "forward"}],
+        }
+    )
+    clocks.compare(build_physical_graph(scenario, round_us=100_000))
