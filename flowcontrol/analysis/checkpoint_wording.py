@@ -77,15 +77,18 @@ def _cause(cause: Mapping[str, Any], slowest: Mapping[str, Any], completed: int)
     spent += ", on average"
     last = f"the last one in {slowest['checkpoints']:,} of {completed:,}"
     if cause["kind"] == "sync":
-        return f"The synchronous part makes them slow: it blocked its task for {spent}, {last}."
+        return (
+            f"The synchronous part makes checkpoints slow: it blocked its task for {spent}, {last}."
+        )
     if cause["kind"] == "upload":
-        return f"The upload makes them slow: writing {_size(cause['bytes'])} took {spent}, {last}."
+        written = _size(cause["bytes"])
+        return f"The upload makes checkpoints slow: writing {written} took {spent}, {last}."
     if cause["kind"] == "channel":
-        return f"One channel makes them slow: {_channel(cause, who, slowest)}{_hop(cause)}."
-    reason = "The barriers' way makes them slow" if cause["overtaken"] else (
-        "Data in flight ahead of the barriers makes them slow"
+        return f"One channel makes checkpoints slow: {_channel(cause, who, slowest)}{_hop(cause)}."
+    reason = "The way of the barriers makes checkpoints slow" if cause["overtaken"] else (
+        "Data in flight ahead of the barriers makes checkpoints slow"
     )  # fmt: skip
-    return f"{reason}: their way took {spent}, {last}{_hop(cause)}."
+    return f"{reason}: the barriers were on their way for {spent}, {last}{_hop(cause)}."
 
 
 def _channel(cause: Mapping[str, Any], who: str, slowest: Mapping[str, Any]) -> str:

@@ -36,6 +36,7 @@ MOST_CHANNELS = 8
 
 _FULLEST = 5
 _MOST_CHANGES = 40
+_MOST_SPANS = 120
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,8 @@ class Spans:
         is_good = frame["status"].isin([COMPLETED, IN_PROGRESS]).tolist()
         failed = [span for span, good in zip(spans, is_good, strict=True) if not good]
         completed = [span for span, good in zip(spans, is_good, strict=True) if good]
-        if len(spans) > _MOST_CHANGES:
-            completed, failed = [], failed[:_MOST_CHANGES]
+        if len(spans) > _MOST_SPANS:
+            completed, failed = [], failed[:_MOST_SPANS]
         left = len(spans) - len(completed) - len(failed)
         return cls(tuple(completed), tuple(failed), left)
 

@@ -89,9 +89,10 @@ def test_data_in_flight_is_named_with_the_edge_on_which_the_barriers_stood() -> 
     assert (cause["kind"], cause["edge"], cause["hop_ms"]) == ("in_flight", "source->map", 4000)
     assert (cause["in_flight_bytes"], cause["blocked"]) == (40_000, 0.8)
     assert found["sentences"][1] == (
-        "Data in flight ahead of the barriers makes them slow: their way took 6.00 s of the 6.00 s "
-        "until subtask 0 of sink acknowledged, on average, the last one in 2 of 2; 4.00 s passed "
-        "on source->map, which had 39 KiB in flight at the trigger, while source was blocked 80 % "
+        "Data in flight ahead of the barriers makes checkpoints slow: the barriers were on their "
+        "way for 6.00 s of the 6.00 s until subtask 0 of sink acknowledged, on average, the last "
+        "one in 2 of 2; 4.00 s passed on source->map, which had 39 KiB in flight at the trigger, "
+        "while source was blocked 80 % "
         "of the run."
     )
 
@@ -144,8 +145,16 @@ def test_the_sentences_on_a_channel_say_what_shows_it() -> None:
 @pytest.mark.parametrize(
     ("parts", "kind", "text"),
     [
-        ((10, 0, 20, 4000), "upload", "The upload makes them slow: writing 3.8 MiB took 4.00 s of"),
-        ((10, 0, 4000, 20), "sync", "The synchronous part makes them slow: it blocked its task"),
+        (
+            (10, 0, 20, 4000),
+            "upload",
+            "The upload makes checkpoints slow: writing 3.8 MiB took 4.00 s of",
+        ),
+        (
+            (10, 0, 4000, 20),
+            "sync",
+            "The synchronous part makes checkpoints slow: it blocked its task",
+        ),
         ((1300, 0, 1300, 1400), None, ""),  # no part is more than half
     ],
     ids=["upload", "sync", "nothing dominates"],
@@ -184,6 +193,26 @@ def test_who_let_a_checkpoint_expire_is_named_with_the_time_that_the_data_ahead_
         "records were in flight on the way to it, and it took up 100 records/s: 12 s, with a "
         "timeout of 9 s.",
     ]
+
+
+def test_the_time_that_the_data_ahead_takes_is_left_out_where_records_multiply() -> None:
+    taken = made.Taken().checkpoint(10, "expired", 9000.0, acknowledged=3)
+    for stage, subtask in made.SUBTASKS[:3]:
+        taken.task(stage, subtask, 1, 0, 0, 0)
+    stages = [{"name": "source", "emit_rate": 100},
+              {"name": "map", "parallelism": 2, "selectivity": 3}, {"name": "sink"}]  # fmt: skip
+    found = summary(taken, made.scenario(stages=stages), map_sink=(250, 350))
+    assert found["sentences"][-1].endswith("on the way to it, and it took up 100 records/s.")
+
+
+def test_what_barriers_have_overtaken_is_not_what_they_waited_for() -> None:
+    taken = made.Taken().checkpoint(10, "completed", 6000.0, persisted_bytes=9)
+    taken.all((0, 0, 0, 0), (6000, 0, 0, 0), (0, 0, 0, 0), (6000, 0, 0, 0))
+    [_, sentence] = summary(taken, source_map=(200, 200))["sentences"]
+    assert sentence.startswith(
+        "The way of the barriers makes checkpoints slow: the barriers were on their way for 6.00 s"
+    )
+    assert "6.00 s passed on source->map, while source was blocked 80 % of the run." in sentence
 
 
 def test_who_was_late_is_not_guessed_where_some_had_finished_before() -> None:
