@@ -25,12 +25,12 @@ class SubtaskAttempts:
 
     Attributes
     ----------
-    has_changed : bool
-        Whether some were made anew since the caller last said False.
+    restarted : set of int
+        Tasks that began anew since the caller last cleared it: their channels hold nothing.
     """
 
     def __init__(self, job: Job, subtasks: list[Subtask], replayed: Replayed = NO_ROWS) -> None:
-        self.job, self.subtasks, self.has_changed = job, subtasks, False
+        self.job, self.subtasks, self.restarted = job, subtasks, set[int]()
         self._replayed, self._cuts = replayed, Cuts[TaskCut]()
         self._number = {(one.plan.name, one.index): n for n, one in enumerate(subtasks)}
         for task, subtask in enumerate(subtasks):
@@ -48,9 +48,12 @@ class SubtaskAttempts:
         return subtask.log.position, lag(subtask.log)
 
     def position(self, task: int, checkpoint: int) -> int:
-        """Return how far a source was when it took a checkpoint; -1: the beginning."""
-        cut = self._cuts.of(checkpoint, task) or TaskCut()
-        return cut.taken if self.subtasks[task].log is None else cut.position
+        """Return how far a source was when it took a checkpoint, or had finished; 0: no such."""
+        subtask, cut = self.subtasks[task], self._cuts.of(checkpoint, task)
+        if cut is None and checkpoint >= 0 and self.is_finished(task):
+            cut = cut_of(subtask)
+        cut = cut or TaskCut()
+        return cut.taken if subtask.log is None else cut.position
 
     def most_emitted(self, task: int) -> int:
         """Return how many records a source emits in a round at most; 0: nobody knows."""
@@ -85,7 +88,7 @@ class SubtaskAttempts:
         for task in tasks:
             receive_in_flight(self.subtasks[task], cuts[task], self._written)
         self._cuts.forget_finished(tasks)
-        self.has_changed = True
+        self.restarted.update(tasks)
 
     def forget(self, before: int) -> None:
         """Forget the checkpoints with ids below ``before``."""

@@ -133,7 +133,7 @@ class StageAttempts(SeenAttempts):
         return self._subtasks[index] if 0 <= index < len(self._subtasks) else None
 
     def position(self, task: int, checkpoint: int) -> int:
-        """Return how far a source was when it took a checkpoint; -1: the beginning."""
+        """Return how far a source was when it took a checkpoint, or had finished; 0: no such."""
         cut = self._cut(checkpoint, task) or TaskCut()
         return cut.taken if self.seen.tasks[task].log is None else cut.position
 

@@ -120,6 +120,23 @@ def every_case(cases: ModuleType) -> dict[str, dict[str, Any]]:
             {**UNALIGNED, **DEATHS},
             cluster={"task_managers": 4, "restore_bytes_per_s": 100_000},
         ),
+        "finished": failing(
+            cases.scenario(
+                "finished",
+                [
+                    cases.source("short", [{"at_s": 0, "rate": 300}, {"at_s": 0.5, "rate": 0}]),
+                    cases.source("long", 200),
+                    cases.sink(900),
+                ],
+                [cases.edge("short", "sink"), cases.edge("long", "sink")],
+            ),
+            [
+                {"at_s": 1.75, "stage": "long", "subtask": 0},
+                {"at_s": 2.25, "stage": "short", "subtask": 0},
+                {"at_s": 2.35, "stage": "sink", "subtask": 0},
+            ],
+            30,
+        ),
         "for good": failing(
             cases.LOCAL, [{"at_s": 0.85, "stage": "sink", "subtask": 0}], 14,
             {f"{STRATEGY}type": "none"},

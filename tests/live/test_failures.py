@@ -20,6 +20,7 @@ EVERY = [
     "at least once",
     "regions",
     "while restoring",
+    "finished",
     "for good",
     "too many checkpoints",
     "no checkpoints",
