@@ -97,8 +97,9 @@ class StageAttempts(SeenAttempts):
 
     Attributes
     ----------
-    restarted : set of int
-        Own subtasks that began anew before this round: their channels hold nothing.
+    restarted : dict of int to int
+        Own subtasks that began anew before this round, and from which checkpoint; -1: from the
+        beginning. Their channels hold nothing.
     noted : list of KeptCut
         What own subtasks held at the checkpoints that they took in this round.
     """
@@ -112,7 +113,7 @@ class StageAttempts(SeenAttempts):
         state: StateView | None = None,
     ) -> None:
         super().__init__(job)
-        self.restarted, self.noted = set[int](), list[KeptCut]()
+        self.restarted, self.noted = dict[int, int](), list[KeptCut]()
         self._plan, self._subtasks, self._fresh, self._state = plan, subtasks, fresh, state
         self._first = task_number(job, plan, 0)
         self._sizes = [task_state(job, plan, one.index) for one in subtasks]
@@ -156,7 +157,7 @@ class StageAttempts(SeenAttempts):
         self.seen.begin(cuts, keeps)
         for task, old in own.items():
             receive_in_flight(self._subtasks[old.index], cuts[task], self.seen.written)
-            self.restarted.add(old.index)
+            self.restarted[old.index] = checkpoint
 
     def _cut(self, checkpoint: int, task: int) -> TaskCut | None:
         """Return what a task restores from a completed checkpoint; None: it begins anew."""

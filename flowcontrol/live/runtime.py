@@ -131,7 +131,7 @@ class StageRuntime:
             self._control.before_round(number, self._everything(number - 1))
         if self.coordination is not None:
             self.coordination.before_round(number, self._everything(number - 1))
-            for index in self.coordination.attempts.restarted:  # their channels hold nothing
+            for index in self.restarted:  # their channels hold nothing
                 incoming[index] = self._first_incoming(index)
                 outgoing[index] = self._first_outgoing(index)
         self.works = [
@@ -187,6 +187,11 @@ class StageRuntime:
     def control_of(self, subtask: Subtask) -> Any:
         """Return what a subtask's rows keep of the coordinators; None of most."""
         return None if self.coordination is None else self.coordination.state_of(subtask)
+
+    @property
+    def restarted(self) -> dict[int, int]:
+        """Subtasks that began anew before the round, and from which checkpoint; -1: from none."""
+        return {} if self.coordination is None else self.coordination.attempts.restarted
 
     @property
     def noted(self) -> list[KeptCut]:
