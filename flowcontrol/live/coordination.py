@@ -61,7 +61,7 @@ class StageCoordination:
         state: StateView | None = None,
     ) -> None:
         self.checkpoints = None if job.checkpoints is None else CheckpointControl(job)
-        self.attempts = StageAttempts(job, plan, subtasks, fresh, state)
+        self.attempts = StageAttempts(job, plan, subtasks, fresh, state, self._began)
         self.failures: FailureControl | None = None
         if job.faults is not None:
             self.failures = FailureControl(job, self.attempts, self.checkpoints)
@@ -75,6 +75,7 @@ class StageCoordination:
         [state] = [state for state in states if state.get("control") is not None]
         if self.checkpoints is not None:
             self.checkpoints.restore(state["control"]["checkpoints"])
+        self.attempts.restore(state["control"]["in_flight"])
         if self.failures is not None:
             self.failures.restore(state["control"]["failures"])
             for subtask in self._subtasks:
@@ -135,4 +136,10 @@ class StageCoordination:
         return {
             "checkpoints": None if self.checkpoints is None else self.checkpoints.state(),
             "failures": None if self.failures is None else self.failures.state(),
+            "in_flight": self.attempts.state(),
         }
+
+    def _began(self, checkpoint: int) -> int:
+        """Return the round in which a checkpoint was triggered."""
+        assert self.checkpoints is not None
+        return self.checkpoints.coordinator.trigger_of(checkpoint)[0] // self._job.round_us
