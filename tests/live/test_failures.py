@@ -18,6 +18,7 @@ from deltalake import DeltaTable
 
 from flowcontrol import audit
 from flowcontrol.job import build_physical_graph
+from flowcontrol.ledger import exchange
 from flowcontrol.run import RunResult
 from flowcontrol.scenario import load_scenario
 from flowcontrol.virtual.clock import run_job
@@ -53,7 +54,10 @@ def test_a_failing_job_is_that_of_the_reference_run(
     runs: ModuleType,
     cases: ModuleType,
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """The exchange logs are trimmed in every round."""
+    monkeypatch.setattr(exchange, "TRIM_EVERY", 1)
     job = runs.job_of(failing.every_case(cases)[name])
     driver.Driver(job, tmp_path / "run").run()
     ledgers = runs.assert_is_reference(job, tmp_path / "run")
