@@ -40,11 +40,6 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
         ["'exactly-once'"],
     ),
     "failures": ([FAILED], "failures", ["task manager 1 at 2 s", "restarts"]),
-    "state that fails": (
-        [FAILED, ("stages/1/state", {"bytes": 1})],
-        "stages[1].state",
-        ["state in a job that fails"],
-    ),
     "transports": (
         [INTERVAL, ("system", {"transport": "unbounded"})],
         "system.transport",
