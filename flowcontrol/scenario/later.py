@@ -66,14 +66,6 @@ def _stops(scenario: Scenario) -> Iterator[Refusal]:
             yield f"savepoints[{index}].stop", what, "leave it out, or the arrival_rate"
 
 
-def _state_of_failing(scenario: Scenario) -> Iterator[Refusal]:
-    """What a restart makes of a synchronous part that it cuts off differs between the clocks."""
-    for index, stage in enumerate(scenario.stages):
-        if stage.state is not None and scenario.failures:
-            what = f"of {stage.name!r}: state in a job that fails is"
-            yield f"stages[{index}].state", what, "leave it out, or the failures"
-
-
 def _keys_of_columns(scenario: Scenario) -> Iterator[Refusal]:
     """How many keys a column of replayed rows has is not counted."""
     by_column = {edge.receiver for edge in scenario.edges if edge.key is not None}
@@ -131,9 +123,8 @@ LATER: Final = (
     Later("stops", "any", _stops),
     Later("keys of columns", "any", _keys_of_columns),
     Later("guarantees", "any", _guarantees),
-    Later("state that fails", "any", _state_of_failing),
     Later("transports", "any", _transports),
-    Later("throttles", "any", _throttles, within=("failures",)),
+    Later("throttles", "any", _throttles),
     Later("partition types", "any", _partition_types),
     Later("exclusive buffers", "any", _exclusive_buffers),
     Later("jobs", "any", _jobs),

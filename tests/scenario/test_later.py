@@ -38,11 +38,6 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
         "stages[1].guarantee",
         ["'exactly-once'"],
     ),
-    "state that fails": (
-        [FAILED, ("stages/1/state", {"bytes": 1})],
-        "stages[1].state",
-        ["state in a job that fails"],
-    ),
     "transports": (
         [INTERVAL, ("system", {"transport": "tcp"})],
         "system.transport",
