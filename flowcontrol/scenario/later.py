@@ -133,7 +133,7 @@ LATER: Final = (
     Later("guarantees", "any", _guarantees),
     Later("state that fails", "any", _state_of_failing),
     Later("transports", "any", _transports),
-    Later("throttles", "any", _throttles, within=("failures",)),
+    Later("throttles", "any", _throttles),
     Later("partition types", "any", _partition_types),
     Later("exclusive buffers", "any", _exclusive_buffers),
     Later("jobs", "any", _jobs),
