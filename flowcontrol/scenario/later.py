@@ -65,13 +65,6 @@ def later_refusals(scenario: Scenario, clock: str) -> Iterator[tuple[Where, Refu
             yield line.where, refusal
 
 
-def _stops(scenario: Scenario) -> Iterator[Refusal]:
-    for index, savepoint in enumerate(scenario.savepoints):
-        if savepoint.stop and any(stage.reads_log for stage in scenario.sources):
-            what = "true: stopping sources that read a log is"
-            yield f"savepoints[{index}].stop", what, "leave it out, or the arrival_rate"
-
-
 def _keys_of_columns(scenario: Scenario) -> Iterator[Refusal]:
     """How many keys a column of replayed rows has is not counted."""
     by_column = {edge.receiver for edge in scenario.edges if edge.key is not None}
@@ -132,7 +125,6 @@ def _jobs(scenario: Scenario) -> Iterator[Refusal]:
 
 
 LATER: Final = (
-    Later("stops", "any", _stops),
     Later("keys of columns", "any", _keys_of_columns),
     Later("guarantees", "any", _guarantees),
     Later("failures", "live", _failures),

@@ -20,11 +20,6 @@ SEVERAL = [
 ]  # fmt: skip
 
 ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
-    "stops": (
-        [("savepoints", [{"at_s": 2, "stop": True}]), ("stages/0/arrival_rate", 5)],
-        "savepoints[0].stop",
-        ["true: stopping sources"],
-    ),
     "keys of columns": (
         [
             ("stages/0/input", {"format": "csv", "path": FLIGHTS, "key": "origin"}),
