@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 from flowcontrol.job.job import Job
-from flowcontrol.job.state_sizes import Sizes, task_state
+from flowcontrol.job.state_sizes import Sizes, task_states
 from flowcontrol.protocol.checkpoints import barriers as b
 from flowcontrol.protocol.checkpoints.alignment import ALIGNED, AT_LEAST_ONCE
 from flowcontrol.protocol.checkpoints.uploads import Uploads
@@ -108,7 +108,7 @@ class SnapshotUploads:
     def __init__(self, job: Job) -> None:
         self._round_us = job.round_us
         each = [(plan, index) for plan in job.stages for index in range(plan.stage.parallelism)]
-        self._states = [task_state(job, plan, index) for plan, index in each]
+        self._states = task_states(job)
         self.managers = [plan.stage.placement[index] for plan, index in each]
         rate = Fraction(repr(job.scenario.cluster.upload_bytes_per_s))
         self._uploads = {manager: Uploads(rate) for manager in sorted(set(self.managers))}
