@@ -12,7 +12,7 @@ from typing import Any
 
 from flowcontrol.job import Job, JobVertex, Subtask
 from flowcontrol.job.checkpoint_control import CheckpointControl
-from flowcontrol.job.checkpointed_task import task_number
+from flowcontrol.job.checkpointed_task import COMPLETED, TaskOrder, task_number
 from flowcontrol.protocol.states import CheckpointReport
 
 Rows = Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]
@@ -30,10 +30,18 @@ class StageCoordination:
         The stage.
     subtasks : sequence of Subtask
         Its subtasks, by index.
+
+    Attributes
+    ----------
+    notified : list of (int, int, int)
+        Of its subtasks: the round in which one hears that a checkpoint is complete, which subtask,
+        and which checkpoint; from the present round on.
     """
 
     def __init__(self, job: Job, plan: JobVertex, subtasks: Sequence[Subtask]) -> None:
         self.control = CheckpointControl(job)
+        self.control.on_notification = self._note_notified
+        self.notified: list[tuple[int, int, int]] = []
         self._job, self._subtasks = job, subtasks
         self._first = task_number(job, plan, 0)
 
@@ -42,6 +50,7 @@ class StageCoordination:
         states = [json.loads(row["task_state"]) for row in own if row["task_state"] is not None]
         [state] = [state for state in states if state.get("control") is not None]
         self.control.restore(state["control"])
+        self.notified = [(at, index, id) for at, index, id in state["control"]["notified"]]
 
     def before_round(self, number: int, rows: Rows) -> None:
         """Hear what was reported in the round before; tell the stage's subtasks their orders.
@@ -53,6 +62,7 @@ class StageCoordination:
         rows : mapping
             Ledger rows of the round before, of all edges; none before the first round.
         """
+        self.notified = [one for one in self.notified if one[0] >= number]
         if rows:
             self.control.hear(reports_of(self._job, rows))
         for order in self.control.before_round(number):
@@ -62,7 +72,14 @@ class StageCoordination:
 
     def state_of(self, subtask: Subtask) -> dict[str, Any] | None:
         """Return what a subtask's rows keep of the coordinator; None of all but the first."""
-        return self.control.state() if subtask.index == 0 else None
+        if subtask.index > 0:
+            return None
+        return {**self.control.state(), "notified": self.notified}
+
+    def _note_notified(self, order: TaskOrder) -> None:
+        index = order.task - self._first
+        if order.kind == COMPLETED and 0 <= index < len(self._subtasks):
+            self.notified.append((order.message.arrives, index, order.message.checkpoint))
 
 
 def reports_of(job: Job, rows: Rows) -> Iterator[CheckpointReport]:

@@ -16,6 +16,7 @@ from flowcontrol.ledger.ledger import LedgerView
 from flowcontrol.live.coordination import StageCoordination
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.replay import Replay
+from flowcontrol.live.sink import Heard
 
 SIDES = ("sender", "receiver")
 
@@ -152,6 +153,18 @@ class StageRuntime:
         if self._coordination is not None:
             link, side = (sent, "sender") if plan.is_source else (received, "receiver")
             self._coordination.resume([row for row in link[0] if row[side] == 0])
+
+    @property
+    def heard(self) -> Heard:
+        """What a sink hears by the start of the round."""
+        own = self._coordination
+        return Heard(
+            [
+                (index, checkpoint)
+                for at, index, checkpoint in ([] if own is None else own.notified)
+                if at == self.round and self.subtasks[index].is_running
+            ]
+        )
 
     def control_of(self, subtask: Subtask) -> Any:
         """Return what a subtask's rows keep of the coordinator; None of most."""

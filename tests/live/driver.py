@@ -21,6 +21,7 @@ from flowcontrol.live.batch import StageBatch
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.source import StageReader
 from flowcontrol.live.take import ROUND, SUBTASK, row_schemas
+from flowcontrol.spark import crash_points
 
 Offset = dict[str, Any]
 
@@ -30,9 +31,16 @@ class Crash(BaseException):
 
 
 class Crashes:
-    """Dies once at every place that is passed: before and after each commit, after each batch."""
+    """Dies once at every place that is passed: before and after each commit, after each batch.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    named : bool, default False
+        Also at the named points (:mod:`flowcontrol.spark.crash_points`).
+    """
+
+    def __init__(self, *, named: bool = False) -> None:
+        self.named = named
         self.places: list[tuple[object, ...]] = []
         self._met: set[tuple[object, ...]] = set()
 
@@ -116,6 +124,8 @@ class Driver:
         Where to die.
     replayed : dict, optional
         Columns of replayed rows, by source.
+    watch : callable, optional
+        Called after each batch with the stage and its round.
     """
 
     def __init__(
@@ -124,7 +134,9 @@ class Driver:
         root: Path,
         crashes: Crashes | None = None,
         replayed: dict[str, Any] | None = None,
+        watch: Callable[[str, int], None] | None = None,
     ) -> None:
+        self._watch = watch
         self.job, self.paths, self.crashes = job, RunPaths(root), crashes
         self.schemas = row_schemas(job, replayed or {})
         self.offsets: dict[str, dict[str, Offset | None]] = {
@@ -146,11 +158,15 @@ class Driver:
             return done
 
         Writer.commit = commit  # type: ignore[method-assign]
+        hook = crash_points.hook
+        if crashes is not None and crashes.named:
+            crash_points.hook = lambda *place: crashes.reach("point", *place)
         try:
             while not self._go_on():
                 pass
         finally:
             Writer.commit = real  # type: ignore[method-assign]
+            crash_points.hook = hook
 
     def _go_on(self) -> bool:
         """Start all queries and run them until all is done, or until a crash: then False."""
@@ -160,6 +176,8 @@ class Driver:
             while any(query.done < self.job.rounds for query in queries):
                 first = min(queries, key=lambda query: query.done)
                 first.step()
+                if self._watch is not None:
+                    self._watch(first.stage, first.done - 1)
         except Crash:
             return False
         assert all(query.batch.rounds == self.job.rounds for query in queries)
