@@ -159,13 +159,13 @@ class StageSink:
 
     def _restore(self, number: int, checkpoint: int, subtasks: Iterable[int]) -> None:
         """Have subtasks begin anew from a checkpoint; -1: without one."""
-        self._commit_waiting(checkpoint)
         for index in subtasks:
             own = self._own[index]
             own.sink = TwoPhaseCommitSink(own.store)
             own.sink.open(self._now(number), own.kept.get(checkpoint))
             own.store.keep([one.name for one in own.sink.transactions])
             own.kept = {n: state for n, state in own.kept.items() if n <= checkpoint}
+        self._commit_waiting(checkpoint)
         self._reach(number, CrashPoint.BEFORE_RESTORE)
         self._show(checkpoint)
         self._reach(number, CrashPoint.AFTER_RESTORE)

@@ -77,6 +77,7 @@ class Query:
 
     def __init__(self, driver: Driver, stage: str) -> None:
         self.stage, self._offsets, self._crashes = stage, driver.offsets[stage], driver.crashes
+        self._keep = driver.keep
         schema = StructType()
         for name in driver.schemas[stage].names:
             schema.add(name, "string")  # only the names count
@@ -96,12 +97,14 @@ class Query:
             end = self._reader.latestOffset(start, self._reader.getDefaultReadLimit())
             assert end["round"] == start["round"] + 1
             planned = self._offsets["planned"] = json.loads(json.dumps(end))
+            self._keep()
         start = done or self._reader.initialOffset()
         partitions = list(self._reader.partitions(start, planned))
         self.batch(Rows(self._reader, partitions), planned["round"])  # type: ignore[arg-type]
         if self._crashes is not None:
             self._crashes.reach("noted", self.stage, planned["round"])
         self._offsets.update(done=planned, planned=None)
+        self._keep()
         self._reader.commit(planned)
 
     @property
@@ -126,6 +129,8 @@ class Driver:
         Columns of replayed rows, by source.
     watch : callable, optional
         Called after each batch with the stage and its round.
+    keeps : bool, default False
+        Keep the offsets in the run's folder, as Spark does, for another process to go on from.
     """
 
     def __init__(
@@ -135,14 +140,29 @@ class Driver:
         crashes: Crashes | None = None,
         replayed: dict[str, Any] | None = None,
         watch: Callable[[str, int], None] | None = None,
+        keeps: bool = False,
     ) -> None:
-        self._watch = watch
+        self._watch, self._keeps = watch, keeps
         self.job, self.paths, self.crashes = job, RunPaths(root), crashes
         self.schemas = row_schemas(job, replayed or {})
         self.offsets: dict[str, dict[str, Offset | None]] = {
             plan.name: {"done": None, "planned": None} for plan in job.stages
         }
         self.starts = 0
+        if keeps and self._file.exists():
+            self.offsets = json.loads(self._file.read_text())
+
+    @property
+    def _file(self) -> Path:
+        return self.paths.root / "queries" / "offsets.json"
+
+    def keep(self) -> None:
+        """Have the offsets survive this process."""
+        if self._keeps:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            written = self._file.with_suffix(".new")
+            written.write_text(json.dumps(self.offsets))
+            written.replace(self._file)
 
     def run(self) -> None:
         """Run all rounds; the stages take turns, so that nothing ever waits."""
