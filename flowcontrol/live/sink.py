@@ -25,6 +25,7 @@ from flowcontrol.ledger.exchange import OutputTable, PackedFile
 from flowcontrol.ledger.ledger import LedgerView
 from flowcontrol.ledger.staged import StagedFiles, oldest_batch, sweep_staged
 from flowcontrol.live.pack import EdgeOrder
+from flowcontrol.live.sink_mail import Heard
 from flowcontrol.protocol import SinkState, TwoPhaseCommitSink
 from flowcontrol.protocol.checkpoints.barriers import ENDED, FINISHED, TAKEN
 from flowcontrol.spark.crash_points import CrashPoint, crash_point
@@ -37,21 +38,6 @@ ROW_GROUP = 1 << 20
 
 STATE = "sink"
 """Key of a sink's state in the ledger's text of its task."""
-
-
-class Heard(NamedTuple):
-    """What a sink stage hears by the start of a round.
-
-    Attributes
-    ----------
-    completed : sequence of (int, int)
-        Subtasks that run and hear that a checkpoint is complete, and which.
-    restored : sequence of (int, int)
-        Subtasks that begin anew in this round, and from which checkpoint; -1: from none.
-    """
-
-    completed: Sequence[tuple[int, int]] = ()
-    restored: Sequence[tuple[int, int]] = ()
 
 
 class Piece(NamedTuple):

@@ -31,14 +31,11 @@ class Later:
         The clock that does not run it.
     find : callable
         Given a scenario, yields a refusal for each place that asks for it.
-    within : tuple of str
-        Keys of the table that are wider: where one of them is refused, this is not looked at.
     """
 
     key: str
     where: Where
     find: Callable[[Scenario], Iterator[Refusal]]
-    within: tuple[str, ...] = ()
 
 
 def later_refusals(scenario: Scenario, clock: str) -> Iterator[tuple[Where, Refusal]]:
@@ -56,13 +53,10 @@ def later_refusals(scenario: Scenario, clock: str) -> Iterator[tuple[Where, Refu
     (str, (str, str, str))
         ``any`` or the clock, and the refusal.
     """
-    refused: set[str] = set()
     for line in LATER:
-        if line.where not in {"any", clock} or refused.intersection(line.within):
-            continue
-        for refusal in line.find(scenario):
-            refused.add(line.key)
-            yield line.where, refusal
+        if line.where in {"any", clock}:
+            for refusal in line.find(scenario):
+                yield line.where, refusal
 
 
 def _stops(scenario: Scenario) -> Iterator[Refusal]:
@@ -94,13 +88,6 @@ def _guarantees(scenario: Scenario) -> Iterator[Refusal]:
         if stage.guarantee != "at-least-once":
             what = f"{stage.guarantee!r}: another guarantee than at-least-once is"
             yield f"stages[{index}].guarantee", what, "leave it out"
-
-
-def _failures(scenario: Scenario) -> Iterator[Refusal]:
-    if scenario.failures:
-        first = scenario.failures[0]
-        what = f"{first.victim} at {float(first.at_s):g} s: failures and restarts are"
-        yield "failures", what, "leave them out"
 
 
 def _transports(scenario: Scenario) -> Iterator[Refusal]:
@@ -143,12 +130,11 @@ LATER: Final = (
     Later("stops", "any", _stops),
     Later("keys of columns", "any", _keys_of_columns),
     Later("guarantees", "any", _guarantees),
-    Later("failures", "live", _failures),
-    Later("state that fails", "any", _state_of_failing, within=("failures",)),
+    Later("state that fails", "any", _state_of_failing),
     Later("transports", "any", _transports),
     Later("throttles", "any", _throttles),
     Later("partition types", "any", _partition_types),
     Later("exclusive buffers", "any", _exclusive_buffers),
-    Later("jobs", "any", _jobs, within=("failures",)),
+    Later("jobs", "any", _jobs),
 )
-"""The lines, wider ones first."""
+"""The lines."""

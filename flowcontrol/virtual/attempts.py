@@ -88,9 +88,11 @@ class KernelAttempts:
         return int(log.position), int(lag(log))
 
     def position(self, task: int, checkpoint: int) -> int:
-        """Return how far a source was when it took a checkpoint; -1: the beginning."""
+        """Return how far a source was when it took a checkpoint, or had finished; 0: no such."""
         cut, places = self._cut(checkpoint, task), self._places[task]
-        return 0 if cut is None else int(cut[np.flatnonzero(places.all == places.position)[0]])
+        if cut is None:
+            return self.source(task)[0] if checkpoint >= 0 and self.is_finished(task) else 0
+        return int(cut[np.flatnonzero(places.all == places.position)[0]])
 
     def in_flight(self) -> int:
         """Return how many records are written to channels and not taken up."""

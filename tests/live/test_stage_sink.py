@@ -20,7 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.job import Work
-from flowcontrol.live.sink import Heard, Piece, StageSink, pieces_of
+from flowcontrol.live.sink import Piece, StageSink, pieces_of
+from flowcontrol.live.sink_mail import Heard
 from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, TAKEN
 from flowcontrol.protocol.states import CheckpointReport
 from flowcontrol.spark import crash_points
