@@ -129,7 +129,7 @@ def _jobs(scenario: Scenario) -> Iterator[Refusal]:
 LATER: Final = (
     Later("stops", "any", _stops),
     Later("keys of columns", "any", _keys_of_columns),
-    Later("guarantees", "any", _guarantees),
+    Later("guarantees", "virtual", _guarantees),
     Later("state that fails", "any", _state_of_failing),
     Later("transports", "any", _transports),
     Later("throttles", "any", _throttles),

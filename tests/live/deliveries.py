@@ -8,9 +8,10 @@ aligned barriers a version of the table holds these, each once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -19,6 +20,8 @@ from deltalake import DeltaTable
 from flowcontrol.job import Job
 from flowcontrol.job.checkpoint_control import CheckpointControl
 from flowcontrol.job.reference import run_reference
+from flowcontrol.ledger.ledger import LedgerView
+from flowcontrol.live.folder import RunPaths
 from flowcontrol.protocol.checkpoints.barriers import TAKEN
 
 Number = tuple[str, int, int]
@@ -129,7 +132,7 @@ def versions(path: Path, application: str) -> Iterator[tuple[int, Counter[Number
 
 
 class Reader:
-    """Polls a sink's table while a run writes it, and notes what it must not have seen.
+    """Polls a sink's table while a run writes it, and counts what it must not have seen.
 
     Parameters
     ----------
@@ -137,25 +140,92 @@ class Reader:
         The table.
     oracle : Oracle
         Of the job.
+
+    Attributes
+    ----------
+    looks, changes : int
+        How often it looked, and found another version.
+    early : int
+        Rows of which no checkpoint had been complete by then.
+    doubled : int
+        Rows beyond the first of their number.
+    taken_back : int
+        Rows that it had seen and did not find any more.
     """
 
     def __init__(self, path: Path, oracle: Oracle) -> None:
         self._path, self._oracle, self._version = path, oracle, -1
-        self.looks, self.early, self.doubled, self.taken_back = 0, 0, 0, 0
+        self.looks = self.changes = self.early = self.doubled = self.taken_back = 0
         self._seen: Counter[Number] = Counter()
 
-    def look(self, number: int) -> None:
-        """Look at the table while a round of the sink is the newest that may have been begun."""
-        if not (self._path / "_delta_log").exists():
+    @property
+    def found(self) -> tuple[int, int, int]:
+        """What it must not have seen: early, doubled, taken back."""
+        return self.early, self.doubled, self.taken_back
+
+    def look(self, newest: Callable[[], int]) -> None:
+        """Look at the table.
+
+        Parameters
+        ----------
+        newest : callable
+            Asked afterwards; returns the newest round that the sink may have begun.
+        """
+        if not (self._path / "_delta_log" / f"{0:020}.json").exists():
             return
         self.looks += 1
         table = DeltaTable(str(self._path))
         if table.version() == self._version:
             return
-        self._version, rows = table.version(), rows_of(table)
+        self.changes += 1
+        self._version, rows, number = table.version(), rows_of(table), newest()
         complete = [n for n, heard in self._oracle.heard.items() if heard <= number]
         allowed = self._oracle.before(max(complete)) if complete else set()
         self.early += len(rows.keys() - allowed)
         self.doubled += sum(count - 1 for count in rows.values())
-        self.taken_back += len(self._seen - rows)
+        self.taken_back += (self._seen - rows).total()
         self._seen = rows
+
+
+class Poller(Thread):
+    """Has a reader look again and again, beside the processes that write.
+
+    Parameters
+    ----------
+    reader : Reader
+        Who looks.
+    job : Job
+        The job.
+    sink : str
+        Whose table it is.
+    paths : RunPaths
+        Of the run.
+    """
+
+    def __init__(self, reader: Reader, job: Job, sink: str, paths: RunPaths) -> None:
+        super().__init__(daemon=True)
+        self._reader, self._ledgers = (
+            reader,
+            [paths.ledger(link) for link in job.stage(sink).inputs],
+        )
+        self._views: list[LedgerView] = []
+        self._ends = Event()
+
+    def run(self) -> None:
+        """Look until it is to end."""
+        while not self._ends.wait(0.02):
+            self._reader.look(self._newest)
+
+    def _newest(self) -> int:
+        """Return the round behind the last one that a ledger of the sink has."""
+        if not self._views:
+            self._views = [LedgerView(path) for path in self._ledgers]
+        for view in self._views:
+            view.refresh(at_once=True)
+        return max(view.last_batch("receiver") for view in self._views) + 1
+
+    def end(self) -> None:
+        """Look once more, and end."""
+        self._ends.set()
+        self.join()
+        self._reader.look(self._newest)

@@ -48,9 +48,7 @@ class Zygote:
 
     def end(self) -> None:
         """End it."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
+        self._process.communicate()
 
 
 def places_of(root: Path) -> list[Place]:
