@@ -16,7 +16,6 @@ from flowcontrol.job import Job, JobVertex, Subtask
 from flowcontrol.job.checkpoint_control import CheckpointControl
 from flowcontrol.job.checkpointed_task import task_number
 from flowcontrol.job.failure_control import FailureControl
-from flowcontrol.job.restart_log import Restart
 from flowcontrol.ledger.state_table import StateView
 from flowcontrol.live.attempts import StageAttempts
 from flowcontrol.live.seen import Rows, reports_of
@@ -108,7 +107,7 @@ class StageCoordination:
             orders = self.checkpoints.before_round(number)
         if self.failures is not None and self.failures.is_due(number):
             orders += self.failures.before_round(number)
-        self.mail.deliver(number, self._subtasks, self._restarts)
+        self.mail.deliver(number, self._subtasks, self.attempts.restarted)
         for order in orders:
             subtask = self.attempts.own(order.task)
             if subtask is not None and subtask.is_running:
@@ -124,7 +123,7 @@ class StageCoordination:
         if self.checkpoints is None:
             return
         own = self.checkpoints.coordinator
-        restarts = self._restarts
+        restarts = [] if self.failures is None else self.failures.restarts
         restored = [one.checkpoint for one in restarts if one.running < 0 and not one.is_superseded]
         self._needed = frozenset({own.latest_completed, *own.pending, *restored})
         self._next_id = own.next_id
@@ -135,11 +134,8 @@ class StageCoordination:
 
     def began_after(self, number: int) -> bool:
         """Tell whether tasks have begun anew after a round: their channels count from a cut on."""
-        return any(one.running > number for one in self._restarts)
-
-    @property
-    def _restarts(self) -> list[Restart]:
-        return [] if self.failures is None else self.failures.restarts
+        restarts = [] if self.failures is None else self.failures.restarts
+        return any(one.running > number for one in restarts)
 
     def state_of(self, subtask: Subtask) -> dict[str, Any] | None:
         """Return what a subtask's rows keep of both; None of all but the first."""

@@ -1,11 +1,10 @@
 """What the subtasks of a sink hear of checkpoints, round by round, on the live clock."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from flowcontrol.job import Job, JobVertex, Subtask
 from flowcontrol.job.checkpointed_task import COMPLETED, TaskOrder, task_number
-from flowcontrol.job.restart_log import Restart
 
 
 class Heard(NamedTuple):
@@ -44,20 +43,14 @@ class SinkMail:
         self._first, self._count = task_number(job, plan, 0), plan.stage.parallelism
         self._waiting: list[tuple[int, int, int]] = []
 
-    def _own(self, tasks: Iterable[int]) -> list[int]:
-        """Return which of the stage's subtasks are among some tasks."""
-        return [task - self._first for task in tasks if 0 <= task - self._first < self._count]
-
     def note(self, order: TaskOrder) -> None:
         """Take an order of the coordinator; that a checkpoint is complete concerns the sinks."""
-        if order.kind == COMPLETED:
-            message = order.message
-            self._waiting += [
-                (message.arrives, index, message.checkpoint) for index in self._own([order.task])
-            ]
+        index, message = order.task - self._first, order.message
+        if order.kind == COMPLETED and 0 <= index < self._count:
+            self._waiting.append((message.arrives, index, message.checkpoint))
 
     def deliver(
-        self, number: int, subtasks: Sequence[Subtask], restarts: Sequence[Restart]
+        self, number: int, subtasks: Sequence[Subtask], restored: Mapping[int, int]
     ) -> None:
         """Find out what the subtasks hear in a round, once all is known that happens before it.
 
@@ -67,24 +60,18 @@ class SinkMail:
             The round that is about to run.
         subtasks : sequence of Subtask
             As they are in it.
-        restarts : sequence of Restart
-            All of the run.
+        restored : mapping of int to int
+            Those that begin anew in it, and from which checkpoint: nothing reaches them that was
+            said before.
         """
-        restored = [
-            (index, one.checkpoint)
-            for one in restarts
-            if one.running == number
-            for index in self._own(one.tasks)
-        ]
-        again = {index for index, _ in restored}  # nothing reaches them that was said before
-        left = [one for one in self._waiting if one[1] not in again]
+        left = [one for one in self._waiting if one[1] not in restored]
         completed = [
             (index, checkpoint)
             for arrives, index, checkpoint in left
             if arrives == number and subtasks[index].is_running
         ]
         self._waiting = [one for one in left if one[0] > number]
-        self.heard = Heard(completed, restored)
+        self.heard = Heard(completed, sorted(restored.items()))
 
     def state(self) -> list[list[int]]:
         """Return what is under way, as JSON takes it."""
