@@ -55,11 +55,22 @@ class PackedFile:
 
 @dataclass(frozen=True)
 class Span:
-    """Rows of one file, in order: a part of what a channel carries."""
+    """Rows of one file, in order: a part of what a channel carries.
+
+    Attributes
+    ----------
+    path : str
+        The file.
+    first_row, rows : int
+        Where they begin in it, and how many.
+    emitted : int
+        Round that counts as that of their emission; -1: the one that the rows say.
+    """
 
     path: str
     first_row: int
     rows: int
+    emitted: int = -1
 
 
 class _Placed(NamedTuple):

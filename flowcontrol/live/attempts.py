@@ -7,14 +7,15 @@ besides. What they begin from stands in the table of the run's state.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from flowcontrol.job import Job, JobVertex, Subtask
 from flowcontrol.job.checkpointed_task import task_number
 from flowcontrol.job.cuts import TaskCut, cut_of
 from flowcontrol.job.kept_cuts import cut_document, cut_from
 from flowcontrol.job.new_attempt import begin_from, receive_in_flight
-from flowcontrol.job.state_sizes import task_state
+from flowcontrol.job.state_sizes import task_states
 from flowcontrol.ledger.state_table import KeptCut, StateView
 from flowcontrol.live.seen import Rows, SeenTasks
 
@@ -79,6 +80,21 @@ class SeenAttempts:
         """Do nothing: the rows of the rounds to come show it."""
 
 
+class InFlight(NamedTuple):
+    """What was in flight to a subtask when it began anew.
+
+    Attributes
+    ----------
+    began : int
+        Round from which its latency counts: that in which the checkpoint was triggered.
+    until : list of list of int
+        Per gate and channel: number of the record behind the last one.
+    """
+
+    began: int
+    until: list[list[int]]
+
+
 class StageAttempts(SeenAttempts):
     """The tasks of a job, of which one stage's are stopped and begin anew here.
 
@@ -94,6 +110,8 @@ class StageAttempts(SeenAttempts):
         Given an index, returns a new subtask.
     state : StateView, optional
         What is kept of checkpoints; None: the job has none.
+    began : callable, optional
+        Given a checkpoint, returns the round in which it was triggered.
 
     Attributes
     ----------
@@ -102,6 +120,8 @@ class StageAttempts(SeenAttempts):
         beginning. Their channels hold nothing.
     noted : list of KeptCut
         What own subtasks held at the checkpoints that they took in this round.
+    in_flight_to : dict of int to InFlight
+        Own subtasks to which records were in flight that they have not taken up.
     """
 
     def __init__(
@@ -111,12 +131,15 @@ class StageAttempts(SeenAttempts):
         subtasks: list[Subtask],
         fresh: Callable[[int], Subtask],
         state: StateView | None = None,
+        began: Callable[[int], int] | None = None,
     ) -> None:
         super().__init__(job)
+        self.in_flight_to: dict[int, InFlight] = {}
+        self._began = began
         self.restarted, self.noted = dict[int, int](), list[KeptCut]()
         self._plan, self._subtasks, self._fresh, self._state = plan, subtasks, fresh, state
         self._first = task_number(job, plan, 0)
-        self._sizes = [task_state(job, plan, one.index) for one in subtasks]
+        self._sizes = task_states(job)[self._first : self._first + len(subtasks)]
         self._kept: dict[int, dict[int, TaskCut]] = {}
         for subtask in subtasks:
             self._listen(subtask)
@@ -127,6 +150,8 @@ class StageAttempts(SeenAttempts):
         self.restarted.clear()
         self.noted.clear()
         self._kept.clear()
+        for index in [index for index in self.in_flight_to if self._has_taken(index)]:
+            del self.in_flight_to[index]
 
     def own(self, task: int) -> Subtask | None:
         """Return the subtask that a task is; None of another stage's."""
@@ -156,8 +181,41 @@ class StageAttempts(SeenAttempts):
             begin_from(fresh, old, cuts[task], keeps=task in keeps)
         self.seen.begin(cuts, keeps)
         for task, old in own.items():
-            receive_in_flight(self._subtasks[old.index], cuts[task], self.seen.written)
+            fresh = self._subtasks[old.index]
+            receive_in_flight(fresh, cuts[task], self.seen.written)
             self.restarted[old.index] = checkpoint
+            if self._began is not None and checkpoint >= 0:
+                self.in_flight_to[old.index] = InFlight(
+                    self._began(checkpoint),
+                    [
+                        [self.seen.written(link, own.sender, own.receiver) for own in channels]
+                        for link, channels in fresh.in_links
+                    ],
+                )
+            else:
+                self.in_flight_to.pop(old.index, None)
+
+    def _has_taken(self, index: int) -> bool:
+        """Tell whether a subtask has taken up what was in flight to it."""
+        return all(
+            own.processed >= until
+            for gate, ends in zip(
+                self._subtasks[index].gates, self.in_flight_to[index].until, strict=True
+            )
+            for own, until in zip(gate.channels, ends, strict=True)
+        )
+
+    # ------------------------------------------------------------------ state
+
+    def state(self) -> dict[str, Any]:
+        """Return what the rounds to come need, as JSON takes it."""
+        return {str(index): list(found) for index, found in self.in_flight_to.items()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what :meth:`state` returned."""
+        self.in_flight_to = {int(index): InFlight(*found) for index, found in state.items()}
+
+    # ------------------------------------------------------------------ what is kept
 
     def _cut(self, checkpoint: int, task: int) -> TaskCut | None:
         """Return what a task restores from a completed checkpoint; None: it begins anew."""

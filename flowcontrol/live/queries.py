@@ -16,10 +16,11 @@ from flowcontrol.job.restart_table import failed_job
 from flowcontrol.job.run import Run
 from flowcontrol.ledger.exchange import sweep
 from flowcontrol.live.batch import StageBatch
+from flowcontrol.live.deployments import failures_of
 from flowcontrol.live.folder import RunFolder, RunPaths
 from flowcontrol.live.history import History
 from flowcontrol.live.replay import stage_replay
-from flowcontrol.live.results import failures_of, result_tables
+from flowcontrol.live.results import result_tables
 from flowcontrol.live.take import ROUND, SUBTASK, row_schemas
 from flowcontrol.notices import announce_step
 from flowcontrol.spark.session import asking_on_interrupt, cause_of, register_source

@@ -14,9 +14,11 @@ from flowcontrol.job.snapshot import incoming_of, outgoing_of, restore
 from flowcontrol.job.throttling import SourceControl
 from flowcontrol.ledger.ledger import LedgerView
 from flowcontrol.ledger.state_table import KeptCut, StateView
+from flowcontrol.live.attempts import InFlight
 from flowcontrol.live.coordination import StageCoordination, is_coordinated
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.replay import Replay
+from flowcontrol.live.sink_mail import Heard
 
 SIDES = ("sender", "receiver")
 
@@ -184,6 +186,11 @@ class StageRuntime:
             link, side = (sent, "sender") if plan.is_source else (received, "receiver")
             self.coordination.resume([row for row in link[0] if row[side] == 0])
 
+    @property
+    def heard(self) -> Heard:
+        """What a sink hears by the start of the round."""
+        return Heard() if self.coordination is None else self.coordination.mail.heard
+
     def control_of(self, subtask: Subtask) -> Any:
         """Return what a subtask's rows keep of the coordinators; None of most."""
         return None if self.coordination is None else self.coordination.state_of(subtask)
@@ -192,6 +199,11 @@ class StageRuntime:
     def restarted(self) -> dict[int, int]:
         """Subtasks that began anew before the round, and from which checkpoint; -1: from none."""
         return {} if self.coordination is None else self.coordination.attempts.restarted
+
+    def in_flight_to(self, index: int) -> InFlight | None:
+        """Return what was in flight to a subtask when it began anew, if it has not taken it up."""
+        own = self.coordination
+        return None if own is None else own.attempts.in_flight_to.get(index)
 
     @property
     def noted(self) -> list[KeptCut]:

@@ -104,7 +104,7 @@ def _jobs(scenario: Scenario) -> Iterator[Refusal]:
 
 
 LATER: Final = (
-    Later("guarantees", "any", _guarantees),
+    Later("guarantees", "virtual", _guarantees),
     Later("transports", "any", _transports),
     Later("throttles", "any", _throttles),
     Later("partition types", "any", _partition_types),

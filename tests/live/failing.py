@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from flowcontrol.job import Job
+from flowcontrol.job.checkpoint_control import CheckpointControl
 from flowcontrol.job.checkpoint_tables import checkpoint_tables
 from flowcontrol.job.failure_control import FailureControl
-from flowcontrol.job.reference import checkpoint_control, failure_control, new_subtasks, run_rounds
+from flowcontrol.job.reference import (
+    Failures,
+    checkpoint_control,
+    failure_control,
+    new_subtasks,
+    run_rounds,
+)
 from flowcontrol.job.restart_table import restart_table
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.history import History
@@ -52,19 +59,26 @@ def sinks_at(mapping: Mapping[str, Any], rate: Any) -> dict[str, Any]:
     return {**mapping, "stages": [*others, {**last, "service_rate": rate}]}
 
 
-def restarts_of(control: FailureControl) -> list[dict[str, Any]]:
-    """Return the rows of the table ``restarts``."""
-    rows: list[dict[str, Any]] = restart_table(control).to_pylist()
-    return rows
+class Reference(NamedTuple):
+    """What a reference run says of checkpoints and failures."""
+
+    checkpoints: CheckpointControl | None
+    failures: Failures
 
 
-def assert_tables_are_the_references(job: Job, root: Path) -> FailureControl:
-    """Assert that a run's checkpoints and restarts are those of the reference run; return them."""
+def reference_of(job: Job) -> Reference:
+    """Run a job in memory, to its end."""
     subtasks, checkpoints = new_subtasks(job), checkpoint_control(job)
     failures = failure_control(job, subtasks, checkpoints)
     assert failures is not None
     for _ in run_rounds(job, subtasks, None, checkpoints=checkpoints, failures=failures):
         pass
+    return Reference(checkpoints, failures)
+
+
+def assert_tables_are_the_references(job: Job, root: Path) -> FailureControl:
+    """Assert that a run's checkpoints and restarts are those of the reference run; return them."""
+    checkpoints, failures = reference_of(job)
     expected = {"restarts": restart_table(failures.control)}
     if checkpoints is not None:
         expected |= checkpoint_tables(job, checkpoints.coordinator)

@@ -7,12 +7,21 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pandas as pd
 import pytest
 from deltalake import DeltaTable
+
+from flowcontrol.job import build_physical_graph
+from flowcontrol.run import RunResult
+from flowcontrol.scenario import load_scenario
+from flowcontrol.virtual.clock import run_job
+
+CONF = Path(__file__).resolve().parents[2] / "conf"
 
 EVERY = [
     "in flight",
@@ -134,6 +143,45 @@ def test_the_state_of_old_checkpoints_goes(
     # The sixth was complete at 2.8 s: before that a restart would have begun from the fifth.
     assert rows == [(5, "sink", 23), (6, "sink", 27), (6, "source", 25), (7, "source", 29)]
     assert len(list((tmp_path / "run" / "state").glob("*.parquet"))) == len(rows)
+
+
+# ---------------------------------------------------------------------- with Spark
+
+RECOVERY = (
+    "duration_s=2.4",
+    "round_ms=100",
+    "sample_interval_s=0.5",
+    'options."execution.checkpointing.interval"=400ms',
+    'options."execution.checkpointing.unaligned.enabled"=true',
+    'options."restart-strategy.fixed-delay.delay"=0ms',
+    "stages.source.parallelism=1",
+    "stages.source.placement=[0]",
+    "stages.source.arrival_rate=90",
+    "stages.map.service_rate=160",
+    "failures=[{at_s: 1.3, stage: map, subtask: 0}]",
+)
+"""conf/recovery.yaml in so many rounds as the live clock does in seconds, with data in flight."""
+
+
+@pytest.mark.spark
+def test_the_recovery_of_conf_runs_alike_on_both_clocks(
+    failing: ModuleType, runs: ModuleType, run_live: Callable[..., RunResult], tmp_path: Path
+) -> None:
+    job = build_physical_graph(load_scenario(CONF / "recovery.yaml", overrides=RECOVERY))
+    result = run_live(job.scenario, tmp_path / "run")
+    runs.assert_is_reference(job, result.path)
+    [restart] = failing.assert_tables_are_the_references(job, result.path).restarts
+    assert restart.checkpoint > 0
+    assert restart.caught_up > restart.running > restart.restarted
+    virtual = run_job(job).tables
+    assert set(virtual) == set(result.tables)
+    for name, table in virtual.items():
+        one, other = table.to_pandas(), result.tables[name].to_pandas()
+        pd.testing.assert_frame_equal(one, other, rtol=1e-12, atol=0)
+        kept = DeltaTable(str(result.path / name)).to_pyarrow_table()
+        assert kept.num_rows == table.num_rows > 0
+    assert "subtask 0 of map" in result.summary["restarts"]["sentences"][0]
+    assert 'id="restarts"' in (result.path / "report.html").read_text()
 
 
 # ---------------------------------------------------------------------- the driver dies
