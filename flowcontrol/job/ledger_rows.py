@@ -70,6 +70,9 @@ def receiver_rows(
             state["grant"] = as_dict(channel.grant)
         if task.checkpoints is not None:
             state["aligned"] = as_dict(task.checkpoints.channels[first + index])
+        if job.faults is not None:
+            is_read = _is_read(task.state, gate_number, index)
+            state |= {"gone": _gone(task), "reading": task.state.left * is_read}
         rows.append(
             {
                 "sender": channel.sender,
@@ -117,6 +120,8 @@ def sender_rows(job: Job, task: TaskState, number: int, control: Any = None) -> 
             "routed": channel.routed,
             "messages": [as_dict(sent.message) for sent in channel.under_way],
         }
+        if job.faults is not None:
+            state["gone"] = _gone(task)
         rows.append(
             {
                 "sender": channel.sender,
@@ -148,6 +153,11 @@ def round_rows(job: Job, tasks: Iterable[TaskState]) -> dict[str, dict[str, Rows
         for number, part in enumerate(task.partitions):
             found[part.edge]["sender"] += sender_rows(job, task, number)
     return found
+
+
+def _gone(task: TaskState) -> int:
+    """Tell whether a task is not deployed: 1 if so."""
+    return int(not task.is_running)
 
 
 def _is_read(task: Task, gate: int, channel: int) -> bool:

@@ -15,6 +15,11 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from at_start.kill_at import dying_at  # found by the line above
+from jvm import java_environment
+
 Place = tuple[str, int, str]
 """A stage, its round, and a named point of it."""
 
@@ -51,6 +56,30 @@ class Zygote:
         self._process.communicate()
 
 
+def emulate(scenario: Path, out: Path, die_at: Place) -> tuple[int, str]:
+    """Run a job on Spark in a process of its own, which dies at a place; JVM and workers with it.
+
+    Returns
+    -------
+    (int, str)
+        The exit status, negative for a signal, and what it said.
+    """
+    environment = dying_at("{}:{}:{}".format(*die_at), os.environ) | java_environment()
+    for name in ("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT"):
+        environment.pop(name, None)  # of this process's own Spark session
+    command = ["-m", "flowcontrol", "emulate", str(scenario), "--out", str(out)]
+    ended = subprocess.run(
+        [sys.executable, *command],
+        cwd=out.parent,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,  # the whole group dies
+    )
+    return ended.returncode, ended.stdout
+
+
 def places_of(root: Path) -> list[Place]:
     """Return the places that a run passed which nobody killed, in order."""
     found = json.loads((root / "places.json").read_text())
@@ -78,7 +107,6 @@ def _run(order: dict[str, Any]) -> None:
 
 def main() -> None:
     """Fork a process for each order; say how it ended."""
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     from modules import load
 
     load("tests/live/driver.py")

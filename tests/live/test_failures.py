@@ -13,9 +13,11 @@ from types import ModuleType
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from flowcontrol import audit
 from flowcontrol.job import build_physical_graph
 from flowcontrol.run import RunResult
 from flowcontrol.scenario import load_scenario
@@ -57,6 +59,7 @@ def test_a_failing_job_is_that_of_the_reference_run(
     ledgers = runs.assert_is_reference(job, tmp_path / "run")
     control = failing.assert_tables_are_the_references(job, tmp_path / "run")
     assert control.restarts
+    assert audit(tmp_path / "run") is None
     if name == "for good":
         assert control.failed_at > 0
     else:
@@ -145,6 +148,38 @@ def test_the_state_of_old_checkpoints_goes(
     assert len(list((tmp_path / "run" / "state").glob("*.parquet"))) == len(rows)
 
 
+@pytest.mark.parametrize(
+    ("side", "column", "by", "invariant"),
+    [
+        ("sender", "written", -1, "written_grows"),
+        ("sender", "rows", 1, "sender_state"),
+        ("receiver", "consumed", 1, "consumed_were_taken"),
+        ("receiver", "rows", 1, "receiver_state"),
+    ],
+)
+def test_the_audit_follows_each_attempt(
+    side: str,
+    column: str,
+    by: int,
+    invariant: str,
+    failing: ModuleType,
+    runs: ModuleType,
+    cases: ModuleType,
+) -> None:
+    """A wrong figure behind a restart is found, and nothing before it is held against it."""
+    job = runs.job_of(failing.every_case(cases)["in flight"])
+    [restart] = failing.reference_of(job).failures.control.restarts
+    table = runs.reference_tables(job)["map->sink"]
+    assert audit(table) is None
+    rows = table.to_pylist()
+    number = restart.running + 4
+    [row] = [one for one in rows if (one["side"], one["batch_id"]) == (side, number)]
+    row[column] += by
+    found = audit(pa.Table.from_pylist(rows, schema=table.schema))
+    assert found is not None
+    assert (found.batch_id, found.invariant) == (number, invariant)
+
+
 # ---------------------------------------------------------------------- with Spark
 
 RECOVERY = (
@@ -180,7 +215,7 @@ def test_the_recovery_of_conf_runs_alike_on_both_clocks(
         pd.testing.assert_frame_equal(one, other, rtol=1e-12, atol=0)
         kept = DeltaTable(str(result.path / name)).to_pyarrow_table()
         assert kept.num_rows == table.num_rows > 0
-    assert "subtask 0 of map" in result.summary["restarts"]["sentences"][0]
+    assert "Subtask 0 of map failed" in result.summary["restarts"]["sentences"][0]
     assert 'id="restarts"' in (result.path / "report.html").read_text()
 
 

@@ -8,23 +8,28 @@ others run Spark, started as a user does.
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+import yaml
 
 from flowcontrol.live.folder import RunPaths
+from flowcontrol.run import RunResult
 from flowcontrol.spark.crash_points import CrashPoint
 
 LONG = "FLOWCONTROL_LONG" in os.environ
-KILLS = int(os.environ.get("FLOWCONTROL_KILLS", "200" if LONG else "3"))
+KILLS = int(os.environ.get("FLOWCONTROL_KILLS", "200" if LONG else "4"))
+"""Those of Spark included."""
+SPARK_KILLS = 8 if LONG else 1
 SEED = int(os.environ.get("FLOWCONTROL_SEED", random.randrange(1 << 32)))
 
 MOST_IN_A_RUN = 12
@@ -132,7 +137,8 @@ def test_runs_that_are_killed_again_and_again(
 
     A reader polls the table meanwhile, from this process.
     """
-    print(f"FLOWCONTROL_SEED={SEED}: {KILLS} kills")
+    planned = KILLS - SPARK_KILLS
+    print(f"FLOWCONTROL_SEED={SEED}: {planned} kills")
     chance, killed, wholes = random.Random(SEED), Counter[str](), dict[str, Path]()
     every, found = shapes(cases, deliveries, failing), Counter[str]()
     names = list(every) if LONG else ["each subtask is a region"]  # the others take longer
@@ -144,7 +150,7 @@ def test_runs_that_are_killed_again_and_again(
         if not whole.exists():
             assert zygote.run(every[name], whole) == 0
             runs.assert_is_reference(job, whole)
-        left = KILLS - killed.total()
+        left = planned - killed.total()
         places = some_of(dying.places_of(whole), min(left, MOST_IN_A_RUN), chance)
         root = tmp_path / f"killed-{number}"
         reader = deliveries.Reader(root / "output" / "sink", oracle)
@@ -157,33 +163,78 @@ def test_runs_that_are_killed_again_and_again(
         poller.end()
         found.update(dict(zip(("early", "doubled", "taken back"), reader.found, strict=True)))
         found["looks"] += reader.looks
-        final = assert_same(runs, deliveries, job, root, whole)
+        assert_same_ledgers(runs, job, root, whole)
+        final = assert_same_versions(deliveries, root, whole)
         numbers = {(*own, n) for own, emitted in oracle.emitted.items() for n in range(emitted)}
         found["rows"] += len(numbers)
         found["lost"] += len(numbers - set(final))
         found["unknown"] += len(set(final) - numbers)
-        if killed.total() == KILLS:
+        if killed.total() == planned:
             break
     print(f"{dict(killed)} in {number + 1} runs: {dict(found)}")
-    assert killed.total() == KILLS
+    assert killed.total() == planned > 0
     wrong = ("early", "doubled", "taken back", "lost", "unknown")
     assert {one: found[one] for one in wrong} == dict.fromkeys(wrong, 0)
     if LONG:
         assert {point for point in PHASES if not killed[point]} == set()
 
 
-def assert_same(
-    runs: ModuleType, deliveries: ModuleType, job: Any, root: Path, whole: Path
-) -> Counter[Any]:
-    """Assert that a killed run left what another has; return the rows of its last version."""
-    one, other = (
-        runs.comparable(runs.live_tables(job, path), latency=True) for path in (root, whole)
-    )
+def assert_same_ledgers(runs: ModuleType, job: Any, *roots: Path) -> None:
+    """Assert that two runs noted the same."""
+    one, other = (runs.comparable(runs.live_tables(job, root), latency=True) for root in roots)
     assert runs.first_difference(one, other) is None
+
+
+def assert_same_versions(deliveries: ModuleType, *roots: Path) -> Counter[Any]:
+    """Assert that the tables of two runs had the same versions; return the rows of the last one."""
     one, other = (
-        list(deliveries.versions(path / "output" / "sink", "run/sink")) for path in (root, whole)
+        list(deliveries.versions(root / "output" / "sink", f"{run_id(root)}/sink"))
+        for root in roots
     )
     assert one == other
     assert len(one) >= 2
     final: Counter[Any] = one[-1][1]
     return final
+
+
+def run_id(root: Path) -> str:
+    """Return the identity of a run; the stand-in driver has a fixed one."""
+    noted = root / "run.json"
+    return str(json.loads(noted.read_text())["run_id"]) if noted.exists() else "run"
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_spark_is_killed_in_a_commit(
+    zygote: Any,
+    cases: ModuleType,
+    runs: ModuleType,
+    deliveries: ModuleType,
+    failing: ModuleType,
+    dying: ModuleType,
+    run_live: Callable[..., RunResult],
+    tmp_path: Path,
+) -> None:
+    """The driver, its JVM and their workers: what is left is that of the stand-in's whole run."""
+    shape = shapes(cases, deliveries, failing)["each subtask is a region"]
+    job, whole, root = runs.job_of(shape), tmp_path / "whole", tmp_path / "killed"
+    assert zygote.run(shape, whole) == 0
+    chance = random.Random(SEED)
+    phases = [one for one in dying.places_of(whole) if one[2] in set(PHASES) - NOTED]
+    places = sorted(chance.sample(phases, SPARK_KILLS), key=phases.index)
+    print(f"FLOWCONTROL_SEED={SEED}: {places}")
+    scenario = tmp_path / "killed.yaml"
+    scenario.write_text(yaml.safe_dump(shape))
+    kills = 0
+    for place in places:
+        status, said = dying.emulate(scenario, root, place)
+        assert status == -signal.SIGKILL, said
+        kills += 1
+    assert kills == SPARK_KILLS >= 1
+    run_live(job.scenario, root)
+    runs.assert_is_reference(job, root)
+    final = assert_same_versions(deliveries, root, whole)
+    oracle = deliveries.Oracle.of(job)
+    assert final == dict.fromkeys(
+        ((*own, n) for own, emitted in oracle.emitted.items() for n in range(emitted)), 1
+    )
