@@ -133,9 +133,9 @@ class StageRuntime:
             self._control.before_round(number, self._everything(number - 1))
         if self.coordination is not None:
             self.coordination.before_round(number, self._everything(number - 1))
-            for index in self.restarted:  # their channels hold nothing
-                incoming[index] = self._first_incoming(index)
-                outgoing[index] = self._first_outgoing(index)
+            for index in self.restarted:
+                incoming[index] = _nothing_under_way(self.subtasks[index])
+                outgoing[index] = _nothing_new(self.subtasks[index])
         self.works = [
             self._run(number, subtask, incoming[subtask.index], outgoing[subtask.index])
             for subtask in self.subtasks
@@ -259,3 +259,16 @@ class StageRuntime:
     def _first_outgoing(self, index: int) -> list[list[Outgoing]]:
         """Return what a subtask's partitions see before the first round of an attempt."""
         return [first_outgoing(self.job, link, index) for link in self.plan.outputs]
+
+
+def _nothing_under_way(subtask: Subtask) -> list[list[Incoming]]:
+    """Return what the gates of a subtask see that begins anew: their channels hold nothing."""
+    return [[Incoming(row.arrived, ()) for row in gate.channels] for gate in subtask.gates]
+
+
+def _nothing_new(subtask: Subtask) -> list[list[Outgoing]]:
+    """Return what the partitions of a subtask see that begins anew: what they begin with."""
+    return [
+        [Outgoing(row.announced, row.consumed) for row in part.channels]
+        for part in subtask.partitions
+    ]

@@ -15,8 +15,10 @@ from flowcontrol.job.checkpoint_control import CheckpointControl
 from flowcontrol.job.reference import run_rounds
 from flowcontrol.protocol.checkpoints.alignment import ALIGNED, AT_LEAST_ONCE
 from flowcontrol.systems.transports.rules import names
+from modules import load
 from reference_runs import restored
 
+small = load("tests/job/checkpoints/small.py")
 EXAMPLES = settings.default.max_examples // 8
 QUICK = ("blocking_queue", "batched_credit")
 TRANSPORTS = [
@@ -64,3 +66,35 @@ def test_a_job_goes_on_after_any_round_from_what_its_ledger_and_its_control_hold
             assert one.state == other.state
 
     look()
+
+
+@pytest.mark.parametrize("system", ["blocking_queue", "batched_credit"])
+@pytest.mark.parametrize("slots", [20, 60, 100])
+def test_a_barrier_takes_as_long_as_what_is_ahead_of_it(
+    cuts: ModuleType, system: str, slots: int
+) -> None:
+    """The source is held up, so all slots are taken: the sink works them off at 100 a second.
+
+    The source hears of the checkpoint a round after its trigger; within a round a hop.
+    """
+    values = {"slots": slots} | ({"lot": 1} if system == "batched_credit" else {})
+    made = small.chain(
+        {"source": 300, "sink": 100}, system={"transport": {"name": system} | values}
+    )
+    run = cuts.CheckpointRun(made)
+    run.run()
+    assert len(run.completed) >= 2
+    for checkpoint in run.completed:
+        at_source, at_sink = small.rounds_of(run, checkpoint).values()
+        assert at_source[1] == 100
+        assert abs(at_sink[1] - (100 + slots * 10)) <= 100
+
+
+def test_without_a_bound_it_takes_ever_longer(cuts: ModuleType) -> None:
+    """Triggered at 1 s, when 1.1 s have left 220 records: 2.2 s of the sink's time behind it."""
+    made = small.chain({"source": 300, "sink": 100}, system={"transport": "unbounded"})
+    run = cuts.CheckpointRun(small.with_settings(made, max_concurrent=3))
+    run.run()
+    delays = [small.rounds_of(run, number)[1][1] for number in run.completed]
+    assert delays[0] == pytest.approx(100 + 2200, abs=100)
+    assert len(delays) == 1  # the next one, of 2 s, is behind 4.2 s of work
