@@ -5,7 +5,8 @@ Steps of a micro-batch, and what a crash right after each one leaves:
 1. The rules run on the ledger's rows of the round before: nothing is written.
 2. Executors write files: orphans, which no commit names; the batch runs again.
 3. The exchange logs (a sink: its table) are committed, a transaction each: the batch runs
-   again, finds them there, moves no row and continues with step 4.
+   again, finds them there, moves no row and continues with step 4. So is what subtasks held at
+   the checkpoints that they took in the round (:mod:`flowcontrol.ledger.state_table`).
 4. The ledgers' rows are committed, a transaction each. That recycles the round's buffers.
    Neighbours continue with those that are there; the batch runs again and adds the others.
 5. Spark notes the end of the batch: if not, it is run again and does nothing.
@@ -25,10 +26,12 @@ from flowcontrol.job.ledger_rows import receiver_rows, sender_rows
 from flowcontrol.job.snapshot import task_state
 from flowcontrol.ledger.exchange import Exchange, OutputTable, PackedFile
 from flowcontrol.ledger.ledger import Ledger, LedgerView, create_ledger
+from flowcontrol.ledger.state_table import KeptCut, StateTable
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.pack import GROUP_BYTES, RESULT, EdgeOrder, SubtaskOrder, SubtaskWork
 from flowcontrol.live.runtime import StageRuntime, links_seen
 from flowcontrol.live.take import exchange_schema
+from flowcontrol.protocol.rows import fifo_values
 from flowcontrol.spark.crash_points import CrashPoint, crash_point
 
 if TYPE_CHECKING:
@@ -82,7 +85,10 @@ class StageBatch:
         self._ledgers = ledgers
         others = [link for link in links_seen(job, plan) if link.name not in ledgers]
         views = {link.name: LedgerView(create_ledger(paths.ledger(link))) for link in others}
-        self._runtime = StageRuntime(job, plan.name, paths, {**views, **ledgers})
+        self._state: StateTable | None = None
+        if job.checkpoints is not None:
+            self._state = StateTable(paths.state, run_id, plan.name)
+        self._runtime = StageRuntime(job, plan.name, paths, {**views, **ledgers}, self._state)
         self._runtime.refresh()
         self._result = StructType().add(RESULT, "string")
         self.rounds = self._runtime.last_committed() + 1
@@ -95,6 +101,7 @@ class StageBatch:
         if not runtime.is_committed(batch_id):
             works = runtime.advance(batch_id)
             reports = self._move_rows(rows, batch_id, works)
+            self._commit_state(batch_id)
             crash_point(self.plan.name, batch_id, CrashPoint.BEFORE_LEDGER)
             self._commit_ledgers(batch_id, reports)
             crash_point(self.plan.name, batch_id, CrashPoint.AFTER_LEDGER)
@@ -125,7 +132,7 @@ class StageBatch:
     def _all_exchanged(self, number: int, works: list[Work]) -> bool:
         """Whether every edge that carries rows in this round has them committed."""
         for place, link in enumerate(self.plan.outputs):
-            carries = any(len(work.routes[place]) for work in works)
+            carries = any(len(work.routes[place]) for work in works if work.records)
             if carries and not self._exchanges[link.name].is_committed(number):
                 return False
         return True
@@ -144,12 +151,17 @@ class StageBatch:
         self, number: int, index: int, place: int, link: JobEdge, work: Work
     ) -> EdgeOrder:
         subtask = self._runtime.subtasks[index]
-        counts, routed = subtask.outputs[place].router.counts, subtask.routed[place]
+        pending = fifo_values(subtask.outputs[place].pending)
+        # Not what was routed: a source that cannot rewind goes on there, and its channels at a cut.
+        numbers = [
+            own.written + pending.count(channel)
+            for channel, own in enumerate(subtask.partitions[place].channels)
+        ]
         return EdgeOrder(
             root=str(self._exchanges[link.name].path),
             folder=f"batch_id={number}/sender={index}",
             receivers=tuple(channel.receiver for channel in link.outgoing(index)),
-            first=tuple(now - new for now, new in zip(counts, routed, strict=True)),
+            first=tuple(end - new for end, new in zip(numbers, subtask.routed[place], strict=True)),
             routes=work.routes[place],
             parents=work.parents[place],
             group_rows=max(1, GROUP_BYTES // link.record_bytes),
@@ -174,19 +186,43 @@ class StageBatch:
         """Return the records of each channel that the receiver will not read again.
 
         As of two rounds ago: a receiver that died between the ledgers of two inputs repeats its
-        last round, whose rows are in one of them.
+        last round, whose rows are in one of them. And no further than it was at any checkpoint from
+        which it may yet begin: what was in flight to it then is read again.
         """
-        if number < 2:
+        coordination = self._runtime.coordination
+        if number < 2 or (coordination is not None and coordination.began_after(number - 2)):
             return {}
         rows = self._ledgers[link.name].rows("receiver", number - 2)
-        return {
+        taken = {
             (row["sender"], row["receiver"]): json.loads(row["channel_state"])["channel"][
                 "processed"
             ]
             for row in rows
         }
+        if coordination is not None and self._state is not None:
+            self._state.refresh()
+            for kept in self._state.all_cuts(coordination.is_needed):
+                self._hold_back(taken, link, kept)
+        return taken
+
+    def _hold_back(self, taken: dict[tuple[int, int], int], link: JobEdge, kept: KeptCut) -> None:
+        """Have nothing go of a link that its receiver had not taken up at a checkpoint."""
+        if kept.stage != link.edge.receiver:
+            return
+        gate = self._runtime.job.stage(kept.stage).inputs.index(link)
+        counts = json.loads(kept.cut)["processed"][gate]
+        for own, count in zip(link.incoming(kept.subtask), counts, strict=True):
+            channel = own.sender, own.receiver
+            taken[channel] = min(taken[channel], count)
 
     # ------------------------------------------------------------------ ledgers
+
+    def _commit_state(self, number: int) -> None:
+        """Keep what subtasks held at checkpoints that they took in the round."""
+        coordination, noted = self._runtime.coordination, self._runtime.noted
+        if coordination is not None and self._state is not None and noted:
+            crash_point(self.plan.name, number, CrashPoint.BEFORE_STATE)
+            self._state.commit(number, noted, coordination.is_needed)
 
     def _commit_ledgers(self, number: int, reports: Reports) -> None:
         subtasks = self._runtime.subtasks

@@ -122,6 +122,13 @@ class History:
         counts = [len(rounds) for link in sides.values() for rounds in link.values()]
         return cls(min(counts, default=0), sides)
 
+    def rows(self, number: int) -> dict[str, dict[str, list[Row]]]:
+        """Return the rows of a round, by edge name and side."""
+        return {
+            edge: {side: list(rounds[number].values()) for side, rounds in sides.items()}
+            for edge, sides in self.sides.items()
+        }
+
     def tasks(self, plan: JobVertex, number: int) -> dict[int, Row]:
         """Return the states of a stage's tasks after a round, by subtask."""
         if plan.inputs:

@@ -13,13 +13,16 @@ import numpy as np
 from flowcontrol.job import Job, JobEdge, JobVertex
 from flowcontrol.job.checkpoint_control import CheckpointControl
 from flowcontrol.job.checkpoint_tables import checkpoint_tables
+from flowcontrol.job.failure_control import FailureControl
 from flowcontrol.job.figures import input_usages, latency_figures, usage
+from flowcontrol.job.restart_table import restart_table
 from flowcontrol.job.source_logs import Arrivals
+from flowcontrol.live.attempts import SeenAttempts
 from flowcontrol.live.history import Channel, History, Row
+from flowcontrol.live.seen import reports_of
 from flowcontrol.operators.states import SourceLog
 from flowcontrol.protocol.queues import DATA
 from flowcontrol.protocol.sender_rules import unsent
-from flowcontrol.protocol.states import CheckpointReport
 from flowcontrol.records import RESULTS
 
 if TYPE_CHECKING:
@@ -93,7 +96,7 @@ def result_tables(job: Job, history: History) -> dict[str, pa.Table]:
     -------
     dict of str to pyarrow.Table
         With the columns of :data:`flowcontrol.records.RESULTS`; of a job with checkpoints also
-        ``checkpoints`` and ``checkpoint_tasks``.
+        ``checkpoints`` and ``checkpoint_tasks``, of one that may fail ``restarts``.
 
     Notes
     -----
@@ -108,19 +111,46 @@ def result_tables(job: Job, history: History) -> dict[str, pa.Table]:
         for link in job.links:
             tables["channels"].add(_channel_rows(history, link, t_s, last))
     found = {name: table.finish() for name, table in tables.items()}
-    return found if job.checkpoints is None else found | _checkpoints(job, history)
+    if job.checkpoints is not None:
+        found |= _checkpoints(job, history)
+    failures = failures_of(job, history)
+    return found if failures is None else found | {"restarts": restart_table(failures)}
 
 
 def _checkpoints(job: Job, history: History) -> dict[str, pa.Table]:
-    """Return the tables of checkpoints: what a coordinator makes of all that was reported."""
-    control = CheckpointControl(job)
+    """Return the tables of checkpoints: what a coordinator makes of all that was reported.
+
+    What fails takes its part. How far sources are does not matter to it, nor what restarts begin
+    from.
+    """
+    control, attempts = CheckpointControl(job), SeenAttempts(job)
+    failures = None if job.faults is None else FailureControl(job, attempts, control)
+    rows: dict[str, dict[str, list[Row]]] = {}
     for number in range(history.rounds):
+        attempts.look(number, rows)
         control.before_round(number)
-        for plan in job.stages:
-            for _, state in sorted(history.tasks(plan, number).items()):
-                reports = state["checkpoints"]["reports"]
-                control.hear(CheckpointReport(**report) for report in reports)
+        if failures is not None and failures.is_due(number):
+            failures.before_round(number)
+        rows = history.rows(number)
+        control.hear(reports_of(job, rows))
     return checkpoint_tables(job, control.coordinator)
+
+
+def failures_of(job: Job, history: History) -> FailureControl | None:
+    """Return what has failed in a run by its last round, as its first stage noted it.
+
+    Returns
+    -------
+    FailureControl or None
+        None: nothing can fail in the job, or no round is done.
+    """
+    if job.faults is None or history.rounds == 0:
+        return None
+    kept = history.tasks(job.stages[0], history.rounds - 1)[0].get("control")
+    control = FailureControl(job, SeenAttempts(job))
+    if kept is not None:
+        control.restore(kept["failures"])
+    return control
 
 
 def _doings(job: Job, history: History, first: int, last: int) -> Doings:

@@ -14,6 +14,9 @@ class CrashPoint(StrEnum):
     BEFORE_EXCHANGE = "before-exchange"
     """The round's files are written, nothing is committed."""
 
+    BEFORE_STATE = "before-state"
+    """The exchange log is committed, what subtasks held at a checkpoint is not."""
+
     BEFORE_LEDGER = "before-ledger"
     """The exchange log (a sink: its table) is committed, the ledger is not."""
 

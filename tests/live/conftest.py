@@ -38,6 +38,12 @@ def cases() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def failing() -> ModuleType:
+    """Return ``failing.py``: small scenarios that fail and restart."""
+    return load("tests/live/failing.py")
+
+
+@pytest.fixture(scope="session")
 def driver() -> ModuleType:
     """Return ``driver.py``: a stand-in for Spark that can be killed."""
     return load("tests/live/driver.py")

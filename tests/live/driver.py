@@ -8,8 +8,10 @@ functions go through pickle, as on their way to an executor.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from pyspark import cloudpickle
@@ -164,3 +166,41 @@ class Driver:
             return False
         assert all(query.batch.rounds == self.job.rounds for query in queries)
         return True
+
+
+def die_everywhere(job: Job, runs: ModuleType, tmp_path: Path, at: range | None = None) -> None:
+    """Assert that a run whose driver dies at every place is as one whose driver does not.
+
+    Or at every place of some rounds.
+    """
+
+    class Some(Crashes):
+        def reach(self, *place: object) -> None:
+            if at is None or place[-1] in at:
+                super().reach(*place)
+
+    crashes = Some()
+    killed = Driver(job, tmp_path / "killed", crashes)
+    killed.run()
+    runs.assert_is_reference(job, tmp_path / "killed")
+    whole = Driver(job, tmp_path / "whole")
+    whole.run()
+    one, other = (
+        runs.comparable(runs.live_tables(job, tmp_path / run), latency=True)
+        for run in ("killed", "whole")
+    )
+    assert runs.first_difference(one, other) is None
+    for plan in job.stages:
+        if plan.is_sink:
+            tables = [tmp_path / run / "output" / plan.name for run in ("killed", "whole")]
+            rows, expected = (runs.rows_in_order(table) for table in tables)
+            assert len(rows) >= 5
+            assert Counter(rows) == Counter(expected)
+    # It died at every place there is: each ledger and each round's end, at the least.
+    assert killed.starts == len(crashes.places) + 1
+    kinds = Counter(place[0] for place in crashes.places)
+    sides = 2 * len(job.links)
+    rounds = job.rounds if at is None else len(at)
+    assert kinds["before"] == kinds["after"] >= rounds * sides
+    assert kinds["noted"] == rounds * len(job.stages)
+    assert whole.starts == 1
