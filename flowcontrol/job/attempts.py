@@ -72,8 +72,7 @@ class SubtaskAttempts:
     def stop(self, tasks: list[int]) -> None:
         """Have tasks do nothing from this round on."""
         for task in tasks:
-            self.subtasks[task].is_running = False
-            self.subtasks[task].rest()
+            self.subtasks[task].is_running = False  # what it has just sent arrives all the same
 
     def start(self, tasks: list[int], checkpoint: int, keeps: list[int]) -> None:
         """Have tasks begin anew in this round, from a checkpoint; -1: from the beginning."""

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from flowcontrol.job.checkpoint_settings import CheckpointSettings, is_forced
 from flowcontrol.job.graph import JobVertex
 from flowcontrol.job.job import Job
-from flowcontrol.job.state_sizes import task_state
+from flowcontrol.job.state_sizes import task_sync_us
 from flowcontrol.job.work import ServiceCurve
 from flowcontrol.operators.snapshots import WHOLE_SERVICE, slowed_end, syncing_us
 from flowcontrol.operators.states import StreamTask
@@ -106,7 +106,7 @@ def new_rows(
         withholds=int(job.record_transport is not None),
         waits_final=int(settings.waits_for_final),
         data_open=max(1, inputs),
-        sync=task_state(job, plan, index).sync_us,
+        sync=task_sync_us(job, plan),
         slowdown=int(job.scenario.cluster.upload_slowdown * WHOLE_SERVICE),
     )
     return CheckpointRows(state, alignment, [AlignedChannel() for _ in range(inputs)])

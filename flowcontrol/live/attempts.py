@@ -15,7 +15,7 @@ from flowcontrol.job.checkpointed_task import task_number
 from flowcontrol.job.cuts import TaskCut, cut_of
 from flowcontrol.job.kept_cuts import cut_document, cut_from
 from flowcontrol.job.new_attempt import begin_from, receive_in_flight
-from flowcontrol.job.state_sizes import task_state
+from flowcontrol.job.state_sizes import task_states
 from flowcontrol.ledger.state_table import KeptCut, StateView
 from flowcontrol.live.seen import Rows, SeenTasks
 
@@ -139,7 +139,7 @@ class StageAttempts(SeenAttempts):
         self.restarted, self.noted = dict[int, int](), list[KeptCut]()
         self._plan, self._subtasks, self._fresh, self._state = plan, subtasks, fresh, state
         self._first = task_number(job, plan, 0)
-        self._sizes = [task_state(job, plan, one.index) for one in subtasks]
+        self._sizes = task_states(job)[self._first : self._first + len(subtasks)]
         self._kept: dict[int, dict[int, TaskCut]] = {}
         for subtask in subtasks:
             self._listen(subtask)

@@ -6,7 +6,9 @@ Steps of a micro-batch, and what a crash right after each one leaves:
 2. Executors write files: orphans, which no commit names; the batch runs again.
 3. The exchange logs (a sink: its table) are committed, a transaction each: the batch runs
    again, finds them there, moves no row and continues with step 4. So is what subtasks held at
-   the checkpoints that they took in the round (:mod:`flowcontrol.ledger.state_table`).
+   the checkpoints that they took in the round (:mod:`flowcontrol.ledger.state_table`). A sink that
+   writes exactly once commits nothing here but what a completed checkpoint has, before step 2
+   (:mod:`flowcontrol.live.sink`).
 4. The ledgers' rows are committed, a transaction each. That recycles the round's buffers.
    Neighbours continue with those that are there; the batch runs again and adds the others.
 5. Spark notes the end of the batch: if not, it is run again and does nothing.
@@ -30,6 +32,7 @@ from flowcontrol.ledger.state_table import KeptCut, StateTable
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.pack import GROUP_BYTES, RESULT, EdgeOrder, SubtaskOrder, SubtaskWork
 from flowcontrol.live.runtime import StageRuntime, links_seen
+from flowcontrol.live.sink import StageSink
 from flowcontrol.live.take import exchange_schema
 from flowcontrol.protocol.rows import fifo_values
 from flowcontrol.spark.crash_points import CrashPoint, crash_point
@@ -82,6 +85,10 @@ class StageBatch:
         if plan.stage.output is not None:
             folder = paths.output(plan.stage.output.path)
             self._output = OutputTable(folder, schema, f"{run_id}/{plan.name}")
+        self._sink: StageSink | None = None
+        if self._output is not None and plan.stage.guarantee == "exactly-once":
+            first = ledgers[plan.inputs[0].name]
+            self._sink = StageSink(plan, self._output, run_id, first, job.round_us)
         self._ledgers = ledgers
         others = [link for link in links_seen(job, plan) if link.name not in ledgers]
         views = {link.name: LedgerView(create_ledger(paths.ledger(link))) for link in others}
@@ -100,10 +107,16 @@ class StageBatch:
         runtime.refresh()
         if not runtime.is_committed(batch_id):
             works = runtime.advance(batch_id)
+            if self._sink is not None:
+                self._sink.begin_round(batch_id, runtime.heard)
             reports = self._move_rows(rows, batch_id, works)
+            if self._sink is not None:
+                self._sink.end_round(batch_id, runtime.subtasks, reports)
             self._commit_state(batch_id)
             crash_point(self.plan.name, batch_id, CrashPoint.BEFORE_LEDGER)
             self._commit_ledgers(batch_id, reports)
+            if self._sink is not None:
+                self._sink.after_ledger(batch_id)
             crash_point(self.plan.name, batch_id, CrashPoint.AFTER_LEDGER)
             self.records = sum(subtask.task.taken for subtask in runtime.subtasks)
         self.rounds = batch_id + 1
@@ -124,7 +137,7 @@ class StageBatch:
         crash_point(self.plan.name, number, CrashPoint.BEFORE_EXCHANGE)
         for place, link in enumerate(self.plan.outputs):
             self._commit_exchange(number, place, link, reports)
-        if self._output is not None:
+        if self._output is not None and self._sink is None:
             files = [_packed(i, rep["files"][0]) for i, rep in sorted(reports.items())]
             self._output.commit(number, files)
         return reports
@@ -138,6 +151,9 @@ class StageBatch:
         return True
 
     def _order(self, number: int, index: int, work: Work) -> SubtaskOrder:
+        if self._sink is not None:
+            orders = self._sink.orders(number, self._runtime.subtasks[index])
+            return SubtaskOrder(work.records, orders, True)
         if self.plan.is_sink:
             table = [] if self._output is None else [self._whole(index, work)]
             return SubtaskOrder(work.records, tuple(table), True)
@@ -231,8 +247,9 @@ class StageBatch:
             latency = self._latency(number, reports.get(subtask.index))
             state, job = task_state(subtask, number), subtask.job
             control = self._runtime.control_of(subtask)
+            sink = None if self._sink is None else self._sink.state_of(subtask.index)
             for place, link in enumerate(self.plan.inputs):
-                rows[link.name] += receiver_rows(job, state, place, latency, control)
+                rows[link.name] += receiver_rows(job, state, place, latency, control, sink)
             for place, link in enumerate(self.plan.outputs):
                 rows[link.name] += sender_rows(job, state, place, control)
         for done, (name, ledger) in enumerate(self._ledgers.items()):

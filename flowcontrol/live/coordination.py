@@ -19,6 +19,7 @@ from flowcontrol.job.failure_control import FailureControl
 from flowcontrol.ledger.state_table import StateView
 from flowcontrol.live.attempts import StageAttempts
 from flowcontrol.live.seen import Rows, reports_of
+from flowcontrol.live.sink_mail import SinkMail
 
 
 def is_coordinated(job: Job) -> bool:
@@ -50,6 +51,8 @@ class StageCoordination:
         None: nothing can fail in it.
     attempts : StageAttempts
         The tasks.
+    mail : SinkMail
+        What the stage's subtasks hear of checkpoints that are complete.
     """
 
     def __init__(
@@ -62,6 +65,9 @@ class StageCoordination:
     ) -> None:
         self.checkpoints = None if job.checkpoints is None else CheckpointControl(job)
         self.attempts = StageAttempts(job, plan, subtasks, fresh, state, self._began)
+        self.mail = SinkMail(job, plan)
+        if self.checkpoints is not None:
+            self.checkpoints.on_notification = self.mail.note
         self.failures: FailureControl | None = None
         if job.faults is not None:
             self.failures = FailureControl(job, self.attempts, self.checkpoints)
@@ -75,6 +81,7 @@ class StageCoordination:
         [state] = [state for state in states if state.get("control") is not None]
         if self.checkpoints is not None:
             self.checkpoints.restore(state["control"]["checkpoints"])
+        self.mail.restore(state["control"]["mail"])
         self.attempts.restore(state["control"]["in_flight"])
         if self.failures is not None:
             self.failures.restore(state["control"]["failures"])
@@ -100,6 +107,7 @@ class StageCoordination:
             orders = self.checkpoints.before_round(number)
         if self.failures is not None and self.failures.is_due(number):
             orders += self.failures.before_round(number)
+        self.mail.deliver(number, self._subtasks, self.attempts.restarted)
         for order in orders:
             subtask = self.attempts.own(order.task)
             if subtask is not None and subtask.is_running:
@@ -136,6 +144,7 @@ class StageCoordination:
         return {
             "checkpoints": None if self.checkpoints is None else self.checkpoints.state(),
             "failures": None if self.failures is None else self.failures.state(),
+            "mail": self.mail.state(),
             "in_flight": self.attempts.state(),
         }
 

@@ -17,6 +17,7 @@ from flowcontrol.live.attempts import InFlight
 from flowcontrol.live.coordination import StageCoordination, is_coordinated
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.replay import Replay
+from flowcontrol.live.sink_mail import Heard
 
 SIDES = ("sender", "receiver")
 
@@ -131,7 +132,7 @@ class StageRuntime:
             self._control.before_round(number, self._everything(number - 1))
         if self.coordination is not None:
             self.coordination.before_round(number, self._everything(number - 1))
-            for index in self.restarted:  # their channels hold nothing
+            for index in self.restarted:
                 incoming[index] = self._first_incoming(index)
                 outgoing[index] = self._first_outgoing(index)
         self.works = [
@@ -183,6 +184,11 @@ class StageRuntime:
         if self.coordination is not None:
             link, side = (sent, "sender") if plan.is_source else (received, "receiver")
             self.coordination.resume([row for row in link[0] if row[side] == 0])
+
+    @property
+    def heard(self) -> Heard:
+        """What a sink hears by the start of the round."""
+        return Heard() if self.coordination is None else self.coordination.mail.heard
 
     def control_of(self, subtask: Subtask) -> Any:
         """Return what a subtask's rows keep of the coordinators; None of most."""

@@ -213,9 +213,10 @@ def _stop_source(state: TaskCheckpoint, task: StreamTask, checkpoint: int) -> No
     Notes
     -----
     ``stop-with-savepoint`` without ``--drain``: the data does not end, it is cut off. So nothing
-    is said of its end, and a task whose inputs end so finishes at once.
+    is said of its end, and a task whose inputs end so finishes at once. A log goes on growing.
     """
-    task.limit = task.taken
+    if task.kind != READER:
+        task.limit = task.taken
     task.open_inputs = 0
     state.waits_final = 1
     state.has_ended = 1

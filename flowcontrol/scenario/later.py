@@ -59,30 +59,6 @@ def later_refusals(scenario: Scenario, clock: str) -> Iterator[tuple[Where, Refu
                 yield line.where, refusal
 
 
-def _stops(scenario: Scenario) -> Iterator[Refusal]:
-    for index, savepoint in enumerate(scenario.savepoints):
-        if savepoint.stop and any(stage.reads_log for stage in scenario.sources):
-            what = "true: stopping sources that read a log is"
-            yield f"savepoints[{index}].stop", what, "leave it out, or the arrival_rate"
-
-
-def _state_of_failing(scenario: Scenario) -> Iterator[Refusal]:
-    """What a restart makes of a synchronous part that it cuts off differs between the clocks."""
-    for index, stage in enumerate(scenario.stages):
-        if stage.state is not None and scenario.failures:
-            what = f"of {stage.name!r}: state in a job that fails is"
-            yield f"stages[{index}].state", what, "leave it out, or the failures"
-
-
-def _keys_of_columns(scenario: Scenario) -> Iterator[Refusal]:
-    """How many keys a column of replayed rows has is not counted."""
-    by_column = {edge.receiver for edge in scenario.edges if edge.key is not None}
-    for index, stage in enumerate(scenario.stages):
-        if stage.state is not None and stage.state.bytes_per_key and stage.name in by_column:
-            what = f"{stage.state.bytes_per_key}: state for each key of a column is"
-            yield f"stages[{index}].state.bytes_per_key", what, "state bytes or bytes_per_record"
-
-
 def _guarantees(scenario: Scenario) -> Iterator[Refusal]:
     for index, stage in enumerate(scenario.stages):
         if stage.guarantee != "at-least-once":
@@ -128,10 +104,7 @@ def _jobs(scenario: Scenario) -> Iterator[Refusal]:
 
 
 LATER: Final = (
-    Later("stops", "any", _stops),
-    Later("keys of columns", "any", _keys_of_columns),
-    Later("guarantees", "any", _guarantees),
-    Later("state that fails", "any", _state_of_failing),
+    Later("guarantees", "virtual", _guarantees),
     Later("transports", "any", _transports),
     Later("throttles", "any", _throttles),
     Later("partition types", "any", _partition_types),

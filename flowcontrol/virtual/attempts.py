@@ -125,7 +125,7 @@ class KernelAttempts:
         if self._seen is None:
             return
         ids = self._memory.cells[self._id_places]
-        for task, slot in np.argwhere(ids != self._seen).tolist():
+        for task, slot in np.argwhere((ids != self._seen) & (ids >= oldest)).tolist():
             first = self._id_places[task, slot]
             kept = self._memory.cells[first + 1 : first + 1 + len(self._places[task].all)]
             self._cuts.note(int(ids[task, slot]), task, kept.copy())

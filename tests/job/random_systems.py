@@ -33,7 +33,10 @@ def systems(draw: Any, transport: str, round_ms: float) -> SystemSpec:
             "multiplier": draw(st.sampled_from([1, 3])),
             "period_ms": draw(st.sampled_from(periods)),
         },
-        "bdp_window": {"initial": slots * 1000, "most": draw(st.sampled_from([1, 10**5]))},
+        "bdp_window": {
+            "initial": slots * 1000,
+            "most": draw(st.sampled_from([slots * 1000, 10**5])),
+        },
         "hop_hysteresis": {
             "slots": slots,
             "high": high,

@@ -50,6 +50,18 @@ def driver() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def deliveries() -> ModuleType:
+    """Return ``deliveries.py``: what a reader of a sink's table may see."""
+    return load("tests/live/deliveries.py")
+
+
+@pytest.fixture(scope="session")
+def dying() -> ModuleType:
+    """Return ``dying.py``: runs in processes of their own that are killed."""
+    return load("tests/live/dying.py")
+
+
+@pytest.fixture(scope="session")
 def run_live(spark: SparkSession) -> Callable[..., RunResult]:
     """Return a function that runs a scenario to its end in the shared session."""
 

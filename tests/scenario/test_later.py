@@ -19,29 +19,10 @@ SEVERAL = [
 ]  # fmt: skip
 
 ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
-    "stops": (
-        [("savepoints", [{"at_s": 2, "stop": True}]), ("stages/0/arrival_rate", 5)],
-        "savepoints[0].stop",
-        ["true: stopping sources"],
-    ),
-    "keys of columns": (
-        [
-            ("stages/0/input", {"format": "csv", "path": FLIGHTS, "key": "origin"}),
-            ("edges/0/partitioner", "hash"),
-            ("stages/1/state", {"bytes_per_key": 1}),
-        ],
-        "stages[1].state.bytes_per_key",
-        ["1: state for each key of a column"],
-    ),
     "guarantees": (
         [("stages/1/guarantee", "exactly-once")],
         "stages[1].guarantee",
         ["'exactly-once'"],
-    ),
-    "state that fails": (
-        [FAILED, ("stages/1/state", {"bytes": 1})],
-        "stages[1].state",
-        ["state in a job that fails"],
     ),
     "transports": (
         [INTERVAL, ("system", {"transport": "tcp"})],

@@ -16,7 +16,7 @@ from flowcontrol.job import Job
 from flowcontrol.job.checkpoint_state import CheckpointState
 from flowcontrol.job.round_state import RoundState, TaskState
 from flowcontrol.protocol.checkpoints.alignment import ALIGNED, AT_LEAST_ONCE
-from flowcontrol.protocol.checkpoints.barriers import is_barrier
+from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, is_barrier
 from flowcontrol.protocol.queues import DATA
 from flowcontrol.systems.transports.record_rounds import QUEUE_MESSAGES
 from flowcontrol.systems.transports.rules import names
@@ -199,6 +199,51 @@ def test_a_task_waits_with_a_barrier_that_has_no_permit(
     clocks.compare(job, every=(1, 4), look=watch)
     assert (seen["waits for a permit"] > 10, seen["blocked"] > 9) == (waits, waits)
     assert (seen["stands still"] > 9) == waits
+
+
+@pytest.mark.parametrize("transport", ["local", "chained"])
+def test_transports_within_a_task_manager(
+    clocks: ModuleType, small_checkpoints: ModuleType, cuts: ModuleType, transport: str
+) -> None:
+    """Channels that are local, or none at all: the source is the whole task."""
+    edges = [("source", "sink", "forward")]
+    stages = [{"name": "source", "emit_rate": 100}, {"name": "sink", "service_rate": 80}]
+    job = small_checkpoints.job(stages, edges, system={"transport": transport})
+    run = cuts.CheckpointRun(job)
+    run.run()
+    assert len(run.completed) >= 3
+    for checkpoint in run.completed:
+        run.check_cut(checkpoint)
+    if job.links:
+        clocks.compare(job, every=(1, 5))
+
+
+def test_a_switch_lets_barriers_of_at_least_once_pass(
+    clocks: ModuleType, small_checkpoints: ModuleType
+) -> None:
+    """They stand behind records that a stopped sender keeps, and go when it is released."""
+    switch = {"name": "hop_hysteresis", "slots": 60, "cache_bytes": 8000}
+    made = small_checkpoints.two_inputs(
+        300, 50, 100, small_checkpoints.AT_LEAST_ONCE, system={"transport": switch}
+    )
+    job = small_checkpoints.with_settings(made, interval_us=300_000)
+    seen: Counter[str] = Counter()
+
+    def watch(state: RoundState) -> None:
+        for part in (part for task in state.tasks for part in task.partitions):
+            for out in part.subpartitions:
+                held = out.state.announced == 0 and out.state.events > 0
+                seen["held behind records"] += held and out.finished[0].kind == DATA
+        seen["acknowledged"] += sum(
+            report.kind == ACKNOWLEDGED
+            for task in state.tasks
+            if task.checkpoints is not None
+            for report in task.checkpoints.reports
+        )
+
+    clocks.compare(job, every=(1, 5), look=watch)
+    assert seen["held behind records"] > 0
+    assert seen["acknowledged"] > 9
 
 
 @settings(max_examples=max(3, EXAMPLES // 4))

@@ -84,3 +84,40 @@ def test_the_kernel_does_what_the_reference_run_does(
     draw_until(look, lambda: set(seen) >= events, MOST_RUNS)
     print(dict(seen))
     assert events - set(seen) == set()
+
+
+QUICK: dict[str, dict[str, float]] = {
+    "blocking_queue": {"slots": 50},
+    "batched_credit": {"slots": 50, "lot": 20},
+    "rate_window": {"unit": 4560, "period_ms": 200},
+    "bdp_window": {"initial": 4000},
+    "unbounded": {"heap_bytes": 1e9},
+}
+
+
+@pytest.mark.parametrize("transport", QUICK)
+def test_a_channel_goes_on_from_its_checkpoint(
+    clocks: ModuleType, small_checkpoints: ModuleType, transport: str
+) -> None:
+    """The sink fails at 3.45 s, in round 34; the checkpoint of 2 s or the one of 3 s is complete.
+
+    Source and sink begin again from what was written before its barrier, with nothing under way.
+    """
+    job = small_checkpoints.chain(
+        {"source": 100, "sink": 90},
+        {"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.delay": "200ms"},
+        system={"transport": {"name": transport, **QUICK[transport]}},
+        failures=[{"at_s": 3.45, "stage": "sink", "subtask": 0}],
+    )
+    states: list[RoundState] = []
+    clocks.compare(job, every=(1, 6), look=states.append)
+    running = [all(task.is_running for task in state.tasks) for state in states]
+    again = running.index(True, running.index(False))
+    before, _ = states[33].channel("source->sink")
+    first, at_sink = states[again].channel("source->sink")
+    sent = first.state.sent - sum(one.message.records for one in first.under_way)
+    assert 100 < sent < before.state.sent
+    assert (at_sink.state.arrived, at_sink.state.processed, at_sink.queue) == (sent, sent, ())
+    last, _ = states[-1].channel("source->sink")
+    assert last.state.sent > sent + 50  # it goes on, within its grants
+    assert last.state.sent <= last.state.announced

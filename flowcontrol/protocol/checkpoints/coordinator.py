@@ -250,24 +250,19 @@ class CheckpointCoordinator(CheckpointView):
             "success"; "duplicate", what came first stands; "unknown", the task is not expected;
             "discarded", the checkpoint is not pending: its figures are recorded all the same.
         """
+        sizes = checkpointed_size, full_size, processed, persisted
+        own = TaskStatistics(now, start_delay, alignment, sync, async_, *sizes)
+        return self.record(id, task, own)
+
+    def record(self, id: int, task: Hashable, report: TaskStatistics) -> str:
+        """Take the acknowledgement of a task with its figures, as :meth:`acknowledge` does."""
         checkpoint = self._life.checkpoints.get(id)
         if checkpoint is None:
             return DISCARDED
-        report = TaskStatistics(
-            now,
-            start_delay,
-            alignment,
-            sync,
-            async_,
-            checkpointed_size,
-            full_size,
-            processed,
-            persisted,
-        )
         answer = checkpoint.acknowledge(task, report)
         if answer == SUCCESS and checkpoint.is_acknowledged:
-            self._life.complete(now, checkpoint)
-            self._life.start_queued(now)
+            self._life.complete(report.acknowledged, checkpoint)
+            self._life.start_queued(report.acknowledged)
         return answer
 
     def decline(

@@ -95,7 +95,4 @@ def with_states(draw: Any, scenario: Scenario) -> Scenario:
 def with_checkpoints(job: Job, settings: CheckpointSettings) -> Job:
     """Return a job that checkpoints, whose times need not be Flink's whole milliseconds."""
     settings = replace(settings, interval_us=int(settings.interval_us or 0) or None)
-    if any(stage.reads_log for stage in job.scenario.sources):
-        kept = tuple(one for one in settings.savepoints if not one.stop)
-        settings = replace(settings, savepoints=kept)
     return replace(job, checkpoints=settings)

@@ -61,7 +61,7 @@ def jobs(
     draw: Any, random_jobs: ModuleType, random_checkpoints: ModuleType, shape: Any, **rest: Any
 ) -> Job:
     """A random job that fails, most often with checkpoints."""
-    job = draw(random_checkpoints.jobs(random_jobs, shape, has_state=False, **rest))
+    job = draw(random_checkpoints.jobs(random_jobs, shape, **rest))
     if draw(st.sampled_from([False] * 5 + [True])):
         job = replace(job, checkpoints=None)
     elif draw(st.sampled_from([False] * 4 + [True])):
