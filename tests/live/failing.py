@@ -117,8 +117,8 @@ def rows_taken(
 def every_case(cases: ModuleType) -> dict[str, dict[str, Any]]:
     """Return a scenario for each thing that a restart has to get right.
 
-    ``everything`` has a log, data in flight, and three failures, of which each cuts the restart of
-    the one before off: while it restores, and before it has caught up.
+    ``everything`` has a log, state, data in flight, and three failures, of which each cuts the
+    restart of the one before off: while it restores, and before it has caught up.
     """
     two = cases.scenario(
         "two-pipelines",
@@ -133,6 +133,7 @@ def every_case(cases: ModuleType) -> dict[str, dict[str, Any]]:
     )
     log = sinks_at(cases.KILLED, 90)
     log["stages"][1] = {"name": "two", "arrival_rate": 60, "emit_rate": 200, "record_bytes": 200}
+    log["stages"][2] = {**log["stages"][2], "state": {"bytes": 20_000, "sync_ms": 30}}
     return {
         "in flight": failing(
             sinks_at(cases.STAGES, 300), [{"at_s": 1.3, "stage": "sink", "subtask": 0}], 26,

@@ -6,6 +6,7 @@ The stand-in for Spark runs the real reader, the real foreachBatch function and 
 from __future__ import annotations
 
 import os
+import signal
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ from flowcontrol.job import build_physical_graph
 from flowcontrol.ledger import exchange
 from flowcontrol.run import RunResult
 from flowcontrol.scenario import load_scenario
+from flowcontrol.spark.crash_points import CrashPoint
 from flowcontrol.virtual.clock import run_job
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
@@ -70,7 +72,8 @@ def test_a_failing_job_is_that_of_the_reference_run(
     else:
         assert any(one.running >= 0 for one in control.restarts)
     for plan in job.stages:
-        if plan.is_sink and all(source.stage.replayable for source in job.stages):
+        senders = [job.stage(link.edge.sender) for link in plan.inputs]
+        if plan.is_sink and all(one.is_source and one.stage.replayable for one in senders):
             came = Counter(runs.rows_in_order(tmp_path / "run" / "output" / plan.name))
             assert came == Counter(failing.rows_taken(runs, job, ledgers, plan.name))
 
@@ -127,36 +130,31 @@ def test_the_state_of_old_checkpoints_goes(
     assert len(list((tmp_path / "run" / "state").glob("*.parquet"))) == len(rows)
 
 
-@pytest.mark.parametrize(
-    ("side", "column", "by", "invariant"),
-    [
-        ("sender", "written", -1, "written_grows"),
-        ("sender", "rows", 1, "sender_state"),
-        ("receiver", "consumed", 1, "consumed_were_taken"),
-        ("receiver", "rows", 1, "receiver_state"),
-    ],
-)
+WRONG = {
+    ("sender", "written", -1): "written_grows",
+    ("sender", "rows", 1): "sender_state",
+    ("receiver", "consumed", 1): "consumed_were_taken",
+    ("receiver", "rows", 1): "receiver_state",
+}
+"""By side, column and how much is added: the invariant that does not hold then."""
+
+
 def test_the_audit_follows_each_attempt(
-    side: str,
-    column: str,
-    by: int,
-    invariant: str,
-    failing: ModuleType,
-    runs: ModuleType,
-    cases: ModuleType,
+    failing: ModuleType, runs: ModuleType, cases: ModuleType
 ) -> None:
     """A wrong figure behind a restart is found, and nothing before it is held against it."""
     job = runs.job_of(failing.every_case(cases)["in flight"])
     [restart] = failing.reference_of(job).failures.control.restarts
     table = runs.reference_tables(job)["map->sink"]
     assert audit(table) is None
-    rows = table.to_pylist()
     number = restart.running + 4
-    [row] = [one for one in rows if (one["side"], one["batch_id"]) == (side, number)]
-    row[column] += by
-    found = audit(pa.Table.from_pylist(rows, schema=table.schema))
-    assert found is not None
-    assert (found.batch_id, found.invariant) == (number, invariant)
+    for (side, column, by), invariant in WRONG.items():
+        rows = table.to_pylist()
+        [row] = [one for one in rows if (one["side"], one["batch_id"]) == (side, number)]
+        row[column] += by
+        found = audit(pa.Table.from_pylist(rows, schema=table.schema))
+        assert found is not None
+        assert (found.batch_id, found.invariant) == (number, invariant)
 
 
 # ---------------------------------------------------------------------- with Spark
@@ -200,6 +198,15 @@ def test_the_recovery_of_conf_runs_alike_on_both_clocks(
 
 # ---------------------------------------------------------------------- the driver dies
 
+KILLS = 40
+POINTS = {
+    CrashPoint.BEFORE_EXCHANGE,
+    CrashPoint.BEFORE_STATE,
+    CrashPoint.BEFORE_LEDGER,
+    CrashPoint.BETWEEN_LEDGERS,
+    CrashPoint.AFTER_LEDGER,
+}
+
 MOMENTS = range(12, 18)
 """Rounds of failure, detection, cancellation, restore and run."""
 
@@ -238,6 +245,44 @@ def test_a_crash_around_every_commit_of_several_restarts(
 ) -> None:
     job = runs.job_of(failing.every_case(cases)[name])
     driver.die_everywhere(job, runs, tmp_path, at)
+    failing.assert_tables_are_the_references(job, tmp_path / "killed")
+    assert state_of(tmp_path / "killed") == state_of(tmp_path / "whole") != []
+
+
+@pytest.mark.long
+def test_a_process_that_is_killed_in_the_rounds_of_restarts(
+    dying: ModuleType, failing: ModuleType, runs: ModuleType, cases: ModuleType, tmp_path: Path
+) -> None:
+    """kill -9 of a process that runs the stand-in; test_kill.py kills one that runs Spark."""
+    case, kills = failing.every_case(cases)["everything"], 0
+    job, zygote = runs.job_of(case), dying.Zygote()
+    try:
+        assert zygote.run(case, tmp_path / "whole") == 0
+        places = [one for one in dying.places_of(tmp_path / "whole") if 8 <= one[1] < 34]
+        every = len(places) // KILLS
+        chosen = [
+            place
+            for number, place in enumerate(places)
+            if number % every == 0 or place[2] == CrashPoint.BEFORE_STATE
+        ]
+        assert {CrashPoint(point) for _, _, point in chosen} == POINTS
+        for place in chosen:
+            assert zygote.run(case, tmp_path / "killed", place) == -signal.SIGKILL, place
+            kills += 1
+        assert kills >= KILLS
+        assert zygote.run(case, tmp_path / "killed") == 0
+    finally:
+        zygote.end()
+    one, other = (
+        runs.comparable(runs.live_tables(job, tmp_path / run), latency=True)
+        for run in ("killed", "whole")
+    )
+    assert runs.first_difference(one, other) is None
+    came, expected = (
+        Counter(runs.rows_in_order(tmp_path / run / "output" / "sink"))
+        for run in ("killed", "whole")
+    )
+    assert came == expected
     failing.assert_tables_are_the_references(job, tmp_path / "killed")
     assert state_of(tmp_path / "killed") == state_of(tmp_path / "whole") != []
 
