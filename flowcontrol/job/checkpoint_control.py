@@ -427,9 +427,11 @@ class CheckpointControl:
     def forget_ended(self) -> None:
         """Forget the figures of checkpoints that have ended, which nothing depends on.
 
-        A run's tables have them all the same if they are made from all reports of the run.
+        A run's tables have them all the same if they are made from all reports of the run. The
+        latest completed one is remembered: a restart restores it.
         """
-        self.coordinator.forget(min(self.coordinator.pending, default=self.coordinator.next_id))
+        own = self.coordinator
+        own.forget(min(own.pending, default=own.next_id), keep={own.latest_completed})
 
     def state(self) -> dict[str, Any]:
         """Return all of it, as JSON takes it; the job is not part of it."""

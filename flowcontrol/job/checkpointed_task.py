@@ -103,6 +103,7 @@ def new_rows(
     state = TaskCheckpoint(
         mode=settings.mode,
         timeout=timeout,
+        withholds=int(job.record_transport is not None),
         waits_final=int(settings.waits_for_final),
         data_open=max(1, inputs),
         sync=task_sync_us(job, plan),
@@ -205,6 +206,9 @@ class CheckpointedTask:
     def event_partition(self, number: int) -> Partition:
         """Return a result partition, into which an event may be put."""
         return self.partitions[number]
+
+    def note_barrier(self, number: int) -> None:
+        """Do nothing: Flink's barriers need no permit."""
 
     def is_forced(self, number: int) -> int:
         """Tell whether a partition's receivers align whatever the mode is: 1 if so."""

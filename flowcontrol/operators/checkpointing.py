@@ -38,6 +38,7 @@ from flowcontrol.protocol.queues import (
 )
 from flowcontrol.protocol.rows import add_all_members
 from flowcontrol.protocol.states import CoordinatorMessage, TaskCheckpoint
+from flowcontrol.protocol.withholding import follow_alignment
 
 # ---- when
 
@@ -305,6 +306,7 @@ def _deliver(
     aligned.barrier_at = overtaken + b.polled_bytes(worker.input_gates()[number], channel, aligned)
     if b.is_barrier(kind) == 1:
         state.kind = kind
+        aligned.barriers += 1
     again = 1
     while again == 1:
         if state.mode == a.AT_LEAST_ONCE:
@@ -319,6 +321,9 @@ def _deliver(
             state.polled = _bytes_polled(worker)
         _act(worker, task, done)
         again = 1 if done & a.AGAIN else 0
+    if state.withholds == 1:
+        gates, union = worker.input_gates(), worker.gates_with_data()
+        follow_alignment(task, gates, worker.gate_count(), union, worker.aligned())
 
 
 def _align(
@@ -431,6 +436,7 @@ def _take(
         kind = b.outgoing_kind(state.mode, is_savepoint, worker.is_forced(i), is_unaligned)
         part = worker.event_partition(i)
         state.persisted += broadcast_event(part, kind, b.BARRIER_BYTES, checkpoint, created)
+        worker.note_barrier(i)
         if kind == TIMEOUTABLE_BARRIER:
             state.waits_outputs = 1
             state.deadline = created + state.timeout

@@ -4,7 +4,7 @@ Source: ``CheckpointCoordinator`` of Flink's ``runtime.checkpoint`` (sections 1 
 reference).
 """
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from operator import attrgetter
 from typing import Any
 
@@ -151,15 +151,14 @@ class CheckpointCoordinator(CheckpointView):
         actions, self._life.actions = self._life.actions, []
         return actions
 
-    def forget(self, before: int) -> None:
-        """Forget the figures of ended checkpoints with ids below ``before``.
+    def forget(self, before: int, keep: Collection[int] = ()) -> None:
+        """Forget the figures of ended checkpoints with ids below ``before``, but for some.
 
         Everything is remembered until then, and is part of :meth:`state`. A late acknowledgement
         of a forgotten checkpoint leaves no trace.
         """
-        for id in [
-            id for id in self._life.checkpoints if id < before and id not in self._life.pending
-        ]:
+        stays = {*self._life.pending, *keep}
+        for id in [id for id in self._life.checkpoints if id < before and id not in stays]:
             del self._life.checkpoints[id]
 
     # What happens.
