@@ -122,6 +122,8 @@ class StageAttempts(SeenAttempts):
         What own subtasks held at the checkpoints that they took in this round.
     in_flight_to : dict of int to InFlight
         Own subtasks to which records were in flight that they have not taken up.
+    emitted : dict of int to int
+        Of a source: how many records the earlier attempts of own subtasks have emitted.
     """
 
     def __init__(
@@ -135,6 +137,7 @@ class StageAttempts(SeenAttempts):
     ) -> None:
         super().__init__(job)
         self.in_flight_to: dict[int, InFlight] = {}
+        self.emitted: dict[int, int] = {}
         self._began = began
         self.restarted, self.noted = dict[int, int](), list[KeptCut]()
         self._plan, self._subtasks, self._fresh, self._state = plan, subtasks, fresh, state
@@ -178,6 +181,8 @@ class StageAttempts(SeenAttempts):
                 self._note(old, checkpoint)  # it had finished: its end counts, next time too
             fresh = self._subtasks[old.index] = self._fresh(old.index)
             self._listen(fresh)
+            if self._plan.is_source:
+                self.emitted[old.index] = max(self.emitted.get(old.index, 0), old.task.taken)
             begin_from(fresh, old, cuts[task], keeps=task in keeps)
         self.seen.begin(cuts, keeps)
         for task, old in own.items():
@@ -209,11 +214,15 @@ class StageAttempts(SeenAttempts):
 
     def state(self) -> dict[str, Any]:
         """Return what the rounds to come need, as JSON takes it."""
-        return {str(index): list(found) for index, found in self.in_flight_to.items()}
+        return {
+            "in_flight_to": [[index, *found] for index, found in self.in_flight_to.items()],
+            "emitted": [list(pair) for pair in self.emitted.items()],
+        }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from what :meth:`state` returned."""
-        self.in_flight_to = {int(index): InFlight(*found) for index, found in state.items()}
+        self.in_flight_to = {index: InFlight(*found) for index, *found in state["in_flight_to"]}
+        self.emitted = dict(state["emitted"])
 
     # ------------------------------------------------------------------ what is kept
 
