@@ -204,6 +204,11 @@ class StageRuntime:
         own = self.coordination
         return None if own is None else own.attempts.in_flight_to.get(index)
 
+    def emitted_before(self, index: int) -> int:
+        """Return how many records earlier attempts of a source's subtask have emitted."""
+        own = self.coordination
+        return 0 if own is None else own.attempts.emitted.get(index, 0)
+
     @property
     def noted(self) -> list[KeptCut]:
         """What the subtasks held at the checkpoints that they took in the round."""

@@ -192,7 +192,8 @@ def _run(
             summary["jobs"] = list(run.jobs)
         if "restarts" in run.tables:
             end_s, rates = end_of(run.tables), restart_rates(job)
-            summary["restarts"] = restart_summary(run.tables["restarts"], end_s, rates)
+            planned = [(float(one.at_s), one.victim) for one in job.scenario.failures]
+            summary["restarts"] = restart_summary(run.tables["restarts"], end_s, rates, planned)
         if clock == "virtual" and run.is_finished:
             add_remedies(summary, job.scenario)
         _write_results(folder.paths.root, run.tables, summary, job.scenario)
