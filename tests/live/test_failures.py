@@ -176,6 +176,7 @@ RECOVERY = (
 
 
 @pytest.mark.spark
+@pytest.mark.holds("credit", "live", "a failing job on both clocks: every ledger row and table")
 def test_the_recovery_of_conf_runs_alike_on_both_clocks(
     failing: ModuleType, runs: ModuleType, run_live: Callable[..., RunResult], tmp_path: Path
 ) -> None:
