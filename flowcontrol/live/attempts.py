@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from flowcontrol.job import Job, JobVertex, Subtask
 from flowcontrol.job.checkpointed_task import task_number
-from flowcontrol.job.cuts import TaskCut, cut_of
+from flowcontrol.job.cuts import TaskCut, cut_ends, cut_of
 from flowcontrol.job.kept_cuts import cut_document, cut_from
 from flowcontrol.job.new_attempt import begin_from, receive_in_flight
 from flowcontrol.job.state_sizes import task_states
@@ -124,6 +124,9 @@ class StageAttempts(SeenAttempts):
         Own subtasks to which records were in flight that they have not taken up.
     emitted : dict of int to int
         Of a source: how many records the earlier attempts of own subtasks have emitted.
+    begun : list of dict
+        What the restarts before this round began from, for the tables of the run: the checkpoint,
+        the ``positions`` of its sources, and its ``channels``.
     """
 
     def __init__(
@@ -138,6 +141,7 @@ class StageAttempts(SeenAttempts):
         super().__init__(job)
         self.in_flight_to: dict[int, InFlight] = {}
         self.emitted: dict[int, int] = {}
+        self.begun: list[dict[str, Any]] = []
         self._began = began
         self.restarted, self.noted = dict[int, int](), list[KeptCut]()
         self._plan, self._subtasks, self._fresh, self._state = plan, subtasks, fresh, state
@@ -152,6 +156,7 @@ class StageAttempts(SeenAttempts):
         super().look(number, rows)
         self.restarted.clear()
         self.noted.clear()
+        self.begun.clear()
         self._kept.clear()
         for index in [index for index in self.in_flight_to if self._has_taken(index)]:
             del self.in_flight_to[index]
@@ -174,6 +179,7 @@ class StageAttempts(SeenAttempts):
 
     def start(self, tasks: list[int], checkpoint: int, keeps: list[int]) -> None:
         """Have tasks begin anew in this round, from a checkpoint; -1: from the beginning."""
+        self._describe(tasks, checkpoint)
         cuts = {task: self._cut(checkpoint, task) for task in tasks}
         own = {task: subtask for task in tasks if (subtask := self.own(task)) is not None}
         for task, old in own.items():
@@ -200,6 +206,24 @@ class StageAttempts(SeenAttempts):
             else:
                 self.in_flight_to.pop(old.index, None)
 
+    def cut_channels(self, checkpoint: int) -> dict[str, list[tuple[int, int]]]:
+        """Return what was routed to each channel by its sender's cut, and taken up by its own."""
+        cuts = {
+            (plan.name, index): self._cut(checkpoint, task)
+            for task, (plan, index) in enumerate(self.seen.places)
+        }
+        return {
+            link.name: [cut_ends(self.job, cuts, link, channel) for channel in link.channels]
+            for link in self.job.links
+        }
+
+    def _describe(self, tasks: list[int], checkpoint: int) -> None:
+        """Note what a restart begins from: the table of the run's state forgets it."""
+        sources = [task for task in tasks if self.seen.places[task][0].is_source]
+        positions = [[task, self.position(task, checkpoint)] for task in sources]
+        channels = self.cut_channels(checkpoint)
+        self.begun.append({"checkpoint": checkpoint, "positions": positions, "channels": channels})
+
     def _has_taken(self, index: int) -> bool:
         """Tell whether a subtask has taken up what was in flight to it."""
         return all(
@@ -217,6 +241,7 @@ class StageAttempts(SeenAttempts):
         return {
             "in_flight_to": [[index, *found] for index, found in self.in_flight_to.items()],
             "emitted": [list(pair) for pair in self.emitted.items()],
+            "begun": self.begun,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
