@@ -8,7 +8,7 @@ has arrived is worked off in the order of its rounds.
 """
 
 import sys
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from operator import attrgetter
 from typing import Any
@@ -26,7 +26,14 @@ from flowcontrol.job.job import Job
 from flowcontrol.job.snapshot_uploads import SnapshotUploads, Written
 from flowcontrol.protocol.checkpoints import CheckpointCoordinator, checkpoint_plan
 from flowcontrol.protocol.checkpoints import alignment as a
-from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, DECLINED, ENDED, FINISHED, STOPS
+from flowcontrol.protocol.checkpoints.barriers import (
+    ACKNOWLEDGED,
+    DECLINED,
+    ENDED,
+    FINISHED,
+    STOPS,
+    WRITES,
+)
 from flowcontrol.protocol.checkpoints.plan import ALL
 from flowcontrol.protocol.checkpoints.plan import POINTWISE as BY_INDEX
 from flowcontrol.protocol.checkpoints.requests import CHECKPOINT, SAVEPOINT, STOP_SAVEPOINT
@@ -81,6 +88,8 @@ class CheckpointControl:
     on_notification : callable, optional
         Called with the order of each task that is notified of a completed or aborted checkpoint,
         in the order of the rounds in which they hear of it.
+    on_reports : callable, optional
+        Called with the reports that it is handed, before it does anything with them.
 
     Raises
     ------
@@ -125,6 +134,7 @@ class CheckpointControl:
         )
         self.failed_at, self._first_delay = -1, settings.interval_us
         self.on_notification: Callable[[TaskOrder], None] | None = None
+        self.on_reports: Callable[[Sequence[CheckpointReport]], None] | None = None
         self.uploads = SnapshotUploads(job)
         self._slows = job.scenario.cluster.upload_slowdown > 0
         self._slowed: set[int] = set()
@@ -139,8 +149,14 @@ class CheckpointControl:
     # ------------------------------------------------------------------ what it hears
 
     def hear(self, reports: Iterable[CheckpointReport]) -> None:
-        """Take what tasks have reported, each in its round; it counts when it has arrived."""
+        """Take what tasks have reported, each in its round; it counts when it has arrived.
+
+        When a sink writes is no concern of the coordinator's.
+        """
         new = list(reports)
+        if self.on_reports is not None:
+            self.on_reports(new)
+        new = [report for report in new if report.kind != WRITES]
         self._heard += new
         self.uploads.hear(new)
         self._urgent = self._urgent or any(report.kind in URGENT for report in new)

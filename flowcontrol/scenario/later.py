@@ -142,7 +142,7 @@ def _jobs(scenario: Scenario) -> Iterator[Refusal]:
 LATER: Final = (
     Later("stops", "any", _stops),
     Later("keys of columns", "any", _keys_of_columns),
-    Later("guarantees", "any", _guarantees),
+    Later("guarantees", "live", _guarantees),
     Later("failures", "live", _failures),
     Later("state that fails", "any", _state_of_failing, within=("failures",)),
     Later("transports", "any", _transports),

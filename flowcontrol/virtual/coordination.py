@@ -50,6 +50,8 @@ class Coordination:
         self._job, self._head, self._due = job, memory.head, 0
         head = self._head
         self._reports = memory.table(head.reports, head.reports_most, CheckpointReport)
+        self.acted = -1
+        """The last round before which it did what was due."""
         self._orders = memory.table(head.orders, head.orders_most, KernelOrder)
         self._heard: list[CheckpointReport] = []
 
@@ -74,6 +76,7 @@ class Coordination:
                 orders = recovery.before_round(number, orders)
             self._tell(orders)
             self._plan()
+            self.acted = number
         return self._due if recovery is None else min(self._due, recovery.next_round)
 
     def hear(self) -> None:
