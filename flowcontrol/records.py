@@ -131,7 +131,7 @@ def read_tables(package: str, file: str) -> dict[str, Table]:
 _TABLES = read_tables("flowcontrol", "records.yaml")
 STAGES, CHANNELS = _TABLES["stages"], _TABLES["channels"]
 LATENCY, LEDGER = _TABLES["latency"], _TABLES["ledger"]
-QUERY_PROGRESS = _TABLES["query_progress"]
+QUERY_PROGRESS, STATE = _TABLES["query_progress"], _TABLES["state"]
 CHECKPOINTS, CHECKPOINT_TASKS = _TABLES["checkpoints"], _TABLES["checkpoint_tasks"]
 RESTARTS, DELIVERY = _TABLES["restarts"], _TABLES["delivery"]
 

@@ -8,7 +8,7 @@ from flowcontrol.job.checkpoint_settings import CheckpointSettings, is_forced
 from flowcontrol.job.delivery_settings import look_rounds
 from flowcontrol.job.graph import JobVertex
 from flowcontrol.job.job import Job
-from flowcontrol.job.state_sizes import task_state
+from flowcontrol.job.state_sizes import task_sync_us
 from flowcontrol.job.work import ServiceCurve
 from flowcontrol.operators.snapshots import WHOLE_SERVICE, slowed_end, syncing_us
 from flowcontrol.operators.states import StreamTask
@@ -104,9 +104,10 @@ def new_rows(
     state = TaskCheckpoint(
         mode=settings.mode,
         timeout=timeout,
+        withholds=int(job.record_transport is not None),
         waits_final=int(settings.waits_for_final),
         data_open=max(1, inputs),
-        sync=task_state(job, plan, index).sync_us,
+        sync=task_sync_us(job, plan),
         slowdown=int(job.scenario.cluster.upload_slowdown * WHOLE_SERVICE),
         look_rounds=look_rounds(job, plan),
     )
@@ -207,6 +208,9 @@ class CheckpointedTask:
     def event_partition(self, number: int) -> Partition:
         """Return a result partition, into which an event may be put."""
         return self.partitions[number]
+
+    def note_barrier(self, number: int) -> None:
+        """Do nothing: Flink's barriers need no permit."""
 
     def is_forced(self, number: int) -> int:
         """Tell whether a partition's receivers align whatever the mode is: 1 if so."""

@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
+from flowcontrol.job.record_subtask import RecordSubtask
 from flowcontrol.job.subtask import Subtask
 from flowcontrol.operators.states import SOURCE
 from flowcontrol.operators.table import AnyOperator
@@ -114,6 +115,8 @@ def put_cut(subtask: Subtask, cut: TaskCut) -> None:
     for part, written in zip(subtask.partitions, cut.written, strict=True):
         for own, count in zip(part.channels, written, strict=True):
             own.written = count
+    if isinstance(subtask, RecordSubtask):
+        subtask.begin_written()
 
 
 def put_in_flight(subtask: Subtask, number: int, channel: int, written: int, cut: TaskCut) -> None:
@@ -138,6 +141,8 @@ def put_in_flight(subtask: Subtask, number: int, channel: int, written: int, cut
     gate, record_bytes = subtask.gates[number], subtask.in_links[number][0].record_bytes
     processed = min(written, cut.processed[number][channel])
     gate.channels[channel].processed = processed
+    if isinstance(subtask, RecordSubtask):
+        subtask.begin_received(number, channel, written)
     if subtask.checkpoints is not None:
         first = sum(len(before.channels) for before in subtask.gates[:number])
         subtask.checkpoints.channels[first + channel].arrived = written * record_bytes

@@ -6,6 +6,7 @@ not on when a clock looked. The account of a sink subtask is :class:`flowcontrol
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import fields
 from itertools import chain
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from flowcontrol.job.failure_control import Attempts, FailureControl
 from flowcontrol.job.job import Job
 from flowcontrol.job.restart_log import Restart
 from flowcontrol.protocol.checkpoints.barriers import FINISHED, TAKEN, WRITES
+from flowcontrol.protocol.commits import Guarantee
 from flowcontrol.protocol.states import CheckpointReport
 
 SAMPLE, STOP, RESTART, HEARD, WROTE, TOOK, ENDED = range(7)
@@ -29,6 +31,12 @@ _KINDS: Final = {WRITES: WROTE, TAKEN: TOOK, FINISHED: ENDED}
 
 Event = list[Any]
 """Round, class, number, kind, and what belongs to it: as JSON takes it."""
+
+_TASK, _OF_KIND, _ID, _AT, _RECORDS = (
+    [field.name for field in fields(CheckpointReport)].index(name)
+    for name in ("task", "kind", "checkpoint", "round", "records")
+)
+"""Where the fields of a report are."""
 
 _ROUND, _CLASS, _, _KIND, _WHAT = range(5)
 """Where that stands in an event."""
@@ -79,9 +87,9 @@ class DeliveryControl:
         self, checkpoints: CheckpointControl | None, failures: FailureControl | None
     ) -> None:
         """Have a job's coordinator and what fails in it tell of what happens."""
-        if checkpoints is not None:
-            checkpoints.on_notification = self.notify
-            checkpoints.on_reports = self.hear
+        exact = Guarantee.EXACTLY_ONCE
+        if checkpoints is not None and any(one.account.guarantee == exact for one in self.sinks):
+            checkpoints.on_notification = self.notify  # the others do nothing about it
         if failures is not None:
             failures.watcher = self
 
@@ -92,6 +100,12 @@ class DeliveryControl:
         for one in reports:
             if one.task in self._by_task and one.kind in _KINDS:
                 self._tell(one.round, _KINDS[one.kind], one.task, one.checkpoint, one.records)
+
+    def hear_rows(self, rows: Iterable[Sequence[int]]) -> None:
+        """Take the same as rows of numbers, in the order of the fields of a report."""
+        for row in rows:
+            if row[_TASK] in self._by_task and row[_OF_KIND] in _KINDS:
+                self._tell(row[_AT], _KINDS[row[_OF_KIND]], row[_TASK], row[_ID], row[_RECORDS])
 
     def notify(self, order: TaskOrder) -> None:
         """Take an order of the coordinator; that a checkpoint is complete concerns the sinks."""

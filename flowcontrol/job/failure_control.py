@@ -44,7 +44,7 @@ class Attempts(Protocol):
         ...
 
     def position(self, task: int, checkpoint: int) -> int:
-        """Return how far a source was when it took a checkpoint; -1: the beginning, 0."""
+        """Return how far a source was when it took a checkpoint, or had finished; 0: no such."""
         ...
 
     def stop(self, tasks: list[int]) -> None:

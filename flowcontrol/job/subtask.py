@@ -253,8 +253,8 @@ class Subtask(CheckpointedTask):
         if self.checkpoints is not None and may_finish(self, task) == 0:
             return
         if task.is_pending == 0 and finish_task(task) == 1:
-            for part in self.partitions:
-                finish_partition(part)
+            for i in range(len(self.partitions)):
+                finish_partition(self.event_partition(i))
             if self.checkpoints is not None:
                 self.report(FINISHED, 0, 0)
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flowcontrol.errors import RunError
+from flowcontrol.ledger.staged import PARTIAL
 from flowcontrol.live.take import HIDDEN, ROUND, SUBTASK
 from flowcontrol.spark.workers import freeze_loaded
 
@@ -46,6 +47,8 @@ class EdgeOrder:
         Per output record: its subpartition, and the input row that it is made of.
     group_rows : int
         Most rows of a row group.
+    name : str, default ""
+        Name of the file: a round that is run again writes it again. Empty: one that no other has.
     """
 
     root: str
@@ -55,6 +58,7 @@ class EdgeOrder:
     routes: np.ndarray[Any, np.dtype[np.int64]]
     parents: np.ndarray[Any, np.dtype[np.int64]]
     group_rows: int
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,8 @@ class SubtaskOrder:
     rows : int
         Rows that it processes.
     edges : tuple of EdgeOrder
-        Per output edge; of a sink that writes a table, that table.
+        Per output edge; of a sink that writes a table, that table, once for each transaction that
+        rows of the round belong to.
     is_sink : bool
         Hidden columns are dropped, and the rounds of emission counted.
     """
@@ -120,8 +125,9 @@ def _write(table: pa.Table, edge: EdgeOrder) -> dict[str, Any] | None:
     by_channel = np.argsort(edge.routes, kind="stable")
     laid = table.take(pa.array(edge.parents[by_channel]))
     counts = np.bincount(edge.routes, minlength=len(edge.receivers))
-    name = str(Path(edge.folder) / f"{uuid.uuid4().hex}.parquet")
-    path = Path(edge.root) / name
+    name = str(Path(edge.folder) / (edge.name or f"{uuid.uuid4().hex}.parquet"))
+    unlike = f"{name}.{uuid.uuid4().hex}{PARTIAL}"
+    path = Path(edge.root) / (unlike if edge.name else name)
     path.parent.mkdir(parents=True, exist_ok=True)
     index, row = [], 0
     with pq.ParquetWriter(path, table.schema, compression="lz4") as writer:
@@ -130,4 +136,6 @@ def _write(table: pa.Table, edge: EdgeOrder) -> dict[str, Any] | None:
                 writer.write_table(laid.slice(row, count), row_group_size=edge.group_rows)
                 index.append((edge.receivers[channel], edge.first[channel], row, count))
                 row += count
+    if edge.name:  # a process that was thought dead may write the same file
+        path = path.replace(Path(edge.root) / name)
     return {"path": name, "bytes": path.stat().st_size, "rows": row, "index": index}

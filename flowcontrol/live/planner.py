@@ -3,7 +3,8 @@
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from flowcontrol.job import Subtask, Work, build_physical_graph
 from flowcontrol.job.source_logs import arrival_rounds
@@ -116,11 +117,23 @@ class RoundPlanner:
             for c in range(len(gate.channels))
         }
         for gate, channel, count in work.takes:
-            link, own = subtask.in_links[gate]
-            first, sender = next_record[gate, channel], own[channel].sender
-            spans += self._exchanges[link.name].locate(sender, index, first, count)
+            first = next_record[gate, channel]
+            spans += self._located(subtask, gate, channel, first, count)
             next_record[gate, channel] += count
         return TakePartition(index, spans)
+
+    def _located(
+        self, subtask: Subtask, gate: int, channel: int, first: int, count: int
+    ) -> Iterator[Span]:
+        """Yield the positions of records of a channel; what was in flight to it has one age."""
+        link, own = subtask.in_links[gate]
+        exchange, sender = self._exchanges[link.name], own[channel].sender
+        restored, early = self._runtime.in_flight_to(subtask.index), 0
+        if restored is not None:
+            early = max(0, min(count, restored.until[gate][channel] - first))
+            for span in exchange.locate(sender, subtask.index, first, early):
+                yield replace(span, emitted=restored.began)
+        yield from exchange.locate(sender, subtask.index, first + early, count - early)
 
 
 def _read_of_next(subtask: Subtask, gate: int, channel: int) -> int:

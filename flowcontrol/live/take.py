@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -74,7 +75,7 @@ def rows_of(partition: TakePartition, columns: Sequence[str]) -> Iterator[pa.Rec
             yield stamped.append_column(SUBTASK, _constant(subtask, batch.num_rows))
     else:
         for span in partition.spans:
-            for batch in _read(span, stored):
+            for batch in map(partial(_dated, span), _read(span, stored)):
                 yield batch.append_column(SUBTASK, _constant(subtask, batch.num_rows))
     freeze_loaded()
 
@@ -105,6 +106,14 @@ def _read(span: Span, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
                 table = file.read_row_group(group, columns=list(columns), use_threads=False)
                 yield from table.slice(low - row, high - low).to_batches()
             row += rows
+
+
+def _dated(span: Span, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows with the round of emission that a span says, if it says one."""
+    if span.emitted < 0:
+        return batch
+    place = batch.schema.get_field_index(ROUND)
+    return batch.set_column(place, ROUND, _constant(span.emitted, batch.num_rows))
 
 
 def _constant(value: int, count: int) -> pa.Array:

@@ -38,6 +38,7 @@ from flowcontrol.protocol.queues import (
 )
 from flowcontrol.protocol.rows import add_all_members
 from flowcontrol.protocol.states import CoordinatorMessage, TaskCheckpoint
+from flowcontrol.protocol.withholding import follow_alignment
 
 # ---- when
 
@@ -226,9 +227,10 @@ def _stop_source(state: TaskCheckpoint, task: StreamTask, checkpoint: int) -> No
     Notes
     -----
     ``stop-with-savepoint`` without ``--drain``: the data does not end, it is cut off. So nothing
-    is said of its end, and a task whose inputs end so finishes at once.
+    is said of its end, and a task whose inputs end so finishes at once. A log goes on growing.
     """
-    task.limit = task.taken
+    if task.kind != READER:
+        task.limit = task.taken
     task.open_inputs = 0
     state.waits_final = 1
     state.has_ended = 1
@@ -318,6 +320,7 @@ def _deliver(
     aligned.barrier_at = overtaken + b.polled_bytes(worker.input_gates()[number], channel, aligned)
     if b.is_barrier(kind) == 1:
         state.kind = kind
+        aligned.barriers += 1
     again = 1
     while again == 1:
         if state.mode == a.AT_LEAST_ONCE:
@@ -332,6 +335,9 @@ def _deliver(
             state.polled = _bytes_polled(worker)
         _act(worker, task, done)
         again = 1 if done & a.AGAIN else 0
+    if state.withholds == 1:
+        gates, union = worker.input_gates(), worker.gates_with_data()
+        follow_alignment(task, gates, worker.gate_count(), union, worker.aligned())
 
 
 def _align(
@@ -444,6 +450,7 @@ def _take(
         kind = b.outgoing_kind(state.mode, is_savepoint, worker.is_forced(i), is_unaligned)
         part = worker.event_partition(i)
         state.persisted += broadcast_event(part, kind, b.BARRIER_BYTES, checkpoint, created)
+        worker.note_barrier(i)
         if kind == TIMEOUTABLE_BARRIER:
             state.waits_outputs = 1
             state.deadline = created + state.timeout

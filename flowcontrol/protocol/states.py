@@ -173,6 +173,8 @@ class Task:
     """Records of the buffer in hand that were taken up."""
     queued: int = 0
     """Records that arrived and were not taken up."""
+    withheld: int = 0
+    """Of these, records in channels that the task does not read while it aligns barriers."""
     ready: int = 0
     """Work by which the record in service is done, or the next one falls due, units."""
     draws: int = 0
@@ -258,12 +260,16 @@ class AlignedChannel:
     """1: it delivered the barrier of the latest checkpoint, or ended since that began."""
     is_blocked: int = 0
     """1: its barrier blocks it until consumption resumes."""
+    is_withheld: int = 0
+    """1: it is not read although its sender goes on (:mod:`flowcontrol.protocol.withholding`)."""
     is_announced: int = 0
     """1: a barrier waits in it behind data."""
     is_overtaken: int = 0
     """1: that barrier is to be pulled to the front, or was."""
     resumed: int = 0
     """How often its consumption was resumed; only grows."""
+    barriers: int = 0
+    """Barriers taken from it; only grows."""
     tracked: int = 0
     """At least once: set of the places in the ring whose checkpoints it delivered, bits."""
     arrived: int = 0
@@ -304,6 +310,9 @@ class TaskCheckpoint:
     (:mod:`flowcontrol.protocol.checkpoints.alignment`); constant."""
     timeout: int = 0
     """``aligned-checkpoint-timeout``; constant."""
+    withholds: int = 0
+    """1: the sender behind a barrier goes on, and the task leaves the channel unread; 0: the sender
+    stops; constant."""
     waits_final: int = 0
     """1: a task finishes when a checkpoint is complete that was taken after its data had ended
     (FLIP-147); constant."""

@@ -81,8 +81,9 @@ def report_page(tables: Tables, summary: Mapping[str, Any], scenario: Scenario) 
         player_note=player_note(run),
         charts="".join(map(chart_section, charts)),
         checkpoints=checkpoint_section(tables, summary)
-        + "".join(map(chart_section, of_checkpoints)),
-        table=stage_table(run, summary) + partition_section(summary) + restart_section(summary),
+        + "".join(map(chart_section, of_checkpoints))
+        + restart_section(summary),
+        table=stage_table(run, summary) + partition_section(summary),
         scenario=_scenario_section(scenario),
     )
 

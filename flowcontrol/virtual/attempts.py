@@ -21,6 +21,7 @@ from flowcontrol.protocol.rounds import enqueue_message
 from flowcontrol.protocol.sides import KIND_RESTORED
 from flowcontrol.protocol.state import cell, width
 from flowcontrol.protocol.states import Message
+from flowcontrol.systems.transports.restarts import begin_receiver, begin_sender
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.ages import push_run
 from flowcontrol.virtual.areas import areas_of_task
@@ -30,7 +31,16 @@ from flowcontrol.virtual.checkpoint_worker import aligned_channels, kernel_check
 from flowcontrol.virtual.cut_memory import all_cut_places
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.places import Ints
-from flowcontrol.virtual.views import gate_of, in_row, out_row, source_log, task_row, union_of
+from flowcontrol.virtual.views import (
+    channel_grants,
+    gate_of,
+    in_row,
+    out_row,
+    source_log,
+    task_row,
+    transport_of,
+    union_of,
+)
 from flowcontrol.virtual.wheel import wake
 
 KEPT = ("wake", "next", "previous", "last", "busy", "idle", "blocked", "absent", "draws")
@@ -90,9 +100,11 @@ class KernelAttempts:
         return int(log.position), int(lag(log))
 
     def position(self, task: int, checkpoint: int) -> int:
-        """Return how far a source was when it took a checkpoint; -1: the beginning."""
+        """Return how far a source was when it took a checkpoint, or had finished; 0: no such."""
         cut, places = self._cut(checkpoint, task), self._places[task]
-        return 0 if cut is None else int(cut[np.flatnonzero(places.all == places.position)[0]])
+        if cut is None:
+            return self.source(task)[0] if checkpoint >= 0 and self.is_finished(task) else 0
+        return int(cut[np.flatnonzero(places.all == places.position)[0]])
 
     def in_flight(self) -> int:
         """Return how many records are written to channels and not taken up."""
@@ -163,7 +175,7 @@ class KernelAttempts:
         if self._seen is None:
             return
         ids = self._memory.cells[self._id_places]
-        for task, slot in np.argwhere(ids != self._seen).tolist():
+        for task, slot in np.argwhere((ids != self._seen) & (ids >= oldest)).tolist():
             first = self._id_places[task, slot]
             kept = self._memory.cells[first + 1 : first + 1 + len(self._places[task].all)]
             self._cuts.note(int(ids[task, slot]), task, kept.copy())
@@ -272,6 +284,16 @@ class KernelAttempts:
             runs["next"][number - 1] = head.runs_free
             head.runs_free, number = number - 1, after
 
+    def _begin_counting(self, gate: int, place: int, channel: int) -> None:
+        """Have both sides of a channel of records go on behind what was written to it."""
+        head, row = self._memory.head, self._memory.gates[gate]
+        transport, nbytes = transport_of(head), int(row["record_bytes"])
+        into = in_row(head, channel)
+        out = out_row(head, into.out)
+        state = channel_grants(head, int(row["grants"]), int(row["channels"]))[place]
+        begin_sender(transport, out, nbytes)
+        begin_receiver(transport, state, into, out.written, nbytes)
+
     def _put_in_flight(self, task: int, emitted: int) -> None:
         """Give a task what was in flight to it, ahead of everything.
 
@@ -287,6 +309,8 @@ class KernelAttempts:
                 out = out_row(head, into.out)
                 into.processed = min(out.written, into.processed)
                 record_bytes = int(self._memory.gates["record_bytes"][number])
+                if head.counts_records == 1:
+                    self._begin_counting(number, place, channel)
                 if head.has_checkpoints == 1:
                     held = kernel_checkpoints(head, row.checkpoints)
                     aligned = aligned_channels(head, held.channels, held.channel_count)

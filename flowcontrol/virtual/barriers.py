@@ -154,9 +154,7 @@ def plan_mail(m: KernelMemory, worker: Any, now: int) -> None:
 
 
 @part_of(CHECKPOINTS)
-def has_news(m: KernelMemory) -> int:
-    """Tell whether the coordinator has to look at the log of reports now: 1 if so."""
-    if m.reports_count <= m.reports_wanted and 2 * m.reports_count <= m.reports_most:
-        return 0
-    m.flags |= FLAG_REPORTS
-    return 1
+def look_for_news(m: KernelMemory) -> None:
+    """Stop the kernel if the coordinator has to look at the log of reports now."""
+    if m.reports_count > m.reports_wanted or 2 * m.reports_count > m.reports_most:
+        m.flags |= FLAG_REPORTS

@@ -17,12 +17,13 @@ from flowcontrol.protocol.states import (
     TaskCheckpoint,
     TrackedCheckpoint,
 )
+from flowcontrol.systems.transports.record_rounds import close_records, note_barriers
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import views as v
 from flowcontrol.virtual.cells import queue_of, rows, rows_of, state_of
 from flowcontrol.virtual.checkpoint_fields import CUT_SLOTS, KernelCheckpoints
 from flowcontrol.virtual.header import FLAG_LOST_REPORT, KernelMemory
-from flowcontrol.virtual.parts import CHECKPOINTS
+from flowcontrol.virtual.parts import CHECKPOINTS, RECORDS
 from flowcontrol.virtual.registry import part_of
 
 kernel_checkpoints = state_of(KernelCheckpoints)
@@ -101,10 +102,12 @@ class CheckpointedWorker:
 
     def event_partition(self, number: int) -> Partition:
         """Return a result partition, into which an event may be put that has to be sent."""
-        p = v.partition_row(self.m, self.task.first_partition + number)
-        for place in range(p.channels):
-            v.set_bit(self.m, p.dirty, place)
-        return v.partition_at(self.m, p)
+        return event_partition(self.m, self.task.first_partition + number)
+
+    def note_barrier(self, number: int) -> None:
+        """Have the task wait while a barrier in a result partition has no permit."""
+        if self.m.counts_records == 1:
+            note_barriers_of(self.m, v.partition_of(self.m, self.task.first_partition + number))
 
     def is_forced(self, number: int) -> int:
         """Tell whether a partition's receivers align whatever the mode is: 1 if so."""
@@ -138,6 +141,29 @@ class CheckpointedWorker:
     def on_event(self) -> int:
         """Act on the event that the task has polled; return 1 if it then stands still."""
         return act_on_event(self.m, self)
+
+
+def event_partition(m: KernelMemory, number: int) -> Partition:
+    """Return a result partition, which has to be sent, to put an event into it."""
+    p = v.partition_row(m, number)
+    for place in range(p.channels):
+        v.set_bit(m, p.dirty, place)
+    partition = v.partition_at(m, p)
+    if m.counts_records == 1:
+        close_counted(m, partition, p.record_bytes)
+    return partition
+
+
+@part_of(RECORDS)
+def close_counted(m: KernelMemory, partition: Partition, record_bytes: int) -> None:
+    """Queue the records that are written so far: an event comes behind them."""
+    close_records(partition, record_bytes)
+
+
+@part_of(RECORDS)
+def note_barriers_of(m: KernelMemory, partition: Partition) -> None:
+    """Have a task wait while a barrier in a result partition has no permit."""
+    note_barriers(v.transport_of(m), partition)
 
 
 @part_of(CHECKPOINTS)

@@ -112,6 +112,8 @@ class Running:
                 None if coordination is None else coordination.control,
                 None if recovery is None else recovery.control,
             )
+            if coordination is not None:
+                coordination.delivery = delivery
         return cls(job, memory, tables, timeline, control, coordination, recovery, delivery)
 
     @property
