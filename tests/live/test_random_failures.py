@@ -23,7 +23,7 @@ from flowcontrol.scenario import parse_scenario
 from modules import load
 
 EXAMPLES = settings.default.max_examples // 4
-MOST_RUNS = 8
+MOST_RUNS = 24
 
 EVENTS = {"restored", "in flight", "from the beginning", "part of the job", "several", "for good"}
 """What must have happened in some of the runs."""
