@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from flowcontrol.job import Job, JobVertex, Subtask
 from flowcontrol.job.checkpointed_task import task_number
 from flowcontrol.job.cuts import TaskCut, cut_ends, cut_of
+from flowcontrol.job.failure_control import ChannelCounts
 from flowcontrol.job.kept_cuts import cut_document, cut_from
 from flowcontrol.job.new_attempt import begin_from, receive_in_flight
 from flowcontrol.job.state_sizes import task_states
@@ -72,6 +73,18 @@ class SeenAttempts:
     def in_flight(self) -> int:
         """Return how many records are written to channels and not taken up."""
         return self.seen.in_flight()
+
+    def taken(self, task: int) -> int:
+        """Return how many records a task has taken up; a source: emitted."""
+        return self.seen.tasks[task].taken
+
+    def channels(self) -> ChannelCounts:
+        """Return what was written to each channel, and taken up from it."""
+        return self.seen.channels()
+
+    def cut_channels(self, checkpoint: int) -> ChannelCounts:
+        """Return the same of a checkpoint: not known here, so nothing."""
+        return {}
 
     def stop(self, tasks: list[int]) -> None:
         """Do nothing: the rows of the rounds to come show it."""
@@ -206,10 +219,11 @@ class StageAttempts(SeenAttempts):
             else:
                 self.in_flight_to.pop(old.index, None)
 
-    def cut_channels(self, checkpoint: int) -> dict[str, list[tuple[int, int]]]:
-        """Return what was routed to each channel by its sender's cut, and taken up by its own."""
+    def cut_channels(self, checkpoint: int) -> ChannelCounts:
+        """Return what was written to each channel by its sender's cut, and taken up by its own."""
+        kept = {} if checkpoint < 0 else self._kept_of(checkpoint)
         cuts = {
-            (plan.name, index): self._cut(checkpoint, task)
+            (plan.name, index): kept.get(task)
             for task, (plan, index) in enumerate(self.seen.places)
         }
         return {

@@ -38,8 +38,10 @@ def test_what_is_lost_and_what_is_there_twice(
     job = runs.job_of(failing.failing(made, failed, 24, options))
     driver.Driver(job, tmp_path).run()
     runs.assert_is_reference(job, tmp_path)
+    failing.assert_tables_are_the_references(job, tmp_path)
     oracle = deliveries.Oracle.of(job)
     *_, (_, rows) = deliveries.versions(tmp_path / "output" / "sink", "run/sink")
+    assert deliveries.committed(job, tmp_path)[-1] == rows.total()
     every = deliveries.numbers(oracle.furthest[-1])
     assert set(rows) <= every
     if guarantee == "at-least-once":
