@@ -10,7 +10,7 @@ from flowcontrol.job.checkpointed_task import (
     TaskOrder,
 )
 from flowcontrol.job.job import Job
-from flowcontrol.protocol.state import cell
+from flowcontrol.protocol.state import cell, width
 from flowcontrol.protocol.states import CheckpointReport
 from flowcontrol.virtual import checkpoint_fields as f
 from flowcontrol.virtual.checkpoint_fields import KernelOrder
@@ -55,7 +55,7 @@ class Coordination:
         head = self._head
         size = head.reports_most, REPORT_CELLS
         self._reports = memory.cells[head.reports :][: size[0] * size[1]].reshape(size)
-        self._orders = memory.table(head.orders, head.orders_most, KernelOrder)
+        self._orders = memory.cells[head.orders :][: head.orders_most * width(KernelOrder)]
         self._heard: list[list[int]] = []
 
     def begin(self, recovery: Recovery | None = None) -> int:
@@ -115,9 +115,8 @@ class Coordination:
 
     def _tell(self, orders: list[TaskOrder]) -> None:
         """Leave orders for the kernel, which hands them to the tasks before the next round."""
-        rows = [
-            (one.checkpoint, one.created, one.is_savepoint, one.arrives, task, KINDS[kind])
-            for task, kind, one in orders
-        ]
-        self._orders[: len(rows)] = rows
-        self._head.orders_count = len(rows)
+        cells: list[int] = []
+        for task, kind, one in orders:
+            cells += one.checkpoint, one.created, one.is_savepoint, one.arrives, task, KINDS[kind]
+        self._orders[: len(cells)] = cells
+        self._head.orders_count = len(orders)
