@@ -149,7 +149,8 @@ FAULT_TOLERANCE: Mapping[str, Table] = MappingProxyType(
     {**CHECKPOINT_RESULTS, RESTARTS.name: RESTARTS, DELIVERY.name: DELIVERY}
 )
 """Tables that a run writes besides, all of them, also without rows, if its scenario checkpoints or
-something fails in it (``Scenario.is_fault_tolerant``)."""
+something fails in it (``Scenario.is_fault_tolerant``); ``delivery`` also if one of its sinks has
+another guarantee than at-least-once."""
 
 FOLDERS: frozenset[str] = frozenset({*RESULTS, *FAULT_TOLERANCE})
 """Folders of a run that hold its tables."""

@@ -1,14 +1,19 @@
 """The subtasks of a run in memory, attempt by attempt: stopped, and made anew from a cut."""
 
+from collections.abc import Callable, Sequence
+
 from flowcontrol.job.cuts import Cuts, TaskCut, cut_of
+from flowcontrol.job.failure_control import ChannelCounts
 from flowcontrol.job.fastest import most_emitted
 from flowcontrol.job.graph import JobEdge
 from flowcontrol.job.job import Job
 from flowcontrol.job.new_attempt import begin_from, receive_in_flight
 from flowcontrol.job.record_subtask import new_subtask
 from flowcontrol.job.replay import NO_ROWS, Replayed
+from flowcontrol.job.routing import Output
 from flowcontrol.job.subtask import Subtask
 from flowcontrol.operators.source_log import lag
+from flowcontrol.protocol.rows import fifo_values
 
 
 class SubtaskAttempts:
@@ -68,6 +73,49 @@ class SubtaskAttempts:
         return written - sum(
             i.processed for s in self.subtasks for g in s.gates for i in g.channels
         )
+
+    def taken(self, task: int) -> int:
+        """Return how many records a task has taken up; a source: emitted."""
+        return self.subtasks[task].task.taken
+
+    def channels(self) -> ChannelCounts:
+        """Return what was put out to each channel, written or pending, and taken up from it."""
+        return self._by_channel(
+            lambda task: cut_of(self.subtasks[task]), lambda task: self.subtasks[task].outputs
+        )
+
+    def cut_channels(self, checkpoint: int) -> ChannelCounts:
+        """Return the same of a checkpoint: by the sender's barrier, and by the receiver's cut."""
+        return self._by_channel(lambda task: self._cuts.of(checkpoint, task), lambda task: ())
+
+    def _by_channel(
+        self, cut: Callable[[int], TaskCut | None], outputs: Callable[[int], Sequence[Output]]
+    ) -> ChannelCounts:
+        """Return what was put out to each channel and taken from it, by the cuts of its tasks."""
+        everyone = range(len(self.subtasks))
+        cuts = [cut(task) for task in everyone]
+        pending = [[fifo_values(out.pending) for out in outputs(task)] for task in everyone]
+        found: dict[str, list[tuple[int, int]]] = {}
+        for link in self.job.links:
+            sender, receiver = (
+                self.job.stage(own) for own in (link.edge.sender, link.edge.receiver)
+            )
+            number, gate = sender.outputs.index(link), receiver.inputs.index(link)
+            counts = found[link.name] = []
+            for channel in link.channels:
+                task = self._number[sender.name, channel.sender]
+                out, into = cuts[task], cuts[self._number[receiver.name, channel.receiver]]
+                if out is None or into is None:
+                    counts.append((0, 0))
+                    continue
+                place = link.outgoing(channel.sender).index(channel)
+                waits = 0
+                if pending[task]:
+                    own = 0 if link.edge.partitioner == "broadcast" else place
+                    waits = pending[task][number].count(own)
+                at = link.incoming(channel.receiver).index(channel)
+                counts.append((out.written[number][place] + waits, into.processed[gate][at]))
+        return found
 
     def stop(self, tasks: list[int]) -> None:
         """Have tasks do nothing from this round on."""

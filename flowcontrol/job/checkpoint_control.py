@@ -33,6 +33,7 @@ from flowcontrol.protocol.checkpoints.barriers import (
     FINISHED,
     STOPS,
     TAKEN,
+    WRITES,
 )
 from flowcontrol.protocol.checkpoints.requests import CHECKPOINT, SAVEPOINT, STOP_SAVEPOINT
 from flowcontrol.protocol.checkpoints.statistics import TaskStatistics
@@ -131,7 +132,7 @@ class CheckpointControl:
 
     def hear(self, reports: Iterable[CheckpointReport]) -> None:
         """Take what tasks have reported, each in its round; it counts when it has arrived."""
-        new = list(reports)
+        new = [report for report in reports if report.kind != WRITES]
         self.uploads.hear(new)
         self._heard += [report for report in new if self.wants(report.kind)]
         self._heard.sort(key=_IN_ORDER)
@@ -142,10 +143,10 @@ class CheckpointControl:
     def wants(self, kind: int) -> bool:
         """Tell whether it makes a difference that it hears reports of a kind.
 
-        That a task has taken a checkpoint does not if there is nothing to write: it acknowledges in
-        the same round.
+        When a sink writes is no concern of it. That a task has taken a checkpoint makes none if
+        there is nothing to write: it acknowledges in the same round.
         """
-        return kind != TAKEN or not self.uploads.writes_nothing
+        return kind != WRITES and (kind != TAKEN or not self.uploads.writes_nothing)
 
     def next_round(self) -> int | None:
         """Return the round before which :meth:`before_round` must be called at the latest.

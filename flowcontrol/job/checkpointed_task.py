@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from flowcontrol.job.checkpoint_settings import CheckpointSettings, is_forced
+from flowcontrol.job.delivery_settings import look_rounds
 from flowcontrol.job.graph import JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.state_sizes import task_sync_us
@@ -108,6 +109,7 @@ def new_rows(
         data_open=max(1, inputs),
         sync=task_sync_us(job, plan),
         slowdown=int(job.scenario.cluster.upload_slowdown * WHOLE_SERVICE),
+        look_rounds=look_rounds(job, plan),
     )
     return CheckpointRows(state, alignment, [AlignedChannel() for _ in range(inputs)])
 
@@ -253,6 +255,12 @@ class CheckpointedTask:
         elif kind == b.TAKEN:
             report.records = self.task.taken
         self._rows.reports.append(report)
+
+    def report_writing(self, before: int) -> None:
+        """Say that the task takes up records in this round, behind so many before it."""
+        self._rows.reports.append(
+            CheckpointReport(task=self._number, kind=b.WRITES, round=self._round, records=before)
+        )
 
     def hear_coordinator(self, order: TaskOrder) -> None:
         """Take what the coordinator tells the task, for the round in which it arrives."""

@@ -6,10 +6,12 @@ part of it: channels begin anew. What was in flight follows: written by the send
 barrier, less what the receiver had processed at its own.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
+from flowcontrol.job.graph import Channel, JobEdge
+from flowcontrol.job.job import Job
 from flowcontrol.job.record_subtask import RecordSubtask
 from flowcontrol.job.subtask import Subtask
 from flowcontrol.operators.states import SOURCE
@@ -101,6 +103,32 @@ def cut_of(subtask: Subtask) -> TaskCut:
         tuple(tuple(own.written for own in part.channels) for part in subtask.partitions),
         tuple(tuple(own.processed for own in gate.channels) for gate in subtask.gates),
     )
+
+
+def cut_ends(
+    job: Job, cuts: Mapping[tuple[str, int], TaskCut | None], link: JobEdge, channel: Channel
+) -> tuple[int, int]:
+    """Return what was routed to a channel by its sender's cut, and taken up by its receiver's.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    cuts : mapping of (str, int) to TaskCut
+        By stage and subtask; None: it has none, and nothing is known of its channels.
+    link : JobEdge
+        The edge.
+    channel : Channel
+        Of it.
+    """
+    sender, receiver = job.stage(link.edge.sender), job.stage(link.edge.receiver)
+    out, into = cuts[sender.name, channel.sender], cuts[receiver.name, channel.receiver]
+    if out is None or into is None:
+        return 0, 0
+    place = link.outgoing(channel.sender).index(channel)
+    at = link.incoming(channel.receiver).index(channel)
+    routed = out.routed[sender.outputs.index(link)][place]
+    return routed, into.processed[receiver.inputs.index(link)][at]
 
 
 def put_cut(subtask: Subtask, cut: TaskCut) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from flowcontrol.job.attempts import SubtaskAttempts
 from flowcontrol.job.channel_state import ChannelId
 from flowcontrol.job.checkpoint_control import CheckpointControl
+from flowcontrol.job.delivery_control import DeliveryControl
 from flowcontrol.job.exchanged import Incoming, Outgoing
 from flowcontrol.job.failure_control import FailureControl
 from flowcontrol.job.graph import JobEdge
@@ -57,6 +58,7 @@ def run_reference(
     replayed: Replayed = NO_ROWS,
     checkpoints: CheckpointControl | None = None,
     failures: Failures | None = None,
+    delivery: DeliveryControl | None = None,
 ) -> Iterator[RoundRows]:
     """Run all rounds of a job in memory.
 
@@ -70,6 +72,8 @@ def run_reference(
         Of a job with checkpoints; by default one is made.
     failures : Failures, optional
         Of a job that may fail; by default they are made.
+    delivery : DeliveryControl, optional
+        What is to find out what the readers of its sinks see; by default nobody does.
 
     Returns
     -------
@@ -82,7 +86,9 @@ def run_reference(
         control.start()
     checkpoints = checkpoints or checkpoint_control(job)
     failures = failures or failure_control(job, subtasks, checkpoints, replayed)
-    return run_rounds(job, subtasks, control, checkpoints=checkpoints, failures=failures)
+    return run_rounds(
+        job, subtasks, control, checkpoints=checkpoints, failures=failures, delivery=delivery
+    )
 
 
 def new_subtasks(job: Job, replayed: Replayed = NO_ROWS) -> list[Subtask]:
@@ -133,9 +139,12 @@ def run_rounds(
     first: int = 0,
     checkpoints: CheckpointControl | None = None,
     failures: Failures | None = None,
+    delivery: DeliveryControl | None = None,
 ) -> Iterator[RoundRows]:
     """Yield the rounds from ``first`` on; ``before`` has the rows of the round before it."""
     rows = before or {}
+    if delivery is not None:
+        delivery.attach(checkpoints, None if failures is None else failures.control)
     for number in range(first, job.rounds):
         taken: dict[tuple[str, int], int] = {}
         if control is not None:
@@ -149,6 +158,8 @@ def run_rounds(
         for order in orders:
             if subtasks[order.task].is_running:
                 subtasks[order.task].hear_coordinator(order)
+        if delivery is not None:
+            delivery.advance(number)
         for subtask in subtasks:
             plan, index = subtask.plan, subtask.index
             if not subtask.is_running:
@@ -158,9 +169,14 @@ def run_rounds(
             outgoing = [_outgoing(job, rows, link, index) for link in plan.outputs]
             taken[plan.name, index] = subtask.step(number, incoming, outgoing).records
             if checkpoints is not None and subtask.checkpoints is not None:
-                checkpoints.hear(map(replace, subtask.checkpoints.reports))
+                reports = list(map(replace, subtask.checkpoints.reports))
+                checkpoints.hear(reports)
+                if delivery is not None:
+                    delivery.hear(reports)
         state = _state(job, number, subtasks, taken)
         rows = round_rows(job, state.tasks)
+        if delivery is not None:
+            delivery.end_round(number, lambda task: subtasks[task].task.taken)
         yield RoundRows(number, rows, state)
 
 

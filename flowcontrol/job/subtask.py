@@ -19,7 +19,13 @@ from flowcontrol.job.routing import Output, Router
 from flowcontrol.job.rows import new_gate, new_partition
 from flowcontrol.job.source_logs import Arrivals, has_log
 from flowcontrol.job.work import ServiceCurve, emission_cost_ns, flush_phase_us
-from flowcontrol.operators.checkpointing import after_sending, look_at_mail, may_finish, on_event
+from flowcontrol.operators.checkpointing import (
+    after_sending,
+    look_at_mail,
+    may_finish,
+    note_writing,
+    on_event,
+)
 from flowcontrol.operators.pacing import skip_due
 from flowcontrol.operators.reading import NO_LIMIT, read_log
 from flowcontrol.operators.snapshots import forgo
@@ -203,6 +209,8 @@ class Subtask(CheckpointedTask):
         available = outputs_available(self, task)
         syncing = self.syncing_us()
         account(task, self.job.round_us, start, end, work.records, reason, available, syncing)
+        if self.checkpoints is not None:
+            note_writing(self, task, work.first)
         forgo(task, end, allowed)
         self.taken = [
             [row.processed - old for row, old in zip(gate.channels, before, strict=True)]

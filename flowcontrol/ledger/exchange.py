@@ -63,14 +63,14 @@ class Span:
         The file.
     first_row, rows : int
         Where they begin in it, and how many.
-    emitted : int
-        Round that counts as that of their emission; -1: the one that the rows say.
+    emitted : int, optional
+        What counts as the round of their emission; None: what the rows say.
     """
 
     path: str
     first_row: int
     rows: int
-    emitted: int = -1
+    emitted: int | None = None
 
 
 class _Placed(NamedTuple):

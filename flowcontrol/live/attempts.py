@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 from flowcontrol.job import Job, JobVertex, Subtask
 from flowcontrol.job.checkpointed_task import task_number
-from flowcontrol.job.cuts import TaskCut, cut_of
+from flowcontrol.job.cuts import TaskCut, cut_ends, cut_of
+from flowcontrol.job.failure_control import ChannelCounts
 from flowcontrol.job.kept_cuts import cut_document, cut_from
 from flowcontrol.job.new_attempt import begin_from, receive_in_flight
 from flowcontrol.job.state_sizes import task_states
@@ -73,6 +74,18 @@ class SeenAttempts:
         """Return how many records are written to channels and not taken up."""
         return self.seen.in_flight()
 
+    def taken(self, task: int) -> int:
+        """Return how many records a task has taken up; a source: emitted."""
+        return self.seen.tasks[task].taken
+
+    def channels(self) -> ChannelCounts:
+        """Return what was written to each channel, and taken up from it."""
+        return self.seen.channels()
+
+    def cut_channels(self, checkpoint: int) -> ChannelCounts:
+        """Return the same of a checkpoint: not known here, so nothing."""
+        return {}
+
     def stop(self, tasks: list[int]) -> None:
         """Do nothing: the rows of the rounds to come show it."""
 
@@ -122,6 +135,11 @@ class StageAttempts(SeenAttempts):
         What own subtasks held at the checkpoints that they took in this round.
     in_flight_to : dict of int to InFlight
         Own subtasks to which records were in flight that they have not taken up.
+    emitted : dict of int to int
+        Of a source: how many records the earlier attempts of own subtasks have emitted.
+    begun : list of dict
+        What the restarts before this round began from, for the tables of the run: the checkpoint,
+        the ``positions`` of its sources, and its ``channels``.
     """
 
     def __init__(
@@ -135,6 +153,8 @@ class StageAttempts(SeenAttempts):
     ) -> None:
         super().__init__(job)
         self.in_flight_to: dict[int, InFlight] = {}
+        self.emitted: dict[int, int] = {}
+        self.begun: list[dict[str, Any]] = []
         self._began = began
         self.restarted, self.noted = dict[int, int](), list[KeptCut]()
         self._plan, self._subtasks, self._fresh, self._state = plan, subtasks, fresh, state
@@ -149,6 +169,7 @@ class StageAttempts(SeenAttempts):
         super().look(number, rows)
         self.restarted.clear()
         self.noted.clear()
+        self.begun.clear()
         self._kept.clear()
         for index in [index for index in self.in_flight_to if self._has_taken(index)]:
             del self.in_flight_to[index]
@@ -171,6 +192,7 @@ class StageAttempts(SeenAttempts):
 
     def start(self, tasks: list[int], checkpoint: int, keeps: list[int]) -> None:
         """Have tasks begin anew in this round, from a checkpoint; -1: from the beginning."""
+        self._describe(tasks, checkpoint)
         cuts = {task: self._cut(checkpoint, task) for task in tasks}
         own = {task: subtask for task in tasks if (subtask := self.own(task)) is not None}
         for task, old in own.items():
@@ -178,6 +200,8 @@ class StageAttempts(SeenAttempts):
                 self._note(old, checkpoint)  # it had finished: its end counts, next time too
             fresh = self._subtasks[old.index] = self._fresh(old.index)
             self._listen(fresh)
+            if self._plan.is_source:
+                self.emitted[old.index] = max(self.emitted.get(old.index, 0), old.task.taken)
             begin_from(fresh, old, cuts[task], keeps=task in keeps)
         self.seen.begin(cuts, keeps)
         for task, old in own.items():
@@ -195,6 +219,24 @@ class StageAttempts(SeenAttempts):
             else:
                 self.in_flight_to.pop(old.index, None)
 
+    def cut_channels(self, checkpoint: int) -> dict[str, list[tuple[int, int]]]:
+        """Return what was routed to each channel by its sender's cut, and taken up by its own."""
+        cuts = {
+            (plan.name, index): self._cut(checkpoint, task)
+            for task, (plan, index) in enumerate(self.seen.places)
+        }
+        return {
+            link.name: [cut_ends(self.job, cuts, link, channel) for channel in link.channels]
+            for link in self.job.links
+        }
+
+    def _describe(self, tasks: list[int], checkpoint: int) -> None:
+        """Note what a restart begins from: the table of the run's state forgets it."""
+        sources = [task for task in tasks if self.seen.places[task][0].is_source]
+        positions = [[task, self.position(task, checkpoint)] for task in sources]
+        channels = self.cut_channels(checkpoint)
+        self.begun.append({"checkpoint": checkpoint, "positions": positions, "channels": channels})
+
     def _has_taken(self, index: int) -> bool:
         """Tell whether a subtask has taken up what was in flight to it."""
         return all(
@@ -209,11 +251,16 @@ class StageAttempts(SeenAttempts):
 
     def state(self) -> dict[str, Any]:
         """Return what the rounds to come need, as JSON takes it."""
-        return {str(index): list(found) for index, found in self.in_flight_to.items()}
+        return {
+            "in_flight_to": [[index, *found] for index, found in self.in_flight_to.items()],
+            "emitted": [list(pair) for pair in self.emitted.items()],
+            "begun": self.begun,
+        }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from what :meth:`state` returned."""
-        self.in_flight_to = {int(index): InFlight(*found) for index, found in state.items()}
+        self.in_flight_to = {index: InFlight(*found) for index, *found in state["in_flight_to"]}
+        self.emitted = dict(state["emitted"])
 
     # ------------------------------------------------------------------ what is kept
 

@@ -138,8 +138,10 @@ class StageBatch:
         for place, link in enumerate(self.plan.outputs):
             self._commit_exchange(number, place, link, reports)
         if self._output is not None and self._sink is None:
-            files = [_packed(i, rep["files"][0]) for i, rep in sorted(reports.items())]
-            self._output.commit(number, files)
+            written = [(i, report["files"][0]) for i, report in sorted(reports.items())]
+            files = [_packed(i, file) for i, file in written if file is not None]
+            if files:
+                self._output.commit(number, files)
         return reports
 
     def _all_exchanged(self, number: int, works: list[Work]) -> bool:
@@ -156,7 +158,8 @@ class StageBatch:
             return SubtaskOrder(work.records, orders, True)
         if self.plan.is_sink:
             table = [] if self._output is None else [self._whole(index, work)]
-            return SubtaskOrder(work.records, tuple(table), True)
+            is_most_once = self.plan.stage.guarantee == "at-most-once"
+            return SubtaskOrder(work.records, tuple(table), True, is_most_once)
         edges = tuple(
             self._edge_order(number, index, place, link, work)
             for place, link in enumerate(self.plan.outputs)

@@ -82,7 +82,7 @@ class StageCoordination:
         if self.checkpoints is not None:
             self.checkpoints.restore(state["control"]["checkpoints"])
         self.mail.restore(state["control"]["mail"])
-        self.attempts.restore(state["control"]["in_flight"])
+        self.attempts.restore(state["control"]["attempts"])
         if self.failures is not None:
             self.failures.restore(state["control"]["failures"])
             for subtask in self._subtasks:
@@ -145,7 +145,7 @@ class StageCoordination:
             "checkpoints": None if self.checkpoints is None else self.checkpoints.state(),
             "failures": None if self.failures is None else self.failures.state(),
             "mail": self.mail.state(),
-            "in_flight": self.attempts.state(),
+            "attempts": self.attempts.state(),
         }
 
     def _began(self, checkpoint: int) -> int:

@@ -8,7 +8,7 @@ groups cut by bytes. What comes back to the driver is names, sizes and counts, n
 import json
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from flowcontrol.errors import RunError
 from flowcontrol.ledger.staged import PARTIAL
-from flowcontrol.live.take import HIDDEN, ROUND, SUBTASK
+from flowcontrol.live.take import HIDDEN, ROUND, SUBTASK, Rounds, marked
 from flowcontrol.spark.workers import freeze_loaded
 
 RESULT = "result"
@@ -74,11 +74,15 @@ class SubtaskOrder:
         rows of the round belong to.
     is_sink : bool
         Hidden columns are dropped, and the rounds of emission counted.
+    is_most_once : bool, default False
+        A sink leaves out the rows that an earlier attempt has emitted: what it wrote of them is
+        visible, what was on its way is lost.
     """
 
     rows: int
     edges: tuple[EdgeOrder, ...]
     is_sink: bool
+    is_most_once: bool = False
 
 
 class SubtaskWork:
@@ -107,15 +111,26 @@ class SubtaskWork:
                 "exchange log and the ledger disagree"
             )
         report: dict[str, Any] = {"subtask": subtask, "rows": len(table)}
+        edges = list(order.edges)
         if order.is_sink:
-            emitted, count = np.unique(table.column(ROUND).to_numpy(), return_counts=True)
+            stamps = table.column(ROUND).to_numpy()
+            rounds = np.where(stamps < 0, marked(stamps), stamps)
+            emitted, count = np.unique(rounds, return_counts=True)
             report["emitted"] = [emitted.tolist(), count.tolist()]
             table = table.drop_columns(list(HIDDEN))
+            if order.is_most_once:
+                edges = [_fresh(edge, stamps) for edge in edges]
         else:
             table = table.drop_columns([SUBTASK])
-        report["files"] = [_write(table, edge) for edge in order.edges]
+        report["files"] = [_write(table, edge) for edge in edges]
         yield pa.RecordBatch.from_pydict({RESULT: [json.dumps(report)]})
         freeze_loaded()
+
+
+def _fresh(edge: EdgeOrder, stamps: Rounds) -> EdgeOrder:
+    """Return the order of a sink's file without the rows that were emitted before."""
+    is_fresh = stamps[edge.parents] >= 0
+    return replace(edge, routes=edge.routes[is_fresh], parents=edge.parents[is_fresh])
 
 
 def _write(table: pa.Table, edge: EdgeOrder) -> dict[str, Any] | None:

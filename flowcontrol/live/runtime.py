@@ -9,7 +9,6 @@ from typing import Any
 
 from flowcontrol.job import Incoming, Job, JobEdge, JobVertex, Outgoing, Subtask, Work
 from flowcontrol.job.record_subtask import new_subtask
-from flowcontrol.job.reference import first_incoming, first_outgoing
 from flowcontrol.job.snapshot import incoming_of, outgoing_of, restore
 from flowcontrol.job.throttling import SourceControl
 from flowcontrol.ledger.ledger import LedgerView
@@ -134,8 +133,8 @@ class StageRuntime:
         if self.coordination is not None:
             self.coordination.before_round(number, self._everything(number - 1))
             for index in self.restarted:
-                incoming[index] = _nothing_under_way(self.subtasks[index])
-                outgoing[index] = _nothing_new(self.subtasks[index])
+                incoming[index] = self._first_incoming(index)
+                outgoing[index] = self._first_outgoing(index)
         self.works = [
             self._run(number, subtask, incoming[subtask.index], outgoing[subtask.index])
             for subtask in self.subtasks
@@ -205,6 +204,11 @@ class StageRuntime:
         own = self.coordination
         return None if own is None else own.attempts.in_flight_to.get(index)
 
+    def emitted_before(self, index: int) -> int:
+        """Return how many records earlier attempts of a source's subtask have emitted."""
+        own = self.coordination
+        return 0 if own is None else own.attempts.emitted.get(index, 0)
+
     @property
     def noted(self) -> list[KeptCut]:
         """What the subtasks held at the checkpoints that they took in the round."""
@@ -253,22 +257,14 @@ class StageRuntime:
         ]
 
     def _first_incoming(self, index: int) -> list[list[Incoming]]:
-        """Return what a subtask's gates see before the first round of an attempt."""
-        return [[first_incoming() for _ in link.incoming(index)] for link in self.plan.inputs]
+        """Return what a subtask's gates see as an attempt begins: nothing was sent since.
+
+        Both ends of a channel begin together, and agree on what has come before.
+        """
+        gates = self.subtasks[index].gates
+        return [[Incoming(own.arrived, ()) for own in gate.channels] for gate in gates]
 
     def _first_outgoing(self, index: int) -> list[list[Outgoing]]:
-        """Return what a subtask's partitions see before the first round of an attempt."""
-        return [first_outgoing(self.job, link, index) for link in self.plan.outputs]
-
-
-def _nothing_under_way(subtask: Subtask) -> list[list[Incoming]]:
-    """Return what the gates of a subtask see that begins anew: their channels hold nothing."""
-    return [[Incoming(row.arrived, ()) for row in gate.channels] for gate in subtask.gates]
-
-
-def _nothing_new(subtask: Subtask) -> list[list[Outgoing]]:
-    """Return what the partitions of a subtask see that begins anew: what they begin with."""
-    return [
-        [Outgoing(row.announced, row.consumed) for row in part.channels]
-        for part in subtask.partitions
-    ]
+        """Return what a subtask's partitions see as an attempt begins: the initial credit."""
+        parts = self.subtasks[index].partitions
+        return [[Outgoing(own.announced, 0) for own in part.channels] for part in parts]

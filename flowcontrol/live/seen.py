@@ -45,8 +45,9 @@ class SeenTask:
 
 @dataclass
 class SeenChannel:
-    """Records written to a channel, and taken up from it."""
+    """Records routed and written to a channel, and taken up from it."""
 
+    routed: int = 0
     written: int = 0
     processed: int = 0
 
@@ -85,17 +86,17 @@ class SeenTasks:
             seen.is_finished = state["task"]["is_finished"] == 1
             if seen.log is not None:
                 seen.log = SourceLog(**state["log"])
-        for (edge, sender, receiver), channel in self._rows_of(rows, "sender"):
-            self._channels[edge, sender, receiver].written = channel["written"]
-        for (edge, sender, receiver), channel in self._rows_of(rows, "receiver"):
-            self._channels[edge, sender, receiver].processed = channel["processed"]
+        for place, state in self._rows_of(rows, "sender"):
+            channel = self._channels[place]
+            channel.routed, channel.written = state["routed"], state["channel"]["written"]
+        for place, state in self._rows_of(rows, "receiver"):
+            self._channels[place].processed = state["channel"]["processed"]
 
     @staticmethod
-    def _rows_of(rows: Rows, side: str) -> Iterator[tuple[tuple[str, int, int], dict[str, int]]]:
+    def _rows_of(rows: Rows, side: str) -> Iterator[tuple[tuple[str, int, int], dict[str, Any]]]:
         for edge, sides in rows.items():
             for row in sides[side]:
-                state = json.loads(row["channel_state"])
-                yield (edge, row["sender"], row["receiver"]), state["channel"]
+                yield (edge, row["sender"], row["receiver"]), json.loads(row["channel_state"])
 
     # ------------------------------------------------------------------ what is asked for
 
@@ -112,6 +113,13 @@ class SeenTasks:
         """Return how many records are written to channels and not taken up."""
         return sum(one.written - one.processed for one in self._channels.values())
 
+    def channels(self) -> dict[str, list[tuple[int, int]]]:
+        """Return what was routed to each channel, and taken up from it, by edge."""
+        found: dict[str, list[tuple[int, int]]] = {link.name: [] for link in self._job.links}
+        for (edge, _, _), one in self._channels.items():
+            found[edge].append((one.routed, one.processed))
+        return found
+
     def written(self, link: JobEdge, sender: int, receiver: int) -> int:
         """Return how many records a subtask has written to a receiver over an edge."""
         return self._channels[link.name, sender, receiver].written
@@ -123,6 +131,13 @@ class SeenTasks:
         return TaskCut(
             seen.taken,
             0 if seen.log is None else seen.log.position,
+            routed=tuple(
+                tuple(
+                    self._channels[link.name, index, own.receiver].routed
+                    for own in link.outgoing(index)
+                )
+                for link in plan.outputs
+            ),
             written=tuple(
                 tuple(self.written(link, index, own.receiver) for own in link.outgoing(index))
                 for link in plan.outputs

@@ -72,3 +72,6 @@ class CheckpointWorker(Worker[W], Protocol[W]):
 
     def report(self, kind: int, checkpoint: int, reason: int) -> None:
         """Tell the coordinator what has become of a checkpoint, with what was measured."""
+
+    def report_writing(self, before: int) -> None:
+        """Say that the task takes up records in this round, behind so many before it."""

@@ -178,6 +178,20 @@ def after_sending(worker: CheckpointWorker[W], task: StreamTask) -> None:
     _acknowledge(worker)
 
 
+def note_writing(worker: CheckpointWorker[W], task: StreamTask, before: int) -> None:
+    """Have a transactional sink say, once an interval, that it has taken records up in a round.
+
+    So it is known to an interval when each of them was written; ``before`` it had so many.
+    """
+    state = worker.checkpoint_state()
+    if state.look_rounds == 0 or task.taken == before:
+        return
+    interval = worker.round_number() // state.look_rounds
+    if interval > state.looked:
+        state.looked = interval
+        worker.report_writing(before)
+
+
 def overtake_outputs(worker: CheckpointWorker[W], task: StreamTask) -> None:
     """Have the timeoutable barriers that are still in the outputs overtake what is before them."""
     state = worker.checkpoint_state()

@@ -358,6 +358,11 @@ class TaskCheckpoint:
     persisted: int = 0
     """Bytes in flight that it persists: of the outputs, and once the last barrier is in of the
     inputs."""
+    look_rounds: int = 0
+    """Rounds of an interval, of each of which a transactional sink says when it begins to write;
+    0: of another task; constant."""
+    looked: int = -1
+    """The last interval of which it has said so."""
 
 
 @dataclass(slots=True)
@@ -381,10 +386,10 @@ class CheckpointReport:
     task: int = 0
     """Which task, in the order of the job."""
     kind: int = 0
-    """TAKEN, ACKNOWLEDGED, DECLINED, FINISHED or ENDED
+    """TAKEN, ACKNOWLEDGED, DECLINED, FINISHED, ENDED or WRITES
     (:mod:`flowcontrol.protocol.checkpoints.barriers`)."""
     checkpoint: int = 0
-    """Its id; 0 of FINISHED and ENDED."""
+    """Its id; 0 of FINISHED, ENDED and WRITES."""
     round: int = 0
     """Round in which the task sent it."""
     reason: int = 0
@@ -394,7 +399,7 @@ class CheckpointReport:
     alignment: int = 0
     """From its first barrier to its last, microseconds."""
     records: int = 0
-    """Of TAKEN: records that the task had taken up."""
+    """Of TAKEN: records that the task had taken up; of WRITES: those before the round."""
     processed: int = 0
     """Bytes polled between first and last barrier."""
     persisted: int = 0

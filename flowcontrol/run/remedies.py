@@ -75,7 +75,7 @@ def checkpoint_remedies(scenario: Scenario, most_steps: int = MOST_STEPS) -> lis
     tried = []
     for name, changes in _changes(scenario).items():
         job = _job(scenario, changes)
-        if job is None or _steps(job) > most_steps:
+        if job is None or steps_of(job) > most_steps:
             continue
         prepare_job(job)
         try:
@@ -131,7 +131,8 @@ def _path(key: str) -> tuple[str, ...]:
     return tuple(key.split(".")) if key == _UPLOAD else ("options", key)
 
 
-def _steps(job: Job) -> int:
+def steps_of(job: Job) -> int:
+    """Return the rounds of a job times its subtasks and channels."""
     scenario = job.scenario
     subtasks = sum(stage.parallelism for stage in scenario.stages)
     return job.rounds * (subtasks + sum(channels_of(edge, scenario) for edge in scenario.edges))

@@ -59,13 +59,6 @@ def later_refusals(scenario: Scenario, clock: str) -> Iterator[tuple[Where, Refu
                 yield line.where, refusal
 
 
-def _guarantees(scenario: Scenario) -> Iterator[Refusal]:
-    for index, stage in enumerate(scenario.stages):
-        if stage.guarantee != "at-least-once":
-            what = f"{stage.guarantee!r}: another guarantee than at-least-once is"
-            yield f"stages[{index}].guarantee", what, "leave it out"
-
-
 def _transports(scenario: Scenario) -> Iterator[Refusal]:
     transport = scenario.system.transport
     if scenario.is_fault_tolerant and transport == "tcp":
@@ -104,7 +97,6 @@ def _jobs(scenario: Scenario) -> Iterator[Refusal]:
 
 
 LATER: Final = (
-    Later("guarantees", "virtual", _guarantees),
     Later("transports", "any", _transports),
     Later("throttles", "any", _throttles),
     Later("partition types", "any", _partition_types),

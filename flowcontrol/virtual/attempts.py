@@ -11,6 +11,7 @@ import numpy as np
 
 from flowcontrol.job import Job
 from flowcontrol.job.cuts import Cuts
+from flowcontrol.job.failure_control import ChannelCounts
 from flowcontrol.job.fastest import most_emitted
 from flowcontrol.operators.source_log import lag
 from flowcontrol.operators.states import SOURCE
@@ -18,6 +19,7 @@ from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.queues import DATA
 from flowcontrol.protocol.rounds import enqueue_message
 from flowcontrol.protocol.sides import KIND_RESTORED
+from flowcontrol.protocol.state import cell, width
 from flowcontrol.protocol.states import Message
 from flowcontrol.systems.transports.restarts import begin_receiver, begin_sender
 from flowcontrol.virtual import fields as f
@@ -111,6 +113,54 @@ class KernelAttempts:
     def most_emitted(self, task: int) -> int:
         """Return how many records a source emits in a round at most; 0: nobody knows."""
         return most_emitted(self._job, *self._tasks[task])
+
+    def taken(self, task: int) -> int:
+        """Return how many records a task has taken up; a source: emitted."""
+        return int(self._memory.tasks["taken"][task])
+
+    def channels(self) -> ChannelCounts:
+        """Return what was put out to each channel, written or pending, and taken up from it."""
+        cells, memory, found = self._memory.cells, self._memory, {}
+        for name, (sent_at, taken_at) in self._ends().items():
+            sent, taken = cells[sent_at].tolist(), cells[taken_at].tolist()
+            for out, channel in enumerate(memory.places.outs[name].tolist()):
+                row = memory.outs[channel]
+                part = memory.partitions[row["partition"]]
+                first, length = int(part["pending"]), int(part["pending_width"])
+                place = 0 if part["is_broadcast"] == 1 else int(row["place"])
+                sent[out] += w.fifo_values(cells[first : first + length].tolist()).count(place)
+            found[name] = list(zip(sent, taken, strict=True))
+        return found
+
+    def cut_channels(self, checkpoint: int) -> ChannelCounts:
+        """Return the same of a checkpoint: by the sender's barrier, and by the receiver's cut."""
+        kept = [(self._places[t].all, self._cut(checkpoint, t)) for t in range(len(self._tasks))]
+        cuts = [(places, cut) for places, cut in kept if cut is not None]
+        if not cuts:
+            return {}
+        places = np.concatenate([places for places, _ in cuts])
+        order, values = np.argsort(places), np.concatenate([cut for _, cut in cuts])
+        places, values = places[order], values[order]
+        found = {}
+        for name, ends in self._ends().items():
+            at = [np.minimum(np.searchsorted(places, own), len(places) - 1) for own in ends]
+            are_known = (places[at[0]] == ends[0]) & (places[at[1]] == ends[1])
+            counts = [np.where(are_known, values[own], 0).tolist() for own in at]
+            found[name] = list(zip(*counts, strict=True))
+        return found
+
+    def _ends(self) -> dict[str, tuple[Ints, Ints]]:
+        """Return by edge the cells that count what was put out to its channels, and taken up."""
+        memory, found = self._memory, {}
+        sent_at = memory.head.outputs_at + cell(f.KernelSubpartition, "written")
+        taken_at = memory.head.inputs_at + cell(f.KernelInputChannel, "processed")
+        for link in self._job.links:
+            out, into = memory.places.outs[link.name], memory.places.ins[link.name]
+            found[link.name] = (
+                sent_at + width(f.KernelSubpartition) * out,
+                taken_at + width(f.KernelInputChannel) * into,
+            )
+        return found
 
     # ------------------------------------------------------------------ checkpoints
 

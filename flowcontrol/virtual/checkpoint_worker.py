@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flowcontrol.operators.checkpointing import on_event
-from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, TAKEN, fill_report
+from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, TAKEN, WRITES, fill_report
 from flowcontrol.protocol.queues import Queue
 from flowcontrol.protocol.rows import Row, Rows
 from flowcontrol.protocol.sides import Gate, Partition
@@ -134,6 +134,10 @@ class CheckpointedWorker:
         """Tell the coordinator what has become of a checkpoint, with what was measured."""
         log_report(self.m, self.number, self.task, kind, checkpoint, reason)
 
+    def report_writing(self, before: int) -> None:
+        """Say that the task takes up records in this round, behind so many before it."""
+        log_writing(self.m, self.number, before)
+
     def on_event(self) -> int:
         """Act on the event that the task has polled; return 1 if it then stands still."""
         return act_on_event(self.m, self)
@@ -201,3 +205,20 @@ def log_report(
         entry.records = task.taken
     else:
         m.reports_wanted = 0  # what follows from it may not wait
+
+
+@part_of(CHECKPOINTS)
+def log_writing(m: KernelMemory, number: int, before: int) -> None:
+    """Log that a task takes up records in this round, behind so many; nobody waits for it."""
+    if m.reports_count == m.reports_most:
+        m.flags |= FLAG_LOST_REPORT
+        return
+    entry = report_rows(m, m.reports, m.reports_most)[m.reports_count]
+    m.reports_count += 1
+    m.reports_wanted += 1
+    entry.task = number
+    entry.kind = WRITES
+    entry.round = m.now
+    entry.records = before
+    entry.checkpoint = entry.reason = entry.start_delay = entry.alignment = 0
+    entry.processed = entry.persisted = 0

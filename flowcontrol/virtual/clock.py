@@ -100,4 +100,5 @@ def run_job(
         control_messages=running.control_messages,
         partitions=partition_figures(job, memory),
         jobs=tuple(run.document() for run in runs_of_jobs) or running.failed_job,
+        staged={} if running.delivery is None else running.delivery.staged(),
     )

@@ -9,6 +9,7 @@ from flowcontrol.job.checkpointed_task import (
     TRIGGER,
     TaskOrder,
 )
+from flowcontrol.job.delivery_control import DeliveryControl
 from flowcontrol.job.job import Job
 from flowcontrol.protocol.state import cell, width
 from flowcontrol.protocol.states import CheckpointReport
@@ -55,6 +56,9 @@ class Coordination:
         head = self._head
         size = head.reports_most, REPORT_CELLS
         self._reports = memory.cells[head.reports :][: size[0] * size[1]].reshape(size)
+        self.delivery: DeliveryControl | None = None
+        self.acted = -1
+        """The last round before which it did what was due."""
         self._orders = memory.cells[head.orders :][: head.orders_most * width(KernelOrder)]
         self._heard: list[list[int]] = []
 
@@ -79,6 +83,7 @@ class Coordination:
                 orders = recovery.before_round(number, orders)
             self._tell(orders)
             self._plan()
+            self.acted = number
         return self._due if recovery is None else min(self._due, recovery.next_round)
 
     def hear(self) -> None:
@@ -99,6 +104,8 @@ class Coordination:
     def _take_reports(self) -> None:
         self._heard = self._logged()
         self._head.reports_count = 0
+        if self.delivery is not None:
+            self.delivery.hear_rows(self._heard)
         wanted = self.control.wants
         self.control.hear([CheckpointReport(*row) for row in self._heard if wanted(row[KIND])])
 

@@ -28,6 +28,7 @@ from flowcontrol.virtual.barriers import (
     look_at_events,
     look_for_news,
     may_do,
+    note_records,
     note_sent,
     plan_mail,
     stands_still_for_snapshot,
@@ -214,6 +215,8 @@ def step(m: KernelMemory, number: int, now: int) -> None:
     if m.has_checkpoints == 1 and task.attention == 1:
         syncing = synced_for(m, worker)
     account(task, m.round_us, start, end, task.taken - before, reason, available, syncing)
+    if m.has_checkpoints == 1 and m.has_looks == 1 and task.taken > before:
+        note_records(m, worker, before)
     if end < allowed:
         forgo(task, end, allowed)
         end = allowed

@@ -74,6 +74,31 @@ def test_of_many_failures_only_the_first_have_a_sentence(count: int, texts: int)
         assert found[-1].startswith("1 more failure followed, the last at 2 s")
 
 
+@pytest.mark.parametrize(
+    ("cause", "planned", "missed"),
+    [
+        ("subtask 0 of map", [(34.0, "subtask 0 of map")], []),
+        ("subtask 0 of map", [(34.0, "subtask 0 of map"), (35.0, "task manager 1")], [1]),
+        ("task manager 1 and subtask 0 of map",
+         [(34.0, "task manager 1"), (35.0, "subtask 0 of map")], []),
+        ("the JobManager", [(34.0, "the JobManager"), (35.0, "the JobManager")], [1]),
+        ("subtask 0 of map", [(33.0, "subtask 0 of map")], [0]),
+        ("subtask 0 of map", [(36.1, "subtask 0 of map")], [0]),
+        ("subtask 0 of map", [(34.0, "subtask 0 of ma")], [0]),
+    ],
+)  # fmt: skip
+def test_a_failure_that_hit_nothing_is_named(
+    cause: str, planned: list[tuple[float, str]], missed: list[int]
+) -> None:
+    found = restart_summary(restarts({"cause": cause}), 100.0, RATES, planned)["sentences"]
+    expected = [
+        f"{planned[index][1][0].upper()}{planned[index][1][1:]} was to fail at "
+        f"{planned[index][0]:g} s, where nothing of the job ran: nothing happened."
+        for index in missed
+    ]
+    assert found[1:] == expected
+
+
 def test_time_down_counts_once_where_failures_overlap() -> None:
     found = restart_summary(restarts(NEVER, {"failed_s": 35.0, "running_s": 38.0}), 100.0)
     assert found["downtime_s"] == 4.0

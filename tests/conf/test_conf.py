@@ -25,6 +25,7 @@ from flowcontrol.virtual.choose import choose_round_us
 CONF = Path(__file__).resolve().parents[2] / "conf"
 NAMES = sorted(path.stem for path in CONF.glob("*.yaml"))
 VIRTUAL = ["head-of-line", "partition-types", "recovery", "shared-producer", "two-jobs"]
+VIRTUAL += ["two-phase-commit"]
 """Those that only the virtual clock runs."""
 LIVE = [name for name in NAMES if name not in VIRTUAL]
 NO_REFERENCE = {"flights", "kafka-questions", *(name for name in NAMES if "checkpoint-" in name)}

@@ -8,7 +8,7 @@ aligned barriers a version of the table holds these, each once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Thread
@@ -59,6 +59,9 @@ class Oracle:
         By checkpoint: how many rows each subtask of a source had emitted when it took it.
     emitted : dict
         How many rows each subtask of a source has emitted by the end.
+    furthest : list of Counter
+        By round: how many it has emitted in any attempt. A source without a log that was put back
+        late may end before it is there again.
     written : dict of int to int
         By checkpoint: how many rows the subtasks of all sinks had taken up when they took it.
     cut_rounds : int
@@ -70,6 +73,7 @@ class Oracle:
     heard: dict[int, int] = field(default_factory=dict)
     cuts: dict[int, dict[tuple[str, int], int]] = field(default_factory=dict)
     emitted: dict[tuple[str, int], int] = field(default_factory=dict)
+    furthest: list[Counter[tuple[str, int]]] = field(default_factory=list)
     written: Counter[int] = field(default_factory=Counter)
     cut_rounds: int = 0
     waiting: int = 0
@@ -80,11 +84,14 @@ class Oracle:
         before: dict[tuple[str, int], int] = {}
         taken_in: dict[int, int] = {}
         for after in run_reference(job, checkpoints=control):
+            found.furthest.append(found.furthest[-1].copy() if found.furthest else Counter())
             for task in after.state.tasks:
                 plan, own = job.stage(task.stage), (task.stage, task.subtask)
                 start, before[own] = before.get(own, 0), task.state.taken
                 if plan.is_source:
                     found.emitted[own] = task.state.taken
+                    most = max(found.furthest[-1][own], task.state.taken)
+                    found.furthest[-1][own] = most
                 for report in [] if task.checkpoints is None else task.checkpoints.reports:
                     if report.kind == TAKEN and plan.is_source:
                         found.cuts.setdefault(report.checkpoint, {})[own] = report.records
@@ -106,8 +113,12 @@ class Oracle:
 
         A source that had finished before has emitted all.
         """
-        cut = self.emitted | self.cuts.get(checkpoint, {})
-        return {(*source, n) for source, count in cut.items() for n in range(count)}
+        return numbers(self.emitted | self.cuts.get(checkpoint, {}))
+
+
+def numbers(counts: Mapping[tuple[str, int], int]) -> set[Number]:
+    """Return the first so many rows of each subtask of the sources."""
+    return {(*source, n) for source, count in counts.items() for n in range(count)}
 
 
 def rows_of(table: DeltaTable) -> Counter[Number]:

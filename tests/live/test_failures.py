@@ -6,11 +6,11 @@ The stand-in for Spark runs the real reader, the real foreachBatch function and 
 from __future__ import annotations
 
 import os
+import signal
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -19,8 +19,10 @@ from deltalake import DeltaTable
 
 from flowcontrol import audit
 from flowcontrol.job import build_physical_graph
+from flowcontrol.ledger import exchange
 from flowcontrol.run import RunResult
 from flowcontrol.scenario import load_scenario
+from flowcontrol.spark.crash_points import CrashPoint
 from flowcontrol.virtual.clock import run_job
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
@@ -30,8 +32,9 @@ EVERY = [
     "from the beginning",
     "at least once",
     "regions",
-    "while restoring",
+    "everything",
     "finished",
+    "queues",
     "for good",
     "too many checkpoints",
     "no checkpoints",
@@ -53,47 +56,26 @@ def test_a_failing_job_is_that_of_the_reference_run(
     runs: ModuleType,
     cases: ModuleType,
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """The exchange logs are trimmed in every round."""
+    monkeypatch.setattr(exchange, "TRIM_EVERY", 1)
     job = runs.job_of(failing.every_case(cases)[name])
     driver.Driver(job, tmp_path / "run").run()
     ledgers = runs.assert_is_reference(job, tmp_path / "run")
     control = failing.assert_tables_are_the_references(job, tmp_path / "run")
     assert control.restarts
-    assert audit(tmp_path / "run") is None
+    if name != "queues":  # the audit knows credits
+        assert audit(tmp_path / "run") is None
     if name == "for good":
         assert control.failed_at > 0
     else:
         assert any(one.running >= 0 for one in control.restarts)
     for plan in job.stages:
-        if plan.is_sink and all(source.stage.replayable for source in job.stages):
+        senders = [job.stage(link.edge.sender) for link in plan.inputs]
+        if plan.is_sink and all(one.is_source and one.stage.replayable for one in senders):
             came = Counter(runs.rows_in_order(tmp_path / "run" / "output" / plan.name))
-            assert came == Counter(rows_taken(runs, job, ledgers, plan.name))
-
-
-def rows_taken(
-    runs: ModuleType, job: Any, ledgers: dict[str, list[dict[str, Any]]], sink: str
-) -> list[tuple[str, int, int]]:
-    """Rows that a sink behind sources has taken up, by the counts of its channels alone.
-
-    A record of a channel is one of its source's rows, in all attempts the same.
-    """
-    found = []
-    for link in (link for link in job.links if link.edge.receiver == sink):
-        routed = {
-            sender: runs.routes(job, link.name, sender, 10_000)
-            for sender in range(job.stage(link.edge.sender).stage.parallelism)
-        }
-        numbers = {
-            (sender, receiver): [n for n, target in enumerate(targets) if target == receiver]
-            for sender, targets in routed.items()
-            for receiver in range(job.stage(sink).stage.parallelism)
-        }
-        for row in (row for row in ledgers[link.name] if row["side"] == "receiver"):
-            end = row["channel_state"]["channel"]["processed"]
-            channel = row["sender"], row["receiver"]
-            taken = numbers[channel][end - row["rows"] : end]
-            found += [(link.edge.sender, row["sender"], number) for number in taken]
-    return found
+            assert came == Counter(failing.rows_taken(runs, job, ledgers, plan.name))
 
 
 def test_the_rows_behind_the_checkpoint_come_twice(
@@ -148,36 +130,31 @@ def test_the_state_of_old_checkpoints_goes(
     assert len(list((tmp_path / "run" / "state").glob("*.parquet"))) == len(rows)
 
 
-@pytest.mark.parametrize(
-    ("side", "column", "by", "invariant"),
-    [
-        ("sender", "written", -1, "written_grows"),
-        ("sender", "rows", 1, "sender_state"),
-        ("receiver", "consumed", 1, "consumed_were_taken"),
-        ("receiver", "rows", 1, "receiver_state"),
-    ],
-)
+WRONG = {
+    ("sender", "written", -1): "written_grows",
+    ("sender", "rows", 1): "sender_state",
+    ("receiver", "consumed", 1): "consumed_were_taken",
+    ("receiver", "rows", 1): "receiver_state",
+}
+"""By side, column and how much is added: the invariant that does not hold then."""
+
+
 def test_the_audit_follows_each_attempt(
-    side: str,
-    column: str,
-    by: int,
-    invariant: str,
-    failing: ModuleType,
-    runs: ModuleType,
-    cases: ModuleType,
+    failing: ModuleType, runs: ModuleType, cases: ModuleType
 ) -> None:
     """A wrong figure behind a restart is found, and nothing before it is held against it."""
     job = runs.job_of(failing.every_case(cases)["in flight"])
     [restart] = failing.reference_of(job).failures.control.restarts
     table = runs.reference_tables(job)["map->sink"]
     assert audit(table) is None
-    rows = table.to_pylist()
     number = restart.running + 4
-    [row] = [one for one in rows if (one["side"], one["batch_id"]) == (side, number)]
-    row[column] += by
-    found = audit(pa.Table.from_pylist(rows, schema=table.schema))
-    assert found is not None
-    assert (found.batch_id, found.invariant) == (number, invariant)
+    for (side, column, by), invariant in WRONG.items():
+        rows = table.to_pylist()
+        [row] = [one for one in rows if (one["side"], one["batch_id"]) == (side, number)]
+        row[column] += by
+        found = audit(pa.Table.from_pylist(rows, schema=table.schema))
+        assert found is not None
+        assert (found.batch_id, found.invariant) == (number, invariant)
 
 
 # ---------------------------------------------------------------------- with Spark
@@ -221,18 +198,21 @@ def test_the_recovery_of_conf_runs_alike_on_both_clocks(
 
 # ---------------------------------------------------------------------- the driver dies
 
-MOMENTS = range(8, 14)
+KILLS = 40
+POINTS = {
+    CrashPoint.BEFORE_EXCHANGE,
+    CrashPoint.BEFORE_STATE,
+    CrashPoint.BEFORE_LEDGER,
+    CrashPoint.BETWEEN_LEDGERS,
+    CrashPoint.AFTER_LEDGER,
+}
+
+MOMENTS = range(12, 18)
 """Rounds of failure, detection, cancellation, restore and run."""
 
 
-@pytest.mark.parametrize("at", [pytest.param(None, marks=pytest.mark.long), MOMENTS])
 def test_a_crash_around_every_commit_of_a_restart(
-    at: range | None,
-    failing: ModuleType,
-    driver: ModuleType,
-    runs: ModuleType,
-    cases: ModuleType,
-    tmp_path: Path,
+    failing: ModuleType, driver: ModuleType, runs: ModuleType, cases: ModuleType, tmp_path: Path
 ) -> None:
     """With data in flight, and a second failure before the first one's restart is done."""
     failures = [
@@ -242,11 +222,71 @@ def test_a_crash_around_every_commit_of_a_restart(
     case = failing.sinks_at(cases.SINGLE, 300)
     options = {**failing.UNALIGNED, f"{failing.CHECKPOINTS}interval": "200ms"}
     job = runs.job_of(failing.failing(case, failures, 18, options))
-    driver.die_everywhere(job, runs, tmp_path, at)
+    driver.die_everywhere(job, runs, tmp_path, MOMENTS)
     control = failing.assert_tables_are_the_references(job, tmp_path / "killed")
     assert [one.running >= 0 for one in control.restarts] == [False, True]
-    state = [
-        sorted(map(str, DeltaTable(str(tmp_path / run / "state")).to_pyarrow_table().to_pylist()))
+    last = control.restarts[1]
+    moments = {last.failed, last.detected, last.restarted, last.running}
+    assert len(moments) == 4
+    assert moments < set(MOMENTS)
+    assert state_of(tmp_path / "killed") == state_of(tmp_path / "whole") != []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "at"), [("everything", range(12, 30)), ("regions", None)])
+def test_a_crash_around_every_commit_of_several_restarts(
+    name: str,
+    at: range | None,
+    failing: ModuleType,
+    driver: ModuleType,
+    runs: ModuleType,
+    cases: ModuleType,
+    tmp_path: Path,
+) -> None:
+    job = runs.job_of(failing.every_case(cases)[name])
+    driver.die_everywhere(job, runs, tmp_path, at)
+    failing.assert_tables_are_the_references(job, tmp_path / "killed")
+    assert state_of(tmp_path / "killed") == state_of(tmp_path / "whole") != []
+
+
+@pytest.mark.long
+def test_a_process_that_is_killed_in_the_rounds_of_restarts(
+    dying: ModuleType, failing: ModuleType, runs: ModuleType, cases: ModuleType, tmp_path: Path
+) -> None:
+    """kill -9 of a process that runs the stand-in; test_kill.py kills one that runs Spark."""
+    case, kills = failing.every_case(cases)["everything"], 0
+    job, zygote = runs.job_of(case), dying.Zygote()
+    try:
+        assert zygote.run(case, tmp_path / "whole") == 0
+        places = [one for one in dying.places_of(tmp_path / "whole") if 8 <= one[1] < 34]
+        every = len(places) // KILLS
+        chosen = [
+            place
+            for number, place in enumerate(places)
+            if number % every == 0 or place[2] == CrashPoint.BEFORE_STATE
+        ]
+        assert {CrashPoint(point) for _, _, point in chosen} == POINTS
+        for place in chosen:
+            assert zygote.run(case, tmp_path / "killed", place) == -signal.SIGKILL, place
+            kills += 1
+        assert kills >= KILLS
+        assert zygote.run(case, tmp_path / "killed") == 0
+    finally:
+        zygote.end()
+    one, other = (
+        runs.comparable(runs.live_tables(job, tmp_path / run), latency=True)
         for run in ("killed", "whole")
-    ]
-    assert state[0] == state[1] != []
+    )
+    assert runs.first_difference(one, other) is None
+    came, expected = (
+        Counter(runs.rows_in_order(tmp_path / run / "output" / "sink"))
+        for run in ("killed", "whole")
+    )
+    assert came == expected
+    failing.assert_tables_are_the_references(job, tmp_path / "killed")
+    assert state_of(tmp_path / "killed") == state_of(tmp_path / "whole") != []
+
+
+def state_of(root: Path) -> list[str]:
+    """Return what is kept of a run's checkpoints."""
+    return sorted(map(str, DeltaTable(str(root / "state")).to_pyarrow_table().to_pylist()))

@@ -165,7 +165,7 @@ def test_runs_that_are_killed_again_and_again(
         found["looks"] += reader.looks
         assert_same_ledgers(runs, job, root, whole)
         final = assert_same_versions(deliveries, root, whole)
-        numbers = {(*own, n) for own, emitted in oracle.emitted.items() for n in range(emitted)}
+        numbers = deliveries.numbers(oracle.emitted)
         found["rows"] += len(numbers)
         found["lost"] += len(numbers - set(final))
         found["unknown"] += len(set(final) - numbers)
@@ -235,6 +235,4 @@ def test_spark_is_killed_in_a_commit(
     runs.assert_is_reference(job, root)
     final = assert_same_versions(deliveries, root, whole)
     oracle = deliveries.Oracle.of(job)
-    assert final == dict.fromkeys(
-        ((*own, n) for own, emitted in oracle.emitted.items() for n in range(emitted)), 1
-    )
+    assert final == dict.fromkeys(deliveries.numbers(oracle.emitted), 1)

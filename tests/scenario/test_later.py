@@ -19,11 +19,6 @@ SEVERAL = [
 ]  # fmt: skip
 
 ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
-    "guarantees": (
-        [("stages/1/guarantee", "exactly-once")],
-        "stages[1].guarantee",
-        ["'exactly-once'"],
-    ),
     "transports": (
         [INTERVAL, ("system", {"transport": "tcp"})],
         "system.transport",
