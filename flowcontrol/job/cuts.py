@@ -108,7 +108,7 @@ def cut_of(subtask: Subtask) -> TaskCut:
 def cut_ends(
     job: Job, cuts: Mapping[tuple[str, int], TaskCut | None], link: JobEdge, channel: Channel
 ) -> tuple[int, int]:
-    """Return what was routed to a channel by its sender's cut, and taken up by its receiver's.
+    """Return what was written to a channel by its sender's cut, and taken up by its receiver's.
 
     Parameters
     ----------
@@ -127,8 +127,8 @@ def cut_ends(
         return 0, 0
     place = link.outgoing(channel.sender).index(channel)
     at = link.incoming(channel.receiver).index(channel)
-    routed = out.routed[sender.outputs.index(link)][place]
-    return routed, into.processed[receiver.inputs.index(link)][at]
+    written = out.written[sender.outputs.index(link)][place]
+    return written, into.processed[receiver.inputs.index(link)][at]
 
 
 def put_cut(subtask: Subtask, cut: TaskCut) -> None:

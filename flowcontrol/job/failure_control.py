@@ -171,7 +171,7 @@ class FailureControl:
 
         It must be called besides before the round in which the coordinator fails the job.
         """
-        return min((due for due, _, _ in self._agenda), default=None)
+        return min(self._agenda)[0] if self._agenda else None
 
     def is_due(self, number: int) -> bool:
         """Tell whether :meth:`before_round` has anything to do before a round."""

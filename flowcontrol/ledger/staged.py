@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from flowcontrol.ledger.exchange import PackedFile
+from flowcontrol.protocol.commits.two_phase import is_expired
 
 PARTIAL = ".partial"
 """End of a file's name while it is written."""
@@ -24,6 +25,8 @@ class StagedFiles:
     ----------
     subtask : int
         Which.
+    longest : int, optional
+        A transaction that began more batches ago when it is committed is lost; None: never.
 
     Attributes
     ----------
@@ -31,7 +34,7 @@ class StagedFiles:
         Files of transactions that were committed: whoever owns the table commits them, all
         subtasks' in one Delta transaction, and empties the list.
     to_delete : list of PackedFile
-        Files of transactions that were aborted, likewise.
+        Files of transactions that were aborted or lost, likewise.
 
     Notes
     -----
@@ -40,8 +43,8 @@ class StagedFiles:
     between repeats all of it; the same names are given again then.
     """
 
-    def __init__(self, subtask: int) -> None:
-        self.subtask = subtask
+    def __init__(self, subtask: int, longest: int | None = None) -> None:
+        self.subtask, self._longest = subtask, longest
         self.to_show: list[PackedFile] = []
         self.to_delete: list[PackedFile] = []
         self._begun, self._batch = 0, 0
@@ -74,8 +77,11 @@ class StagedFiles:
         """Do nothing: the file is written, and noted with the batch."""
 
     def commit(self, name: str, /) -> None:
-        """Have a transaction's files shown; nothing for one that is committed."""
-        self.to_show += self._end(name)
+        """Have a transaction's files shown, or deleted if it is too old; nothing if it is over."""
+        if name in self._since and is_expired(self._batch, self._since[name], self._longest):
+            self.to_delete += self._end(name)
+        else:
+            self.to_show += self._end(name)
 
     def abort(self, name: str, /) -> None:
         """Have what is staged deleted; nothing if there is none."""

@@ -219,10 +219,11 @@ class StageAttempts(SeenAttempts):
             else:
                 self.in_flight_to.pop(old.index, None)
 
-    def cut_channels(self, checkpoint: int) -> dict[str, list[tuple[int, int]]]:
-        """Return what was routed to each channel by its sender's cut, and taken up by its own."""
+    def cut_channels(self, checkpoint: int) -> ChannelCounts:
+        """Return what was written to each channel by its sender's cut, and taken up by its own."""
+        kept = {} if checkpoint < 0 else self._kept_of(checkpoint)
         cuts = {
-            (plan.name, index): self._cut(checkpoint, task)
+            (plan.name, index): kept.get(task)
             for task, (plan, index) in enumerate(self.seen.places)
         }
         return {

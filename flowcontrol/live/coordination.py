@@ -71,6 +71,7 @@ class StageCoordination:
         self.failures: FailureControl | None = None
         if job.faults is not None:
             self.failures = FailureControl(job, self.attempts, self.checkpoints)
+            self.failures.watcher = self.mail
         self._job, self._subtasks = job, subtasks
         self._first = task_number(job, plan, 0)
         self._needed, self._next_id = frozenset[int](), 0

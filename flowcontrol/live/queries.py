@@ -21,6 +21,7 @@ from flowcontrol.live.folder import RunFolder, RunPaths
 from flowcontrol.live.history import History
 from flowcontrol.live.replay import stage_replay
 from flowcontrol.live.results import result_tables
+from flowcontrol.live.retraced import retrace
 from flowcontrol.live.take import ROUND, SUBTASK, row_schemas
 from flowcontrol.notices import announce_step
 from flowcontrol.spark.session import asking_on_interrupt, cause_of, register_source
@@ -269,7 +270,9 @@ def run_live(
     schemas = row_schemas(job, replayed)
     finished = StageQueries(spark, job, folder.paths, schemas, folder.run_id).run(watch)
     history = History.of_run(job, folder.paths)
-    tables = result_tables(job, history)
+    retraced = retrace(job, history)
+    tables = result_tables(job, history, retraced)
     wall_s, failures = time.monotonic() - began, failures_of(job, history)
     jobs = () if failures is None else failed_job(job, failures)
-    return Run(job, tables, history.rounds, wall_s, finished, jobs=jobs)
+    staged = {} if retraced.delivery is None else retraced.delivery.staged()
+    return Run(job, tables, history.rounds, wall_s, finished, jobs=jobs, staged=staged)

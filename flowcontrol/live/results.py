@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from flowcontrol.job import Job, JobEdge, JobVertex
-from flowcontrol.job.checkpoint_control import CheckpointControl
 from flowcontrol.job.checkpoint_tables import checkpoint_tables
-from flowcontrol.job.failure_control import FailureControl
+from flowcontrol.job.delivery_table import delivery_table
 from flowcontrol.job.figures import input_usages, latency_figures, usage
 from flowcontrol.job.restart_table import restart_table
 from flowcontrol.job.source_logs import Arrivals
-from flowcontrol.live.attempts import SeenAttempts
 from flowcontrol.live.deployments import EDGE_LEVELS, Deployments, failures_of
 from flowcontrol.live.history import History, Row, rows_of, state_of
-from flowcontrol.live.seen import reports_of
+from flowcontrol.live.retraced import Retraced, retrace
 from flowcontrol.operators.states import SourceLog
 from flowcontrol.protocol.queues import DATA
 from flowcontrol.protocol.sender_rules import unsent
@@ -82,7 +80,9 @@ class _Did:
 Doings = dict[tuple[str, int], _Did]
 
 
-def result_tables(job: Job, history: History) -> dict[str, pa.Table]:
+def result_tables(
+    job: Job, history: History, retraced: Retraced | None = None
+) -> dict[str, pa.Table]:
     """Return the tables ``stages``, ``channels`` and ``latency`` of a run, and of checkpoints.
 
     Parameters
@@ -91,12 +91,15 @@ def result_tables(job: Job, history: History) -> dict[str, pa.Table]:
         The scenario, laid out.
     history : History
         Its ledgers. An interrupted run has fewer rounds.
+    retraced : Retraced, optional
+        What the coordinators did; by default it is retraced.
 
     Returns
     -------
     dict of str to pyarrow.Table
         With the columns of :data:`flowcontrol.records.RESULTS`; of a job with checkpoints also
-        ``checkpoints`` and ``checkpoint_tasks``, of one that may fail ``restarts``.
+        ``checkpoints`` and ``checkpoint_tasks``, of one that may fail ``restarts``, and where
+        readers may see something else than what was written ``delivery``.
 
     Notes
     -----
@@ -112,29 +115,13 @@ def result_tables(job: Job, history: History) -> dict[str, pa.Table]:
         for link in job.links:
             tables["channels"].add(_channel_rows(history, deployed, link, t_s, last))
     found = {name: table.finish() for name, table in tables.items()}
-    if job.checkpoints is not None:
-        found |= _checkpoints(job, history)
+    retraced = retrace(job, history) if retraced is None else retraced
+    if retraced.checkpoints is not None:
+        found |= checkpoint_tables(job, retraced.checkpoints.coordinator)
+    if retraced.delivery is not None:
+        found["delivery"] = delivery_table(retraced.delivery)
     failures = failures_of(job, history)
     return found if failures is None else found | {"restarts": restart_table(failures)}
-
-
-def _checkpoints(job: Job, history: History) -> dict[str, pa.Table]:
-    """Return the tables of checkpoints: what a coordinator makes of all that was reported.
-
-    What fails takes its part. How far sources are does not matter to it, nor what restarts begin
-    from.
-    """
-    control, attempts = CheckpointControl(job), SeenAttempts(job)
-    failures = None if job.faults is None else FailureControl(job, attempts, control)
-    rows: dict[str, dict[str, list[Row]]] = {}
-    for number in range(history.rounds):
-        attempts.look(number, rows)
-        control.before_round(number)
-        if failures is not None and failures.is_due(number):
-            failures.before_round(number)
-        rows = history.rows(number)
-        control.hear(reports_of(job, rows))
-    return checkpoint_tables(job, control.coordinator)
 
 
 def _doings(job: Job, history: History, first: int, last: int) -> Doings:

@@ -45,10 +45,10 @@ class SeenTask:
 
 @dataclass
 class SeenChannel:
-    """Records routed and written to a channel, and taken up from it."""
+    """Records written to a channel, those that wait to be, and those that were taken up from it."""
 
-    routed: int = 0
     written: int = 0
+    waiting: int = 0
     processed: int = 0
 
 
@@ -86,11 +86,18 @@ class SeenTasks:
             seen.is_finished = state["task"]["is_finished"] == 1
             if seen.log is not None:
                 seen.log = SourceLog(**state["log"])
+            for link, partition in zip(plan.outputs, state["partitions"], strict=True):
+                self._note_waiting(link, subtask, partition["pending"])
         for place, state in self._rows_of(rows, "sender"):
-            channel = self._channels[place]
-            channel.routed, channel.written = state["routed"], state["channel"]["written"]
+            self._channels[place].written = state["channel"]["written"]
         for place, state in self._rows_of(rows, "receiver"):
             self._channels[place].processed = state["channel"]["processed"]
+
+    def _note_waiting(self, link: JobEdge, sender: int, pending: Sequence[int]) -> None:
+        """Note the records that a subtask has routed over an edge and not written."""
+        for place, own in enumerate(link.outgoing(sender)):
+            at = 0 if link.edge.partitioner == "broadcast" else place
+            self._channels[link.name, sender, own.receiver].waiting = pending.count(at)
 
     @staticmethod
     def _rows_of(rows: Rows, side: str) -> Iterator[tuple[tuple[str, int, int], dict[str, Any]]]:
@@ -114,10 +121,10 @@ class SeenTasks:
         return sum(one.written - one.processed for one in self._channels.values())
 
     def channels(self) -> dict[str, list[tuple[int, int]]]:
-        """Return what was routed to each channel, and taken up from it, by edge."""
+        """Return what was put out to each channel, written or not, and taken up, by edge."""
         found: dict[str, list[tuple[int, int]]] = {link.name: [] for link in self._job.links}
         for (edge, _, _), one in self._channels.items():
-            found[edge].append((one.routed, one.processed))
+            found[edge].append((one.written + one.waiting, one.processed))
         return found
 
     def written(self, link: JobEdge, sender: int, receiver: int) -> int:
@@ -131,13 +138,6 @@ class SeenTasks:
         return TaskCut(
             seen.taken,
             0 if seen.log is None else seen.log.position,
-            routed=tuple(
-                tuple(
-                    self._channels[link.name, index, own.receiver].routed
-                    for own in link.outgoing(index)
-                )
-                for link in plan.outputs
-            ),
             written=tuple(
                 tuple(self.written(link, index, own.receiver) for own in link.outgoing(index))
                 for link in plan.outputs
@@ -177,7 +177,8 @@ class SeenTasks:
         for number, link in enumerate(plan.outputs):
             for place, own in enumerate(link.outgoing(index)):
                 written = cut.written[number][place] if cut.written else 0
-                self._channels[link.name, index, own.receiver].written = written
+                channel = self._channels[link.name, index, own.receiver]
+                channel.written, channel.waiting = written, 0
 
 
 def _first_seen(job: Job, plan: JobVertex) -> SeenTask:

@@ -72,8 +72,8 @@ class _Own:
     kept: dict[int, SinkState] = field(default_factory=dict)
 
     @classmethod
-    def new(cls, index: int) -> _Own:
-        store = StagedFiles(index)
+    def new(cls, index: int, longest: int | None) -> _Own:
+        store = StagedFiles(index, longest)
         return cls(store, TwoPhaseCommitSink(store))
 
 
@@ -99,6 +99,8 @@ class StageSink:
     ) -> None:
         self._name, self._count = plan.name, plan.stage.parallelism
         self._table, self._ledger, self._round_us = table, ledger, round_us
+        timeout_us = plan.stage.transaction_timeout_us
+        self._longest = None if timeout_us is None else timeout_us // round_us
         self._prefix = f"{run_id}-{plan.name}-"
         self._round = UNFINISHED
         self._own: list[_Own] = []
@@ -142,6 +144,7 @@ class StageSink:
             self._show(checkpoint)
             self._reach(number, CrashPoint.AFTER_COMMIT)
             self._noted.append(CrashPoint.AFTER_COMMIT_NOTED)
+        self._delete(number)
 
     def _restore(self, number: int, checkpoint: int, subtasks: Iterable[int]) -> None:
         """Have subtasks begin anew from a checkpoint; -1: without one."""
@@ -155,6 +158,11 @@ class StageSink:
         self._reach(number, CrashPoint.BEFORE_RESTORE)
         self._show(checkpoint)
         self._reach(number, CrashPoint.AFTER_RESTORE)
+        self._delete(number)
+        self._noted.append(CrashPoint.AFTER_RESTORE_NOTED)
+
+    def _delete(self, number: int) -> None:
+        """Delete the files of transactions that were aborted, or were too old to be committed."""
         doomed = [file for own in self._own for file in own.store.to_delete]
         if doomed:
             self._reach(number, CrashPoint.BEFORE_ABORT)
@@ -165,7 +173,6 @@ class StageSink:
             self._reach(number, CrashPoint.AFTER_ABORT)
         for own in self._own:
             own.store.to_delete.clear()
-        self._noted.append(CrashPoint.AFTER_RESTORE_NOTED)
 
     def _commit_waiting(self, checkpoint: int) -> None:
         """Have all commit that is pre-committed up to a checkpoint that is complete.
@@ -260,7 +267,7 @@ class StageSink:
 
     def _put_back(self, before: int) -> None:
         """Put all back as it was after a round; before the first one nothing is open."""
-        self._own = [_Own.new(index) for index in range(self._count)]
+        self._own = [_Own.new(index, self._longest) for index in range(self._count)]
         if before < 0:
             return
         last = self._states(before)

@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 from flowcontrol.job import Job, JobVertex, Subtask
 from flowcontrol.job.checkpointed_task import COMPLETED, TaskOrder, task_number
+from flowcontrol.job.failure_control import Attempts
+from flowcontrol.job.restart_log import Restart
 
 
 class Heard(NamedTuple):
@@ -41,6 +43,7 @@ class SinkMail:
     def __init__(self, job: Job, plan: JobVertex) -> None:
         self.heard = Heard()
         self._first, self._count = task_number(job, plan, 0), plan.stage.parallelism
+        self._latency = max(1, -(-job.scenario.cluster.network_latency_us // job.round_us))
         self._waiting: list[tuple[int, int, int]] = []
 
     def note(self, order: TaskOrder) -> None:
@@ -72,6 +75,19 @@ class SinkMail:
         ]
         self._waiting = [one for one in left if one[0] > number]
         self.heard = Heard(completed, sorted(restored.items()))
+
+    def leader_died(self, number: int) -> None:
+        """Note that the JobManager dies before a round: what it says in that round is lost."""
+        lost = number + self._latency
+        self._waiting = [one for one in self._waiting if one[0] != lost]
+
+    def stopped(self, number: int, tasks: Sequence[int]) -> None:
+        """Do nothing: who does not run hears nothing."""
+
+    def restarting(
+        self, number: int, restart: Restart, keeps: Sequence[int], attempts: Attempts
+    ) -> None:
+        """Do nothing: :meth:`deliver` is told who begins anew."""
 
     def state(self) -> list[list[int]]:
         """Return what is under way, as JSON takes it."""

@@ -11,7 +11,7 @@ from flowcontrol.job.checkpointed_task import (
 )
 from flowcontrol.job.delivery_control import DeliveryControl
 from flowcontrol.job.job import Job
-from flowcontrol.protocol.state import cell
+from flowcontrol.protocol.state import cell, width
 from flowcontrol.protocol.states import CheckpointReport
 from flowcontrol.virtual import checkpoint_fields as f
 from flowcontrol.virtual.checkpoint_fields import KernelOrder
@@ -59,7 +59,7 @@ class Coordination:
         self.delivery: DeliveryControl | None = None
         self.acted = -1
         """The last round before which it did what was due."""
-        self._orders = memory.table(head.orders, head.orders_most, KernelOrder)
+        self._orders = memory.cells[head.orders :][: head.orders_most * width(KernelOrder)]
         self._heard: list[list[int]] = []
 
     def begin(self, recovery: Recovery | None = None) -> int:
@@ -122,9 +122,8 @@ class Coordination:
 
     def _tell(self, orders: list[TaskOrder]) -> None:
         """Leave orders for the kernel, which hands them to the tasks before the next round."""
-        rows = [
-            (one.checkpoint, one.created, one.is_savepoint, one.arrives, task, KINDS[kind])
-            for task, kind, one in orders
-        ]
-        self._orders[: len(rows)] = rows
-        self._head.orders_count = len(rows)
+        cells: list[int] = []
+        for task, kind, one in orders:
+            cells += one.checkpoint, one.created, one.is_savepoint, one.arrives, task, KINDS[kind]
+        self._orders[: len(cells)] = cells
+        self._head.orders_count = len(orders)

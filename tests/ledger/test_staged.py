@@ -43,6 +43,18 @@ def test_a_transaction_is_shown_once_and_deleted_once() -> None:
     assert (len(own.to_show), len(own.to_delete)) == (2, 1)
 
 
+@pytest.mark.parametrize(("longest", "is_lost"), [(2, True), (3, False), (4, False), (None, False)])
+def test_a_transaction_that_is_too_old_is_lost(longest: int | None, is_lost: bool) -> None:
+    store = StagedFiles(0, longest)
+    store.begin_batch(4)
+    name = store.begin()
+    store.begin_batch(7)
+    store.write(name, file(0))
+    store.commit(name)
+    assert paths(store.to_delete if is_lost else store.to_show) == ["f0.parquet"]
+    assert len(store.to_delete) + len(store.to_show) == 1
+
+
 def test_what_is_in_no_restored_state_is_aborted() -> None:
     store = StagedFiles(0)
     names = [store.begin() for _ in range(3)]

@@ -22,6 +22,8 @@ from flowcontrol.job.checkpoint_control import CheckpointControl
 from flowcontrol.job.reference import run_reference
 from flowcontrol.ledger.ledger import LedgerView
 from flowcontrol.live.folder import RunPaths
+from flowcontrol.live.history import History
+from flowcontrol.live.results import result_tables
 from flowcontrol.protocol.checkpoints.barriers import TAKEN
 
 Number = tuple[str, int, int]
@@ -140,6 +142,15 @@ def versions(path: Path, application: str) -> Iterator[tuple[int, Counter[Number
         checkpoint = table.transaction_version(application)
         if checkpoint is not None:
             yield checkpoint, rows_of(table)
+
+
+def committed(job: Job, root: Path) -> list[int]:
+    """Return what the table ``delivery`` of a run says that readers see, sample by sample."""
+    found = result_tables(job, History.of_run(job, RunPaths(root)))["delivery"]
+    sums: Counter[float] = Counter()
+    for row in found.to_pylist():
+        sums[row["t_s"]] += row["committed"]
+    return list(sums.values())
 
 
 class Reader:

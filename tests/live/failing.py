@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 from flowcontrol.job import Job
 from flowcontrol.job.checkpoint_control import CheckpointControl
 from flowcontrol.job.checkpoint_tables import checkpoint_tables
+from flowcontrol.job.delivery_control import DeliveryControl
+from flowcontrol.job.delivery_table import delivery_table
 from flowcontrol.job.failure_control import FailureControl
 from flowcontrol.job.reference import (
     Failures,
@@ -64,6 +66,7 @@ class Reference(NamedTuple):
 
     checkpoints: CheckpointControl | None
     failures: Failures
+    delivery: DeliveryControl
 
 
 def reference_of(job: Job) -> Reference:
@@ -71,15 +74,18 @@ def reference_of(job: Job) -> Reference:
     subtasks, checkpoints = new_subtasks(job), checkpoint_control(job)
     failures = failure_control(job, subtasks, checkpoints)
     assert failures is not None
-    for _ in run_rounds(job, subtasks, None, checkpoints=checkpoints, failures=failures):
+    delivery = DeliveryControl(job)
+    for _ in run_rounds(
+        job, subtasks, None, checkpoints=checkpoints, failures=failures, delivery=delivery
+    ):
         pass
-    return Reference(checkpoints, failures)
+    return Reference(checkpoints, failures, delivery)
 
 
 def assert_tables_are_the_references(job: Job, root: Path) -> FailureControl:
-    """Assert that a run's checkpoints and restarts are those of the reference run; return them."""
-    checkpoints, failures = reference_of(job)
-    expected = {"restarts": restart_table(failures.control)}
+    """Assert that a run's tables but for rates are those of the reference run; return restarts."""
+    checkpoints, failures, delivery = reference_of(job)
+    expected = {"restarts": restart_table(failures.control), "delivery": delivery_table(delivery)}
     if checkpoints is not None:
         expected |= checkpoint_tables(job, checkpoints.coordinator)
     found = result_tables(job, History.of_run(job, RunPaths(root)))

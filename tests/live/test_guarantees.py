@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from flowcontrol.live.folder import RunPaths
+from flowcontrol.live.history import History
+from flowcontrol.live.results import result_tables
 from flowcontrol.live.take import marked
 
 UNALIGNED = {"execution.checkpointing.unaligned": True}
@@ -38,8 +41,10 @@ def test_what_is_lost_and_what_is_there_twice(
     job = runs.job_of(failing.failing(made, failed, 24, options))
     driver.Driver(job, tmp_path).run()
     runs.assert_is_reference(job, tmp_path)
+    failing.assert_tables_are_the_references(job, tmp_path)
     oracle = deliveries.Oracle.of(job)
     *_, (_, rows) = deliveries.versions(tmp_path / "output" / "sink", "run/sink")
+    assert deliveries.committed(job, tmp_path)[-1] == rows.total()
     every = deliveries.numbers(oracle.furthest[-1])
     assert set(rows) <= every
     if guarantee == "at-least-once":
@@ -47,6 +52,30 @@ def test_what_is_lost_and_what_is_there_twice(
         assert rows.total() > len(rows)
     else:
         assert len(set(rows)) == rows.total() < len(every)
+
+
+def test_what_waits_too_long_for_its_checkpoint_is_lost(
+    cases: ModuleType,
+    driver: ModuleType,
+    runs: ModuleType,
+    deliveries: ModuleType,
+    failing: ModuleType,
+    tmp_path: Path,
+) -> None:
+    """A restart takes longer than the sink's transactions may be old."""
+    made = deliveries.exactly_once(
+        cases.FAN_IN, ends_s=1.2, service_rate=900, transaction_timeout_s=0.6
+    )
+    failed = [{"at_s": 0.75, "stage": "sink", "subtask": 0}]
+    job = runs.job_of(failing.failing(made, failed, 24, OFTEN))
+    driver.Driver(job, tmp_path).run()
+    runs.assert_is_reference(job, tmp_path)
+    failing.assert_tables_are_the_references(job, tmp_path)
+    *_, (_, rows) = deliveries.versions(tmp_path / "output" / "sink", "run/sink")
+    assert deliveries.committed(job, tmp_path)[-1] == rows.total() == len(rows)
+    lost = len(deliveries.numbers(deliveries.Oracle.of(job).emitted) - set(rows))
+    table = result_tables(job, History.of_run(job, RunPaths(tmp_path)))["delivery"]
+    assert lost == table.column("lost").to_pylist()[-1] > 0
 
 
 def test_what_is_lost_is_what_was_on_its_way(

@@ -72,7 +72,9 @@ class World:
 
     def new_sink(self) -> StageSink:
         """Return the sink as a process has it that starts now."""
-        plan = SimpleNamespace(name="sink", stage=SimpleNamespace(parallelism=self.count))
+        plan = SimpleNamespace(
+            name="sink", stage=SimpleNamespace(parallelism=self.count, transaction_timeout_us=None)
+        )
         return StageSink(plan, self, "run", self, ROUND_US)  # type: ignore[arg-type]
 
     def visible(self) -> Counter[tuple[int, int]]:

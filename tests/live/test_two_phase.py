@@ -80,6 +80,9 @@ def test_a_version_of_the_table_is_a_checkpoint(
     # FLIP-147: with the last checkpoint the whole input is visible.
     assert len(found[-1][1]) == sum(oracle.emitted.values()) == 485
     assert oracle.waiting >= 2
+    seen = deliveries.committed(job, whole)
+    assert set(seen) <= {0, *(len(rows) for _, rows in found)}
+    assert 0 < seen[1] < seen[-1] == 485
 
 
 @pytest.mark.parametrize("at", [pytest.param(None, marks=pytest.mark.long), {5, 9}])

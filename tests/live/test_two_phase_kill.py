@@ -150,6 +150,7 @@ def test_runs_that_are_killed_again_and_again(
         if not whole.exists():
             assert zygote.run(every[name], whole) == 0
             runs.assert_is_reference(job, whole)
+            failing.assert_tables_are_the_references(job, whole)
         left = planned - killed.total()
         places = some_of(dying.places_of(whole), min(left, MOST_IN_A_RUN), chance)
         root = tmp_path / f"killed-{number}"
@@ -165,6 +166,7 @@ def test_runs_that_are_killed_again_and_again(
         found["looks"] += reader.looks
         assert_same_ledgers(runs, job, root, whole)
         final = assert_same_versions(deliveries, root, whole)
+        assert deliveries.committed(job, root)[-1] == final.total()
         numbers = deliveries.numbers(oracle.emitted)
         found["rows"] += len(numbers)
         found["lost"] += len(numbers - set(final))
