@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple
 from flowcontrol.job.job import Job
 from flowcontrol.job.state_sizes import Sizes, task_state
 from flowcontrol.protocol.checkpoints import barriers as b
-from flowcontrol.protocol.checkpoints.alignment import ALIGNED, AT_LEAST_ONCE
 from flowcontrol.protocol.checkpoints.uploads import Uploads
 from flowcontrol.protocol.queues import MOST_BARRIERS
 from flowcontrol.protocol.states import CheckpointReport
@@ -113,8 +112,7 @@ class SnapshotUploads:
         self._bases: list[tuple[int, int]] = []
         self._savepoints: set[int] = set()
         self._writes_nothing = job.checkpoints is not None and (
-            job.checkpoints.mode in {ALIGNED, AT_LEAST_ONCE}
-            and not any(state.members for state in self._states)
+            not job.checkpoints.is_unaligned and not any(state.members for state in self._states)
         )
         self._began: dict[tuple[int, int], int] = {}
         self._ready: list[Written] = []

@@ -120,7 +120,13 @@ def is_between_records(worker: CheckpointWorker[W], task: StreamTask, start: int
 def on_event(worker: CheckpointWorker[W], task: StreamTask) -> int:
     """Act on the event that the task has polled in its turn; return 1 if it then stands still."""
     message = polled_event(task, worker.input_gates())
-    kind, checkpoint, created = message.kind, message.checkpoint, message.created
+    return act_on(worker, task, message.kind, message.checkpoint, message.created)
+
+
+def act_on(
+    worker: CheckpointWorker[W], task: StreamTask, kind: int, checkpoint: int, created: int
+) -> int:
+    """Act on an event of the channel that the task has polled; return 1 if it then stands still."""
     if kind == END_OF_DATA:
         state = worker.checkpoint_state()
         state.data_open -= 1
@@ -130,6 +136,12 @@ def on_event(worker: CheckpointWorker[W], task: StreamTask) -> int:
     _deliver(worker, task, task.gate, task.channel, kind, checkpoint, created)
     _pull(worker, task)
     return stands_in_sync(worker.checkpoint_state(), task, worker.now_us())
+
+
+def give_up(worker: CheckpointWorker[W], task: StreamTask, reason: int) -> None:
+    """Abort the checkpoint that the task aligns, for a reason of its own."""
+    alignment = worker.alignment()
+    _act(worker, task, a.abort(alignment, worker.aligned(), alignment.latest_id, reason))
 
 
 def may_finish(worker: CheckpointWorker[W], task: StreamTask) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from flowcontrol.scenario.models import Scenario
+from flowcontrol.scenario.partitions import SPILLING
 from flowcontrol.scenario.problems import key_path
 
 Where = Literal["any", "live", "virtual"]
@@ -105,7 +106,7 @@ def _failures(scenario: Scenario) -> Iterator[Refusal]:
 
 def _transports(scenario: Scenario) -> Iterator[Refusal]:
     transport = scenario.system.transport
-    if scenario.is_fault_tolerant and transport != "credit":
+    if scenario.is_fault_tolerant and transport not in {"credit", "tcp"}:
         what = f"{transport!r}: checkpoints and failures under another transport than credit are"
         yield "system.transport", what, "use credit"
 
@@ -119,9 +120,8 @@ def _throttles(scenario: Scenario) -> Iterator[Refusal]:
 
 def _partition_types(scenario: Scenario) -> Iterator[Refusal]:
     for index, edge in enumerate(scenario.edges):
-        if scenario.is_fault_tolerant and edge.partition_type != "pipelined_bounded":
-            kinds = "other kinds of result partition"
-            what = f"{edge.partition_type!r}: checkpoints and failures over {kinds} are"
+        if scenario.failures and edge.partition_type in SPILLING:
+            what = f"{edge.partition_type!r}: failures over partitions on disk are"
             yield f"edges[{index}].partition_type", what, "use pipelined_bounded"
 
 

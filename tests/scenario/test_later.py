@@ -56,9 +56,9 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
         ["'pid_rate'", "use none"],
     ),
     "partition types": (
-        [INTERVAL, ("edges/0/partition_type", "pipelined")],
+        [FAILED, ("edges/0/partition_type", "hybrid_full")],
         "edges[0].partition_type",
-        ["'pipelined'", "use pipelined_bounded"],
+        ["'hybrid_full'", "use pipelined_bounded"],
     ),
     "exclusive buffers": (
         [INTERVAL, ("options/taskmanager.network.memory.buffers-per-channel", 0)],
